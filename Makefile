@@ -1,0 +1,68 @@
+# The verbs of this repository. `make help` lists them.
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON      ?= python3
+VENV        ?= .venv
+BIN         := $(VENV)/bin
+STAMP       := $(VENV)/.installed
+PYTEST_ARGS ?=
+
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+.PHONY: run
+run: venv ## start a hub with an embedded Redis and three agents to try it on
+	@$(BIN)/hub demo
+
+.PHONY: test
+test: venv redis check ## everything that decides whether a change may be handed over
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+.PHONY: check
+check: venv ## style, formatting, types and layout; needs no Redis
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q tests/test_layout.py
+
+.PHONY: bench
+bench: venv redis ## measure the promises about speed and print the conditions
+	@$(BIN)/python -m tests.bench
+
+.PHONY: venv
+venv: $(STAMP) ## make .venv and install the hub into it, editable, with what the tests need
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "The hub needs Python 3.11 or later; name one with: make PYTHON=python3.11 $(or $(MAKECMDGOALS),venv)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[dev]'
+	@touch $@
+
+.PHONY: lock
+lock: ## install the newest versions the project allows and pin them in requirements.lock
+	@rm -rf $(VENV).lock && $(PYTHON) -m venv $(VENV).lock
+	@$(VENV).lock/bin/python -m pip install --quiet --editable '.[dev]'
+	@$(VENV).lock/bin/python -m pip freeze --exclude-editable --exclude capacity-hub --exclude pip --exclude setuptools \
+	  | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > requirements.lock
+	@rm -rf $(VENV).lock
+	@echo "requirements.lock pins $$(wc -l < requirements.lock) packages"
+
+# The tests and benchmarks run against a real server; nothing else here needs one.
+.PHONY: redis
+redis:
+	@if ! command -v redis-server >/dev/null && ! command -v valkey-server >/dev/null; then \
+	  sudo=""; [ "$$(id -u)" -eq 0 ] || sudo="sudo -n"; \
+	  { command -v apt-get >/dev/null && $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive \
+	    apt-get install -y -qq --no-install-recommends redis-server >/dev/null; } \
+	  || { echo "The tests need redis-server or valkey-server on the PATH, and it could not be installed: please install one." >&2; exit 1; }; \
+	fi
+
+.PHONY: clean
+clean: ## remove the environment, caches and build results
+	@rm -rf $(VENV) $(VENV).lock build dist .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache .schemathesis
+	@find hub tests -name __pycache__ -type d -prune -exec rm -rf {} +

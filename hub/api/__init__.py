@@ -1,0 +1,1 @@
+"""HTTP: the wire of the hub."""

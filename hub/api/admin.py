@@ -1,0 +1,156 @@
+"""What operators do: drain, remove, upgrade, switch and run the sweepers, read the audit log."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import bodies, schemas
+from hub.api.auth import ADMIN
+from hub.api.deps import allowed, remote_ip, reply
+from hub.api.nodes import remove
+from hub.core import Hub
+from hub.errors import InvalidValue
+from hub.nodes.models import check_node_id
+from hub.sweeping.audit import Audit
+from hub.sweeping.leases import LeaseSweeperService
+from hub.sweeping.nodes import NodeSweeperService
+
+router = APIRouter(tags=["admin"])
+
+
+@router.post("/admin/nodes/{node_id:path}/drain", responses=schemas.REFUSALS)
+async def drain(request: Request, node_id: str) -> Response:
+    """Stop lending a node's slots; those that are lent stay with their borrowers."""
+    return await _drain(request, node_id, on=True)
+
+
+@router.post("/admin/nodes/{node_id:path}/undrain", responses=schemas.REFUSALS)
+async def undrain(request: Request, node_id: str) -> Response:
+    """Lend a node's slots again."""
+    return await _drain(request, node_id, on=False)
+
+
+async def _drain(request: Request, node_id: str, *, on: bool) -> Response:
+    hub = allowed(request, ADMIN)
+    node = check_node_id(node_id)
+    held, lent = await hub.nodes.drain(node, on)
+    action = "node.drain" if on else "node.undrain"
+    await hub.audit.write("admin", action, remote_ip=remote_ip(request), nodeId=node, heldBack=held, lent=lent)
+    return reply({"nodeId": node, "draining": on, "heldBack": held, "lent": lent})
+
+
+@router.post("/admin/nodes/{node_id:path}/sidecar/upgrade", responses=schemas.REFUSALS)
+async def upgrade(request: Request, node_id: str) -> Response:
+    """Ask a node, or `all`, to withdraw, drain and rebuild its slots."""
+    hub = allowed(request, ADMIN)
+    node = check_node_id(node_id)
+    targets = await hub.nodes.request_upgrade(node)
+    await hub.audit.write(
+        "admin", "node.sidecar.upgrade", actor="dashboard", remote_ip=remote_ip(request),
+        requested=node, scheduled=len(targets), targets=",".join(targets[:100]),
+    )  # fmt: skip
+    return reply({"scheduled": len(targets), "targets": targets})
+
+
+@router.delete("/admin/nodes/{node_id:path}", responses=schemas.REFUSALS)
+async def remove_node(request: Request, node_id: str) -> Response:
+    """Take a node off the books: its slots are withdrawn, lent ones ended, at once."""
+    hub = allowed(request, ADMIN)
+    answer = await remove(hub, node_id)
+    await hub.audit.write("admin", "node.remove", remote_ip=remote_ip(request), nodeId=node_id)
+    return answer
+
+
+@router.get("/admin/sweeper", responses=schemas.REFUSALS)
+async def sweeper(request: Request) -> Response:
+    """Whether stale nodes are removed, and who says so."""
+    return reply(await _switch_state(allowed(request, ADMIN)))
+
+
+@router.put("/admin/sweeper", openapi_extra=schemas.body(schemas.SWITCH), responses=schemas.REFUSALS)
+async def switch(request: Request) -> Response:
+    """Turn expiry on or off for all hubs, or back to each hub's setting with null."""
+    hub = allowed(request, ADMIN)
+    document = await bodies.read_body(request)
+    if "expire" not in document or not (document["expire"] is None or isinstance(document["expire"], bool)):
+        raise InvalidValue("expire must be true, false or null", member="expire")
+    wanted = document["expire"]
+    by = bodies.text(document, "by") or remote_ip(request) or "unknown"
+    await hub.clock.switch_expire(wanted, by[:100])
+    shown = "default" if wanted is None else str(wanted).lower()
+    await hub.audit.write("admin", "sweeper.expire", actor=by[:100], remote_ip=remote_ip(request), expire=shown)
+    return reply(await _switch_state(hub))
+
+
+async def _switch_state(hub: Hub) -> dict[str, Any]:
+    override, by, at = await hub.clock.read_switch()
+    return {
+        "expire": hub.settings.sweeper_expire if override is None else override,
+        "source": "setting" if override is None else "run-time",
+        "setBy": by,
+        "setAtUtc": at,
+        "setting": hub.settings.sweeper_expire,
+    }
+
+
+@router.post("/admin/sweep", openapi_extra=schemas.body(schemas.SWEEP, required=False), responses=schemas.REFUSALS)
+async def sweep(request: Request) -> Response:
+    """Run one pass of both sweepers now and say what it did; with `dryRun` what it would do."""
+    hub = allowed(request, ADMIN)
+    document = await bodies.read_body(request, optional=True)
+    dry_run = document.get("dryRun", False)
+    if not isinstance(dry_run, bool):
+        raise InvalidValue("dryRun must be true or false", member="dryRun")
+    hub.clock.expire_override, _, _ = await hub.clock.read_switch()
+    audit = Audit(hub.store, hub.settings, hub.pools)
+    leases = await LeaseSweeperService(hub.store, hub.leases, audit).sweep(dry_run=dry_run)
+    service = NodeSweeperService(hub.store, hub.settings, hub.nodes, hub.clock, audit)
+    nodes = await service.sweep(dry_run=dry_run)
+    return reply(
+        {
+            "dryRun": dry_run,
+            "expire": service.expires,
+            "nodes": {
+                "scanned": nodes.scanned,
+                "stale": nodes.stale,
+                "expired": nodes.expired,
+                "refreshed": nodes.refreshed,
+                "errors": nodes.errors,
+                "elapsedMs": nodes.elapsed_ms,
+                "names": nodes.names,
+            },
+            "leases": {
+                "processed": leases.scanned,
+                "returned": leases.expired,
+                "errors": leases.errors,
+                "elapsedMs": leases.elapsed_ms,
+            },
+        }
+    )
+
+
+@router.get(
+    "/audit",
+    openapi_extra=schemas.query(skip="integer", take="integer", category="string", action="string", sinceUtc="string"),
+    responses=schemas.REFUSALS,
+)
+async def audit_log(request: Request) -> Response:
+    """Audit entries, newest first. A `sinceUtc` that cannot be read is ignored, as the wire says."""
+    hub = allowed(request, ADMIN)
+    query = request.query_params
+    skip = bodies.whole_number(query.get("skip", "0"), "skip", 0, 10**9)
+    take = bodies.whole_number(query.get("take", "100"), "take", 1, 10**9)
+    since = _instant(query.get("sinceUtc", ""))
+    return reply(await hub.audit.read(skip, take, query.get("category"), query.get("action"), since))
+
+
+def _instant(given: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(given)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,112 @@
+"""The application: routes, what runs beside them, and how it starts and stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+
+from hub import __version__
+from hub.api import admin, beats, nodes, ops, pools, schemas, sessions
+from hub.api.auth import Secrets
+from hub.api.deps import Serving
+from hub.api.edge import Edge
+from hub.api.problems import on_http_error, on_hub_error
+from hub.core import Hub
+from hub.errors import HubError
+from hub.observability.logs import get_logger
+from hub.settings import Settings
+from hub.store.connection import open_store
+from hub.sweeping.audit import Audit
+from hub.sweeping.leases import LeaseSweeperService
+from hub.sweeping.loop import SweepLoop
+from hub.sweeping.nodes import NodeSweeperService
+
+_log = get_logger("hub.api")
+
+
+class HubApp(FastAPI):
+    """The routed application, with the heartbeat's entry in its OpenAPI document."""
+
+    def openapi(self) -> dict[str, Any]:
+        if not self.openapi_schema:
+            super().openapi()["paths"][beats.PATH] = {
+                "post": {
+                    "tags": ["nodes"],
+                    "summary": "Heartbeat",
+                    "description": "Say that a node is alive, and learn what it must do. Acknowledged only after Redis has it.",
+                    **schemas.body(schemas.BEAT),
+                    "responses": {"200": {"description": "What the node must do."}} | schemas.shown_refusals(),
+                }
+            }
+        assert self.openapi_schema is not None
+        return self.openapi_schema
+
+
+def create_app(settings: Settings, *, sweep: bool = True) -> Edge:
+    """The whole hub as an ASGI application; with `sweep=False` it only answers and neither ticks nor sweeps."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_store(settings) as store:
+            hub = Hub(store, settings)
+            app.state.serving = Serving(hub, Secrets(settings))
+            running = await _start(hub) if sweep else []
+            try:
+                yield
+            finally:
+                app.state.serving.stopping = True
+                for task in running:
+                    task.cancel()
+                await asyncio.gather(*running, return_exceptions=True)
+
+    app = HubApp(
+        title="capacity-hub",
+        version=__version__,
+        summary="Liveness and capacity on Redis: nodes beat, borrowers take slots, what dies gives back what it held.",
+        lifespan=lifespan,
+        redirect_slashes=False,
+        swagger_ui_oauth2_redirect_url=None,
+    )
+    app.state.breaker = ops.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
+    app.add_exception_handler(HubError, on_hub_error)
+    app.add_exception_handler(HTTPException, on_http_error)
+    for module in (nodes, sessions, pools, admin, ops):
+        app.include_router(module.router)
+    return Edge(app, settings)
+
+
+async def _start(hub: Hub) -> list[asyncio.Task[None]]:
+    settings = hub.settings
+    audit = Audit(hub.store, settings, hub.pools)
+    node_sweeper = NodeSweeperService(hub.store, settings, hub.nodes, hub.clock, audit)
+    lease_sweeper = LeaseSweeperService(hub.store, hub.leases, audit)
+    for kind, secret in (("runner", settings.runner_secret), ("node", settings.node_secret)):
+        if secret:
+            await hub.audit.note_secrets(kind, secret.get_secret_value())
+    _log.info(
+        "sweepers started",
+        node_interval_s=settings.node_sweep_interval_s,
+        node_timeout_s=settings.node_timeout_s,
+        expire=settings.sweeper_expire,
+        lease_interval_s=settings.borrow_ttl_sweep_s,
+    )
+    jobs: list[Awaitable[None]] = [
+        hub.clock.run(),
+        SweepLoop("node", settings.node_sweep_interval_s, hub.clock, node_sweeper.sweep).run(),
+        SweepLoop("lease", settings.borrow_ttl_sweep_s, hub.clock, lease_sweeper.sweep).run(),
+    ]
+    return [asyncio.ensure_future(_logged(job)) for job in jobs]
+
+
+async def _logged(job: Awaitable[None]) -> None:
+    """A background job that ends by itself is a bug; say so instead of leaving a hub that no longer sweeps."""
+    try:
+        await job
+    except Exception as error:
+        _log.critical("background job ended", why=repr(error), exc_info=error)
+        raise

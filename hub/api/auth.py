@@ -1,0 +1,52 @@
+"""Who may call what: shared secrets in `x-hub-secret`, compared in constant time."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+
+from pydantic import SecretStr
+
+from hub.errors import Unauthorized
+from hub.settings import Settings
+
+HEADER = "x-hub-secret"
+RUNNER, NODE, ADMIN = "runner", "node", "admin"
+
+
+class Secrets:
+    """The secrets in force. With none set everybody may do everything: such a hub serves on loopback only."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.open = settings.open_access
+        admin = settings.admin_secret or settings.runner_secret
+        self._accepted = {
+            RUNNER: _members(settings.runner_secret),
+            NODE: _members(settings.node_secret),
+            ADMIN: _members(admin),
+        }
+
+    def check(self, headers: Mapping[str, str], *roles: str) -> None:
+        """Raise `Unauthorized` unless the caller's secret is one of any of these roles."""
+        if not self.open:
+            self.check_value(headers.get(HEADER, ""), *roles)
+
+    def check_value(self, given: str, *roles: str) -> None:
+        """As `check`, for a header that has been found already."""
+        if self.open:
+            return
+        allowed = False
+        shown = given.encode("utf-8", "surrogateescape")
+        for role in roles:
+            for secret in self._accepted[role]:
+                allowed |= hmac.compare_digest(shown, secret)
+        if not allowed:
+            raise Unauthorized()
+
+
+def _members(secret: SecretStr | None) -> tuple[bytes, ...]:
+    """Every member of a comma-separated list, for rotation, and the text as a whole."""
+    text = secret.get_secret_value() if secret else ""
+    parts = {part.strip() for part in text.split(",")} | {text, text.strip()}
+    # Header values arrive as latin-1 text; a secret beyond it is compared by the bytes a client sends.
+    return tuple(part.encode() for part in sorted(parts) if part)

@@ -1,0 +1,58 @@
+"""What every route needs: the hub, the caller's right, and answers in JSON."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from hub.api.auth import Secrets
+from hub.audit import time_text
+from hub.core import Hub
+from hub.errors import Stopping
+
+
+class Serving:
+    """What an application serves with, kept in `app.state.serving`."""
+
+    def __init__(self, hub: Hub, secrets: Secrets) -> None:
+        self.hub = hub
+        self.secrets = secrets
+        self.stopping = False
+
+
+def serving(request: Request) -> Serving:
+    """The application's `Serving`; raises `Stopping` before the store is open."""
+    found: Serving | None = getattr(request.app.state, "serving", None)
+    if found is None:
+        raise Stopping("The hub is starting", retry_after_s=1)
+    return found
+
+
+def allowed(request: Request, *roles: str) -> Hub:
+    """The hub, for a caller who has the secret of one of these roles; raises `Unauthorized`."""
+    found = serving(request)
+    found.secrets.check(request.headers, *roles)
+    return found.hub
+
+
+def reply(document: Any, run: str = "", status: int = 200) -> Response:
+    """A JSON answer; with a run it says so in `Correlation-Id`."""
+    response = Response(orjson.dumps(document), status, media_type="application/json")
+    if run:
+        # Encoded here: a run id may hold text that Starlette's latin-1 headers do not take.
+        response.raw_headers.append((b"correlation-id", run.encode("utf-8", "replace")))
+    return response
+
+
+def in_ms(left_ms: float) -> str:
+    """The time so many ms from now, as the wire writes it. For people and logs: the store decides by its own clock."""
+    return time_text(datetime.now(UTC) + timedelta(milliseconds=left_ms))
+
+
+def remote_ip(request: Request) -> str | None:
+    """Where a call came from, for the audit log."""
+    return request.client.host if request.client else None

@@ -1,0 +1,106 @@
+"""What every request passes first: the path alias, the size of its body, its time, and the last word on failures."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import FastAPI
+from starlette.types import Message, Receive, Scope, Send
+
+from hub.api import beats
+from hub.api.deps import Serving
+from hub.api.problems import answer, as_hub_error
+from hub.errors import HubError, Internal, RequestTimedOut, TooLarge, Unavailable
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.settings import Settings
+
+ALIAS = "/api/v1"
+_log = get_logger("hub.api")
+
+
+class Edge:
+    """The outermost ASGI application; `app` is the routed one."""
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        self.app = app
+        self._timeout_s = settings.request_timeout_s
+        self._control_bytes = settings.max_control_body_bytes
+        self._log_bytes = settings.max_log_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        if scope["path"].startswith(ALIAS + "/"):
+            scope["path"] = scope["path"][len(ALIAS) :]
+            scope["raw_path"] = scope["path"].encode()
+        exchange = _Exchange(receive, send, self._limit(scope["path"]))
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                exchange.check_length(scope)
+                serving: Serving | None = getattr(self.app.state, "serving", None)
+                if scope["path"] == beats.PATH and scope["method"] == "POST" and serving is not None:
+                    await beats.heartbeat(serving, scope, exchange.receive, exchange.send)
+                else:
+                    await self.app(scope, exchange.receive, exchange.send)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the last word: nothing a client does ends in a bare connection loss
+            await self._refuse(error, exchange, scope, receive, send)
+
+    async def _refuse(self, error: Exception, exchange: _Exchange, scope: Scope, receive: Receive, send: Send) -> None:
+        if exchange.too_large:
+            error = TooLarge(_too_large(exchange.limit))
+        elif isinstance(error, TimeoutError):
+            error = (
+                Unavailable("The request took too long.")
+                if exchange.body_complete
+                else RequestTimedOut(f"The body did not arrive within {self._timeout_s:g} s.")
+            )
+        refusal = error if isinstance(error, HubError) else as_hub_error(error)
+        if isinstance(refusal, Internal):
+            metrics.unhandled.inc()
+            _log.error("request failed", path=scope["path"], method=scope["method"], exc_info=error)
+        if not exchange.started:
+            await answer(refusal, scope["path"])(scope, receive, send)
+
+    def _limit(self, path: str) -> int:
+        return self._log_bytes if "/commands" in path or "/api-logs" in path else self._control_bytes
+
+
+class _Exchange:
+    """One request and its answer, watched for size and for how far they got."""
+
+    def __init__(self, receive: Receive, send: Send, limit: int) -> None:
+        self._receive = receive
+        self._send = send
+        self.limit = limit
+        self._received = 0
+        self.too_large = False
+        self.body_complete = False
+        self.started = False
+
+    def check_length(self, scope: Scope) -> None:
+        """Refuse a body by its announced length, before anything else is looked at."""
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit() and int(value) > self.limit:
+                raise TooLarge(_too_large(self.limit))
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._received += len(message.get("body", b""))
+            if self._received > self.limit:
+                self.too_large = True
+                raise TooLarge(_too_large(self.limit))
+            self.body_complete = not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        self.started = True
+        await self._send(message)
+
+
+def _too_large(limit: int) -> str:
+    return f"The body has more than {limit} bytes; send less at a time."

@@ -1,0 +1,216 @@
+"""Register, heartbeat, publish, leave, and looking at nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import bodies, schemas
+from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.deps import allowed, remote_ip, reply, serving
+from hub.api.problems import problem
+from hub.audit import entry
+from hub.capacity.labels import Label, parse_kinds, parse_label
+from hub.capacity.models import Slot
+from hub.core import Hub
+from hub.errors import HubError, InvalidJson, InvalidValue, Unauthorized
+from hub.nodes.models import Beat, Node, Orders, Registration, check_node_id, next_beat_ms
+
+router = APIRouter(tags=["nodes"])
+BEATS_MAX = 1000
+STATES = ("alive", "suspect", "stale", "draining")
+
+
+@router.post("/node/register", openapi_extra=schemas.body(schemas.REGISTER), responses=schemas.REFUSALS)
+async def register(request: Request) -> Response:
+    """Announce a node, or bring its entry up to date; it counts as a beat. May publish slots in the same call."""
+    ip = remote_ip(request)
+    try:
+        hub = allowed(request, NODE)
+    except Unauthorized:
+        audit = serving(request).hub.audit
+        await audit.write(
+            "node", "register.denied", severity="Warning", remote_ip=ip, reason="unauthorized"
+        )
+        raise
+    try:
+        document = await bodies.read_body(request)
+    except InvalidJson as error:
+        reason = error.facts.get("reason", "invalid-json")
+        await hub.audit.write("node", "register.denied", severity="Warning", remote_ip=ip, reason=reason)
+        raise
+    node = bodies.registration(document)
+    slots, policy = _publication(hub, node.node_id, document), bodies.policy(document)
+    facts = {"apps": len(node.apps), "capacity": node.capacity, "labels": len(node.labels)}
+    new, old = (
+        entry("node", action, actor=node.node_id, remote_ip=ip, **facts)
+        for action in ("register.success", "register.update")
+    )
+    _, version = await hub.nodes.register(node, _pool_labels(hub, node), new, old, hub.audit.max_entries)
+    answer: dict[str, Any] = {
+        "registered": node.node_id,
+        "nextBeatMs": next_beat_ms(hub.nodes.timeout_ms),
+        "version": version,
+    }
+    if "slots" in document or "pools" in document:
+        answer["slots"] = _published(slots, await hub.pools.publish(node.node_id, slots, policy))
+    return reply(answer)
+
+
+def _pool_labels(hub: Hub, node: Registration) -> list[str]:
+    """Real nodes name their pools as apps, and may have filled them before they register."""
+    return [app for app in node.apps[: bodies.SLOTS_MAX] if hub.pools.usable(app)]
+
+
+def _publication(hub: Hub, node_id: str, document: dict[str, Any]) -> list[Slot]:
+    kinds = parse_kinds(hub.settings.label_kinds)
+    labels: dict[str, Label] = {name: parse_label(name, kinds) for name in bodies.named_labels(document)}
+    return bodies.slots(document, node_id, labels)
+
+
+def _published(slots: list[Slot], words: list[str]) -> list[dict[str, Any]]:
+    shown = []
+    for slot, word in zip(slots, words, strict=True):
+        row = {"browserId": slot.id, "labelKey": slot.pool, "status": "refused" if word == "taken" else word}
+        if word == "taken":
+            row["reason"] = "another node has published a slot with this id"
+        shown.append(row)
+    return shown
+
+
+@router.post("/node/{node_id:path}/slots", openapi_extra=schemas.body(schemas.PUBLISH), responses=schemas.REFUSALS)
+async def publish(request: Request, node_id: str) -> Response:
+    """Put slots of a registered node on offer. A repeat changes nothing; each slot is answered on its own."""
+    hub = allowed(request, NODE)
+    document = await bodies.read_body(request)
+    node = check_node_id(node_id)
+    slots = _publication(hub, node, document)
+    words = await hub.pools.publish(node, slots, bodies.policy(document)) if slots else []
+    if not slots:
+        await hub.nodes.get(node)
+    return reply({"nodeId": node, "published": words.count("published"), "slots": _published(slots, words)})
+
+
+@router.delete("/node/{node_id:path}/slots/{slot_id}", responses=schemas.REFUSALS)
+async def withdraw(request: Request, node_id: str, slot_id: str) -> Response:
+    """Take a slot off offer because it is gone; a grant of it ends at once."""
+    hub = allowed(request, NODE)
+    word, ended = await hub.pools.withdraw(check_node_id(node_id), slot_id)
+    answer: dict[str, Any] = {"withdrawn": slot_id, "ended": ended}
+    if word == "unknown":
+        answer["note"] = "not published"
+    return reply(answer)
+
+
+@router.delete("/node/{node_id:path}", responses=schemas.REFUSALS)
+async def leave(request: Request, node_id: str) -> Response:
+    """Leave: the node's slots are withdrawn, lent ones ended, at once."""
+    hub = allowed(request, NODE)
+    return await remove(hub, node_id)
+
+
+async def remove(hub: Hub, node_id: str) -> Response:
+    """Take a node off the books and say what that ended."""
+    node = check_node_id(node_id)
+    gone = await hub.nodes.leave(node)
+    answer: dict[str, Any] = {"left": node, "slots": gone.slots, "ended": len(gone.ended)}
+    if not gone.known:
+        answer["note"] = "not registered"
+    return reply(answer)
+
+
+def orders_json(beat: Beat, orders: Orders, timeout_ms: int) -> bytes:
+    """The answer to a heartbeat."""
+    return orjson.dumps(_orders(beat, orders, timeout_ms))
+
+
+def _orders(beat: Beat, orders: Orders, timeout_ms: int) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "nodeId": beat.node_id,
+        "known": orders.known,
+        "drain": orders.drain,
+        "recycle": orders.recycle,
+        "nextBeatMs": next_beat_ms(timeout_ms),
+        "version": orders.version,
+    }
+    if orders.lent is not None:
+        answer["lent"] = orders.lent
+    return answer
+
+
+@router.post("/node/heartbeats", openapi_extra=schemas.body(schemas.BEATS), responses=schemas.REFUSALS)
+async def heartbeats(request: Request) -> Response:
+    """Up to 1,000 heartbeats in one call, for an agent per host; each is answered on its own."""
+    hub = allowed(request, NODE)
+    listed = (await bodies.read_body(request)).get("beats")
+    if not isinstance(listed, list) or len(listed) > BEATS_MAX:
+        raise InvalidValue(f"beats must be a list of at most {BEATS_MAX} heartbeats", member="beats")
+    answers = await asyncio.gather(*(_one(hub, each, request.url.path) for each in listed))
+    return reply({"beats": answers})
+
+
+async def _one(hub: Hub, document: Any, path: str) -> dict[str, Any]:
+    try:
+        beat = bodies.beat(document)
+        return _orders(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms)
+    except HubError as error:
+        if error.status == 503:
+            raise
+        said = document.get("nodeId") if isinstance(document, dict) else None
+        return {"nodeId": said if isinstance(said, str) else None, "error": problem(error, path)}
+
+
+@router.get(
+    "/nodes",
+    openapi_extra=schemas.query(detail="string", limit="integer", cursor="string", state="string"),
+    responses=schemas.REFUSALS,
+)
+async def nodes(request: Request) -> Response:
+    """The ids of all nodes; with `detail=1` a page of nodes as operators see them, all or those of one state."""
+    query = request.query_params
+    if query.get("detail") not in ("1", "true"):
+        return reply(await serving(request).hub.nodes.ids())
+    hub = allowed(request, RUNNER, ADMIN, NODE)
+    _, limit = bodies.page(request)
+    state, cursor = query.get("state"), query.get("cursor", "0")
+    if state is not None and state not in STATES:
+        raise InvalidValue(f"state must be one of {', '.join(STATES)}", member="state")
+    cursor = str(bodies.whole_number(cursor, "cursor", 0, 2**64 - 1 if state is None else 10**9))
+    total, ids, after = await hub.nodes.page(cursor, limit, state)
+    return reply({"total": total, "nodes": [shown(node) for node in await hub.nodes.describe(ids)], "next": after})
+
+
+@router.get("/nodes/{node_id:path}", responses=schemas.REFUSALS)
+async def node(request: Request, node_id: str) -> Response:
+    """One node with its slots; 404 when it is not registered."""
+    hub = allowed(request, RUNNER, ADMIN, NODE)
+    found = await hub.nodes.get(check_node_id(node_id))
+    listed = [
+        {"browserId": slot, "labelKey": pool, "state": place} for slot, pool, place in await hub.nodes.slots(found.id)
+    ]
+    return reply({**shown(found), "slotList": listed})
+
+
+def shown(node: Node) -> dict[str, Any]:
+    """A node as JSON."""
+    try:
+        labels = orjson.loads(node.labels)
+    except orjson.JSONDecodeError:
+        labels = {}
+    return {
+        "nodeId": node.id,
+        "state": node.state,
+        "draining": node.draining,
+        "lastSeenUtc": node.last_seen or None,
+        "sinceBeatMs": node.since_beat_ms,
+        "capacity": int(node.capacity) if node.capacity.isdecimal() else None,
+        "apps": node.apps,
+        "labels": labels,
+        "baseUrl": node.base_url or None,
+        "slots": node.slots,
+        "lent": node.lent,
+    }

@@ -1,0 +1,171 @@
+"""Health, readiness, metrics and diagnostics."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import Any
+
+from fastapi import APIRouter, Request
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, multiprocess
+from redis.exceptions import RedisError
+from starlette.responses import RedirectResponse, Response
+
+from hub import __version__
+from hub.api import schemas
+from hub.api.auth import ADMIN
+from hub.api.deps import Serving, allowed, in_ms, reply, serving
+from hub.api.pools import state
+from hub.core import Hub
+from hub.errors import StoreUnavailable, Unavailable
+from hub.observability import metrics
+from hub.settings import mask_url
+
+router = APIRouter(tags=["operations"])
+SEEN_S = 120  # a node heard within this time makes the hub ready
+_HIDDEN = ("SECRET", "PASSWORD", "TOKEN")
+
+
+class Breaker:
+    """Stops asking a Redis that does not answer: open for a cooldown after so many errors in a row."""
+
+    def __init__(self, threshold: int, cooldown_s: float) -> None:
+        self._threshold = threshold
+        self._cooldown_s = cooldown_s
+        self._errors = 0
+        self._open_until = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        return time.monotonic() < self._open_until
+
+    def failed(self, *, disconnected: bool) -> None:
+        self._errors += 1
+        if disconnected or self._errors >= self._threshold:
+            self._open_until = time.monotonic() + self._cooldown_s
+            self._errors = 0
+
+    def succeeded(self) -> None:
+        self._errors, self._open_until = 0, 0.0
+
+
+@router.get("/health", responses=schemas.REFUSALS)
+async def health(request: Request) -> Response:
+    """Whether Redis answers a ping, and how fast."""
+    found = serving(request)
+    breaker: Breaker = request.app.state.breaker
+    if breaker.is_open:
+        raise StoreUnavailable("Redis does not answer.")
+    started = time.monotonic()
+    try:
+        async with asyncio.timeout(found.hub.settings.redis_health_timeout_ms / 1000):
+            await found.hub.store.client.ping()
+    except TimeoutError:
+        raise StoreUnavailable("Redis did not answer in time.") from None
+    except (RedisError, OSError) as error:
+        breaker.failed(disconnected=isinstance(error, OSError))
+        raise StoreUnavailable("Redis does not answer.") from None
+    breaker.succeeded()
+    return reply({"status": "ok", "redis": {"pingMs": round((time.monotonic() - started) * 1000, 2)}})
+
+
+@router.get("/health/ready", responses=schemas.REFUSALS)
+async def health_ready(request: Request) -> Response:
+    """For load balancers: this hub takes requests and Redis answers, whether or not anything is free."""
+    found = _not_stopping(request)
+    await found.hub.store.read("PING")
+    return reply({"status": "ready"})
+
+
+@router.get("/ready", responses=schemas.REFUSALS)
+async def ready(request: Request) -> Response:
+    """Whether a borrow could succeed: a node was heard within two minutes and a slot is free."""
+    hub = _not_stopping(request).hub
+    workers = await hub.nodes.heard_within(SEEN_S)
+    total = borrowed = available = offset = 0
+    while True:
+        count, labels = await hub.pools.labels(offset, 1000)
+        for pool in await hub.pools.describe(labels):
+            total, borrowed, available = total + pool.published, borrowed + pool.lent, available + pool.free
+        offset += 1000
+        if offset >= count:
+            break
+    if not (workers and available):
+        raise Unavailable("No node was heard within 2 minutes." if not workers else "No slot is free.")
+    return reply({"status": "ready", "workers": workers, "total": total, "borrowed": borrowed, "available": available})
+
+
+def _not_stopping(request: Request) -> Serving:
+    found = serving(request)
+    if found.stopping:
+        raise Unavailable("The hub is stopping.", retry_after_s=30)
+    return found
+
+
+@router.get("/metrics")
+async def show_metrics(request: Request) -> Response:
+    """Prometheus text. Gauges of the store are read now; while it is away they keep their last value."""
+    found = serving(request)
+    try:
+        await _refresh(found.hub)
+    except StoreUnavailable:
+        metrics.store_up.set(0)
+    registry = metrics.registry
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        registry = CollectorRegistry()
+        multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+
+async def _refresh(hub: Hub) -> None:
+    keys = hub.store.keys
+    nodes, sessions = await hub.store.read_all([("SCARD", keys.nodes), ("ZCARD", keys.deadlines)])
+    metrics.nodes_registered.set(nodes)
+    metrics.sessions.set(sessions)
+    _, labels = await hub.pools.labels(0, metrics.LABELS_MAX)
+    for pool in await hub.pools.describe(labels):
+        shown = metrics.bounded(pool.label)
+        metrics.pool_available.labels(shown).set(pool.free)
+        both = pool.free + pool.lent
+        metrics.pool_utilization.labels(shown).set(pool.lent / both if both else 0)
+
+
+@router.get("/diagnostics", responses=schemas.REFUSALS)
+async def diagnostics(request: Request) -> Response:
+    """How this hub is set up, and the nodes it sees."""
+    hub = allowed(request, ADMIN)
+    settings = hub.settings
+    config = {
+        "redisUrl": mask_url(settings.redis_url or "embedded"),
+        "borrowTrailingFallback": settings.borrow_trailing_fallback,
+        "borrowPrefixExpand": settings.borrow_prefix_expand,
+        "borrowWildcards": settings.borrow_wildcards,
+        "nodeTimeoutSeconds": settings.node_timeout_s,
+        "dashboardUrl": settings.dashboard_url,
+        "version": __version__[:15],
+    }
+    return reply({"hubConfig": config, "workers": (await state(hub, 0, 1))["workers"], "now": in_ms(0)})
+
+
+@router.get("/diagnostics/env", responses=schemas.REFUSALS)
+async def diagnostics_env(request: Request) -> Response:
+    """The environment of this process without its secrets."""
+    allowed(request, ADMIN)
+    shown: dict[str, Any] = {
+        name: ("***" if value else "") if any(word in name.upper() for word in _HIDDEN) else mask_url(value)
+        for name, value in sorted(os.environ.items())
+    }
+    return reply({"env": shown, "now": in_ms(0)})
+
+
+@router.get("/", include_in_schema=False)
+async def root() -> Response:
+    """To the dashboard."""
+    return RedirectResponse("/dashboard", 302)
+
+
+@router.get("/dashboard", include_in_schema=False)
+async def dashboard(request: Request) -> Response:
+    """To wherever the dashboard is served."""
+    return RedirectResponse(serving(request).hub.settings.dashboard_url, 302)

@@ -1,0 +1,72 @@
+"""RFC 9457 problem documents: the one place where a refusal becomes an answer."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from fastapi import Request
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from hub.errors import HubError, Internal, MethodNotAllowed, NotFound, StoreUnavailable, TooLarge, Unauthorized
+from hub.store.store import is_away
+
+MEDIA_TYPE = "application/problem+json"
+
+
+def problem(error: HubError, path: str) -> dict[str, Any]:
+    """The problem document of a refusal. Members without a value are left out."""
+    document: dict[str, Any] = {
+        "type": f"https://httpstatuses.com/{error.status}",
+        "title": _title(error.status),
+        "status": error.status,
+        "code": error.code,
+    }
+    if error.detail and not isinstance(error, Unauthorized):
+        document["detail"] = error.detail
+    document["instance"] = path
+    if not isinstance(error, TooLarge):
+        document["traceId"] = secrets.token_hex(8)
+    document.update({name: value for name, value in error.facts.items() if name in ("reason", "member")})
+    return document
+
+
+def answer(error: HubError, path: str) -> Response:
+    """The whole response to a refusal, `Retry-After` included where trying again is right."""
+    headers = {}
+    if error.retry_after_s is not None:
+        headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
+    if isinstance(error, Unauthorized):
+        headers["www-authenticate"] = "x-hub-secret"
+    return Response(orjson.dumps(problem(error, path)), error.status, headers, MEDIA_TYPE)
+
+
+async def on_hub_error(request: Request, error: Exception) -> Response:
+    """For refusals raised by a route."""
+    if isinstance(error, HubError):
+        return answer(error, request.url.path)
+    return answer(as_hub_error(error), request.url.path)
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    """For refusals of the router: no such path, no such method."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    path = request.url.path
+    if status == 405:
+        refusal = answer(MethodNotAllowed(f"{path} does not take {request.method}"), path)
+        refusal.headers.update(getattr(error, "headers", None) or {})
+        return refusal
+    return answer(NotFound() if status == 404 else Internal(), path)
+
+
+def as_hub_error(error: Exception) -> HubError:
+    """What to tell the caller of a failure nobody foresaw: nothing of its text."""
+    return StoreUnavailable("Redis does not answer.") if is_away(error) else Internal("The hub failed on this request.")
+
+
+def _title(status: int) -> str:
+    return {413: "Payload Too Large", 422: "Unprocessable Content"}.get(status) or HTTPStatus(status).phrase

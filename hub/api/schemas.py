@@ -1,0 +1,122 @@
+"""What the OpenAPI document says of bodies that are read leniently. Shown to people and generators, not enforced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TEXT = {"type": "string"}
+_LABEL = {"type": "string", "description": "two to eight segments, such as gpu:a100:eu", "examples": ["gpu:a100:eu"]}
+_TEXTS = {"type": "object", "additionalProperties": _TEXT}
+_SLOT = {
+    "type": "object",
+    "required": ["labelKey", "slotId"],
+    "properties": {
+        "labelKey": _LABEL,
+        "slotId": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,200}$"},
+        "webSocketEndpoint": _TEXT,
+        "browserType": _TEXT,
+        "labels": _TEXTS,
+        "idleTimeoutSeconds": {"type": "number", "minimum": 0, "maximum": 86400},
+    },
+}
+_PUBLICATION = {
+    "slots": {"type": "array", "items": _SLOT, "maxItems": 1000},
+    "pools": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 1000}},
+    "lent": {"type": "object", "additionalProperties": {"type": "string", "pattern": "^[0-9]{1,19}$"}},
+    "policy": {"type": "string", "enum": ["recycle", "reuse"]},
+}
+PUBLISH = {"type": "object", "properties": _PUBLICATION}
+REGISTER = {
+    "type": "object",
+    "required": ["nodeId"],
+    "properties": {
+        "nodeId": {"type": "string", "minLength": 1, "maxLength": 512},
+        "apps": {"type": "array", "items": _TEXT},
+        "capacity": {"type": "integer", "minimum": 0},
+        "labels": _TEXTS,
+        "baseUrl": _TEXT,
+        **_PUBLICATION,
+    },
+}
+BEAT = {
+    "type": "object",
+    "required": ["nodeId"],
+    "properties": {
+        "nodeId": {"type": "string", "minLength": 1, "maxLength": 512},
+        "version": {"type": "integer", "minimum": 0, "description": "the last one the hub answered"},
+        "recycled": {"type": "array", "items": _TEXT, "maxItems": 1000},
+    },
+}
+BEATS = {
+    "type": "object",
+    "required": ["beats"],
+    "properties": {"beats": {"type": "array", "items": BEAT, "maxItems": 1000}},
+}
+BORROW = {
+    "type": "object",
+    "required": ["labelKey"],
+    "properties": {
+        "labelKey": _LABEL,
+        "ttlSeconds": {"type": ["number", "string"]},
+        "runName": {"type": "string", "maxLength": 128},
+        "runId": {"type": "string", "maxLength": 200},
+    },
+}
+RETURN = {
+    "type": "object",
+    "required": ["labelKey", "browserId"],
+    "properties": {"labelKey": _LABEL, "browserId": _TEXT, "leaseToken": _TEXT},
+}
+RENEW = {
+    "type": "object",
+    "required": ["browserId"],
+    "properties": {"browserId": _TEXT, "leaseToken": _TEXT, "ttlSeconds": {"type": "number"}},
+}
+ATTRIBUTE = {"type": "object", "required": ["testId"], "properties": {"testId": _TEXT, "runId": _TEXT}}
+SWITCH = {"type": "object", "required": ["expire"], "properties": {"expire": {"type": ["boolean", "null"]}}}
+SWEEP = {"type": "object", "properties": {"dryRun": {"type": "boolean"}}}
+
+PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "code", "instance"],
+    "properties": {
+        "type": _TEXT,
+        "title": _TEXT,
+        "status": {"type": "integer"},
+        "code": _TEXT,
+        "detail": _TEXT,
+        "instance": _TEXT,
+        "traceId": _TEXT,
+    },
+}
+_WORDS = {
+    400: "What was sent cannot be used; `detail` says what would be right.",
+    401: "The secret is missing or wrong.",
+    404: "No such thing.",
+    405: "The path does not take this method.",
+    408: "The request took too long to arrive.",
+    409: "The grant is over.",
+    413: "The body is too large.",
+    422: "The Idempotency-Key was used with another request.",
+    503: "Not now; `Retry-After` says when to try again.",
+}
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"description": words, "content": {"application/problem+json": {"schema": PROBLEM}}}
+    for status, words in _WORDS.items()
+}
+
+
+def body(schema: dict[str, Any], *, required: bool = True) -> dict[str, Any]:
+    """The OpenAPI addition for a JSON body."""
+    return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
+
+
+def query(**parameters: str) -> dict[str, Any]:
+    """The OpenAPI addition for optional query parameters: name=type."""
+    listed = [{"name": name, "in": "query", "schema": {"type": kind}} for name, kind in parameters.items()]
+    return {"parameters": listed}
+
+
+def shown_refusals() -> dict[str, Any]:
+    """`REFUSALS` as it stands in an OpenAPI document."""
+    return {str(status): words for status, words in REFUSALS.items()}

@@ -1,0 +1,160 @@
+"""Serving over HTTP: uvicorn with time and size bounds on request heads, one process or several."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from types import FrameType
+from typing import Any
+
+import orjson
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from hub.api.app import create_app
+from hub.api.edge import Edge
+from hub.api.problems import MEDIA_TYPE, problem
+from hub.errors import BadInput, StartRefused
+from hub.observability.logs import configure_logs, get_logger
+from hub.settings import BadSetting, Settings, load_settings
+from hub.store.connection import open_store
+
+LINGER_S = 1.0  # between refusing borrows and closing the door: load balancers look at /health/ready about that often
+HEAD_BYTES_MAX = 32_768  # request line and headers
+_log = get_logger("hub.serve")
+
+
+class HubProtocol(HttpToolsProtocol):
+    """Cuts off request heads that are too slow or too long, and answers broken ones with a problem document."""
+
+    head_timeout_s = 15.0
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._head_bytes = 0
+        self._head_timer = self._start_head_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._head_timer.cancel()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._head_bytes = 0
+        self._head_timer.cancel()
+        self._head_timer = self._start_head_timer()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._head_timer.cancel()
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        document = orjson.dumps(problem(BadInput(f"{msg} Send HTTP/1.1 with a head of at most 32 KiB."), "/"))
+        head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {len(document)}\r\n"
+        self.transport.write(head.encode() + b"connection: close\r\n\r\n" + document)
+        self.transport.close()
+
+    def _count(self, more: int) -> None:
+        self._head_bytes += more
+        if self._head_bytes > HEAD_BYTES_MAX:
+            raise ValueError("the request head is too long")
+
+    def _start_head_timer(self) -> asyncio.TimerHandle:
+        return self.loop.call_later(self.head_timeout_s, self._head_too_slow)
+
+    def _head_too_slow(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.close()
+
+
+class HubServer(uvicorn.Server):
+    """On the first signal it refuses new borrows and turns unready, still takes returns, and stops a moment later."""
+
+    def __init__(self, config: uvicorn.Config, app: Edge) -> None:
+        super().__init__(config)
+        self._app = app
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        serving = getattr(self._app.app.state, "serving", None)
+        if serving is None or serving.stopping:
+            super().handle_exit(sig, frame)
+            return
+        serving.stopping = True
+        _log.info("stopping", signal=sig, linger_s=LINGER_S)
+        asyncio.get_running_loop().call_later(LINGER_S, super().handle_exit, sig, frame)
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code. Raises `StartRefused` before it listens."""
+    try:
+        settings.refuse_open_access_beyond_loopback()
+    except BadSetting as error:
+        raise StartRefused(str(error)) from None
+    asyncio.run(_check_store(settings))
+    if settings.open_access:
+        _log.warning("open access", host=settings.host, why="no secret is set: everybody on this machine may do anything")
+    elif not settings.node_secret:
+        _log.warning("no node secret", why="HUB_NODE_SECRET is not set: no node can register")
+    HubProtocol.head_timeout_s = settings.request_headers_timeout_s
+    if settings.workers > 1:
+        return _run_many(settings)
+    app = create_app(settings)
+    server = HubServer(uvicorn.Config(app, **_options(settings)), app)
+    server.run()
+    return 0 if server.started else 1
+
+
+async def _check_store(settings: Settings) -> None:
+    """Find out now, in one sentence, whether the store can be used. The embedded server is looked at when it starts."""
+    if settings.redis_url:
+        async with open_store(settings):
+            pass
+
+
+def _run_many(settings: Settings) -> int:
+    """Several processes behind one socket; they share nothing but Redis and a folder of metrics."""
+    folder = tempfile.mkdtemp(prefix="capacity-hub-metrics-")
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+    os.environ["HUB_WORKERS"] = str(settings.workers)
+    try:
+        uvicorn.run(
+            "hub.api.server:worker_app", factory=True, workers=settings.workers, **_options(settings), fd=None
+        )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+def worker_app() -> Any:
+    """The application of one of several processes; it reads the settings of its environment itself."""
+    settings = load_settings()
+    configure_logs(settings)
+    HubProtocol.head_timeout_s = settings.request_headers_timeout_s
+    return create_app(settings)
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    return {
+        "host": settings.host,
+        "port": settings.port,
+        "http": HubProtocol,
+        "loop": "uvloop",
+        "ws": "none",
+        "lifespan": "on",
+        "log_config": None,
+        "access_log": False,
+        "server_header": False,
+        "date_header": False,
+        "timeout_keep_alive": int(settings.keep_alive_timeout_s),
+        "timeout_graceful_shutdown": 10,
+    }

@@ -1,0 +1,227 @@
+"""Borrow, return, renew, verify, and looking at what is lent."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import bodies, schemas
+from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.deps import allowed, in_ms, reply, serving
+from hub.capacity.labels import Label, parse_kinds, parse_label
+from hub.capacity.models import Grant, Session, Wish
+from hub.core import Hub
+from hub.errors import HubError, InvalidLabel, InvalidValue, MissingMember, NotFound, Stopping, Unauthorized
+from hub.observability import metrics
+from hub.settings import Settings
+from hub.store.keys import key_part
+
+router = APIRouter(tags=["sessions"])
+KEEP_KEY_S = 86_400  # how long an Idempotency-Key is remembered
+KEEP_OWN_S = 60  # how long a request without one is: longer than any repeat by the hub itself
+
+
+@router.post("/session/borrow", openapi_extra=schemas.body(schemas.BORROW), responses=schemas.REFUSALS)
+async def borrow(request: Request) -> Response:
+    """Borrow a slot of a pool. Answers 503 `no-capacity` when none is free."""
+    try:
+        hub = allowed(request, RUNNER)
+        if serving(request).stopping:
+            raise Stopping()
+        document = await bodies.read_body(request)
+        label = _wanted(document, hub.settings)
+    except HubError as error:
+        if isinstance(error, Unauthorized | Stopping | MissingMember | InvalidLabel):
+            metrics.borrow_outcomes.labels("unknown", "denied").inc()
+        raise
+    shown = metrics.bounded(label.text)
+    metrics.borrow_requests.labels(shown).inc()
+    started = time.monotonic()
+    try:
+        name = bodies.run_name(document)
+        run = bodies.run_id(request, document)
+        wish = _wish(request, hub.settings, document, label, run)
+        grant = await hub.leases.borrow(wish)
+    except HubError:
+        metrics.borrow_outcomes.labels(shown, "denied").inc()
+        raise
+    finally:
+        metrics.borrow_latency.labels(shown).observe(time.monotonic() - started)
+    if await request.is_disconnected():
+        await hub.leases.undo(wish.request)
+    metrics.borrow_outcomes.labels(shown, "success").inc()
+    return reply(_granted(grant, name), grant.run)
+
+
+def _wanted(document: dict[str, Any], settings: Settings) -> Label:
+    given = bodies.text(document, "labelKey")
+    if not given:
+        raise MissingMember("missing labelKey", member="labelKey")
+    return parse_label(given, parse_kinds(settings.label_kinds), wildcards=settings.borrow_wildcards)
+
+
+def _wish(request: Request, settings: Settings, document: dict[str, Any], label: Label, run: str) -> Wish:
+    ttl_s = bodies.seconds(document, "ttlSeconds")
+    if ttl_s is None:
+        ttl_s = settings.borrow_ttl_s
+    ttl_s = min(max(ttl_s, settings.borrow_ttl_min_s), 86_400, settings.max_session_ttl_s)
+    key = bodies.request_key(request)
+    asked = f"{label.text}\0{ttl_s}\0{run}"
+    return Wish(
+        label=label.text,
+        ttl_ms=int(ttl_s * 1000),
+        run=run or bodies.new_run_id(),
+        request=key or f"own-{secrets.token_hex(12)}",
+        fingerprint=hashlib.sha256(asked.encode()).hexdigest()[:16],
+        keep_s=KEEP_KEY_S if key else KEEP_OWN_S,
+    )
+
+
+def _granted(grant: Grant, run_name: str | None) -> dict[str, Any]:
+    said = grant.said
+    endpoint, kind, node = (said.get(name) for name in ("webSocketEndpoint", "browserType", "nodeId"))
+    return {
+        "browserId": grant.slot,
+        "webSocketEndpoint": endpoint if isinstance(endpoint, str) else "",
+        "labelKey": grant.label,
+        "browserType": kind,
+        "nodeId": node,
+        "runName": run_name,
+        "expiresAtUtc": in_ms(grant.left_ms),
+        "matchedLabel": grant.pool,
+        "leaseToken": grant.token,
+        "ttlSeconds": grant.ttl_ms / 1000 if grant.ttl_ms % 1000 else grant.ttl_ms // 1000,
+        "runId": grant.run,
+        "item": said,
+    }
+
+
+@router.post("/session/return", openapi_extra=schemas.body(schemas.RETURN), responses=schemas.REFUSALS)
+async def give_back(request: Request) -> Response:
+    """Give a slot back. Any number of repetitions answers 200; those that changed nothing carry a note."""
+    hub = allowed(request, RUNNER, NODE)
+    document = await bodies.read_body(request)
+    given, slot = bodies.text(document, "labelKey"), bodies.text(document, "browserId", "slotId")
+    if given is None or slot is None or not slot.strip():
+        raise MissingMember("missing labelKey|browserId", member="labelKey|browserId")
+    label = parse_label(given)
+    token = bodies.text(document, "leaseToken") or ""
+    run = bodies.run_id(request, document)
+    key = bodies.request_key(request) or ""
+    word, _, run_of_grant = await hub.leases.give_back(key_part(slot.strip()), label.text, token, key)
+    answer = {"returned": slot}
+    if word != "returned":
+        answer["note"] = "already returned"
+    return reply(answer, (run or run_of_grant) if word in ("returned", "ended") else "")
+
+
+@router.post("/session/renew", openapi_extra=schemas.body(schemas.RENEW), responses=schemas.REFUSALS)
+async def renew(request: Request) -> Response:
+    """Extend a lease, never beyond the longest life of a grant. Answers 409 `grant-over` when it has ended."""
+    hub = allowed(request, RUNNER)
+    document = await bodies.read_body(request)
+    slot = bodies.text(document, "browserId", "slotId")
+    if slot is None or not slot.strip():
+        raise MissingMember("missing browserId", member="browserId")
+    ttl_s = bodies.seconds(document, "ttlSeconds")
+    if ttl_s is None and document.get("ttlSeconds") is not None:
+        raise InvalidValue("ttlSeconds must be a number of seconds", member="ttlSeconds")
+    if ttl_s is not None:
+        ttl_s = min(max(ttl_s, hub.settings.borrow_ttl_min_s), hub.settings.max_session_ttl_s)
+    token = bodies.text(document, "leaseToken") or ""
+    held, left_ms = await hub.leases.renew(key_part(slot.strip()), token, None if ttl_s is None else int(ttl_s * 1000))
+    return reply({"browserId": slot, "leaseToken": held, "ttlSeconds": left_ms / 1000, "expiresAtUtc": in_ms(left_ms)})
+
+
+@router.get("/leases/{slot}/verify", openapi_extra=schemas.query(token="string"), responses=schemas.REFUSALS)
+async def verify(request: Request, slot: str) -> Response:
+    """Whether a fencing token is that of the grant that holds the slot now; for the side that owns the resource."""
+    hub = allowed(request, RUNNER, NODE, ADMIN)
+    token = request.query_params.get("token", "")
+    if not token:
+        raise MissingMember("missing token: ask with ?token=", member="token")
+    word, left_ms = await hub.leases.verify(key_part(slot), token)
+    if word == "ok":
+        return reply({"slotId": slot, "valid": True, "ttlSeconds": left_ms / 1000})
+    return reply({"slotId": slot, "valid": False, "reason": word})
+
+
+@router.get(
+    "/sessions",
+    openapi_extra=schemas.query(
+        offset="integer", limit="integer", label="string", pool="string", node="string", run="string"
+    ),
+    responses=schemas.REFUSALS,
+)
+async def sessions(request: Request) -> Response:
+    """What is lent, the grants that end first at the top; all, or those of one label, pool, node or run."""
+    hub = allowed(request, RUNNER, ADMIN)
+    offset, limit = bodies.page(request)
+    filters = {name: request.query_params[name] for name in ("label", "pool", "node", "run") if name in request.query_params}
+    if len(filters) > 1:
+        raise InvalidValue("filter by one of label, pool, node or run at a time")
+    total, slots = await _page(hub, offset, limit, **filters)
+    found = await hub.leases.sessions(slots)
+    return reply({"total": total, "sessions": [_session(each) for each in found if each]})
+
+
+async def _page(
+    hub: Hub,
+    offset: int,
+    limit: int,
+    label: str | None = None,
+    pool: str | None = None,
+    node: str | None = None,
+    run: str | None = None,
+) -> tuple[int, list[str]]:
+    keys = hub.store.keys
+    if label is not None:
+        return await hub.leases.page(keys.asked(label), offset, limit)
+    if run is not None:
+        return await hub.leases.page(keys.run(run), offset, limit)
+    if node is not None:
+        return await hub.nodes.lent(node, offset, limit)
+    if pool is not None:
+        return await hub.pools.lent(pool, offset, limit)
+    return await hub.leases.page(keys.deadlines, offset, limit)
+
+
+@router.get("/sessions/{slot}", responses=schemas.REFUSALS)
+async def session(request: Request, slot: str) -> Response:
+    """The live grant of a slot; 404 when it is not lent."""
+    hub = allowed(request, RUNNER, ADMIN)
+    found = await hub.leases.session(key_part(slot))
+    if found is None:
+        raise NotFound(f"slot {slot} is not lent")
+    return reply(_session(found))
+
+
+def _session(found: Session) -> dict[str, Any]:
+    return {
+        "browserId": found.slot,
+        "labelKey": found.label,
+        "poolLabel": found.pool,
+        "runId": found.run,
+        "nodeId": found.node,
+        "borrowedAtUtc": found.borrowed_at,
+        "ttlSeconds": found.ttl_s,
+        "secondsLeft": found.left_ms / 1000,
+    }
+
+
+@router.post("/results/browser/{slot}/test", openapi_extra=schemas.body(schemas.ATTRIBUTE), responses=schemas.REFUSALS)
+async def attribute(request: Request, slot: str) -> Response:
+    """Map a slot to the test that runs on it, for six hours or until its grant ends."""
+    hub = allowed(request, RUNNER)
+    document = await bodies.read_body(request)
+    test = (bodies.text(document, "testId") or "").strip()
+    if not test:
+        raise MissingMember("missing testId", member="testId")
+    run = bodies.run_id(request, {"runId": document.get("runId")})
+    await hub.leases.attribute(slot, test[: bodies.RUN_MAX], run)
+    return reply({"mapped": slot, "testId": test})

@@ -1,0 +1,1 @@
+"""Slots, the pools they lie in, and the grants of them."""

@@ -1,0 +1,108 @@
+"""Pool labels: `app:kind:env`, two to eight segments from general to specific. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from hub.errors import InvalidLabel
+
+SEGMENTS_MAX = 8
+LENGTH_MAX = 512  # characters; a bound for keys and metric labels, far above any real label
+ANY_KIND: frozenset[str] = frozenset()
+
+_WHY = {
+    "null": "it is missing",
+    "empty": "it is empty",
+    "leading-colon": "it begins with a colon",
+    "trailing-colon": "it ends with a colon",
+    "double-colon": "it has an empty segment",
+    "too-few": "it has too few segments; write at least two, such as gpu:a100",
+    "too-many": "it has more than eight segments",
+    "too-long": f"it is longer than {LENGTH_MAX} characters",
+    "empty-segment": "it has an empty segment",
+    "forbidden-char": "a segment contains a blank or a control character",
+    "kind-not-allowed": "its second segment is not one of the kinds this hub lends",
+}
+
+
+@dataclass(frozen=True)
+class Label:
+    """A label that follows the grammar; two are the same when `text` is the same."""
+
+    text: str
+    segments: tuple[str, ...]
+
+
+def parse_label(
+    given: str | None,
+    kinds: Collection[str] = ANY_KIND,
+    *,
+    wildcards: bool = False,
+    segments_min: int = 2,
+    case: Literal["keep", "lower", "upper"] = "keep",
+) -> Label:
+    """The label `given` spells; raises `InvalidLabel` with the reason code of the first rule it breaks.
+
+    `kinds` are the words allowed as second segment, compared without case; empty allows any. With `wildcards`, a label
+    that contains `*` is not checked for its kind.
+    """
+    if given is None:
+        raise _invalid("null")
+    trimmed = given.strip()
+    segments = tuple(segment.strip() for segment in trimmed.split(":"))
+    broken = _first_broken_rule(trimmed, segments, segments_min)
+    if broken:
+        raise _invalid(broken)
+    if kinds and not (wildcards and "*" in trimmed) and segments[1].lower() not in {kind.lower() for kind in kinds}:
+        raise _invalid("kind-not-allowed")
+    if case != "keep":
+        segments = tuple(segment.lower() if case == "lower" else segment.upper() for segment in segments)
+    return Label(":".join(segments), segments)
+
+
+def _first_broken_rule(trimmed: str, segments: tuple[str, ...], segments_min: int) -> str | None:
+    rules = (
+        ("empty", not trimmed),
+        ("leading-colon", trimmed.startswith(":")),
+        ("trailing-colon", trimmed.endswith(":")),
+        ("double-colon", "::" in trimmed),
+        ("too-few", len(segments) < segments_min),
+        ("too-many", len(segments) > SEGMENTS_MAX),
+        ("too-long", len(trimmed) > LENGTH_MAX),
+    )
+    for reason, broken in rules:
+        if broken:
+            return reason
+    for segment in segments:
+        if not segment:
+            return "empty-segment"
+        if any(c.isspace() or not c.isprintable() for c in segment):
+            return "forbidden-char"
+    return None
+
+
+def _invalid(reason: str) -> InvalidLabel:
+    return InvalidLabel(f"invalid labelKey: {_WHY[reason]} ({reason})", reason=reason)
+
+
+def parse_kinds(text: str) -> frozenset[str]:
+    """The words of `HUB_LABEL_KINDS`; `*` or nothing means any."""
+    words = frozenset(word.strip() for word in text.split(",") if word.strip())
+    return ANY_KIND if "*" in words else words
+
+
+def parse_caps(text: str) -> dict[str, int]:
+    """Label -> most live grants, from `LABEL=N,LABEL=N`. Parts that are not such a pair are left out; the last wins."""
+    caps: dict[str, int] = {}
+    for part in text.split(","):
+        left, _, right = part.partition("=")
+        left, right = left.strip(), right.strip()
+        if not (left and right.isascii() and right.lstrip("+").isdigit() and int(right) > 0):
+            continue
+        try:
+            caps[parse_label(left).text] = int(right)
+        except InvalidLabel:
+            caps[left] = int(right)
+    return caps

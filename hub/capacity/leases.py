@@ -1,0 +1,215 @@
+"""Grants: lend a slot, extend it, take it back; and the memory of what this hub lent a moment ago."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from hub.capacity.labels import parse_caps
+from hub.capacity.models import Grant, Session, Wish, read_item
+from hub.capacity.pools import Pools
+from hub.errors import Capped, GrantOver, KeyReused, NoCapacity, Settling, StoreUnavailable, UnknownReply
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.settings import Settings
+from hub.store.keys import key_part
+from hub.store.store import Store
+
+_log = get_logger("hub.capacity")
+
+
+class Leases:
+    """Keeps grants. Every method is one script; each is safe to repeat."""
+
+    def __init__(self, store: Store, settings: Settings, pools: Pools) -> None:
+        self._store = store
+        self._pools = pools
+        self._caps = parse_caps(settings.borrow_concurrency_caps)
+        self._cap_default = settings.borrow_concurrency_default
+        self._default_ttl_ms = int(settings.borrow_ttl_s * 1000)
+        self._max_ms = int(settings.max_session_ttl_s * 1000)
+        self._idle_ms = int(settings.idle_timeout_s * 1000)
+        self._options = {
+            "trailing": int(settings.borrow_trailing_fallback),
+            "prefix": int(settings.borrow_prefix_expand),
+            "wildcards": int(settings.borrow_wildcards),
+        }
+        # A node hears of a grant with its next beat, a sixth of its timeout later; until then only we know.
+        self._remember_s = max(1.0, settings.node_timeout_s / 3)
+        self._recent: OrderedDict[str, tuple[float, Grant]] = OrderedDict()
+        self._borrow = store.script("capacity/borrow")
+        self._give_back = store.script("capacity/give_back")
+        self._renew = store.script("capacity/renew")
+        self._verify = store.script("capacity/verify")
+        self._undo = store.script("capacity/undo")
+        self._lapse = store.script("capacity/lapse")
+        self._attribute = store.script("capacity/attribute")
+        self._readopt = store.script("capacity/readopt")
+        store.when_replaced(self.recall)
+
+    async def borrow(self, wish: Wish) -> Grant:
+        """Lend a slot, or raise `NoCapacity`, `Capped`, `Settling`, `GrantOver`, `KeyReused` or `StoreUnavailable`.
+
+        The same request id gets the same grant. When the store does not answer, the grant it may have made is undone
+        as soon as it does.
+        """
+        try:
+            grant = await self._try(wish)
+            if grant is None:
+                await self._pools.discover()
+                grant = await self._try(wish)
+        except StoreUnavailable:
+            self._store.later(lambda: self.undo(wish.request))
+            raise
+        if grant is None:
+            raise NoCapacity(f"No browser available for {wish.label}")
+        self._remember(grant)
+        return grant
+
+    async def _try(self, wish: Wish) -> Grant | None:
+        reply = await self._borrow(
+            label=wish.label,
+            ttl_ms=wish.ttl_ms,
+            idle_ms=self._idle_ms,
+            cap=self._caps.get(wish.label, self._cap_default),
+            run=wish.run,
+            request=wish.request,
+            fingerprint=wish.fingerprint,
+            keep_s=wish.keep_s,
+            **self._options,
+        )
+        match reply:
+            case ["ok", slot, token, item, pool, left_ms, ttl_ms, run, dropped]:
+                _log_dropped(dropped)
+                said = read_item(item)
+                return Grant(slot, token, wish.label, pool, run, ttl_ms, left_ms, item, said)
+            case ["empty", dropped]:
+                _log_dropped(dropped)
+                return None
+            case ["capped", live]:
+                raise Capped(f"No browser available for {wish.label}: {live} of {live} allowed are lent")
+            case ["settling", left_ms]:
+                raise Settling("The store was lost and is being put together again", retry_after_s=left_ms / 1000)
+            case ["over", slot]:
+                raise GrantOver(f"The grant of {slot} that this Idempotency-Key made has ended; use a new key")
+            case ["reused"]:
+                raise KeyReused("This Idempotency-Key was used with another request; use a new key")
+            case ["undone"]:
+                raise GrantOver("This request was withdrawn; use a new Idempotency-Key")
+        raise UnknownReply(self._borrow.name, reply)
+
+    async def give_back(self, slot: str, hint: str, token: str = "", request: str = "") -> tuple[str, str, str]:
+        """End a grant. Returns (word, pool, run); the word is `returned`, `ended`, `not lent` or `stale token`.
+
+        Raises `KeyReused` when `request` was used for something else.
+        """
+        word, pool, run = await self._give_back(slot=slot, hint=hint, token=token, request=request)
+        if word == "reused":
+            raise KeyReused("This Idempotency-Key was used with another request; use a new key")
+        if word in ("returned", "ended"):
+            self._recent.pop(slot, None)
+        metrics.returns.labels(word).inc()
+        return word, pool, run
+
+    async def renew(self, slot: str, token: str, ttl_ms: int | None) -> tuple[str, int]:
+        """Extend a lease; returns its token and the ms it now has left, or raises `GrantOver`."""
+        reply = await self._renew(slot=slot, token=token, ttl_ms=ttl_ms or self._default_ttl_ms, max_ms=self._max_ms)
+        match reply:
+            case ["ok", held, left_ms]:
+                metrics.renewals.labels("success").inc()
+                return held, left_ms
+            case ["over"]:
+                metrics.renewals.labels("over").inc()
+                raise GrantOver(f"The grant of {slot} is over")
+        raise UnknownReply(self._renew.name, reply)
+
+    async def verify(self, slot: str, token: str) -> tuple[str, int]:
+        """Whether `token` is that of the grant holding `slot`: (`ok`, ms left), or (`not lent` and the like, 0)."""
+        word, *left_ms = await self._verify(slot=slot, token=token)
+        return word, left_ms[0] if left_ms else 0
+
+    async def attribute(self, slot: str, test: str, run: str) -> None:
+        """Map a slot to a test, and to a run when it has none, for six hours or until its grant ends."""
+        await self._attribute(slot=key_part(slot), test=test, run=run)
+
+    async def undo(self, request: str) -> None:
+        """Take back what a request was granted, or keep it from being granted: its caller is gone."""
+        word, *slot = await self._undo(request=request)
+        if word == "undone":
+            self._recent.pop(slot[0], None)
+            metrics.grants_undone.inc()
+            _log.info("grant undone", slot=slot[0])
+
+    async def lapse(self, slots: Sequence[str]) -> list[str]:
+        """What became of nominated grants, a word for each: `live`, `lapsed`, `deleted`, `idle`, `rewritten`, `stray`."""
+        return list(await self._lapse(rest=slots))
+
+    async def session(self, slot: str) -> Session | None:
+        """The live grant of a slot, None when there is none."""
+        (found,) = await self.sessions([slot])
+        return found
+
+    async def sessions(self, slots: Sequence[str]) -> list[Session | None]:
+        """The live grants of slots, None where there is none (any more)."""
+        keys = self._store.keys
+        fields = ("labelKey", "poolLabel", "runId", "nodeId", "borrowedAtUtc", "ttlSeconds", "leaseToken")
+        rows = await self._store.read_all(("HMGET", keys.session(key_part(slot)), *fields) for slot in slots)
+        left = await self._verify_left([key_part(slot) for slot in slots], [row[6] for row in rows])
+        return [
+            Session(slot, row[0], row[1] or "", row[2] or "", row[3] or "", row[4] or "", float(row[5] or 0), ms)
+            if row[0]
+            else None
+            for slot, row, ms in zip(slots, rows, left, strict=True)
+        ]
+
+    async def _verify_left(self, slots: Sequence[str], tokens: Sequence[str | None]) -> list[int]:
+        answers = await asyncio.gather(*(self.verify(slot, token or "") for slot, token in zip(slots, tokens, strict=True)))
+        return [left_ms for _, left_ms in answers]
+
+    async def page(self, index: str, offset: int, limit: int) -> tuple[int, list[str]]:
+        """How many slots a sorted index holds, and those from `offset` on."""
+        total, slots = await self._store.read_all(
+            [("ZCARD", index), ("ZRANGE", index, offset, offset + limit - 1)],
+        )
+        return int(total), list(slots)
+
+    async def recall(self) -> None:
+        """Bring back into a store that lost it what this hub lent so recently that its node may not know of it."""
+        self._forget_old()
+        adopted = 0
+        for granted, grant in list(self._recent.values()):
+            left_ms = grant.left_ms - int((time.monotonic() - granted) * 1000)
+            if left_ms <= 0:
+                continue
+            node = grant.said.get("nodeId") or ""
+            (word,) = await self._readopt(
+                slot=grant.slot,
+                pool=grant.pool,
+                item=grant.item,
+                node=node,
+                part=key_part(node),
+                label=grant.label,
+                run=grant.run,
+                token=grant.token,
+                ttl_ms=left_ms,
+            )
+            adopted += word == "adopted"
+        metrics.grants_readopted.inc(adopted)
+        _log.warning("grants recalled", remembered=len(self._recent), adopted=adopted)
+
+    def _remember(self, grant: Grant) -> None:
+        self._recent.pop(grant.slot, None)
+        self._recent[grant.slot] = (time.monotonic(), grant)
+        self._forget_old()
+
+    def _forget_old(self) -> None:
+        horizon = time.monotonic() - self._remember_s
+        while self._recent and next(iter(self._recent.values()))[0] < horizon:
+            self._recent.popitem(last=False)
+
+
+def _log_dropped(dropped: Sequence[str]) -> None:
+    for pool, why, item in zip(dropped[::3], dropped[1::3], dropped[2::3], strict=True):
+        _log.warning("item dropped", pool=pool, why=why, item=item[:200])

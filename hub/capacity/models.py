@@ -1,0 +1,100 @@
+"""What is lent, to whom, and what is asked for. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from hub.errors import InvalidValue
+from hub.store.keys import key_part
+
+OWN_MEMBERS = ("nodeId", "browserId", "webSocketEndpoint", "browserType", "browserVersion", "args", "labels")
+NOT_CARRIED = {"labelKey", "slotId", "endpoint", "leaseToken", *OWN_MEMBERS}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A slot as its node offers it: `item` is the text that goes into the list and is never changed afterwards."""
+
+    id: str
+    pool: str
+    item: str
+    idle_ms: str = ""  # its own idle rule; empty: the hub's
+    token: str = ""  # of the grant the node knows it to be lent under
+
+
+def slot_item(node_id: str, slot_id: str, label_kind: str, said: Mapping[str, Any]) -> str:
+    """The list item of a slot: compact JSON, members in the order other programs write them, extra ones at the end."""
+    document = {
+        "nodeId": node_id,
+        "browserId": slot_id,
+        "webSocketEndpoint": said.get("webSocketEndpoint") or said.get("endpoint") or "",
+        "browserType": said.get("browserType") or label_kind,
+        "browserVersion": said.get("browserVersion"),
+        "args": said.get("args"),
+        "labels": said.get("labels") or {},
+    }
+    document.update({name: value for name, value in said.items() if name not in NOT_CARRIED})
+    return orjson.dumps(document).decode()
+
+
+def read_item(item: str) -> dict[str, Any]:
+    """What an item says, whoever wrote it; empty when it is not a JSON object."""
+    try:
+        document = orjson.loads(item.encode("utf-8", "surrogateescape"))
+    except orjson.JSONDecodeError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def check_slot_id(slot_id: str) -> str:
+    """The id, when it can be part of a key as it is; raises `InvalidValue`."""
+    if not slot_id or key_part(slot_id) != slot_id:
+        raise InvalidValue(
+            f"slot id {slot_id[:60]!r} must be 1 to 200 letters, digits, hyphens, underscores or dots", member="slotId"
+        )
+    return slot_id
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A borrow as it is put to the store; durations in ms."""
+
+    label: str
+    ttl_ms: int
+    run: str
+    request: str
+    fingerprint: str
+    keep_s: int
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A slot in somebody's hands: `left_ms` until it lapses, measured when the store answered."""
+
+    slot: str
+    token: str
+    label: str
+    pool: str
+    run: str
+    ttl_ms: int
+    left_ms: int
+    item: str
+    said: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Session:
+    """A live grant as the store describes it."""
+
+    slot: str
+    label: str
+    pool: str
+    run: str
+    node: str
+    borrowed_at: str
+    ttl_s: float
+    left_ms: int

@@ -1,0 +1,181 @@
+"""Pools: what is published, withdrawn and counted under a label, and finding what others put there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hub.capacity.labels import parse_kinds, parse_label
+from hub.capacity.models import Slot, read_item
+from hub.errors import InvalidLabel, InvalidValue, UnknownNode, UnknownReply
+from hub.settings import Settings
+from hub.store.keys import key_part
+from hub.store.store import Store
+
+SCAN_BITE = 1000  # keys looked at per call
+SCAN_CALLS = 10  # calls per discovery; a store of up to 10,000 keys is seen whole
+BITE = 64  # slots per script where each costs a dozen commands: under 2 ms
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Counts of one pool; under maintenance those of its start, as its readers expect."""
+
+    label: str
+    published: int
+    free: int
+    lent: int
+    maintenance: bool
+
+    @property
+    def held(self) -> int:
+        """Slots that are neither free nor lent: their node drains."""
+        return max(0, self.published - self.free - self.lent)
+
+
+class Pools:
+    """Keeps slots on offer."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._ttl_ms = int(settings.borrow_ttl_s * 1000)
+        self._kinds = parse_kinds(settings.label_kinds)
+        self._publish = store.script("capacity/publish")
+        self._withdraw = store.script("capacity/withdraw")
+        self._restart = store.script("capacity/restart_pool")
+        self._mark = store.script("capacity/mark_slots")
+        self._describe = store.script("capacity/describe_pools")
+        self._discover = store.script("capacity/discover")
+        self._scan_cursor = "0"
+        self._discovery: asyncio.Task[None] | None = None
+        self._discovered = 0.0
+
+    async def publish(self, node_id: str, slots: Sequence[Slot], policy: str) -> list[str]:
+        """A word per slot: `published`, `unchanged`, `lent`, or `taken` by another node. Raises `UnknownNode`."""
+        words: list[str] = []
+        for start in range(0, len(slots), BITE):
+            bite = slots[start : start + BITE]
+            facts = [text for slot in bite for text in (slot.id, slot.pool, slot.item, slot.idle_ms, slot.token)]
+            reply = await self._publish(
+                id=node_id, part=key_part(node_id), policy=policy, ttl_ms=self._ttl_ms, rest=facts
+            )
+            match reply:
+                case ["ok", bite_words]:
+                    words += bite_words
+                case ["unknown"]:
+                    raise UnknownNode(f"node {node_id} is not registered; register it first")
+                case _:
+                    raise UnknownReply(self._publish.name, reply)
+        return words
+
+    async def withdraw(self, node_id: str, slot: str) -> tuple[str, bool]:
+        """(`withdrawn` or `unknown`, whether a grant ended). Raises `InvalidValue` for another node's slot."""
+        reply = await self._withdraw(slot=key_part(slot), part=key_part(node_id))
+        match reply:
+            case ["withdrawn", ended]:
+                return "withdrawn", bool(ended)
+            case ["unknown"]:
+                return "unknown", False
+            case ["foreign"]:
+                raise InvalidValue(f"slot {slot} belongs to another node")
+        raise UnknownReply(self._withdraw.name, reply)
+
+    async def restart(self, label: str) -> tuple[int, int, int]:
+        """Put a pool under maintenance and mark all its slots; returns (marked, free, lent) at the start."""
+        reply = await self._restart(pool=label)
+        match reply:
+            case ["ok", free, lent]:
+                slots = await self._store.read("SMEMBERS", self._store.keys.replacing(label))
+                marked = 0
+                for start in range(0, len(slots), BITE):
+                    _, count = await self._mark(rest=list(slots)[start : start + BITE])
+                    marked += count
+                return marked, free, lent
+        raise UnknownReply(self._restart.name, reply)
+
+    async def labels(self, offset: int, limit: int) -> tuple[int, list[str]]:
+        """How many pools have slots, and a page of their labels in order."""
+        keys = self._store.keys
+        total, labels = await self._store.read_all(
+            [("ZCARD", keys.pools), ("ZRANGE", keys.pools, offset, offset + limit - 1)]
+        )
+        return int(total), list(labels)
+
+    async def describe(self, labels: Sequence[str]) -> list[Pool]:
+        """The counts of pools; a pool whose maintenance is over is opened again by being looked at."""
+        pools = []
+        for start in range(0, len(labels), BITE):
+            bite = labels[start : start + BITE]
+            for label, row in zip(bite, await self._describe(rest=bite), strict=True):
+                published, free, lent, active, free_then, lent_then = row
+                counts = (free_then + lent_then, free_then, lent_then) if active else (published, free, lent)
+                pools.append(Pool(label, *counts, bool(active)))
+        return pools
+
+    async def versions(self, labels: Sequence[str]) -> list[str | None]:
+        """The kind version the first slot of each pool names."""
+        keys = self._store.keys
+        heads = await self._store.read_all(
+            ("LINDEX", key, 0) for label in labels for key in (keys.available(label), keys.inuse(label))
+        )
+        said = [read_item(free or lent or "") for free, lent in zip(heads[::2], heads[1::2], strict=True)]
+        return [version if isinstance(version := each.get("browserVersion"), str) else None for each in said]
+
+    async def lent(self, label: str, offset: int, limit: int) -> tuple[int, list[str]]:
+        """How many slots of a pool are lent, and a page of them, those lent first at the top."""
+        name = self._store.keys.inuse(label)
+        total, items = await self._store.read_all([("LLEN", name), ("LRANGE", name, offset, offset + limit - 1)])
+        named = (read_item(item) for item in items)
+        return int(total), [str(said.get("browserId") or said.get("slotId") or "") for said in named]
+
+    async def discover(self) -> None:
+        """Find pools that exist only because another program pushed slots into Redis. Raises `StoreUnavailable`.
+
+        Callers share a pass, but each gets one that began after it asked; passes are at least 50 ms apart, in a store
+        too large to be looked through at once a second, so that refusals cannot flood Redis.
+        """
+        running = self._discovery
+        if running is not None:
+            await asyncio.wait([running])
+        if self._discovery is running:
+            self._discovery = asyncio.create_task(self._look(), name="discover-pools")
+        await asyncio.shield(self._discovery)  # type: ignore[arg-type]
+
+    async def _look(self) -> None:
+        keys = await self._store.read("DBSIZE")
+        gap_s = 0.05 if keys <= SCAN_BITE * SCAN_CALLS else 1.0
+        wait_s = self._discovered + gap_s - time.monotonic()
+        if wait_s > 0 and gap_s < 1:
+            await asyncio.sleep(wait_s)
+        elif wait_s > 0:
+            return
+        prefix = self._store.keys.available("")
+        found: list[str] = []
+        for _ in range(SCAN_CALLS):
+            self._scan_cursor, names = await self._store.read(
+                "SCAN", self._scan_cursor, "MATCH", _glob(prefix) + "*", "COUNT", SCAN_BITE, "TYPE", "list"
+            )
+            found += [name[len(prefix) :] for name in names]
+            if str(self._scan_cursor) == "0":
+                break
+        labels = [label for label in dict.fromkeys(found) if self.usable(label)]
+        cursor = "0"
+        for _ in range(SCAN_CALLS):
+            _, _, cursor = await self._discover(cursor=cursor, rest=labels)
+            labels = []
+            if cursor == "0":
+                break
+        self._discovered = time.monotonic()
+
+    def usable(self, label: str) -> bool:
+        """Whether text found in Redis is a label of this hub in its normal form."""
+        try:
+            return parse_label(label, self._kinds).text == label
+        except InvalidLabel:
+            return False
+
+
+def _glob(text: str) -> str:
+    return "".join(f"\\{c}" if c in "*?[]\\^-" else c for c in text)

@@ -1,0 +1,96 @@
+"""`hub drain`, `undrain`, `sweep`, `expire` and `doctor`: for operators."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+from hub.cli import output
+from hub.cli.reach import Address, reach, store_settings, store_shown
+
+Switch = Literal["on", "off", "default"]
+
+_SWITCH: dict[Switch, bool | None] = {"on": True, "off": False, "default": None}
+
+
+async def drain(at: Address, node: str, as_json: bool, *, on: bool) -> None:
+    """Stop lending the slots of a node, or start again; what is lent stays with its borrowers."""
+    async with reach(at) as hub:
+        answer = await hub.post("admin", "nodes", node, "drain" if on else "undrain")
+    if as_json:
+        output.put_json(answer)
+        return
+    held, lent = answer.get("heldBack", 0), answer.get("lent", 0)
+    if answer.get("draining"):
+        output.put(f"{node} is draining: {output.plural(held, 'slot')} held back, {lent} still lent.")
+    else:
+        output.put(f"{node} lends again; {lent} of its slots {'is' if lent == 1 else 'are'} lent now.")
+
+
+async def sweep(at: Address, as_json: bool, *, dry_run: bool) -> None:
+    """Look once for dead nodes and lapsed leases, and show what was done, or with `dry_run` would be."""
+    async with reach(at) as hub:
+        answer = await hub.post("admin", "sweep", body={"dryRun": dry_run})
+    if as_json:
+        output.put_json(answer)
+        return
+    nodes, leases = _part(answer, "nodes"), _part(answer, "leases")
+    expired = "would expire" if dry_run else "expired"
+    returned = "would be returned" if dry_run else "returned"
+    output.put(
+        f"Nodes: {nodes.get('scanned')} scanned, {nodes.get('stale')} stale, {nodes.get('expired')} {expired}, "
+        f"{nodes.get('refreshed')} kept because expiry is off, {nodes.get('errors')} errors, "
+        f"{nodes.get('elapsedMs')} ms."
+    )
+    output.put(
+        f"Leases: {leases.get('processed')} looked at, {leases.get('returned')} {returned}, "
+        f"{leases.get('errors')} errors, {leases.get('elapsedMs')} ms."
+    )
+    for name in nodes.get("names") or ():
+        output.put(f"  {output.one_line(str(name))}")
+
+
+async def expire(at: Address, switch: Switch | None, as_json: bool) -> None:
+    """Switch expiry for all hubs, or show how it is switched."""
+    async with reach(at) as hub:
+        if switch is None:
+            answer = await hub.get("admin", "sweeper")
+        else:
+            answer = await hub.put("admin", "sweeper", body={"expire": _SWITCH[switch]})
+    if as_json:
+        output.put_json(answer)
+        return
+    state = "on: dead nodes are removed" if answer.get("expire") else "off: dead nodes are kept"
+    if answer.get("source") == "setting":
+        why = "HUB_SWEEPER_EXPIRE says so"
+    else:
+        who = f"set by {answer.get('setBy') or 'somebody'} at {answer.get('setAtUtc')}"
+        why = f"{who}; HUB_SWEEPER_EXPIRE says {'on' if answer.get('setting') else 'off'}"
+    output.put(f"Expiry is {state} ({output.one_line(why)}).")
+
+
+async def doctor(as_json: bool, *, repair: bool) -> int:
+    """Check every invariant on Redis itself; 0 when all hold or what did not is mended."""
+    settings = store_settings("The doctor works on Redis itself")
+    from hub.doctor import examine  # only these two need the store's packages
+    from hub.store.connection import open_store
+
+    async with open_store(settings) as store:
+        findings = await examine(store, repair=repair)
+    open_ones = [finding for finding in findings if not finding.repaired]
+    if as_json:
+        output.put_json({"clean": not open_ones, "findings": [dataclasses.asdict(finding) for finding in findings]})
+    elif findings:
+        rows = [(each.invariant, each.subject, each.problem, each.repaired) for each in findings]
+        output.put_table(("RULE", "WHAT", "PROBLEM", "REPAIRED"), rows)
+    else:
+        output.put(f"Every invariant holds in {store_shown(settings)}.")
+    if open_ones:
+        hint = "" if repair else "; `hub doctor --repair` mends what can be mended"
+        output.note(f"{output.plural(len(open_ones), 'finding')}{hint}.")
+    return 1 if open_ones else 0
+
+
+def _part(answer: dict[str, Any], name: str) -> dict[str, Any]:
+    part = answer.get(name)
+    return part if isinstance(part, dict) else {}

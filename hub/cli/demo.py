@@ -1,0 +1,239 @@
+"""`hub demo`: a hub with a store of its own and three agents, to be tried out, killed and thrown away."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import re
+import shlex
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+
+from hub.cli import output
+from hub.cli.child import Signals, die_with
+from hub.client import HubClient
+from hub.errors import HubError, StartRefused
+
+# Short, so that a newcomer sees a node expire before losing patience.
+TIMEOUT_S = 10
+SWEEP_S = 2
+START_BOUND_S = 30.0
+STOP_BOUND_S = 10.0
+
+AGENTS = {
+    "demo-browsers": ("browser:chromium=2", "browser:firefox=1"),
+    "demo-gpus": ("gpu:a100:eu=2",),
+    "demo-licences": ("licence:catia=1",),
+}
+_WORTH_SHOWING = re.compile(
+    r"^\S+ +(?:(?:WARNING|ERROR|CRITICAL)\b.*|\w+ +(?:node|lease) (?:sweep|expired|refreshed).*)$"
+)
+
+
+async def demo(port: int) -> int:
+    """Run until Ctrl-C; the exit code."""
+    task = asyncio.current_task()
+    assert task is not None
+    with Signals(lambda _: task.cancel()) as signals:
+        try:
+            async with AsyncExitStack() as stack:
+                await _run(stack, port)
+        except asyncio.CancelledError:
+            if signals.seen is None:
+                raise
+    output.note("the demo has ended, and nothing of it is left.")
+    return 0
+
+
+async def _run(stack: AsyncExitStack, wanted: int) -> None:
+    port = _free_port(wanted)
+    url = f"http://127.0.0.1:{port}"
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hub-demo-", ignore_cleanup_errors=True)))
+    environment = _environment(url, port, folder)
+    hub = await stack.enter_async_context(_running(["serve"], environment, piped=True))
+    assert hub.stderr is not None
+    log = _Log(hub.stderr)
+    reader = asyncio.create_task(log.read())
+    stack.callback(reader.cancel)
+    await _until_ready(hub, url, log)
+    agents = {}
+    for node, slots in AGENTS.items():
+        words = ["agent", "--node", node, *(word for slot in slots for word in ("--slots", slot))]
+        agents[node] = await stack.enter_async_context(_running(words, environment, piped=False))
+    await _until_announced(url, len(AGENTS))
+    _explain(url, port, hub.pid, {node: agent.pid for node, agent in agents.items()})
+    log.show()
+    for node, agent in agents.items():
+        stack.callback(asyncio.create_task(_tell_end(node, agent)).cancel)
+    await hub.wait()
+    raise HubError(f"The hub ended with status {hub.returncode}. {log.last}")
+
+
+def _free_port(wanted: int) -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                raise
+            probe.bind(("127.0.0.1", 0))
+            free = int(probe.getsockname()[1])
+            output.note(f"port {wanted} is taken, so the demo listens on {free}.")
+            return free
+        return int(probe.getsockname()[1])
+
+
+def _environment(url: str, port: int, folder: Path) -> dict[str, str]:
+    """What the processes of the demo see: none of the settings of whoever started it."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("HUB_", "REDIS_", "LOG_LEVEL", "ASPNETCORE_"))
+    }
+    return kept | {
+        "DISABLE_DOTENV": "1",
+        "HUB_URL": url,
+        "HUB_PORT": str(port),
+        "HUB_DATA_DIR": str(folder),
+        "HUB_SWEEPER_EXPIRE": "true",
+        "HUB_NODE_TIMEOUT": str(TIMEOUT_S),
+        "HUB_NODE_SWEEP_INTERVAL_SECONDS": str(SWEEP_S),
+        "HUB_NODE_SWEEP_INTERVAL_MIN_SECONDS": "1",
+        "HUB_BORROW_TTL_SWEEP_SECONDS": str(SWEEP_S),
+        "HUB_BORROW_TTL_SWEEP_MIN_SECONDS": "1",
+        "HUB_BORROW_TTL_MIN_SECONDS": "1",
+        "HUB_SWEEPER_RECONNECT_GRACE_SECONDS": "5",
+    }
+
+
+@asynccontextmanager
+async def _running(
+    words: list[str], environment: dict[str, str], *, piped: bool
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A `hub` command as a process of its own, ended on leaving. Ctrl-C is for us: we end them in good order."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "hub.cli", *words,
+        env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE if piped else asyncio.subprocess.DEVNULL, start_new_session=True,
+        preexec_fn=die_with(os.getpid(), signal.SIGTERM),
+    )  # fmt: skip
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), STOP_BOUND_S)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+class _Log:
+    """The log of the hub: read to its end, shown when it is worth it."""
+
+    def __init__(self, stream: asyncio.StreamReader) -> None:
+        self._stream = stream
+        self._shown = False
+        self._kept: list[str] = []
+        self.last = ""
+
+    async def read(self) -> None:
+        while line := await self._stream.readline():
+            text = output.one_line(line.decode("utf-8", "replace").rstrip())
+            self.last = text or self.last
+            if not _WORTH_SHOWING.match(text):
+                continue
+            if self._shown:
+                print(text, file=sys.stderr, flush=True)
+            else:
+                self._kept.append(text)
+
+    def show(self) -> None:
+        """From now on, and what has gathered so far."""
+        self._shown = True
+        for text in self._kept:
+            print(text, file=sys.stderr, flush=True)
+
+
+async def _until_ready(hub: asyncio.subprocess.Process, url: str, log: _Log) -> None:
+    try:
+        async with asyncio.timeout(START_BOUND_S), HubClient(url, "", timeout=0.0) as client:
+            while True:
+                if hub.returncode is not None:
+                    await asyncio.sleep(0.1)  # its last words may still be in the pipe
+                    raise StartRefused(f"The hub did not start. {log.last}")
+                with suppress(HubError):
+                    await client.pools(limit=1)
+                    return
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise StartRefused(f"The hub did not answer within {START_BOUND_S:g} s. {log.last}") from None
+
+
+async def _until_announced(url: str, count: int) -> None:
+    try:
+        async with asyncio.timeout(START_BOUND_S), HubClient(url, "") as client:
+            while True:
+                if (await client.nodes(limit=1))["total"] >= count:
+                    return
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise StartRefused(f"The agents did not announce themselves within {START_BOUND_S:g} s.") from None
+
+
+async def _tell_end(node: str, agent: asyncio.subprocess.Process) -> None:
+    status = await agent.wait()
+    how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    tail = f"; the hub notices within {TIMEOUT_S + SWEEP_S} s" if status == -signal.SIGKILL else ""
+    output.note(f"{node} {how}{tail}.")
+
+
+def _explain(url: str, port: int, hub_pid: int, agents: dict[str, int]) -> None:
+    command = _hub_command()
+    at = "" if port == 8080 and not os.environ.get("HUB_URL") else f" --url {url}"
+    victim = agents["demo-gpus"]
+    inner = 'echo "$HUB_SLOT_ID is mine, token $HUB_LEASE_TOKEN"; sleep 20'
+    lines = (
+        f"curl -s {url}/pools",
+        f"{command} nodes{at}",
+        f"{command} borrow gpu:a100:eu{at} -- sh -c {shlex.quote(inner)}",
+        f"{command} sessions{at}",
+        f"kill -9 {victim}; sleep {TIMEOUT_S + SWEEP_S + 2}; {command} nodes{at}",
+    )
+    output.put(f"A hub runs at {url} (pid {hub_pid}), with a throw-away Redis and three agents:")
+    output.put("")
+    rows = [(node, pid, ", ".join(AGENTS[node])) for node, pid in agents.items()]
+    output.put_table(("AGENT", "PID", "LENDS"), rows, numbers=("PID",))
+    output.put("")
+    output.put("Try, in another terminal:")
+    output.put("")
+    for line in lines:
+        output.put(f"  {line}")
+    output.put("")
+    output.put(
+        f"The last one kills an agent and waits for it to expire ({TIMEOUT_S} s without a beat). API: {url}/docs"
+    )
+    output.put("Warnings and sweeps of the hub follow; Ctrl-C ends it all.")
+    output.put("")
+
+
+def _hub_command() -> str:
+    """How the person can call this very `hub` from the folder they are in."""
+    ours = Path(sys.executable).parent / "hub"
+    found = shutil.which("hub")
+    if found is not None and ours.exists() and os.path.samefile(found, ours):
+        return "hub"
+    if not ours.exists():
+        return f"{shlex.quote(sys.executable)} -m hub.cli"
+    with suppress(ValueError):
+        return shlex.quote(str(ours.relative_to(Path.cwd())))
+    return shlex.quote(str(ours))

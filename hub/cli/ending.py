@@ -1,0 +1,68 @@
+"""How a command ends: its exit code, and the one sentence when it did not do what was asked."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import typer
+
+from hub.cli import output
+from hub.cli.app import app
+from hub.cli.inputs import Usage
+from hub.errors import HubError, Unauthorized
+
+DONE, REFUSED, WRONG_USAGE = 0, 1, 2
+
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command of `words`, or of the process; its exit code. Refusals are one sentence, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no reason to fail
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read us has seen enough; the flush at exit must not complain either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    return code
+
+
+def _run(words: Sequence[str] | None) -> int:
+    try:
+        result = typer.main.get_command(app).main(words, prog_name="hub", standalone_mode=False)
+    except BrokenPipeError:
+        raise
+    except Usage as error:
+        return _end(str(error), WRONG_USAGE)
+    except _UsageError as error:
+        return _end(_usage_sentence(error), WRONG_USAGE)
+    except Unauthorized as error:
+        hint = "set HUB_ADMIN_SECRET, HUB_RUNNER_SECRET or HUB_NODE_SECRET as the hub has it, or give --secret."
+        return _end(f"The hub refuses the secret ({error.detail or error.code}); {hint}", REFUSED)
+    except HubError as error:
+        return _end(error.detail or error.code, REFUSED)
+    except OSError as error:
+        return _end(str(error), REFUSED)
+    except Exception as error:  # noqa: BLE001 - the last resort of a command: people get a sentence, not a traceback
+        if os.environ.get("LOG_LEVEL", "").upper() == "DEBUG":
+            traceback.print_exc()
+        return _end(f"A fault of this program, {type(error).__name__}: {error}; LOG_LEVEL=DEBUG shows where.", REFUSED)
+    return result if isinstance(result, int) else DONE
+
+
+def _usage_sentence(error: Exception) -> str:
+    message = " ".join(error.format_message().split()) if hasattr(error, "format_message") else str(error)
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "hub"
+    return f"{message.rstrip('.')}; see `{path} --help`."
+
+
+def _end(sentence: str, code: int) -> int:
+    output.note(sentence)
+    return code

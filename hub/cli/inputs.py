@@ -1,0 +1,120 @@
+"""What may stand on a command line: checked here, before anything is sent anywhere."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import typer
+
+from hub.capacity.labels import parse_label
+from hub.errors import InvalidLabel
+
+LONGEST_ID = 512  # more is a file pasted by accident
+YEAR_S = 366 * 86_400
+
+
+class Usage(Exception):
+    """A command line that cannot be meant; the text is one sentence."""
+
+
+class Pool(NamedTuple):
+    """`LABEL=N`."""
+
+    label: str
+    slots: int
+
+
+class Pair(NamedTuple):
+    """`KEY=VALUE`."""
+
+    key: str
+    value: str
+
+
+def read_label(text: str) -> str:
+    """A pool label in its normal form."""
+    try:
+        return parse_label(text).text
+    except InvalidLabel as error:
+        why = str(error.detail).partition(": ")[2].rpartition(" (")[0]
+        raise typer.BadParameter(f"{shown(text)} is no label: {why}.") from None
+
+
+def read_pool(text: str) -> Pool:
+    """`LABEL=N`, N at least 1."""
+    label, equals, count = text.rpartition("=")
+    if not equals:
+        raise typer.BadParameter(f"{shown(text)} is not LABEL=N, such as gpu:a100=2.")
+    count = count.strip()
+    if not (count.isascii() and count.isdigit() and len(count) < 7 and 1 <= int(count) <= 100_000):
+        raise typer.BadParameter(f"{shown(text)} does not end in a number of slots from 1 to 100000.")
+    return Pool(read_label(label), int(count))
+
+
+def read_pair(text: str) -> Pair:
+    """`KEY=VALUE`; the value may be empty and may contain `=`."""
+    key, equals, value = text.partition("=")
+    if not (equals and key.strip()):
+        raise typer.BadParameter(f"{shown(text)} is not KEY=VALUE, such as region=eu.")
+    return Pair(key.strip(), value)
+
+
+def read_id(text: str) -> str:
+    """The id of a node, a slot or a run."""
+    trimmed = text.strip()
+    if not trimmed or len(trimmed) > LONGEST_ID or not trimmed.isprintable() or trimmed in (".", ".."):
+        raise typer.BadParameter(f"{shown(text)} is no id: write 1 to {LONGEST_ID} printable characters.")
+    return trimmed
+
+
+def read_url(text: str) -> str:
+    """Where a hub is, such as http://hub:8080; a path in front of the hub's own is kept."""
+    try:
+        parts = urlsplit(text.strip())
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not text.strip().isprintable() or " " in text.strip():
+        raise typer.BadParameter(f"{shown(text)} is no address of a hub, such as http://127.0.0.1:8080.")
+    return text.strip().rstrip("/")
+
+
+def seconds(*, least: float) -> Callable[[str], float]:
+    """A reader of durations in seconds, not shorter than `least`."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= YEAR_S:
+            raise typer.BadParameter(f"{shown(text)} is not a number of seconds from {least:g} to {YEAR_S}.")
+        return value
+
+    return read
+
+
+def check_command(command: list[str]) -> None:
+    """Refuse a command that could not be started, before a slot is taken for it."""
+    if not command[0] or shutil.which(command[0]) is None:
+        where = "is no program" if os.sep in command[0] else "is not on the PATH"
+        raise Usage(f"The command {shown(command[0])} {where}.")
+
+
+def each_once(pairs: Iterable[tuple[str, object]], option: str) -> None:
+    """Refuse an option that says two things about one name."""
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise Usage(f"{option} names {shown(name)} twice.")
+        seen.add(name)
+
+
+def shown(text: str) -> str:
+    """Something foreign inside a sentence of ours: quoted, short, and without anything a terminal would obey."""
+    return repr(text if len(text) <= 80 else text[:77] + "...")

@@ -1,0 +1,147 @@
+"""`hub borrow` and `hub return`."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import dataclass
+from typing import Any
+
+from hub.cli import output
+from hub.cli.child import Child, Signals
+from hub.cli.reach import Address, plain_logs, reach
+from hub.client import HubClient, Slot
+from hub.errors import HubError, LeaseLost, NotFound
+
+# How long before its lease ends a command that could not be kept in it is asked to stop: time to put things in order.
+STOP_AHEAD_S = 5.0
+STOP_AHEAD_SHARE = 0.1
+# The hub said that the grant has ended: the slot may be somebody else's already.
+OVER_GRACE_S = 1.0
+_LOOK_S = 1.0
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is to be borrowed."""
+
+    label: str
+    ttl_s: float | None
+    run: str | None
+    wait_s: float
+
+
+async def borrow(at: Address, wish: Wish, command: list[str], as_json: bool) -> int:
+    """Borrow a slot and hold it until a signal, or until the command has ended; the exit code."""
+    plain_logs()
+    task = asyncio.current_task()
+    assert task is not None
+    with Signals(lambda _: task.cancel()) as signals:
+        try:
+            async with (
+                HubClient(at.url, at.secret) as client,
+                client.borrow(wish.label, ttl=wish.ttl_s, run=wish.run, wait=wish.wait_s) as slot,
+            ):
+                if command:
+                    return await _run(slot, command, signals)
+                await _hold(slot, signals, as_json)
+        except asyncio.CancelledError:
+            raise HubError(f"Interrupted before a slot of {wish.label} was lent.") from None
+    output.note(f"{slot.id} is given back.")
+    return 0
+
+
+async def _hold(slot: Slot, signals: Signals, as_json: bool) -> None:
+    stop = asyncio.Event()
+    signals.then = lambda _: stop.set()
+    if as_json:
+        output.put_json(_document(slot))
+    else:
+        output.put_facts(_facts(slot))
+        output.note("the slot is yours until you stop this command (Ctrl-C).")
+    await stop.wait()
+
+
+async def _run(slot: Slot, command: list[str], signals: Signals) -> int:
+    child = await Child.start(command, _environment(slot), when_we_die=signal.SIGKILL)
+    signals.then = child.forward
+    watch = asyncio.create_task(_stop_ahead(slot, child))
+    try:
+        code = await child.wait()
+    except asyncio.CancelledError:  # the lease is lost, and this block is being broken off
+        await child.stop(0.0 if child.told_to_stop else OVER_GRACE_S)
+        raise
+    finally:
+        watch.cancel()
+    if child.told_to_stop:
+        child.kill()
+        raise LeaseLost(f"The lease of {slot.id} could not be renewed, and the command was stopped.")
+    return code
+
+
+async def _stop_ahead(slot: Slot, child: Child) -> None:
+    """Ask the command to stop while there is still a little of the lease left; what remains is killed at its end."""
+    ahead_s = min(STOP_AHEAD_S, STOP_AHEAD_SHARE * slot.ttl_s)
+    while True:
+        left_s = slot.seconds_left() - ahead_s
+        if left_s <= 0:
+            break
+        await asyncio.sleep(min(left_s, _LOOK_S))  # renewals move the end, so it is looked at again and again
+    output.note(f"the lease of {slot.id} could not be renewed; stopping the command.")
+    child.terminate()
+
+
+def _environment(slot: Slot) -> dict[str, str]:
+    return {
+        "HUB_SLOT_ID": slot.id,
+        "HUB_SLOT_ENDPOINT": slot.endpoint,
+        "HUB_SLOT_LABEL": slot.label,
+        "HUB_SLOT_POOL": slot.matched_label,
+        "HUB_SLOT_NODE": slot.node_id or "",
+        "HUB_LEASE_TOKEN": slot.token,
+        "HUB_RUN_ID": slot.run or "",
+    }
+
+
+def _facts(slot: Slot) -> list[tuple[str, Any]]:
+    return [
+        ("SLOT", slot.id),
+        ("ENDPOINT", slot.endpoint),
+        ("POOL", slot.matched_label),
+        ("NODE", slot.node_id),
+        ("RUN", slot.run),
+        ("TOKEN", slot.token),
+        ("LEASE", f"{output.duration(slot.ttl_s)}, renewed until you stop"),
+    ]
+
+
+def _document(slot: Slot) -> dict[str, Any]:
+    return {
+        "browserId": slot.id,
+        "webSocketEndpoint": slot.endpoint,
+        "labelKey": slot.label,
+        "matchedLabel": slot.matched_label,
+        "nodeId": slot.node_id,
+        "runId": slot.run,
+        "leaseToken": slot.token,
+        "ttlSeconds": slot.ttl_s,
+        "item": slot.item,
+    }
+
+
+async def give_back(at: Address, slot_id: str, label: str | None, token: str | None, as_json: bool) -> None:
+    """Give a slot back that somebody borrowed; without its label, the session says which pool it is of."""
+    async with reach(at) as hub:
+        if label is None:
+            try:
+                label = str((await hub.get("sessions", slot_id)).get("poolLabel"))
+            except NotFound:
+                raise NotFound(f"The slot {slot_id} is not lent.") from None
+        body = {"labelKey": label, "browserId": slot_id, **({"leaseToken": token} if token else {})}
+        answer = await hub.post("session", "return", body=body)
+    if as_json:
+        output.put_json(answer)
+    elif "note" in answer:
+        output.put(f"{slot_id}: {answer['note']}.")
+    else:
+        output.put(f"{slot_id} is given back.")

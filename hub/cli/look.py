@@ -1,0 +1,161 @@
+"""`hub nodes`, `hub pools`, `hub sessions`: what there is, page after page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from hub.cli import output
+from hub.cli.reach import Address, Reach, reach
+from hub.errors import HubError
+
+PAGE = 500
+
+_NODE_COLUMNS = ("NODE", "STATE", "SLOTS", "LENT", "LAST BEAT", "LABELS")
+_POOL_COLUMNS = ("POOL", "SLOTS", "FREE", "LENT", "HELD BACK", "MAINTENANCE")
+_SESSION_COLUMNS = ("SLOT", "POOL", "ASKED FOR", "NODE", "RUN", "SINCE", "TIME LEFT")
+
+
+async def nodes(at: Address, as_json: bool, *, limit: int, state: str | None, node: str | None) -> None:
+    """Show the registered nodes, or one with its slots."""
+    async with reach(at) as hub:
+        if node is not None:
+            found = await hub.get("nodes", node)
+            _show_one(found, as_json, _node_facts, ("SLOT", "POOL", "STATE"), _node_slots)
+            return
+        total, rows = await _nodes(hub, limit, state)
+    _show(as_json, total, "nodes", rows, _NODE_COLUMNS, _node_row, numbers=("SLOTS", "LENT"))
+
+
+async def pools(at: Address, as_json: bool, *, limit: int, label: str | None) -> None:
+    """Show the pools with what is free and lent, or one of them."""
+    async with reach(at) as hub:
+        if label is not None:
+            found = await hub.get("pools", label)
+            _show_one(found, as_json, lambda pool: zip(_POOL_COLUMNS, _pool_row(pool), strict=True))
+            return
+        total, rows = await _pages(hub, "pools", limit, {})
+    _show(as_json, total, "pools", rows, _POOL_COLUMNS, _pool_row, numbers=("SLOTS", "FREE", "LENT", "HELD BACK"))
+
+
+async def sessions(at: Address, as_json: bool, *, limit: int, where: dict[str, str], slot: str | None) -> None:
+    """Show what is lent, all of it or by one filter, or the session of one slot."""
+    async with reach(at) as hub:
+        if slot is not None:
+            found = await hub.get("sessions", slot)
+            _show_one(found, as_json, lambda session: zip(_SESSION_COLUMNS, _session_row(session), strict=True))
+            return
+        total, rows = await _pages(hub, "sessions", limit, where)
+    _show(as_json, total, "sessions", rows, _SESSION_COLUMNS, _session_row, numbers=("TIME LEFT",))
+
+
+async def _nodes(hub: Reach, limit: int, state: str | None) -> tuple[int, list[dict[str, Any]]]:
+    found: dict[str, dict[str, Any]] = {}  # a cursor may show a node twice when the fleet changes meanwhile
+    cursor: str | None = "0"
+    total = 0
+    while cursor is not None and len(found) < limit:
+        page = await hub.get("nodes", detail=1, limit=min(PAGE, limit - len(found)), cursor=cursor, state=state)
+        total, rows = _members(page, "nodes")
+        found |= {str(row.get("nodeId")): row for row in rows}
+        cursor = page.get("next")
+    return total, list(found.values())[:limit]
+
+
+async def _pages(hub: Reach, noun: str, limit: int, where: dict[str, str]) -> tuple[int, list[dict[str, Any]]]:
+    found: list[dict[str, Any]] = []
+    while True:
+        page = await hub.get(noun, limit=min(PAGE, limit - len(found)), offset=len(found), **where)
+        total, rows = _members(page, noun)
+        found += rows
+        if not rows or len(found) >= min(total, limit):
+            return total, found[:limit]
+
+
+def _members(page: dict[str, Any], noun: str) -> tuple[int, list[dict[str, Any]]]:
+    try:
+        return int(page["total"]), list(page[noun])
+    except (KeyError, TypeError, ValueError):
+        raise HubError(f"What answers at this address is no capacity hub: it shows no {noun}.") from None
+
+
+def _show(
+    as_json: bool,
+    total: int,
+    noun: str,
+    rows: list[dict[str, Any]],
+    columns: tuple[str, ...],
+    row: Callable[[dict[str, Any]], Iterable[Any]],
+    numbers: Iterable[str],
+) -> None:
+    if as_json:
+        output.put_json({"total": total, noun: rows})
+    elif rows:
+        output.put_table(columns, [tuple(row(each)) for each in rows], numbers=numbers)
+    else:
+        output.put(f"No {noun}.")
+    if total > len(rows) and rows:
+        output.note(f"{len(rows)} of {total} {noun} shown; --limit shows more.")
+
+
+def _show_one(
+    found: dict[str, Any],
+    as_json: bool,
+    facts: Callable[[dict[str, Any]], Iterable[tuple[str, Any]]],
+    columns: tuple[str, ...] = (),
+    rows: Callable[[dict[str, Any]], list[tuple[Any, ...]]] | None = None,
+) -> None:
+    if as_json:
+        output.put_json(found)
+        return
+    output.put_facts(facts(found))
+    if rows is not None and (listed := rows(found)):
+        output.put("")
+        output.put_table(columns, listed)
+
+
+def _node_row(node: dict[str, Any]) -> Iterable[Any]:
+    return (
+        node.get("nodeId"), _state(node), node.get("slots"), node.get("lent"), _ago(node.get("sinceBeatMs")),
+        output.pairs(node.get("labels")),
+    )  # fmt: skip
+
+
+def _node_facts(node: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    yield from zip(_NODE_COLUMNS, _node_row(node), strict=True)
+    yield "LAST SEEN", node.get("lastSeenUtc")
+    yield "CAPACITY", node.get("capacity")
+    yield "APPS", ", ".join(map(str, node.get("apps") or ()))
+    yield "ADDRESS", node.get("baseUrl")
+
+
+def _node_slots(node: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return [(slot.get("browserId"), slot.get("labelKey"), slot.get("state")) for slot in node.get("slotList") or ()]
+
+
+def _state(node: dict[str, Any]) -> str:
+    state = str(node.get("state"))
+    return f"{state}, draining" if node.get("draining") and state != "draining" else state
+
+
+def _ago(ms: Any) -> str:
+    return f"{output.duration(ms / 1000)} ago" if isinstance(ms, int | float) else "never"
+
+
+def _seconds(time_text: Any) -> str:
+    """A time of the wire without the fraction nobody reads."""
+    text = str(time_text or "")
+    return text.split(".")[0] + "Z" if "." in text else text
+
+
+def _pool_row(pool: dict[str, Any]) -> Iterable[Any]:
+    return (
+        pool.get("label"), pool.get("total"), pool.get("available"), pool.get("borrowed"), pool.get("heldBack"),
+        bool(pool.get("maintenanceActive")),
+    )  # fmt: skip
+
+
+def _session_row(session: dict[str, Any]) -> Iterable[Any]:
+    return (
+        session.get("browserId"), session.get("poolLabel"), session.get("labelKey"), session.get("nodeId"),
+        session.get("runId"), _seconds(session.get("borrowedAtUtc")), output.duration(session.get("secondsLeft")),
+    )  # fmt: skip

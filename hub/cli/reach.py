@@ -1,0 +1,180 @@
+"""How a command reaches the hub: over HTTP, or, where none answers, the same application inside this process."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+import httpx
+import typer
+
+from hub.cli import output
+from hub.cli.inputs import Usage, read_url
+from hub.client.calls import path
+from hub.client.exchange import Patience, Send, exchange
+from hub.client.transport import DEFAULT_URL, AsyncTransport
+from hub.errors import HubError, HubUnavailable
+from hub.observability.logs import configure_logs
+from hub.settings import Settings, load_settings, mask_url, read_environment
+from hub.store import keeper
+
+Role = Literal["look", "runner", "node", "admin"]
+
+# The secrets a role may show, the first that is set.
+_SECRETS: dict[Role, tuple[str, ...]] = {
+    "look": ("HUB_RUNNER_SECRET", "HUB_ADMIN_SECRET", "HUB_NODE_SECRET"),
+    "runner": ("HUB_RUNNER_SECRET",),
+    "node": ("HUB_NODE_SECRET",),
+    "admin": ("HUB_ADMIN_SECRET", "HUB_RUNNER_SECRET"),
+}
+# Long enough for a hub that is just starting; a person is waiting.
+_PATIENCE = Patience(trouble_s=5.0, attempt_s=10.0)
+_KNOCK_S = 2.0
+
+
+@dataclass(frozen=True)
+class Address:
+    """Which hub, and what to show it. `chosen`: named on the command line, so no other one will do."""
+
+    url: str
+    secret: str
+    chosen: bool
+
+
+def address(url: str | None, secret: str | None, role: Role) -> Address:
+    """The hub of the command line, else of the environment and `.env`, and the secret of the role."""
+    variables = read_environment()
+    if url is None:
+        named = variables.get("HUB_URL", "").strip()
+        try:
+            where = read_url(named or DEFAULT_URL)
+        except typer.BadParameter as error:
+            raise Usage(f"HUB_URL: {error.message}") from None
+    else:
+        where = url
+    if secret is None:
+        lists = (variables.get(name, "") for name in _SECRETS[role])
+        # While secrets are rotated the variable is a list; any member of it is accepted.
+        members = (member.strip() for text in lists for member in text.split(","))
+        secret = next((member for member in members if member), "")
+    if not secret.isascii() or not secret.isprintable():
+        raise Usage("The secret has characters that no HTTP header can carry.")
+    return Address(where, secret, chosen=url is not None)
+
+
+class Reach:
+    """A hub that can be asked."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def get(self, *parts: str, **query: Any) -> dict[str, Any]:
+        """What the hub shows under this path; a `HubError` when it refuses."""
+        wanted = {name: str(value) for name, value in query.items() if value is not None}
+        return await self._ask(Send("GET", path(*parts), query=wanted))
+
+    async def post(self, *parts: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What the hub answers to this; a `HubError` when it refuses."""
+        return await self._ask(Send("POST", path(*parts), body if body is not None else {}))
+
+    async def put(self, *parts: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """What the hub answers to this; a `HubError` when it refuses."""
+        return await self._ask(Send("PUT", path(*parts), body))
+
+    async def _ask(self, send: Send) -> dict[str, Any]:
+        answer = await self._transport.run(exchange(send, _PATIENCE))
+        if not isinstance(answer.data, dict):
+            raise HubError(f"What answers {send.method} {send.path} is no capacity hub.")
+        return answer.data
+
+
+@asynccontextmanager
+async def reach(at: Address) -> AsyncIterator[Reach]:
+    """The hub at this address; where none listens there and none was asked for by name, straight on Redis."""
+    if await _listens(at.url):
+        connection = _over_http(at)
+    elif at.chosen:
+        raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
+    else:
+        connection = _in_process(at)
+    async with connection as transport:
+        try:
+            yield Reach(transport)
+        finally:
+            await transport.close()
+
+
+async def _listens(url: str) -> bool:
+    """False when the connection is refused; every other trouble is for the real request to tell."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        async with asyncio.timeout(_KNOCK_S):
+            _, writer = await asyncio.open_connection(parts.hostname, port)
+    except ConnectionRefusedError:
+        return False
+    except OSError as error:
+        # All addresses of a name refused: asyncio folds that into one error without a number.
+        return error.errno is not None or "refused" not in str(error)
+    writer.close()
+    return True
+
+
+@asynccontextmanager
+async def _over_http(at: Address) -> AsyncIterator[AsyncTransport]:
+    yield AsyncTransport(at.url, at.secret, "")
+
+
+@asynccontextmanager
+async def _in_process(at: Address) -> AsyncIterator[AsyncTransport]:
+    settings = store_settings(f"No hub listens at {mask_url(at.url)}")
+    from hub.api.app import create_app  # the server's packages cost half a second that other commands need not wait
+
+    output.note(f"no hub listens at {mask_url(at.url)}; working straight on Redis at {store_shown(settings)}.")
+    app = create_app(settings, sweep=False)
+    async with app.app.router.lifespan_context(app.app):
+        inside = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        yield AsyncTransport("http://in-process", at.secret, "", inside)
+
+
+def store_settings(why: str) -> Settings:
+    """The settings of a command that works straight on Redis, with quiet logs; refused when no Redis is running."""
+    settings = load_settings()
+    if settings.redis_url is None and not _embedded_runs(settings):
+        raise HubUnavailable(
+            f"{why}, HUB_REDIS_URL names no Redis, and no embedded one runs in {settings.data_dir}; start a hub with "
+            "`hub serve`, or say where one is with --url or HUB_URL."
+        )
+    if not os.environ.get("LOG_LEVEL"):
+        settings = settings.model_copy(update={"log_level": "ERROR"})
+    configure_logs(settings)
+    return settings
+
+
+def store_shown(settings: Settings) -> str:
+    """Where the store is, without its password."""
+    return mask_url(settings.redis_url) if settings.redis_url else str(settings.data_dir)
+
+
+def _embedded_runs(settings: Settings) -> bool:
+    """Whether a server lives in the data directory: it holds this lock for as long as it does."""
+    try:
+        lock = os.open(settings.data_dir / keeper.SERVER_LOCK, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not keeper.try_lock(lock, fcntl.LOCK_SH)
+    finally:
+        os.close(lock)
+
+
+def plain_logs() -> None:
+    """Warnings of the SDK as sentences on stderr, for commands with a person in front of them."""
+    logging.basicConfig(format="hub: %(message)s", level=logging.WARNING)

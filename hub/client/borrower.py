@@ -1,0 +1,181 @@
+"""`HubClient`: borrowing slots and looking at a hub, for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from hub.client import calls
+from hub.client.exchange import Patience
+from hub.client.guard import Guard
+from hub.client.slot import Slot, keep, renew
+from hub.client.transport import AsyncTransport
+from hub.errors import HubError, LeaseLost
+
+log = logging.getLogger("hub.client")
+
+SECRET_NAME = "HUB_RUNNER_SECRET"
+# A block that is over should not be held up: after this the slot is left to its lease.
+RETURN_PATIENCE = Patience(trouble_s=3.0, attempt_s=2.0)
+
+
+class HubClient:
+    """Borrows slots from a hub, for asyncio; made and used inside one event loop, by any number of its tasks.
+
+    `url` defaults to `HUB_URL` (or http://127.0.0.1:8080) and `secret` to `HUB_RUNNER_SECRET`. Every call is repeated
+    for `timeout` seconds while no hub answers or it asks for patience, each attempt being given `attempt_timeout`
+    seconds; then, or when the hub refuses for good, it raises a `hub.errors.HubError` - `HubUnavailable` when nobody
+    answered, `Unauthorized` when the secret is wrong. Close it with `await client.close()` or `async with`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        secret: str | None = None,
+        *,
+        timeout: float = 10.0,
+        attempt_timeout: float = 15.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._http = AsyncTransport(url, secret, SECRET_NAME, transport)
+        self._patience = Patience(trouble_s=timeout, attempt_s=attempt_timeout)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections. Slots still held are left to their leases."""
+        await self._http.close()
+
+    def borrow(
+        self,
+        label: str,
+        *,
+        ttl: float | None = None,
+        run: str | None = None,
+        run_name: str | None = None,
+        wait: float = 0.0,
+    ) -> Borrowing:
+        """`async with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
+
+        Entering raises what `acquire` raises. The lease is renewed in the background. When it cannot be renewed in time
+        or the hub has ended it, the task is cancelled inside the block before the hub can lend the slot to somebody
+        else, and the `async with` raises `LeaseLost`. A block that does not reach an `await` cannot be stopped: it may
+        ask `slot.check()`. Leaving gives the slot back; when no hub can be reached for that, its lease ends it.
+        """
+        return Borrowing(self, lambda: self.acquire(label, ttl=ttl, run=run, run_name=run_name, wait=wait))
+
+    async def acquire(
+        self,
+        label: str,
+        *,
+        ttl: float | None = None,
+        run: str | None = None,
+        run_name: str | None = None,
+        wait: float = 0.0,
+    ) -> Slot:
+        """A slot of `label` for `ttl` seconds (the hub's default when None); you `renew` and `give_back` it.
+
+        `run` is the id the grant is filed under (made up by the hub when None), `run_name` a text for people. While
+        nothing is free it is asked for again until `wait` seconds have passed, and then `NoCapacity` (`Capped` when the
+        label has reached its limit) is raised; with 0 at once.
+        """
+        patience = Patience(self._patience.trouble_s, wait, self._patience.attempt_s)
+        return await self._http.run(calls.borrow(label, ttl, run, run_name, patience))
+
+    async def renew(self, slot: Slot, ttl: float | None = None) -> None:
+        """Let the lease last `ttl` seconds from now (its length so far when None; the hub may grant less).
+
+        Raises `LeaseLost` when the hub has ended the grant. Not needed inside `borrow`.
+        """
+        await self._http.run(renew(slot, ttl, self._patience))
+
+    async def give_back(self, slot: Slot) -> bool:
+        """Give the slot back; False when the grant had ended before. Safe to repeat, never touches a later borrower."""
+        return await self._http.run(calls.give_back(slot, self._patience))
+
+    async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
+        """`{"slotId", "valid", "reason"?, "ttlSeconds"?}`: whether the slot is lent under this fencing token now."""
+        return await self._http.run(calls.verify(slot_id, token, self._patience))
+
+    async def nodes(self, *, limit: int = 100, cursor: str = "0", state: str | None = None) -> dict[str, Any]:
+        """A page `{"total", "nodes", "next"}`; `state`: alive, suspect, stale, draining; `next` goes into `cursor`."""
+        return await self._http.run(calls.nodes(limit, cursor, state, self._patience))
+
+    async def node(self, node_id: str) -> dict[str, Any]:
+        """One node with its slots; raises `NotFound` when no such node is registered."""
+        return await self._http.run(calls.one("nodes", node_id, self._patience))
+
+    async def pools(self, *, limit: int = 100, offset: int = 0) -> dict[str, Any]:
+        """A page `{"total", "pools", ...}` of the pools with what is free and lent."""
+        return await self._http.run(calls.pools(limit, offset, self._patience))
+
+    async def pool(self, label: str) -> dict[str, Any]:
+        """One pool; raises `NotFound` when there is none of this label."""
+        return await self._http.run(calls.one("pools", label, self._patience))
+
+    async def sessions(self, *, limit: int = 100, offset: int = 0, **where: str) -> dict[str, Any]:
+        """A page `{"total", "sessions"}` of what is lent; at most one filter of label, pool, node or run."""
+        return await self._http.run(calls.sessions(limit, offset, where, self._patience))
+
+    async def session(self, slot_id: str) -> dict[str, Any]:
+        """The session of one slot; raises `NotFound` when it is not lent."""
+        return await self._http.run(calls.one("sessions", slot_id, self._patience))
+
+    async def keep(self, slot: Slot) -> LeaseLost | None:
+        """Renew `slot` until that fails for good, and return why; None when it was given back. Cancel it to stop."""
+        return await self._http.run(keep(slot))
+
+    async def leave(self, slot: Slot) -> None:
+        """Give the slot back at the end of a block: bounded to a few seconds, and logged instead of raised."""
+        try:
+            await self._http.run(calls.give_back(slot, RETURN_PATIENCE))
+        except HubError as error:
+            log.warning("slot %s was not given back and is left to its lease: %s", slot.id, error)
+
+
+class Borrowing:
+    """The `async with` of `HubClient.borrow`; good for one use."""
+
+    def __init__(self, client: HubClient, acquire: Callable[[], Awaitable[Slot]]) -> None:
+        self._client = client
+        self._acquire = acquire
+
+    async def __aenter__(self) -> Slot:
+        self._slot = await self._acquire()
+        self._guard = Guard()
+        self._keeper = asyncio.create_task(self._client.keep(self._slot))
+        self._keeper.add_done_callback(self._keeper_ended)
+        return self._slot
+
+    def _keeper_ended(self, keeper: asyncio.Task[LeaseLost | None]) -> None:
+        if keeper.cancelled():
+            return
+        if (error := keeper.exception()) is not None:  # a bug, but a slot that nobody renews is lost all the same
+            self._slot.loss(f"renewing broke off with {error!r}")
+        if error is not None or keeper.result() is not None:
+            self._guard.break_off()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ours = self._guard.close(error)
+        slot = self._slot
+        returned = slot.returned
+        lost = slot.seconds_left() <= 0  # decided before anything is awaited: the block ran until this moment
+        self._keeper.cancel()
+        await asyncio.wait([self._keeper])
+        if returned:
+            return
+        if not lost:
+            await self._client.leave(slot)
+        elif ours:
+            raise slot.loss("not renewed in time") from error

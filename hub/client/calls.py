@@ -1,0 +1,76 @@
+"""Every call of a borrower as steps: what is sent, what comes back, when it is refused."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from hub.client.exchange import Patience, Send, Steps, exchange, now_s
+from hub.client.slot import Slot, whole
+from hub.errors import GrantOver
+
+
+def path(*parts: str) -> str:
+    """A request path of literal and foreign parts; what is special in an id is escaped."""
+    return "".join(f"/{quote(part, safe='')}" for part in parts)
+
+
+def borrow(label: str, ttl_s: float | None, run: str | None, run_name: str | None, patience: Patience) -> Steps[Slot]:
+    """Borrow a slot of `label`; the attempts of one borrow carry one key, so that they take one slot between them."""
+    wish = {"labelKey": label, "ttlSeconds": None if ttl_s is None else whole(ttl_s), "runId": run, "runName": run_name}
+    body = {name: value for name, value in wish.items() if value is not None}
+    until_s = now_s() + max(patience.trouble_s, patience.capacity_s)
+    while True:
+        key = {"Idempotency-Key": uuid.uuid4().hex}
+        left_s = max(0.0, until_s - now_s())
+        bounded = Patience(min(patience.trouble_s, left_s), min(patience.capacity_s, left_s), patience.attempt_s)
+        try:
+            answer = yield from exchange(Send("POST", "/session/borrow", body, headers=key), bounded)
+        except GrantOver:
+            # An attempt whose answer was lost had taken a slot, and its lease ended before the next got through.
+            if now_s() >= until_s:
+                raise
+            continue
+        return Slot(answer)
+
+
+def give_back(slot: Slot, patience: Patience) -> Steps[bool]:
+    """Give the slot back; whether it was still lent to its holder. Safe to repeat."""
+    slot.given_back()
+    body = {"labelKey": slot.matched_label, "browserId": slot.id, "leaseToken": slot.token}
+    answer = yield from exchange(Send("POST", "/session/return", body), patience)
+    return "note" not in answer.data
+
+
+def verify(slot_id: str, token: str, patience: Patience) -> Steps[dict[str, Any]]:
+    """Whether `token` is the one the slot is lent under at this moment."""
+    return (yield from _read(("leases", slot_id, "verify"), {"token": token}, patience))
+
+
+def nodes(limit: int, cursor: str, state: str | None, patience: Patience) -> Steps[dict[str, Any]]:
+    """A page of the registered nodes."""
+    query = {"detail": "1", "limit": str(limit), "cursor": cursor, **({"state": state} if state else {})}
+    return (yield from _read(("nodes",), query, patience))
+
+
+def pools(limit: int, offset: int, patience: Patience) -> Steps[dict[str, Any]]:
+    """A page of the pools."""
+    return (yield from _read(("pools",), {"limit": str(limit), "offset": str(offset)}, patience))
+
+
+def sessions(limit: int, offset: int, where: Mapping[str, str], patience: Patience) -> Steps[dict[str, Any]]:
+    """A page of the live sessions."""
+    return (yield from _read(("sessions",), {"limit": str(limit), "offset": str(offset), **where}, patience))
+
+
+def one(kind: str, name: str, patience: Patience) -> Steps[dict[str, Any]]:
+    """One node, pool or session by its name."""
+    return (yield from _read((kind, name), {}, patience))
+
+
+def _read(parts: tuple[str, ...], query: Mapping[str, str], patience: Patience) -> Steps[dict[str, Any]]:
+    answer = yield from exchange(Send("GET", path(*parts), query=query), patience)
+    data: dict[str, Any] = answer.data
+    return data

@@ -1,0 +1,189 @@
+"""What a call sends and how its answer is read: pure steps, played by the async and the sync driver of `transport`.
+
+A generator yields `Send` or `Pause` and is handed the outcome, so retries, back-off, borrowing and renewing are written
+once and do no I/O of their own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+import time
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import httpx
+
+from hub.errors import Capped, HubError, HubUnavailable, NoCapacity, Settling, Stopping, Unavailable, from_problem
+
+T = TypeVar("T")
+
+RETRIED = frozenset({408, 429, 502, 503, 504})
+# Said before anything is changed: after one of these, this attempt has surely taken nothing.
+NOTHING_DONE = (NoCapacity, Capped, Settling, Stopping)
+# The hub asks for at most 30 s when it stops; more than that is somebody else's header.
+LONGEST_RETRY_AFTER_S = 30.0
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """One HTTP request; the driver answers with a `httpx.Response` or an `Unreachable`."""
+
+    method: str
+    path: str
+    body: Mapping[str, Any] | None = None
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Let `seconds` pass."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """No answer; `sent` tells whether the hub may have received the request all the same."""
+
+    reason: str
+    sent: bool
+
+
+Outcome = httpx.Response | Unreachable | None
+Steps = Generator[Send | Pause, Outcome, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a call goes on: new attempts start for `trouble_s` (hub away) or `capacity_s` (nothing to lend) seconds
+    after the first, and each attempt may take `attempt_s`."""
+
+    trouble_s: float = 10.0
+    capacity_s: float = 0.0
+    attempt_s: float = 15.0
+
+    def for_(self, error: HubError) -> float:
+        """For how many seconds after the first attempt a call refused with `error` is tried again."""
+        if isinstance(error, NoCapacity | Capped):
+            return self.capacity_s
+        return max(self.trouble_s, self.capacity_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An accepted call. What it did was done at `since_s` (our clock) at the earliest."""
+
+    data: Any
+    headers: Mapping[str, str]
+    since_s: float
+
+
+if sys.platform == "linux":
+
+    def now_s() -> float:
+        """Seconds on a clock that only moves forward, also while the machine is suspended: the hub does not wait."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+else:
+
+    def now_s() -> float:
+        """Seconds on a clock that only moves forward."""
+        return time.monotonic()
+
+
+def exchange(send: Send, patience: Patience) -> Steps[Answer]:
+    """Send until it is accepted, refused for good, or patience ends; then the last refusal is raised."""
+    started_s = now_s()
+    # A grant may have been made by an earlier attempt whose answer was lost, so its lease is counted from that one -
+    # or from the latest refusal, which proves that it had not been made before that was sent.
+    doubtful_since_s: float | None = None
+    for attempt in itertools.count():
+        sent_s = now_s()
+        outcome = yield Send(send.method, send.path, send.body, send.query, send.headers, patience.attempt_s)
+        if isinstance(outcome, httpx.Response) and outcome.is_success:
+            since_s = sent_s if doubtful_since_s is None else doubtful_since_s
+            return Answer(_json(outcome), outcome.headers, since_s)
+        error, again = refusal(outcome)
+        left_s = started_s + patience.for_(error) - now_s()
+        if not again or left_s <= 0:
+            raise error
+        if isinstance(error, NOTHING_DONE):
+            doubtful_since_s = None if doubtful_since_s is None else sent_s
+        elif not isinstance(outcome, Unreachable) or outcome.sent:
+            doubtful_since_s = sent_s if doubtful_since_s is None else doubtful_since_s
+        yield Pause(min(pause_s(attempt, error.retry_after_s), left_s))
+    raise AssertionError("unreachable")
+
+
+def refusal(outcome: Outcome) -> tuple[HubError, bool]:
+    """The error an outcome stands for, and whether trying again is right."""
+    if not isinstance(outcome, httpx.Response):
+        reason = outcome.reason if outcome else "nothing was sent"
+        silence: HubError = HubUnavailable(reason)
+        silence.retry_after_s = None  # nobody asked for a pause: back-off alone decides
+        return silence, True
+    status = outcome.status_code
+    problem = _problem(outcome)
+    retry_after_s = _retry_after_s(outcome)
+    error = from_problem(problem, retry_after_s)
+    again = status in RETRIED
+    if again and status != 408 and not isinstance(error, Unavailable):
+        error = HubUnavailable(problem["detail"], retry_after_s)
+    return error, again
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Around the reading of an answer: one that is not what a hub says is raised as `HubError`."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise HubError(f"the hub's answer cannot be read: {error!r}") from error
+
+
+def passing(error: HubError) -> bool:
+    """Whether the same call may be accepted later: trouble of the hub or the way to it, not of what was sent."""
+    status = error.facts.get("status") or error.status
+    return int(status) >= 500 or status in RETRIED
+
+
+def pause_s(attempt: int, retry_after_s: float | None = None, longest_s: float = LONGEST_PAUSE_S) -> float:
+    """Seconds to wait after failed attempt number `attempt` (from 0): doubling, jittered, never less than asked for."""
+    backoff_s = min(longest_s, FIRST_PAUSE_S * 2.0 ** min(attempt, 16)) * random.uniform(0.5, 1.0)
+    if retry_after_s is None:
+        return backoff_s
+    return max(backoff_s, min(retry_after_s, LONGEST_RETRY_AFTER_S) * random.uniform(1.0, 1.2))
+
+
+def _json(response: httpx.Response) -> Any:
+    if not response.content:
+        return {}
+    try:
+        return response.json()
+    except ValueError:
+        raise HubError(f"{response.url} answered {response.status_code} with something that is not JSON") from None
+
+
+def _problem(response: httpx.Response) -> dict[str, Any]:
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = None
+    known: dict[str, Any] = problem if isinstance(problem, dict) else {}
+    sentence = f"{response.url} answered {response.status_code} {response.reason_phrase}".rstrip()
+    return {**known, "status": response.status_code, "detail": known.get("detail") or sentence}
+
+
+def _retry_after_s(response: httpx.Response) -> float | None:
+    try:
+        return max(0.0, float(response.headers["retry-after"]))
+    except (KeyError, ValueError):  # absent, or the form with a date, which a clock that may be wrong cannot read
+        return None

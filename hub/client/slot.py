@@ -1,0 +1,143 @@
+"""A borrowed slot as its holder sees it, and the steps that keep it."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from hub.client.exchange import Answer, Patience, Pause, Send, Steps, exchange, now_s, pause_s, readable
+from hub.errors import GrantOver, HubError, LeaseLost
+
+# How long before the hub may lend the slot again its holder is stopped: time for the block to notice.
+MARGIN_MAX_S = 1.0
+MARGIN_SHARE = 0.05
+# The keeper looks at the clock at least this often, so that a machine which was suspended notices what it missed.
+LOOK_S = 1.0
+
+
+class Slot:
+    """One slot, lent to you until its lease ends; all times are in seconds on this machine's own clock.
+
+    `id` names the slot and `endpoint` is where it is reached (may be empty); `label` is what was asked for and
+    `matched_label` the pool that served it; `token` is the fencing token to show to the resource; `node_id`, `run`
+    (the run id the hub filed the grant under) and `item` (everything the node published about the slot) are facts.
+    `lost` is a `threading.Event`, set once the slot is no longer yours; `returned` tells that you gave it back.
+    """
+
+    def __init__(self, answer: Answer) -> None:
+        data: Mapping[str, Any] = answer.data
+        with readable():
+            self.id: str = data["browserId"]
+            self.token: str = data["leaseToken"]
+            self.ttl_s = float(data["ttlSeconds"])
+            self.label: str = data["labelKey"]
+            self.endpoint: str = data.get("webSocketEndpoint") or ""
+            self.matched_label: str = data.get("matchedLabel") or self.label
+            self.node_id: str | None = data.get("nodeId")
+            self.run: str | None = answer.headers.get("correlation-id")
+            self.run_name: str | None = data.get("runName")
+            self.item: dict[str, Any] = dict(data.get("item") or {})
+        self.lost = threading.Event()
+        self.returned = False
+        self._why = ""
+        self._deadline_s = answer.since_s + self.ttl_s
+        # An answer that took more than half the lease to reach us: renew before anything else.
+        self._due_s = 0.0 if self.seconds_left() < self.ttl_s / 2 else _next_renewal_s(self.ttl_s, self.ttl_s)
+
+    def __repr__(self) -> str:
+        state = f"lost: {self._why}" if self.lost.is_set() else f"{self.seconds_left():.1f} s left"
+        return f"<Slot {self.id} of {self.matched_label}, {state}>"
+
+    def seconds_left(self) -> float:
+        """Seconds until this slot has to be considered lost unless it is renewed; 0 when that moment has passed.
+
+        A safety margin (5 % of the lease, at most 1 s) before the hub may lend it again is already taken off.
+        """
+        if self.lost.is_set():
+            return 0.0
+        margin_s = min(MARGIN_MAX_S, MARGIN_SHARE * self.ttl_s)
+        return max(0.0, self._deadline_s - margin_s - now_s())
+
+    def check(self) -> None:
+        """Return when the slot is still yours; raise `LeaseLost` when it is not. Costs no request."""
+        if self.seconds_left() <= 0:
+            raise self.loss("not renewed in time")
+
+    def loss(self, why: str) -> LeaseLost:
+        """Mark the slot as lost (the first reason given stays) and return the error to raise."""
+        if not self.lost.is_set():
+            self._why = why
+            self.lost.set()
+        return LeaseLost(f"slot {self.id} of {self.matched_label} is lost: {self._why}", slotId=self.id)
+
+    def given_back(self) -> None:
+        """Mark the slot as returned: from the moment that is sent, it is not ours any more."""
+        self.returned = True
+        self.loss("it was given back")
+
+    def renewed(self, ttl_s: float, since_s: float) -> None:
+        """Take over what the hub answered: the lease lasts `ttl_s` seconds from `since_s`."""
+        self._deadline_s = since_s + ttl_s
+        self._due_s = _next_renewal_s(ttl_s, self.ttl_s)
+
+    def maybe_shortened(self, ttl_s: float, since_s: float) -> None:
+        """A renewal without an answer may have been carried out: believe the earlier of both ends."""
+        self._deadline_s = min(self._deadline_s, since_s + ttl_s)
+        self._due_s = 0.0
+
+    def renewal_in_s(self) -> float:
+        """Seconds until the next renewal is due; negative when it is overdue."""
+        return self._due_s - now_s()
+
+
+def _next_renewal_s(granted_s: float, usual_s: float) -> float:
+    # After a third of what was granted. Near the longest session the hub grants less and less; a thirtieth of the
+    # usual length keeps that from becoming a storm.
+    return now_s() + max(granted_s / 3, usual_s / 30) * random.uniform(0.85, 1.0)
+
+
+def whole(seconds: float) -> float | int:
+    """Seconds as the wire likes them: an integer where nothing is lost by it."""
+    return int(seconds) if float(seconds).is_integer() else seconds
+
+
+def renew(slot: Slot, ttl_s: float | None, patience: Patience) -> Steps[None]:
+    """Let the lease last `ttl_s` seconds from now (None: its length so far); raises `LeaseLost` when it is over."""
+    asked_s = slot.ttl_s if ttl_s is None else ttl_s
+    body = {"browserId": slot.id, "leaseToken": slot.token, "ttlSeconds": whole(asked_s)}
+    sent_s = now_s()
+    try:
+        answer = yield from exchange(Send("POST", "/session/renew", body), patience)
+        with readable():
+            granted_s = float(answer.data["ttlSeconds"])
+    except GrantOver as over:
+        raise slot.loss(over.detail or "the hub ended the grant") from over
+    except HubError:
+        slot.maybe_shortened(asked_s, sent_s)
+        raise
+    if ttl_s is not None:
+        slot.ttl_s = granted_s
+    slot.renewed(granted_s, answer.since_s)
+
+
+def keep(slot: Slot) -> Steps[LeaseLost | None]:
+    """Renew the slot for as long as it can be renewed; ends with why no longer, or None when it was given back."""
+    failures, again_s, trouble = 0, 0.0, ""
+    while (left_s := slot.seconds_left()) > 0:
+        wait_s = max(slot.renewal_in_s(), again_s - now_s())
+        if wait_s > 0:
+            yield Pause(min(wait_s, left_s, LOOK_S))
+            continue
+        try:
+            attempt_s = min(left_s, max(slot.ttl_s / 6, 0.2), 15.0)
+            yield from renew(slot, None, Patience(trouble_s=0.0, attempt_s=attempt_s))
+        except LeaseLost as lost:
+            return None if slot.returned else lost
+        except HubError as error:
+            again_s = now_s() + pause_s(failures, longest_s=slot.ttl_s / 10)
+            failures, trouble = failures + 1, f" ({error})"
+        else:
+            failures, trouble = 0, ""
+    return None if slot.returned else slot.loss(f"not renewed in time{trouble}")

@@ -1,0 +1,24 @@
+"""The hub: one store, and everything that is kept in it."""
+
+from __future__ import annotations
+
+from hub.audit import AuditLog
+from hub.capacity.leases import Leases
+from hub.capacity.pools import Pools
+from hub.nodes.nodes import Nodes
+from hub.settings import Settings
+from hub.store.clock import HubClock
+from hub.store.store import Store
+
+
+class Hub:
+    """Holds the parts of one hub process; all of them speak to the same store."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self.settings = settings
+        self.store = store
+        self.clock = HubClock(store)
+        self.audit = AuditLog(store, settings.audit_max_entries)
+        self.nodes = Nodes(store, settings)
+        self.pools = Pools(store, settings)
+        self.leases = Leases(store, settings, self.pools)

@@ -1,0 +1,195 @@
+"""Every refusal of the hub: what it is called on the wire, its HTTP status, and its facts.
+
+    HubError
+    |- BadInput 400        InvalidJson, MissingMember, InvalidValue, InvalidLabel, NodeIdCollides
+    |- Unauthorized 401
+    |- NotFound 404        UnknownNode
+    |- RequestTimedOut 408
+    |- GrantOver 409       NodeGone
+    |- TooLarge 413
+    |- KeyReused 422
+    |- Unavailable 503     NoCapacity, Capped, Settling, Stopping, StoreUnavailable  (all carry Retry-After)
+    `- LeaseLost           raised by the SDK alone: the block outlived its lease
+
+`hub.api.problems` turns them into RFC 9457 documents; the SDK turns those documents back into the same classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class HubError(Exception):
+    """A request the hub refuses. `code` is the machine-readable reason, `detail` the sentence for people."""
+
+    code: ClassVar[str] = "error"
+    status: ClassVar[int] = 500
+    retry_after_s: float | None = None
+
+    def __init__(self, detail: str | None = None, **facts: Any) -> None:
+        super().__init__(detail or self.code)
+        self.detail = detail
+        self.facts = facts
+
+
+class BadInput(HubError):
+    code = "invalid-value"
+    status = 400
+
+
+class InvalidJson(BadInput):
+    code = "invalid-json"
+
+
+class MissingMember(BadInput):
+    code = "missing-member"
+
+
+class InvalidValue(BadInput):
+    code = "invalid-value"
+
+
+class InvalidLabel(BadInput):
+    """A label that breaks the grammar; `reason` in the facts is the reason code of the grammar's table."""
+
+    code = "invalid-label"
+
+
+class NodeIdCollides(BadInput):
+    code = "node-id-collides"
+
+
+class Unauthorized(HubError):
+    code = "unauthorized"
+    status = 401
+
+
+class NotFound(HubError):
+    code = "not-found"
+    status = 404
+
+
+class UnknownNode(NotFound):
+    code = "unknown-node"
+
+
+class MethodNotAllowed(HubError):
+    code = "method-not-allowed"
+    status = 405
+
+
+class RequestTimedOut(HubError):
+    code = "request-timeout"
+    status = 408
+
+
+class GrantOver(HubError):
+    """The grant this call speaks of has ended; the slot may belong to somebody else by now."""
+
+    code = "grant-over"
+    status = 409
+
+
+class TooLarge(HubError):
+    code = "too-large"
+    status = 413
+
+
+class KeyReused(HubError):
+    """An `Idempotency-Key` came back with a different request."""
+
+    code = "key-reused"
+    status = 422
+
+
+class Unavailable(HubError):
+    """The hub cannot serve this now; trying again after `retry_after_s` seconds is right."""
+
+    code = "unavailable"
+    status = 503
+    retry_after_s = 1.0
+
+    def __init__(self, detail: str | None = None, retry_after_s: float | None = None, **facts: Any) -> None:
+        super().__init__(detail, **facts)
+        if retry_after_s is not None:
+            self.retry_after_s = retry_after_s
+
+
+class NoCapacity(Unavailable):
+    code = "no-capacity"
+
+
+class Capped(Unavailable):
+    """The requested label has as many live grants as its cap allows."""
+
+    code = "capped"
+
+
+class Settling(Unavailable):
+    """The store came back empty or older than it was; nothing is lent until the hubs have told it what they know."""
+
+    code = "settling"
+
+
+class Stopping(Unavailable):
+    code = "stopping"
+    retry_after_s = 30.0
+
+
+class StoreUnavailable(Unavailable):
+    """Redis does not answer. Whether the change happened is not known; every call is safe to repeat."""
+
+    code = "store-unavailable"
+    retry_after_s = 2.0
+
+
+class HubUnavailable(Unavailable):
+    """Raised by the SDK: no hub answered within the time the caller allowed."""
+
+    code = "hub-unavailable"
+
+
+class LeaseLost(HubError):
+    """Raised by the SDK: the lease ended while the block was still running, and the block was stopped."""
+
+    code = "lease-lost"
+    status = 409
+
+
+class Internal(HubError):
+    code = "internal"
+    status = 500
+
+
+class StartRefused(HubError):
+    """The hub will not start like this; `detail` is the one sentence that says why and what would be right."""
+
+    code = "start-refused"
+
+
+class UnknownReply(HubError):
+    """A script answered something its caller does not know: a bug, never a user's mistake."""
+
+    code = "unknown-reply"
+
+    def __init__(self, script: str, reply: Any) -> None:
+        super().__init__(f"{script} answered {reply!r}")
+
+
+def _tree(base: type[HubError]) -> list[type[HubError]]:
+    return [kind for child in base.__subclasses__() for kind in (child, *_tree(child))]
+
+
+def from_problem(problem: dict[str, Any], retry_after_s: float | None = None) -> HubError:
+    """The refusal a problem document describes, as the class it was raised with; `HubError` when the code is unknown.
+
+    A known code wins over the status; without one the most general class of the status is taken.
+    """
+    code, status, detail = problem.get("code"), problem.get("status"), problem.get("detail")
+    kinds = _tree(HubError)
+    kind = next((k for k in kinds if k.code == code), None) or next((k for k in kinds if k.status == status), HubError)
+    error = kind(detail) if kind is not UnknownReply else HubError(detail)
+    error.facts = {"status": status, "code": code}
+    if retry_after_s is not None:
+        error.retry_after_s = retry_after_s
+    return error

@@ -1,0 +1,1 @@
+"""Nodes: who owns slots, and whether they are still there."""

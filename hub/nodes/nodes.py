@@ -1,0 +1,230 @@
+"""Nodes on the books: register, beat, drain, leave, and looking at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from hub.errors import NodeIdCollides, UnknownNode, UnknownReply
+from hub.nodes.beats import Beats
+from hub.nodes.models import Node, Registration
+from hub.settings import Settings
+from hub.store.keys import key_part
+from hub.store.store import Store
+
+BITE = 64  # slots per script where each costs a dozen commands: under 2 ms
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What became of a node: slots dropped and the slots whose grants ended with it."""
+
+    known: bool
+    slots: int
+    ended: tuple[str, ...]
+
+
+class Nodes:
+    """Keeps nodes. Every change is one script, in bites where a node has many slots."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self.timeout_ms = int(settings.node_timeout_s * 1000)
+        self.beats = Beats(store, self.timeout_ms)
+        self._register = store.script("nodes/register")
+        self._leave = store.script("nodes/leave")
+        self._prune = store.script("nodes/prune")
+        self._drain = store.script("nodes/drain")
+        self._describe = store.script("nodes/describe")
+        self._expire = store.script("nodes/expire")
+
+    async def register(
+        self, node: Registration, pool_labels: Sequence[str], audit_new: str, audit_old: str, audit_max: int
+    ) -> tuple[bool, int]:
+        """Put a node on the books or bring it up to date; (whether it is new, the version of its orders).
+
+        Raises `NodeIdCollides` when another node's id looks the same as part of a key.
+        """
+        part = key_part(node.node_id)
+        while True:
+            reply = await self._register(
+                id=node.node_id,
+                part=part,
+                apps=",".join(node.apps),
+                capacity=max(0, node.capacity),
+                labels=orjson.dumps(node.labels).decode(),
+                base_url=node.base_url,
+                timeout_ms=self.timeout_ms,
+                audit_new=audit_new,
+                audit_old=audit_old,
+                audit_max=audit_max,
+                rest=pool_labels,
+            )
+            match reply:
+                case ["registered" | "updated" as word, version]:
+                    return word == "registered", int(version)
+                case ["collides", other]:
+                    raise NodeIdCollides(
+                        f"node id {node.node_id!r} is stored under the same key as the registered {other!r}; "
+                        "use letters, digits, hyphens, underscores and dots"
+                    )
+                case ["leaving"]:
+                    await self.prune(part)
+                case _:
+                    raise UnknownReply(self._register.name, reply)
+
+    async def leave(self, node_id: str) -> Removal:
+        """Take a node off the books at once: its slots are withdrawn and lent ones ended."""
+        part = key_part(node_id)
+        word, dropped, ended, left = await self._leave(id=node_id, part=part, limit=BITE)
+        more, also_ended = await self.prune(part) if left else (0, ())
+        return Removal(word == "left", dropped + more, (*ended, *also_ended))
+
+    async def prune(self, part: str) -> tuple[int, tuple[str, ...]]:
+        """Drop what is left of a node that is off the books; (slots dropped, those whose grants ended)."""
+        total, all_ended = 0, []
+        while True:
+            _, dropped, ended, left = await self._prune(part=part, limit=BITE)
+            total += dropped
+            all_ended += ended
+            if left == 0:
+                return total, tuple(all_ended)
+
+    async def drain(self, node_id: str, on: bool) -> tuple[int, int]:
+        """Hold back a node's free slots, or offer them again; (slots held, slots lent). Raises `UnknownNode`."""
+        while True:
+            reply = await self._drain(id=node_id, part=key_part(node_id), on=int(on), limit=BITE)
+            match reply:
+                case ["ok", _, held, lent, more]:
+                    if not more:
+                        return held, lent
+                case ["unknown"]:
+                    raise UnknownNode(f"node {node_id} is not registered")
+                case _:
+                    raise UnknownReply(self._drain.name, reply)
+
+    async def expire(self, node_id: str, action: str, keep: bool) -> list[Any]:
+        """Check a nominated node again and act in the same step; `action`: `expire`, `refresh` or `look`.
+
+        Returns what `lua/nodes/expire.lua` says.
+        """
+        part = key_part(node_id)
+        reply: list[Any] = await self._expire(
+            id=node_id, part=part, timeout_ms=self.timeout_ms, action=action, keep=int(keep), limit=BITE
+        )
+        if reply[0] == "expired" and reply[4]:
+            more, also_ended = await self.prune(part)
+            return ["expired", reply[1], reply[2] + more, [*reply[3], *also_ended], 0]
+        return reply
+
+    async def ids(self) -> list[str]:
+        """Every registered id, read in bites so that a large fleet does not stall Redis."""
+        found: dict[str, None] = {}
+        cursor: Any = "0"
+        while True:
+            cursor, page = await self._store.read("SSCAN", self._store.keys.nodes, cursor, "COUNT", 1000)
+            found.update(dict.fromkeys(page))
+            if str(cursor) == "0":
+                return list(found)
+
+    async def page(self, cursor: str, limit: int, state: str | None) -> tuple[int, list[str], str | None]:
+        """(exact total, ids of a page, cursor of the next or None), all nodes or those of one state.
+
+        Pages follow Redis's own order; a page of all nodes may hold a few more or less than `limit`.
+        """
+        keys = self._store.keys
+        if state in (None, "draining"):
+            name = keys.nodes if state is None else keys.draining
+            total, (after, page) = await self._store.read_all([("SCARD", name), ("SSCAN", name, cursor, "COUNT", limit)])
+            return int(total), sorted(page), None if str(after) == "0" else str(after)
+        clock_ms = await self._store.read("HGET", keys.store, "clock_ms")
+        now, half = int(clock_ms or 0), self.timeout_ms // 2
+        low, high = {
+            "alive": (f"({now - half}", "+inf"),
+            "suspect": (f"{now - self.timeout_ms}", f"{now - half}"),
+            "stale": ("-inf", f"({now - self.timeout_ms}"),
+        }[state or ""]
+        offset = int(cursor)
+        total, page = await self._store.read_all(
+            [
+                ("ZCOUNT", keys.beats, low, high),
+                ("ZRANGE", keys.beats, low, high, "BYSCORE", "LIMIT", offset, limit),
+            ]
+        )
+        after = offset + len(page)
+        return int(total), list(page), str(after) if after < int(total) else None
+
+    async def describe(self, node_ids: Iterable[str]) -> list[Node]:
+        """What is known of these nodes; those that are not registered are left out."""
+        ids = list(node_ids)
+        found = []
+        for start in range(0, len(ids), BITE):
+            bite = ids[start : start + BITE]
+            facts = [text for node_id in bite for text in (node_id, key_part(node_id))]
+            rows = await self._describe(timeout_ms=self.timeout_ms, rest=facts)
+            found += [self._node(node_id, row) for node_id, row in zip(bite, rows, strict=True) if row != 0]
+        return found
+
+    async def get(self, node_id: str) -> Node:
+        """One node; raises `UnknownNode`."""
+        found = await self.describe([node_id])
+        if not found:
+            raise UnknownNode(f"node {node_id} is not registered")
+        return found[0]
+
+    async def slots(self, node_id: str) -> list[tuple[str, str, str]]:
+        """(slot, pool, `free`, `lent` or `held`) of every slot of a node, by slot id."""
+        keys = self._store.keys
+        slots = sorted(await self._store.read("SMEMBERS", keys.node_slots(key_part(node_id))))
+        rows = await self._store.read_all(("HMGET", keys.slot(slot), "pool", "place") for slot in slots)
+        return [(slot, pool, place) for slot, (pool, place) in zip(slots, rows, strict=True) if place]
+
+    async def heard_within(self, seconds: int) -> int:
+        """How many nodes were heard within so many seconds of the hub clock; of other programs' nodes, those alive."""
+        keys = self._store.keys
+        clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
+        heard, total, registered = await self._store.read_all(
+            [
+                ("ZCOUNT", keys.beats, clock_ms - seconds * 1000, "+inf"),
+                ("ZCARD", keys.beats),
+                ("SCARD", keys.nodes),
+            ]
+        )
+        if heard or registered <= total:
+            return int(heard)
+        _, ids, _ = await self.page("0", 1000, None)
+        return sum(node.state != "stale" for node in await self.describe(ids))
+
+    async def versions(self, node_id: str) -> dict[str, Any]:
+        """The runtime versions a node reports, by their names on the wire."""
+        names = ("PlaywrightVersion", "PlaywrightVersionExpected", "PlaywrightVersionMismatch")
+        said = await self._store.read("HMGET", self._store.keys.node(key_part(node_id)), *names)
+        return {
+            "playwrightVersion": said[0],
+            "playwrightVersionExpected": said[1],
+            "playwrightVersionMismatch": said[2] == "1",
+        }
+
+    async def lent(self, node_id: str, offset: int, limit: int) -> tuple[int, list[str]]:
+        """How many slots of a node are lent, and a page of them by slot id."""
+        slots = sorted(await self._store.read("HKEYS", self._store.keys.lent(key_part(node_id))))
+        return len(slots), slots[offset : offset + limit]
+
+    async def request_upgrade(self, node_id: str) -> list[str]:
+        """Ask one node, or `all`, to rebuild its slots (for 300 s); returns whom."""
+        targets = await self.ids() if node_id.lower() == "all" else [node_id]
+        keys = self._store.keys
+        await self._store.read_all(("SET", keys.node_upgrade(key_part(each)), "1", "EX", 300) for each in targets)
+        return targets
+
+    def _node(self, node_id: str, row: list[Any]) -> Node:
+        seen, capacity, apps, labels, base_url, word, since_ms, draining, slots, lent = row
+        since = None if since_ms < 0 else int(since_ms)
+        state = {"alive": "alive", "ahead": "alive", "fresh": "suspect", "stale": "stale"}[word]
+        if state == "alive" and since is not None and since * 2 > self.timeout_ms:
+            state = "suspect"
+        shown = tuple(app for app in apps.split(",") if app)
+        return Node(node_id, state, bool(draining), seen, since, capacity, shown, labels, base_url, slots, lent)

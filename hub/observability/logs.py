@@ -1,0 +1,178 @@
+"""One line per event on stderr: `get_logger(...).info("node sweep", scanned=3, expired=1)`."""
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Mapping, MutableMapping
+from datetime import UTC, datetime
+from typing import Any, cast
+
+import orjson
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+from hub.settings import Settings
+from hub.settings.knobs import MASK, mask_url, read_level
+
+_SECRET_NAME = re.compile(r"secret|password|authorization|api_?key", re.IGNORECASE)
+_PLAIN_VALUE = re.compile(r"[^\s\"=]+")
+# Words at the front of every line, in this order; the rest are `key=value`.
+_FRONT = ("timestamp", "level", "event", "logger")
+_PLAIN_ORJSON = orjson.OPT_NON_STR_KEYS | orjson.OPT_NAIVE_UTC
+
+
+def get_logger(name: str) -> FilteringBoundLogger:
+    """A logger whose methods take the event in plain words and its facts as keyword arguments."""
+    return cast(FilteringBoundLogger, structlog.stdlib.get_logger(name))
+
+
+def configure_logs(settings: Settings) -> None:
+    """Send every log line of this process, other libraries' included, through one renderer to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, structlog.stdlib.add_log_level, *_shared()],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                render_json if settings.log_format == "json" else render_text,
+            ],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.log_level)
+    _quieten_libraries()
+    for name, level in parse_overrides(settings.log_level_overrides).items():
+        logging.getLogger(name).setLevel(level)
+
+
+def parse_overrides(text: str) -> dict[str, str]:
+    """`LOGGER=LEVEL` pairs separated by comma, semicolon or newline; a pair that names no level is left out."""
+    levels: dict[str, str] = {}
+    for pair in re.split(r"[,;\n]", text):
+        name, equals, level = pair.partition("=")
+        if not (name.strip() and equals):
+            continue
+        try:
+            levels[name.strip()] = read_level(level)
+        except ValueError:
+            continue
+    return levels
+
+
+def _quieten_libraries() -> None:
+    """Hand the server's own handlers to ours, and keep it from writing a line for every request."""
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access", "fastapi", "asyncio", "httpx"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.propagate = True
+    for name in ("uvicorn.access", "httpx", "httpcore", "redis"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _shared() -> list[Processor]:
+    return [
+        structlog.contextvars.merge_contextvars,
+        _stamp,
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+        _drop_noise,
+        mask_secrets,
+    ]
+
+
+def _stamp(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """UTC to the millisecond."""
+    event["timestamp"] = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return event
+
+
+def _drop_noise(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """uvicorn repeats its message with terminal colours."""
+    event.pop("color_message", None)
+    return event
+
+
+def mask_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Hide what is named like a secret and the credentials of every URL, in nested values too."""
+    return cast(EventDict, _masked(event))
+
+
+def _masked(value: object) -> object:
+    match value:
+        case str():
+            return mask_url(value) if "://" in value else value
+        case Mapping():
+            return {
+                key: MASK if item and not key.startswith("_") and _SECRET_NAME.search(key) else _masked(item)
+                for key, item in ((str(name), item) for name, item in value.items())
+            }
+        case list() | tuple():
+            return [_masked(item) for item in value]
+        case _:
+            return value
+
+
+def render_text(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
+    """`2026-11-21T02:50:11.123Z INFO  node sweep scanned=3 expired=1`, then a traceback if there is one."""
+    trace = "".join(f"\n{event.pop(name)}" for name in ("exception", "stack") if event.get(name))
+    front = f"{event.get('timestamp')} {str(event.get('level', '')).upper():<5} {_one_line(str(event.get('event')))}"
+    facts = [f"{_key(name)}={_plain(value)}" for name, value in event.items() if name not in _FRONT]
+    return " ".join([front, *facts]) + trace
+
+
+def render_json(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
+    """One JSON object, its time, level and event first."""
+    ordered = {name: event[name] for name in _FRONT if name in event}
+    ordered |= {name: value for name, value in event.items() if name not in ordered}
+    try:
+        return orjson.dumps(ordered, default=str, option=_PLAIN_ORJSON).decode()
+    except TypeError:
+        # Lone surrogates and integers beyond 64 bits, which orjson refuses; the slower one writes them all.
+        return json.dumps(ordered, default=str)
+
+
+def _key(name: str) -> str:
+    return re.sub(r"[^\w.-]", "_", name)
+
+
+def _plain(value: object) -> str:
+    """A fact as one word; quoted when it would not be one, so that nobody can forge a line with a node's name."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return str(value).lower()
+        case float():
+            return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.1f}"
+        case str():
+            text = value
+        case dict() | list():
+            text = json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":"))
+        case _:
+            text = str(value)
+    return (
+        text if text.isprintable() and _PLAIN_VALUE.fullmatch(text) else '"' + _one_line(text.replace('"', '\\"')) + '"'
+    )
+
+
+def _one_line(text: str) -> str:
+    """Control characters and lone surrogates as escapes: an event is one line whatever it carries."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+# At import rather than in `configure_logs`: a process that never calls that must not find log lines on its stdout.
+structlog.configure(
+    processors=[
+        structlog.stdlib.filter_by_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.PositionalArgumentsFormatter(),
+        *_shared(),
+        structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+    ],
+    logger_factory=structlog.stdlib.LoggerFactory(),
+    wrapper_class=structlog.stdlib.BoundLogger,
+    cache_logger_on_first_use=True,
+)

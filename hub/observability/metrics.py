@@ -1,0 +1,61 @@
+"""Every metric of the hub, in one list. Labels that callers choose are bounded: after 200 labels the rest is `other`."""
+
+from __future__ import annotations
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+
+LABELS_MAX = 200  # series per metric that may come from labels on the wire
+_BORROW_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+_FAST_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
+
+registry: CollectorRegistry = REGISTRY
+
+borrow_requests = Counter("hub_borrow_requests_total", "Valid borrow requests.", ["label"])
+borrow_latency = Histogram(
+    "hub_borrow_latency_seconds", "Whole handling of a borrow, served or not.", ["label"], buckets=_BORROW_BUCKETS
+)
+borrow_outcomes = Counter("hub_borrow_outcomes_total", "How borrows ended.", ["label", "outcome"])
+pool_available = Gauge(
+    "hub_pool_available_total", "Free slots of a pool, read when scraped.", ["label"], multiprocess_mode="mostrecent"
+)
+pool_utilization = Gauge(
+    "hub_pool_utilization_ratio",
+    "Lent / (lent + free) of a pool, read when scraped; 0 when it has neither.",
+    ["label"],
+    multiprocess_mode="mostrecent",
+)
+returns = Counter("hub_returns_total", "Ends of grants by a return call.", ["outcome"])
+renewals = Counter("hub_renewals_total", "Renewals of leases.", ["outcome"])
+grants_undone = Counter("hub_grants_undone_total", "Grants taken back because their caller was gone.")
+grants_readopted = Counter("hub_grants_readopted_total", "Grants a hub brought back after the store had lost them.")
+
+heartbeats = Counter("hub_heartbeats_total", "Heartbeats answered.", ["known"])
+nodes_registered = Gauge("hub_nodes_registered", "Registered nodes.", multiprocess_mode="mostrecent")
+sessions = Gauge("hub_sessions", "Live grants.", multiprocess_mode="mostrecent")
+
+sweeps = Counter("hub_sweeps_total", "Passes of a sweeper.", ["service"])
+sweep_errors = Counter("hub_sweep_errors_total", "Records a sweeper failed on.", ["service"])
+sweep_scanned = Counter("hub_sweep_scanned_total", "Records a sweeper was answerable for, pass by pass.", ["service"])
+sweep_seconds = Histogram("hub_sweep_seconds", "Duration of a pass.", ["service"])
+nodes_expired = Counter("hub_nodes_expired_total", "Nodes removed because they were silent.")
+nodes_refreshed = Counter("hub_nodes_refreshed_total", "Stale nodes kept for 30 s because expiry is off or paused.")
+leases_ended = Counter("hub_leases_ended_total", "Leases ended by the sweeper.", ["why"])
+
+store_up = Gauge("hub_store_up", "1 while this hub reaches Redis.", multiprocess_mode="min")
+redis_round_trips = Counter("hub_redis_round_trips_total", "Batches sent to Redis.")
+redis_commands = Counter("hub_redis_commands_total", "Commands sent to Redis.")
+redis_seconds = Histogram("hub_redis_seconds", "Time for a batch to come back from Redis.", buckets=_FAST_BUCKETS)
+script_seconds = Counter("hub_redis_script_seconds_total", "Time Redis spent in scripts, since it started.")
+unhandled = Counter("hub_unhandled_errors_total", "Requests that ended in a 500.")
+
+_seen: set[str] = set()
+
+
+def bounded(label: str) -> str:
+    """The label itself while fewer than `LABELS_MAX` are known, else `other`: callers cannot create series at will."""
+    if label in _seen:
+        return label
+    if len(_seen) >= LABELS_MAX:
+        return "other"
+    _seen.add(label)
+    return label

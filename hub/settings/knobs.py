@@ -1,0 +1,173 @@
+"""How one knob is read from text. Pure: no environment, no files."""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qsl, quote, urlsplit
+
+from hub.errors import StartRefused
+
+MASK: Final = "***"
+YEAR_S: Final = 366 * 86_400.0
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_DECIMAL = re.compile(r"[+-]?([0-9]{1,18}(\.[0-9]{0,9})?|\.[0-9]{1,9})")
+_URL_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel")
+_SECRET_PARAMETER = re.compile(r"secret|password|token", re.IGNORECASE)
+
+
+class BadSetting(StartRefused):
+    """A setting the hub cannot start with; its detail is one sentence for the operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knob:
+    """Where a setting comes from and what its text may be; bounds are in the unit of the environment variable."""
+
+    name: str
+    read: Callable[[str], object]
+    minimum: float | None = None
+    maximum: float | None = None
+    scale: float = 1
+    aliases: tuple[str, ...] = ()
+    per_environment: bool = False
+    secret: bool = False
+
+    def value(self, text: str, default: object) -> tuple[object, str | None]:
+        """What the text means, and a note for the operator when it is not what was written."""
+        try:
+            value = self.read(text.strip())
+        except ValueError as reason:
+            shown = MASK if self.secret else repr(text[:80])
+            return default, f"{self.name}={shown} {reason}; the default is used"
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return value, None
+        clamped = clamp(value, self.minimum, self.maximum)
+        note = None
+        if clamped != value:
+            limit = "minimum" if clamped > value else "maximum"
+            note = f"{self.name}={text.strip()} is beyond its {limit}; {clamped:g} is used"
+        return (clamped * self.scale if self.scale != 1 else clamped), note
+
+
+def clamp(value: float, minimum: float | None, maximum: float | None) -> float:
+    """The value, moved up to the minimum or down to the maximum; its type stays."""
+    kind = type(value)
+    if minimum is not None and value < minimum:
+        return kind(minimum)
+    if maximum is not None and value > maximum:
+        return kind(maximum)
+    return value
+
+
+def read_integer(text: str) -> int:
+    """An integer in plain decimal digits; anything else is refused."""
+    if not _INTEGER.fullmatch(text):
+        raise ValueError("is not an integer")
+    return int(text)
+
+
+def read_duration(text: str) -> float:
+    """A duration with or without a fraction; no exponents, no infinity."""
+    if not _DECIMAL.fullmatch(text) or not math.isfinite(float(text)):
+        raise ValueError("is not a duration")
+    return float(text)
+
+
+def read_flag(text: str) -> bool:
+    """`true` or `false` in any case; `1`, `yes` and the like are refused so that a typing error switches nothing on."""
+    match text.lower():
+        case "true":
+            return True
+        case "false":
+            return False
+    raise ValueError("is neither true nor false")
+
+
+def read_switch(text: str) -> bool:
+    """`true` or `1` switch on, everything else leaves off."""
+    return text.lower() in ("1", "true")
+
+
+def read_text(text: str) -> str:
+    return text
+
+
+def read_path(text: str) -> Path:
+    """An absolute path; `~` is the user's home, and a relative one starts where the hub was started."""
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:
+        raise ValueError("names a home directory that does not exist") from None
+
+
+_LEVELS = {
+    "trace": "DEBUG", "verbose": "DEBUG", "debug": "DEBUG", "information": "INFO", "info": "INFO", "warning": "WARNING",
+    "warn": "WARNING", "error": "ERROR", "critical": "CRITICAL", "fatal": "CRITICAL",
+}  # fmt: skip
+
+
+def read_level(text: str) -> str:
+    """A log level by its Python name or one of the other names in common use."""
+    level = _LEVELS.get(text.strip().lower())
+    if level is None:
+        raise ValueError("is no log level")
+    return level
+
+
+def one_of(*choices: str) -> Callable[[str], str]:
+    """A reader that accepts one of the words, in any case."""
+
+    def read(text: str) -> str:
+        for choice in choices:
+            if choice.lower() == text.lower():
+                return choice
+        raise ValueError(f"is not one of {', '.join(choices)}")
+
+    return read
+
+
+def read_redis_url(text: str) -> str:
+    """The address as a URL; `host:port` becomes `redis://host:port`, an unknown scheme stops the start."""
+    if "://" not in text:
+        text = f"redis://{text}"
+    scheme, _, rest = text.partition("://")
+    if scheme.lower() not in _URL_SCHEMES:
+        raise BadSetting(
+            f"HUB_REDIS_URL begins with {scheme}://, and the hub knows only "
+            + ", ".join(f"{known}://" for known in _URL_SCHEMES)
+            + "."
+        )
+    url = f"{scheme.lower()}://{rest}"
+    try:
+        parts = urlsplit(url)
+        usable = bool(parts.path if scheme.lower() == "unix" else parts.netloc)
+        if "sentinel" not in scheme.lower():
+            usable = usable and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise BadSetting(f"HUB_REDIS_URL={mask_url(url)} names no server the hub could connect to.")
+    return url
+
+
+def mask_url(text: str) -> str:
+    """The text with the passwords of every URL in it replaced by `***`; user names, hosts and paths stay readable."""
+    return re.sub(r"[A-Za-z][A-Za-z0-9+.-]*://\S*", lambda found: _mask_one_url(found[0]), text)
+
+
+def _mask_one_url(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    # Passwords may hold an unescaped @ or /, so everything up to the last @ counts as credentials.
+    credentials, at, address = rest.rpartition("@")
+    if at:
+        user, colon, _ = credentials.partition(":")
+        address = f"{user}:{MASK}@{address}" if colon else f"{MASK}@{address}"
+    base, question, query = address.partition("?")
+    if _SECRET_PARAMETER.search(query):
+        pairs = parse_qsl(query, keep_blank_values=True)
+        query = "&".join(f"{key}={MASK if _SECRET_PARAMETER.search(key) else quote(value)}" for key, value in pairs)
+    return f"{scheme}://{base}{question}{query}"

@@ -1,0 +1,270 @@
+"""Every setting: unit in the name, default, and what too low and too high cost."""
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from hub.settings.knobs import (
+    MASK,
+    YEAR_S,
+    BadSetting,
+    Knob,
+    mask_url,
+    one_of,
+    read_duration,
+    read_flag,
+    read_integer,
+    read_level,
+    read_path,
+    read_redis_url,
+    read_switch,
+    read_text,
+)
+from hub.settings.sources import environment_name, find_text, read_environment, unknown_names
+
+
+def _count(name: str, low: int = 0, high: int = 2**31) -> Knob:
+    return Knob(name, read_integer, low, high)
+
+
+def _seconds(name: str, low: float = 0, high: float = YEAR_S) -> Knob:
+    return Knob(name, read_duration, low, high)
+
+
+def _from_ms(name: str, low: float = 0) -> Knob:
+    return Knob(name, read_integer, low, 86_400_000, scale=0.001)
+
+
+def _flag(name: str, *, per_environment: bool = False) -> Knob:
+    return Knob(name, read_flag, per_environment=per_environment)
+
+
+def _secret(name: str) -> Knob:
+    return Knob(name, read_text, secret=True)
+
+
+def _default_data_dir() -> Path:
+    state = os.environ.get("XDG_STATE_HOME", "")
+    try:
+        return (Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state") / "capacity-hub"
+    except RuntimeError:  # a user without a home directory
+        return Path(".hub").absolute()
+
+
+class Settings(BaseSettings):
+    """Every knob. Built directly it reads nothing and bounds nothing; `load_settings` reads the environment."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    runner_secret: Annotated[SecretStr | None, _secret("HUB_RUNNER_SECRET")] = None
+    """What borrowers send in x-hub-secret; a comma-separated list accepts each member. No default."""
+    node_secret: Annotated[SecretStr | None, _secret("HUB_NODE_SECRET")] = None
+    """What nodes send in x-hub-secret; a comma-separated list accepts each member. No default."""
+    admin_secret: Annotated[SecretStr | None, _secret("HUB_ADMIN_SECRET")] = None
+    """What operators send in x-hub-secret. Unset: the runner's secret opens admin calls too."""
+
+    host: Annotated[str, Knob("HUB_HOST", read_text)] = "127.0.0.1"
+    """Address to listen on. Anything but loopback needs secrets."""
+    port: Annotated[int, _count("HUB_PORT", 0, 65_535)] = 8080
+    """TCP port to listen on; 0 takes a free one."""
+    workers: Annotated[int, _count("HUB_WORKERS", 1, 256)] = 1
+    """Server processes. Too few leave cores idle; each further one costs about 80 MB and its own Redis connections."""
+
+    redis_url: Annotated[str | None, Knob("HUB_REDIS_URL", read_redis_url, aliases=("REDIS_URL",))] = None
+    """host:port, redis://, rediss://, unix:// or redis+sentinel://h1:p,h2:p/service/db. Unset: an embedded server."""
+    key_prefix: Annotated[str, Knob("HUB_KEY_PREFIX", read_text)] = ""
+    """Put before every key. Two hubs with different prefixes share a Redis without seeing each other."""
+    data_dir: Annotated[Path, Knob("HUB_DATA_DIR", read_path)] = _default_data_dir()
+    """Where the embedded Redis keeps its append-only file. Hubs of one machine with one data_dir share one server."""
+    redis_connect_timeout_s: Annotated[float, _from_ms("REDIS_CONNECT_TIMEOUT_MS")] = 5.0
+    """Time to connect to Redis; 0: no bound. Too low: refused in a failover; too high: callers wait for their 503."""
+    redis_timeout_s: Annotated[float, _from_ms("REDIS_ASYNC_TIMEOUT_MS")] = 5.0
+    """Time for one answer of Redis; 0: no bound. Too low: repeats under load; too high: callers wait for their 503."""
+    redis_health_timeout_ms: Annotated[int, _count("REDIS_HEALTH_TIMEOUT_MS", 100, 86_400_000)] = 1000
+    """Time for the ping of /health. Too low: a busy Redis looks dead; too high: the load balancer gives up first."""
+    redis_breaker_threshold: Annotated[int, _count("REDIS_BREAKER_THRESHOLD", 1)] = 3
+    """Failed pings in a row before /health stops asking. Too low: one hiccup opens it; too high: slow answers."""
+    redis_breaker_cooldown_ms: Annotated[int, _count("REDIS_BREAKER_COOLDOWN_MS", 500, 86_400_000)] = 5000
+    """How long /health then answers 503 unasked. Too low: it burdens a recovering Redis; too high: late to notice."""
+
+    node_timeout_s: Annotated[float, _seconds("HUB_NODE_TIMEOUT", 1)] = 60.0
+    """Silence after which a node is stale. Too low: pauses cost nodes; too high: dead slots are lent for longer."""
+    node_sweep_interval_s: Annotated[float, _seconds("HUB_NODE_SWEEP_INTERVAL_SECONDS", 0.05)] = 20.0
+    """Pause between node sweeps. Too low: work for nothing; too high: the dead hold slots for longer."""
+    node_sweep_interval_min_s: Annotated[float, _seconds("HUB_NODE_SWEEP_INTERVAL_MIN_SECONDS", 0.05)] = 5.0
+    """Least node sweep interval that is accepted. Lower it in tests only."""
+    sweeper_expire: Annotated[bool, _flag("HUB_SWEEPER_EXPIRE")] = False
+    """Whether stale nodes are removed. false: they are kept for 30 s at a time and nothing dead is ever taken away."""
+    sweeper_reconnect_grace_s: Annotated[float, _seconds("HUB_SWEEPER_RECONNECT_GRACE_SECONDS")] = 30.0
+    """No expiry for this long after Redis was away. Too low: nodes not yet heard are lost; too high: the dead stay."""
+    sweeper_keep_if_available: Annotated[bool, _flag("HUB_SWEEPER_KEEP_IF_AVAILABLE")] = False
+    """true keeps a stale node that still has free slots: a node that crashed while idle then stays for ever."""
+
+    label_kinds: Annotated[str, Knob("HUB_LABEL_KINDS", read_text)] = "*"
+    """Words allowed as second segment of a label, comma-separated; * allows any."""
+    borrow_trailing_fallback: Annotated[bool, _flag("HUB_BORROW_TRAILING_FALLBACK", per_environment=True)] = True
+    """Whether a:b:c may be served by a:b. false refuses more borrowers, true may give a less specific slot."""
+    borrow_prefix_expand: Annotated[bool, _flag("HUB_BORROW_PREFIX_EXPAND", per_environment=True)] = True
+    """Whether a:b may be served by a:b:c. false leaves specific slots idle, true may use them up."""
+    borrow_wildcards: Annotated[bool, _flag("HUB_BORROW_WILDCARDS", per_environment=True)] = False
+    """Whether * in a wanted label matches any segment. true lets a borrower reach every pool."""
+    borrow_ttl_s: Annotated[float, _seconds("HUB_BORROW_TTL_SECONDS", 0.05, 86_400)] = 900.0
+    """Lease length when the borrower names none. Too low: slots lapse in use; too high: the dead hold them on."""
+    borrow_ttl_min_s: Annotated[float, _seconds("HUB_BORROW_TTL_MIN_SECONDS", 0.05, 86_400)] = 60.0
+    """Least lease length that is accepted, also of the two settings around it. Lower it in tests only."""
+    max_session_ttl_s: Annotated[float, _seconds("HUB_MAX_SESSION_TTL_SECONDS", 0.05)] = 86_400.0
+    """Longest life of a grant, renewals included. Too low: long work is cut off; too high: stuck holders stay."""
+    idle_timeout_s: Annotated[float, _seconds("HUB_IDLE_TIMEOUT_SECONDS")] = 0.0
+    """Unused grants end after this; 0: never. Too low: slow starters lose their slot; too high: it hardly matters."""
+    borrow_ttl_sweep_s: Annotated[float, _seconds("HUB_BORROW_TTL_SWEEP_SECONDS", 0.05)] = 10.0
+    """Pause between lease sweeps. Too low: work for nothing; too high: lapsed slots come back later."""
+    borrow_ttl_sweep_min_s: Annotated[float, _seconds("HUB_BORROW_TTL_SWEEP_MIN_SECONDS", 0.05)] = 5.0
+    """Least lease sweep interval that is accepted. Lower it in tests only."""
+    borrow_concurrency_default: Annotated[int, _count("HUB_BORROW_CONCURRENCY_DEFAULT")] = 0
+    """Live grants per label without a cap of its own; 0: no cap. Too low: free slots stay unused."""
+    borrow_concurrency_caps: Annotated[str, Knob("HUB_BORROW_CONCURRENCY_CAPS", read_text)] = ""
+    """Caps per label as LABEL=N, separated by commas. Too low: free slots of that label stay unused."""
+
+    max_control_body_bytes: Annotated[int, _count("HUB_MAX_CONTROL_BODY_BYTES", 8192, 1_048_576)] = 65_536
+    """Longest request body. Too low: large registrations get 413; too high: memory for whoever sends rubbish."""
+    max_log_body_bytes: Annotated[int, _count("HUB_MAX_LOG_BODY_BYTES", 8192, 16_777_216)] = 1_048_576
+    """Longest body of the log endpoints. Too low: log batches get 413; too high: memory for whoever sends rubbish."""
+    request_headers_timeout_s: Annotated[float, _seconds("HUB_REQUEST_HEADERS_TIMEOUT_SECONDS", 5, 120)] = 15.0
+    """Time to send the headers. Too low: bad lines are cut off; too high: half requests hold connections."""
+    keep_alive_timeout_s: Annotated[float, _seconds("HUB_KEEP_ALIVE_TIMEOUT_SECONDS", 5, 300)] = 30.0
+    """How long an idle connection stays. Too low: every beat connects anew; too high: idle connections pile up."""
+    request_timeout_s: Annotated[float, _seconds("HUB_REQUEST_TIMEOUT_SECONDS", 5, 600)] = 60.0
+    """Time for a whole request. Too low: waiting borrowers are cut short; too high: lost clients hold their place."""
+    audit_max_entries: Annotated[int, _count("HUB_AUDIT_MAX_ENTRIES", 100)] = 5000
+    """Entries the audit log keeps. Too low: yesterday is gone; too high: about 300 bytes of Redis memory each."""
+    redact_run_name: Annotated[bool, Knob("HUB_REDACT_RUNNAME", read_switch)] = False
+    """true or 1 keeps run names out of logs and the audit log. On: incidents are harder to attribute."""
+    dashboard_url: Annotated[str, Knob("DASHBOARD_URL", read_text)] = "http://localhost:3001"
+    """Where /dashboard redirects to."""
+
+    log_level: Annotated[str, Knob("LOG_LEVEL", read_level)] = "INFO"
+    """DEBUG, INFO, WARNING, ERROR or CRITICAL. Too low: noise that costs throughput; too high: no sweep summaries."""
+    log_level_overrides: Annotated[str, Knob("LOG_LEVEL_OVERRIDES", read_text)] = ""
+    """LOGGER=LEVEL pairs for single loggers, separated by commas, semicolons or newlines."""
+    log_format: Annotated[Literal["text", "json"], Knob("HUB_LOG_FORMAT", one_of("text", "json"))] = "text"
+    """text for people, json for collectors: one line per event either way."""
+    environment: Annotated[str, Knob("HUB_ENVIRONMENT", read_text, aliases=("ASPNETCORE_ENVIRONMENT",))] = "Production"
+    """The suffix of per-environment overrides: HUB_BORROW_WILDCARDS_Staging=true counts where this is Staging."""
+
+    notes: list[str] = []
+    """What was not taken as written, one sentence each; whoever loads the settings logs them as warnings."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+    @property
+    def open_access(self) -> bool:
+        """True when no secret is set at all: everybody who can connect may do everything."""
+        return not (self.runner_secret or self.node_secret or self.admin_secret)
+
+    def refuse_open_access_beyond_loopback(self) -> None:
+        """Raise `BadSetting` when the hub would serve without secrets on an address others can reach."""
+        if self.open_access and not _is_loopback(self.host):
+            raise BadSetting(
+                f"Without HUB_RUNNER_SECRET and HUB_NODE_SECRET the hub serves on loopback only; HUB_HOST={self.host} "
+                "would let everyone in."
+            )
+
+    def masked(self) -> dict[str, str]:
+        """Environment name -> value in the unit of that name; secrets and credentials in URLs as `***`."""
+        return {knob.name: _shown(knob, getattr(self, field)) for field, knob in knobs().items()}
+
+
+def load_settings(env: Mapping[str, str] | None = None) -> Settings:
+    """The settings of the environment, or of the mapping given; raises `BadSetting` for what it cannot use.
+
+    A number or flag that cannot be read becomes its default, one out of bounds its nearest bound; both leave a note.
+    """
+    variables = read_environment(env)
+    environment = environment_name(variables)
+    values: dict[str, Any] = {}
+    notes: list[str] = []
+    for field, knob in knobs().items():
+        text = find_text(knob, variables, environment)
+        if text is not None:
+            values[field], note = knob.value(text, _default(field))
+            notes += [note] if note else []
+    notes += unknown_names(knobs().values(), variables)
+    _raise_to_minimum(values, notes)
+    settings = Settings(**values, notes=notes)
+    notes += _contradictions(settings)
+    return settings.model_copy(update={"notes": notes})
+
+
+@cache
+def knobs() -> dict[str, Knob]:
+    """Field name -> knob, in the order of the class."""
+    return {
+        field: knob for field, info in Settings.model_fields.items() for knob in info.metadata if isinstance(knob, Knob)
+    }
+
+
+def _default(field: str) -> Any:
+    return Settings.model_fields[field].default
+
+
+def _raise_to_minimum(values: dict[str, Any], notes: list[str]) -> None:
+    for field, floor in (
+        ("node_sweep_interval_s", "node_sweep_interval_min_s"),
+        ("borrow_ttl_sweep_s", "borrow_ttl_sweep_min_s"),
+        ("borrow_ttl_s", "borrow_ttl_min_s"),
+        ("max_session_ttl_s", "borrow_ttl_min_s"),
+    ):
+        value, minimum = (values.get(name, _default(name)) for name in (field, floor))
+        if value < minimum:
+            values[field] = minimum
+            names = knobs()
+            notes.append(f"{names[field].name}={value:g} is below {names[floor].name}; {minimum:g} is used")
+
+
+def _contradictions(settings: Settings) -> list[str]:
+    """Settings that are possible one by one and costly together."""
+    found = []
+    if settings.borrow_ttl_s > settings.max_session_ttl_s:
+        found.append(
+            "HUB_BORROW_TTL_SECONDS is above HUB_MAX_SESSION_TTL_SECONDS; "
+            f"no grant lives longer than {settings.max_session_ttl_s:g} s"
+        )
+    if settings.node_timeout_s <= settings.redis_timeout_s:
+        found.append("HUB_NODE_TIMEOUT is not above REDIS_ASYNC_TIMEOUT_MS; one slow answer of Redis can cost a node")
+    return found
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _shown(knob: Knob, value: object) -> str:
+    match value:
+        case None:
+            return ""
+        case _ if knob.secret:
+            return MASK
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return f"{value / knob.scale:.15g}"
+        case _:
+            return mask_url(str(value))

@@ -1,0 +1,78 @@
+"""Where settings come from: the process's environment, then the nearest `.env` file."""
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from io import StringIO
+from pathlib import Path
+
+from dotenv import dotenv_values
+
+from hub.settings.knobs import Knob
+
+# The hub's clients read these, or set them for the commands they run; they are no settings of the server.
+_CLIENT_NAMES = frozenset({"HUB_URL", "HUB_NODE_ID", "HUB_RUN_ID", "HUB_LEASE_TOKEN"})
+# Container platforms add `HUB_SERVICE_HOST`, `HUB_PORT_8080_TCP` and so on for a service named "hub"; `hub borrow`
+# tells its command of the slot.
+_FOREIGN_PREFIXES = ("HUB_SERVICE_", "HUB_PORT_", "HUB_SLOT_")
+
+
+def read_environment(env: Mapping[str, str] | None = None, start: Path | None = None) -> dict[str, str]:
+    """The process's variables over those of the nearest `.env` at or above `start`; the process itself stays as it is.
+
+    A mapping given as `env` is the whole environment: no file is looked for unless `start` says where.
+    """
+    variables = dict(os.environ if env is None else env)
+    if env is not None and start is None:
+        return variables
+    if variables.get("DISABLE_DOTENV", "").strip() == "1":
+        return variables
+    return {**_dotenv(start or Path.cwd()), **variables}
+
+
+def _dotenv(start: Path) -> dict[str, str]:
+    for folder in (start, *start.parents):
+        path = folder / ".env"
+        try:
+            if path.is_file():
+                # No interpolation: a `$` in a secret is a `$`.
+                found = dotenv_values(stream=StringIO(path.read_text("utf-8-sig")), interpolate=False)
+                return {name: value for name, value in found.items() if value is not None}
+        except (OSError, UnicodeDecodeError):
+            continue
+    return {}
+
+
+def environment_name(variables: Mapping[str, str]) -> str:
+    """The name that per-environment overrides end in."""
+    for name in ("HUB_ENVIRONMENT", "ASPNETCORE_ENVIRONMENT"):
+        if text := variables.get(name, "").strip():
+            return text
+    return "Production"
+
+
+def find_text(knob: Knob, variables: Mapping[str, str], environment: str) -> str | None:
+    """The text that decides the knob, or None when nothing non-blank is set."""
+    names = [knob.name, *knob.aliases]
+    if knob.per_environment:
+        wanted = f"{knob.name}_{environment}"
+        same = sorted(name for name in variables if name.lower() == wanted.lower())
+        names = [wanted, f"{knob.name}_{environment.upper()}", *same, *names]
+    return next((variables[name] for name in names if variables.get(name, "").strip()), None)
+
+
+def unknown_names(knobs: Iterable[Knob], variables: Mapping[str, str]) -> list[str]:
+    """One note for every `HUB_` variable that nothing reads: a typing error in a name must not pass in silence."""
+    known = {name for knob in knobs for name in (knob.name, *knob.aliases)}
+    prefixes = tuple(f"{knob.name}_" for knob in knobs if knob.per_environment)
+    notes = []
+    for name in sorted(variables):
+        if not name.startswith("HUB_") or name in known or name in _CLIENT_NAMES:
+            continue
+        if name.startswith((*_FOREIGN_PREFIXES, *prefixes)):
+            continue
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+        notes.append(
+            f"{name} is no setting of this hub" + (f"; did you mean {near[0]}?" if near else " and is ignored")
+        )
+    return notes

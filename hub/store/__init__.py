@@ -1,0 +1,1 @@
+"""Redis: connections, every key, and the scripts that may change it."""

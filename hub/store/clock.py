@@ -1,0 +1,103 @@
+"""The hub clock: while this hub can hear Redis, it says so twice a second.
+
+Deadlines are measured on that clock, so nothing lapses and nobody expires while no hub can hear.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+
+from redis.exceptions import RedisError
+
+from hub.errors import StoreUnavailable, UnknownReply
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.store.store import Store
+
+PERIOD_S = 0.5  # `lua/include/store.lua` counts at most two of these for one silence
+OFFICE_MS = 2000  # a sweeping hub that is silent for four ticks is succeeded
+_log = get_logger("hub.store")
+
+
+class HubClock:
+    """Ticks; knows whether Redis is away, since when, and whether this hub is the one that sweeps."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._tick = store.script("store/tick")
+        self._switch = store.script("store/switch_expire")
+        self._resign = store.script("store/resign")
+        self.hub_id = secrets.token_hex(8)
+        self.leads = asyncio.Event()
+        self.expire_override: bool | None = None
+        self.away_since: float | None = None
+        self._last_outage: tuple[float, float] | None = None  # how long it was, when it ended (monotonic)
+
+    def paused_by_outage(self, grace_s: float, outage_s: float = 10.0) -> bool:
+        """Whether Redis was out of reach for `outage_s` or more and came back less than `grace_s` seconds ago."""
+        if self.away_since is not None:
+            return True
+        if self._last_outage is None:
+            return False
+        length_s, ended = self._last_outage
+        return length_s >= outage_s and time.monotonic() - ended < grace_s
+
+    async def run(self) -> None:
+        """Tick until cancelled; then hand the office over if there is still a store to tell."""
+        try:
+            while True:
+                started = time.monotonic()
+                await self.tick()
+                await asyncio.sleep(max(0.05, PERIOD_S - (time.monotonic() - started)))
+        finally:
+            if self.away_since is None and self.leads.is_set():
+                self.leads.clear()
+                await self._resign(hub_id=self.hub_id)
+
+    async def tick(self) -> None:
+        """One tick, past the refusal of an away store: this is how the hub finds out that Redis is back."""
+        self._store.away = False
+        try:
+            reply = await self._tick(hub_id=self.hub_id, leader_ms=OFFICE_MS)
+        except (StoreUnavailable, RedisError) as error:
+            self._lost(error)
+            return
+        match reply:
+            case ["ok", generation, _, leads, _, expire]:
+                self._back()
+                self.expire_override = None if expire == "" else expire == "true"
+                self.leads.set() if leads else self.leads.clear()
+                if generation != self._store.generation:
+                    await self._store.replaced(generation)
+                await self._store.pay_debts()
+            case _:
+                raise UnknownReply(self._tick.name, reply)
+
+    async def switch_expire(self, expire: bool | None, by: str) -> None:
+        """Set the run-time value of `HUB_SWEEPER_EXPIRE` for all hubs, or clear it with None."""
+        await self._switch(expire="" if expire is None else str(expire).lower(), by=by)
+        self.expire_override = expire
+
+    async def read_switch(self) -> tuple[bool | None, str | None, str | None]:
+        """The run-time value of `HUB_SWEEPER_EXPIRE` (None: not set), who set it and when."""
+        keys = self._store.keys
+        expire, by, at = await self._store.read("HMGET", keys.store, "expire", "expire_by", "expire_at")
+        return (None if expire is None else expire == "true"), by, at
+
+    def _lost(self, error: Exception) -> None:
+        self._store.away = True
+        self.leads.clear()
+        metrics.store_up.set(0)
+        if self.away_since is None:
+            self.away_since = time.monotonic()
+            _log.error("store lost", why=str(error.__cause__ or error))
+
+    def _back(self) -> None:
+        metrics.store_up.set(1)
+        if self.away_since is not None:
+            now = time.monotonic()
+            self._last_outage = (now - self.away_since, now)
+            _log.warning("store back", away_s=round(now - self.away_since, 1))
+            self.away_since = None

@@ -1,0 +1,122 @@
+"""Clients of Redis, and what the hub insists on before it uses a server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel
+from redis.backoff import ExponentialBackoff
+from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
+
+from hub.errors import StartRefused
+from hub.observability.logs import get_logger
+from hub.settings import Settings, mask_url
+from hub.store.embedded import EmbeddedRedis, find_server
+from hub.store.store import Store
+
+OLDEST = (7, 0)  # SINTERCARD and scripts that are not saved with the data: the latter tells a restart from a flush
+_log = get_logger("hub.store")
+
+
+def make_client(url: str, settings: Settings) -> Redis:
+    """A client whose text survives bytes that are not UTF-8; it connects on first use."""
+    options: dict[str, Any] = {
+        "decode_responses": True,
+        "encoding_errors": "surrogateescape",
+        "socket_timeout": settings.redis_timeout_s or None,
+        "socket_connect_timeout": settings.redis_connect_timeout_s or None,
+        "health_check_interval": 0,
+        "retry": Retry(ExponentialBackoff(cap=0.2, base=0.05), 1),
+        "client_name": "capacity-hub",
+    }
+    if url.startswith("redis+sentinel://"):
+        parts = urlsplit(url)
+        hosts = [(host, int(port or 26379)) for host, _, port in (h.partition(":") for h in _hosts(parts.netloc))]
+        service, _, database = parts.path.strip("/").partition("/")
+        password = unquote(parts.password) if parts.password else None
+        sentinel = Sentinel(hosts, socket_timeout=options["socket_timeout"])
+        return sentinel.master_for(service or "mymaster", db=int(database or 0), password=password, **options)
+    if url.startswith("unix://"):
+        options.pop("socket_connect_timeout")
+    pool = BlockingConnectionPool.from_url(url, max_connections=16, timeout=settings.redis_timeout_s or None, **options)
+    return Redis.from_pool(pool)
+
+
+def _hosts(netloc: str) -> list[str]:
+    return netloc.rpartition("@")[2].split(",")
+
+
+@asynccontextmanager
+async def open_store(settings: Settings) -> AsyncIterator[Store]:
+    """The store the settings name, checked and opened; closed on leaving. Raises `StartRefused` in one sentence."""
+    if settings.redis_url:
+        async with _connected(make_client(settings.redis_url, settings), settings, settings.redis_url) as store:
+            yield store
+    elif find_server():
+        embedded = EmbeddedRedis(settings.data_dir)
+        url = await embedded.start()
+        try:
+            async with _connected(make_client(url, settings), settings, url) as store:
+                yield store
+        finally:
+            await embedded.stop()
+    else:
+        from fakeredis import FakeAsyncRedis  # only this fallback pays for importing it
+
+        _log.warning("store in memory", why="no redis-server or valkey-server on the PATH: nothing outlives this hub")
+        client = FakeAsyncRedis(decode_responses=True, encoding_errors="surrogateescape")
+        store = Store(client, settings.key_prefix)
+        await store.open()
+        yield store
+
+
+@asynccontextmanager
+async def _connected(client: Redis, settings: Settings, url: str) -> AsyncIterator[Store]:
+    try:
+        await check_server(client, settings, mask_url(url))
+        store = Store(client, settings.key_prefix)
+        await store.open()
+        yield store
+    finally:
+        await client.aclose()
+
+
+async def check_server(client: Redis, settings: Settings, shown: str) -> None:
+    """Refuse a server the hub cannot keep its promises on, in one sentence; warn when nothing is persisted."""
+    try:
+        info: dict[str, Any] = await client.info()
+    except (AuthenticationError, NoPermissionError) as error:
+        raise StartRefused(f"Redis at {shown} does not let the hub in: {error}.") from None
+    except (RedisError, OSError) as error:
+        raise StartRefused(f"Redis at {shown} does not answer: {error or type(error).__name__}.") from None
+    version = tuple(int(part) for part in re.findall(r"\d+", str(info.get("redis_version", "0")))[:2])
+    if version < OLDEST:
+        raise StartRefused(f"Redis at {shown} is version {info.get('redis_version')}; the hub needs 7.0 or later.")
+    policy = str(info.get("maxmemory_policy", "noeviction"))
+    if policy != "noeviction":
+        raise StartRefused(
+            f"Redis at {shown} may drop the hub's keys (maxmemory-policy {policy}); set it to noeviction."
+        )
+    if int(info.get("cluster_enabled", 0)) and not re.search(r"\{[^}]+\}", settings.key_prefix):
+        raise StartRefused(
+            f"Redis at {shown} is a cluster; set HUB_KEY_PREFIX to a hash tag such as {{hub}}: so that all keys share a slot."
+        )
+    try:
+        await client.eval("return 1", 0)
+    except (NoPermissionError, ResponseError) as error:
+        raise StartRefused(f"Redis at {shown} does not run scripts for the hub: {error}.") from None
+    if not int(info.get("aof_enabled", 0)) and not await _saves(client):
+        _log.warning("store not persisted", redis=shown, why="neither an append-only file nor snapshots are on")
+
+
+async def _saves(client: Redis) -> bool:
+    try:
+        return bool((await client.config_get("save")).get("save"))
+    except (NoPermissionError, ResponseError):
+        return True  # a managed server that hides its configuration

@@ -1,0 +1,68 @@
+"""The scripts of `lua/`: found, put together with what they include, and given the names of their arguments.
+
+A script file opens with `local name = ARGV[n]` lines; those names are what Python passes. `-- @rest name` says that
+any number of further arguments follows. `-- @include helper` brings in `lua/include/helper.lua`, once. A use of
+`key_session` brings in the definition of that key from `Keys`, so that key text stands in one place only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from hub.store.keys import PATTERNS, Keys
+
+_INSTALLED = Path(__file__).resolve().parent.parent / "lua"
+_CHECKOUT = Path(__file__).resolve().parent.parent.parent / "lua"
+_INCLUDE = re.compile(r"^-- @include (\w+)\n", re.MULTILINE)
+_ARGUMENT = re.compile(r"^local (\w+)\s*=\s*(?:tonumber\()?ARGV\[(\d+)\]", re.MULTILINE)
+_REST = re.compile(r"^-- @rest \w+", re.MULTILINE)
+_KEY = re.compile(r"\bkey_(\w+)\b")
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script ready to be called: its name, its text with one prefix, and its arguments in order."""
+
+    name: str
+    text: str
+    sha: str
+    arguments: tuple[str, ...]
+    takes_rest: bool
+
+
+def folder() -> Path:
+    """Where the scripts are: inside the package when installed, at the top of a checkout otherwise."""
+    return _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
+
+
+def load(name: str, keys: Keys) -> Script:
+    """The script `lua/<name>.lua` under the prefix of `keys`; raises ValueError when its opening lines skip a number."""
+    source = (folder() / f"{name}.lua").read_text()
+    body = _include(source, set())
+    numbers = {int(number): argument for argument, number in _ARGUMENT.findall(source)}
+    if sorted(numbers) != list(range(1, len(numbers) + 1)):
+        raise ValueError(f"{name}: its ARGV lines do not count from 1 without a gap")
+    names = sorted({key for key in _KEY.findall(body) if key in PATTERNS})
+    text = "\n".join([*(keys.lua(key) for key in names), body])
+    sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    return Script(name, text, sha, tuple(numbers[n] for n in sorted(numbers)), bool(_REST.search(source)))
+
+
+def load_all(keys: Keys) -> dict[str, Script]:
+    """Every script by its name, such as `capacity/borrow`."""
+    found = (path.relative_to(folder()).with_suffix("") for path in sorted(folder().glob("*/*.lua")))
+    return {str(name): load(str(name), keys) for name in found if name.parts[0] != "include"}
+
+
+def _include(text: str, seen: set[str]) -> str:
+    def paste(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name in seen:
+            return ""
+        seen.add(name)
+        return _include((folder() / "include" / f"{name}.lua").read_text(), seen)
+
+    return _INCLUDE.sub(paste, text)

@@ -1,0 +1,210 @@
+"""The store: calls scripts in batches, keeps them loaded, and opens itself again after a loss."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import (
+    BusyLoadingError,
+    MaxConnectionsError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from hub.errors import StoreUnavailable
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.store.keys import Keys
+from hub.store.scripts import Script, load_all
+
+BATCH = 128  # commands sent to Redis in one go; more would make the last of them wait for the first
+SETTLE_MS = 2000  # four ticks: every hub has noticed the loss and said what it lent
+_AWAY = (
+    RedisConnectionError,
+    RedisTimeoutError,
+    BusyLoadingError,
+    ReadOnlyError,
+    OutOfMemoryError,
+    MaxConnectionsError,
+    OSError,
+)
+_AWAY_WORDS = ("MISCONF", "MASTERDOWN", "NOREPLICAS", "BUSY", "LOADING", "NOAUTH", "NOPERM", "CLUSTERDOWN", "OOM")
+_log = get_logger("hub.store")
+
+
+class Store:
+    """One Redis under one prefix. All state changes go through `call`; plain reads through `read`."""
+
+    def __init__(self, client: Redis, prefix: str = "") -> None:
+        self.client = client
+        self.keys = Keys(prefix)
+        self.generation: str | None = None
+        self.away = False  # set by the hub clock: requests are refused at once instead of waiting for a timeout
+        self._scripts = load_all(self.keys)
+        self._queue: deque[tuple[tuple[Any, ...], asyncio.Future[Any]]] = deque()
+        self._sender: asyncio.Task[None] | None = None
+        self._opening = asyncio.Lock()
+        self._openings = 0
+        self._when_replaced: list[Callable[[], Awaitable[None]]] = []
+        self._debts: deque[Callable[[], Awaitable[None]]] = deque(maxlen=10_000)
+
+    def script(self, name: str) -> ScriptCall:
+        """The script `lua/<name>.lua` as a coroutine function of its named arguments."""
+        return ScriptCall(self, self._scripts[name])
+
+    def when_replaced(self, action: Callable[[], Awaitable[None]]) -> None:
+        """Run `action` whenever the store turns out to be another, or an older one, than the hub knew."""
+        self._when_replaced.append(action)
+
+    def later(self, action: Callable[[], Awaitable[None]]) -> None:
+        """Do something as soon as the store answers again; of more than 10,000 the oldest are given up."""
+        self._debts.append(action)
+
+    async def pay_debts(self) -> None:
+        """Do what was left for later; what the store refuses again stays. The hub clock calls this."""
+        for _ in range(len(self._debts)):
+            action = self._debts.popleft()
+            try:
+                await action()
+            except StoreUnavailable:
+                self._debts.appendleft(action)
+                return
+
+    async def read(self, *command: Any) -> Any:
+        """The answer of one plain command; raises `StoreUnavailable`."""
+        return await self._send(command)
+
+    async def read_all(self, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
+        """The answers of several plain commands, sent together; raises `StoreUnavailable`."""
+        return list(await asyncio.gather(*(self._send(command) for command in commands)))
+
+    async def open(self) -> None:
+        """Make sure the store is open and its scripts are loaded; nothing else loads scripts.
+
+        That order is what keeps tokens rising: a restarted server knows no script, so nobody can grant anything
+        before `store/open` has moved the tokens past those the restart may have lost.
+        """
+        seen = self._openings
+        async with self._opening:
+            if self._openings != seen:
+                return
+            try:
+                before, generation = self.generation, await self._open()
+            except RedisError as error:
+                raise _translated(error) from error
+            self._openings += 1
+        if before is not None and generation != before:
+            await self.replaced(generation)
+
+    async def replaced(self, generation: str) -> None:
+        """Note that the store is another one than before, and let everybody say what they remember."""
+        _log.warning("store replaced", generation=generation, before=self.generation)
+        self.generation = generation
+        for action in self._when_replaced:
+            await action()
+
+    async def _open(self) -> str:
+        info = await self.client.info("server")
+        script = self._scripts["store/open"]
+        lost = "0" if self.generation is None else "1"
+        arguments = (str(info.get("run_id") or "memory"), lost, str(SETTLE_MS))
+        word, generation = await self.client.eval(script.text, 1, self.keys.store, *arguments)
+        pipe = self.client.pipeline(transaction=False)
+        for each in self._scripts.values():
+            pipe.script_load(each.text)
+        await pipe.execute()
+        _log.info("store opened", state=word, generation=generation, scripts=len(self._scripts))
+        if self.generation is None:
+            self.generation = generation
+        return str(generation)
+
+    async def call(self, script: Script, arguments: list[Any]) -> Any:
+        """Run a script; loads it, or opens the store, when Redis has forgotten either."""
+        command = ("EVALSHA", script.sha, 1, self.keys.store, *arguments)
+        for _ in range(2):
+            try:
+                return await self._send(command)
+            except NoScriptError:
+                await self.open()
+            except ResponseError as error:
+                if not str(error).startswith("UNOPENED"):
+                    raise
+                await self.open()
+        return await self._send(command)
+
+    async def _send(self, command: tuple[Any, ...]) -> Any:
+        if self.away:
+            raise StoreUnavailable("Redis does not answer; the hub keeps trying.")
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._queue.append((command, answer))
+        if self._sender is None:
+            self._sender = asyncio.create_task(self._drain(), name="store-sender")
+        return await answer
+
+    async def _drain(self) -> None:
+        """Send what has gathered, in one go, until nothing is left: calls made meanwhile travel together next."""
+        await asyncio.sleep(0)  # callers that are runnable now join the first batch
+        try:
+            while self._queue:
+                batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+                try:
+                    replies = await self._round_trip([command for command, _ in batch])
+                except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, every one of them
+                    replies = [error] * len(batch)
+                for (_, answer), reply in zip(batch, replies, strict=True):
+                    if answer.done():
+                        continue
+                    if isinstance(reply, Exception):
+                        answer.set_exception(_translated(reply))
+                    else:
+                        answer.set_result(reply)
+        finally:
+            self._sender = None
+
+    async def _round_trip(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+        pipe = self.client.pipeline(transaction=False)
+        for command in commands:
+            pipe.execute_command(*command)
+        metrics.redis_round_trips.inc()
+        metrics.redis_commands.inc(len(commands))
+        with metrics.redis_seconds.time():
+            return list(await pipe.execute(raise_on_error=False))
+
+
+class ScriptCall:
+    """A script bound to a store: call it with its arguments by name, and `rest` for those it takes any number of."""
+
+    def __init__(self, store: Store, script: Script) -> None:
+        self._store = store
+        self._script = script
+        self.name = script.name
+
+    async def __call__(self, *, rest: Iterable[Any] = (), **named: Any) -> Any:
+        """The script's answer; raises `StoreUnavailable`, and TypeError for names that are not its own."""
+        if named.keys() != set(self._script.arguments):
+            raise TypeError(f"{self.name} takes {self._script.arguments}, not {tuple(named)}")
+        arguments = [named[name] for name in self._script.arguments]
+        arguments.extend(rest)
+        return await self._store.call(self._script, arguments)
+
+
+def is_away(error: Exception) -> bool:
+    """Whether this error means that Redis cannot serve now, whoever asks."""
+    return isinstance(error, _AWAY) or (isinstance(error, ResponseError) and str(error).startswith(_AWAY_WORDS))
+
+
+def _translated(error: Exception) -> Exception:
+    if not is_away(error):
+        return error
+    away = StoreUnavailable("Redis does not answer; whether the change was made is not known, and repeating it is safe.")
+    away.__cause__ = error
+    return away

@@ -1,0 +1,64 @@
+"""A pass at an interval, on one hub at a time, with one summary line."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from hub.errors import HubError, StoreUnavailable
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.store.clock import HubClock
+
+QUIET_S = 60.0  # a line at least this often, also when nothing happened
+_log = get_logger("hub.sweeping")
+
+
+class Pass(Protocol):
+    """What a pass found: `scanned`, `expired`, `errors`, and further facts for the summary line."""
+
+    @property
+    def eventful(self) -> bool: ...
+    def facts(self) -> dict[str, Any]: ...
+
+
+class SweepLoop:
+    """Runs `sweep` every `interval_s` seconds while this hub leads, at once when it begins to."""
+
+    def __init__(self, name: str, interval_s: float, clock: HubClock, sweep: Callable[[], Awaitable[Pass]]) -> None:
+        self._name = name
+        self._interval_s = interval_s
+        self._clock = clock
+        self._sweep = sweep
+        self._last_line = 0.0
+
+    async def run(self) -> None:
+        """Sweep until cancelled. A pass that fails is logged and counted, and the next one comes as usual."""
+        while True:
+            await self._clock.leads.wait()
+            await self.once()
+            # A tenth of jitter keeps the services of a hub from falling into step.
+            await asyncio.sleep(self._interval_s * random.uniform(0.95, 1.05))  # noqa: S311 - not a secret
+
+    async def once(self) -> None:
+        """One pass with its summary line and its metrics."""
+        started = time.monotonic()
+        try:
+            done = await self._sweep()
+        except StoreUnavailable:
+            return  # the hub clock says so, once
+        except (HubError, ValueError, TypeError, KeyError, LookupError, OSError) as error:
+            metrics.sweep_errors.labels(self._name).inc()
+            _log.error("sweep failed", service=self._name, why=repr(error))
+            return
+        facts = done.facts()
+        metrics.sweeps.labels(self._name).inc()
+        metrics.sweep_errors.labels(self._name).inc(facts["errors"])
+        metrics.sweep_scanned.labels(self._name).inc(facts["scanned"])
+        metrics.sweep_seconds.labels(self._name).observe(time.monotonic() - started)
+        if done.eventful or time.monotonic() - self._last_line >= QUIET_S:
+            self._last_line = time.monotonic()
+            _log.info(f"{self._name} sweep", **facts)

@@ -1,0 +1,182 @@
+"""NodeSweeperService: finds nodes that have stopped beating, makes sure, and takes back what they held."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from hub.errors import StoreUnavailable
+from hub.nodes.nodes import Nodes
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.settings import Settings
+from hub.store.clock import HubClock
+from hub.store.store import Store
+from hub.sweeping.audit import Audit
+
+PAGE = 1000  # nominated nodes fetched per call
+AT_ONCE = 64  # nodes checked side by side: they travel to Redis in one batch
+CANDIDATES_MAX = 50_000  # per pass; the rest is still there in the next one
+STRANGERS_MAX = 5_000  # registered nodes looked at per pass for ones no hub ever heard
+NAMES_MAX = 100  # names in a report, and lines per kind and pass in the log
+_log = get_logger("hub.sweeping")
+
+
+@dataclass
+class NodeSweep:
+    """What one pass did. `scanned` is the number of registered nodes."""
+
+    scanned: int = 0
+    expired: int = 0
+    errors: int = 0
+    elapsed_ms: float = 0
+    stale: int = 0
+    refreshed: int = 0
+    slots: int = 0
+    ended: int = 0
+    adopted: int = 0
+    names: list[str] = field(default_factory=list)
+
+    @property
+    def eventful(self) -> bool:
+        return bool(self.stale or self.errors or self.adopted)
+
+    def facts(self) -> dict[str, Any]:
+        """The fields of the summary line."""
+        return {name: value for name, value in asdict(self).items() if name != "names"}
+
+
+class NodeSweeperService:
+    """Checks liveness twice - it nominates here, the script checks again - before it prunes capacity."""
+
+    def __init__(self, store: Store, settings: Settings, nodes: Nodes, clock: HubClock, audit: Audit) -> None:
+        self._store = store
+        self._nodes = nodes
+        self._clock = clock
+        self._audit = audit
+        self._expire_setting = settings.sweeper_expire
+        self._keep = settings.sweeper_keep_if_available
+        self._grace_s = settings.sweeper_reconnect_grace_s
+        self._strangers_cursor: Any = "0"
+        self._told_ahead: set[str] = set()
+
+    @property
+    def expires(self) -> bool:
+        """Whether stale nodes are removed: the run-time switch where it is set, else `HUB_SWEEPER_EXPIRE`."""
+        override = self._clock.expire_override
+        return self._expire_setting if override is None else override
+
+    async def sweep(self, *, dry_run: bool = False) -> NodeSweep:
+        """One pass over everything that may be stale. With `dry_run` nothing changes."""
+        started = time.monotonic()
+        done = NodeSweep()
+        if not dry_run:
+            done.adopted = await self._audit.look()
+        done.scanned = await self._store.read("SCARD", self._store.keys.nodes)
+        metrics.nodes_registered.set(done.scanned)
+        action = "look" if dry_run else "expire" if self._may_expire() else "refresh"
+        nominated = dict.fromkeys([*await self._silent(), *await self._strangers(done.scanned)])
+        for start in range(0, len(nominated), AT_ONCE):
+            await self._check(list(nominated)[start : start + AT_ONCE], action, done)
+        if not dry_run:
+            await self._finish_leaving()
+        done.elapsed_ms = round((time.monotonic() - started) * 1000, 1)
+        return done
+
+    def _may_expire(self) -> bool:
+        if self.expires and self._clock.paused_by_outage(self._grace_s):
+            _log.warning("expiry paused", why="Redis was away; nodes get time to be heard again", grace_s=self._grace_s)
+            return False
+        return self.expires
+
+    async def _silent(self) -> list[str]:
+        """Nodes whose last beat is more than the timeout ago on the hub clock."""
+        keys = self._store.keys
+        clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
+        found: list[str] = []
+        while len(found) < CANDIDATES_MAX:
+            page = await self._store.read(
+                "ZRANGE",
+                keys.beats,
+                "-inf",
+                f"({clock_ms - self._nodes.timeout_ms}",
+                "BYSCORE",
+                "LIMIT",
+                len(found),
+                PAGE,
+            )
+            found += page
+            if len(page) < PAGE:
+                break
+        return found
+
+    async def _strangers(self, registered: int) -> list[str]:
+        """Registered nodes that never beat through a hub: all of a small fleet, a stretch of a large one per pass."""
+        keys = self._store.keys
+        heard = await self._store.read("ZCARD", keys.beats)
+        budget = STRANGERS_MAX if heard == registered else STRANGERS_MAX * 4
+        seen, found = 0, []
+        while seen < min(budget, registered):
+            self._strangers_cursor, page = await self._store.read(
+                "SSCAN", keys.nodes, self._strangers_cursor, "COUNT", PAGE
+            )
+            seen += len(page)
+            if page:
+                scores = await self._store.read("ZMSCORE", keys.beats, *page)
+                found += [node for node, score in zip(page, scores, strict=True) if score is None]
+            if str(self._strangers_cursor) == "0":
+                break
+        return found
+
+    async def _check(self, node_ids: Sequence[str], action: str, done: NodeSweep) -> None:
+        replies = await asyncio.gather(
+            *(self._nodes.expire(node_id, action, self._keep) for node_id in node_ids), return_exceptions=True
+        )
+        for node_id, reply in zip(node_ids, replies, strict=True):
+            if isinstance(reply, StoreUnavailable):
+                raise reply
+            if isinstance(reply, BaseException):
+                done.errors += 1
+                _log.error("node not checked", node=node_id, why=repr(reply))
+                continue
+            self._count(node_id, reply, done)
+
+    def _count(self, node_id: str, reply: list[Any], done: NodeSweep) -> None:
+        match reply:
+            case ["expired", seen, slots, ended, _]:
+                done.expired += 1
+                done.slots += slots
+                done.ended += len(ended)
+                metrics.nodes_expired.inc()
+                metrics.leases_ended.labels("node expired").inc(len(ended))
+                self._told_ahead.discard(node_id)
+                if done.expired <= NAMES_MAX:
+                    _log.warning(
+                        "node expired", node=node_id, last_seen=seen or "missing", slots=slots, ended=len(ended)
+                    )
+            case ["refreshed", seen]:
+                done.refreshed += 1
+                metrics.nodes_refreshed.inc()
+                if done.refreshed <= NAMES_MAX:
+                    why = "expiry is paused" if self.expires else "HUB_SWEEPER_EXPIRE is off"
+                    _log.info("node refreshed", node=node_id, last_seen=seen or "missing", for_s=30, why=why)
+            case ["ahead", seen]:
+                if node_id not in self._told_ahead and len(self._told_ahead) < 10_000:
+                    self._told_ahead.add(node_id)
+                    _log.warning("node clock ahead", node=node_id, last_seen=seen)
+                return
+            case ["stale", _]:
+                pass
+            case _:
+                return
+        done.stale += 1
+        if len(done.names) < NAMES_MAX:
+            done.names.append(node_id)
+
+    async def _finish_leaving(self) -> None:
+        """Prune nodes whose removal was cut short: a hub died between two bites."""
+        for part in await self._store.read("HKEYS", self._store.keys.leaving):
+            await self._nodes.prune(part)

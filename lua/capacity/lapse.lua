@@ -1,0 +1,38 @@
+-- Look again at nominated grants and end those whose lease is over. Safe to repeat; a grant renewed or given back
+-- meanwhile is left alone. The deadline on the hub clock decides. A footprint that vanished before its time was deleted
+-- on purpose and ends the lease; one that ran out while the hub clock stood still is written again.
+-- Returns per slot: 'live' | 'lapsed' | 'deleted' | 'idle' | 'rewritten' | 'stray' (a session without a label)
+-- @rest slots
+-- @include store
+-- @include release
+local words = {}
+local function over(slot, label)
+  if not label then return 'stray' end
+  local deadline = tonumber(redis.call('ZSCORE', key_deadlines, slot) or '0')
+  if deadline <= clock_ms then return 'lapsed' end
+  local grant = redis.call('HMGET', key_slot(slot), 'visible_ms', 'watch_idle')
+  if redis.call('EXISTS', key_borrow_ttl(slot)) == 0 then
+    if now_ms < tonumber(grant[1] or '0') then return 'deleted' end
+    local left_ms = math.max(1, math.floor(deadline - clock_ms))
+    redis.call('SET', key_borrow_ttl(slot), '1', 'PX', left_ms)
+    redis.call('HSET', key_slot(slot), 'visible_ms', now_ms + left_ms)
+    return 'rewritten'
+  end
+  if tonumber(grant[2] or '0') > 0 and redis.call('EXISTS', key_borrow_idle(slot)) == 0 then return 'idle' end
+  return 'live'
+end
+for i = 1, #ARGV do
+  local slot = ARGV[i]
+  local label = redis.call('HGET', key_session(slot), 'labelKey')
+  local word = over(slot, label)
+  if word ~= 'live' and word ~= 'rewritten' then
+    local record = read_slot(slot)
+    if record.place == 'lent' then
+      release(slot, record, 120)
+    else
+      end_grant(slot, label, redis.call('HGET', key_session(slot), 'runId'), record.part)
+    end
+  end
+  words[i] = word
+end
+return words

@@ -1,0 +1,46 @@
+-- Put a node's slots on offer, at the tail of their pools. Safe to repeat: a slot that is known keeps its place.
+-- A slot that the node reports as lent, or that a hub has brought back as lent, stays lent with its token.
+-- Returns {'ok', a word per slot: 'published' | 'unchanged' | 'lent' | 'taken' (another node's)} | {'unknown'}
+local id     = ARGV[1]
+local part   = ARGV[2]
+local policy = ARGV[3]               -- 'recycle' | 'reuse'
+local ttl_ms = tonumber(ARGV[4])     -- the lease of slots adopted as lent
+-- @rest slots                       per slot: id, pool, item, own idle rule in ms or '', token or ''
+-- @include store
+-- @include release
+-- @include new_slot
+-- @include lend
+if redis.call('SISMEMBER', key_nodes, id) == 0 then return {'unknown'} end
+local words = {}
+for i = 5, #ARGV, 5 do
+  local slot, pool, item, idle_ms, token = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
+  local record = read_slot(slot)
+  local word
+  redis.call('SREM', key_replacing(pool), slot)
+  if record.item and record.part ~= part then
+    word = 'taken'
+  elseif record.place == 'lent' then
+    redis.call('HDEL', key_slot(slot), 'unreported')
+    word = 'lent'
+  elseif record.item == item and record.pool == pool and token == '' then
+    redis.call('HSET', key_slot(slot), 'policy', policy)
+    word = 'unchanged'
+  else
+    if record.item then
+      unlist(slot, record.pool, record.item, record.place)
+      drop_slot(slot, record.pool, record.part)
+    end
+    redis.call('DEL', key_recycle(slot))
+    new_slot(slot, item, pool, id, part, idle_ms, policy)
+    if token ~= '' then
+      lend({slot = slot, item = item, pool = pool, node = id, part = part, label = pool, run = '', token = token,
+        ttl_ms = ttl_ms, idle_ms = 0})
+      word = 'lent'
+    else
+      place_free(slot, part, pool, item)
+      word = 'published'
+    end
+  end
+  words[#words + 1] = word
+end
+return {'ok', words}

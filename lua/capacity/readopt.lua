@@ -1,0 +1,27 @@
+-- After the store came back empty or older: a hub says what it lent a moment ago, so that it is not lent again.
+-- Safe to repeat. A grant the store knows, or a later one of the same slot, is left alone.
+-- Returns {'adopted' | 'kept'}
+local slot    = ARGV[1]
+local pool    = ARGV[2]
+local item    = ARGV[3]
+local node    = ARGV[4]
+local part    = ARGV[5]
+local label   = ARGV[6]
+local run     = ARGV[7]
+local token   = ARGV[8]
+local ttl_ms  = tonumber(ARGV[9])
+-- @include store
+-- @include release
+-- @include new_slot
+-- @include lend
+local record = read_slot(slot)
+if record.place == 'lent' then return {'kept'} end
+if record.item then
+  unlist(slot, record.pool, record.item, record.place)
+else
+  new_slot(slot, item, pool, node, part, '', 'recycle')
+  redis.call('HSET', key_slot(slot), 'unreported', '1')
+end
+lend({slot = slot, item = record.item or item, pool = record.pool or pool, node = node, part = part, label = label,
+  run = run, token = token, ttl_ms = ttl_ms, idle_ms = 0})
+return {'adopted'}

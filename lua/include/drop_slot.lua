@@ -1,0 +1,19 @@
+-- @include pool
+-- Forget a slot whose item is in no list any more: record, memberships, what its node was to be told.
+local function drop_slot(slot, pool, part)
+  redis.call('DEL', key_slot(slot))
+  redis.call('SREM', key_node_slots(part), slot)
+  redis.call('HDEL', key_duty(part), 'recycle:' .. slot)
+  if redis.call('SREM', key_pool_slots(pool), slot) == 1 and redis.call('EXISTS', key_pool_slots(pool)) == 0 then
+    redis.call('ZREM', key_pools, pool)
+  end
+end
+
+-- Take a slot's item out of the list its record names. Returns whether it was there.
+local function unlist(slot, pool, item, place)
+  if place == 'lent' then return redis.call('LREM', key_inuse(pool), 1, item) == 1 end
+  if place ~= 'free' then return place == 'held' end
+  local found = redis.call('LREM', key_available(pool), 1, item) == 1
+  if redis.call('EXISTS', key_available(pool)) == 0 then close_pool(pool) end
+  return found
+end

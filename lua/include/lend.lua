@@ -1,0 +1,30 @@
+-- @include time_text
+-- Make a grant of a slot that is in no list: in-use list, session, deadline, footprints, indexes, in one go.
+-- grant: slot item pool node part label run token ttl_ms idle_ms. Needs the two times of `store`.
+local function lend(grant)
+  local slot, ttl_ms = grant.slot, grant.ttl_ms
+  redis.call('RPUSH', key_inuse(grant.pool), grant.item)
+  redis.call('SET', key_borrow_ttl(slot), '1', 'PX', ttl_ms)
+  if grant.idle_ms > 0 then redis.call('SET', key_borrow_idle(slot), '1', 'PX', grant.idle_ms) end
+  redis.call('HSET', key_session(slot), 'browserId', slot, 'labelKey', grant.label, 'runId', grant.run,
+    'nodeId', grant.node, 'borrowedAtUtc', time_text(now_ms), 'ttlSeconds', string.format('%.14g', ttl_ms / 1000),
+    'poolLabel', grant.pool, 'leaseToken', grant.token)
+  redis.call('HSET', key_slot(slot), 'place', 'lent', 'label', grant.label, 'run', grant.run, 'granted_ms', clock_ms,
+    'visible_ms', now_ms + ttl_ms, 'watch_idle', grant.idle_ms)
+  redis.call('ZADD', key_deadlines, clock_ms + ttl_ms, slot)
+  redis.call('ZADD', key_asked(grant.label), now_ms, slot)
+  if grant.run ~= '' then
+    redis.call('SET', key_browser_run(slot), grant.run, 'EX', 21600)
+    redis.call('ZADD', key_run(grant.run), now_ms, slot)
+  end
+  redis.call('HSET', key_lent(grant.part), slot, grant.token)
+  redis.call('HINCRBY', key_duty(grant.part), 'version', 1)
+end
+
+-- The idle clock of a slot in ms, 0 for none: its own rule, else the hub's; 0 in its own rule means the whole lease.
+local function idle_of(own_ms, hub_idle_ms, ttl_ms)
+  local own = tonumber(own_ms or '')
+  if not own then return hub_idle_ms end
+  if own > 0 then return own end
+  return hub_idle_ms > 0 and ttl_ms or 0
+end

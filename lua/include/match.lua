@@ -1,0 +1,57 @@
+-- @include take
+-- Find a slot for a requested label: the exact pool; shorter ones, longest first, down to two segments; longer ones,
+-- fewest segments first. Among equals the smallest label by code point. A `*` segment of the request stands for any
+-- one segment when wildcards are on. Options: trailing, prefix, wildcards, each '1' or '0'.
+local function fits(label, want)
+  local i = 0
+  for segment in string.gmatch(label, '[^:]+') do
+    i = i + 1
+    if i > #want then return true end
+    if want[i] ~= '*' and want[i] ~= segment then return false end
+  end
+  return true
+end
+
+-- The first slot in the pools of n segments that begin with `want`. Pools are visited in order, at most 5,000.
+local function walk(n, want, wild)
+  local head = {}
+  for _, segment in ipairs(want) do
+    if wild and segment == '*' then break end
+    head[#head + 1] = segment
+  end
+  local lead = table.concat(head, ':')
+  local from, upto = '-', '+'
+  if #head > 0 and #head == n then
+    from, upto = '[' .. lead, '[' .. lead
+  elseif #head > 0 then
+    from, upto = '[' .. lead .. ':', '(' .. lead .. ';'  -- ';' follows ':'
+  end
+  for _ = 1, 50 do
+    local page = redis.call('ZRANGE', key_open_pools(n), from, upto, 'BYLEX', 'LIMIT', 0, 100)
+    for _, label in ipairs(page) do
+      local found = (not wild or fits(label, want)) and take(label)
+      if found then return found end
+    end
+    if #page < 100 then return nil end
+    from = '(' .. page[#page]
+  end
+end
+
+local function match(label, trailing, prefix, wildcards)
+  local want = {}
+  for segment in string.gmatch(label, '[^:]+') do want[#want + 1] = segment end
+  for n = #want, trailing == '1' and 2 or #want, -1 do
+    local wild = false
+    for i = 1, n do wild = wild or (wildcards == '1' and want[i] == '*') end
+    local part = {unpack(want, 1, n)}
+    local found
+    if wild then found = walk(n, part, true) else found = take(table.concat(part, ':')) end
+    if found then return found end
+  end
+  if prefix ~= '1' then return nil end
+  local wild = wildcards == '1' and string.find(':' .. label .. ':', ':*:', 1, true) ~= nil
+  for n = #want + 1, 8 do
+    local found = walk(n, want, wild)
+    if found then return found end
+  end
+end

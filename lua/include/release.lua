@@ -1,0 +1,25 @@
+-- @include end_grant
+-- @include drop_slot
+-- @include place_free
+-- The record of a slot, as a table; item is nil when the hub has none.
+local function read_slot(slot)
+  local r = redis.call('HMGET', key_slot(slot), 'item', 'pool', 'node', 'part', 'place', 'label', 'run', 'policy',
+    'unreported')
+  return {item = r[1], pool = r[2], node = r[3], part = r[4], place = r[5], label = r[6], run = r[7], policy = r[8],
+    unreported = r[9]}
+end
+
+-- End a grant and send its slot back to the tail of its pool. Returns whether the item was still in the in-use list:
+-- a node may have removed it itself, and a slot that its node has not reported since the store was lost is not lent on.
+local function release(slot, record, recycle_s)
+  local listed = unlist(slot, record.pool, record.item, 'lent')
+  end_grant(slot, record.label, record.run, record.part)
+  redis.call('HDEL', key_slot(slot), 'label', 'run', 'granted_ms', 'visible_ms', 'watch_idle')
+  if recycle_s > 0 and record.policy ~= 'reuse' then mark_recycle(slot, record.part, recycle_s) end
+  if listed and not record.unreported then
+    place_free(slot, record.part, record.pool, record.item)
+  else
+    drop_slot(slot, record.pool, record.part)
+  end
+  return listed
+end

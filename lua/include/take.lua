@@ -1,0 +1,65 @@
+-- @include item
+-- @include maintenance
+-- @include new_slot
+-- @include pool
+local dropped = {}  -- what was found in a list and cannot be lent: pool, reason, item, ...
+
+-- The record of a popped item, made now if another program put it there; nil when it must not be lent.
+local function settle_item(pool, item)
+  local slot = glance(item)
+  local known = slot and redis.call('HMGET', key_slot(slot), 'item', 'pool', 'place', 'node', 'part', 'idle_ms')
+  if known and known[1] == item and known[2] == pool and known[3] == 'free' then
+    return {slot = slot, item = item, pool = pool, node = known[4], part = known[5], own_idle_ms = known[6]}
+  end
+  local node, idle_ms
+  slot, node, idle_ms = read_item(item)
+  local reason = not slot and 'no slot id' or nil
+  if slot then
+    known = redis.call('HMGET', key_slot(slot), 'pool', 'place', 'part')
+    if known[2] == 'lent' then reason = 'already lent' end
+    if known[1] and known[1] ~= pool and known[2] == 'free' then reason = 'also in ' .. known[1] end
+  end
+  if reason then
+    for _, fact in ipairs({pool, reason, item}) do dropped[#dropped + 1] = fact end
+    return nil
+  end
+  local part = key_part(node)
+  new_slot(slot, item, pool, node, part, idle_ms, 'recycle')
+  if redis.call('HEXISTS', key_duty(part), 'drain') == 1 then
+    redis.call('HSET', key_slot(slot), 'place', 'held')
+    return nil
+  end
+  return {slot = slot, item = item, pool = pool, node = node, part = part, own_idle_ms = idle_ms}
+end
+
+-- A slot that is about to be replaced is lent last: look for another among the 32 oldest and the 32 newest.
+local function spare_marked(pool, item)
+  local slot = glance(item)
+  if not slot or redis.call('EXISTS', key_recycle(slot)) == 0 then return item end
+  for _, range in ipairs({{0, 31}, {-32, -1}}) do
+    local others = redis.call('LRANGE', key_available(pool), range[1], range[2])
+    local markers = {}
+    for i, other in ipairs(others) do markers[i] = key_recycle(glance(other) or '') end
+    local marked = #others > 0 and redis.call('MGET', unpack(markers)) or {}
+    for i, other in ipairs(others) do
+      if not marked[i] then
+        redis.call('LREM', key_available(pool), 1, other)
+        redis.call('LPUSH', key_available(pool), item)
+        return other
+      end
+    end
+    if #others < 32 then break end
+  end
+  return item
+end
+
+-- Take the slot that is next in a pool out of its list; nil when the pool has none or is under maintenance.
+local function take(pool)
+  if under_maintenance(pool) then return nil end
+  while true do
+    local item = redis.call('LPOP', key_available(pool))
+    if not item then close_pool(pool) return nil end
+    local found = settle_item(pool, spare_marked(pool, item))
+    if found then return found end
+  end
+end

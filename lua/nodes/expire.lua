@@ -1,0 +1,35 @@
+-- Check a nominated node again and, if it is stale, expire it in the same step: no beat can come between.
+-- Returns {'gone'} (not registered any more) | {'alive' | 'fresh', last seen} | {'ahead', last seen}
+--   | {'stale', last seen} (dry run) | {'refreshed', last seen} (expiry is off or paused)
+--   | {'expired', last seen, slots dropped, {slots whose grant ended}, slots left for the next bite}
+local id         = ARGV[1]
+local part       = ARGV[2]
+local timeout_ms = tonumber(ARGV[3])
+local action     = ARGV[4]           -- 'expire' | 'refresh' | 'look'
+local keep       = ARGV[5]           -- '1': a node with a free slot is kept alive
+local limit      = tonumber(ARGV[6])
+-- @include store
+-- @include liveness
+-- @include remove_node
+if redis.call('SISMEMBER', key_nodes, id) == 0 then
+  if action ~= 'look' then remove_node(id, part, limit) end
+  return {'gone'}
+end
+local word, seen = liveness(id, part, timeout_ms)
+if word == 'alive' then
+  -- Kept alive by somebody who writes the alive key directly: look again when that key would lapse.
+  local left_ms = redis.call('PTTL', key_node_alive(part))
+  if left_ms > 0 then redis.call('ZADD', key_beats, 'XX', 'GT', clock_ms + left_ms - timeout_ms, id) end
+end
+if word ~= 'stale' or action == 'look' then return {word, seen} end
+if keep == '1' then
+  for _, slot in ipairs(redis.call('SRANDMEMBER', key_node_slots(part), limit)) do
+    if redis.call('HGET', key_slot(slot), 'place') == 'free' then action = 'refresh' end
+  end
+end
+if action == 'refresh' then
+  redis.call('SET', key_node_alive(part), '1', 'EX', 30)
+  return {'refreshed', seen}
+end
+local dropped, ended, left = remove_node(id, part, limit)
+return {'expired', seen, dropped, ended, left}

@@ -1,0 +1,39 @@
+-- Put a node on the books, or bring its entry up to date; it counts as a beat. Safe to repeat.
+-- Returns {'registered' | 'updated', version} | {'collides', other id} | {'leaving'} (prune it to the end first)
+local id         = ARGV[1]
+local part       = ARGV[2]           -- the id as part of a key
+local apps       = ARGV[3]
+local capacity   = ARGV[4]
+local labels     = ARGV[5]
+local base_url   = ARGV[6]           -- '' removes it
+local timeout_ms = tonumber(ARGV[7])
+local audit_new  = ARGV[8]           -- the audit entry of a new node
+local audit_old  = ARGV[9]           -- of an update
+local audit_max  = tonumber(ARGV[10])
+-- @rest pool_labels                    those of its apps that are valid pool labels
+-- @include store
+-- @include time_text
+-- @include pool
+local raw = redis.call('HGET', key_node(part), 'HubId')
+if not raw and part ~= id and redis.call('SISMEMBER', key_nodes, part) == 1 then raw = part end
+if raw and raw ~= id then return {'collides', raw} end
+if redis.call('HEXISTS', key_leaving, part) == 1 then return {'leaving'} end
+
+local known = redis.call('EXISTS', key_node(part)) == 1
+redis.call('HSET', key_node(part), 'Apps', apps, 'Capacity', capacity, 'Labels', labels, 'LastSeen', time_text(now_ms))
+if base_url ~= '' then
+  redis.call('HSET', key_node(part), 'BaseUrl', base_url)
+else
+  redis.call('HDEL', key_node(part), 'BaseUrl')
+end
+if part ~= id then redis.call('HSET', key_node(part), 'HubId', id) end
+redis.call('SADD', key_nodes, id)
+redis.call('SET', key_node_alive(part), '1', 'PX', timeout_ms)
+redis.call('ZADD', key_beats, clock_ms, id)
+for i = 11, #ARGV do
+  if redis.call('EXISTS', key_available(ARGV[i])) == 1 then open_pool(ARGV[i]) end
+end
+redis.call('LPUSH', key_audit, known and audit_old or audit_new)
+redis.call('LTRIM', key_audit, 0, audit_max - 1)
+local version = redis.call('HGET', key_duty(part), 'version') or '0'
+return {known and 'updated' or 'registered', version}

@@ -1,0 +1,23 @@
+-- Open the store: start its hub clock and its tokens, or notice that the server was restarted underneath.
+-- Tokens restart at (seconds since 1970) * 2^31, above every token issued before, also those a restart has lost.
+-- After a loss nothing is lent for settle_ms, so that every hub can say what it lent last. Safe to repeat.
+-- Returns {'open' | 'new' | 'restarted', generation}
+local run_id    = ARGV[1]            -- of the Redis server: a new one means that it was restarted or failed over
+local lost      = ARGV[2]            -- '1' when the calling hub knew this store before
+local settle_ms = tonumber(ARGV[3])
+local time = redis.call('TIME')
+local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local store = redis.call('HMGET', key_store, 'generation', 'run_id', 'token', 'clock_ms')
+if store[1] and store[2] == run_id then return {'open', store[1]} end
+
+local base = tonumber(time[1]) * 2147483648
+if not store[3] or tonumber(store[3]) < base then
+  redis.call('HSET', key_store, 'token', string.format('%.0f', base))
+else
+  redis.call('HINCRBY', key_store, 'token', 2147483648)
+end
+local generation = now_ms .. '-' .. run_id
+local clock_ms = tonumber(store[4] or '0')
+redis.call('HSET', key_store, 'generation', generation, 'run_id', run_id, 'clock_ms', clock_ms, 'tick_ms', now_ms)
+if store[1] or lost == '1' then redis.call('HSET', key_store, 'settle_ms', clock_ms + settle_ms) end
+return {store[1] and 'restarted' or 'new', generation}

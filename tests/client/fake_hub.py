@@ -1,0 +1,170 @@
+"""A hub of a few dictionaries, spoken to without a network: it records what the SDK sends and can be scripted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+# An answer from the script: a status with a code, an exception, or what a callable makes of the request.
+Scripted = tuple[int, str] | Exception | Callable[["Seen"], Any]
+
+
+@dataclass
+class Seen:
+    at: float
+    method: str
+    path: str
+    body: dict[str, Any]
+    headers: httpx.Headers
+
+    @property
+    def what(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+class Reset(httpx.ReadError):
+    """The connection broke after the request was sent."""
+
+    def __init__(self) -> None:
+        super().__init__("connection reset")
+
+
+def problem(status: int, code: str, retry_after: str | None = None) -> httpx.Response:
+    headers = {"content-type": "application/problem+json", **({"retry-after": retry_after} if retry_after else {})}
+    return httpx.Response(status, json={"status": status, "code": code, "detail": f"told {code}"}, headers=headers)
+
+
+class FakeHub:
+    """`say("POST /session/borrow", ...)` scripts the next answers to a request; without a script it plays a hub."""
+
+    def __init__(self, ttl_s: float = 30.0, pace_ms: float = 40.0) -> None:
+        self.ttl_s = ttl_s
+        self.pace_ms = pace_ms
+        self.seen: list[Seen] = []
+        self.free = ["s1", "s2"]
+        self.lent: dict[str, str] = {}
+        self.grants: dict[str, dict[str, Any]] = {}
+        self.nodes: dict[str, dict[str, dict[str, Any]]] = {}
+        self.version = 0
+        self.recycle: list[str] = []
+        self.drain = False
+        self._script: dict[str, deque[Scripted]] = {}
+
+    def say(self, what: str, *answers: Scripted) -> None:
+        self._script.setdefault(what, deque()).extend(answers)
+
+    def said(self, what: str) -> list[Seen]:
+        return [seen for seen in self.seen if seen.what == what]
+
+    def transport(self) -> httpx.MockTransport:
+        return httpx.MockTransport(self.answer)
+
+    def slow_transport(self, what: str, seconds: float) -> httpx.MockTransport:
+        """As `transport`, but requests `what` take their time."""
+
+        async def answer(request: httpx.Request) -> httpx.Response:
+            if f"{request.method} {request.url.path}" == what:
+                await asyncio.sleep(seconds)
+            return self.answer(request)
+
+        return httpx.MockTransport(answer)
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content or b"{}")
+        seen = Seen(time.monotonic(), request.method, request.url.path, body, request.headers)
+        self.seen.append(seen)
+        script = self._script.get(seen.what)
+        if script:
+            answer = script.popleft()
+            if isinstance(answer, Exception):
+                raise answer
+            if isinstance(answer, tuple):
+                return problem(*answer, retry_after="0.01" if answer[0] == 503 else None)
+            return self._response(answer(seen))
+        return self._response(self.play(seen))
+
+    def _response(self, made: Any) -> httpx.Response:
+        return made if isinstance(made, httpx.Response) else httpx.Response(200, json=made)
+
+    def play(self, seen: Seen) -> Any:
+        match seen.method, seen.path.strip("/").split("/"):
+            case "POST", ["session", "borrow"]:
+                return self._borrow(seen)
+            case "POST", ["session", "renew"]:
+                if self.lent.get(seen.body["browserId"]) != seen.body["leaseToken"]:
+                    return problem(409, "grant-over")
+                return {"browserId": seen.body["browserId"], "ttlSeconds": self.ttl_s}
+            case "POST", ["session", "return"]:
+                known = self.lent.pop(seen.body["browserId"], None)
+                return {"returned": seen.body["browserId"], **({} if known else {"note": "already returned"})}
+            case "POST", ["node", "register"]:
+                slots = self.nodes.setdefault(seen.body["nodeId"], {})
+                return {"registered": 1, "nextBeatMs": self.pace_ms, "version": 0, **self._publish(slots, seen)}
+            case "POST", ["node", "heartbeat"]:
+                return self._beat(seen)
+            case "POST", ["node", node_id, "slots"]:
+                if node_id not in self.nodes:
+                    return problem(404, "unknown-node")
+                return self._publish(self.nodes[node_id], seen)
+            case "DELETE", ["node", node_id, "slots", slot_id]:
+                gone = self.nodes.get(node_id, {}).pop(slot_id, None)
+                return {"withdrawn": slot_id, "ended": self.lent.pop(slot_id, None) is not None and gone is not None}
+            case "DELETE", ["node", node_id]:
+                return {"left": node_id, "slots": len(self.nodes.pop(node_id, {}))}
+            case "GET", ["nodes", node_id]:
+                return {"nodeId": node_id, "slotList": [{"browserId": s} for s in self.nodes.get(node_id, {})]}
+        return {"path": seen.path}
+
+    def _borrow(self, seen: Seen) -> Any:
+        key = seen.headers["idempotency-key"]
+        if key not in self.grants:
+            if not self.free:
+                return problem(503, "no-capacity", "0.01")
+            slot_id, token = self.free.pop(0), str(len(self.grants) + 1)
+            self.lent[slot_id] = token
+            self.grants[key] = {
+                "browserId": slot_id,
+                "webSocketEndpoint": "ws://there",
+                "labelKey": seen.body["labelKey"],
+                "matchedLabel": "gpu:a100",
+                "nodeId": "n1",
+                "leaseToken": token,
+                "ttlSeconds": self.ttl_s,
+                "item": {"memoryGb": 80},
+            }
+        return httpx.Response(200, json=self.grants[key], headers={"correlation-id": seen.body.get("runId", "made-up")})
+
+    def _publish(self, slots: dict[str, dict[str, Any]], seen: Seen) -> dict[str, Any]:
+        results = []
+        for slot in seen.body.get("slots", ()):
+            slots[slot["slotId"]] = slot
+            if token := seen.body.get("lent", {}).get(slot["slotId"]):
+                self.lent[slot["slotId"]] = token
+            status = "lent" if slot["slotId"] in self.lent else "published"
+            results.append({"browserId": slot["slotId"], "labelKey": slot["labelKey"], "status": status})
+        return {"slots": results}
+
+    def _beat(self, seen: Seen) -> dict[str, Any]:
+        node_id = seen.body["nodeId"]
+        common = {"nodeId": node_id, "nextBeatMs": self.pace_ms, "drain": self.drain}
+        if node_id not in self.nodes:
+            return {**common, "known": False, "recycle": [], "version": 0}
+        self.recycle = [slot_id for slot_id in self.recycle if slot_id not in seen.body.get("recycled", ())]
+        if seen.body["version"] == self.version:
+            return {**common, "known": True, "recycle": [], "version": self.version}
+        return {**common, "known": True, "recycle": self.recycle, "lent": self.lent, "version": self.version}
+
+
+async def eventually(condition: Callable[[], Any], within_s: float = 3.0) -> None:
+    """Return once `condition()` holds; fail when it does not for `within_s` seconds."""
+    until = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < until, "did not happen in time"
+        await asyncio.sleep(0.005)

@@ -1,0 +1,92 @@
+"""What a node keeps in mind about itself."""
+
+from __future__ import annotations
+
+import json
+
+from hub.client.book import BITE_BYTES, Book
+
+
+def test_the_slots_of_a_pool_are_named_as_the_hub_names_them() -> None:
+    book = Book("n1", {"pools": {"gpu: a100 :eu": 2}})
+    assert list(book.slots.values()) == [
+        {"slotId": "n1-gpu.a100.eu-1", "labelKey": "gpu:a100:eu"},
+        {"slotId": "n1-gpu.a100.eu-2", "labelKey": "gpu:a100:eu"},
+    ]
+
+
+def test_a_slot_keeps_its_id_and_whatever_else_it_carries_and_gets_an_id_when_it_has_none() -> None:
+    book = Book("n1", {})
+    ids = book.enter([{"labelKey": "a:b", "browserId": "s1", "memoryGb": 80}, {"labelKey": "a:b"}])
+    assert ids[0] == "s1"
+    assert len(ids[1]) == 32
+    assert book.slots["s1"] == {"slotId": "s1", "labelKey": "a:b", "memoryGb": 80}
+
+
+def test_a_registration_says_what_the_node_is() -> None:
+    book = Book(
+        "n1",
+        {
+            "pools": {"a:b": 1},
+            "labels": {"os": "linux"},
+            "apps": ["a"],
+            "base_url": "http://n1",
+            "policy": "reuse",
+        },
+    )
+    body, others = book.registration()
+    assert body == {
+        "nodeId": "n1",
+        "apps": ["a"],
+        "labels": {"os": "linux"},
+        "baseUrl": "http://n1",
+        "capacity": 1,
+        "policy": "reuse",
+        "slots": [{"slotId": "n1-a.b-1", "labelKey": "a:b"}],
+    }
+    assert others == []
+
+
+def test_many_slots_are_told_in_bites_with_the_lent_ones_first_and_their_tokens() -> None:
+    book = Book("n1", {"slots": [{"labelKey": "a:b", "slotId": f"s{n}", "endpoint": "x" * 200} for n in range(3000)]})
+    book.lent = {"s2999": "7", "s1500": "8"}
+    first, others = book.registration()
+    bodies = [first, *others]
+    assert sorted(slot["slotId"] for body in bodies for slot in body["slots"]) == sorted(book.slots)
+    assert first["lent"] == book.lent
+    assert all("lent" not in body for body in others)
+    assert all(len(json.dumps(body)) < BITE_BYTES + 500 for body in bodies)
+    assert first["capacity"] == 3000
+
+
+def test_a_thousand_slots_is_the_most_in_one_bite() -> None:
+    book = Book("n1", {"pools": {"a:b": 2500}})
+    assert all(len(bite["slots"]) <= 1000 for bite in book.bites(book.slots))
+
+
+def test_an_answer_with_what_is_lent_is_the_whole_picture_and_one_without_changes_nothing_of_it() -> None:
+    book = Book("n1", {"pools": {"a:b": 2}})
+    book.heard({}, {"version": 3, "lent": {"s1": "5"}, "recycle": ["s2"], "drain": True})
+    assert (book.version, book.lent, book.marked, book.draining) == (3, {"s1": "5"}, {"s2"}, True)
+    book.heard({}, {"version": 3, "recycle": [], "drain": False})
+    assert (book.version, book.lent, book.marked, book.draining) == (3, {"s1": "5"}, {"s2"}, False)
+    book.heard({}, {"version": 4, "recycle": [], "lent": {}})
+    assert (book.version, book.lent, book.marked) == (4, {}, set())
+
+
+def test_what_was_acknowledged_is_told_until_a_beat_with_it_was_heard() -> None:
+    book = Book("n1", {})
+    book.acknowledged = {"s1"}
+    beat = book.beat()
+    assert beat == {"nodeId": "n1", "version": 0, "recycled": ["s1"]}
+    assert book.beat() == beat
+    book.acknowledged.add("s2")
+    book.heard(beat, {"version": 0})
+    assert book.beat() == {"nodeId": "n1", "version": 0, "recycled": ["s2"]}
+
+
+def test_a_slot_that_was_published_as_free_is_not_lent_whatever_was_remembered() -> None:
+    book = Book("n1", {"pools": {"a:b": 2}})
+    book.lent = {"n1-a.b-1": "5", "n1-a.b-2": "6"}
+    book.published([{"browserId": "n1-a.b-1", "status": "published"}, {"browserId": "n1-a.b-2", "status": "lent"}])
+    assert book.lent == {"n1-a.b-2": "6"}

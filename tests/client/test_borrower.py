@@ -1,0 +1,385 @@
+"""Borrowing for asyncio: what holds while the block runs, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from itertools import pairwise
+
+import httpx
+import pytest
+
+from hub.client import HubClient, LeaseLost, NoCapacity, Slot, Unauthorized
+from hub.client import slot as slot_module
+from hub.errors import HubUnavailable
+from tests.client.fake_hub import FakeHub, Reset, eventually, problem
+
+BORROW, RENEW, RETURN = "POST /session/borrow", "POST /session/renew", "POST /session/return"
+
+
+@pytest.fixture
+def hub() -> FakeHub:
+    return FakeHub()
+
+
+@pytest.fixture
+def wide_margin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half the lease as margin, so that a busy machine does not decide the test."""
+    monkeypatch.setattr(slot_module, "MARGIN_SHARE", 0.5)
+
+
+def client_of(hub: FakeHub, **options: float) -> HubClient:
+    return HubClient("http://hub", "secret", transport=hub.transport(), **options)  # type: ignore[arg-type]
+
+
+async def until_stopped(slot: Slot | None = None) -> None:
+    await asyncio.sleep(60)
+
+
+async def hold(client: HubClient, block: Callable[[Slot], Awaitable[None]] = until_stopped) -> None:
+    async with client, client.borrow("gpu:a100") as slot:
+        await block(slot)
+
+
+async def test_a_block_holds_its_slot_and_gives_it_back_with_its_token(hub: FakeHub) -> None:
+    async with client_of(hub) as client, client.borrow("gpu:a100:eu", ttl=30, run="r1", run_name="nightly") as slot:
+        facts = (slot.id, slot.endpoint, slot.label, slot.matched_label, slot.token, slot.node_id, slot.run, slot.item)
+        assert facts == ("s1", "ws://there", "gpu:a100:eu", "gpu:a100", "1", "n1", "r1", {"memoryGb": 80})
+        assert 28 < slot.seconds_left() <= 29
+        assert "s1 of gpu:a100" in repr(slot)
+        slot.check()
+    assert [seen.what for seen in hub.seen] == [BORROW, RETURN]
+    assert hub.seen[0].body == {"labelKey": "gpu:a100:eu", "ttlSeconds": 30, "runId": "r1", "runName": "nightly"}
+    assert hub.seen[0].headers["x-hub-secret"] == "secret"
+    assert hub.seen[1].body == {"labelKey": "gpu:a100", "browserId": "s1", "leaseToken": "1"}
+    with pytest.raises(LeaseLost, match="given back"):
+        slot.check()
+
+
+async def test_an_error_of_the_block_gives_the_slot_back_and_goes_through(hub: FakeHub) -> None:
+    async with client_of(hub) as client:
+        with pytest.raises(ZeroDivisionError):
+            async with client.borrow("gpu:a100"):
+                _ = 1 / 0
+    assert hub.lent == {}
+
+
+async def test_the_attempts_of_one_borrow_carry_one_key_and_take_one_slot(hub: FakeHub) -> None:
+    def grant_and_lose_the_answer(seen: object) -> None:
+        hub.play(seen)  # type: ignore[arg-type]
+        raise Reset
+
+    hub.say(BORROW, grant_and_lose_the_answer, (503, "store-unavailable"))
+    async with client_of(hub) as client:
+        slot = await client.acquire("gpu:a100")
+        other = await client.acquire("gpu:a100")
+    keys = [seen.headers["idempotency-key"] for seen in hub.said(BORROW)]
+    assert keys[0] == keys[1] == keys[2] != keys[3]
+    assert (slot.id, other.id) == ("s1", "s2")
+
+
+async def test_a_grant_that_ended_before_its_answer_came_is_asked_for_with_a_new_key(hub: FakeHub) -> None:
+    hub.say(BORROW, Reset(), (409, "grant-over"))
+    async with client_of(hub) as client:
+        assert (await client.acquire("gpu:a100")).id == "s1"
+    keys = [seen.headers["idempotency-key"] for seen in hub.said(BORROW)]
+    assert keys[0] == keys[1] != keys[2]
+
+
+async def test_without_wait_no_capacity_is_raised_at_once(hub: FakeHub) -> None:
+    hub.free = []
+    async with client_of(hub) as client:
+        with pytest.raises(NoCapacity):
+            async with client.borrow("gpu:a100"):
+                pass
+    assert len(hub.seen) == 1
+
+
+async def test_with_wait_the_borrow_gets_the_slot_that_comes_free(hub: FakeHub) -> None:
+    hub.free = []
+    async with client_of(hub) as client:
+        waiting = asyncio.create_task(client.acquire("gpu:a100", wait=5))
+        await eventually(lambda: len(hub.seen) >= 2)
+        hub.free = ["s9"]
+        assert (await waiting).id == "s9"
+    assert len({seen.headers["idempotency-key"] for seen in hub.seen}) == 1
+
+
+async def test_a_hub_that_is_away_is_named_after_the_time_allowed() -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("connection refused")
+
+    async with HubClient("http://hub", timeout=0.05, transport=httpx.MockTransport(refuse)) as client:
+        with pytest.raises(HubUnavailable, match=r"no answer from http://hub.*refused"):
+            await client.acquire("gpu:a100")
+
+
+async def test_an_answer_that_does_not_come_is_given_up_after_the_attempt_timeout(hub: FakeHub) -> None:
+    transport = hub.slow_transport("GET /pools", 60)
+    async with HubClient("http://hub", timeout=0, attempt_timeout=0.05, transport=transport) as client:
+        with pytest.raises(HubUnavailable):
+            await client.pools()
+
+
+async def test_a_wrong_secret_is_not_tried_again(hub: FakeHub) -> None:
+    hub.say(BORROW, (401, "unauthorized"))
+    async with client_of(hub) as client:
+        with pytest.raises(Unauthorized):
+            await client.acquire("gpu:a100")
+    assert len(hub.seen) == 1
+
+
+async def test_the_lease_is_renewed_about_every_third_of_its_length(hub: FakeHub) -> None:
+    hub.ttl_s = 0.3
+    async with client_of(hub) as client, client.borrow("gpu:a100", ttl=0.3) as slot:
+        await eventually(lambda: len(hub.said(RENEW)) >= 4)
+        slot.check()
+    times = [seen.at for seen in hub.said(RENEW)]
+    assert hub.said(RENEW)[0].body == {"browserId": "s1", "leaseToken": "1", "ttlSeconds": 0.3}
+    assert all(0.07 < after - before < 0.2 for before, after in pairwise(times))
+
+
+async def test_a_lease_that_cannot_be_renewed_cancels_the_block_before_it_ends(hub: FakeHub, wide_margin: None) -> None:
+    hub.ttl_s = 0.3
+    hub.say(RENEW, *[Reset() for _ in range(1000)])
+    states = []
+
+    async def block(slot: Slot) -> None:
+        try:
+            await until_stopped()
+        finally:
+            states.append(slot.lost.is_set())
+
+    begun = time.monotonic()
+    with pytest.raises(LeaseLost, match=r"s1 of gpu:a100 is lost: not renewed in time \(.*reset") as lost:
+        await hold(client_of(hub), block)
+    assert 0.15 <= time.monotonic() - begun < 0.3
+    assert states == [True]
+    assert isinstance(lost.value.__cause__, asyncio.CancelledError)
+    assert hub.said(RETURN) == []
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_a_hub_that_hangs_loses_the_lease_in_time_too(hub: FakeHub, wide_margin: None) -> None:
+    hub.ttl_s = 0.3
+    begun = time.monotonic()
+    with pytest.raises(LeaseLost):
+        await hold(HubClient("http://hub", transport=hub.slow_transport(RENEW, 60)))
+    assert time.monotonic() - begun < 0.3
+
+
+async def test_trouble_that_passes_does_not_lose_the_lease(hub: FakeHub) -> None:
+    hub.ttl_s = 0.6
+    hub.say(RENEW, Reset(), (503, "store-unavailable"), (401, "unauthorized"), (500, "internal"))
+    async with client_of(hub) as client, client.borrow("gpu:a100") as slot:
+        await eventually(lambda: len(hub.said(RENEW)) >= 6)
+        slot.check()
+
+
+async def test_a_grant_the_hub_has_ended_cancels_the_block_at_once(hub: FakeHub) -> None:
+    hub.ttl_s = 3
+
+    async def block(slot: Slot) -> None:
+        hub.lent.clear()
+        await until_stopped()
+
+    with pytest.raises(LeaseLost, match="told grant-over"):
+        await hold(client_of(hub), block)
+    assert hub.said(RETURN) == []
+
+
+async def test_a_block_that_never_awaits_hears_of_the_loss_at_its_end_and_from_check(hub: FakeHub) -> None:
+    hub.ttl_s = 0.05
+    refused = []
+
+    async def block(slot: Slot) -> None:
+        while slot.seconds_left() > 0:
+            pass
+        with pytest.raises(LeaseLost) as lost:
+            slot.check()
+        refused.append(lost.value)
+
+    with pytest.raises(LeaseLost):
+        await hold(client_of(hub), block)
+    assert len(refused) == 1
+
+
+async def test_an_error_the_block_makes_of_its_loss_is_the_cause_of_lease_lost(hub: FakeHub) -> None:
+    hub.ttl_s = 0.1
+    hub.say(RENEW, (409, "grant-over"))
+
+    async def block(slot: Slot) -> None:
+        try:
+            await until_stopped()
+        finally:
+            raise OSError("socket closed")
+
+    with pytest.raises(LeaseLost) as lost:
+        await hold(client_of(hub), block)
+    assert isinstance(lost.value.__cause__, OSError)
+
+
+async def test_a_keeper_that_breaks_loses_the_slot_loudly(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(client: HubClient, slot: Slot) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(HubClient, "keep", broken)
+    with pytest.raises(LeaseLost, match="renewing broke off with RuntimeError"):
+        await hold(client_of(hub))
+
+
+async def test_a_task_cancelled_while_it_cleans_up_after_a_loss_stays_cancelled(hub: FakeHub) -> None:
+    hub.ttl_s = 0.1
+    hub.say(RENEW, (409, "grant-over"))
+    cleaning = asyncio.Event()
+
+    async def block(slot: Slot) -> None:
+        try:
+            await until_stopped()
+        finally:
+            cleaning.set()
+            await until_stopped()
+
+    task = asyncio.create_task(hold(client_of(hub), block))
+    await cleaning.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_cancelling_the_task_gives_the_slot_back_and_stays_a_cancellation(hub: FakeHub) -> None:
+    async with client_of(hub) as client:
+
+        async def work() -> None:
+            async with client.borrow("gpu:a100"):
+                await until_stopped()
+
+        task = asyncio.create_task(work())
+        await eventually(lambda: hub.lent)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert hub.lent == {}
+
+
+async def test_a_timeout_around_a_lost_block_is_not_mistaken_for_the_loss(hub: FakeHub) -> None:
+    hub.ttl_s = 0.1
+    hub.say(RENEW, *[Reset() for _ in range(1000)])
+    async with client_of(hub) as client:
+        with pytest.raises(LeaseLost):
+            async with asyncio.timeout(5), client.borrow("gpu:a100"):
+                await until_stopped()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01), client.borrow("gpu:a100"):
+                await until_stopped()
+
+
+async def test_giving_back_inside_the_block_ends_the_lease_without_an_error(hub: FakeHub) -> None:
+    hub.ttl_s = 0.1
+    async with client_of(hub) as client, client.borrow("gpu:a100") as slot:
+        assert await client.give_back(slot)
+        await asyncio.sleep(0.1)
+        assert not await client.give_back(slot)
+    assert len(hub.said(RETURN)) == 2
+    assert len(hub.said(RENEW)) <= 1
+
+
+async def test_a_slot_that_cannot_be_given_back_is_left_to_its_lease(
+    hub: FakeHub, caplog: pytest.LogCaptureFixture
+) -> None:
+    hub.say(RETURN, Reset(), (503, "stopping"), (400, "invalid-value"))
+    async with client_of(hub) as client, client.borrow("gpu:a100"):
+        pass
+    assert "slot s1 was not given back and is left to its lease: told invalid-value" in caplog.text
+    assert len(hub.said(RETURN)) == 3
+
+
+async def test_renewing_by_hand_moves_the_end_and_tells_when_the_grant_is_over(hub: FakeHub) -> None:
+    async with client_of(hub) as client:
+        slot = await client.acquire("gpu:a100")
+        hub.ttl_s = 600
+        await client.renew(slot, ttl=600)
+        assert 598 < slot.seconds_left() <= 599
+        hub.lent.clear()
+        with pytest.raises(LeaseLost):
+            await client.renew(slot)
+        assert slot.lost.is_set()
+
+
+async def test_a_shorter_lease_that_may_have_been_granted_is_believed(hub: FakeHub) -> None:
+    hub.say(RENEW, Reset())
+    async with client_of(hub, timeout=0) as client:
+        slot = await client.acquire("gpu:a100")
+        with pytest.raises(HubUnavailable):
+            await client.renew(slot, ttl=5)
+    assert slot.seconds_left() < 5
+    assert slot.renewal_in_s() < 0
+
+
+async def test_a_suspended_machine_loses_its_slot_when_it_wakes(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_module, "LOOK_S", 0.02)
+
+    async def block(slot: Slot) -> None:
+        now_s = slot_module.now_s
+        monkeypatch.setattr(slot_module, "now_s", lambda: now_s() + 3600)
+        await until_stopped()
+
+    with pytest.raises(LeaseLost):
+        await hold(client_of(hub), block)
+
+
+async def test_an_answer_without_a_token_is_refused_loudly(hub: FakeHub) -> None:
+    hub.say(BORROW, lambda seen: {"browserId": "s1", "labelKey": "gpu:a100"})
+    async with client_of(hub) as client:
+        with pytest.raises(Exception, match=r"answer cannot be read.*leaseToken"):
+            await client.acquire("gpu:a100")
+
+
+async def test_an_unreadable_renewal_is_trouble_and_not_the_end(hub: FakeHub) -> None:
+    hub.ttl_s = 0.3
+    hub.say(RENEW, lambda seen: httpx.Response(200, text="<html>"), lambda seen: {"browserId": "s1"})
+    async with client_of(hub) as client, client.borrow("gpu:a100") as slot:
+        await eventually(lambda: len(hub.said(RENEW)) >= 4)
+        assert isinstance(slot, Slot)
+
+
+async def test_reads_ask_for_what_they_are_told(hub: FakeHub) -> None:
+    asked: list[str] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.raw_path.decode())
+        return problem(404, "not-found") if "gone" in asked[-1] else httpx.Response(200, json={"total": 0})
+
+    async with HubClient("http://hub", transport=httpx.MockTransport(answer)) as client:
+        await client.nodes(state="stale", limit=5)
+        await client.node("n/1 ä")
+        await client.pools(offset=10)
+        await client.pool("gpu:a100")
+        await client.sessions(node="n1")
+        await client.session("s1")
+        await client.verify("s1", "77")
+        with pytest.raises(Exception, match="told not-found"):
+            await client.session("gone")
+    assert asked == [
+        "/nodes?detail=1&limit=5&cursor=0&state=stale",
+        "/nodes/n%2F1%20%C3%A4",
+        "/pools?limit=100&offset=10",
+        "/pools/gpu%3Aa100",
+        "/sessions?limit=100&offset=0&node=n1",
+        "/sessions/s1",
+        "/leases/s1/verify?token=77",
+        "/sessions/gone",
+    ]
+
+
+async def test_address_and_secret_come_from_the_environment(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUB_URL", "http://elsewhere:99/api/v1/")
+    monkeypatch.setenv("HUB_RUNNER_SECRET", "from-env")
+    async with HubClient(transport=hub.transport()) as client:
+        await client.pools()
+    assert hub.seen[0].path == "/api/v1/pools"
+    assert hub.seen[0].headers["host"] == "elsewhere:99"
+    assert hub.seen[0].headers["x-hub-secret"] == "from-env"

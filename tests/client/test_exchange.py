@@ -1,0 +1,133 @@
+"""Retries, back-off and the reading of refusals, without any hub."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from hub.client import exchange as module
+from hub.client.exchange import Answer, Patience, Pause, Send, Unreachable, exchange, pause_s
+from hub.errors import (
+    GrantOver,
+    HubError,
+    HubUnavailable,
+    InvalidLabel,
+    NoCapacity,
+    StoreUnavailable,
+    Unauthorized,
+)
+
+URL = "http://hub/session/borrow"
+LOST = Unreachable("no answer", sent=True)
+NEVER_SENT = Unreachable("refused", sent=False)
+FULL = (503, "no-capacity")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(module, "now_s", clock)
+    return clock
+
+
+def response(status: int, code: str | None = None, retry_after: str | None = None) -> httpx.Response:
+    body = {"browserId": "s1"} if code is None else {"code": code, "status": status, "detail": f"told {code}"}
+    headers = {"retry-after": retry_after} if retry_after else {}
+    return httpx.Response(status, json=body, headers=headers, request=httpx.Request("POST", URL))
+
+
+def play(clock: Clock, outcomes: list[object], patience: Patience, took_s: float = 0.0) -> tuple[Answer, list[float]]:
+    """Run the steps against scripted outcomes; the answer, and the pauses made."""
+    steps, pauses, left = exchange(Send("POST", "/x"), patience), [], list(outcomes)
+    step = next(steps)
+    try:
+        while True:
+            if isinstance(step, Pause):
+                pauses.append(step.seconds)
+                clock.now += step.seconds
+                step = steps.send(None)
+            else:
+                clock.now += took_s
+                step = steps.send(left.pop(0))  # type: ignore[arg-type]
+    except StopIteration as done:
+        assert not left, "outcomes that were not asked for"
+        return done.value, pauses
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [LOST, NEVER_SENT, *(response(status, "x") for status in (408, 429, 502, 504)), response(503, "stopping")],
+)
+def test_trouble_is_tried_again(clock: Clock, trouble: object) -> None:
+    answer, pauses = play(clock, [trouble, trouble, response(200)], Patience(trouble_s=100))
+    assert answer.data == {"browserId": "s1"}
+    assert len(pauses) == 2
+
+
+@pytest.mark.parametrize(
+    ("refused", "kind"),
+    [
+        (response(401, "unauthorized"), Unauthorized),
+        (response(400, "invalid-label"), InvalidLabel),
+        (response(409, "grant-over"), GrantOver),
+        (response(503, "no-capacity"), NoCapacity),
+        (httpx.Response(200, text="<html>", request=httpx.Request("POST", URL)), HubError),
+    ],
+)
+def test_a_refusal_is_raised_as_the_class_the_hub_raised(
+    clock: Clock, refused: httpx.Response, kind: type[HubError]
+) -> None:
+    with pytest.raises(kind):
+        play(clock, [refused], Patience(trouble_s=100, capacity_s=0))
+
+
+def test_a_proxy_that_answers_without_a_problem_document_is_a_hub_that_is_away(clock: Clock) -> None:
+    page = httpx.Response(502, text="<html>", request=httpx.Request("POST", URL))
+    with pytest.raises(HubUnavailable, match="502"):
+        play(clock, [page], Patience(trouble_s=0))
+
+
+def test_patience_with_trouble_ends_with_the_last_refusal(clock: Clock) -> None:
+    with pytest.raises(StoreUnavailable):
+        play(clock, [LOST, *[response(503, "store-unavailable")] * 50], Patience(trouble_s=5))
+    assert 105 <= clock.now < 106
+
+
+def test_no_capacity_is_asked_for_again_until_the_wait_is_over_and_a_last_time_then(clock: Clock) -> None:
+    with pytest.raises(NoCapacity):
+        play(clock, [response(*FULL, retry_after="2")] * 4, Patience(trouble_s=0, capacity_s=5))
+    assert clock.now == pytest.approx(105)
+
+
+def test_a_pause_is_never_shorter_than_the_hub_asks_for(clock: Clock) -> None:
+    _, pauses = play(clock, [response(503, "settling", retry_after="3"), response(200)], Patience(trouble_s=100))
+    assert 3.0 <= pauses[0] <= 3.6
+
+
+def test_back_off_doubles_to_its_limit_and_is_jittered() -> None:
+    for attempt, longest in enumerate([0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0]):
+        drawn = {pause_s(attempt) for _ in range(50)}
+        assert longest / 2 <= min(drawn) < max(drawn) <= longest
+
+
+def test_a_lease_is_counted_from_when_the_accepted_request_was_sent(clock: Clock) -> None:
+    answer, _ = play(clock, [response(*FULL), response(200)], Patience(capacity_s=50), took_s=1)
+    assert answer.since_s == clock.now - 1
+
+
+def test_a_lease_is_counted_from_the_first_attempt_that_may_have_been_granted(clock: Clock) -> None:
+    answer, _ = play(clock, [NEVER_SENT, LOST, LOST, response(200)], Patience(trouble_s=50), took_s=1)
+    assert 101 < answer.since_s < 102
+
+
+def test_a_refusal_proves_that_nothing_was_granted_before_it_was_sent(clock: Clock) -> None:
+    answer, pauses = play(clock, [LOST, response(*FULL), response(200)], Patience(capacity_s=50), took_s=1)
+    assert answer.since_s == pytest.approx(101 + pauses[0])

@@ -1,0 +1,325 @@
+"""The agent of a node: it lives through whatever happens to the hub, and does what the hub asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+
+from hub.client import NodeAgent, Unauthorized
+from hub.client import node as node_module
+from hub.errors import BadInput, HubUnavailable, InvalidLabel
+from tests.client.fake_hub import FakeHub, Reset, eventually, problem
+
+REGISTER, BEAT, SLOTS, LEAVE = "POST /node/register", "POST /node/heartbeat", "POST /node/n1/slots", "DELETE /node/n1"
+
+
+@pytest.fixture
+def hub() -> FakeHub:
+    return FakeHub()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents that have not heard a pace yet, and those that leave, are in a hurry."""
+    monkeypatch.setattr(node_module, "FIRST_PACE_S", 0.05)
+    monkeypatch.setattr(node_module, "ASKED_PATIENCE", node_module.Patience(trouble_s=0.05))
+    monkeypatch.setattr(node_module, "LEAVE_PATIENCE", node_module.Patience(trouble_s=0.05))
+
+
+def agent_of(hub: FakeHub, **options: Any) -> NodeAgent:
+    options = {"pools": {"gpu:a100": 2}, **options}
+    return NodeAgent("n1", url="http://hub", secret="secret", transport=hub.transport(), **options)
+
+
+async def until_stopped() -> None:
+    await asyncio.sleep(60)
+
+
+async def test_a_node_registers_beats_at_the_pace_of_the_hub_and_leaves(hub: FakeHub) -> None:
+    async with agent_of(hub) as agent:
+        assert list(hub.nodes["n1"]) == list(agent.slots) == ["n1-gpu.a100-1", "n1-gpu.a100-2"]
+        await eventually(lambda: len(hub.said(BEAT)) >= 5)
+    assert hub.nodes == {}
+    assert hub.seen[0].headers["x-hub-secret"] == "secret"
+    assert hub.seen[-1].what == LEAVE
+    beats = [seen.at for seen in hub.said(BEAT)]
+    assert all(0.03 < after - before < 0.3 for before, after in pairwise(beats))
+
+
+async def test_a_node_waits_for_its_hub_as_long_as_it_takes(hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:
+    hub.say(REGISTER, httpx.ConnectError("refused"), (503, "store-unavailable"), Reset(), (500, "internal"))
+    async with agent_of(hub):
+        assert len(hub.said(REGISTER)) == 5
+    assert caplog.text.count("does not get through to the hub") == 1
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind"), [((401, "unauthorized"), Unauthorized), ((400, "invalid-label"), InvalidLabel)]
+)
+async def test_a_registration_refused_for_good_is_raised(
+    hub: FakeHub, refusal: tuple[int, str], kind: type[Exception]
+) -> None:
+    hub.say(REGISTER, refusal)
+    with pytest.raises(kind):
+        await agent_of(hub).run()
+    assert len(hub.seen) == 1
+
+
+async def test_failing_beats_are_repeated_with_back_off_up_to_the_pace_and_kill_nobody(
+    hub: FakeHub, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    refused = lambda seen: problem(503, "stopping", "30")  # noqa: E731
+    hub.say(BEAT, Reset(), refused, refused, (500, "internal"), (400, "invalid-value"))
+    hub.say(BEAT, lambda seen: ["a", "captive", "portal"], lambda seen: {"known": True, "lent": 5})
+    async with agent_of(hub):
+        await eventually(lambda: len(hub.said(BEAT)) >= 9)
+    times = [seen.at for seen in hub.said(BEAT)]
+    assert max(after - before for before, after in pairwise(times)) < 0.5
+    assert "node n1 reaches the hub again" in caplog.text
+
+
+async def test_a_hub_that_does_not_know_the_node_is_told_everything_again_at_once(hub: FakeHub) -> None:
+    hub.pace_ms = 100
+    async with agent_of(hub) as agent:
+        await agent.publish([{"labelKey": "gpu:b", "slotId": "x"}])
+        hub.lent, hub.version = {"x": "7"}, 1
+        await eventually(lambda: agent.lent == {"x": "7"})
+        hub.nodes, hub.lent, hub.version = {}, {}, 0
+        await eventually(lambda: len(hub.said(REGISTER)) == 2)
+        again = hub.said(REGISTER)[1]
+        assert hub.lent == {"x": "7"}
+    assert [slot["slotId"] for slot in again.body["slots"]] == ["x", "n1-gpu.a100-1", "n1-gpu.a100-2"]
+    assert again.body["lent"] == {"x": "7"}
+    told = next(seen.at for seen in reversed(hub.seen) if seen.what == BEAT and seen.at < again.at)
+    assert again.at - told < 0.05
+
+
+async def test_slots_left_by_an_earlier_process_of_the_node_are_withdrawn(hub: FakeHub) -> None:
+    hub.nodes["n1"] = {"dead": {}, "n1-gpu.a100-1": {}}
+    async with agent_of(hub):
+        assert sorted(hub.nodes["n1"]) == ["n1-gpu.a100-1", "n1-gpu.a100-2"]
+
+
+async def test_slots_are_published_and_withdrawn_while_the_node_runs(hub: FakeHub) -> None:
+    async with agent_of(hub) as agent:
+        results = await agent.publish([{"labelKey": "gpu:b", "slotId": "x", "endpoint": "tcp://x"}])
+        assert results == [{"browserId": "x", "labelKey": "gpu:b", "status": "published"}]
+        assert hub.nodes["n1"]["x"] == {"slotId": "x", "labelKey": "gpu:b", "endpoint": "tcp://x"}
+        hub.lent["x"] = "5"
+        assert await agent.withdraw("x")
+        assert not await agent.withdraw("x")
+        assert "x" not in hub.nodes["n1"]
+        assert "x" not in agent.slots
+
+
+async def test_a_beat_that_finds_no_hub_registers_again_when_the_hub_has_forgotten_the_node(hub: FakeHub) -> None:
+    async with agent_of(hub):
+        hub.nodes.clear()
+        hub.say(REGISTER, Reset(), (503, "store-unavailable"))
+        await eventually(lambda: len(hub.said(REGISTER)) == 4)
+        await eventually(lambda: len(hub.nodes.get("n1", ())) == 2)
+
+
+async def test_a_node_with_many_slots_registers_in_bites(hub: FakeHub) -> None:
+    async with agent_of(hub, pools={"gpu:a100": 2500}) as agent:
+        assert len(hub.nodes["n1"]) == 2500
+        assert len(hub.said(SLOTS)) >= 2
+        hub.say(SLOTS, Reset())
+        hub.nodes.clear()
+        await eventually(lambda: len(hub.nodes.get("n1", ())) == 2500)
+        assert len(agent.slots) == 2500
+
+
+async def test_leftovers_that_cannot_be_looked_for_stop_nobody(hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:
+    hub.say("GET /nodes/n1", (404, "not-found"))
+    async with agent_of(hub):
+        await eventually(lambda: hub.said(BEAT))
+    assert "could not look for leftovers" in caplog.text
+
+
+async def test_publishing_to_a_hub_that_forgot_the_node_registers_it(hub: FakeHub) -> None:
+    hub.pace_ms = 10_000
+    async with agent_of(hub) as agent:
+        hub.nodes.clear()
+        results = await agent.publish([{"labelKey": "gpu:b", "slotId": "x"}])
+        assert [result["browserId"] for result in results] == ["x"]
+        assert sorted(hub.nodes["n1"]) == ["n1-gpu.a100-1", "n1-gpu.a100-2", "x"]
+
+
+async def test_what_could_not_be_told_is_told_when_the_hub_is_back(hub: FakeHub) -> None:
+    async with agent_of(hub) as agent:
+        hub.say(SLOTS, *[Reset()] * 2)
+        hub.say("DELETE /node/n1/slots/n1-gpu.a100-1", *[Reset()] * 2)
+        with pytest.raises(HubUnavailable):
+            await agent.publish([{"labelKey": "gpu:b", "slotId": "x"}])
+        with pytest.raises(HubUnavailable):
+            await agent.withdraw("n1-gpu.a100-1")
+        await eventually(lambda: sorted(hub.nodes["n1"]) == ["n1-gpu.a100-2", "x"])
+
+
+async def test_a_slot_the_hub_never_takes_is_not_kept(hub: FakeHub) -> None:
+    async with agent_of(hub) as agent:
+        hub.say(SLOTS, (400, "invalid-value"))
+        with pytest.raises(BadInput):
+            await agent.publish([{"labelKey": "bad", "slotId": "x"}])
+        assert "x" not in agent.slots
+
+
+async def test_a_replacement_the_hub_never_takes_does_not_hold_up_the_beats(
+    hub: FakeHub, caplog: pytest.LogCaptureFixture
+) -> None:
+    hub.say(SLOTS, (400, "invalid-label"))
+    async with agent_of(hub, on_recycle=lambda slot_id: {"labelKey": "bad", "slotId": "x"}):
+        hub.recycle, hub.version = ["n1-gpu.a100-1"], 1
+        await eventually(lambda: hub.said(SLOTS))
+        beats = len(hub.said(BEAT))
+        await eventually(lambda: len(hub.said(BEAT)) > beats + 2)
+    assert "the hub does not take ['x']" in caplog.text
+
+
+async def test_a_recycled_slot_is_replaced_by_the_one_the_callback_answers(hub: FakeHub) -> None:
+    async def fresh(slot_id: str) -> Mapping[str, Any]:
+        return {"labelKey": "gpu:a100", "slotId": f"{slot_id}-b"}
+
+    async with agent_of(hub, on_recycle=fresh):
+        hub.recycle, hub.version = ["n1-gpu.a100-1"], 1
+        await eventually(lambda: sorted(hub.nodes["n1"]) == ["n1-gpu.a100-1-b", "n1-gpu.a100-2"])
+
+
+async def test_a_replacement_that_could_not_be_told_is_told_when_the_hub_is_back(hub: FakeHub) -> None:
+    def fresh(slot_id: str) -> Mapping[str, Any]:
+        hub.say(f"DELETE /node/n1/slots/{slot_id}", Reset())
+        hub.say(SLOTS, Reset())
+        return {"labelKey": "gpu:a100", "slotId": f"{slot_id}-b"}
+
+    async with agent_of(hub, on_recycle=fresh):
+        hub.recycle, hub.version = ["n1-gpu.a100-1"], 1
+        await eventually(lambda: sorted(hub.nodes["n1"]) == ["n1-gpu.a100-1-b", "n1-gpu.a100-2"])
+
+
+async def test_a_callback_that_answers_the_same_slot_again_keeps_it(hub: FakeHub) -> None:
+    async with agent_of(hub, on_recycle=lambda slot_id: {"labelKey": "gpu:a100", "slotId": slot_id, "endpoint": "new"}):
+        hub.recycle, hub.version = ["n1-gpu.a100-1"], 1
+        await eventually(lambda: hub.nodes["n1"]["n1-gpu.a100-1"].get("endpoint") == "new" and hub.recycle == [])
+        assert len(hub.nodes["n1"]) == 2
+
+
+async def test_a_slot_made_fresh_in_place_is_acknowledged_with_the_next_beat_soon(hub: FakeHub) -> None:
+    hub.pace_ms = 300
+    asked: list[str] = []
+    async with agent_of(hub, on_recycle=asked.append) as agent:
+        hub.recycle, hub.version = ["n1-gpu.a100-1"], 1
+        await eventually(lambda: hub.recycle == [])
+        assert asked == ["n1-gpu.a100-1"]
+        assert len(agent.slots) == 2
+    told = [seen for seen in hub.said(BEAT) if "recycled" in seen.body]
+    before = [seen for seen in hub.said(BEAT) if seen.at < told[0].at]
+    assert told[0].at - before[-1].at < 0.2
+
+
+async def test_without_a_callback_a_recycle_is_acknowledged(hub: FakeHub) -> None:
+    async with agent_of(hub):
+        hub.recycle, hub.version = ["n1-gpu.a100-1", "n1-gpu.a100-2"], 1
+        await eventually(lambda: hub.recycle == [])
+
+
+async def test_a_slot_that_is_lent_is_recycled_when_it_comes_back(hub: FakeHub) -> None:
+    asked: list[str] = []
+    async with agent_of(hub, on_recycle=asked.append):
+        hub.lent, hub.recycle, hub.version = {"n1-gpu.a100-1": "5"}, ["n1-gpu.a100-1"], 1
+        beats = len(hub.said(BEAT))
+        await eventually(lambda: len(hub.said(BEAT)) > beats + 2)
+        assert asked == []
+        hub.lent, hub.version = {}, 2
+        await eventually(lambda: asked == ["n1-gpu.a100-1"])
+
+
+async def test_a_recycle_callback_that_raises_is_called_again(hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:
+    asked: list[str] = []
+
+    async def fail_once(slot_id: str) -> None:
+        asked.append(slot_id)
+        if len(asked) == 1:
+            raise OSError("no disk")
+
+    async with agent_of(hub, on_recycle=fail_once) as agent:
+        hub.recycle, hub.version = ["n1-gpu.a100-1"], 1
+        await eventually(lambda: hub.recycle == [])
+        assert agent.callback_errors == 1
+    assert "on_recycle raised" in caplog.text
+    assert len(asked) == 2
+
+
+async def test_the_callbacks_hear_of_every_change_in_order_and_of_nothing_else(hub: FakeHub) -> None:
+    heard: list[Any] = []
+
+    async def on_lent(lent: Mapping[str, str]) -> None:
+        heard.append(dict(lent))
+        raise ValueError("a callback may fail")
+
+    async with agent_of(hub, on_lent=on_lent, on_drain=heard.append) as agent:
+        for lent, drain in [({"s1": "5"}, False), ({"s1": "5"}, True), ({}, True), ({}, False)]:
+            hub.lent, hub.drain, hub.version = lent, drain, hub.version + 1
+            beats = len(hub.said(BEAT))
+            await eventually(lambda beats=beats: len(hub.said(BEAT)) > beats + 1)
+            assert agent.draining == drain
+            assert agent.lent == lent
+    assert heard == [{"s1": "5"}, True, {}, False]
+    assert agent.callback_errors == 2
+
+
+async def test_a_refused_secret_stops_the_block_and_is_raised(hub: FakeHub) -> None:
+    async def work() -> None:
+        async with agent_of(hub):
+            hub.say(BEAT, (401, "unauthorized"))
+            await until_stopped()
+
+    with pytest.raises(Unauthorized):
+        await work()
+    assert hub.said(LEAVE) == []
+
+
+async def test_run_leaves_when_it_is_stopped_or_cancelled(hub: FakeHub) -> None:
+    for end in (NodeAgent.stop, None):
+        agent = agent_of(hub)
+        task = asyncio.create_task(agent.run())
+        await eventually(lambda: hub.nodes)
+        if end is not None:
+            end(agent)
+            await task
+        else:
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        assert hub.nodes == {}
+
+
+async def test_run_can_be_stopped_while_no_hub_answers(hub: FakeHub) -> None:
+    hub.say(REGISTER, *[Reset()] * 1000)
+    agent = agent_of(hub)
+    task = asyncio.create_task(agent.run())
+    await eventually(lambda: len(hub.seen) > 1)
+    agent.stop()
+    await task
+
+
+async def test_leaving_a_hub_that_is_away_takes_no_longer_than_allowed(
+    hub: FakeHub, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with agent_of(hub):
+        hub.say(LEAVE, *[Reset()] * 1000)
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 1
+    assert "node n1 could not tell the hub that it leaves" in caplog.text
+
+
+async def test_the_resource_side_can_ask_whether_a_token_holds(hub: FakeHub) -> None:
+    async with agent_of(hub) as agent:
+        assert await agent.verify("s1", "7") == {"path": "/leases/s1/verify"}

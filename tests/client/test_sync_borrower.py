@@ -1,0 +1,186 @@
+"""Borrowing with threads: the same promises, told by an event instead of a cancellation."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import httpx
+import pytest
+
+from hub.client import LeaseLost, NoCapacity, Slot, SyncHubClient
+from hub.client import slot as slot_module
+from tests.client.fake_hub import FakeHub, Reset
+
+BORROW, RENEW, RETURN = "POST /session/borrow", "POST /session/renew", "POST /session/return"
+
+
+@pytest.fixture
+def hub() -> FakeHub:
+    return FakeHub()
+
+
+def client_of(hub: FakeHub) -> SyncHubClient:
+    return SyncHubClient("http://hub", "secret", transport=hub.transport())
+
+
+def hold_until_lost(client: SyncHubClient, told: list[Slot] | None = None) -> None:
+    on_lost = None if told is None else told.append
+    with client, client.borrow("gpu:a100", on_lost=on_lost) as slot:
+        slot.lost.wait(5)
+        slot.check()
+
+
+def test_a_block_holds_its_slot_and_gives_it_back_with_its_token(hub: FakeHub) -> None:
+    with client_of(hub) as client, client.borrow("gpu:a100", ttl=30, run="r1", wait=1) as slot:
+        assert (slot.id, slot.token, slot.run) == ("s1", "1", "r1")
+        slot.check()
+    assert [seen.what for seen in hub.seen] == [BORROW, RETURN]
+    assert hub.seen[1].body == {"labelKey": "gpu:a100", "browserId": "s1", "leaseToken": "1"}
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("renew-")]
+
+
+def test_an_error_of_the_block_gives_the_slot_back_and_goes_through(hub: FakeHub) -> None:
+    with client_of(hub) as client, pytest.raises(ZeroDivisionError), client.borrow("gpu:a100"):
+        _ = 1 / 0
+    assert hub.lent == {}
+
+
+def test_no_capacity_is_raised_on_entering_after_the_wait(hub: FakeHub) -> None:
+    hub.free = []
+    with client_of(hub) as client, pytest.raises(NoCapacity):
+        client.acquire("gpu:a100", wait=0.2)
+    assert len(hub.seen) >= 2
+    assert len({seen.headers["idempotency-key"] for seen in hub.seen}) == 1
+
+
+def test_the_lease_is_renewed_while_the_block_runs(hub: FakeHub) -> None:
+    hub.ttl_s = 0.3
+    hub.say(RENEW, Reset(), (503, "store-unavailable"))
+    with client_of(hub) as client, client.borrow("gpu:a100") as slot:
+        assert not slot.lost.wait(0.7)
+        slot.check()
+    assert len(hub.said(RENEW)) >= 4
+
+
+def test_a_lease_that_cannot_be_renewed_is_told_before_it_ends(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_module, "MARGIN_SHARE", 0.5)
+    hub.ttl_s = 0.4
+    hub.say(RENEW, *[Reset() for _ in range(1000)])
+    told: list[Slot] = []
+    begun = time.monotonic()
+    with pytest.raises(LeaseLost, match="not renewed in time"):
+        hold_until_lost(client_of(hub), told)
+    assert 0.2 <= time.monotonic() - begun < 0.4
+    assert [slot.id for slot in told] == ["s1"]
+    assert hub.said(RETURN) == []
+
+
+def test_a_hub_that_hangs_loses_the_lease_in_time_too(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hang(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/session/renew":
+            time.sleep(request.extensions["timeout"]["read"])
+            raise httpx.ReadTimeout("read timed out")
+        return hub.answer(request)
+
+    monkeypatch.setattr(slot_module, "MARGIN_SHARE", 0.5)
+    hub.ttl_s = 0.4
+    begun = time.monotonic()
+    with pytest.raises(LeaseLost, match="read timed out"):
+        hold_until_lost(SyncHubClient("http://hub", transport=httpx.MockTransport(hang)))
+    assert time.monotonic() - begun < 0.4
+
+
+def test_a_grant_the_hub_has_ended_is_told_with_its_reason(hub: FakeHub) -> None:
+    hub.ttl_s = 0.3
+    hub.say(RENEW, (409, "grant-over"))
+    with pytest.raises(LeaseLost, match="told grant-over"):
+        hold_until_lost(client_of(hub))
+
+
+def test_a_keeper_that_breaks_loses_the_slot_loudly(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(client: SyncHubClient, slot: Slot, stop: threading.Event) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(SyncHubClient, "keep", broken)
+    told: list[Slot] = []
+    with pytest.raises(LeaseLost, match="renewing broke off with RuntimeError"):
+        hold_until_lost(client_of(hub), told)
+    assert len(told) == 1
+
+
+def test_an_error_the_block_makes_of_its_loss_is_the_cause_of_lease_lost(hub: FakeHub) -> None:
+    hub.ttl_s = 0.1
+    hub.say(RENEW, (409, "grant-over"))
+
+    def work() -> None:
+        with client_of(hub) as client, client.borrow("gpu:a100") as slot:
+            slot.lost.wait(5)
+            raise OSError("socket closed")
+
+    with pytest.raises(LeaseLost) as lost:
+        work()
+    assert isinstance(lost.value.__cause__, OSError)
+
+
+def test_giving_back_inside_the_block_ends_the_lease_without_an_error(hub: FakeHub) -> None:
+    told: list[Slot] = []
+    with client_of(hub) as client, client.borrow("gpu:a100", on_lost=told.append) as slot:
+        assert client.give_back(slot)
+        with pytest.raises(LeaseLost):
+            slot.check()
+    assert told == []
+    assert len(hub.said(RETURN)) == 1
+
+
+def test_a_slot_that_cannot_be_given_back_is_left_to_its_lease(hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:
+    hub.say(RETURN, (400, "invalid-value"))
+    with client_of(hub) as client, client.borrow("gpu:a100"):
+        pass
+    assert "slot s1 was not given back" in caplog.text
+
+
+def test_renewing_by_hand_moves_the_end(hub: FakeHub) -> None:
+    with client_of(hub) as client:
+        slot = client.acquire("gpu:a100")
+        hub.ttl_s = 600
+        client.renew(slot, ttl=600)
+        assert 598 < slot.seconds_left() <= 599
+
+
+def test_many_threads_share_one_client(hub: FakeHub) -> None:
+    hub.free = [f"s{number}" for number in range(20)]
+    held: list[str] = []
+
+    def work(client: SyncHubClient) -> None:
+        with client.borrow("gpu:a100") as slot:
+            held.append(slot.id)
+
+    with client_of(hub) as client:
+        threads = [threading.Thread(target=work, args=(client,)) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(set(held)) == 20
+    assert hub.lent == {}
+
+
+def test_the_twin_has_every_call_of_the_async_client(hub: FakeHub) -> None:
+    with client_of(hub) as client:
+        client.nodes()
+        client.node("n1")
+        client.pools()
+        client.pool("gpu:a100")
+        client.sessions(run="r1")
+        client.session("s1")
+        client.verify("s1", "7")
+    assert [seen.path for seen in hub.seen] == [
+        "/nodes",
+        "/nodes/n1",
+        "/pools",
+        "/pools/gpu:a100",
+        "/sessions",
+        "/sessions/s1",
+        "/leases/s1/verify",
+    ]

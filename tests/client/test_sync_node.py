@@ -1,0 +1,80 @@
+"""The agent for programs with threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hub.client import SyncNodeAgent, Unauthorized
+from hub.client import node as node_module
+from hub.errors import HubUnavailable
+from tests.client.fake_hub import FakeHub, Reset
+
+
+@pytest.fixture
+def hub() -> FakeHub:
+    return FakeHub()
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_module, "FIRST_PACE_S", 0.05)
+    monkeypatch.setattr(node_module, "LEAVE_PATIENCE", node_module.Patience(trouble_s=0.05))
+
+
+def agent_of(hub: FakeHub, **options: Any) -> SyncNodeAgent:
+    return SyncNodeAgent("n1", url="http://hub", pools={"gpu:a100": 2}, transport=hub.transport(), **options)
+
+
+def eventually(condition: Callable[[], Any]) -> None:
+    until = time.monotonic() + 3
+    while not condition():
+        assert time.monotonic() < until, "did not happen in time"
+        time.sleep(0.005)
+
+
+def test_a_node_lives_in_a_thread_of_its_own_and_leaves(hub: FakeHub) -> None:
+    callers: list[threading.Thread] = []
+
+    def fresh(slot_id: str) -> dict[str, str]:
+        callers.append(threading.current_thread())
+        return {"labelKey": "gpu:a100", "slotId": "fresh"}
+
+    with agent_of(hub, on_recycle=fresh) as agent:
+        assert (agent.node_id, sorted(agent.slots)) == ("n1", ["n1-gpu.a100-1", "n1-gpu.a100-2"])
+        assert agent.publish([{"labelKey": "gpu:b", "slotId": "x"}])[0]["status"] == "published"
+        assert agent.withdraw("x") is False
+        assert agent.verify("s1", "7") == {"path": "/leases/s1/verify"}
+        hub.lent, hub.drain, hub.recycle, hub.version = {"s9": "5"}, True, ["n1-gpu.a100-1"], 1
+        eventually(lambda: agent.lent == {"s9": "5"} and agent.draining and "fresh" in hub.nodes["n1"])
+        assert agent.failure is None
+    assert hub.nodes == {}
+    assert callers[0] not in (threading.main_thread(), None)
+    with pytest.raises(HubUnavailable, match="does not run"):
+        agent.publish([])
+
+
+def test_a_refused_secret_is_raised_by_start(hub: FakeHub) -> None:
+    hub.say("POST /node/register", (401, "unauthorized"))
+    with pytest.raises(Unauthorized):
+        agent_of(hub).start()
+
+
+def test_a_secret_refused_later_is_raised_by_the_end_of_the_block(hub: FakeHub) -> None:
+    def work() -> None:
+        with agent_of(hub) as agent:
+            hub.say("POST /node/heartbeat", (401, "unauthorized"))
+            eventually(lambda: agent.failure)
+
+    with pytest.raises(Unauthorized):
+        work()
+
+
+def test_starting_gives_up_when_told_for_how_long_to_try(hub: FakeHub) -> None:
+    hub.say("POST /node/register", *[Reset()] * 1000)
+    with pytest.raises(HubUnavailable, match="no hub took node n1 within"):
+        agent_of(hub).start(timeout=0.1)

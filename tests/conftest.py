@@ -1,0 +1,101 @@
+"""Fixtures: a real Redis server per test process, a hub on it in this process, and hubs in processes of their own."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from redis import Redis
+
+from hub.api.app import create_app
+from hub.core import Hub
+from hub.settings import Settings
+from hub.store.connection import open_store
+from tests.world import HubProcess, RedisServer, settings_for
+
+
+@pytest.fixture(scope="session")
+def _server() -> Iterator[RedisServer]:
+    folder = Path(tempfile.mkdtemp(prefix="hub-test-"))
+    server = RedisServer(folder)
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def redis_server(_server: RedisServer) -> RedisServer:
+    """A running Redis server, emptied; tests that kill it start one of their own."""
+    _server.client().flushall()
+    return _server
+
+
+@pytest.fixture
+def redis(redis_server: RedisServer) -> Iterator[Redis]:
+    """A plain client of the server, as another program would use it."""
+    client = redis_server.client()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def settings(redis_server: RedisServer) -> Settings:
+    """Settings with short bounds; expiry is on."""
+    return settings_for(redis_server.url)
+
+
+@pytest.fixture
+async def hub(settings: Settings) -> AsyncIterator[Hub]:
+    """A hub in this process that neither ticks nor sweeps by itself."""
+    async with open_store(settings) as store:
+        yield Hub(store, settings)
+
+
+@pytest.fixture
+def make_api(redis_server: RedisServer) -> Callable[..., Any]:
+    """Make clients of applications with settings of one's own: `async with make_api(borrow_wildcards=True) as api`."""
+    @asynccontextmanager
+    async def make(**changes: Any) -> AsyncIterator[httpx.AsyncClient]:
+        app = create_app(settings_for(redis_server.url, **changes), sweep=False)
+        async with app.app.router.lifespan_context(app.app):
+            transport = httpx.ASGITransport(app=app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://hub") as client:
+                yield client
+
+    return make
+
+
+@pytest.fixture
+async def api(make_api: Callable[..., Any]) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the whole application in this process; open access, no sweepers."""
+    async with make_api() as client:
+        yield client
+
+
+@pytest.fixture
+def start_hub(redis_server: RedisServer) -> Iterator[Callable[..., HubProcess]]:
+    """Start `hub serve` processes: `start_hub(HUB_NODE_TIMEOUT="2")`; they are ended with the test."""
+    started: list[HubProcess] = []
+
+    def start(**environment: str) -> HubProcess:
+        process = HubProcess({"HUB_REDIS_URL": redis_server.url, **environment})
+        started.append(process)
+        process.wait_until_ready()
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+
+
+@pytest.fixture
+def live_hub(start_hub: Callable[..., HubProcess]) -> HubProcess:
+    """A `hub serve` process with secrets, short timeouts and expiry on."""
+    return start_hub()

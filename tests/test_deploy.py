@@ -1,0 +1,96 @@
+"""`deploy/` against the code: what the runbook explains, what the alerts ask for, which settings are named."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from hub.observability import metrics
+from hub.settings import Settings
+from hub.settings.model import knobs
+
+TOP = Path(__file__).parent.parent
+DEPLOY = TOP / "deploy"
+RUNBOOK = (DEPLOY / "runbook.md").read_text()
+ALERTS = (DEPLOY / "alerts.yml").read_text()
+NGINX = (DEPLOY / "nginx.conf").read_text()
+
+
+def paragraphs() -> dict[str, str]:
+    """Heading -> the text below it."""
+    found = re.findall(r"(?ms)^### (.+?)\n(.*?)(?=^##|\Z)", RUNBOOK)
+    return {title: text.strip() for title, text in found}
+
+
+def logged_events() -> set[object]:
+    """Every event the server writes; the SDK and the command line talk to whoever runs them."""
+    events: set[object] = set()
+    for path in (TOP / "hub").rglob("*.py"):
+        if path.relative_to(TOP / "hub").parts[0] in ("client", "cli") and path.name != "serving.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id="_log" | "log"), attr=level), args=[event, *_]):
+                    if level in ("info", "warning", "error", "exception") and isinstance(event, ast.Constant):
+                        events.add(event.value)
+    return events
+
+
+def sweep_summaries() -> set[object]:
+    """The summary lines, which are named after their service."""
+    return {f"{name} sweep" for name in re.findall(r'SweepLoop\(\s*"(\w+)"', (TOP / "hub/api/app.py").read_text())}
+
+
+def test_every_log_line_has_a_paragraph_and_the_other_way_round():
+    lines = {title for title in paragraphs() if not title.startswith("Hub")}
+    assert lines == logged_events() | sweep_summaries()
+
+
+def test_every_alert_has_a_paragraph_and_the_other_way_round():
+    alerts = set(re.findall(r"(?m)^ +- alert: (\w+)$", ALERTS))
+    assert {title for title in paragraphs() if title.startswith("Hub")} == alerts
+
+
+def test_every_paragraph_says_something():
+    assert [title for title, text in paragraphs().items() if len(text) < 60] == []
+
+
+def test_alerts_ask_for_metrics_that_exist():
+    known = {sample.name for family in metrics.registry.collect() for sample in family.samples}
+    known |= {f"{family.name}{end}" for family in metrics.registry.collect() for end in ("", "_total", "_bucket")}
+    assert set(re.findall(r"\bhub_\w+", ALERTS)) - known == set()
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "compose.yaml", "capacity-hub.service"])
+def test_dead_nodes_are_expired_wherever_a_hub_is_deployed(name):
+    assert re.search(r'HUB_SWEEPER_EXPIRE(=|: )"?true\b', (DEPLOY / name).read_text())
+
+
+@pytest.mark.parametrize("path", sorted(DEPLOY.iterdir()), ids=lambda path: path.name)
+def test_only_settings_that_exist_are_named(path):
+    known = {name for knob in knobs().values() for name in (knob.name, *knob.aliases)}
+    assert set(re.findall(r"\b(?:HUB|REDIS)_[A-Z_]+[A-Z]\b", path.read_text())) - known == set()
+
+
+def test_the_proxy_waits_longer_than_the_hub_and_keeps_connections_shorter():
+    def seconds(name: str) -> float:
+        (found,) = set(re.findall(rf"(?m)^\s+{name} (\d+)s;", NGINX))
+        return float(found)
+
+    upstream = re.search(r"upstream hub \{.*?\}", NGINX, re.DOTALL)
+    assert upstream
+    keeps = re.search(r"keepalive_timeout (\d+)s", upstream[0])
+    assert keeps
+    assert seconds("proxy_read_timeout") > Settings().request_timeout_s
+    assert float(keeps[1]) < Settings().keep_alive_timeout_s
+
+
+def test_the_proxy_repeats_nothing_that_may_have_been_done():
+    assert re.search(r"proxy_next_upstream [^;]*;", NGINX)
+    assert "non_idempotent" not in NGINX
+
+
+def test_redis_never_drops_a_key_and_writes_what_it_has():
+    lines = (DEPLOY / "redis.conf").read_text().splitlines()
+    assert {"maxmemory-policy noeviction", "appendonly yes"} <= set(lines)

@@ -1,0 +1,28 @@
+"""`.env.example` against the settings."""
+
+import itertools
+import re
+from pathlib import Path
+
+from hub.settings import Settings, load_settings, read_environment
+from hub.settings.model import knobs
+
+EXAMPLE = Path(__file__).parent.parent / ".env.example"
+
+
+def test_the_example_lists_every_setting_in_order_with_its_default_and_what_it_costs():
+    lines = EXAMPLE.read_text().splitlines()
+    listed = [(before, line) for before, line in itertools.pairwise(lines) if re.match(r"#?[A-Z_]+=", line)]
+    shown = Settings().masked() | {"HUB_DATA_DIR": "~/.local/state/capacity-hub"}
+    assert listed == [
+        (f"# {Settings.model_fields[field].description}", f"#{knob.name}={shown[knob.name]}")
+        for field, knob in knobs().items()
+    ]
+
+
+def test_the_example_with_everything_uncommented_is_read_without_a_note(tmp_path):
+    text = re.sub(r"(?m)^#([A-Z_]+=)", r"\1", EXAMPLE.read_text())
+    (tmp_path / ".env").write_text(text)
+    settings = load_settings(read_environment({}, tmp_path))
+    assert settings.notes == []
+    assert settings.model_copy(update={"data_dir": Settings().data_dir}) == Settings()

@@ -1,0 +1,222 @@
+"""What holds the shape of the project in place. Nothing here needs Redis; there is no list of exceptions."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from hub.store.keys import PATTERNS
+
+TOP = Path(__file__).parent.parent
+MODULES = sorted(path.relative_to(TOP) for path in (TOP / "hub").rglob("*.py"))
+TESTS = sorted(path.relative_to(TOP) for path in (TOP / "tests").rglob("*.py"))
+SCRIPTS = sorted(path.relative_to(TOP) for path in (TOP / "lua").rglob("*.lua"))
+
+BASE = {"errors", "settings", "observability"}
+DOMAINS = {"nodes", "capacity", "audit"}
+BELOW_CORE = BASE | {"store"} | DOMAINS
+# part of hub/ -> the other parts it may import
+MAY_IMPORT = {
+    "__init__": set(),
+    "errors": set(),
+    "settings": {"errors"},
+    "observability": {"errors", "settings"},
+    "store": BASE,
+    **{domain: BASE | {"store"} for domain in DOMAINS},
+    "core": BELOW_CORE,
+    "sweeping": BELOW_CORE | {"core"},
+    "doctor": BELOW_CORE | {"core"},
+    "api": BELOW_CORE | {"core", "sweeping", "doctor", "__init__"},
+    "client": {"errors"},  # and every models module
+    "cli": BELOW_CORE | {"core", "sweeping", "doctor", "api", "client", "__init__"},
+}
+# third-party package -> the parts of hub/ that may import it
+AT_HOME_IN = {
+    "fastapi": {"api"},
+    "starlette": {"api"},
+    "uvicorn": {"api", "cli"},
+    "redis": {"store"},
+    "hiredis": {"store"},
+    "fakeredis": {"store"},
+    "httpx": {"client"},
+    "typer": {"cli"},
+    "rich": {"cli"},
+    "structlog": {"observability"},
+    "prometheus_client": {"observability", "api"},
+    "pydantic_settings": {"settings"},
+    "dotenv": {"settings"},
+}
+PURE = {"models", "labels", "liveness"}
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse((TOP / path).read_text(), str(path))
+
+
+def part(path: Path) -> str:
+    """The package or module right below hub/ that a file belongs to."""
+    return path.parts[1].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Dotted names of everything a module imports, also inside functions; relative imports are spelled out."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ".".join([*path.parent.parts[: len(path.parent.parts) + 1 - node.level], node.module or ""])
+            origin = base.rstrip(".") if node.level else node.module or ""
+            yield from (f"{origin}.{name.name}" for name in node.names)
+
+
+def hub_part(name: str) -> str | None:
+    """The part of hub/ that an imported name lives in, None for other packages."""
+    pieces = name.split(".")
+    if pieces[0] != "hub":
+        return None
+    known = len(pieces) > 1 and ((TOP / "hub" / pieces[1]).is_dir() or (TOP / "hub" / f"{pieces[1]}.py").is_file())
+    return pieces[1] if known else "__init__"
+
+
+def test_hub_holds_the_parts_it_is_known_to_have():
+    assert {part(path) for path in MODULES} <= set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_imports_point_down(path):
+    here = part(path)
+    wrong = [
+        name
+        for name in imports(path)
+        if hub_part(name) not in (None, here, *MAY_IMPORT[here])
+        and not (here == "client" and "models" in name.split("."))
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_third_party_packages_stay_where_they_are_at_home(path):
+    packages = {name.split(".")[0] for name in imports(path)}
+    assert {package for package in packages if part(path) not in AT_HOME_IN.get(package, {part(path)})} == set()
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.stem in PURE], ids=str)
+def test_pure_modules_know_no_io(path):
+    other = {name for name in imports(path) if name.split(".")[0] in {*AT_HOME_IN, "asyncio", "socket", "os", "time"}}
+    ours = {name for name in imports(path) if hub_part(name) and not _is_pure(name)}
+    assert (other, ours) == (set(), set())
+
+
+def _is_pure(name: str) -> bool:
+    return name.startswith(("hub.errors.", "hub.store.keys.")) or not PURE.isdisjoint(name.split("."))
+
+
+@pytest.mark.parametrize(
+    ("paths", "most"), [(MODULES, 400), (TESTS, 500), (SCRIPTS, 80)], ids=["modules", "test modules", "scripts"]
+)
+def test_no_file_is_too_long_for_one_concept(paths, most):
+    assert {str(path): lines for path in paths if (lines := len((TOP / path).read_text().splitlines())) > most} == {}
+
+
+@pytest.mark.parametrize("path", MODULES + TESTS, ids=str)
+def test_no_function_is_longer_than_fifty_lines(path):
+    functions = (node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    assert {f.name: n for f in functions if (n := (f.end_lineno or 0) - f.lineno + 1) > 50} == {}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_every_module_says_what_it_is_for(path):
+    assert ast.get_docstring(tree(path)), "a module begins with a sentence"
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=str)
+def test_every_script_begins_with_its_purpose(path):
+    assert (TOP / path).read_text().startswith("-- ")
+
+
+KEY_TEXT = re.compile(
+    "(?:" + "|".join(sorted({re.escape(p.split("{")[0]) for p in PATTERNS.values() if ":" in p}, key=len)[::-1]) + ")"
+)
+
+
+def texts(path: Path) -> Iterator[str]:
+    """Every string of a module that is no docstring."""
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path != Path("hub/store/keys.py")], ids=str)
+def test_key_text_stands_in_the_keys_module_alone(path):
+    # "node: x" is a sentence, "node:" and "node:x" are keys.
+    found = [text for text in texts(path) if (head := KEY_TEXT.match(text)) and not text[head.end() :].startswith(" ")]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=str)
+def test_scripts_take_their_keys_from_the_keys_module(path):
+    code = re.sub(r"--.*", "", (TOP / path).read_text())
+    keys = re.findall(r"""call\(\s*["']\w+["']\s*,\s*["']([^"'\n]*)["']""", code)
+    assert [text for text in keys if KEY_TEXT.match(text)] == []
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if part(path) != "doctor"], ids=str)
+def test_only_the_doctor_reads_the_whole_keyspace_at_once(path):
+    assert "KEYS" not in set(texts(path))
+    assert "scan_iter" not in {node.attr for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)}
+
+
+def test_no_script_walks_the_keyspace():
+    walking = re.compile(r"call\(\s*['\"](KEYS|SCAN)['\"]", re.IGNORECASE)
+    assert [str(path) for path in SCRIPTS if walking.search((TOP / path).read_text())] == []
+
+
+def catches_everything(handler: ast.ExceptHandler) -> bool:
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(kind is None or getattr(kind, "id", "") in ("Exception", "BaseException") for kind in kinds)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_what_is_caught_broadly_is_raised_handed_on_or_logged_and_counted(path):
+    silent = []
+    for handler in ast.walk(tree(path)):
+        if not (isinstance(handler, ast.ExceptHandler) and catches_everything(handler)):
+            continue
+        body = [node for statement in handler.body for node in ast.walk(statement)]
+        raises = any(isinstance(node, ast.Raise) for node in body)
+        hands_on = handler.name in {node.id for node in body if isinstance(node, ast.Name)}
+        calls = {node.func.attr for node in body if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)}
+        logs_and_counts = "inc" in calls and calls & {"warning", "error", "exception", "critical"}
+        if not (raises or hands_on or logs_and_counts):
+            silent.append(handler.lineno)
+    assert silent == []
+
+
+def listed_at_the_top() -> set[str]:
+    """The names at the top that belong to the project: as git sees it in a checkout, as the folder shows otherwise."""
+    command = ["git", "-C", str(TOP), "ls-files", "--cached", "--others", "--exclude-standard"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout.splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        found = [path.name for path in TOP.iterdir() if path.name not in ("build", "dist")]
+    return {name.split("/")[0] for name in found if (TOP / name).exists()}
+
+
+def test_the_top_level_is_exactly_what_it_should_be():
+    names = {name for name in listed_at_the_top() if not name.startswith(".") or name == ".env.example"}
+    assert names == {
+        "pyproject.toml", "README.md", "LICENSE", "requirements.lock", "Makefile", ".env.example",
+        "hub", "lua", "tests", "deploy",
+    }  # fmt: skip

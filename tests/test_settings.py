@@ -1,0 +1,276 @@
+"""The environment in, one `Settings` and its notes out."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hub.settings import BadSetting, Settings, load_settings, mask_url, read_environment
+
+
+def test_an_empty_environment_gives_the_defaults_and_no_notes():
+    assert load_settings({}) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "field", "value"),
+    [
+        ("HUB_NODE_TIMEOUT", "15", "node_timeout_s", 15),
+        ("HUB_NODE_TIMEOUT", " 7.5 ", "node_timeout_s", 7.5),
+        ("HUB_NODE_TIMEOUT", "", "node_timeout_s", 60),
+        ("HUB_NODE_TIMEOUT", "   ", "node_timeout_s", 60),
+        ("HUB_PORT", "+8081", "port", 8081),
+        ("HUB_SWEEPER_EXPIRE", "TRUE", "sweeper_expire", True),
+        ("HUB_BORROW_PREFIX_EXPAND", "False", "borrow_prefix_expand", False),
+        ("HUB_REDACT_RUNNAME", "1", "redact_run_name", True),
+        ("HUB_REDACT_RUNNAME", "True", "redact_run_name", True),
+        ("HUB_REDACT_RUNNAME", "yes", "redact_run_name", False),
+        ("REDIS_ASYNC_TIMEOUT_MS", "250", "redis_timeout_s", 0.25),
+        ("REDIS_CONNECT_TIMEOUT_MS", "0", "redis_connect_timeout_s", 0),
+        ("REDIS_URL", "redis:6379", "redis_url", "redis://redis:6379"),
+        ("HUB_REDIS_URL", "rediss://u:p@r/1", "redis_url", "rediss://u:p@r/1"),
+        ("HUB_REDIS_URL", "unix:///run/r.sock", "redis_url", "unix:///run/r.sock"),
+        ("HUB_REDIS_URL", "redis://[::1]:6379", "redis_url", "redis://[::1]:6379"),
+        (
+            "HUB_REDIS_URL",
+            "redis+sentinel://a:1,b:2/main/0",
+            "redis_url",
+            "redis+sentinel://a:1,b:2/main/0",
+        ),
+        ("LOG_LEVEL", "Information", "log_level", "INFO"),
+        ("LOG_LEVEL", "warning", "log_level", "WARNING"),
+        ("HUB_LOG_FORMAT", "JSON", "log_format", "json"),
+        ("ASPNETCORE_ENVIRONMENT", "Staging", "environment", "Staging"),
+        ("HUB_DATA_DIR", "/srv/hub", "data_dir", Path("/srv/hub")),
+        ("HUB_BORROW_CONCURRENCY_CAPS", "a:b=3", "borrow_concurrency_caps", "a:b=3"),
+    ],
+)
+def test_a_setting_is_read_as_written(name, text, field, value):
+    settings = load_settings({name: text})
+    assert (getattr(settings, field), settings.notes) == (value, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "field", "default"),
+    [
+        ("HUB_PORT", "tcp://10.0.0.1:8080", "port", 8080),
+        ("HUB_PORT", "8_080", "port", 8080),
+        ("HUB_PORT", "80.5", "port", 8080),
+        ("HUB_PORT", "٨٠", "port", 8080),
+        ("HUB_AUDIT_MAX_ENTRIES", "9" * 40, "audit_max_entries", 5000),
+        ("HUB_NODE_TIMEOUT", "a minute", "node_timeout_s", 60),
+        ("HUB_NODE_TIMEOUT", "1e3", "node_timeout_s", 60),
+        ("HUB_NODE_TIMEOUT", "nan", "node_timeout_s", 60),
+        ("HUB_NODE_TIMEOUT", "inf", "node_timeout_s", 60),
+        ("HUB_SWEEPER_EXPIRE", "1", "sweeper_expire", False),
+        ("HUB_SWEEPER_EXPIRE", "yes", "sweeper_expire", False),
+        ("HUB_BORROW_TRAILING_FALLBACK", "0", "borrow_trailing_fallback", True),
+        ("LOG_LEVEL", "loud", "log_level", "INFO"),
+        ("HUB_LOG_FORMAT", "xml", "log_format", "text"),
+    ],
+)
+def test_what_cannot_be_read_becomes_the_default_and_a_note(name, text, field, default):
+    settings = load_settings({name: text})
+    assert getattr(settings, field) == default
+    assert len(settings.notes) == 1
+    assert name in settings.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("variables", "field", "value"),
+    [
+        ({"HUB_NODE_TIMEOUT": "0", "REDIS_ASYNC_TIMEOUT_MS": "500"}, "node_timeout_s", 1),
+        ({"HUB_NODE_TIMEOUT": "-5", "REDIS_ASYNC_TIMEOUT_MS": "500"}, "node_timeout_s", 1),
+        ({"HUB_NODE_SWEEP_INTERVAL_SECONDS": "1"}, "node_sweep_interval_s", 5),
+        ({"HUB_BORROW_TTL_SWEEP_SECONDS": "1"}, "borrow_ttl_sweep_s", 5),
+        ({"HUB_BORROW_TTL_SECONDS": "5"}, "borrow_ttl_s", 60),
+        ({"HUB_BORROW_TTL_SECONDS": "86401"}, "borrow_ttl_s", 86_400),
+        ({"HUB_BORROW_CONCURRENCY_DEFAULT": "-1"}, "borrow_concurrency_default", 0),
+        ({"HUB_MAX_CONTROL_BODY_BYTES": "1"}, "max_control_body_bytes", 8192),
+        ({"HUB_MAX_CONTROL_BODY_BYTES": "99999999"}, "max_control_body_bytes", 1_048_576),
+        ({"HUB_MAX_LOG_BODY_BYTES": "99999999"}, "max_log_body_bytes", 16_777_216),
+        ({"HUB_REQUEST_HEADERS_TIMEOUT_SECONDS": "1"}, "request_headers_timeout_s", 5),
+        ({"HUB_REQUEST_HEADERS_TIMEOUT_SECONDS": "121"}, "request_headers_timeout_s", 120),
+        ({"HUB_KEEP_ALIVE_TIMEOUT_SECONDS": "301"}, "keep_alive_timeout_s", 300),
+        ({"HUB_REQUEST_TIMEOUT_SECONDS": "601"}, "request_timeout_s", 600),
+        ({"HUB_AUDIT_MAX_ENTRIES": "1"}, "audit_max_entries", 100),
+        ({"REDIS_HEALTH_TIMEOUT_MS": "1"}, "redis_health_timeout_ms", 100),
+        ({"REDIS_BREAKER_THRESHOLD": "0"}, "redis_breaker_threshold", 1),
+        ({"REDIS_BREAKER_COOLDOWN_MS": "1"}, "redis_breaker_cooldown_ms", 500),
+        ({"REDIS_ASYNC_TIMEOUT_MS": "-1"}, "redis_timeout_s", 0),
+        ({"HUB_PORT": "70000"}, "port", 65_535),
+        ({"HUB_WORKERS": "0"}, "workers", 1),
+    ],
+)
+def test_a_number_out_of_bounds_becomes_the_bound_and_a_note(variables, field, value):
+    settings = load_settings(variables)
+    assert getattr(settings, field) == value
+    assert type(getattr(settings, field)) is type(getattr(Settings(), field))
+    assert len(settings.notes) == 1
+
+
+def test_the_least_lengths_are_settings_themselves():
+    settings = load_settings(
+        {
+            "HUB_BORROW_TTL_SECONDS": "0.5",
+            "HUB_BORROW_TTL_MIN_SECONDS": "0.5",
+            "HUB_NODE_SWEEP_INTERVAL_SECONDS": "0.2",
+            "HUB_NODE_SWEEP_INTERVAL_MIN_SECONDS": "0.1",
+            "HUB_BORROW_TTL_SWEEP_SECONDS": "0.2",
+            "HUB_BORROW_TTL_SWEEP_MIN_SECONDS": "0.1",
+        }
+    )
+    assert (settings.borrow_ttl_s, settings.node_sweep_interval_s, settings.borrow_ttl_sweep_s) == (0.5, 0.2, 0.2)
+    assert settings.notes == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "wildcards"),
+    [
+        ({"HUB_BORROW_WILDCARDS_Production": "true"}, True),
+        ({"HUB_BORROW_WILDCARDS_PRODUCTION": "true"}, True),
+        ({"HUB_BORROW_WILDCARDS_production": "true"}, True),
+        ({"HUB_BORROW_WILDCARDS": "true", "HUB_BORROW_WILDCARDS_Production": "false"}, False),
+        ({"HUB_BORROW_WILDCARDS": "true", "HUB_BORROW_WILDCARDS_Production": " "}, True),
+        ({"HUB_BORROW_WILDCARDS_Staging": "true"}, False),
+        ({"HUB_BORROW_WILDCARDS_Staging": "true", "HUB_ENVIRONMENT": "staging"}, True),
+        ({"HUB_BORROW_WILDCARDS_Staging": "true", "ASPNETCORE_ENVIRONMENT": "Staging"}, True),
+        ({"HUB_BORROW_WILDCARDS_Staging": "true", "HUB_ENVIRONMENT": "A", "ASPNETCORE_ENVIRONMENT": "Staging"}, False),
+        ({"HUB_BORROW_WILDCARDS_Production": "false", "HUB_BORROW_WILDCARDS_PRODUCTION": "true"}, False),
+    ],
+)
+def test_the_matching_flags_can_be_overridden_for_one_environment(variables, wildcards):
+    settings = load_settings(variables)
+    assert (settings.borrow_wildcards, settings.notes) == (wildcards, [])
+
+
+def test_only_the_matching_flags_can_be_overridden_for_one_environment():
+    settings = load_settings({"HUB_SWEEPER_EXPIRE_Production": "true"})
+    assert settings.sweeper_expire is False
+    assert (
+        settings.notes == ["HUB_SWEEPER_EXPIRE_Production is no setting of this hub and is ignored"] or settings.notes
+    )
+
+
+def test_the_name_wins_over_its_alias():
+    assert load_settings({"REDIS_URL": "a:1", "HUB_REDIS_URL": "b:2"}).redis_url == "redis://b:2"
+
+
+@pytest.mark.parametrize("url", ["http://x", "redis://", "redis://h:port", "unix://", "redis+cluster://a:1"])
+def test_an_address_the_hub_cannot_use_stops_the_start(url):
+    with pytest.raises(BadSetting, match="HUB_REDIS_URL"):
+        load_settings({"HUB_REDIS_URL": url})
+
+
+def test_an_unknown_name_leaves_a_note_with_the_nearest_one():
+    settings = load_settings({"HUB_NODE_TIMOUT": "9", "HUB_SERVICE_HOST": "10.0.0.1", "HUB_URL": "http://h"})
+    assert settings.notes == ["HUB_NODE_TIMOUT is no setting of this hub; did you mean HUB_NODE_TIMEOUT?"]
+
+
+@pytest.mark.parametrize(
+    ("variables", "word"),
+    [
+        ({"HUB_BORROW_TTL_SECONDS": "900", "HUB_MAX_SESSION_TTL_SECONDS": "300"}, "HUB_MAX_SESSION_TTL_SECONDS"),
+        ({"HUB_NODE_TIMEOUT": "3"}, "REDIS_ASYNC_TIMEOUT_MS"),
+    ],
+)
+def test_settings_that_do_not_fit_together_leave_a_note(variables, word):
+    notes = load_settings(variables).notes
+    assert len(notes) == 1
+    assert word in notes[0]
+
+
+def test_the_nearest_dotenv_is_read_and_never_overrides_what_is_set(tmp_path, monkeypatch):
+    (tmp_path / ".env").write_text("HUB_PORT=9\nHUB_HOST=from-file\nHUB_NODE_SECRET='a$b'\n# comment\nBROKEN\n")
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    monkeypatch.delenv("DISABLE_DOTENV", raising=False)
+    monkeypatch.delenv("HUB_PORT", raising=False)
+    monkeypatch.setenv("HUB_HOST", "127.0.0.2")
+    settings = load_settings()
+    assert (settings.port, settings.host) == (9, "127.0.0.2")
+    assert settings.node_secret is not None
+    assert settings.node_secret.get_secret_value() == "a$b"
+    assert "HUB_PORT" not in os.environ
+    monkeypatch.setenv("DISABLE_DOTENV", "1")
+    assert load_settings().port == 8080
+
+
+def test_a_dotenv_that_cannot_be_read_is_passed_over(tmp_path):
+    (tmp_path / ".env").write_bytes(b"HUB_PORT=\xff\xfe")
+    assert read_environment({"A": "b"}, tmp_path) == {"A": "b"}
+
+
+def test_a_mapping_is_the_whole_environment(tmp_path, monkeypatch):
+    (tmp_path / ".env").write_text("HUB_PORT=9\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HUB_PORT", "10")
+    assert load_settings({}).port == 8080
+
+
+def test_no_secret_is_shown():
+    settings = load_settings(
+        {
+            "HUB_RUNNER_SECRET": "s3cr3t",
+            "HUB_NODE_SECRET": "s3cr3t",
+            "HUB_REDIS_URL": "redis://user:s3cr3t@r:6379/0",
+            "DASHBOARD_URL": "http://s3cr3t@d/",
+        }
+    )
+    shown = settings.masked()
+    assert "s3cr3t" not in str(shown) + repr(settings.runner_secret)
+    assert shown["HUB_RUNNER_SECRET"] == "***"
+    assert shown["HUB_ADMIN_SECRET"] == ""
+    assert shown["HUB_REDIS_URL"] == "redis://user:***@r:6379/0"
+
+
+def test_what_is_shown_can_be_read_again():
+    settings = load_settings({"HUB_NODE_TIMEOUT": "1.5", "REDIS_ASYNC_TIMEOUT_MS": "333", "HUB_SWEEPER_EXPIRE": "true"})
+    assert load_settings(settings.masked()) == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("redis://h:1/0", "redis://h:1/0"),
+        ("redis://:pw@h", "redis://:***@h"),
+        ("redis://user@h", "redis://***@h"),
+        ("redis://u:p@ss/w@h/0", "redis://u:***@h/0"),
+        ("redis+sentinel://u:pw@a:1,b:2/s/0", "redis+sentinel://u:***@a:1,b:2/s/0"),
+        ("rediss://h?password=pw&db=1", "rediss://h?password=***&db=1"),
+        ("cannot reach redis://u:pw@h now", "cannot reach redis://u:***@h now"),
+        ("no address at all", "no address at all"),
+    ],
+)
+def test_credentials_in_addresses_are_masked(text, shown):
+    assert mask_url(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("variables", "refused"),
+    [
+        ({}, False),
+        ({"HUB_HOST": "localhost"}, False),
+        ({"HUB_HOST": "::1"}, False),
+        ({"HUB_HOST": "127.9.9.9"}, False),
+        ({"HUB_HOST": "0.0.0.0"}, True),
+        ({"HUB_HOST": "::"}, True),
+        ({"HUB_HOST": "hub.example"}, True),
+        ({"HUB_HOST": "0.0.0.0", "HUB_RUNNER_SECRET": "a", "HUB_NODE_SECRET": "b"}, False),
+    ],
+)
+def test_without_secrets_only_loopback_is_served(variables, refused):
+    settings = load_settings(variables)
+    if not refused:
+        settings.refuse_open_access_beyond_loopback()
+        return
+    with pytest.raises(BadSetting, match="loopback"):
+        settings.refuse_open_access_beyond_loopback()
+
+
+@given(st.dictionaries(st.sampled_from(sorted(set(Settings().masked()) - {"HUB_REDIS_URL"})), st.text(max_size=30)))
+def test_no_text_whatever_stops_the_start(variables):
+    load_settings(variables)

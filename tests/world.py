@@ -1,0 +1,213 @@
+"""Builders: servers, hubs, nodes and slots as tests need them, and waiting for what must come true."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+from redis import Redis
+from redis.exceptions import RedisError
+
+from hub.core import Hub
+from hub.nodes.models import Registration
+from hub.settings import Settings
+
+SECRETS = {"HUB_RUNNER_SECRET": "runner-s3", "HUB_NODE_SECRET": "node-s3", "HUB_ADMIN_SECRET": "admin-s3"}
+SHORT = {
+    "HUB_NODE_TIMEOUT": "2",
+    "HUB_SWEEPER_EXPIRE": "true",
+    "HUB_NODE_SWEEP_INTERVAL_SECONDS": "0.5",
+    "HUB_NODE_SWEEP_INTERVAL_MIN_SECONDS": "0.1",
+    "HUB_BORROW_TTL_MIN_SECONDS": "0.2",
+    "HUB_BORROW_TTL_SWEEP_SECONDS": "0.5",
+    "HUB_BORROW_TTL_SWEEP_MIN_SECONDS": "0.1",
+}
+
+
+def free_port() -> int:
+    """A TCP port nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def settings_for(redis_url: str, **changes: Any) -> Settings:
+    """Settings with expiry on; whatever a test does not name has its default."""
+    return Settings(**{"redis_url": redis_url, "sweeper_expire": True, **changes})
+
+
+class RedisServer:
+    """A real Redis server with an append-only file, on a port of its own."""
+
+    def __init__(self, folder: Path, *, append_fsync: str = "everysec") -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.url = f"redis://127.0.0.1:{self.port}"
+        self._append_fsync = append_fsync
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, with whatever its folder holds, and wait until it answers."""
+        binary = shutil.which("redis-server") or shutil.which("valkey-server")
+        assert binary, "the tests need redis-server or valkey-server on the PATH"
+        options = f"--port {self.port} --bind 127.0.0.1 --dir {self.folder} --appendonly yes --save"
+        with (self.folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [binary, *options.split(), "", "--appendfsync", self._append_fsync], stdout=log, stderr=log
+            )
+        wait_until(self._answers)
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(RedisError):
+            return bool(self.client().ping())
+        return False
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would."""
+        assert self._process
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        """End it without keeping anything."""
+        if self._process and self._process.poll() is None:
+            self.kill()
+
+    def client(self) -> Redis:
+        """A plain client, text in and out."""
+        return Redis.from_url(self.url, decode_responses=True)
+
+
+class HubProcess:
+    """`hub serve` in a process of its own, with secrets, short timeouts and expiry on unless told otherwise."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.port = int(environment.get("HUB_PORT", 0)) or free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        chosen = {**SECRETS, **SHORT, **environment, "HUB_PORT": str(self.port), "DISABLE_DOTENV": "1"}
+        self.environment = {**clean_environment(), **chosen}
+        self.redis_url = environment.get("HUB_REDIS_URL", "")
+        self.runner_secret = chosen["HUB_RUNNER_SECRET"]
+        self.node_secret = chosen["HUB_NODE_SECRET"]
+        self.admin_secret = chosen["HUB_ADMIN_SECRET"]
+        self.log_path = Path(tempfile.mkstemp(prefix="hub-log-")[1])
+        self._log = self.log_path.open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "hub.cli", "serve"], env=self.environment, stdout=self._log, stderr=self._log
+        )
+
+    @property
+    def redis(self) -> Redis:
+        """A plain client of the store behind it."""
+        return Redis.from_url(self.redis_url, decode_responses=True)
+
+    def client(self, role: str = "admin", **options: Any) -> httpx.AsyncClient:
+        """An HTTP client with the secret of a role: runner, node or admin."""
+        secret = {"runner": self.runner_secret, "node": self.node_secret, "admin": self.admin_secret}[role]
+        return httpx.AsyncClient(base_url=self.url, headers={"x-hub-secret": secret}, **options)
+
+    def wait_until_ready(self, seconds: float = 20) -> None:
+        """Until it takes requests; fails with its log when it ends instead."""
+        wait_until(self._ready, seconds, lambda: f"the hub did not come up:\n{self.log()}")
+
+    def _ready(self) -> bool:
+        assert self.process.poll() is None, f"the hub ended with {self.process.returncode}:\n{self.log()}"
+        with contextlib.suppress(httpx.HTTPError):
+            return httpx.get(f"{self.url}/health/ready", timeout=2).status_code == 200
+        return False
+
+    def log(self) -> str:
+        """What it has logged so far."""
+        return self.log_path.read_text()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would; safe when it has ended."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._log.close()
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without what would configure a hub."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("HUB_", "REDIS_"))}
+
+
+def wait_until(
+    condition: Callable[[], bool], seconds: float = 10, why: Callable[[], str] = lambda: "it did not come true"
+) -> None:
+    """Return as soon as the condition holds; fail when it does not within the time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, why()
+        time.sleep(0.02)
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 10) -> None:
+    """As `wait_until`, for coroutines."""
+    deadline = time.monotonic() + seconds
+    while not await condition():
+        assert time.monotonic() < deadline, f"it did not come true within {seconds} s"
+        await asyncio.sleep(0.02)
+
+
+async def add_node(hub: Hub, node_id: str) -> None:
+    """Register a node without slots."""
+    await hub.nodes.register(Registration(node_id), [], "{}", "{}", 100)
+
+
+async def publish(api: httpx.AsyncClient, node_id: str, **pools: list[str]) -> None:
+    """Register a node and publish slots: `publish(api, "n1", **{"gpu:a100": ["s1", "s2"]})`."""
+    slots = [{"labelKey": label, "slotId": slot} for label, ids in pools.items() for slot in ids]
+    answer = await api.post("/node/register", json={"nodeId": node_id, "slots": slots})
+    assert answer.status_code == 200, answer.text
+
+
+async def borrow(api: httpx.AsyncClient, label: str, run: str = "r1", **more: Any) -> httpx.Response:
+    """Ask for a slot."""
+    return await api.post("/session/borrow", json={"labelKey": label, **more}, headers={"x-run-id": run})
+
+
+def push(redis: Redis, label: str, *slots: tuple[str, str], lent: bool = False) -> None:
+    """Put slots straight into a list, as a node that speaks to Redis itself does: (slot, node) each."""
+    for slot, node in slots:
+        redis.rpush(f"{'inuse' if lent else 'available'}:{label}", f'{{"nodeId":"{node}","browserId":"{slot}"}}')
+
+
+def listed(redis: Redis, name: str) -> list[str]:
+    """The slot ids of a list, head first."""
+    return [json.loads(item)["browserId"] for item in redis.lrange(name, 0, -1)]
+
+
+def age_node(redis: Redis, node_id: str, seconds: float) -> None:
+    """Make a node's last beat so long ago, on the hub clock and in every trace of it."""
+    seen = datetime.now(UTC) - timedelta(seconds=seconds)
+    redis.delete(f"node_alive:{node_id}")
+    redis.hset(f"node:{node_id}", "LastSeen", seen.strftime("%Y-%m-%dT%H:%M:%S.%f") + "0Z")
+    clock_ms = int(redis.hget("hub:store", "clock_ms") or 0)
+    if redis.zscore("hub:beats", node_id) is not None:
+        redis.zadd("hub:beats", {node_id: clock_ms - seconds * 1000})
+
+
+async def age_lease(hub: Hub, slot: str) -> None:
+    """Make the lease of a slot overdue."""
+    clock_ms = int(await hub.store.read("HGET", hub.store.keys.store, "clock_ms") or 0)
+    await hub.store.read("ZADD", hub.store.keys.deadlines, clock_ms - 1, slot)
