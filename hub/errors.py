@@ -161,6 +161,18 @@ class Internal(HubError):
     status = 500
 
 
+class ForeignKey(HubError):
+    """A key of the hub holds another type than the hub writes: some other program uses it."""
+
+    code = "foreign-key"
+
+
+class StoreFault(HubError):
+    """Redis refused a command for a reason that asking again does not cure: a bug, or a server set up otherwise."""
+
+    code = "store-fault"
+
+
 class StartRefused(HubError):
     """The hub will not start like this; `detail` is the one sentence that says why and what would be right."""
 

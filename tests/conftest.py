@@ -61,6 +61,7 @@ async def hub(settings: Settings) -> AsyncIterator[Hub]:
 @pytest.fixture
 def make_api(redis_server: RedisServer) -> Callable[..., Any]:
     """Make clients of applications with settings of one's own: `async with make_api(borrow_wildcards=True) as api`."""
+
     @asynccontextmanager
     async def make(**changes: Any) -> AsyncIterator[httpx.AsyncClient]:
         app = create_app(settings_for(redis_server.url, **changes), sweep=False)

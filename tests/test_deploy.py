@@ -32,7 +32,9 @@ def logged_events() -> set[object]:
         for node in ast.walk(ast.parse(path.read_text())):
             match node:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id="_log" | "log"), attr=level), args=[event, *_]):
-                    if level in ("info", "warning", "error", "exception") and isinstance(event, ast.Constant):
+                    if level in ("info", "warning", "error", "exception", "critical") and isinstance(
+                        event, ast.Constant
+                    ):
                         events.add(event.value)
     return events
 

@@ -42,7 +42,7 @@ AT_HOME_IN = {
     "redis": {"store"},
     "hiredis": {"store"},
     "fakeredis": {"store"},
-    "httpx": {"client"},
+    "httpx": {"client", "cli"},
     "typer": {"cli"},
     "rich": {"cli"},
     "structlog": {"observability"},

@@ -38,7 +38,7 @@ class HubApp(FastAPI):
                 "post": {
                     "tags": ["nodes"],
                     "summary": "Heartbeat",
-                    "description": "Say that a node is alive, and learn what it must do. Acknowledged only after Redis has it.",
+                    "description": "Say that a node is alive, and learn what it must do. Answered once Redis has it.",
                     **schemas.body(schemas.BEAT),
                     "responses": {"200": {"description": "What the node must do."}} | schemas.shown_refusals(),
                 }

@@ -33,9 +33,7 @@ async def register(request: Request) -> Response:
         hub = allowed(request, NODE)
     except Unauthorized:
         audit = serving(request).hub.audit
-        await audit.write(
-            "node", "register.denied", severity="Warning", remote_ip=ip, reason="unauthorized"
-        )
+        await audit.write("node", "register.denied", severity="Warning", remote_ip=ip, reason="unauthorized")
         raise
     try:
         document = await bodies.read_body(request)
@@ -45,7 +43,7 @@ async def register(request: Request) -> Response:
         raise
     node = bodies.registration(document)
     slots, policy = _publication(hub, node.node_id, document), bodies.policy(document)
-    facts = {"apps": len(node.apps), "capacity": node.capacity, "labels": len(node.labels)}
+    facts: dict[str, Any] = {"apps": len(node.apps), "capacity": node.capacity, "labels": len(node.labels)}
     new, old = (
         entry("node", action, actor=node.node_id, remote_ip=ip, **facts)
         for action in ("register.success", "register.update")

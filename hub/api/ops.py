@@ -9,7 +9,6 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, multiprocess
-from redis.exceptions import RedisError
 from starlette.responses import RedirectResponse, Response
 
 from hub import __version__
@@ -60,12 +59,12 @@ async def health(request: Request) -> Response:
     started = time.monotonic()
     try:
         async with asyncio.timeout(found.hub.settings.redis_health_timeout_ms / 1000):
-            await found.hub.store.client.ping()
+            await found.hub.store.ping()
     except TimeoutError:
         raise StoreUnavailable("Redis did not answer in time.") from None
-    except (RedisError, OSError) as error:
-        breaker.failed(disconnected=isinstance(error, OSError))
-        raise StoreUnavailable("Redis does not answer.") from None
+    except StoreUnavailable as error:
+        breaker.failed(disconnected=isinstance(error.__cause__, OSError))
+        raise
     breaker.succeeded()
     return reply({"status": "ok", "redis": {"pingMs": round((time.monotonic() - started) * 1000, 2)}})
 

@@ -102,7 +102,9 @@ def run(settings: Settings) -> int:
         raise StartRefused(str(error)) from None
     asyncio.run(_check_store(settings))
     if settings.open_access:
-        _log.warning("open access", host=settings.host, why="no secret is set: everybody on this machine may do anything")
+        _log.warning(
+            "open access", host=settings.host, why="no secret is set: everybody on this machine may do anything"
+        )
     elif not settings.node_secret:
         _log.warning("no node secret", why="HUB_NODE_SECRET is not set: no node can register")
     HubProtocol.head_timeout_s = settings.request_headers_timeout_s
@@ -127,9 +129,7 @@ def _run_many(settings: Settings) -> int:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
     os.environ["HUB_WORKERS"] = str(settings.workers)
     try:
-        uvicorn.run(
-            "hub.api.server:worker_app", factory=True, workers=settings.workers, **_options(settings), fd=None
-        )
+        uvicorn.run("hub.api.server:worker_app", factory=True, workers=settings.workers, **_options(settings), fd=None)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0

@@ -162,7 +162,9 @@ async def sessions(request: Request) -> Response:
     """What is lent, the grants that end first at the top; all, or those of one label, pool, node or run."""
     hub = allowed(request, RUNNER, ADMIN)
     offset, limit = bodies.page(request)
-    filters = {name: request.query_params[name] for name in ("label", "pool", "node", "run") if name in request.query_params}
+    filters = {
+        name: request.query_params[name] for name in ("label", "pool", "node", "run") if name in request.query_params
+    }
     if len(filters) > 1:
         raise InvalidValue("filter by one of label, pool, node or run at a time")
     total, slots = await _page(hub, offset, limit, **filters)

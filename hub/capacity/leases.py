@@ -31,11 +31,9 @@ class Leases:
         self._default_ttl_ms = int(settings.borrow_ttl_s * 1000)
         self._max_ms = int(settings.max_session_ttl_s * 1000)
         self._idle_ms = int(settings.idle_timeout_s * 1000)
-        self._options = {
-            "trailing": int(settings.borrow_trailing_fallback),
-            "prefix": int(settings.borrow_prefix_expand),
-            "wildcards": int(settings.borrow_wildcards),
-        }
+        self._trailing = int(settings.borrow_trailing_fallback)
+        self._prefix = int(settings.borrow_prefix_expand)
+        self._wildcards = int(settings.borrow_wildcards)
         # A node hears of a grant with its next beat, a sixth of its timeout later; until then only we know.
         self._remember_s = max(1.0, settings.node_timeout_s / 3)
         self._recent: OrderedDict[str, tuple[float, Grant]] = OrderedDict()
@@ -78,7 +76,9 @@ class Leases:
             request=wish.request,
             fingerprint=wish.fingerprint,
             keep_s=wish.keep_s,
-            **self._options,
+            trailing=self._trailing,
+            prefix=self._prefix,
+            wildcards=self._wildcards,
         )
         match reply:
             case ["ok", slot, token, item, pool, left_ms, ttl_ms, run, dropped]:
@@ -143,7 +143,7 @@ class Leases:
             _log.info("grant undone", slot=slot[0])
 
     async def lapse(self, slots: Sequence[str]) -> list[str]:
-        """What became of nominated grants, a word for each: `live`, `lapsed`, `deleted`, `idle`, `rewritten`, `stray`."""
+        """What became of nominated grants, a word for each; `lua/capacity/lapse.lua` lists the words."""
         return list(await self._lapse(rest=slots))
 
     async def session(self, slot: str) -> Session | None:
@@ -165,7 +165,9 @@ class Leases:
         ]
 
     async def _verify_left(self, slots: Sequence[str], tokens: Sequence[str | None]) -> list[int]:
-        answers = await asyncio.gather(*(self.verify(slot, token or "") for slot, token in zip(slots, tokens, strict=True)))
+        answers = await asyncio.gather(
+            *(self.verify(slot, token or "") for slot, token in zip(slots, tokens, strict=True))
+        )
         return [left_ms for _, left_ms in answers]
 
     async def page(self, index: str, offset: int, limit: int) -> tuple[int, list[str]]:

@@ -55,11 +55,11 @@ class Beats:
 
     async def _call(self, beats: list[Beat]) -> list[Orders]:
         facts: list[Any] = []
+        await asyncio.gather(
+            *(self._recycled(part=key_part(beat.node_id), rest=beat.recycled) for beat in beats if beat.recycled)
+        )
         for beat in beats:
-            part = key_part(beat.node_id)
-            if beat.recycled:
-                await self._recycled(part=part, rest=beat.recycled)
-            facts += (beat.node_id, part, beat.version)
+            facts += (beat.node_id, key_part(beat.node_id), beat.version)
         replies = await self._beat(timeout_ms=self._timeout_ms, rest=facts)
         orders = [_orders(beat, reply) for beat, reply in zip(beats, replies, strict=True)]
         known = sum(order.known for order in orders)

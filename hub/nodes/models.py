@@ -70,4 +70,4 @@ def check_node_id(raw: str) -> str:
 
 def next_beat_ms(timeout_ms: int) -> int:
     """When to beat next: a sixth of the timeout, give or take a tenth, so that a fleet does not beat in step."""
-    return int(timeout_ms / BEATS_PER_TIMEOUT * (0.9 + 0.2 * random.random()))  # noqa: S311 - not a secret
+    return int(timeout_ms / BEATS_PER_TIMEOUT * (0.9 + 0.2 * random.random()))

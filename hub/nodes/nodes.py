@@ -138,7 +138,9 @@ class Nodes:
         keys = self._store.keys
         if state in (None, "draining"):
             name = keys.nodes if state is None else keys.draining
-            total, (after, page) = await self._store.read_all([("SCARD", name), ("SSCAN", name, cursor, "COUNT", limit)])
+            total, (after, page) = await self._store.read_all(
+                [("SCARD", name), ("SSCAN", name, cursor, "COUNT", limit)]
+            )
             return int(total), sorted(page), None if str(after) == "0" else str(after)
         clock_ms = await self._store.read("HGET", keys.store, "clock_ms")
         now, half = int(clock_ms or 0), self.timeout_ms // 2

@@ -1,4 +1,4 @@
-"""Every metric of the hub, in one list. Labels that callers choose are bounded: after 200 labels the rest is `other`."""
+"""Every metric of the hub, in one list. Labels that callers choose are bounded: after 200 the rest is `other`."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote, urlsplit
 
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -40,8 +40,9 @@ def make_client(url: str, settings: Settings) -> Redis:
         hosts = [(host, int(port or 26379)) for host, _, port in (h.partition(":") for h in _hosts(parts.netloc))]
         service, _, database = parts.path.strip("/").partition("/")
         password = unquote(parts.password) if parts.password else None
-        sentinel = Sentinel(hosts, socket_timeout=options["socket_timeout"])
-        return sentinel.master_for(service or "mymaster", db=int(database or 0), password=password, **options)
+        sentinel = Sentinel(hosts, socket_timeout=options["socket_timeout"])  # type: ignore[no-untyped-call]
+        master = sentinel.master_for(service or "mymaster", db=int(database or 0), password=password, **options)
+        return cast(Redis, master)
     if url.startswith("unix://"):
         options.pop("socket_connect_timeout")
     pool = BlockingConnectionPool.from_url(url, max_connections=16, timeout=settings.redis_timeout_s or None, **options)
@@ -105,7 +106,7 @@ async def check_server(client: Redis, settings: Settings, shown: str) -> None:
         )
     if int(info.get("cluster_enabled", 0)) and not re.search(r"\{[^}]+\}", settings.key_prefix):
         raise StartRefused(
-            f"Redis at {shown} is a cluster; set HUB_KEY_PREFIX to a hash tag such as {{hub}}: so that all keys share a slot."
+            f"Redis at {shown} is a cluster; set HUB_KEY_PREFIX to a hash tag such as {{hub}}: to keep keys together."
         )
     try:
         await client.eval("return 1", 0)

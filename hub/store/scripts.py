@@ -39,7 +39,7 @@ def folder() -> Path:
 
 
 def load(name: str, keys: Keys) -> Script:
-    """The script `lua/<name>.lua` under the prefix of `keys`; raises ValueError when its opening lines skip a number."""
+    """The script `lua/<name>.lua` under the prefix of `keys`; raises ValueError when its arguments skip a number."""
     source = (folder() / f"{name}.lua").read_text()
     body = _include(source, set())
     numbers = {int(number): argument for argument, number in _ARGUMENT.findall(source)}

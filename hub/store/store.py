@@ -20,7 +20,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from hub.errors import StoreUnavailable
+from hub.errors import ForeignKey, StoreFault, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.keys import Keys
@@ -87,6 +87,13 @@ class Store:
         """The answers of several plain commands, sent together; raises `StoreUnavailable`."""
         return list(await asyncio.gather(*(self._send(command) for command in commands)))
 
+    async def ping(self) -> None:
+        """Ask Redis itself, past everything that is waiting; raises `StoreUnavailable`."""
+        try:
+            await self.client.ping()
+        except (RedisError, OSError) as error:
+            raise StoreUnavailable("Redis does not answer.") from error
+
     async def open(self) -> None:
         """Make sure the store is open and its scripts are loaded; nothing else loads scripts.
 
@@ -137,7 +144,7 @@ class Store:
                 await self.open()
             except ResponseError as error:
                 if not str(error).startswith("UNOPENED"):
-                    raise
+                    raise StoreFault(f"{script.name}: {error}") from error
                 await self.open()
         return await self._send(command)
 
@@ -203,8 +210,12 @@ def is_away(error: Exception) -> bool:
 
 
 def _translated(error: Exception) -> Exception:
+    if isinstance(error, ResponseError) and "WRONGTYPE" in str(error):
+        return ForeignKey(f"A key of the hub holds something else: {error}")
     if not is_away(error):
         return error
-    away = StoreUnavailable("Redis does not answer; whether the change was made is not known, and repeating it is safe.")
+    away = StoreUnavailable(
+        "Redis does not answer; whether the change was made is not known, and repeating it is safe."
+    )
     away.__cause__ = error
     return away

@@ -6,10 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from hub.capacity.models import read_item
 from hub.capacity.pools import Pools
+from hub.errors import ForeignKey
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.keys import key_part
@@ -69,7 +68,7 @@ class Audit:
         while True:
             try:
                 items = await self._store.read("LRANGE", name, position, position + BITE - 1)
-            except ResponseError as error:
+            except ForeignKey as error:
                 _log.warning("foreign key", key=name, why=str(error))
                 return changed
             if not items:

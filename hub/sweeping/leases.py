@@ -69,15 +69,11 @@ class LeaseSweeperService:
         keys = self._store.keys
         clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
         return list(
-            await self._store.read(
-                "ZRANGE", keys.deadlines, "-inf", clock_ms, "BYSCORE", "LIMIT", 0, OVERDUE_MAX
-            )
+            await self._store.read("ZRANGE", keys.deadlines, "-inf", clock_ms, "BYSCORE", "LIMIT", 0, OVERDUE_MAX)
         )
 
     async def _stretch(self) -> list[str]:
-        page = await self._store.read(
-            "ZRANGE", self._store.keys.deadlines, self._offset, self._offset + LIVE_MAX - 1
-        )
+        page = await self._store.read("ZRANGE", self._store.keys.deadlines, self._offset, self._offset + LIVE_MAX - 1)
         self._offset = self._offset + LIVE_MAX if len(page) == LIVE_MAX else 0
         return list(page)
 

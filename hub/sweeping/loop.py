@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from hub.errors import HubError, StoreUnavailable
+from hub.errors import StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.clock import HubClock
@@ -41,7 +41,7 @@ class SweepLoop:
             await self._clock.leads.wait()
             await self.once()
             # A tenth of jitter keeps the services of a hub from falling into step.
-            await asyncio.sleep(self._interval_s * random.uniform(0.95, 1.05))  # noqa: S311 - not a secret
+            await asyncio.sleep(self._interval_s * random.uniform(0.95, 1.05))
 
     async def once(self) -> None:
         """One pass with its summary line and its metrics."""
@@ -50,7 +50,7 @@ class SweepLoop:
             done = await self._sweep()
         except StoreUnavailable:
             return  # the hub clock says so, once
-        except (HubError, ValueError, TypeError, KeyError, LookupError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - the next pass must come; the line and the counter tell of this one
             metrics.sweep_errors.labels(self._name).inc()
             _log.error("sweep failed", service=self._name, why=repr(error))
             return

@@ -1,5 +1,6 @@
 -- End a grant because its borrower or its node gives it back: the slot goes to the tail of its pool, marked for
 -- replacement. Safe to repeat, and a call with the token of an earlier grant changes nothing.
+-- With a request id the first answer is remembered and given again.
 -- Returns {'returned' | 'ended' (its node had removed it) | 'not lent' | 'stale token', pool or '', run or ''}
 local slot    = ARGV[1]
 local hint    = ARGV[2]              -- the label the caller names: only used for slots the hub has no record of
@@ -11,17 +12,24 @@ local request = ARGV[4]              -- '' without an Idempotency-Key
 -- @include new_slot
 if request ~= '' then
   local before = redis.call('GET', key_request(request))
-  if before then return {before == 'return:' .. slot and 'not lent' or 'reused', '', ''} end
+  if before then
+    local same, word = string.match(before, '^return|(.*)|(.-)$')
+    return {same == slot and word or 'reused', '', ''}
+  end
 end
 local session = redis.call('HMGET', key_session(slot), 'leaseToken', 'runId', 'labelKey')
-if token ~= '' and session[1] ~= token then return {'stale token', '', ''} end
-if request ~= '' then redis.call('SET', key_request(request), 'return:' .. slot, 'EX', 86400) end
 
+local function done(word, pool, run)
+  if request ~= '' then redis.call('SET', key_request(request), 'return|' .. slot .. '|' .. word, 'EX', 86400) end
+  return {word, pool or '', run or ''}
+end
+
+if token ~= '' and session[1] ~= token then return done('stale token') end
 local record = read_slot(slot)
 if not record.item then
-  -- Lent by another program: look for it in the pool the caller names, the 5,000 oldest items at most.
-  for _, item in ipairs(redis.call('LRANGE', key_inuse(hint), 0, 4999)) do
-    if glance(item) == slot or read_item(item) == slot then
+  -- Lent by another program: look for it in the pool the caller names, the 1,000 oldest items at most.
+  for _, item in ipairs(redis.call('LRANGE', key_inuse(hint), 0, 999)) do
+    if glance(item) == slot then
       local _, node, idle_ms = read_item(item)
       new_slot(slot, item, hint, node, key_part(node), idle_ms, 'recycle')
       redis.call('HSET', key_slot(slot), 'place', 'lent', 'label', session[3] or '', 'run', session[2] or '')
@@ -33,7 +41,7 @@ end
 if record.place ~= 'lent' then
   mark_recycle(slot, record.part, 120)
   end_grant(slot, session[3], session[2], record.part)
-  return {'not lent', record.pool or '', ''}
+  return done('not lent', record.pool)
 end
 local listed = release(slot, record, 120)
-return {listed and 'returned' or 'ended', record.pool, record.run or session[2] or ''}
+return done(listed and 'returned' or 'ended', record.pool, record.run or session[2])

@@ -30,7 +30,7 @@ for i = 1, #ARGV do
     if record.place == 'lent' then
       release(slot, record, 120)
     else
-      end_grant(slot, label, redis.call('HGET', key_session(slot), 'runId'), record.part)
+      end_grant(slot, label or record.label, redis.call('HGET', key_session(slot), 'runId') or record.run, record.part)
     end
   end
   words[i] = word

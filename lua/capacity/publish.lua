@@ -10,12 +10,14 @@ local ttl_ms = tonumber(ARGV[4])     -- the lease of slots adopted as lent
 -- @include release
 -- @include new_slot
 -- @include lend
+-- @include lost_grant
 if redis.call('SISMEMBER', key_nodes, id) == 0 then return {'unknown'} end
 local words = {}
 for i = 5, #ARGV, 5 do
   local slot, pool, item, idle_ms, token = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   local record = read_slot(slot)
   local word
+  if token ~= '' and not lost_grant(record, token) then token = '' end
   redis.call('SREM', key_replacing(pool), slot)
   if record.item and record.part ~= part then
     word = 'taken'

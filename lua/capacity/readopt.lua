@@ -14,8 +14,9 @@ local ttl_ms  = tonumber(ARGV[9])
 -- @include release
 -- @include new_slot
 -- @include lend
+-- @include lost_grant
 local record = read_slot(slot)
-if record.place == 'lent' then return {'kept'} end
+if not lost_grant(record, token) then return {'kept'} end
 if record.item then
   unlist(slot, record.pool, record.item, record.place)
 else

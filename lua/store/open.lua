@@ -10,6 +10,7 @@ local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local store = redis.call('HMGET', key_store, 'generation', 'run_id', 'token', 'clock_ms')
 if store[1] and store[2] == run_id then return {'open', store[1]} end
 
+-- What a restart lost are the grants with tokens between the counter that came back and the new base.
 local base = tonumber(time[1]) * 2147483648
 if not store[3] or tonumber(store[3]) < base then
   redis.call('HSET', key_store, 'token', string.format('%.0f', base))
@@ -18,6 +19,7 @@ else
 end
 local generation = now_ms .. '-' .. run_id
 local clock_ms = tonumber(store[4] or '0')
+redis.call('HSET', key_store, 'lost_above', store[3] or '0', 'lost_below', redis.call('HGET', key_store, 'token'))
 redis.call('HSET', key_store, 'generation', generation, 'run_id', run_id, 'clock_ms', clock_ms, 'tick_ms', now_ms)
 if store[1] or lost == '1' then redis.call('HSET', key_store, 'settle_ms', clock_ms + settle_ms) end
 return {store[1] and 'restarted' or 'new', generation}

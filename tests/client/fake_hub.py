@@ -12,6 +12,8 @@ from typing import Any
 
 import httpx
 
+from tests import world
+
 # An answer from the script: a status with a code, an exception, or what a callable makes of the request.
 Scripted = tuple[int, str] | Exception | Callable[["Seen"], Any]
 
@@ -163,8 +165,9 @@ class FakeHub:
 
 
 async def eventually(condition: Callable[[], Any], within_s: float = 3.0) -> None:
-    """Return once `condition()` holds; fail when it does not for `within_s` seconds."""
-    until = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < until, "did not happen in time"
-        await asyncio.sleep(0.005)
+    """As `tests.world.eventually`, for a condition that needs no waiting itself."""
+
+    async def holds() -> bool:
+        return bool(condition())
+
+    await world.eventually(holds, within_s)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,6 +11,7 @@ from hub.client import SyncNodeAgent, Unauthorized
 from hub.client import node as node_module
 from hub.errors import HubUnavailable
 from tests.client.fake_hub import FakeHub, Reset
+from tests.world import wait_until
 
 
 @pytest.fixture
@@ -30,13 +29,6 @@ def agent_of(hub: FakeHub, **options: Any) -> SyncNodeAgent:
     return SyncNodeAgent("n1", url="http://hub", pools={"gpu:a100": 2}, transport=hub.transport(), **options)
 
 
-def eventually(condition: Callable[[], Any]) -> None:
-    until = time.monotonic() + 3
-    while not condition():
-        assert time.monotonic() < until, "did not happen in time"
-        time.sleep(0.005)
-
-
 def test_a_node_lives_in_a_thread_of_its_own_and_leaves(hub: FakeHub) -> None:
     callers: list[threading.Thread] = []
 
@@ -50,7 +42,7 @@ def test_a_node_lives_in_a_thread_of_its_own_and_leaves(hub: FakeHub) -> None:
         assert agent.withdraw("x") is False
         assert agent.verify("s1", "7") == {"path": "/leases/s1/verify"}
         hub.lent, hub.drain, hub.recycle, hub.version = {"s9": "5"}, True, ["n1-gpu.a100-1"], 1
-        eventually(lambda: agent.lent == {"s9": "5"} and agent.draining and "fresh" in hub.nodes["n1"])
+        wait_until(lambda: agent.lent == {"s9": "5"} and agent.draining and "fresh" in hub.nodes["n1"])
         assert agent.failure is None
     assert hub.nodes == {}
     assert callers[0] not in (threading.main_thread(), None)
@@ -68,7 +60,7 @@ def test_a_secret_refused_later_is_raised_by_the_end_of_the_block(hub: FakeHub) 
     def work() -> None:
         with agent_of(hub) as agent:
             hub.say("POST /node/heartbeat", (401, "unauthorized"))
-            eventually(lambda: agent.failure)
+            wait_until(lambda: agent.failure is not None)
 
     with pytest.raises(Unauthorized):
         work()

@@ -1,0 +1,47 @@
+"""`python -m tests.bench [NAME...]`: run the benchmarks named, or all; 1 when a promise is not kept."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+
+from tests.bench import machine
+from tests.bench.report import Figure, kept
+
+BENCHMARKS = {  # name of the module -> what it measures
+    "heartbeats": "heartbeats over HTTP to one hub process",
+    "borrowing": "borrow and return over HTTP to one hub process",
+    "scripts": "Redis time of a borrow and of a return",
+    "sweeps": "Redis time of a sweep, and Redis memory, with a million nodes",
+}
+
+
+def main(names: list[str]) -> int:
+    """The exit code."""
+    unknown = sorted(set(names) - set(BENCHMARKS))
+    if unknown:
+        print(f"No such benchmark: {', '.join(unknown)}. There are: {', '.join(BENCHMARKS)}.", file=sys.stderr)
+        return 2
+    os.sched_setaffinity(0, {machine.SERVER_CORE})
+    try:
+        print("conditions", *machine.conditions(), sep="\n  ", flush=True)
+    except machine.Missing as error:
+        print(error, file=sys.stderr)
+        return 1
+    found: list[Figure] = []
+    for name in names or BENCHMARKS:
+        started = time.monotonic()
+        print(f"\n{name}: {BENCHMARKS[name]}", flush=True)
+        figures = importlib.import_module(f"tests.bench.{name}").run()
+        print(*(figure.line() for figure in figures), sep="\n")
+        print(f"  ({time.monotonic() - started:.0f} s)", flush=True)
+        found += figures
+    short = [figure.name for figure in found if not figure.kept]
+    print(f"\n{len(short)} of {len([f for f in found if f.target])} targets missed" if short else "\nevery target met")
+    return 0 if kept(found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,123 @@
+"""Fleets as benchmarks need them: many nodes and slots, registered quickly by the hub's own scripts."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import hiredis
+from redis import Redis
+
+from hub.capacity.models import Slot, slot_item
+from hub.core import Hub
+from hub.settings import Settings
+from hub.store.connection import open_store
+from tests.bench.machine import url_of
+
+FOREVER_S = 86_400.0  # a node timeout that lets nobody go stale while a large fleet is being built
+IN_FLIGHT = 200  # commands on their way to Redis at a time while it is
+APPS, CAPACITY, LABELS = "gpu:a100", 4, '{"zone":"eu-1"}'
+_SOMEBODY = "00000000-aaaa-4bbb-8ccc-0123456789ab"
+
+
+def node_id(number: int) -> str:
+    """The id of a node, as long as a UUID."""
+    return f"{number:08x}-0000-4000-8000-{number * 7919:012x}"
+
+
+@asynccontextmanager
+async def hub_on(redis: Redis, **changes: Any) -> AsyncIterator[Hub]:
+    """A hub in this process that neither ticks nor sweeps by itself."""
+    settings = Settings(redis_url=url_of(redis), sweeper_expire=True, redis_timeout_s=60.0, **changes)
+    async with open_store(settings) as store:
+        yield Hub(store, settings)
+
+
+async def register(redis: Redis, numbers: Iterable[int], timeout_s: float = FOREVER_S) -> None:
+    """Put nodes on the books with the script that `POST /node/register` runs."""
+    async with hub_on(redis) as hub:
+        script = hub.store._scripts["nodes/register"]  # noqa: SLF001 - a million calls: packed once, not each
+        named = {
+            "id": _SOMEBODY,
+            "part": _SOMEBODY,
+            "apps": APPS,
+            "capacity": CAPACITY,
+            "labels": LABELS,
+            "base_url": "",
+            "timeout_ms": int(timeout_s * 1000),
+            "audit_new": "{}",
+            "audit_old": "{}",
+            "audit_max": 100,
+        }
+        arguments = [named[name] for name in script.arguments]
+        packed = hiredis.pack_command(("EVALSHA", script.sha, 1, hub.store.keys.store, *arguments, "gpu:a100"))
+    somebody = _SOMEBODY.encode()
+    await asyncio.to_thread(_send_all, redis, (packed.replace(somebody, node_id(n).encode()) for n in numbers))
+
+
+def _send_all(redis: Redis, commands: Iterable[bytes]) -> None:
+    """Send packed commands, a few hundred at a time, and insist that none is refused."""
+    where = redis.connection_pool.connection_kwargs
+    reader = hiredis.Reader()
+    with socket.create_connection(("127.0.0.1", where["port"])) as wire:
+        wanted, batch = 0, []
+        for command in commands:
+            batch.append(command)
+            if len(batch) == IN_FLIGHT:
+                wire.sendall(b"".join(batch))
+                wanted, batch = wanted + len(batch), []
+                wanted = _receive(wire, reader, wanted)
+        wire.sendall(b"".join(batch))
+        _receive(wire, reader, wanted + len(batch))
+
+
+def _receive(wire: socket.socket, reader: hiredis.Reader, wanted: int) -> int:
+    while wanted:
+        answer = reader.gets()
+        if answer is False:
+            reader.feed(wire.recv(65536))
+            continue
+        if isinstance(answer, Exception):
+            raise answer
+        wanted -= 1
+    return 0
+
+
+async def publish(
+    hub: Hub, node: str, label: str, names: Iterable[str], policy: str = "recycle"
+) -> list[str]:
+    """Offer slots of a registered node."""
+    slots = [
+        Slot(name, label, slot_item(node, name, label.split(":")[1], {"endpoint": f"tcp://10.0.0.1/{name}"}))
+        for name in names
+    ]
+    words = await hub.pools.publish(node, slots, policy)
+    assert set(words) <= {"published"}, words
+    return [slot.id for slot in slots]
+
+
+async def side_by_side(calls: Iterable[Callable[[], Any]], at_once: int = 128) -> list[Any]:
+    """The answers of many calls, so many at a time."""
+    waiting, answers = list(calls), []
+    for start in range(0, len(waiting), at_once):
+        answers += await asyncio.gather(*(call() for call in waiting[start : start + at_once]))
+    return answers
+
+
+def usec_of(redis: Redis, *commands: str) -> float:
+    """Microseconds Redis spent since the counters were reset, in the commands named or in all; asking not counted."""
+    stats = redis.info("commandstats")
+    chosen = [f"cmdstat_{name}" for name in commands] or [name for name in stats if name not in _ASKING]
+    return float(sum(stats[name]["usec"] for name in chosen if name in stats))
+
+
+_ASKING = {"cmdstat_info", "cmdstat_config|resetstat", "cmdstat_config|set", "cmdstat_slowlog|get"}
+
+
+def calls_of(redis: Redis, command: str) -> int:
+    """How often a command ran since the counters were reset, inside scripts included."""
+    stats = redis.info("commandstats")
+    return int(stats.get(f"cmdstat_{command}", {}).get("calls", 0))

@@ -1,0 +1,197 @@
+"""The machine a benchmark runs on: who may use which core, the processes measured, and the load on them."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import httpx
+from redis import Redis
+
+from tests.world import clean_environment, free_port, wait_until
+
+CORES = sorted(os.sched_getaffinity(0))
+SERVER_CORE, LOAD_CORE = CORES[0], CORES[-1]  # the process under test has one core, Redis and the load the other
+NODE_SECRET, RUNNER_SECRET = "node-s3", "runner-s3"
+WRK = Path(__file__).parent / "wrk"
+REDIS_OPTIONS = {  # as in deploy/redis.conf; benchmarks of memory turn the append-only file off
+    "bind": "127.0.0.1",
+    "maxmemory-policy": "noeviction",
+    "appendonly": "yes",
+    "appendfsync": "everysec",
+    "save": "",
+    "slowlog-max-len": "256",
+}
+UVICORN = "--http httptools --loop uvloop --ws none --no-access-log --no-server-header --no-date-header"
+
+
+class Missing(Exception):
+    """A program the benchmarks need is not there and could not be installed."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a load generator counted: answers with status below 400, those above, lost connections, seconds."""
+
+    answered: int
+    refused: int
+    broken: int
+    seconds: float
+
+    @property
+    def per_second(self) -> float:
+        return self.answered / self.seconds
+
+
+def need(program: str, package: str) -> str:
+    """The path of a program, which is installed from Debian's `package` when it is missing."""
+    if not shutil.which(program) and shutil.which("apt-get"):
+        sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        for command in ("update -qq", f"install -y -qq --no-install-recommends {package}"):
+            subprocess.run([*sudo, "-E", "apt-get", *command.split()][0 if sudo else 1 :], env=environment, check=False,
+                           stdout=subprocess.DEVNULL)  # fmt: skip
+    found = shutil.which(program)
+    if not found:
+        raise Missing(f"The benchmarks need {program} on the PATH, and it could not be installed: please install one.")
+    return found
+
+
+def conditions() -> list[str]:
+    """What the figures depend on, for the head of the report."""
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    packages = ", ".join(f"{name} {version(name)}" for name in ("uvicorn", "httptools", "uvloop", "fastapi", "redis"))
+    return [
+        f"{len(CORES)} cores ({model.group(1) if model else platform.machine()}), load average {os.getloadavg()[0]:.2f}",
+        f"Python {platform.python_version()}, {packages}",
+        f"{_first_line(need('redis-server', 'redis-server'), '--version')}; append-only file, fsync every second",
+        f"{_first_line(need('wrk', 'wrk'), '-v')}; {_first_line(need('etcd', 'etcd-server'), '--version')}",
+        f"servers under test on core {SERVER_CORE}; wrk and Redis on core {LOAD_CORE}",
+        "every ratio: median of the rounds, both sides measured in each round",
+    ]
+
+
+def _first_line(program: str, option: str) -> str:
+    done = subprocess.run([program, option], capture_output=True, text=True, check=False)
+    line = (done.stdout or done.stderr).splitlines()[0]
+    return re.sub(r" (sha|Copyright|malloc).*", "", line)
+
+
+@contextmanager
+def process(
+    command: Sequence[str], core: int, environment: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that stays on one core and is killed on leaving; its last words are shown when it ended by itself."""
+    with tempfile.TemporaryFile() as log:
+        running = subprocess.Popen(
+            command,
+            env={**clean_environment(), **(environment or {})},
+            stdout=log,
+            stderr=log,
+            preexec_fn=lambda: os.sched_setaffinity(0, {core}),  # noqa: PLW1509 - this process has one thread
+        )
+        try:
+            yield running
+            if running.poll() is not None:
+                log.seek(0)
+                raise RuntimeError(f"{command[0]} ended by itself:\n{log.read().decode(errors='replace')[-2000:]}")
+        finally:
+            running.kill()
+            running.wait()
+
+
+@contextmanager
+def redis_server(**options: str) -> Iterator[Redis]:
+    """A Redis server of its own on the load core, and a client of it; `.url` is where it listens."""
+    with tempfile.TemporaryDirectory(prefix="hub-bench-") as folder:
+        port = free_port()
+        chosen = {**REDIS_OPTIONS, **options, "dir": folder, "port": str(port)}
+        flags = [text for name, value in chosen.items() for text in (f"--{name}", value)]
+        with process([need("redis-server", "redis-server"), *flags], LOAD_CORE):
+            client = Redis(port=port, decode_responses=True, socket_timeout=120)
+            wait_until(lambda: _tries(client.ping), 20)
+            yield client
+            client.close()
+
+
+def url_of(client: Redis) -> str:
+    """Where the server of a client listens."""
+    return f"redis://127.0.0.1:{client.connection_pool.connection_kwargs['port']}"
+
+
+@contextmanager
+def hub_server(redis: Redis) -> Iterator[int]:
+    """`hub serve`, one process, with secrets and the settings of a deployment; yields its port."""
+    port = free_port()
+    environment = {
+        "HUB_REDIS_URL": url_of(redis),
+        "HUB_PORT": str(port),
+        "HUB_RUNNER_SECRET": RUNNER_SECRET,
+        "HUB_NODE_SECRET": NODE_SECRET,
+        "HUB_SWEEPER_EXPIRE": "true",
+        "DISABLE_DOTENV": "1",
+    }
+    with process([sys.executable, "-m", "hub.cli", "serve"], SERVER_CORE, environment):
+        _until_it_answers(f"http://127.0.0.1:{port}/health/ready")
+        yield port
+
+
+@contextmanager
+def baseline_server(name: str) -> Iterator[int]:
+    """An application of `baselines.py` on the server the hub runs on, with the same options; yields its port."""
+    port = free_port()
+    command = f"-m uvicorn tests.bench.baselines:{name} --port {port} --log-level warning {UVICORN}"
+    with process([sys.executable, *command.split()], SERVER_CORE):
+        _until_it_answers(f"http://127.0.0.1:{port}/", "POST")
+        yield port
+
+
+@contextmanager
+def etcd_server() -> Iterator[int]:
+    """An etcd of its own with its HTTP gateway; yields its port."""
+    with tempfile.TemporaryDirectory(prefix="hub-bench-") as folder, ExitStack() as stack:
+        client, peer = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
+        flags = {"data-dir": folder, "listen-client-urls": client, "advertise-client-urls": client, "log-level": "error",
+                 "listen-peer-urls": peer, "initial-advertise-peer-urls": peer,
+                 "initial-cluster": f"default={peer}"}  # fmt: skip
+        command = [need("etcd", "etcd-server"), *(f"--{name}={value}" for name, value in flags.items())]
+        stack.enter_context(process(command, SERVER_CORE))
+        _until_it_answers(f"{client}/health")
+        yield int(client.rpartition(":")[2])
+
+
+def _until_it_answers(url: str, method: str = "GET") -> None:
+    wait_until(lambda: _tries(lambda: httpx.request(method, url, timeout=2).status_code < 500), 30)
+
+
+def _tries(question: Callable[[], object]) -> bool:
+    try:
+        return bool(question())
+    except (httpx.HTTPError, OSError, Exception):
+        return False
+
+
+def load(script: str, port: int, connections: int, seconds: float, *arguments: str) -> Load:
+    """Load a server with `wrk/<script>.lua` for a while."""
+    command = [need("wrk", "wrk"), "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "10s"]
+    command += ["-s", str(WRK / f"{script}.lua"), f"http://127.0.0.1:{port}", "--", *arguments]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=seconds + 60,
+        preexec_fn=lambda: os.sched_setaffinity(0, {LOAD_CORE}),  # noqa: PLW1509 - this process has one thread
+    )
+    return Load(**json.loads(done.stdout.splitlines()[-1]))

@@ -1,0 +1,21 @@
+-- POST bodies from a file, one a line, over and over: path, secret, file. Requests are built once.
+local requests = {}
+local next_one = 0
+
+function init(args)
+  local headers = {["content-type"] = "application/json", ["x-hub-secret"] = args[2], ["x-run-id"] = "bench"}
+  for body in io.lines(args[3]) do
+    requests[#requests + 1] = wrk.format("POST", args[1], headers, body)
+  end
+end
+
+function request()
+  next_one = next_one % #requests + 1
+  return requests[next_one]
+end
+
+function done(summary)
+  local e = summary.errors
+  io.write(string.format('{"answered":%d,"refused":%d,"broken":%d,"seconds":%.6f}\n', summary.requests - e.status,
+    e.status, e.connect + e.read + e.write + e.timeout, summary.duration / 1e6))
+end

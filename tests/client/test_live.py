@@ -1,0 +1,263 @@
+"""The SDK against a real hub on a real Redis."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from hub.client import (
+    HubClient,
+    LeaseLost,
+    NoCapacity,
+    NodeAgent,
+    Slot,
+    SyncHubClient,
+    SyncNodeAgent,
+    Unauthorized,
+)
+from hub.client import slot as slot_module
+from hub.errors import HubUnavailable, NotFound, Unavailable
+from tests import world
+from tests.client.fake_hub import eventually
+from tests.world import HubProcess
+
+pytestmark = pytest.mark.story
+LABEL = "gpu:a100"
+
+
+def client_of(live_hub: HubProcess, **options: Any) -> HubClient:
+    return HubClient(live_hub.url, live_hub.runner_secret, **options)
+
+
+def agent_of(live_hub: HubProcess, slots: int = 1, **options: Any) -> NodeAgent:
+    pools = {LABEL: slots}
+    return NodeAgent("n1", pools=pools, url=live_hub.url, secret=live_hub.node_secret, **options)
+
+
+async def until_slots(client: HubClient, ids: list[str]) -> None:
+    """Until the node is known with exactly these slots."""
+
+    async def listed() -> bool:
+        try:
+            node = await client.node("n1")
+        except (NotFound, Unavailable):
+            return False
+        return sorted(slot["browserId"] for slot in node["slotList"]) == sorted(ids)
+
+    await world.eventually(listed)
+
+
+class LosesTheFirstAnswer(httpx.AsyncHTTPTransport):
+    """The first borrow reaches the hub; its answer does not come back."""
+
+    lost = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await super().handle_async_request(request)
+        if request.url.path == "/session/borrow" and not self.lost:
+            self.lost += 1
+            await response.aread()
+            raise httpx.ReadError("the connection broke")
+        return response
+
+
+class CutOff(httpx.AsyncHTTPTransport):
+    """The way to the hub ends when `cut` is set."""
+
+    cut = False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self.cut:
+            raise httpx.ConnectError("no route to host")
+        return await super().handle_async_request(request)
+
+
+async def test_a_slot_is_borrowed_seen_verified_and_given_back(live_hub: HubProcess) -> None:
+    async with agent_of(live_hub) as agent, client_of(live_hub) as client:
+        async with client.borrow("gpu:a100:eu", ttl=60, run="r1", run_name="nightly") as slot:
+            assert (slot.node_id, slot.run, slot.run_name) == ("n1", "r1", "nightly")
+            assert (slot.label, slot.matched_label) == ("gpu:a100:eu", LABEL)
+            assert 55 < slot.seconds_left() <= 59
+            assert (await client.verify(slot.id, slot.token))["valid"]
+            assert (await agent.verify(slot.id, slot.token))["valid"]
+            assert not (await agent.verify(slot.id, "1"))["valid"]
+            assert (await client.session(slot.id))["poolLabel"] == LABEL
+            assert (await client.sessions(node="n1"))["total"] == 1
+            assert (await client.pool(LABEL))["borrowed"] == 1
+            await client.renew(slot)
+        assert (await client.sessions(node="n1"))["total"] == 0
+        assert not (await client.verify(slot.id, slot.token))["valid"]
+        with pytest.raises(NotFound):
+            await client.session(slot.id)
+
+
+async def test_a_borrow_whose_answer_is_lost_takes_one_slot(live_hub: HubProcess) -> None:
+    transport = LosesTheFirstAnswer()
+    async with agent_of(live_hub, slots=3), client_of(live_hub, transport=transport) as client:
+        async with client.borrow(LABEL):
+            assert (await client.sessions(node="n1"))["total"] == 1
+        assert transport.lost == 1
+        assert (await client.sessions(node="n1"))["total"] == 0
+
+
+async def test_who_waits_gets_the_slot_that_comes_back(live_hub: HubProcess) -> None:
+    async with agent_of(live_hub, policy="reuse"), client_of(live_hub) as client:
+        first = await client.acquire(LABEL)
+        with pytest.raises(NoCapacity):
+            await client.acquire(LABEL)
+        waiting = asyncio.create_task(client.acquire(LABEL, wait=20))
+        await asyncio.sleep(0)
+        assert await client.give_back(first)
+        second = await waiting
+        assert (second.id, int(second.token) > int(first.token)) == (first.id, True)
+        assert not await client.give_back(first)
+        assert (await client.verify(second.id, second.token))["valid"]
+        assert await client.give_back(second)
+
+
+async def test_a_lease_lives_for_as_long_as_the_block_runs(live_hub: HubProcess) -> None:
+    async with agent_of(live_hub), client_of(live_hub) as client, client.borrow(LABEL, ttl=0.5) as slot:
+        await asyncio.sleep(1.5)
+        assert (await client.verify(slot.id, slot.token))["valid"]
+
+
+async def test_a_block_is_cancelled_before_the_hub_lends_its_slot_again(
+    live_hub: HubProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder cannot reach the hub any more; the hub itself is well and lends the slot as soon as it may."""
+    monkeypatch.setattr(slot_module, "MARGIN_SHARE", 0.5)  # so that a busy machine does not decide
+    stopped: list[bool] = []
+    way = CutOff()
+
+    async def work(holder: HubClient, others: HubClient) -> None:
+        async with holder.borrow(LABEL, ttl=2) as slot:
+            way.cut = True
+            try:
+                await asyncio.sleep(30)
+            finally:
+                stopped.append((await others.verify(slot.id, slot.token))["valid"])
+
+    async with (
+        agent_of(live_hub, policy="reuse"),
+        client_of(live_hub) as others,
+        client_of(live_hub, transport=way) as holder,
+    ):
+        with pytest.raises(LeaseLost):
+            await work(holder, others)
+        assert stopped == [True]
+        assert (await others.acquire(LABEL, wait=10)).node_id == "n1"
+
+
+async def test_a_grant_that_the_hub_ends_cancels_the_block(live_hub: HubProcess) -> None:
+    async def work(client: HubClient, agent: NodeAgent) -> None:
+        async with client.borrow(LABEL, ttl=1) as slot:
+            assert await agent.withdraw(slot.id)
+            await asyncio.sleep(30)
+
+    async with agent_of(live_hub) as agent, client_of(live_hub) as client:
+        with pytest.raises(LeaseLost):
+            await work(client, agent)
+
+
+async def test_a_wrong_secret_is_told_as_such(live_hub: HubProcess) -> None:
+    async with HubClient(live_hub.url, "wrong") as client:
+        with pytest.raises(Unauthorized):
+            await client.acquire(LABEL)
+    with pytest.raises(Unauthorized):
+        await NodeAgent("n1", url=live_hub.url, secret="wrong").run()
+
+
+async def test_the_agent_names_the_slots_of_a_pool_as_the_hub_would(live_hub: HubProcess) -> None:
+    async with agent_of(live_hub, slots=2) as agent, live_hub.client("node") as raw:
+        answer = await raw.post("/node/n1/slots", json={"pools": {LABEL: 2}})
+        assert {slot["browserId"] for slot in answer.json()["slots"]} == set(agent.slots)
+
+
+async def test_a_returned_slot_is_recycled_into_the_one_its_node_makes_of_it(live_hub: HubProcess) -> None:
+    async def fresh(slot_id: str) -> Mapping[str, str]:
+        return {"labelKey": LABEL, "slotId": f"{slot_id}-b"}
+
+    async with agent_of(live_hub, on_recycle=fresh) as agent, client_of(live_hub) as client:
+        (slot_id,) = agent.slots
+        async with client.borrow(LABEL):
+            pass
+        await until_slots(client, [f"{slot_id}-b"])
+        assert list(agent.slots) == [f"{slot_id}-b"]
+
+
+async def test_a_drain_and_what_is_lent_reach_the_callbacks_of_the_node(live_hub: HubProcess) -> None:
+    heard: list[Any] = []
+    async with (
+        agent_of(live_hub, on_drain=heard.append, on_lent=heard.append),
+        client_of(live_hub) as client,
+        live_hub.client() as raw,
+    ):
+        async with client.borrow(LABEL) as slot:
+            await eventually(lambda: heard == [{slot.id: slot.token}])
+        await eventually(lambda: heard[1:] == [{}])
+        (await raw.post("/admin/nodes/n1/drain")).raise_for_status()
+        await eventually(lambda: heard[2:] == [True])
+        (await raw.post("/admin/nodes/n1/undrain")).raise_for_status()
+        await eventually(lambda: heard[3:] == [False])
+
+
+async def test_a_node_that_was_removed_is_back_with_its_slots_and_one_that_left_is_not(live_hub: HubProcess) -> None:
+    async with client_of(live_hub) as client:
+        async with agent_of(live_hub, slots=2) as agent, live_hub.client() as raw:
+            (await raw.delete("/admin/nodes/n1")).raise_for_status()
+            await until_slots(client, list(agent.slots))
+        with pytest.raises(NotFound):
+            await client.node("n1")
+
+
+async def test_slots_left_by_an_earlier_process_are_gone_when_its_successor_starts(live_hub: HubProcess) -> None:
+    async with live_hub.client("node") as raw, client_of(live_hub) as client:
+        await raw.post("/node/register", json={"nodeId": "n1", "slots": [{"labelKey": LABEL, "slotId": "of-before"}]})
+        async with agent_of(live_hub) as agent:
+            await until_slots(client, list(agent.slots))
+
+
+async def test_a_store_that_was_emptied_is_told_everything_and_the_holder_keeps_its_slot(live_hub: HubProcess) -> None:
+    async with agent_of(live_hub, slots=2) as agent, client_of(live_hub) as client:
+        async with client.borrow(LABEL, ttl=30) as slot:
+            await eventually(lambda: agent.lent == {slot.id: slot.token})
+            live_hub.redis.flushall()
+            await until_slots(client, list(agent.slots))
+            await client.renew(slot)
+            assert (await client.verify(slot.id, slot.token))["valid"]
+            other = await client.acquire(LABEL, wait=10)
+            assert other.id != slot.id
+            assert int(other.token) > int(slot.token)
+        assert await client.give_back(other)
+        await eventually(lambda: agent.lent == {})
+
+
+async def test_nobody_is_lost_when_the_hub_is_killed_and_comes_back(start_hub: Callable[..., HubProcess]) -> None:
+    first = start_hub()
+    async with agent_of(first) as agent, client_of(first) as client, client.borrow(LABEL, ttl=30) as slot:
+        first.kill()
+        with pytest.raises(HubUnavailable):
+            await HubClient(first.url, first.runner_secret, timeout=0).pools()
+        start_hub(HUB_PORT=str(first.port))
+        await client.renew(slot)
+        await until_slots(client, list(agent.slots))
+        assert (await client.node("n1"))["state"] == "alive"
+        assert (await client.verify(slot.id, slot.token))["valid"]
+
+
+def test_the_twins_with_threads_do_the_same(live_hub: HubProcess) -> None:
+    lost: list[Slot] = []
+    with (
+        SyncNodeAgent("n1", pools={LABEL: 1}, url=live_hub.url, secret=live_hub.node_secret) as agent,
+        SyncHubClient(live_hub.url, live_hub.runner_secret) as client,
+    ):
+        with client.borrow(LABEL, on_lost=lost.append) as slot:
+            assert agent.verify(slot.id, slot.token)["valid"]
+            client.renew(slot)
+            slot.check()
+        assert client.sessions(node="n1")["total"] == 0
+    assert lost == []
