@@ -9,7 +9,6 @@ BIN         := $(VENV)/bin
 STAMP       := $(VENV)/.installed
 PYTEST_ARGS ?=
 
-
 .PHONY: help
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16

@@ -5,7 +5,7 @@
     |- Unauthorized 401
     |- NotFound 404        UnknownNode
     |- RequestTimedOut 408
-    |- GrantOver 409       NodeGone
+    |- GrantOver, SlotLent 409
     |- TooLarge 413
     |- KeyReused 422
     |- Unavailable 503     NoCapacity, Capped, Settling, Stopping, StoreUnavailable  (all carry Retry-After)
@@ -33,7 +33,7 @@ class HubError(Exception):
 
 
 class BadInput(HubError):
-    code = "invalid-value"
+    code = "bad-request"
     status = 400
 
 
@@ -87,6 +87,13 @@ class GrantOver(HubError):
     """The grant this call speaks of has ended; the slot may belong to somebody else by now."""
 
     code = "grant-over"
+    status = 409
+
+
+class SlotLent(HubError):
+    """The slot was to be withdrawn only if nobody holds it, and somebody does."""
+
+    code = "slot-lent"
     status = 409
 
 

@@ -25,6 +25,9 @@ from redis.exceptions import RedisError
 from hub.core import Hub
 from hub.nodes.models import Registration
 from hub.settings import Settings
+from hub.sweeping.audit import Audit
+from hub.sweeping.leases import LeaseSweeperService
+from hub.sweeping.nodes import NodeSweeperService
 
 SECRETS = {"HUB_RUNNER_SECRET": "runner-s3", "HUB_NODE_SECRET": "node-s3", "HUB_ADMIN_SECRET": "admin-s3"}
 SHORT = {
@@ -211,3 +214,35 @@ async def age_lease(hub: Hub, slot: str) -> None:
     """Make the lease of a slot overdue."""
     clock_ms = int(await hub.store.read("HGET", hub.store.keys.store, "clock_ms") or 0)
     await hub.store.read("ZADD", hub.store.keys.deadlines, clock_ms - 1, slot)
+
+
+async def give_back(api: httpx.AsyncClient, label: str, slot: str, **more: Any) -> httpx.Response:
+    """Return a slot."""
+    return await api.post("/session/return", json={"labelKey": label, "browserId": slot, **more})
+
+
+async def beat(api: httpx.AsyncClient, node_id: str, version: int = 0, **more: Any) -> dict[str, Any]:
+    """One heartbeat, and what it was answered."""
+    answer = await api.post("/node/heartbeat", json={"nodeId": node_id, "version": version, **more})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def sweepers(hub: Hub) -> tuple[NodeSweeperService, LeaseSweeperService]:
+    """Both services of a hub, to be run pass by pass."""
+    audit = Audit(hub.store, hub.settings, hub.pools)
+    nodes = NodeSweeperService(hub.store, hub.settings, hub.nodes, hub.clock, audit)
+    return nodes, LeaseSweeperService(hub.store, hub.leases, audit)
+
+
+def picture(redis: Redis, *, own: bool = False) -> dict[str, Any]:
+    """Every key of the wire with its content, as other programs see it; with `own` the private ones as well."""
+    readers: dict[str, Callable[[str], Any]] = {
+        "string": redis.get,
+        "list": lambda key: redis.lrange(key, 0, -1),
+        "set": redis.smembers,
+        "hash": redis.hgetall,
+        "zset": lambda key: redis.zrange(key, 0, -1, withscores=True),
+    }
+    return {key: readers[redis.type(key)](key) for key in sorted(redis.keys("*")) if own or not key.startswith("hub:")}

@@ -93,11 +93,16 @@ async def publish(request: Request, node_id: str) -> Response:
     return reply({"nodeId": node, "published": words.count("published"), "slots": _published(slots, words)})
 
 
-@router.delete("/node/{node_id:path}/slots/{slot_id}", responses=schemas.REFUSALS)
+@router.delete(
+    "/node/{node_id:path}/slots/{slot_id}",
+    openapi_extra=schemas.query(onlyFree="string"),
+    responses=schemas.REFUSALS,
+)
 async def withdraw(request: Request, node_id: str, slot_id: str) -> Response:
-    """Take a slot off offer because it is gone; a grant of it ends at once."""
+    """Take a slot off offer because it is gone; a grant of it ends at once, or with `onlyFree=1` keeps it there."""
     hub = allowed(request, NODE)
-    word, ended = await hub.pools.withdraw(check_node_id(node_id), slot_id)
+    only_free = request.query_params.get("onlyFree") in ("1", "true")
+    word, ended = await hub.pools.withdraw(check_node_id(node_id), slot_id, only_free=only_free)
     answer: dict[str, Any] = {"withdrawn": slot_id, "ended": ended}
     if word == "unknown":
         answer["note"] = "not published"

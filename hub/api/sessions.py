@@ -95,7 +95,7 @@ def _granted(grant: Grant, run_name: str | None) -> dict[str, Any]:
         "expiresAtUtc": in_ms(grant.left_ms),
         "matchedLabel": grant.pool,
         "leaseToken": grant.token,
-        "ttlSeconds": grant.ttl_ms / 1000 if grant.ttl_ms % 1000 else grant.ttl_ms // 1000,
+        "ttlSeconds": grant.left_ms / 1000 if grant.left_ms % 1000 else grant.left_ms // 1000,
         "runId": grant.run,
         "item": said,
     }

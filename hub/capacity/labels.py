@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
@@ -99,7 +100,7 @@ def parse_caps(text: str) -> dict[str, int]:
     for part in text.split(","):
         left, _, right = part.partition("=")
         left, right = left.strip(), right.strip()
-        if not (left and right.isascii() and right.lstrip("+").isdigit() and int(right) > 0):
+        if not (left and re.fullmatch(r"\+?[0-9]{1,9}", right) and int(right) > 0):
             continue
         try:
             caps[parse_label(left).text] = int(right)

@@ -202,6 +202,7 @@ class Leases:
         _log.warning("grants recalled", remembered=len(self._recent), adopted=adopted)
 
     def _remember(self, grant: Grant) -> None:
+        self._store.highest_token = max(self._store.highest_token, grant.token, key=int)
         self._recent.pop(grant.slot, None)
         self._recent[grant.slot] = (time.monotonic(), grant)
         self._forget_old()

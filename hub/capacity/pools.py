@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hub.capacity.labels import parse_kinds, parse_label
 from hub.capacity.models import Slot, read_item
-from hub.errors import InvalidLabel, InvalidValue, UnknownNode, UnknownReply
+from hub.errors import InvalidLabel, InvalidValue, SlotLent, UnknownNode, UnknownReply
 from hub.settings import Settings
 from hub.store.keys import key_part
 from hub.store.store import Store
@@ -70,14 +70,19 @@ class Pools:
                     raise UnknownReply(self._publish.name, reply)
         return words
 
-    async def withdraw(self, node_id: str, slot: str) -> tuple[str, bool]:
-        """(`withdrawn` or `unknown`, whether a grant ended). Raises `InvalidValue` for another node's slot."""
-        reply = await self._withdraw(slot=key_part(slot), part=key_part(node_id))
+    async def withdraw(self, node_id: str, slot: str, *, only_free: bool = False) -> tuple[str, bool]:
+        """(`withdrawn` or `unknown`, whether a grant ended).
+
+        Raises `InvalidValue` for another node's slot, and `SlotLent` for a lent one when only a free one was to go.
+        """
+        reply = await self._withdraw(slot=key_part(slot), part=key_part(node_id), only_free=int(only_free))
         match reply:
             case ["withdrawn", ended]:
                 return "withdrawn", bool(ended)
             case ["unknown"]:
                 return "unknown", False
+            case ["lent"]:
+                raise SlotLent(f"slot {slot} is lent; it was left as it is")
             case ["foreign"]:
                 raise InvalidValue(f"slot {slot} belongs to another node")
         raise UnknownReply(self._withdraw.name, reply)

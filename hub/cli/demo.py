@@ -201,12 +201,12 @@ def _explain(url: str, port: int, hub_pid: int, agents: dict[str, int]) -> None:
     command = _hub_command()
     at = "" if port == 8080 and not os.environ.get("HUB_URL") else f" --url {url}"
     victim = agents["demo-gpus"]
-    inner = 'echo "$HUB_SLOT_ID is mine, token $HUB_LEASE_TOKEN"; sleep 20'
+    inner = 'echo "I hold $HUB_SLOT_ID, token $HUB_LEASE_TOKEN"'
     lines = (
-        f"curl -s {url}/pools",
+        f"curl -s {url}/pools; echo",
         f"{command} nodes{at}",
         f"{command} borrow gpu:a100:eu{at} -- sh -c {shlex.quote(inner)}",
-        f"{command} sessions{at}",
+        f"{command} borrow browser:chromium{at} -- sleep 15 & sleep 1; {command} sessions{at}",
         f"kill -9 {victim}; sleep {TIMEOUT_S + SWEEP_S + 2}; {command} nodes{at}",
     )
     output.put(f"A hub runs at {url} (pid {hub_pid}), with a throw-away Redis and three agents:")

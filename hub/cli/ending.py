@@ -25,18 +25,16 @@ def main(words: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no reason to fail
     try:
-        code = _run(words)
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever read us has seen enough; the flush at exit must not complain either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _run(words)
+    except output.ReaderGone:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit must not complain either
         return DONE
-    return code
 
 
 def _run(words: Sequence[str] | None) -> int:
     try:
         result = typer.main.get_command(app).main(words, prog_name="hub", standalone_mode=False)
-    except BrokenPipeError:
+    except output.ReaderGone:
         raise
     except Usage as error:
         return _end(str(error), WRONG_USAGE)

@@ -9,9 +9,10 @@ from typing import Any
 
 from hub.cli import output
 from hub.cli.child import Child, Signals
-from hub.cli.reach import Address, plain_logs, reach
+from hub.cli.reach import Address, listens, plain_logs, reach
 from hub.client import HubClient, Slot
-from hub.errors import HubError, LeaseLost, NotFound
+from hub.errors import HubError, HubUnavailable, LeaseLost, NotFound
+from hub.settings import mask_url
 
 # How long before its lease ends a command that could not be kept in it is asked to stop: time to put things in order.
 STOP_AHEAD_S = 5.0
@@ -38,6 +39,8 @@ async def borrow(at: Address, wish: Wish, command: list[str], as_json: bool) -> 
     assert task is not None
     with Signals(lambda _: task.cancel()) as signals:
         try:
+            if wish.wait_s == 0 and not await listens(at.url):
+                raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
             async with (
                 HubClient(at.url, at.secret) as client,
                 client.borrow(wish.label, ttl=wish.ttl_s, run=wish.run, wait=wish.wait_s) as slot,

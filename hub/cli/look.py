@@ -58,7 +58,7 @@ async def _nodes(hub: Reach, limit: int, state: str | None) -> tuple[int, list[d
         total, rows = _members(page, "nodes")
         found |= {str(row.get("nodeId")): row for row in rows}
         cursor = page.get("next")
-    return total, list(found.values())[:limit]
+    return total, [found[name] for name in sorted(found)][:limit]
 
 
 async def _pages(hub: Reach, noun: str, limit: int, where: dict[str, str]) -> tuple[int, list[dict[str, Any]]]:

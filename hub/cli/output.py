@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -22,9 +23,16 @@ _STATE_STYLES = {
 }  # fmt: skip
 
 
+class ReaderGone(Exception):
+    """Whoever read our stdout has seen enough. Not an OSError: those are failures of the command itself."""
+
+
 def put(text: str) -> None:
     """One line of result on stdout, at once: whoever reads it through a pipe is waiting for it."""
-    print(text, flush=True)
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        raise ReaderGone from None
 
 
 def put_json(document: Any) -> None:
@@ -35,7 +43,8 @@ def put_json(document: Any) -> None:
 
 def note(sentence: str) -> None:
     """A sentence for the person who called, on stderr."""
-    print(f"hub: {one_line(sentence)}", file=sys.stderr, flush=True)
+    with suppress(BrokenPipeError):
+        print(f"hub: {one_line(sentence)}", file=sys.stderr, flush=True)
 
 
 def put_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Iterable[str] = ()) -> None:

@@ -98,7 +98,7 @@ class Reach:
 @asynccontextmanager
 async def reach(at: Address) -> AsyncIterator[Reach]:
     """The hub at this address; where none listens there and none was asked for by name, straight on Redis."""
-    if await _listens(at.url):
+    if await listens(at.url):
         connection = _over_http(at)
     elif at.chosen:
         raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
@@ -111,7 +111,7 @@ async def reach(at: Address) -> AsyncIterator[Reach]:
             await transport.close()
 
 
-async def _listens(url: str) -> bool:
+async def listens(url: str) -> bool:
     """False when the connection is refused; every other trouble is for the real request to tell."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)

@@ -1,6 +1,7 @@
 """The private Redis server of a hub that was given no address."""
 
 import asyncio
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -88,7 +89,8 @@ class EmbeddedRedis:
             async with asyncio.timeout(START_BOUND_S):
                 _, said = await launcher.communicate()
         except BaseException as error:
-            launcher.kill()
+            with contextlib.suppress(ProcessLookupError):
+                launcher.kill()
             await launcher.wait()
             if isinstance(error, TimeoutError):
                 raise self._refusal(f"did not answer within {START_BOUND_S:g} s") from None

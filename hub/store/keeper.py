@@ -7,6 +7,7 @@ soon as a server answers on the socket, and leaves the keeper behind. Standard l
     server.lock   exclusive, held by keeper and server: never two servers on one append-only file
 """
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -139,6 +140,14 @@ def _die_with_parent() -> None:
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+def _close_what_was_inherited() -> None:
+    """uvloop hands its own descriptors down, the far end of our standard error among them: it would never end."""
+    for fd in map(int, os.listdir("/dev/fd")):
+        if fd > 2:
+            with contextlib.suppress(OSError):
+                os.close(fd)
+
+
 def _let_go_of_the_terminal() -> None:
     """Whoever reads the hub's output to its end must not wait for the keeper."""
     nowhere = os.open(os.devnull, os.O_RDWR)
@@ -184,6 +193,7 @@ def main(binary: str, data_dir: Path, socket_path: str) -> None:
 
 
 if __name__ == "__main__":
+    _close_what_was_inherited()
     try:
         main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
     except (Failed, OSError) as reason:

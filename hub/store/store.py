@@ -48,6 +48,7 @@ class Store:
         self.client = client
         self.keys = Keys(prefix)
         self.generation: str | None = None
+        self.highest_token = "0"  # of the grants this hub made or learned of
         self.away = False  # set by the hub clock: requests are refused at once instead of waiting for a timeout
         self._scripts = load_all(self.keys)
         self._queue: deque[tuple[tuple[Any, ...], asyncio.Future[Any]]] = deque()
@@ -123,7 +124,7 @@ class Store:
         info = await self.client.info("server")
         script = self._scripts["store/open"]
         lost = "0" if self.generation is None else "1"
-        arguments = (str(info.get("run_id") or "memory"), lost, str(SETTLE_MS))
+        arguments = (str(info.get("run_id") or "memory"), lost, str(SETTLE_MS), self.highest_token)
         word, generation = await self.client.eval(script.text, 1, self.keys.store, *arguments)
         pipe = self.client.pipeline(transaction=False)
         for each in self._scripts.values():

@@ -1,13 +1,18 @@
 -- Take a slot off offer because its node says that it is gone; a grant of it ends. Safe to repeat.
--- Returns {'withdrawn', 1 | 0 (a grant ended)} | {'unknown'} | {'foreign'} (another node's slot)
+-- Returns {'lent'} (only a free one was to go) | {'withdrawn', 1 | 0 (a grant ended)} | {'unknown'} | {'foreign'} (another node's slot)
 local slot = ARGV[1]
 local part = ARGV[2]
+local only_free = ARGV[3]            -- '1': leave it alone when it is lent
 -- @include store
 -- @include release
 local record = read_slot(slot)
-redis.call('DEL', key_recycle(slot))
-if not record.item then return {'unknown'} end
+if not record.item then
+  redis.call('DEL', key_recycle(slot))
+  return {'unknown'}
+end
 if record.part ~= part then return {'foreign'} end
+if only_free == '1' and record.place == 'lent' then return {'lent'} end
+redis.call('DEL', key_recycle(slot))
 unlist(slot, record.pool, record.item, record.place)
 if record.place == 'lent' then end_grant(slot, record.label, record.run, part) end
 drop_slot(slot, record.pool, part)

@@ -1,21 +1,26 @@
 -- Open the store: start its hub clock and its tokens, or notice that the server was restarted underneath.
--- Tokens restart at (seconds since 1970) * 2^31, above every token issued before, also those a restart has lost.
+-- Tokens restart at (milliseconds since 1970) * 2^20, above every token issued before, also those a restart has lost,
+-- and above the highest one the calling hub remembers, should the server's time have gone back.
 -- After a loss nothing is lent for settle_ms, so that every hub can say what it lent last. Safe to repeat.
 -- Returns {'open' | 'new' | 'restarted', generation}
 local run_id    = ARGV[1]            -- of the Redis server: a new one means that it was restarted or failed over
 local lost      = ARGV[2]            -- '1' when the calling hub knew this store before
 local settle_ms = tonumber(ARGV[3])
+local floor     = ARGV[4]            -- the highest token the calling hub remembers, '0' for none
 local time = redis.call('TIME')
 local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local store = redis.call('HMGET', key_store, 'generation', 'run_id', 'token', 'clock_ms')
 if store[1] and store[2] == run_id then return {'open', store[1]} end
 
 -- What a restart lost are the grants with tokens between the counter that came back and the new base.
-local base = tonumber(time[1]) * 2147483648
-if not store[3] or tonumber(store[3]) < base then
-  redis.call('HSET', key_store, 'token', string.format('%.0f', base))
+local base = string.format('%.0f', now_ms * 1048576)
+local highest = store[3] or '0'  -- as text: 19 digits are more than a Lua number holds
+if #floor > #highest or (#floor == #highest and floor > highest) then highest = floor end
+if #base > #highest or (#base == #highest and base > highest) then
+  redis.call('HSET', key_store, 'token', base)
 else
-  redis.call('HINCRBY', key_store, 'token', 2147483648)
+  redis.call('HSET', key_store, 'token', highest)
+  redis.call('HINCRBY', key_store, 'token', 1048576)
 end
 local generation = now_ms .. '-' .. run_id
 local clock_ms = tonumber(store[4] or '0')

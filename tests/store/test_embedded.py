@@ -1,7 +1,8 @@
-"""The embedded server on the real binary: hubs are real processes where one is killed."""
+"""The embedded server on the real binary: hubs are real processes, on the loop they really use, where one is killed."""
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -15,18 +16,18 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from hub.errors import StartRefused
-from hub.store import embedded
+from hub.store import embedded, keeper
 from hub.store.embedded import EmbeddedRedis, find_server
 
 HUB = """
-import asyncio, pathlib, sys
+import asyncio, pathlib, sys, uvloop
 from hub.store.embedded import EmbeddedRedis
 async def main():
     server = EmbeddedRedis(pathlib.Path(sys.argv[1]))
     print(await server.start(), flush=True)
     await asyncio.to_thread(sys.stdin.read)
     await server.stop()
-asyncio.run(main())
+uvloop.run(main())
 """
 
 
@@ -50,6 +51,15 @@ def hub_process(data_dir: Path):
     finally:
         process.kill()
         process.communicate()
+
+
+def silent_server(folder: Path) -> Path:
+    """A folder for the PATH with a server that never answers."""
+    server = folder / "bin" / "redis-server"
+    server.parent.mkdir()
+    server.write_text("#!/bin/sh\nexec sleep 60\n")
+    server.chmod(0o755)
+    return server.parent
 
 
 async def server_pid(url: str) -> int:
@@ -220,12 +230,17 @@ async def test_without_a_server_on_the_path_there_is_none(tmp_path, monkeypatch)
         await EmbeddedRedis(tmp_path).start()
 
 
+async def test_a_start_that_is_given_up_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", f"{silent_server(tmp_path)}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(EmbeddedRedis(tmp_path / "data").start(), 0.5)
+    lock = os.open(tmp_path / "data" / keeper.SERVER_LOCK, os.O_RDWR)
+    await eventually(lambda: keeper.try_lock(lock, fcntl.LOCK_EX))
+    os.close(lock)
+
+
 async def test_a_server_that_does_not_answer_in_time_is_refused(tmp_path, monkeypatch):
-    silent = tmp_path / "bin" / "redis-server"
-    silent.parent.mkdir()
-    silent.write_text("#!/bin/sh\nexec sleep 60\n")
-    silent.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{silent.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", f"{silent_server(tmp_path)}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr(embedded, "START_BOUND_S", 0.5)
     with pytest.raises(StartRefused, match=r"did not answer within 0\.5 s"):
         await EmbeddedRedis(tmp_path / "data").start()

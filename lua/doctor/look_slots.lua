@@ -1,0 +1,64 @@
+-- Look at slots for what contradicts their records, their sessions, and the indexes that follow from both. Changes
+-- nothing. A session or a lent item that another program wrote and no sweep has taken in yet is no contradiction.
+-- Returns per slot a list of words; hub/doctor/words.py says what each means.
+local grace_ms = tonumber(ARGV[1])   -- how long a lease may be overdue before a sweep must have ended it
+-- @rest slots
+-- @include store
+local issued = redis.call('HGET', key_store, 'token') or '0'
+local function above(token, other)   -- both are decimal text with more digits than a Lua number
+  return #token > #other or (#token == #other and token > other)
+end
+
+local function look_at_grant(say, slot, record, session)
+  local label, run = record.label or '', record.run or ''
+  say('no session', not session.label)
+  say('no deadline', not session.deadline)
+  say('label differs', session.label and session.label ~= label)
+  say('pool differs', session.pool and session.pool ~= record.pool)
+  say('token differs', session.label and redis.call('HGET', key_lent(record.part), slot) ~= session.token)
+  say('not counted', not redis.call('ZSCORE', key_asked(label), slot))
+  say('not of its run', run ~= '' and not redis.call('ZSCORE', key_run(run), slot))
+  say('footprint gone', session.label and now_ms < tonumber(record.visible_ms or '0')
+    and redis.call('EXISTS', key_borrow_ttl(slot)) == 0)
+end
+
+local function look_for_traces(say, slot, record, session)
+  say('session left', session.exists)
+  say('deadline left', session.deadline)
+  say('footprint left', redis.call('EXISTS', key_borrow_ttl(slot), key_borrow_idle(slot)) > 0)
+  say('grant left', record.label or record.granted_ms)
+  say('token left', redis.call('HEXISTS', key_lent(record.part), slot) == 1)
+end
+
+local answers = {}
+for i = 2, #ARGV do
+  local slot, words = ARGV[i], {}
+  local function say(word, wrong) if wrong then words[#words + 1] = word end end
+  local r = redis.call('HMGET', key_slot(slot), 'item', 'pool', 'part', 'place', 'label', 'run', 'granted_ms',
+    'visible_ms')
+  local record = {item = r[1], pool = r[2], part = r[3], place = r[4], label = r[5], run = r[6], granted_ms = r[7],
+    visible_ms = r[8]}
+  local s = redis.call('HMGET', key_session(slot), 'labelKey', 'leaseToken', 'poolLabel')
+  local session = {label = s[1], token = s[2], pool = s[3], exists = redis.call('EXISTS', key_session(slot)) == 1,
+    deadline = redis.call('ZSCORE', key_deadlines, slot)}
+  if redis.call('EXISTS', key_slot(slot)) == 1 and not (record.item and record.pool and record.part) then
+    say('record broken', true)
+  elseif record.item then
+    local draining = redis.call('HEXISTS', key_duty(record.part), 'drain') == 1
+    say('no place', record.place ~= 'free' and record.place ~= 'lent' and record.place ~= 'held')
+    say('held for nothing', record.place == 'held' and not draining)
+    say('offered while draining', record.place == 'free' and draining)
+    say('not of its node', redis.call('SISMEMBER', key_node_slots(record.part), slot) == 0)
+    say('not of its pool', redis.call('SISMEMBER', key_pool_slots(record.pool), slot) == 0)
+    if record.place ~= 'lent' then look_for_traces(say, slot, record, session) end
+    if record.place == 'lent' and record.granted_ms then look_at_grant(say, slot, record, session) end
+  elseif session.label and session.deadline then
+    say('not counted', not redis.call('ZSCORE', key_asked(session.label), slot))
+  end
+  say('token above', session.token and above(session.token, issued))
+  say('overdue', session.exists and session.deadline and tonumber(session.deadline) + grace_ms < clock_ms)
+  say('footprint for ever', not session.exists and (redis.call('PTTL', key_borrow_ttl(slot)) == -1
+    or redis.call('PTTL', key_borrow_idle(slot)) == -1))
+  answers[i - 1] = words
+end
+return answers

@@ -1,0 +1,268 @@
+"""POST /session/borrow: the answer, what it leaves in Redis, in which order it refuses, and which slot it takes."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.world import borrow, give_back, listed, publish, push
+
+LABEL = "Maps:Chromium:Prod"
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z")
+GENERATED_RUN = re.compile(r"\d{17}-[0-9a-f]{32}")
+
+
+async def test_a_grant_is_answered_with_every_member_of_the_contract(api):
+    slot = {
+        "labelKey": LABEL, "slotId": "s1", "webSocketEndpoint": "ws://n1/s1", "browserType": "chromium",
+        "browserVersion": "126", "args": "--x", "labels": {"region": "eu"}, "gpuMemory": 80,
+    }  # fmt: skip
+    await api.post("/node/register", json={"nodeId": "blade-9", "slots": [slot]})
+    before = datetime.now(UTC)
+    answer = await borrow(api, f"{LABEL}:emea", run="run-7", runName="  Nightly 1.2_b-c ", ttlSeconds=120)
+    grant = answer.json()
+    ends = datetime.fromisoformat(grant.pop("expiresAtUtc"))
+    assert 119 <= (ends - before).total_seconds() <= 122
+    assert grant.pop("leaseToken").isdigit()
+    assert grant == {
+        "browserId": "s1",
+        "webSocketEndpoint": "ws://n1/s1",
+        "labelKey": f"{LABEL}:emea",
+        "browserType": "chromium",
+        "nodeId": "blade-9",
+        "runName": "Nightly 1.2_b-c",
+        "matchedLabel": LABEL,
+        "ttlSeconds": 120,
+        "runId": "run-7",
+        "item": {
+            "nodeId": "blade-9", "browserId": "s1", "webSocketEndpoint": "ws://n1/s1", "browserType": "chromium",
+            "browserVersion": "126", "args": "--x", "labels": {"region": "eu"}, "gpuMemory": 80,
+        },
+    }  # fmt: skip
+    assert answer.headers["correlation-id"] == "run-7"
+
+
+async def test_a_minimal_item_of_another_program_is_lent_with_nulls_for_what_it_does_not_say(api, redis):
+    push(redis, LABEL, ("s1", "n7"))
+    grant = (await borrow(api, LABEL)).json()
+    assert {name: grant[name] for name in ("webSocketEndpoint", "browserType", "nodeId", "runName")} == {
+        "webSocketEndpoint": "", "browserType": None, "nodeId": "n7", "runName": None
+    }  # fmt: skip
+    assert grant["item"] == {"nodeId": "n7", "browserId": "s1"}
+
+
+async def test_a_grant_leaves_session_clocks_and_mapping_from_one_instant(make_api, redis):
+    async with make_api(idle_timeout_s=120) as api:
+        push(redis, LABEL, ("s1", "n1"))
+        item = redis.lindex(f"available:{LABEL}", 0)
+        grant = (await borrow(api, f"{LABEL}:emea", run="r1")).json()
+    session = redis.hgetall("session:s1")
+    assert TIME.fullmatch(session.pop("borrowedAtUtc"))
+    assert session == {
+        "browserId": "s1", "labelKey": f"{LABEL}:emea", "runId": "r1", "nodeId": "n1", "ttlSeconds": "900",
+        "poolLabel": LABEL, "leaseToken": grant["leaseToken"],
+    }  # fmt: skip
+    assert redis.lrange(f"inuse:{LABEL}", 0, -1) == [item]
+    assert not redis.exists(f"available:{LABEL}")
+    assert [redis.get(key) for key in ("borrow_ttl:s1", "borrow_idle:s1", "browser_run:s1")] == ["1", "1", "r1"]
+    lives_s = {key: redis.pttl(key) / 1000 for key in ("borrow_ttl:s1", "borrow_idle:s1", "browser_run:s1")}
+    assert lives_s == pytest.approx({"borrow_ttl:s1": 900, "borrow_idle:s1": 120, "browser_run:s1": 21600}, abs=3)
+    assert redis.ttl("session:s1") == -1
+
+
+async def test_without_an_idle_rule_there_is_no_idle_key(api, redis):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    await borrow(api, LABEL)
+    assert redis.exists("session:s1")
+    assert not redis.exists("borrow_idle:s1")
+
+
+@pytest.mark.parametrize(
+    ("own", "hub", "lives_s"),
+    [(30, 120, 30), (0, 120, 900), (None, 120, 120), (30, 0, 30), (0, 0, None), ("x", 120, 120)],
+)
+async def test_a_slot_may_bring_its_own_idle_rule(make_api, redis, own, hub, lives_s):
+    async with make_api(idle_timeout_s=hub) as api:
+        item = {"nodeId": "n1", "browserId": "s1"} | ({} if own is None else {"idleTimeoutSeconds": own})
+        redis.rpush(f"available:{LABEL}", json.dumps(item))
+        assert (await borrow(api, LABEL)).status_code == 200
+    if lives_s is None:
+        assert not redis.exists("borrow_idle:s1")
+    else:
+        assert redis.pttl("borrow_idle:s1") / 1000 == pytest.approx(lives_s, abs=3)
+
+
+@pytest.mark.parametrize(
+    ("asked", "lease_s"),
+    [
+        (5, 60), (100_000, 86_400), ("abc", 900), ("120", 120), (120, 120), (90.5, 90.5), ("90.5", 90.5), (None, 900),
+        (-1, 60), (0, 60), (True, 900), ([], 900), ({}, 900), ("", 900), ("NaN", 900), ("inf", 900), (1e300, 86_400),
+    ],
+)  # fmt: skip
+async def test_the_lease_is_clamped_and_what_is_no_number_means_the_default(api, redis, asked, lease_s):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    answer = await borrow(api, LABEL, ttlSeconds=asked)
+    assert answer.json()["ttlSeconds"] == lease_s
+    assert redis.pttl("borrow_ttl:s1") / 1000 == pytest.approx(lease_s, abs=3)
+    assert float(redis.hget("session:s1", "ttlSeconds")) == lease_s
+
+
+async def test_no_lease_is_longer_than_the_longest_session(make_api):
+    async with make_api(max_session_ttl_s=300) as api:
+        await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+        assert [(await borrow(api, LABEL, **more)).json()["ttlSeconds"] for more in ({"ttlSeconds": 400}, {})] == [
+            300
+        ] * 2
+
+
+RUN_NAMES = [
+    ("plain", "Nightly 1.2_b-c", "Nightly 1.2_b-c"),
+    ("trimmed", "  x  ", "x"),
+    ("absent", None, None),
+    ("empty", "", None),
+    ("blanks", "   ", None),
+    ("128 characters", "x" * 128, "x" * 128),
+    ("129 characters", "x" * 129, "128"),
+    ("128 and blanks around", f" {'x' * 128} ", "x" * 128),
+    ("an inner tab", "a\tb", "control"),
+    ("a NUL", "a\0b", "control"),
+    ("long before control", "x" * 128 + "\t" + "x", "128"),
+    ("control before letters", "é\t", None),
+    ("a hash", "run #7", "letters"),
+    ("beyond ASCII", "été", "letters"),
+    ("a slash", "a/b", "letters"),
+    ("a number", 7, "7"),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), [row[1:] for row in RUN_NAMES], ids=[row[0] for row in RUN_NAMES])
+async def test_a_run_name_is_normalised_or_refused(api, redis, given, expected):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    answer = await borrow(api, LABEL, runName=given)
+    if given == "é\t":  # the tab is at the end: trimmed, and what is left is no ASCII letter
+        expected = "letters"
+    if expected in ("128", "control", "letters"):
+        assert (answer.status_code, answer.json()["member"]) == (400, "runName")
+        assert expected in answer.json()["detail"]
+        assert not redis.exists("session:s1")
+    else:
+        assert answer.json()["runName"] == expected
+
+
+RUN_SOURCES = [
+    ("x-run-id wins", {"x-run-id": "h", "correlation-id": "c"}, "?runId=q", {"runId": "b"}, "h"),
+    ("then the query", {"correlation-id": "c"}, "?runId=q", {"runId": "b"}, "q"),
+    ("then Correlation-Id", {"correlation-id": "c"}, "", {"runId": "b"}, "c"),
+    ("then the body", {}, "", {"runId": "b"}, "b"),
+    ("blank ones count as absent", {"x-run-id": " ", "correlation-id": " "}, "?runId=%20", {"runId": "b"}, "b"),
+    ("numbers in the body", {}, "", {"runId": 7}, "7"),
+]
+
+
+@pytest.mark.parametrize(
+    ("headers", "query", "body", "run"), [r[1:] for r in RUN_SOURCES], ids=[r[0] for r in RUN_SOURCES]
+)
+async def test_the_run_id_is_taken_from_the_first_source_that_names_one(api, redis, headers, query, body, run):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    answer = await api.post(f"/session/borrow{query}", json={"labelKey": LABEL, **body}, headers=headers)
+    assert answer.headers["correlation-id"] == run
+    assert (redis.get("browser_run:s1"), redis.hget("session:s1", "runId")) == (run, run)
+
+
+async def test_a_borrow_that_names_no_run_gets_one_of_its_own(api, redis):
+    await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+    runs = [(await borrow(api, LABEL, run="")).headers["correlation-id"] for _ in range(2)]
+    assert all(GENERATED_RUN.fullmatch(run) for run in runs)
+    assert runs[0] != runs[1]
+    assert redis.get("browser_run:s1") == runs[0]
+
+
+@pytest.mark.parametrize("run", ["x" * 201, "a\u00a0b"])
+async def test_a_run_id_that_cannot_be_part_of_a_key_is_refused(api, redis, run):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    answer = await api.post("/session/borrow", json={"labelKey": LABEL, "runId": run})
+    assert (answer.status_code, answer.json()["member"]) == (400, "runId")
+    assert not redis.exists("session:s1")
+
+
+BAD = {"body": b"x" * 70_000, "secret": "no", "json": b"{", "label": b'{"labelKey":"::"}', "none": b"{}"}
+ORDER = [
+    ("size before secret", b"x" * 70_000, "wrong", 413, "too-large"),
+    ("secret before JSON", b"{", "wrong", 401, "unauthorized"),
+    ("JSON before label", b"{", "right", 400, "invalid-json"),
+    ("label before run name", b'{"labelKey":"::","runName":"#"}', "right", 400, "invalid-label"),
+    ("a missing label before a bad run name", b'{"runName":"#"}', "right", 400, "missing-member"),
+    ("run name before capacity", b'{"labelKey":"no:such","runName":"#"}', "right", 400, "invalid-value"),
+    ("then capacity", b'{"labelKey":"no:such"}', "right", 503, "no-capacity"),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "secret", "status", "code"), [row[1:] for row in ORDER], ids=[row[0] for row in ORDER]
+)
+async def test_refusals_come_in_the_order_of_the_contract(make_api, body, secret, status, code):
+    async with make_api(runner_secret="right", node_secret="node") as api:
+        answer = await api.post("/session/borrow", content=body, headers={"x-hub-secret": secret})
+        assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+@pytest.mark.parametrize("label", [None, ""])
+async def test_a_missing_label_is_named_in_the_refusal(api, label):
+    answer = await api.post("/session/borrow", json={} if label is None else {"labelKey": label})
+    assert (answer.status_code, answer.json()["detail"]) == (400, "missing labelKey")
+
+
+async def test_the_slot_that_has_waited_longest_goes_first_whatever_its_node(api, redis):
+    name = f"available:{LABEL}"
+    await publish(api, "n1", **{LABEL: ["a", "b"]})
+    await publish(api, "n2", **{LABEL: ["c"]})
+    seen = [listed(redis, name)]
+    for step in ("borrow", "borrow", "return a", "borrow"):
+        if step == "borrow":
+            redis.delete("recycle:a")  # replaced by its node meanwhile; a marked slot would be lent last
+            taken = (await borrow(api, LABEL)).json()["browserId"]
+            seen.append((taken, listed(redis, name)))
+        else:
+            await give_back(api, LABEL, "a")
+            seen.append(listed(redis, name))
+    assert seen == [["a", "b", "c"], ("a", ["b", "c"]), ("b", ["c"]), ["c", "a"], ("c", ["a"])]
+
+
+async def test_a_slot_with_a_recycle_marker_is_lent_last(api, redis):
+    await publish(api, "n1", **{LABEL: ["a", "b", "c"]})
+    redis.set("recycle:a", "1")
+    redis.set("recycle:b", "1")
+    assert [(await borrow(api, LABEL)).json()["browserId"] for _ in range(3)] == ["c", "a", "b"]
+
+
+async def test_a_marked_slot_is_lent_last_in_a_long_pool_too(api, redis):
+    slots = [f"s{n:03}" for n in range(100)]
+    await publish(api, "n1", **{LABEL: slots})
+    for slot in slots[:90]:
+        redis.set(f"recycle:{slot}", "1")
+    taken = [(await borrow(api, LABEL)).json()["browserId"] for _ in range(10)]
+    assert sorted(taken) == slots[90:]
+    assert len(listed(redis, f"available:{LABEL}")) == 90
+
+
+async def test_tokens_rise_from_grant_to_grant(api):
+    await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+    tokens = []
+    for _ in range(6):
+        grant = (await borrow(api, LABEL)).json()
+        tokens.append(int(grant["leaseToken"]))
+        await give_back(api, LABEL, grant["browserId"])
+    assert tokens == sorted(set(tokens))
+
+
+async def test_other_spellings_are_lenient_where_the_wire_says_so(api):
+    await publish(api, "n1", **{"a:7": ["s1"], "true:b": ["s2"]})
+    plain = await api.post(
+        "/session/borrow", content=b'{"labelKey":"a:7","extra":[1,{"x":null}]}', headers={"content-type": "text/plain"}
+    )
+    assert plain.json()["browserId"] == "s1"
+    wrong_case = await api.post("/session/borrow", json={"LabelKey": "true:b"})
+    assert wrong_case.json()["detail"] == "missing labelKey"

@@ -1,0 +1,110 @@
+"""Running the real `hub` command as a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.world import HubProcess, clean_environment, wait_until
+
+
+class Command:
+    """`hub` with an environment of its own; `hub` is the one it talks to, `home` its data directory."""
+
+    def __init__(self, hub: HubProcess | None, home: Path) -> None:
+        self.home = home
+        self.environment = {**clean_environment(), "DISABLE_DOTENV": "1", "HUB_DATA_DIR": str(home / "data")}
+        if hub is not None:
+            self.environment |= {
+                "HUB_URL": hub.url,
+                "HUB_RUNNER_SECRET": hub.runner_secret,
+                "HUB_NODE_SECRET": hub.node_secret,
+                "HUB_ADMIN_SECRET": hub.admin_secret,
+            }
+        self.started: list[Running] = []
+
+    def __call__(self, *words: str, seconds: float = 20, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run it to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "hub.cli", *words],
+            env={**self.environment, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+
+    def json(self, *words: str) -> Any:
+        """What it prints with `--json`."""
+        done = self(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def start(self, *words: str, **environment: str) -> Running:
+        """Start it and go on."""
+        running = Running(words, {**self.environment, **environment}, self.home / f"command-{len(self.started)}")
+        self.started.append(running)
+        return running
+
+    def close(self) -> None:
+        """End what a test has left running."""
+        for running in self.started:
+            running.kill()
+
+
+class Running:
+    """A `hub` command that is running; its output goes to files, so that it never waits for us to read."""
+
+    def __init__(self, words: tuple[str, ...], environment: dict[str, str], path: Path) -> None:
+        self._paths = path.with_suffix(".out"), path.with_suffix(".err")
+        with self._paths[0].open("wb") as out, self._paths[1].open("wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "hub.cli", *words],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+
+    @property
+    def out(self) -> str:
+        return self._paths[0].read_text()
+
+    @property
+    def err(self) -> str:
+        return self._paths[1].read_text()
+
+    def until_out(self, text: str, seconds: float = 20) -> None:
+        """Wait until it has printed this on stdout."""
+        wait_until(lambda: text in self.out, seconds, lambda: f"never printed {text!r}: {self.out}\n{self.err}")
+
+    def until_err(self, text: str, seconds: float = 20) -> None:
+        """Wait until it has printed this on stderr."""
+        wait_until(lambda: text in self.err, seconds, lambda: f"never printed {text!r}: {self.out}\n{self.err}")
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def end(self, seconds: float = 20) -> int:
+        """Its exit code, once it has ended."""
+        return self.process.wait(seconds)
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait()
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs (one that has ended and waits to be reaped does not)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,166 @@
+"""`hub borrow` and `hub return`: the slot is held, handed to a command, given back, and let go of in time."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.cli.command import Command, alive
+from tests.world import HubProcess, wait_until
+
+TABLE = "import os, json; print(json.dumps({k: v for k, v in os.environ.items() if k.startswith('HUB_')}))"
+# Says who it is and then does not listen to anybody.
+STUBBORN = "trap '' TERM INT; echo $$ > {file}; while :; do sleep 0.05; done"
+
+
+@pytest.fixture(autouse=True)
+def node(live_hub: HubProcess) -> None:
+    """A node with one slot, which outlives the test; nothing but the borrower decides about the slot."""
+    slot = {"labelKey": "gpu:a100", "slotId": "s1", "endpoint": "ws://n1/s1"}
+    body = {"nodeId": "n1", "slots": [slot], "policy": "reuse"}
+    headers = {"x-hub-secret": live_hub.node_secret}
+    assert httpx.post(f"{live_hub.url}/node/register", json=body, headers=headers).status_code == 200
+
+
+@pytest.fixture
+def hub_environment() -> dict[str, str]:
+    return {"HUB_NODE_TIMEOUT": "600"}
+
+
+@pytest.fixture
+def live_hub(start_hub, hub_environment: dict[str, str]) -> HubProcess:
+    """A hub for which the node of these tests, which never beats, stays alive."""
+    return start_hub(**hub_environment)
+
+
+def sessions(command: Command) -> list[dict[str, Any]]:
+    return command.json("sessions")["sessions"]
+
+
+def test_a_command_finds_the_slot_in_its_environment_and_its_exit_code_is_ours(command: Command):
+    done = command("borrow", "gpu:a100", "--run", "r7", "--", "sh", "-c", f'python3 -c "{TABLE}"; exit 7')
+    seen = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (7, "")
+    assert int(seen.pop("HUB_LEASE_TOKEN")) > 0
+    assert {name: seen[name] for name in seen if name.startswith(("HUB_SLOT_", "HUB_RUN_ID"))} == {
+        "HUB_SLOT_ID": "s1",
+        "HUB_SLOT_ENDPOINT": "ws://n1/s1",
+        "HUB_SLOT_LABEL": "gpu:a100",
+        "HUB_SLOT_POOL": "gpu:a100",
+        "HUB_SLOT_NODE": "n1",
+        "HUB_RUN_ID": "r7",
+    }
+    assert sessions(command) == []
+
+
+def test_a_command_ended_by_a_signal_is_told_as_shells_tell_it(command: Command):
+    assert command("borrow", "gpu:a100", "--", "sh", "-c", "kill -9 $$").returncode == 128 + 9
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_slot_is_held_until_a_signal_and_then_given_back(number, command: Command):
+    held = command.start("borrow", "gpu:a100", "--json")
+    held.until_out("}\n")
+    slot = json.loads(held.out)
+    assert (slot["browserId"], slot["webSocketEndpoint"], slot["matchedLabel"]) == ("s1", "ws://n1/s1", "gpu:a100")
+    assert [session["browserId"] for session in sessions(command)] == ["s1"]
+    held.signal(number)
+    assert (held.end(), held.err) == (0, "hub: s1 is given back.\n")
+    assert sessions(command) == []
+
+
+def test_a_held_slot_is_renewed_for_longer_than_its_lease(command: Command):
+    held = command.start("borrow", "gpu:a100", "--ttl", "1")
+    held.until_out("TOKEN")
+    first = sessions(command)[0]["borrowedAtUtc"]
+    two_leases_later = time.monotonic() + 2.2
+    wait_until(lambda: time.monotonic() > two_leases_later)
+    assert [session["borrowedAtUtc"] for session in sessions(command)] == [first]
+
+
+def test_nothing_to_lend_is_a_refusal_at_once_and_waiting_ends_with_the_wait(command: Command):
+    held = command.start("borrow", "gpu:a100")
+    held.until_out("TOKEN")
+    refused = command("borrow", "gpu:a100", "--", "true")
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+    waiting = command.start("borrow", "gpu:a100", "--wait", "30", "--", "echo", "got it")
+    held.signal(signal.SIGTERM)
+    assert (waiting.end(), waiting.out) == (0, "got it\n")
+
+
+def test_a_wait_can_be_interrupted(command: Command):
+    command.start("borrow", "gpu:a100").until_out("TOKEN")
+    waiting = command.start("borrow", "gpu:a100", "--wait", "60")
+    wait_until(lambda: "borrow" in Path(f"/proc/{waiting.process.pid}/cmdline").read_text())
+    time.sleep(0.7)  # until it is waiting; there is nothing to see it by
+    waiting.signal(signal.SIGTERM)
+    assert (waiting.end(5), waiting.err) == (1, "hub: Interrupted before a slot of gpu:a100 was lent.\n")
+
+
+def test_a_signal_is_for_the_command_and_the_slot_comes_back_when_that_has_ended(command: Command, tmp_path: Path):
+    script = f"trap 'echo told >> {tmp_path}/told; exit 3' TERM; echo up; while :; do sleep 0.05; done"
+    running = command.start("borrow", "gpu:a100", "--", "sh", "-c", script)
+    running.until_out("up")
+    running.signal(signal.SIGTERM)
+    assert (running.end(), (tmp_path / "told").read_text()) == (3, "told\n")
+    assert sessions(command) == []
+
+
+def test_a_lost_hub_stops_the_command_before_the_lease_is_over(command: Command, live_hub, tmp_path: Path):
+    pid = tmp_path / "pid"
+    running = command.start("borrow", "gpu:a100", "--ttl", "2", "--", "sh", "-c", STUBBORN.format(file=pid))
+    wait_until(lambda: pid.exists() and pid.read_text().strip() != "")
+    last_renewed_before = time.monotonic()
+    live_hub.kill()
+    child = int(pid.read_text())
+    wait_until(lambda: not alive(child), 5)
+    assert time.monotonic() < last_renewed_before + 2.0
+    assert running.end() == 1
+    assert "could not be renewed; stopping the command." in running.err
+    assert running.err.splitlines()[-1].startswith("hub: slot s1 of gpu:a100 is lost: ")
+    assert "Traceback" not in running.err
+
+
+def test_a_command_that_heeds_the_warning_is_not_killed_but_the_loss_is_told(command: Command, live_hub, tmp_path: Path):
+    script = f"trap 'echo put away > {tmp_path}/done; exit 0' TERM; echo up; while :; do sleep 0.02; done"
+    running = command.start("borrow", "gpu:a100", "--ttl", "2", "--", "sh", "-c", script)
+    running.until_out("up")
+    live_hub.kill()
+    assert running.end() == 1
+    assert (tmp_path / "done").read_text() == "put away\n"
+    assert "The lease of s1 could not be renewed, and the command was stopped." in running.err
+
+
+def test_a_grant_ended_by_somebody_else_stops_the_command(command: Command, tmp_path: Path):
+    pid = tmp_path / "pid"
+    running = command.start("borrow", "gpu:a100", "--ttl", "2", "--", "sh", "-c", STUBBORN.format(file=pid))
+    wait_until(lambda: pid.exists() and pid.read_text().strip() != "")
+    assert command("return", "s1").stdout == "s1 is given back.\n"
+    assert running.end() == 1
+    assert not alive(int(pid.read_text()))
+    assert "is lost" in running.err
+
+
+def test_a_command_does_not_outlive_a_borrower_that_was_killed(command: Command, tmp_path: Path):
+    pid = tmp_path / "pid"
+    running = command.start("borrow", "gpu:a100", "--", "sh", "-c", STUBBORN.format(file=pid))
+    wait_until(lambda: pid.exists() and pid.read_text().strip() != "")
+    running.kill()
+    wait_until(lambda: not alive(int(pid.read_text())))
+
+
+def test_a_slot_can_be_returned_by_name_by_label_or_by_token(command: Command):
+    command.start("borrow", "gpu:a100").until_out("TOKEN")
+    other = command("return", "s1", "--label", "gpu:a100", "--token", "1")
+    assert (other.returncode, len(sessions(command))) == (0, 1)
+    assert command("return", "s1").stdout == "s1 is given back.\n"
+    gone = command("return", "s1")
+    assert (gone.returncode, gone.stderr) == (1, "hub: The slot s1 is not lent.\n")
+    again = command("return", "s1", "--label", "gpu:a100")
+    assert (again.returncode, again.stdout) == (0, "s1: already returned.\n")

@@ -1,0 +1,107 @@
+"""`hub nodes`, `hub pools`, `hub sessions` against a real hub."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from hub.cli import look, main
+from tests.cli.command import Command
+from tests.world import HubProcess
+
+
+@pytest.fixture
+def fleet(live_hub: HubProcess) -> dict[str, Any]:
+    """Three nodes; one slot of two is lent, on n1; the answer to that borrow."""
+    node = {"x-hub-secret": live_hub.node_secret}
+    for name, pools in (("n1", {"gpu:a100": 2}), ("n2", {"gpu:v100": 1}), ("n3", {})):
+        body = {"nodeId": name, "pools": pools, "labels": {"region": "eu"}, "policy": "reuse"}
+        assert httpx.post(f"{live_hub.url}/node/register", json=body, headers=node).status_code == 200
+    wish = {"labelKey": "gpu:a100", "runId": "run-7", "ttlSeconds": 300}
+    runner = {"x-hub-secret": live_hub.runner_secret}
+    answer = httpx.post(f"{live_hub.url}/session/borrow", json=wish, headers=runner)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_nodes_are_shown_with_their_slots_and_facts(command: Command, fleet):
+    done = command("nodes")
+    assert (done.returncode, done.stderr) == (0, "")
+    head, *rows = done.stdout.splitlines()
+    assert head.split() == ["NODE", "STATE", "SLOTS", "LENT", "LAST", "BEAT", "LABELS"]
+    assert sorted((row.split()[:4], row.split()[-1]) for row in rows) == [
+        (["n1", "alive", "2", "1"], "region=eu"),
+        (["n2", "alive", "1", "0"], "region=eu"),
+        (["n3", "alive", "0", "0"], "region=eu"),
+    ]
+
+
+def test_one_node_is_shown_with_each_of_its_slots(command: Command, fleet):
+    done = command("nodes", "n1")
+    assert (done.returncode, done.stderr) == (0, "")
+    slots = [line.split() for line in done.stdout.splitlines() if "gpu:a100" in line]
+    assert slots == [["n1-gpu.a100-1", "gpu:a100", "lent"], ["n1-gpu.a100-2", "gpu:a100", "free"]]
+    assert {slot["state"] for slot in command.json("nodes", "n1")["slotList"]} == {"free", "lent"}
+
+
+def test_pools_are_shown_with_what_is_free_and_lent(command: Command, fleet):
+    done = command("pools")
+    assert [line.split() for line in done.stdout.splitlines()[1:]] == [
+        ["gpu:a100", "2", "1", "1", "0", "no"],
+        ["gpu:v100", "1", "1", "0", "0", "no"],
+    ]
+    assert "FREE          1" in command("pools", "gpu:a100").stdout
+    assert [pool["label"] for pool in command.json("pools")["pools"]] == ["gpu:a100", "gpu:v100"]
+
+
+def test_sessions_are_shown_and_filtered(command: Command, fleet):
+    row = command("sessions").stdout.splitlines()[1].split()
+    assert row[:5] == [fleet["browserId"], "gpu:a100", "gpu:a100", "n1", "run-7"]
+    for words, total in ((["--run", "run-7"], 1), (["--run", "other"], 0), (["--node", "n1"], 1), (["--pool", "gpu:v100"], 0)):
+        assert command.json("sessions", *words)["total"] == total, words
+    assert command.json("sessions", fleet["browserId"])["runId"] == "run-7"
+    assert command("sessions", "--run", "other").stdout == "No sessions.\n"
+
+
+@pytest.mark.parametrize("words", [("nodes", "n9"), ("pools", "no:such"), ("sessions", "s9")], ids=str)
+def test_what_is_not_there_is_a_failure(words, command: Command):
+    done = command(*words)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("noun", "member"), [("nodes", "nodeId"), ("pools", "label")], ids=["nodes by cursor", "pools by offset"]
+)
+def test_all_pages_are_read_up_to_the_limit(noun, member, command: Command, fleet, monkeypatch, capsys):
+    monkeypatch.setattr(look, "PAGE", 1)
+    for name, value in command.environment.items():
+        monkeypatch.setenv(name, value)
+    everything = command.json(noun)
+    assert main([noun, "--json"]) == 0
+    assert [row[member] for row in json.loads(capsys.readouterr().out)[noun]] == [row[member] for row in everything[noun]]
+    assert main([noun, "--limit", "1"]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 2
+    assert err == f"hub: 1 of {everything['total']} {noun} shown; --limit shows more.\n"
+
+
+def test_a_wrong_secret_is_refused_with_the_names_of_what_to_set(command: Command):
+    done = command("pools", "--secret", "wrong")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "HUB_RUNNER_SECRET" in done.stderr
+
+
+def test_any_role_may_look_and_a_list_of_secrets_shows_its_first_member(command: Command, live_hub):
+    for name in ("HUB_RUNNER_SECRET", "HUB_NODE_SECRET", "HUB_ADMIN_SECRET"):
+        command.environment.pop(name)
+    command.environment["HUB_NODE_SECRET"] = f" {live_hub.node_secret}, old-one"
+    assert command("nodes").returncode == 0
+
+
+def test_something_else_that_answers_is_not_taken_for_a_hub(command: Command, redis_server):
+    done = command("nodes", "--url", f"http://127.0.0.1:{redis_server.port}", seconds=40)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,57 @@
+"""What is printed: durations, foreign text, tables, closed pipes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import httpx
+import pytest
+
+from hub.cli import output
+from tests.cli.command import Command
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0.0 s"), (-3, "0.0 s"), (2.44, "2.4 s"), (9.96, "10.0 s"), (10, "10 s"), (59.9, "59 s"), (60, "1 min"),
+        (61, "1 min 1 s"), (3599, "59 min 59 s"), (3600, "1 h"), (3660, "1 h 1 min"), (90_000, "1 d 1 h"),
+        (None, "-"), ("12", "-"), (True, "-"),
+    ],
+)  # fmt: skip
+def test_durations_are_written_for_people(seconds, text):
+    assert output.duration(seconds) == text
+
+
+def test_foreign_text_can_neither_break_a_line_nor_reach_the_terminal():
+    assert output.one_line("a\nb\x1b[2Jc\u2028d\udc80é") == "a\\nb\\x1b[2Jc\\u2028d\\udc80é"
+
+
+def test_a_table_in_a_pipe_is_plain_text_of_any_width(capsys):
+    output.put_table(("NAME", "N"), [("x" * 300, 1), ("[red]y[/red]", 20), ("", None)], numbers=("N",))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [
+        f"{'NAME':300}    N",
+        f"{'x' * 300}    1",
+        f"{'[red]y[/red]':300}   20",
+        f"{'-':300}    -",
+    ]
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(command: Command, live_hub):
+    slots = [{"labelKey": "gpu:a100", "slotId": f"s{number}"} for number in range(900)]
+    headers = {"x-hub-secret": live_hub.node_secret}
+    body = {"nodeId": "n1", "slots": slots}
+    assert httpx.post(f"{live_hub.url}/node/register", json=body, headers=headers).status_code == 200
+    hub = subprocess.Popen(
+        [sys.executable, "-m", "hub.cli", "nodes", "n1"],
+        env=command.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert hub.stdout is not None
+    hub.stdout.close()
+    _, err = hub.communicate(timeout=20)
+    assert (hub.returncode, err) == (0, "")

@@ -1,0 +1,114 @@
+"""Wrong command lines: refused with 2 and one sentence, before anything is sent."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from hub import __version__
+from hub.cli import main
+from tests.cli.command import Command
+
+WRONG = {
+    "borrow": "Missing argument 'LABEL'",
+    "borrow gpu": "'gpu' is no label: it has too few segments",
+    "borrow gpu::a100": "'gpu::a100' is no label",
+    "borrow a:b:c:d:e:f:g:h:i": "more than eight segments",
+    "borrow gpu:a100 --ttl 0": "'0' is not a number of seconds",
+    "borrow gpu:a100 --ttl -5": "'-5' is not a number of seconds",
+    "borrow gpu:a100 --ttl nan": "'nan' is not a number of seconds",
+    "borrow gpu:a100 --wait soon": "'soon' is not a number of seconds",
+    "borrow gpu:a100 --wait inf": "'inf' is not a number of seconds",
+    "borrow gpu:a100 -- no-such-program": "The command 'no-such-program' is not on the PATH.",
+    "borrow gpu:a100 -- ./no/such": "The command './no/such' is no program.",
+    "borrow gpu:a100 --json -- true": "--json prints the slot",
+    "agent --slots gpu:a100": "'gpu:a100' is not LABEL=N",
+    "agent --slots gpu=2": "'gpu' is no label",
+    "agent --slots gpu:a100=0": "does not end in a number of slots from 1 to 100000",
+    "agent --slots gpu:a100=-1": "does not end in a number of slots",
+    "agent --slots gpu:a100=2.5": "does not end in a number of slots",
+    "agent --slots gpu:a100=1 --slots gpu:a100=2": "--slots names 'gpu:a100' twice.",
+    "agent --label region": "'region' is not KEY=VALUE",
+    "agent --label =eu": "'=eu' is not KEY=VALUE",
+    "agent --label a=1 --label a=2": "--label names 'a' twice.",
+    "agent --policy sometimes": "--policy",
+    "agent --base-url nowhere": "'nowhere' is no address",
+    "agent -- no-such-program": "The command 'no-such-program' is not on the PATH.",
+    "nodes --state asleep": "--state",
+    "nodes --limit 0": "--limit",
+    "nodes --limit many": "--limit",
+    "nodes --url ftp://hub": "'ftp://hub' is no address of a hub",
+    "nodes --url http://": "is no address of a hub",
+    "nodes --url http://hub:99999": "is no address of a hub",
+    "nodes n1 --state alive": "NODE and --state exclude each other.",
+    "pools gpu": "'gpu' is no label",
+    "sessions --label a:b --run r1": "--label and --run exclude each other.",
+    "sessions s1 --node n1": "SLOT and --node exclude each other.",
+    "return": "Missing argument 'SLOT'",
+    "return s1 --label gpu": "'gpu' is no label",
+    "drain": "Missing argument 'NODE'",
+    "drain ..": "'..' is no id",
+    "sweep": "say --once",
+    "expire maybe": "'maybe' is not one of 'on', 'off', 'default'",
+    "serve --port 65536": "--port",
+    "serve --workers 0": "--workers",
+    "demo --port -1": "--port",
+    "paint": "No such command 'paint'",
+    "nodes --colour": "No such option: --colour",
+}
+
+
+@pytest.mark.parametrize(("line", "sentence"), WRONG.items(), ids=WRONG.keys())
+def test_a_wrong_command_line_is_refused_in_one_sentence_before_anything_is_sent(line, sentence, monkeypatch, capsys):
+    def no_network(*_: object, **__: object) -> None:
+        raise AssertionError("the network was touched")
+
+    monkeypatch.setattr(socket, "socket", no_network)
+    monkeypatch.setenv("DISABLE_DOTENV", "1")
+    code = main(line.split())
+    out, err = capsys.readouterr()
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("hub: ")
+    assert sentence in err
+
+
+def test_an_address_in_the_environment_is_checked_as_well(monkeypatch, capsys):
+    monkeypatch.setenv("DISABLE_DOTENV", "1")
+    monkeypatch.setenv("HUB_URL", "not-a-url")
+    assert main(["nodes"]) == 2
+    assert capsys.readouterr().err == "hub: HUB_URL: 'not-a-url' is no address of a hub, such as http://127.0.0.1:8080.\n"
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["borrow", "--help"], ["demo", "-h"]], ids=str)
+def test_help_is_shown_and_is_no_failure(words, capsys):
+    assert main(words) == 0
+    out, err = capsys.readouterr()
+    assert "Usage: hub" in out
+    assert err == ""
+
+
+def test_the_version_is_printed(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"capacity-hub {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "words", [["nodes"], ["pools"], ["sessions"], ["drain", "n1"], ["sweep", "--once"], ["expire"], ["return", "s1"]], ids=str
+)
+def test_without_a_hub_and_without_a_store_a_command_says_what_to_do(words, lone_command: Command):
+    done = lone_command(*words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
+    assert "No hub listens at http://127.0.0.1:9" in done.stderr
+    assert "hub serve" in done.stderr
+
+
+def test_a_hub_named_on_the_command_line_is_never_replaced_by_another_store(lone_command: Command, redis_server):
+    done = lone_command("nodes", "--url", "http://127.0.0.1:9", HUB_REDIS_URL=redis_server.url)
+    assert (done.returncode, done.stderr) == (1, "hub: No hub listens at http://127.0.0.1:9.\n")
+
+
+def test_borrowing_needs_a_hub(lone_command: Command):
+    done = lone_command("borrow", "gpu:a100", "--", "true")
+    assert (done.returncode, done.stderr) == (1, "hub: No hub listens at http://127.0.0.1:9.\n")
