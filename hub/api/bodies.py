@@ -12,7 +12,7 @@ import orjson
 from starlette.requests import Request
 
 from hub.capacity.labels import Label
-from hub.capacity.models import Slot, check_slot_id, slot_item
+from hub.capacity.models import Slot, check_slot_id, compact, slot_item
 from hub.errors import BadInput, InvalidJson, InvalidValue, MissingMember
 from hub.nodes.models import Beat, Registration, check_node_id
 
@@ -267,6 +267,4 @@ def _either(document: dict[str, Any], *names: str) -> Any:
 
 
 def _as_text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return orjson.dumps(value).decode()
+    return value if isinstance(value, str) else compact(value, "labels")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -41,11 +42,19 @@ def allowed(request: Request, *roles: str) -> Hub:
 
 def reply(document: Any, run: str = "", status: int = 200) -> Response:
     """A JSON answer; with a run it says so in `Correlation-Id`."""
-    response = Response(orjson.dumps(document), status, media_type="application/json")
+    response = Response(to_json(document), status, media_type="application/json")
     if run:
         # Encoded here: a run id may hold text that Starlette's latin-1 headers do not take.
         response.raw_headers.append((b"correlation-id", run.encode("utf-8", "replace")))
     return response
+
+
+def to_json(document: Any) -> bytes:
+    """JSON, also of what other programs put into Redis: bytes that are not UTF-8, deep nesting, endless numbers."""
+    try:
+        return orjson.dumps(document)
+    except TypeError:
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def in_ms(left_ms: float) -> str:

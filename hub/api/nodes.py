@@ -182,9 +182,14 @@ async def nodes(request: Request) -> Response:
     state, cursor = query.get("state"), query.get("cursor", "0")
     if state is not None and state not in STATES:
         raise InvalidValue(f"state must be one of {', '.join(STATES)}", member="state")
-    cursor = str(bodies.whole_number(cursor, "cursor", 0, 2**64 - 1 if state is None else 10**9))
-    total, ids, after = await hub.nodes.page(cursor, limit, state)
-    return reply({"total": total, "nodes": [shown(node) for node in await hub.nodes.describe(ids)], "next": after})
+    start = bodies.whole_number(cursor, "cursor", 0, 2**64 - 1)
+    if state is None:
+        total, ids, after = await hub.nodes.page(str(start), limit)
+        found = await hub.nodes.describe(ids)
+    else:
+        total, found = await hub.nodes.in_state(state, start, limit)
+        after = str(start + limit) if start + limit < total else None
+    return reply({"total": total, "nodes": [shown(node) for node in found], "next": after})
 
 
 @router.get("/nodes/{node_id:path}", responses=schemas.REFUSALS)
@@ -203,6 +208,8 @@ def shown(node: Node) -> dict[str, Any]:
     try:
         labels = orjson.loads(node.labels)
     except orjson.JSONDecodeError:
+        labels = {}
+    if not isinstance(labels, dict):
         labels = {}
     return {
         "nodeId": node.id,

@@ -43,7 +43,7 @@ async def state(hub: Hub, offset: int, limit: int) -> dict[str, Any]:
 
 
 async def _workers(hub: Hub) -> list[dict[str, Any]]:
-    _, ids, _ = await hub.nodes.page("0", WORKERS_MAX, None)
+    _, ids, _ = await hub.nodes.page("0", WORKERS_MAX)
     workers = []
     for node in await hub.nodes.describe(ids[:WORKERS_MAX]):
         counts: dict[str, dict[str, int]] = {}

@@ -53,7 +53,7 @@ async def borrow(request: Request) -> Response:
     finally:
         metrics.borrow_latency.labels(shown).observe(time.monotonic() - started)
     if await request.is_disconnected():
-        await hub.leases.undo(wish.request)
+        await hub.leases.undo(wish)
     metrics.borrow_outcomes.labels(shown, "success").inc()
     return reply(_granted(grant, name), grant.run)
 
@@ -70,13 +70,14 @@ def _wish(request: Request, settings: Settings, document: dict[str, Any], label:
     if ttl_s is None:
         ttl_s = settings.borrow_ttl_s
     ttl_s = min(max(ttl_s, settings.borrow_ttl_min_s), 86_400, settings.max_session_ttl_s)
-    key = bodies.request_key(request)
+    key, attempt = bodies.request_key(request), f"try-{secrets.token_hex(12)}"
     asked = f"{label.text}\0{ttl_s}\0{run}"
     return Wish(
         label=label.text,
         ttl_ms=int(ttl_s * 1000),
         run=run or bodies.new_run_id(),
-        request=key or f"own-{secrets.token_hex(12)}",
+        request=key or attempt,
+        attempt=attempt,
         fingerprint=hashlib.sha256(asked.encode()).hexdigest()[:16],
         keep_s=KEEP_KEY_S if key else KEEP_OWN_S,
     )

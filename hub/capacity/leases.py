@@ -59,7 +59,7 @@ class Leases:
                 await self._pools.discover()
                 grant = await self._try(wish)
         except StoreUnavailable:
-            self._store.later(lambda: self.undo(wish.request))
+            self._store.later(lambda: self.undo(wish))
             raise
         if grant is None:
             raise NoCapacity(f"No browser available for {wish.label}")
@@ -74,6 +74,7 @@ class Leases:
             cap=self._caps.get(wish.label, self._cap_default),
             run=wish.run,
             request=wish.request,
+            attempt=wish.attempt,
             fingerprint=wish.fingerprint,
             keep_s=wish.keep_s,
             trailing=self._trailing,
@@ -134,9 +135,9 @@ class Leases:
         """Map a slot to a test, and to a run when it has none, for six hours or until its grant ends."""
         await self._attribute(slot=key_part(slot), test=test, run=run)
 
-    async def undo(self, request: str) -> None:
-        """Take back what a request was granted, or keep it from being granted: its caller is gone."""
-        word, *slot = await self._undo(request=request)
+    async def undo(self, wish: Wish) -> None:
+        """Take back what an attempt was granted, or keep it from being granted: its caller is gone."""
+        word, *slot = await self._undo(request=wish.request, attempt=wish.attempt)
         if word == "undone":
             self._recent.pop(slot[0], None)
             metrics.grants_undone.inc()

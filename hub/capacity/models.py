@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,7 +40,7 @@ def slot_item(node_id: str, slot_id: str, label_kind: str, said: Mapping[str, An
         "labels": said.get("labels") or {},
     }
     document.update({name: value for name, value in said.items() if name not in NOT_CARRIED})
-    return orjson.dumps(document).decode()
+    return compact(document, "slots")
 
 
 def read_item(item: str) -> dict[str, Any]:
@@ -48,6 +50,25 @@ def read_item(item: str) -> dict[str, Any]:
     except orjson.JSONDecodeError:
         return {}
     return document if isinstance(document, dict) else {}
+
+
+def listed_id(item: str) -> str:
+    """The id a list item has a record under: as `lua/include/item.lua` finds it."""
+    said = read_item(item)
+    for name in ("browserId", "slotId"):
+        if isinstance(said.get(name), str) and said[name].strip():
+            return key_part(said[name])
+    if not said and (found := re.search(r'"browserId":"([^"]+)"', item)):
+        return key_part(found[1])
+    return "nameless-" + hashlib.sha1(item.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
+
+
+def compact(document: Any, member: str) -> str:
+    """JSON text without blanks; raises `InvalidValue` for what is nested too deeply to be written."""
+    try:
+        return orjson.dumps(document).decode()
+    except TypeError:
+        raise InvalidValue(f"{member} cannot be stored: it is nested too deeply", member=member) from None
 
 
 def check_slot_id(slot_id: str) -> str:
@@ -66,7 +87,8 @@ class Wish:
     label: str
     ttl_ms: int
     run: str
-    request: str
+    request: str  # the same for every repeat
+    attempt: str  # of this call alone
     fingerprint: str
     keep_s: int
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hub.capacity.labels import parse_kinds, parse_label
-from hub.capacity.models import Slot, read_item
+from hub.capacity.models import Slot, listed_id, read_item
 from hub.errors import InvalidLabel, InvalidValue, SlotLent, UnknownNode, UnknownReply
+from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.keys import key_part
 from hub.store.store import Store
@@ -17,6 +18,8 @@ from hub.store.store import Store
 SCAN_BITE = 1000  # keys looked at per call
 SCAN_CALLS = 10  # calls per discovery; a store of up to 10,000 keys is seen whole
 BITE = 64  # slots per script where each costs a dozen commands: under 2 ms
+
+_log = get_logger("hub.capacity")
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Pools:
         self._kinds = parse_kinds(settings.label_kinds)
         self._publish = store.script("capacity/publish")
         self._withdraw = store.script("capacity/withdraw")
+        self._adopt = store.script("capacity/adopt_items")
         self._restart = store.script("capacity/restart_pool")
         self._mark = store.script("capacity/mark_slots")
         self._describe = store.script("capacity/describe_pools")
@@ -87,8 +91,28 @@ class Pools:
                 raise InvalidValue(f"slot {slot} belongs to another node")
         raise UnknownReply(self._withdraw.name, reply)
 
+    async def adopt(self, label: str, place: str, listed: set[str]) -> int:
+        """Bring the records in line with the `free` or the `lent` list of a pool, in bites from its head.
+
+        Adds the slot ids found to `listed`; returns how many slots were adopted or taken out.
+        """
+        name = self._store.keys.available(label) if place == "free" else self._store.keys.inuse(label)
+        changed = position = 0
+        while items := await self._store.read("LRANGE", name, position, position + BITE - 1):
+            listed.update(listed_id(item) for item in items)
+            _, adopted, taken, dropped = await self._adopt(pool=label, place=place, rest=items)
+            if adopted:
+                _log.info("audit adopted", pool=label, place=place, slots=adopted)
+            for why, item in zip(dropped[::2], dropped[1::2], strict=True):
+                _log.warning("item dropped", pool=label, why=why, item=item[:200])
+            changed += adopted + len(dropped) // 2
+            position += BITE - taken
+        return changed
+
     async def restart(self, label: str) -> tuple[int, int, int]:
         """Put a pool under maintenance and mark all its slots; returns (marked, free, lent) at the start."""
+        for place in ("free", "lent"):
+            await self.adopt(label, place, set())
         reply = await self._restart(pool=label)
         match reply:
             case ["ok", free, lent]:

@@ -130,34 +130,41 @@ class Nodes:
             if str(cursor) == "0":
                 return list(found)
 
-    async def page(self, cursor: str, limit: int, state: str | None) -> tuple[int, list[str], str | None]:
-        """(exact total, ids of a page, cursor of the next or None), all nodes or those of one state.
+    async def page(self, cursor: str, limit: int) -> tuple[int, list[str], str | None]:
+        """(exact total, ids of a page, cursor of the next or None).
 
-        Pages follow Redis's own order; a page of all nodes may hold a few more or less than `limit`.
+        Pages follow Redis's own order and may hold a few more or less than `limit`.
         """
         keys = self._store.keys
-        if state in (None, "draining"):
-            name = keys.nodes if state is None else keys.draining
-            total, (after, page) = await self._store.read_all(
-                [("SCARD", name), ("SSCAN", name, cursor, "COUNT", limit)]
-            )
-            return int(total), sorted(page), None if str(after) == "0" else str(after)
-        clock_ms = await self._store.read("HGET", keys.store, "clock_ms")
-        now, half = int(clock_ms or 0), self.timeout_ms // 2
-        low, high = {
-            "alive": (f"({now - half}", "+inf"),
-            "suspect": (f"{now - self.timeout_ms}", f"{now - half}"),
-            "stale": ("-inf", f"({now - self.timeout_ms}"),
-        }[state or ""]
-        offset = int(cursor)
-        total, page = await self._store.read_all(
-            [
-                ("ZCOUNT", keys.beats, low, high),
-                ("ZRANGE", keys.beats, low, high, "BYSCORE", "LIMIT", offset, limit),
-            ]
+        total, (after, page) = await self._store.read_all(
+            [("SCARD", keys.nodes), ("SSCAN", keys.nodes, cursor, "COUNT", limit)]
         )
-        after = offset + len(page)
-        return int(total), list(page), str(after) if after < int(total) else None
+        return int(total), sorted(page), None if str(after) == "0" else str(after)
+
+    async def in_state(self, state: str, offset: int, limit: int) -> tuple[int, list[Node]]:
+        """(exact total, a page) of the nodes that are `alive`, `suspect`, `stale` or `draining`.
+
+        Costs as much as there are nodes in doubt: silent for half the timeout, or never heard by a hub. For `alive`,
+        which is the rest, every node is looked at.
+        """
+        keys = self._store.keys
+        if state == "draining":
+            nominated = await self._store.read("SMEMBERS", keys.draining)
+        elif state == "alive":
+            nominated = await self.ids()
+        else:
+            clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
+            silent = await self._store.read("ZRANGE", keys.beats, "-inf", clock_ms - self.timeout_ms // 2, "BYSCORE")
+            nominated = [*silent, *await self._strangers()]
+        found = await self.describe(sorted(nominated))
+        fitting = [node for node in found if (node.draining if state == "draining" else node.state == state)]
+        return len(fitting), fitting[offset : offset + limit]
+
+    async def _strangers(self) -> list[str]:
+        """Registered nodes that never beat through a hub."""
+        keys = self._store.keys
+        registered, heard = await self._store.read_all([("SCARD", keys.nodes), ("ZCARD", keys.beats)])
+        return list(await self._store.read("ZDIFF", 2, keys.nodes, keys.beats)) if registered != heard else []
 
     async def describe(self, node_ids: Iterable[str]) -> list[Node]:
         """What is known of these nodes; those that are not registered are left out."""
@@ -197,7 +204,7 @@ class Nodes:
         )
         if heard or registered <= total:
             return int(heard)
-        _, ids, _ = await self.page("0", 1000, None)
+        _, ids, _ = await self.page("0", 1000)
         return sum(node.state != "stale" for node in await self.describe(ids))
 
     async def versions(self, node_id: str) -> dict[str, Any]:

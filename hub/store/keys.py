@@ -38,7 +38,7 @@ PRIVATE = {
     # run-time switch expire, expire_by, expire_at. One per store, never deleted.
     "store": "hub:store",
     "beats": "hub:beats",  # zset: raw node id -> hub clock of its last beat. Deleted with the node.
-    "duty": "hub:duty:{}",  # hash: version, drain, recycle:<slot>: what the next beat must tell. Deleted with the node.
+    "duty": "hub:duty:{}",  # hash: version, drain, republish, recycle:<slot>: what a beat must tell. With the node.
     "lent": "hub:lent:{}",  # hash: slot id -> token of a node's lent slots. Empties as grants end.
     "draining": "hub:draining",  # set: raw ids of draining nodes. Deleted with the node.
     "node_slots": "hub:node_slots:{}",  # set: slot ids of a node. Empties as slots are dropped.
@@ -53,7 +53,7 @@ PRIVATE = {
     "deadlines": "hub:deadlines",  # zset: slot id -> hub clock at which its lease lapses. Deleted with the grant.
     "asked": "hub:asked:{}",  # zset: slot id -> time of the grant, for the requested label: its in-flight grants.
     "run": "hub:run:{}",  # zset: slot id -> time of the grant: what a run holds.
-    "request": "hub:request:{}",  # string: what a request id was answered with; 60 s, an Idempotency-Key 24 h.
+    "request": "hub:request:{}",  # string: what a request was answered with, to which attempt; 60 s, with a key 24 h.
 }
 
 PATTERNS = WIRE | PRIVATE

@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from hub.capacity.models import read_item
 from hub.capacity.pools import Pools
 from hub.errors import ForeignKey
 from hub.observability.logs import get_logger
 from hub.settings import Settings
-from hub.store.keys import key_part
 from hub.store.store import Store
 
-BITE = 100  # items or sessions per script
+BITE = 100  # slots or sessions per script
 SCAN_BITE = 1000
 SMALL = 20_000  # keys; a store up to this size is seen whole in every pass
 LARGE_CALLS = 5  # scan calls per pass in a larger one: about 2 ms of Redis
@@ -28,7 +26,6 @@ class Audit:
         self._store = store
         self._pools = pools
         self._ttl_ms = int(settings.borrow_ttl_s * 1000)
-        self._adopt_items = store.script("sweeping/adopt_items")
         self._drop_missing = store.script("sweeping/drop_missing")
         self._adopt_sessions = store.script("sweeping/adopt_sessions")
         self._cursor: Any = "0"
@@ -63,24 +60,11 @@ class Audit:
         return list(found)
 
     async def _walk(self, label: str, place: str, name: str, listed: set[str]) -> int:
-        """Compare one list with the records, in bites from its head."""
-        changed, position = 0, 0
-        while True:
-            try:
-                items = await self._store.read("LRANGE", name, position, position + BITE - 1)
-            except ForeignKey as error:
-                _log.warning("foreign key", key=name, why=str(error))
-                return changed
-            if not items:
-                return changed
-            listed.update(_slot_of(item) for item in items)
-            _, adopted, dropped = await self._adopt_items(pool=label, place=place, rest=items)
-            if adopted:
-                _log.info("audit adopted", pool=label, place=place, slots=adopted)
-            for why, item in zip(dropped[::2], dropped[1::2], strict=True):
-                _log.warning("item dropped", pool=label, why=why, item=item[:200])
-            changed += adopted + len(dropped) // 2
-            position += BITE - len(dropped) // 2
+        try:
+            return await self._pools.adopt(label, place, listed)
+        except ForeignKey as error:
+            _log.warning("foreign key", key=name, why=str(error))
+            return 0
 
     async def _forget(self, label: str, listed: set[str]) -> int:
         (pool,) = await self._pools.describe([label])
@@ -106,8 +90,3 @@ class Audit:
                     adopted += 1
                     _log.info("audit adopted", session=slot, state=word)
         return adopted
-
-
-def _slot_of(item: str) -> str:
-    document = read_item(item)
-    return key_part(str(document.get("browserId") or document.get("slotId") or ""))

@@ -12,18 +12,20 @@ local idle_ms     = tonumber(ARGV[6])   -- 0: no idle rule
 local cap         = tonumber(ARGV[7])   -- 0: none
 local run         = ARGV[8]
 local request     = ARGV[9]             -- request id
-local fingerprint = ARGV[10]            -- of what was asked for
-local keep_s      = ARGV[11]            -- how long the request id is remembered
+local attempt     = ARGV[10]            -- of this very call: whoever repeats a request takes its grant over
+local fingerprint = ARGV[11]            -- of what was asked for
+local keep_s      = ARGV[12]            -- how long the request id is remembered
 -- @include store
 -- @include match
 -- @include lend
-local before = redis.call('GET', key_request(request))
-if before == 'undone' then return {'undone'} end
+local before, withdrawn = unpack(redis.call('MGET', key_request(request), key_request(attempt)))
+if withdrawn == 'undone' then return {'undone'} end
+local asked, slot, token = string.match(before or '', '^(.-)|(.*)|(%d+)|.*$')
+if before and asked ~= fingerprint then return {'reused'} end
 if before then
-  local asked, slot, token = string.match(before, '^(.-)|(.*)|(%d+)$')
-  if asked ~= fingerprint then return {'reused'} end
   local held = redis.call('HMGET', key_session(slot), 'leaseToken', 'poolLabel', 'ttlSeconds', 'runId')
   if held[1] ~= token then return {'over', slot} end
+  redis.call('SET', key_request(request), table.concat({fingerprint, slot, token, attempt}, '|'), 'KEEPTTL')
   local left_ms = tonumber(redis.call('ZSCORE', key_deadlines, slot) or clock_ms) - clock_ms
   return {'ok', slot, token, redis.call('HGET', key_slot(slot), 'item'), held[2], math.max(0, math.floor(left_ms)),
     math.floor(tonumber(held[3]) * 1000), held[4], {}}
@@ -41,5 +43,6 @@ found.token = redis.call('HGET', key_store, 'token')   -- read as text: it has m
 found.label, found.run, found.ttl_ms = label, run, ttl_ms
 found.idle_ms = idle_of(found.own_idle_ms, idle_ms, ttl_ms)
 lend(found)
-redis.call('SET', key_request(request), fingerprint .. '|' .. found.slot .. '|' .. found.token, 'EX', keep_s)
+redis.call('SET', key_request(request), table.concat({fingerprint, found.slot, found.token, attempt}, '|'), 'EX',
+  keep_s)
 return {'ok', found.slot, found.token, found.item, found.pool, ttl_ms, ttl_ms, run, dropped}

@@ -3,7 +3,7 @@
 -- With a request id the first answer is remembered and given again.
 -- Returns {'returned' | 'ended' (its node had removed it) | 'not lent' | 'stale token', pool or '', run or ''}
 local slot    = ARGV[1]
-local hint    = ARGV[2]              -- the label the caller names: only used for slots the hub has no record of
+local hint    = ARGV[2]              -- the label the caller names: used for slots the hub has no record of
 local token   = ARGV[3]              -- '' when the caller has none
 local request = ARGV[4]              -- '' without an Idempotency-Key
 -- @include store
@@ -17,8 +17,13 @@ if request ~= '' then
     return {same == slot and word or 'reused', '', ''}
   end
 end
-local session = redis.call('HMGET', key_session(slot), 'leaseToken', 'runId', 'labelKey')
+local session = redis.call('HMGET', key_session(slot), 'leaseToken', 'runId', 'labelKey', 'poolLabel')
 
+local function find_lent(pool, wanted)
+  for _, item in ipairs(redis.call('LRANGE', key_inuse(pool), 0, 999)) do
+    if glance(item) == wanted then return item end
+  end
+end
 local function done(word, pool, run)
   if request ~= '' then redis.call('SET', key_request(request), 'return|' .. slot .. '|' .. word, 'EX', 86400) end
   return {word, pool or '', run or ''}
@@ -27,19 +32,23 @@ end
 if token ~= '' and session[1] ~= token then return done('stale token') end
 local record = read_slot(slot)
 if not record.item then
-  -- Lent by another program: look for it in the pool the caller names, the 1,000 oldest items at most.
-  for _, item in ipairs(redis.call('LRANGE', key_inuse(hint), 0, 999)) do
-    if glance(item) == slot then
+  -- Lent by another program: where its session says, where the caller says, or, with a session, in any pool.
+  local pools = {session[4] or hint, session[3] or hint, hint}
+  if session[3] then
+    for _, pool in ipairs(redis.call('ZRANGE', key_pools, 0, 99)) do pools[#pools + 1] = pool end
+  end
+  for _, pool in ipairs(pools) do
+    local item = record.item == false and find_lent(pool, slot)
+    if item then
       local _, node, idle_ms = read_item(item)
-      new_slot(slot, item, hint, node, key_part(node), idle_ms, 'recycle')
-      redis.call('HSET', key_slot(slot), 'place', 'lent', 'label', session[3] or '', 'run', session[2] or '')
+      new_slot(slot, item, pool, node, key_part(node), idle_ms, 'recycle')
+      redis.call('HSET', key_slot(slot), 'place', 'lent', 'label', session[3] or pool, 'run', session[2] or '')
       record = read_slot(slot)
-      break
     end
   end
 end
 if record.place ~= 'lent' then
-  mark_recycle(slot, record.part, 120)
+  if record.policy ~= 'reuse' then mark_recycle(slot, record.part, 120) end
   end_grant(slot, session[3], session[2], record.part)
   return done('not lent', record.pool)
 end

@@ -11,20 +11,22 @@ local ttl_ms = tonumber(ARGV[4])     -- the lease of slots adopted as lent
 -- @include new_slot
 -- @include lend
 -- @include lost_grant
+-- @include still_listed
 if redis.call('SISMEMBER', key_nodes, id) == 0 then return {'unknown'} end
 local words = {}
 for i = 5, #ARGV, 5 do
   local slot, pool, item, idle_ms, token = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   local record = read_slot(slot)
   local word
+  local unchanged = record.item == item and record.pool == pool
+    and still_listed(record.pool, record.item, record.place)
   if token ~= '' and not lost_grant(record, token) then token = '' end
-  redis.call('SREM', key_replacing(pool), slot)
   if record.item and record.part ~= part then
     word = 'taken'
   elseif record.place == 'lent' then
     redis.call('HDEL', key_slot(slot), 'unreported')
     word = 'lent'
-  elseif record.item == item and record.pool == pool and token == '' then
+  elseif unchanged and token == '' then
     redis.call('HSET', key_slot(slot), 'policy', policy)
     word = 'unchanged'
   else
@@ -43,6 +45,7 @@ for i = 5, #ARGV, 5 do
       word = 'published'
     end
   end
+  if word ~= 'taken' then redis.call('SREM', key_replacing(pool), slot) end
   words[#words + 1] = word
 end
 return {'ok', words}

@@ -45,7 +45,6 @@ for i = 2, #ARGV do
     say('record broken', true)
   elseif record.item then
     local draining = redis.call('HEXISTS', key_duty(record.part), 'drain') == 1
-    say('no place', record.place ~= 'free' and record.place ~= 'lent' and record.place ~= 'held')
     say('held for nothing', record.place == 'held' and not draining)
     say('offered while draining', record.place == 'free' and draining)
     say('not of its node', redis.call('SISMEMBER', key_node_slots(record.part), slot) == 0)

@@ -9,10 +9,16 @@ local function read_item(item)
     if type(slot) ~= 'string' or not string.find(slot, '%S') then slot = nil end
     if type(node) ~= 'string' then node = '' end
     local idle = tonumber(document.idleTimeoutSeconds)
-    return slot and key_part(slot), node, idle and tostring(math.floor(idle * 1000)) or ''
+    if idle and not (idle >= 0 and idle <= 86400) then idle = nil end
+    return slot and key_part(slot), node, idle and string.format('%d', idle * 1000) or ''
   end
   local slot = string.match(item, '"browserId":"([^"]+)"')
   return slot and key_part(slot), string.match(item, '"nodeId":"([^"]*)"') or '', ''
+end
+
+-- What an item without a slot id is kept under, so that it goes with its node.
+local function nameless(item)
+  return 'nameless-' .. redis.sha1hex(item)
 end
 
 -- The slot id by a quick look, to find the record that settles it.

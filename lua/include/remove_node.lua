@@ -1,5 +1,6 @@
 -- @include end_grant
 -- @include drop_slot
+-- @include owner_of
 -- Drop up to `limit` slots of a node wherever they are, ending their grants. Returns slots dropped, grants ended, left.
 local function prune(part, limit)
   local ended = {}
@@ -22,12 +23,15 @@ local function prune(part, limit)
   return #slots, ended, left
 end
 
--- Take a node off the books and drop its first slots; the rest waits in `leaving` for the next bite.
+-- Take a node off the books and drop its first slots; the rest waits in `leaving` for the next bite. An id that only
+-- looks like that of another node, as part of a key, takes nothing of it along.
 local function remove_node(id, part, limit)
+  local owner = owner_of(part)
   redis.call('SREM', key_nodes, id)
-  redis.call('DEL', key_node(part), key_node_alive(part))
   redis.call('ZREM', key_beats, id)
+  if owner and owner ~= id then return 0, {}, 0 end
   redis.call('SREM', key_draining, id)
+  redis.call('DEL', key_node(part), key_node_alive(part))
   redis.call('HSET', key_leaving, part, id)
   return prune(part, limit)
 end

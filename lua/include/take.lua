@@ -1,5 +1,7 @@
 -- @include item
 -- @include maintenance
+-- @include drop_slot
+-- @include still_listed
 -- @include new_slot
 -- @include pool
 local dropped = {}  -- what was found in a list and cannot be lent: pool, reason, item, ...
@@ -13,11 +15,17 @@ local function settle_item(pool, item)
   end
   local node, idle_ms
   slot, node, idle_ms = read_item(item)
-  local reason = not slot and 'no slot id' or nil
-  if slot then
-    known = redis.call('HMGET', key_slot(slot), 'pool', 'place', 'part')
-    if known[2] == 'lent' then reason = 'already lent' end
-    if known[1] and known[1] ~= pool and known[2] == 'free' then reason = 'also in ' .. known[1] end
+  known = redis.call('HMGET', key_slot(slot or nameless(item)), 'item', 'pool', 'place', 'part')
+  local reason
+  if not slot then
+    reason = 'no slot id'
+    if known[1] then drop_slot(nameless(item), known[2], known[4]) end
+  elseif known[3] == 'lent' and redis.call('EXISTS', key_session(slot)) == 1 then
+    reason = 'already lent'
+  elseif known[1] and known[3] ~= 'held' and still_listed(known[2], known[1], known[3]) then
+    reason = 'also in ' .. known[2]
+  elseif known[1] then
+    drop_slot(slot, known[2], known[4])  -- its item was moved here
   end
   if reason then
     for _, fact in ipairs({pool, reason, item}) do dropped[#dropped + 1] = fact end

@@ -1,5 +1,5 @@
 -- Take the heartbeats of many nodes at once; each is answered on its own. Safe to repeat.
--- Returns per node: 0 (unknown) | 1 (nothing new) | 2 (nothing new, draining)
+-- Returns per node: 0 (unknown, or slots of it were lost: register and publish again) | 1 (nothing new) | 2 (nothing new, draining)
 --   | {version, draining, {slot, token, ...}, {slot to recycle, ...}}
 local timeout_ms = ARGV[1]
 -- @rest beats                       per node: raw id, id as part of a key, version it knows
@@ -15,8 +15,11 @@ for i = 2, #ARGV, 3 do
     redis.call('SET', key_node_alive(part), '1', 'PX', timeout_ms)
     redis.call('HSET', key_node(part), 'LastSeen', seen)
     redis.call('ZADD', key_beats, clock_ms, id)
-    local duty = redis.call('HMGET', key_duty(part), 'version', 'drain')
-    if (duty[1] or '0') == version then
+    local duty = redis.call('HMGET', key_duty(part), 'version', 'drain', 'republish')
+    if duty[3] then
+      redis.call('HDEL', key_duty(part), 'republish')
+      answers[#answers + 1] = 0
+    elseif (duty[1] or '0') == version then
       answers[#answers + 1] = duty[2] and 2 or 1
     else
       local recycle = {}

@@ -14,8 +14,8 @@ local audit_max  = tonumber(ARGV[10])
 -- @include store
 -- @include time_text
 -- @include pool
-local raw = redis.call('HGET', key_node(part), 'HubId')
-if not raw and part ~= id and redis.call('SISMEMBER', key_nodes, part) == 1 then raw = part end
+-- @include owner_of
+local raw = owner_of(part)
 if raw and raw ~= id then return {'collides', raw} end
 if redis.call('HEXISTS', key_leaving, part) == 1 then return {'leaving'} end
 

@@ -1,4 +1,5 @@
 -- Forget slots whose item another program has taken out of its list. A lent one with a session is left to its lease.
+-- A node that beats through a hub is told to publish again: it may still have them.
 -- Returns {'ok', dropped}
 -- @rest slots
 -- @include drop_slot
@@ -10,6 +11,7 @@ for i = 1, #ARGV do
   if record[1] and record[3] ~= 'held' and not redis.call('LPOS', list, record[1])
     and (record[3] == 'free' or redis.call('EXISTS', key_session(slot)) == 0) then
     drop_slot(slot, record[2], record[4])
+    redis.call('HSET', key_duty(record[4]), 'republish', '1')
     dropped = dropped + 1
   end
 end

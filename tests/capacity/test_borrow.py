@@ -130,7 +130,7 @@ RUN_NAMES = [
     ("an inner tab", "a\tb", "control"),
     ("a NUL", "a\0b", "control"),
     ("long before control", "x" * 128 + "\t" + "x", "128"),
-    ("control before letters", "é\t", None),
+    ("control before letters", "é\tx", "control"),
     ("a hash", "run #7", "letters"),
     ("beyond ASCII", "été", "letters"),
     ("a slash", "a/b", "letters"),
@@ -142,8 +142,6 @@ RUN_NAMES = [
 async def test_a_run_name_is_normalised_or_refused(api, redis, given, expected):
     await publish(api, "n1", **{LABEL: ["s1"]})
     answer = await borrow(api, LABEL, runName=given)
-    if given == "é\t":  # the tab is at the end: trimmed, and what is left is no ASCII letter
-        expected = "letters"
     if expected in ("128", "control", "letters"):
         assert (answer.status_code, answer.json()["member"]) == (400, "runName")
         assert expected in answer.json()["detail"]
@@ -188,7 +186,6 @@ async def test_a_run_id_that_cannot_be_part_of_a_key_is_refused(api, redis, run)
     assert not redis.exists("session:s1")
 
 
-BAD = {"body": b"x" * 70_000, "secret": "no", "json": b"{", "label": b'{"labelKey":"::"}', "none": b"{}"}
 ORDER = [
     ("size before secret", b"x" * 70_000, "wrong", 413, "too-large"),
     ("secret before JSON", b"{", "wrong", 401, "unauthorized"),

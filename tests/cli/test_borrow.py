@@ -94,11 +94,11 @@ def test_nothing_to_lend_is_a_refusal_at_once_and_waiting_ends_with_the_wait(com
     assert (waiting.end(), waiting.out) == (0, "got it\n")
 
 
-def test_a_wait_can_be_interrupted(command: Command):
+def test_a_wait_can_be_interrupted(command: Command, live_hub: HubProcess):
     command.start("borrow", "gpu:a100").until_out("TOKEN")
     waiting = command.start("borrow", "gpu:a100", "--wait", "60")
-    wait_until(lambda: "borrow" in Path(f"/proc/{waiting.process.pid}/cmdline").read_text())
-    time.sleep(0.7)  # until it is waiting; there is nothing to see it by
+    asked = 'hub_borrow_requests_total{label="gpu:a100"} 2.0'
+    wait_until(lambda: asked in httpx.get(f"{live_hub.url}/metrics").text)
     waiting.signal(signal.SIGTERM)
     assert (waiting.end(5), waiting.err) == (1, "hub: Interrupted before a slot of gpu:a100 was lent.\n")
 

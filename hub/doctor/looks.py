@@ -1,0 +1,168 @@
+"""Looking at one thing at a time: each look is a script, so what it sees is a state the store was in at one moment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hub.doctor.words import (
+    KEYS,
+    LIFETIMES,
+    MEMBERS,
+    NODES,
+    PARTS,
+    PLACES,
+    POOLS,
+    SLOTS,
+    STORE,
+    STRAYS,
+    TOKENS,
+    UNREADABLE,
+    Trouble,
+)
+from hub.errors import ForeignKey, StoreFault
+from hub.settings import Settings
+from hub.store.store import ScriptCall, Store
+
+BITE = 50  # things looked at per script: under 2 ms
+PLACES_BITE = 4  # finding a slot in lists of 100,000 takes up to 1 ms
+UNREAD = "unreadable"
+SLACK_S = 2.0  # on top of a sweep interval: a pass takes time too
+
+Subject = tuple[str, ...]
+Words = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """Something that a look did not like; `look` is its name, `subject` what it looked at."""
+
+    look: str
+    subject: Subject
+
+
+@dataclass(frozen=True)
+class Look:
+    """A way to look at subjects: the script, what goes before them, and what its words mean."""
+
+    troubles: Mapping[str, Trouble]
+    shown: Callable[[Subject], str]
+    script: ScriptCall | None = None
+    named: Mapping[str, Any] = field(default_factory=dict)
+    bite: int = BITE
+
+
+class Looks:
+    """Every look, by its name."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        keys = store.keys
+        leases_ms = int((settings.borrow_ttl_sweep_s + SLACK_S) * 1000)
+        nodes_ms = int((settings.node_sweep_interval_s + SLACK_S) * 1000)
+        timeout_ms = int(settings.node_timeout_s * 1000)
+        self._looks = {
+            "slots": Look(SLOTS, _called("slot"), store.script("doctor/look_slots"), {"grace_ms": leases_ms}),
+            "places": Look(PLACES, self._shown_place, store.script("doctor/look_places"), bite=PLACES_BITE),
+            "members": Look(MEMBERS, self._shown_member, store.script("doctor/look_members")),
+            "pools": Look(POOLS, _called("pool"), store.script("doctor/look_pools")),
+            "nodes": Look(
+                NODES, _called("node"), store.script("doctor/look_nodes"),
+                {"timeout_ms": timeout_ms, "grace_ms": nodes_ms},
+            ),
+            "parts": Look(PARTS, _called("node"), store.script("doctor/look_parts")),
+            "store": Look(STORE, lambda _: keys.store, store.script("doctor/look_store")),
+            "lifetimes": Look(LIFETIMES, "".join),
+            "keys": Look(KEYS, lambda subject: subject[0]),
+            "tokens": Look(TOKENS, lambda subject: f"slots {', '.join(subject[1:])}"),
+        }  # fmt: skip
+
+    async def at(self, name: str, subjects: Iterable[Subject]) -> dict[Suspicion, Words]:
+        """What there is to say about these subjects; those that are as they should be are left out."""
+        look, wanted = self._looks[name], list(dict.fromkeys(subjects))
+        found: dict[Suspicion, Words] = {}
+        for start in range(0, len(wanted), look.bite):
+            bite = wanted[start : start + look.bite]
+            for subject, words in zip(bite, await self._ask(name, look, bite), strict=True):
+                if words:
+                    found[Suspicion(name, subject)] = frozenset(words)
+        return found
+
+    async def again(self, suspicions: Mapping[Suspicion, Words]) -> dict[Suspicion, Words]:
+        """Those suspicions that another look confirms, word by word."""
+        names = dict.fromkeys(suspicion.look for suspicion in suspicions)
+        seen: dict[Suspicion, Words] = {}
+        for name in names:
+            seen |= await self.at(name, (each.subject for each in suspicions if each.look == name))
+        both = {each: words & seen.get(each, frozenset()) for each, words in suspicions.items()}
+        return {each: words for each, words in both.items() if words}
+
+    def trouble(self, suspicion: Suspicion, word: str) -> Trouble:
+        """What a word of a look means."""
+        if word == UNREAD:
+            return UNREADABLE
+        if suspicion.look == "members" and suspicion.subject[0] in STRAYS:
+            return STRAYS[suspicion.subject[0]]
+        return self._looks[suspicion.look].troubles[word]
+
+    def shown(self, suspicion: Suspicion) -> str:
+        """The subject for people."""
+        return self._looks[suspicion.look].shown(suspicion.subject)
+
+    async def _ask(self, name: str, look: Look, bite: Sequence[Subject]) -> list[Sequence[str]]:
+        if look.script is None:
+            return await self._ask_plainly(name, bite)
+        try:
+            answers: list[Sequence[str]] = await look.script(
+                **look.named, rest=[text for subject in bite for text in subject]
+            )
+            return answers
+        except (ForeignKey, StoreFault):
+            # One record of them is not what it should be; the others are looked at all the same.
+            if len(bite) == 1:
+                return [[UNREAD]]
+            return [words for subject in bite for words in await self._ask(name, look, [subject])]
+
+    async def _ask_plainly(self, name: str, bite: Sequence[Subject]) -> list[Sequence[str]]:
+        if name == "lifetimes":
+            left = await self._store.read_all(("PTTL", key) for (key,) in bite)
+            return [["for ever"] if ms == -1 else [] for ms in left]
+        if name == "keys":
+            kinds = await self._store.read_all(("TYPE", key) for key, _ in bite)
+            return [_key_words(kind, wanted) for kind, (_, wanted) in zip(kinds, bite, strict=True)]
+        return list(await asyncio.gather(*(self._same_token(token, slots) for token, *slots in bite)))
+
+    async def _same_token(self, token: str, slots: Sequence[str]) -> Sequence[str]:
+        held = await self._store.read_all(("HGET", self._store.keys.session(slot), "leaseToken") for slot in slots)
+        return ["same token"] if held.count(token) > 1 else []
+
+    def _shown_place(self, subject: Subject) -> str:
+        slot, seen = json.loads(subject[0])
+        keys = self._store.keys
+        lists = sorted({(keys.available if place == "free" else keys.inuse)(label) for place, label, _ in seen})
+        return f"slot {slot}" + (f" in {', '.join(lists)}" if lists else "")
+
+    def _shown_member(self, subject: Subject) -> str:
+        kind, owner, member = subject
+        key = getattr(self._store.keys, kind)
+        return f"{key(owner) if callable(key) else key} {member}"
+
+
+def seen_subject(slot: str, seen: Iterable[tuple[str, str, str]]) -> Subject:
+    """A subject of the look at places: a slot and the (place, label, item) it was seen in."""
+    return (json.dumps([slot, sorted(set(seen))], ensure_ascii=False),)
+
+
+def _key_words(kind: str, wanted: str) -> list[str]:
+    if kind == "none":
+        return []
+    if not wanted:
+        return ["unknown"]
+    return [] if kind == wanted else ["wrong type"]
+
+
+def _called(noun: str) -> Callable[[Subject], str]:
+    return lambda subject: f"{noun} {subject[0]}"

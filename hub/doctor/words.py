@@ -1,0 +1,70 @@
+"""What the looks of `lua/doctor/` say, in words for people: the invariant that is broken, and how. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Trouble(NamedTuple):
+    """`invariant` is its number in the design; `settles` says that a sweep of a running hub mends it by itself."""
+
+    invariant: str
+    problem: str
+    settles: bool = False
+
+
+SLOTS = {
+    "record broken": Trouble("C1", "the hub's record of it lacks its item, pool or node", settles=True),
+    "held for nothing": Trouble("C1", "held back although its node does not drain"),
+    "offered while draining": Trouble("C1", "on offer although its node drains"),
+    "not of its node": Trouble("C10", "not among the slots of its node, so the death of the node would not take it"),
+    "not of its pool": Trouble("C1", "not among the slots published under its label"),
+    "no session": Trouble("C2", "lent, but there is no session", settles=True),
+    "no deadline": Trouble("C2", "lent, but no deadline would ever end it", settles=True),
+    "label differs": Trouble("C4", "lent, but session and record name different labels it was asked for under"),
+    "pool differs": Trouble("C2", "lent, but the session names another pool"),
+    "token differs": Trouble("C2", "lent, but the token its node is told is not that of the session"),
+    "not counted": Trouble("C4", "lent, but not counted for the label it was asked for under"),
+    "not of its run": Trouble("C4", "lent, but not listed for its run"),
+    "footprint gone": Trouble("C2", "lent, but its footprint was deleted before the lease is over", settles=True),
+    "session left": Trouble("C3", "not lent, but there is a session"),
+    "deadline left": Trouble("C3", "not lent, but there is a deadline"),
+    "footprint left": Trouble("C3", "not lent, but there is a footprint of a lease"),
+    "grant left": Trouble("C3", "not lent, but its record still names a grant"),
+    "token left": Trouble("C3", "not lent, but its node is told a token"),
+    "token above": Trouble("C2", "its token is above the counter, so that the next grant's would not be greater"),
+    "overdue": Trouble("C10", "its lease is over by more than a sweep interval"),
+    "footprint for ever": Trouble("C12", "a footprint that never lapses, and no session"),
+}
+PLACES = {
+    "listed twice": Trouble("C1", "listed more than once"),
+    "listed elsewhere": Trouble("C1", "listed in another place than the hub's record says", settles=True),
+    "listed nowhere": Trouble("C1", "in no list, though the hub's record says so", settles=True),
+}
+MEMBERS = {"stray": Trouble("C12", "names what does not belong there", settles=True)}
+# The same, where it breaks more than tidiness.
+STRAYS = {"asked": Trouble("C4", "counts a grant that is over or was asked for under another label", settles=True)}
+POOLS = {
+    "pool unknown": Trouble("C1", "has slots, but is not among the known pools"),
+    "pool left": Trouble("C12", "among the known pools, but has no slots"),
+    "not open": Trouble("C5", "has free slots, but is not among the pools that have"),
+    "open left": Trouble("C12", "among the pools with free slots, but has no slots"),
+}
+NODES = {
+    "dead": Trouble("C10", "silent for longer than its timeout and a sweep interval, and still on the books"),
+    "drain unlisted": Trouble("C12", "drains, but is not listed as draining"),
+    "drain unmarked": Trouble("C12", "listed as draining, but does not drain"),
+}
+PARTS = {
+    "leaving": Trouble("C10", "off the books, but its slots have not all been taken back", settles=True),
+    "hash left": Trouble("C12", "described, but not registered"),
+    "duty left": Trouble("C12", "orders are kept for it, but it is neither registered nor owns anything"),
+}
+STORE = {"counter low": Trouble("C2", "the token counter is below where it began, so tokens would come a second time")}
+LIFETIMES = {"for ever": Trouble("C12", "has no lifetime, and nothing would ever delete it")}
+KEYS = {
+    "unknown": Trouble("C12", "no key of this hub is called so, and nothing would ever delete it"),
+    "wrong type": Trouble("C12", "holds something else than the hub keeps there"),
+}
+TOKENS = {"same token": Trouble("C2", "two grants have this token")}
+UNREADABLE = Trouble("C12", "cannot be read: a key of it holds something else than the hub keeps there")

@@ -1,0 +1,42 @@
+-- Leave a slot in one list at most, the one its record can be believed about, and let the record say which. A lent slot
+-- that is listed nowhere is listed again, but lent on only if its node names it once more; a free one is forgotten, as
+-- the node or another program has taken it away. Safe to repeat. Returns {'ok'}
+local slot = ARGV[1]
+local seen = ARGV[2]                 -- JSON of [[place, label, item], ...]
+-- @include sightings
+-- @include release
+local record = read_slot(slot)
+local found = sightings(cjson.decode(seen), record)
+
+-- The one sighting to believe: of a lent slot with a session only the in-use list, else the free list first.
+local function believed()
+  local granted = record.place == 'lent' and redis.call('EXISTS', key_session(slot)) == 1
+  local best, rank = nil, 99
+  for _, each in ipairs(found) do
+    local at_home = each.label == record.pool and each.item == record.item
+    local order = (at_home and 0 or 10) + (each.place == (granted and 'lent' or 'free') and 0 or 1)
+    if order < rank and not (granted and (not at_home or each.place ~= 'lent')) then best, rank = each, order end
+  end
+  return best, granted
+end
+
+local keep, granted = believed()
+if record.place == 'held' then keep = nil end
+for _, each in ipairs(found) do
+  local extra = each == keep and each.count - 1 or each.count
+  if extra > 0 then redis.call('LREM', list_of(each.place, each.label), -extra, each.item) end
+  if each.place == 'free' and redis.call('EXISTS', key_available(each.label)) == 0 then close_pool(each.label) end
+end
+if not record.item or record.place == 'held' then return {'ok'} end
+
+if granted and not keep then
+  redis.call('RPUSH', key_inuse(record.pool), record.item)
+  if record.policy ~= 'reuse' then redis.call('HSET', key_slot(slot), 'unreported', '1') end
+elseif keep and keep.label == record.pool and keep.item == record.item then
+  redis.call('HSET', key_slot(slot), 'place', keep.place)
+  if keep.place == 'free' then open_pool(keep.label) end
+else
+  end_grant(slot, record.label, record.run, record.part)
+  drop_slot(slot, record.pool, record.part)   -- a sweep takes it in again where it is listed now
+end
+return {'ok'}

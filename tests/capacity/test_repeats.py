@@ -1,0 +1,165 @@
+"""Idempotency-Key, and grants whose caller cannot have received them."""
+
+from __future__ import annotations
+
+import pytest
+
+from hub.capacity.models import Wish
+from hub.core import Hub
+from hub.errors import StoreUnavailable
+from hub.store.connection import open_store
+from tests.world import borrow, give_back, listed, publish
+
+LABEL = "a:b"
+KEY = {"idempotency-key": "k1"}
+
+
+def ask(api, **body):
+    return api.post("/session/borrow", json={"labelKey": LABEL, **body}, headers=KEY)
+
+
+async def test_a_repeat_gets_the_same_grant_and_takes_no_second_slot(api, redis):
+    await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+    first, second = [(await ask(api, runId="r1")).json() for _ in range(2)]
+    same = ("browserId", "leaseToken", "matchedLabel", "labelKey", "runId", "item", "webSocketEndpoint", "nodeId")
+    assert {name: first[name] for name in same} == {name: second[name] for name in same}
+    assert second["ttlSeconds"] <= first["ttlSeconds"]
+    assert listed(redis, f"inuse:{LABEL}") == ["s1"]
+
+
+async def test_a_repeat_without_a_run_keeps_the_run_of_the_first(api):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    first, second = [await ask(api) for _ in range(2)]
+    assert first.headers["correlation-id"] == second.headers["correlation-id"]
+
+
+@pytest.mark.parametrize("other", [{"labelKey": "a:c"}, {"ttlSeconds": 70}, {"runId": "r2"}], ids=repr)
+async def test_a_key_with_another_request_is_refused(api, redis, other):
+    await publish(api, "n1", **{LABEL: ["s1"], "a:c": ["s2"]})
+    await ask(api)
+    answer = await ask(api, **other)
+    assert (answer.status_code, answer.json()["code"]) == (422, "key-reused")
+    assert redis.keys("session:*") == ["session:s1"]
+
+
+async def test_a_key_whose_grant_has_ended_is_refused_even_when_the_slot_is_lent_again(api, redis):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    await ask(api)
+    await give_back(api, LABEL, "s1")
+    assert ((await ask(api)).status_code, listed(redis, f"available:{LABEL}")) == (409, ["s1"])
+    await borrow(api, LABEL)
+    answer = await ask(api)
+    assert (answer.status_code, answer.json()["code"]) == (409, "grant-over")
+
+
+async def test_a_refused_borrow_does_not_use_up_its_key(api):
+    assert (await ask(api)).status_code == 503
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    assert (await ask(api)).json()["browserId"] == "s1"
+
+
+@pytest.mark.parametrize("key", ["", " ", "x" * 256])
+async def test_a_key_must_have_1_to_255_characters(api, redis, key):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    answer = await api.post("/session/borrow", json={"labelKey": LABEL}, headers={"idempotency-key": key})
+    assert (answer.status_code, answer.json()["member"]) == (400, "Idempotency-Key")
+    assert not redis.exists("session:s1")
+
+
+async def test_any_255_characters_are_a_key(api):
+    await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+    key = {"idempotency-key": ('€ä\\"{}%' * 40)[:80].encode()}
+    first, second = [
+        (await api.post("/session/borrow", json={"labelKey": LABEL}, headers=key)).json() for _ in range(2)
+    ]
+    assert first["leaseToken"] == second["leaseToken"]
+
+
+async def test_a_repeated_return_gets_the_stored_answer_and_ends_no_later_grant(api, redis):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    await borrow(api, LABEL)
+    body = {"labelKey": LABEL, "browserId": "s1"}
+    first = await api.post("/session/return", json=body, headers=KEY)
+    await borrow(api, LABEL)
+    again = await api.post("/session/return", json=body, headers=KEY)
+    assert (first.json(), again.json()) == ({"returned": "s1"}, {"returned": "s1"})
+    assert redis.exists("session:s1")
+
+
+async def test_a_return_with_the_key_of_another_request_is_refused(api, redis):
+    await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+    await ask(api)
+    await borrow(api, LABEL)
+    answer = await api.post("/session/return", json={"labelKey": LABEL, "browserId": "s1"}, headers=KEY)
+    assert (answer.status_code, answer.json()["code"]) == (422, "key-reused")
+    other = {"idempotency-key": "k2"}
+    await api.post("/session/return", json={"labelKey": LABEL, "browserId": "s1"}, headers=other)
+    answer = await api.post("/session/return", json={"labelKey": LABEL, "browserId": "s2"}, headers=other)
+    assert answer.status_code == 422
+    assert redis.keys("session:*") == ["session:s2"]
+
+
+def wish(request="key-1"):
+    return Wish(LABEL, 900_000, "r1", request, "f", 60)
+
+
+@pytest.fixture
+async def other_hub(settings):
+    async with open_store(settings) as store:
+        yield Hub(store, settings)
+
+
+def cut_off(hub, monkeypatch, *, after):
+    """The hub's next script call does not come back: Redis never saw it, or (`after`) the answer was lost."""
+    real = hub.store._send
+
+    async def broken(command):
+        monkeypatch.setattr(hub.store, "_send", real)
+        if after:
+            await real(command)
+        raise StoreUnavailable("lost")
+
+    monkeypatch.setattr(hub.store, "_send", broken)
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["never arrived", "answer lost"])
+async def test_a_borrow_nobody_was_answered_is_undone_when_redis_is_back(hub, api, redis, monkeypatch, after):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    cut_off(hub, monkeypatch, after=after)
+    with pytest.raises(StoreUnavailable):
+        await hub.leases.borrow(wish())
+    await hub.store.pay_debts()
+    assert (listed(redis, f"available:{LABEL}"), redis.keys("session:*")) == (["s1"], [])
+    assert not redis.exists("recycle:s1"), "nobody has used it"
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["never arrived", "answer lost"])
+@pytest.mark.parametrize("where", ["the same hub", "another hub"])
+async def test_an_undo_leaves_alone_what_a_repeat_was_granted_meanwhile(hub, other_hub, api, monkeypatch, after, where):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    cut_off(hub, monkeypatch, after=after)
+    with pytest.raises(StoreUnavailable):
+        await hub.leases.borrow(wish())
+    holder = hub if where == "the same hub" else other_hub
+    grant = await holder.leases.borrow(wish())
+    await hub.store.pay_debts()
+    assert (await holder.leases.verify(grant.slot, grant.token))[0] == "ok"
+
+
+async def test_a_repeat_after_the_undo_is_granted_anew(hub, other_hub, api, monkeypatch):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    cut_off(hub, monkeypatch, after=True)
+    with pytest.raises(StoreUnavailable):
+        await hub.leases.borrow(wish())
+    await hub.store.pay_debts()
+    assert (await other_hub.leases.borrow(wish())).slot == "s1"
+
+
+async def test_an_undo_ends_no_later_grant_of_the_same_slot(hub, api):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    first = wish("own-1")
+    await hub.leases.borrow(first)
+    await give_back(api, LABEL, "s1")
+    second = await hub.leases.borrow(wish("own-2"))
+    await hub.leases.undo(first.request)
+    assert (await hub.leases.verify("s1", second.token))[0] == "ok"

@@ -1,0 +1,217 @@
+"""POST /session/return: what ends, what only looks as if it did, and whose grant it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.world import borrow, give_back, listed, picture, publish, push
+
+LABEL = "Maps:Chromium:Prod"
+
+
+@pytest.fixture
+async def grant(api):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    return (await borrow(api, LABEL)).json()
+
+
+async def test_a_return_ends_everything_the_grant_left_behind(make_api, redis):
+    async with make_api(idle_timeout_s=60) as api:
+        await publish(api, "n1", **{LABEL: ["s1"]})
+        item = redis.lindex(f"available:{LABEL}", 0)
+        await borrow(api, LABEL)
+        await api.post("/results/browser/s1/test", json={"testId": "t1"})
+        before = set(redis.keys("*"))
+        answer = await give_back(api, LABEL, "s1")
+    assert (answer.status_code, answer.json()) == (200, {"returned": "s1"})
+    assert before - set(redis.keys("*")) >= {
+        "session:s1", "borrow_ttl:s1", "borrow_idle:s1", "browser_run:s1", "browser_test:s1", f"inuse:{LABEL}",
+    }  # fmt: skip
+    assert redis.lrange(f"available:{LABEL}", 0, -1) == [item]
+    assert redis.get("recycle:s1") == "1"
+    assert redis.ttl("recycle:s1") == pytest.approx(120, abs=2)
+
+
+async def test_a_slot_goes_back_to_the_tail(api, redis):
+    await publish(api, "n1", **{LABEL: ["s1", "s2", "s3"]})
+    await borrow(api, LABEL)
+    await give_back(api, LABEL, "s1")
+    assert listed(redis, f"available:{LABEL}") == ["s2", "s3", "s1"]
+
+
+async def test_a_second_return_changes_nothing_and_says_so(api, redis, grant):
+    await give_back(api, LABEL, "s1")
+    before = picture(redis)
+    answer = await give_back(api, LABEL, "s1")
+    assert answer.json() == {"returned": "s1", "note": "already returned"}
+    assert picture(redis) == before
+
+
+async def test_a_slot_that_never_was_is_returned_with_a_note(api, redis):
+    answer = await give_back(api, LABEL, "s1")
+    assert answer.json() == {"returned": "s1", "note": "already returned"}
+    assert redis.keys("available:*") == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"browserId": "s1"}, {"labelKey": LABEL}, {}, {"labelKey": LABEL, "browserId": ""},
+        {"labelKey": LABEL, "browserId": "  "}, {"labelKey": None, "browserId": "s1"},
+    ],
+)  # fmt: skip
+async def test_a_missing_member_is_named_and_nothing_is_released(api, redis, grant, body):
+    answer = await api.post("/session/return", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (400, "missing-member")
+    assert answer.json()["detail"] == "missing labelKey|browserId"
+    assert redis.exists("session:s1")
+
+
+async def test_a_bad_label_releases_nothing(api, redis, grant):
+    answer = await give_back(api, "a::b", "s1")
+    assert answer.json()["detail"].startswith("invalid labelKey:")
+    assert redis.exists("session:s1")
+
+
+async def test_part_of_an_id_is_not_the_id(api, redis):
+    await publish(api, "n1", **{LABEL: ["s1", "s10"]})
+    await borrow(api, LABEL)
+    await borrow(api, LABEL)
+    for near in ("s", "1", "0", "S1", "browserId", "s100"):
+        assert "note" in (await give_back(api, LABEL, near)).json()
+    assert listed(redis, f"inuse:{LABEL}") == ["s1", "s10"]
+
+
+async def test_the_label_of_the_call_is_only_a_hint(api, redis, grant):
+    answer = await give_back(api, "quite:other", "s1")
+    assert answer.json() == {"returned": "s1"}
+    assert listed(redis, f"available:{LABEL}") == ["s1"]
+
+
+async def test_a_slot_served_by_fallback_returns_to_its_own_pool(api, redis):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    await borrow(api, f"{LABEL}:emea")
+    assert (await give_back(api, f"{LABEL}:emea", "s1")).json() == {"returned": "s1"}
+    assert listed(redis, f"available:{LABEL}") == ["s1"]
+
+
+async def test_a_token_of_an_earlier_grant_ends_nothing(api, redis, grant):
+    await give_back(api, LABEL, "s1", leaseToken=grant["leaseToken"])
+    later = (await borrow(api, LABEL)).json()
+    before = picture(redis, own=True)
+    answer = await give_back(api, LABEL, "s1", leaseToken=grant["leaseToken"])
+    assert answer.json() == {"returned": "s1", "note": "already returned"}
+    after = picture(redis, own=True)
+    assert {key: after[key] for key in before if key != "hub:store"} == {
+        key: value for key, value in before.items() if key != "hub:store"
+    }
+    assert (await give_back(api, LABEL, "s1", leaseToken=later["leaseToken"])).json() == {"returned": "s1"}
+
+
+async def test_no_other_token_ends_a_grant(api, redis, grant):
+    for token in ("0", "1", grant["leaseToken"][:-1], grant["leaseToken"] + "0", "x", f" {grant['leaseToken']}"):
+        assert "note" in (await give_back(api, LABEL, "s1", leaseToken=token)).json()
+        assert redis.exists("session:s1")
+    assert "note" not in (await give_back(api, LABEL, "s1", leaseToken=int(grant["leaseToken"]))).json()
+
+
+async def test_an_empty_token_is_no_token(api, redis, grant):
+    assert (await give_back(api, LABEL, "s1", leaseToken="")).json() == {"returned": "s1"}
+
+
+async def test_a_return_names_the_run_it_was_attributed_to(api, grant):
+    answer = await api.post("/session/return", json={"labelKey": LABEL, "browserId": "s1"})
+    assert answer.headers["correlation-id"] == "r1"
+    again = await api.post("/session/return", json={"labelKey": LABEL, "browserId": "s1"})
+    assert "correlation-id" not in again.headers
+
+
+async def test_a_slot_whose_item_its_node_removed_still_ends_its_grant(make_api, redis):
+    async with make_api(borrow_concurrency_caps=f"{LABEL}=1") as api:
+        await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+        await borrow(api, LABEL)
+        redis.delete(f"inuse:{LABEL}")
+        answer = await give_back(api, LABEL, "s1")
+        assert answer.json() == {"returned": "s1", "note": "already returned"}
+        assert not redis.exists("session:s1", "borrow_ttl:s1", "browser_run:s1")
+        assert redis.exists("recycle:s1")
+        assert listed(redis, f"available:{LABEL}") == ["s2"], "the node took it away; the hub must not bring it back"
+        assert (await borrow(api, LABEL)).json()["browserId"] == "s2", "the cap has room again"
+
+
+async def test_a_lent_item_without_a_session_is_released_all_the_same(api, redis):
+    push(redis, LABEL, ("s1", "n1"), lent=True)
+    assert (await give_back(api, LABEL, "s1")).json() == {"returned": "s1"}
+    assert listed(redis, f"available:{LABEL}") == ["s1"]
+    assert not redis.exists(f"inuse:{LABEL}")
+    assert redis.exists("recycle:s1")
+
+
+FOREIGN = [
+    ("by the pool of its session", {"labelKey": "a:b:c", "poolLabel": "a:b"}, "a:b:c"),
+    ("by the label of its session", {"labelKey": "a:b"}, "z:z"),
+    ("by the label of the call", {"labelKey": "z:z"}, "a:b"),
+    ("in whatever pool it is", {"labelKey": "z:z"}, "y:y"),
+    ("in whatever pool it is, without a session", None, "y:y"),
+]
+
+
+@pytest.mark.parametrize(("session", "hint"), [row[1:] for row in FOREIGN], ids=[row[0] for row in FOREIGN])
+async def test_a_slot_lent_by_another_program_is_found(api, redis, session, hint):
+    push(redis, "a:b", ("s0", "n1"), ("s1", "n1"), lent=True)
+    if session:
+        redis.hset("session:s1", mapping={"browserId": "s1", "runId": "r9", **session})
+    answer = await give_back(api, hint, "s1")
+    assert answer.json() == {"returned": "s1"}
+    assert (listed(redis, "available:a:b"), listed(redis, "inuse:a:b")) == (["s1"], ["s0"])
+    assert not redis.exists("session:s1")
+
+
+async def test_items_move_byte_for_byte(api, redis):
+    item = '{ "browserId" : "s1",\t"nodeId":"n1", "x": 1.50, "e": "\\u00e9" }'
+    redis.rpush("available:a:b", item)
+    assert (await borrow(api, "a:b")).json()["item"]["e"] == "é"
+    assert redis.lrange("inuse:a:b", 0, -1) == [item]
+    await give_back(api, "a:b", "s1")
+    assert redis.lrange("available:a:b", 0, -1) == [item]
+
+
+async def test_a_slot_id_stands_for_the_browser_id_in_bodies_and_items(api, redis):
+    redis.rpush("available:a:b", '{"nodeId":"n1","slotId":"s1"}')
+    assert (await borrow(api, "a:b")).json()["browserId"] == "s1"
+    answer = await api.post("/session/return", json={"labelKey": "a:b", "slotId": "s1"})
+    assert answer.json() == {"returned": "s1"}
+
+
+async def test_a_pool_that_reuses_its_slots_gets_no_marker_however_often_one_is_returned(api, redis):
+    slots = [{"labelKey": "a:b", "slotId": "s1"}]
+    await api.post("/node/register", json={"nodeId": "n1", "policy": "reuse", "slots": slots})
+    await borrow(api, "a:b")
+    for note in (None, "already returned"):
+        assert (await give_back(api, "a:b", "s1")).json().get("note") == note
+        assert not redis.exists("recycle:s1")
+
+
+async def test_a_node_may_return_and_a_stranger_may_not(make_api):
+    async with make_api(runner_secret="r", node_secret="n", admin_secret="a") as api:
+        slots = [{"labelKey": "a:b", "slotId": "s1"}]
+        await api.post("/node/register", json={"nodeId": "n1", "slots": slots}, headers={"x-hub-secret": "n"})
+        body = {"labelKey": "a:b", "browserId": "s1"}
+        status = {}
+        for secret in ("a", "", "x", "n", "r"):
+            await api.post("/session/borrow", json={"labelKey": "a:b"}, headers={"x-hub-secret": "r"})
+            answer = await api.post("/session/return", json=body, headers={"x-hub-secret": secret})
+            status[secret] = (answer.status_code, answer.json().get("note"))
+        assert status == {"a": (401, None), "": (401, None), "x": (401, None), "n": (200, None), "r": (200, None)}
+
+
+async def test_attributing_a_test_maps_the_slot_and_only_fills_in_a_missing_run(api, redis, grant):
+    answer = await api.post("/results/browser/s1/test", json={"testId": " t1 ", "runId": "other"})
+    assert answer.json() == {"mapped": "s1", "testId": "t1"}
+    assert (redis.get("browser_test:s1"), redis.get("browser_run:s1")) == ("t1", "r1")
+    assert redis.ttl("browser_test:s1") == pytest.approx(21600, abs=2)
+    await api.post("/results/browser/s2/test", json={"testId": "t2", "runId": "r2"})
+    assert (redis.get("browser_test:s2"), redis.get("browser_run:s2")) == ("t2", "r2")
+    refused = await api.post("/results/browser/s3/test", json={"testId": "  "})
+    assert (refused.status_code, refused.json()["detail"]) == (400, "missing testId")
+    assert not redis.exists("browser_test:s3")

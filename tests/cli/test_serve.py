@@ -1,0 +1,71 @@
+"""`hub serve` as a command: what it says at its start, when it refuses, how it ends."""
+
+from __future__ import annotations
+
+import signal
+import socket
+
+import httpx
+import pytest
+
+from tests.cli.command import Command
+from tests.world import free_port, wait_until
+
+
+def test_a_hub_shows_its_settings_masked_on_one_line_and_every_note(lone_command: Command, redis_server):
+    port = free_port()
+    hub = lone_command.start(
+        "serve", "--port", str(port), HUB_REDIS_URL=redis_server.url, HUB_RUNNER_SECRET="hush", HUB_NODE_TIMEOUT="soon"
+    )
+    wait_until(lambda: _answers(port))
+    shown = [line for line in hub.err.splitlines() if " settings " in line]
+    assert len(shown) == 1
+    assert f"HUB_PORT={port}" in shown[0]
+    assert "HUB_RUNNER_SECRET=***" in shown[0]
+    assert "hush" not in hub.err
+    warnings = [line for line in hub.err.splitlines() if " WARNING " in line and "HUB_NODE_TIMEOUT" in line]
+    assert len(warnings) == 1
+    hub.signal(signal.SIGTERM)
+    assert hub.end() == 0
+    assert hub.out == ""
+
+
+def _answers(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/health", timeout=2).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        ({"HUB_REDIS_URL": "redis://127.0.0.1:9"}, "does not answer"),
+        ({"HUB_REDIS_URL": "amqp://there"}, "the hub knows only"),
+        ({"HUB_HOST": "0.0.0.0"}, "loopback only"),
+    ],
+    ids=["no Redis", "no Redis address", "open to everybody"],
+)
+def test_a_hub_that_cannot_start_says_why_in_one_sentence(environment, sentence, lone_command: Command):
+    done = lone_command("serve", **environment)
+    last = done.stderr.splitlines()[-1]
+    assert (done.returncode, done.stdout) == (1, "")
+    assert last.startswith("hub: ")
+    assert sentence in last
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_a_failure(lone_command: Command, redis_server):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = lone_command("serve", "--port", str(taken.getsockname()[1]), HUB_REDIS_URL=redis_server.url)
+    assert done.returncode == 1
+    assert "address already in use" in done.stderr.lower()
+    assert "Traceback" not in done.stderr
+
+
+def test_several_workers_serve_one_port(lone_command: Command, redis_server):
+    port = free_port()
+    hub = lone_command.start("serve", "--port", str(port), "--workers", "2", HUB_REDIS_URL=redis_server.url)
+    wait_until(lambda: _answers(port), 30)
+    hub.signal(signal.SIGTERM)
+    assert hub.end(30) == 0
