@@ -83,8 +83,8 @@ def create_app(settings: Settings, *, sweep: bool = True) -> Edge:
 async def _start(hub: Hub) -> list[asyncio.Task[None]]:
     settings = hub.settings
     audit = Audit(hub.store, settings, hub.pools)
-    node_sweeper = NodeSweeperService(hub.store, settings, hub.nodes, hub.clock, audit)
-    lease_sweeper = LeaseSweeperService(hub.store, hub.leases, audit)
+    node_sweeper = NodeSweeperService(hub.store, settings, hub.nodes, hub.clock, audit, hub.audit)
+    lease_sweeper = LeaseSweeperService(hub.store, hub.leases, audit, hub.audit)
     for kind, secret in (("runner", settings.runner_secret), ("node", settings.node_secret)):
         if secret:
             await hub.audit.note_secrets(kind, secret.get_secret_value())

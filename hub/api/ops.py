@@ -119,7 +119,12 @@ async def show_metrics(request: Request) -> Response:
 
 async def _refresh(hub: Hub) -> None:
     keys = hub.store.keys
-    nodes, sessions = await hub.store.read_all([("SCARD", keys.nodes), ("ZCARD", keys.deadlines)])
+    nodes, sessions, stats = await hub.store.read_all(
+        [("SCARD", keys.nodes), ("ZCARD", keys.deadlines), ("INFO", "commandstats")]
+    )
+    scripts = stats.get("cmdstat_evalsha", {})
+    metrics.script_calls.set(scripts.get("calls", 0))
+    metrics.script_seconds.set(scripts.get("usec", 0) / 1e6)
     metrics.nodes_registered.set(nodes)
     metrics.sessions.set(sessions)
     _, labels = await hub.pools.labels(0, metrics.LABELS_MAX)

@@ -45,7 +45,12 @@ store_up = Gauge("hub_store_up", "1 while this hub reaches Redis.", multiprocess
 redis_round_trips = Counter("hub_redis_round_trips_total", "Batches sent to Redis.")
 redis_commands = Counter("hub_redis_commands_total", "Commands sent to Redis.")
 redis_seconds = Histogram("hub_redis_seconds", "Time for a batch to come back from Redis.", buckets=_FAST_BUCKETS)
-script_seconds = Counter("hub_redis_script_seconds_total", "Time Redis spent in scripts, since it started.")
+script_seconds = Gauge(
+    "hub_redis_script_seconds", "Time Redis has spent in scripts since it started.", multiprocess_mode="mostrecent"
+)
+script_calls = Gauge(
+    "hub_redis_script_calls", "Scripts Redis has run since it started.", multiprocess_mode="mostrecent"
+)
 unhandled = Counter("hub_unhandled_errors_total", "Requests that ended in a 500.")
 
 _seen: set[str] = set()

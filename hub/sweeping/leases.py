@@ -6,6 +6,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hub.audit import AuditLog
 from hub.capacity.leases import Leases
 from hub.observability import metrics
 from hub.observability.logs import get_logger
@@ -42,10 +43,11 @@ class LeaseSweep:
 class LeaseSweeperService:
     """Nominates grants that are overdue on the hub clock, and a stretch of the others; the script decides."""
 
-    def __init__(self, store: Store, leases: Leases, audit: Audit) -> None:
+    def __init__(self, store: Store, leases: Leases, audit: Audit, log: AuditLog) -> None:
         self._store = store
         self._leases = leases
         self._audit = audit
+        self._audit_log = log
         self._offset = 0
 
     async def sweep(self, *, dry_run: bool = False) -> LeaseSweep:
@@ -90,3 +92,4 @@ class LeaseSweeperService:
             metrics.leases_ended.labels(word).inc()
             if done.expired <= LINES_MAX:
                 _log.info("lease ended", slot=slot, why=word)
+                await self._audit_log.write("session", "session.autoReturn", browserId=slot, reason=f"lease {word}")

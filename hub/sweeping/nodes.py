@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from hub.audit import AuditLog
 from hub.errors import StoreUnavailable
 from hub.nodes.nodes import Nodes
 from hub.observability import metrics
@@ -52,8 +53,11 @@ class NodeSweep:
 class NodeSweeperService:
     """Checks liveness twice - it nominates here, the script checks again - before it prunes capacity."""
 
-    def __init__(self, store: Store, settings: Settings, nodes: Nodes, clock: HubClock, audit: Audit) -> None:
+    def __init__(
+        self, store: Store, settings: Settings, nodes: Nodes, clock: HubClock, audit: Audit, log: AuditLog
+    ) -> None:
         self._store = store
+        self._audit_log = log
         self._nodes = nodes
         self._clock = clock
         self._audit = audit
@@ -143,6 +147,11 @@ class NodeSweeperService:
                 _log.error("node not checked", node=node_id, why=repr(reply))
                 continue
             self._count(node_id, reply, done)
+            if reply[0] == "expired" and done.expired <= NAMES_MAX:
+                await self._audit_log.write(
+                    "node", "node.expired", severity="Warning", actor=node_id, lastSeen=reply[1], slots=reply[2],
+                    ended=",".join(reply[3][:NAMES_MAX]),
+                )  # fmt: skip
 
     def _count(self, node_id: str, reply: list[Any], done: NodeSweep) -> None:
         match reply:

@@ -69,10 +69,14 @@ async def test_a_grant_that_is_over_cannot_be_renewed(api, hub, grant, how):
 @pytest.mark.parametrize(
     ("body", "code"),
     [
-        ({"browserId": None}, "missing-member"), ({"browserId": " "}, "missing-member"), ({"browserId": []}, "invalid-value"),
-        ({"ttlSeconds": "soon"}, "invalid-value"), ({"ttlSeconds": [1]}, "invalid-value"), ({"leaseToken": {}}, "invalid-value"),
+        ({"browserId": None}, "missing-member"),
+        ({"browserId": " "}, "missing-member"),
+        ({"browserId": []}, "invalid-value"),
+        ({"ttlSeconds": "soon"}, "invalid-value"),
+        ({"ttlSeconds": [1]}, "invalid-value"),
+        ({"leaseToken": {}}, "invalid-value"),
     ],
-)  # fmt: skip
+)
 async def test_a_renewal_that_makes_no_sense_is_refused_and_changes_nothing(api, redis, grant, body, code):
     answer = await renew(api, **body)
     assert (answer.status_code, answer.json()["code"]) == (400, code)
