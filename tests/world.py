@@ -232,8 +232,8 @@ async def beat(api: httpx.AsyncClient, node_id: str, version: int = 0, **more: A
 def sweepers(hub: Hub) -> tuple[NodeSweeperService, LeaseSweeperService]:
     """Both services of a hub, to be run pass by pass."""
     audit = Audit(hub.store, hub.settings, hub.pools)
-    nodes = NodeSweeperService(hub.store, hub.settings, hub.nodes, hub.clock, audit)
-    return nodes, LeaseSweeperService(hub.store, hub.leases, audit)
+    nodes = NodeSweeperService(hub.store, hub.settings, hub.nodes, hub.clock, audit, hub.audit)
+    return nodes, LeaseSweeperService(hub.store, hub.leases, audit, hub.audit)
 
 
 def picture(redis: Redis, *, own: bool = False) -> dict[str, Any]:

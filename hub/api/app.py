@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -47,7 +47,9 @@ class HubApp(FastAPI):
         return self.openapi_schema
 
 
-def create_app(settings: Settings, *, sweep: bool = True) -> Edge:
+def create_app(
+    settings: Settings, *, sweep: bool = True, when_started: Callable[[Serving], None] | None = None
+) -> Edge:
     """The whole hub as an ASGI application; with `sweep=False` it only answers and neither ticks nor sweeps."""
 
     @asynccontextmanager
@@ -56,6 +58,8 @@ def create_app(settings: Settings, *, sweep: bool = True) -> Edge:
             hub = Hub(store, settings)
             app.state.serving = Serving(hub, Secrets(settings))
             running = await _start(hub) if sweep else []
+            if when_started:
+                when_started(app.state.serving)
             try:
                 yield
             finally:

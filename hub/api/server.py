@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import tempfile
 from types import FrameType
 from typing import Any
@@ -14,7 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hub.api.app import create_app
-from hub.api.edge import Edge
+from hub.api.deps import Serving
 from hub.api.problems import MEDIA_TYPE, problem
 from hub.errors import BadInput, StartRefused
 from hub.observability.logs import configure_logs, get_logger
@@ -77,21 +78,29 @@ class HubProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
-class HubServer(uvicorn.Server):
-    """On the first signal it refuses new borrows and turns unready, still takes returns, and stops a moment later."""
+def refuse_before_stopping(serving: Serving) -> None:
+    """On the first signal refuse new borrows and turn unready, still take returns, and stop a moment later.
 
-    def __init__(self, config: uvicorn.Config, app: Edge) -> None:
-        super().__init__(config)
-        self._app = app
+    Wraps the handlers that the server has set; on a second signal they act at once.
+    """
+    loop = asyncio.get_running_loop()
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        serving = getattr(self._app.app.state, "serving", None)
-        if serving is None or serving.stopping:
-            super().handle_exit(sig, frame)
-            return
-        serving.stopping = True
-        _log.info("stopping", signal=sig, linger_s=LINGER_S)
-        asyncio.get_running_loop().call_later(LINGER_S, super().handle_exit, sig, frame)
+    def wrap(number: signal.Signals) -> None:
+        stop = signal.getsignal(number)
+
+        def handle(given: int, frame: FrameType | None) -> None:
+            if serving.stopping:
+                stop(given, frame)  # type: ignore[operator, misc]
+                return
+            serving.stopping = True
+            _log.info("stopping", signal=signal.Signals(given).name, linger_s=LINGER_S)
+            loop.call_later(LINGER_S, lambda: stop(given, frame))  # type: ignore[operator, misc]
+
+        if callable(stop):
+            signal.signal(number, handle)
+
+    wrap(signal.SIGTERM)
+    wrap(signal.SIGINT)
 
 
 def run(settings: Settings) -> int:
@@ -110,8 +119,8 @@ def run(settings: Settings) -> int:
     HubProtocol.head_timeout_s = settings.request_headers_timeout_s
     if settings.workers > 1:
         return _run_many(settings)
-    app = create_app(settings)
-    server = HubServer(uvicorn.Config(app, **_options(settings)), app)
+    app = create_app(settings, when_started=refuse_before_stopping)
+    server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
     server.run()
     return 0 if server.started else 1
 
@@ -129,7 +138,7 @@ def _run_many(settings: Settings) -> int:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
     os.environ["HUB_WORKERS"] = str(settings.workers)
     try:
-        uvicorn.run("hub.api.server:worker_app", factory=True, workers=settings.workers, **_options(settings), fd=None)
+        uvicorn.run("hub.api.server:worker_app", factory=True, workers=settings.workers, **_options(settings))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0
@@ -140,7 +149,7 @@ def worker_app() -> Any:
     settings = load_settings()
     configure_logs(settings)
     HubProtocol.head_timeout_s = settings.request_headers_timeout_s
-    return create_app(settings)
+    return create_app(settings, when_started=refuse_before_stopping)
 
 
 def _options(settings: Settings) -> dict[str, Any]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import getpass
+import os
+import socket
 from typing import Any, Literal
 
 from hub.cli import output
@@ -35,19 +38,22 @@ async def sweep(at: Address, as_json: bool, *, dry_run: bool) -> None:
         output.put_json(answer)
         return
     nodes, leases = _part(answer, "nodes"), _part(answer, "leases")
-    expired = "would expire" if dry_run else "expired"
-    returned = "would be returned" if dry_run else "returned"
+    if dry_run:
+        done = f", which would be {'expired' if answer.get('expire') else 'kept as expiry is off'}"
+    else:
+        done = f": {nodes.get('expired')} expired, {nodes.get('refreshed')} kept"
     output.put(
-        f"Nodes: {nodes.get('scanned')} scanned, {nodes.get('stale')} stale, {nodes.get('expired')} {expired}, "
-        f"{nodes.get('refreshed')} kept because expiry is off, {nodes.get('errors')} errors, "
-        f"{nodes.get('elapsedMs')} ms."
+        f"Nodes: {nodes.get('scanned')} scanned, {nodes.get('stale')} stale{done}; "
+        f"{output.plural(nodes.get('errors'), 'error')}, {nodes.get('elapsedMs')} ms."
     )
     output.put(
-        f"Leases: {leases.get('processed')} looked at, {leases.get('returned')} {returned}, "
-        f"{leases.get('errors')} errors, {leases.get('elapsedMs')} ms."
+        f"Leases: {leases.get('processed')} scanned, {leases.get('returned')} {'overdue' if dry_run else 'returned'}; "
+        f"{output.plural(leases.get('errors'), 'error')}, {leases.get('elapsedMs')} ms."
     )
     for name in nodes.get("names") or ():
-        output.put(f"  {output.one_line(str(name))}")
+        output.put(f"  stale: {output.one_line(str(name))}")
+    if dry_run:
+        output.put("Nothing was changed.")
 
 
 async def expire(at: Address, switch: Switch | None, as_json: bool) -> None:
@@ -56,7 +62,7 @@ async def expire(at: Address, switch: Switch | None, as_json: bool) -> None:
         if switch is None:
             answer = await hub.get("admin", "sweeper")
         else:
-            answer = await hub.put("admin", "sweeper", body={"expire": _SWITCH[switch]})
+            answer = await hub.put("admin", "sweeper", body={"expire": _SWITCH[switch], "by": _caller()})
     if as_json:
         output.put_json(answer)
         return
@@ -67,6 +73,14 @@ async def expire(at: Address, switch: Switch | None, as_json: bool) -> None:
         who = f"set by {answer.get('setBy') or 'somebody'} at {answer.get('setAtUtc')}"
         why = f"{who}; HUB_SWEEPER_EXPIRE says {'on' if answer.get('setting') else 'off'}"
     output.put(f"Expiry is {state} ({output.one_line(why)}).")
+
+
+def _caller() -> str:
+    """Who will be shown as the one who switched."""
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (KeyError, OSError):  # a user id without a name
+        return f"{os.getuid()}@{socket.gethostname()}"
 
 
 async def doctor(as_json: bool, *, repair: bool) -> int:

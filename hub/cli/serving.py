@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from types import FrameType
 
 from hub.observability.logs import configure_logs, get_logger
 from hub.settings import load_settings
@@ -20,4 +22,14 @@ def serve(overrides: dict[str, object | None]) -> int:
         log.warning("setting", note=note)
     from hub.api.server import run  # the logs above come first, also when an import of a broken installation fails
 
-    return run(settings)
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, _end)
+    try:
+        return run(settings)
+    except SystemExit as ended:  # the server's own codes say no more than its log does
+        return 1 if ended.code else 0
+
+
+def _end(signum: int, frame: FrameType | None) -> None:
+    """Told to stop before the server listens to signals itself, or once more when it has stopped: no failure."""
+    raise SystemExit(0)

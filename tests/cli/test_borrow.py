@@ -127,7 +127,9 @@ def test_a_lost_hub_stops_the_command_before_the_lease_is_over(command: Command,
     assert "Traceback" not in running.err
 
 
-def test_a_command_that_heeds_the_warning_is_not_killed_but_the_loss_is_told(command: Command, live_hub, tmp_path: Path):
+def test_a_command_that_heeds_the_warning_is_not_killed_but_the_loss_is_told(
+    command: Command, live_hub, tmp_path: Path
+):
     script = f"trap 'echo put away > {tmp_path}/done; exit 0' TERM; echo up; while :; do sleep 0.02; done"
     running = command.start("borrow", "gpu:a100", "--ttl", "2", "--", "sh", "-c", script)
     running.until_out("up")

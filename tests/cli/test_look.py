@@ -60,7 +60,12 @@ def test_pools_are_shown_with_what_is_free_and_lent(command: Command, fleet):
 def test_sessions_are_shown_and_filtered(command: Command, fleet):
     row = command("sessions").stdout.splitlines()[1].split()
     assert row[:5] == [fleet["browserId"], "gpu:a100", "gpu:a100", "n1", "run-7"]
-    for words, total in ((["--run", "run-7"], 1), (["--run", "other"], 0), (["--node", "n1"], 1), (["--pool", "gpu:v100"], 0)):
+    for words, total in (
+        (["--run", "run-7"], 1),
+        (["--run", "other"], 0),
+        (["--node", "n1"], 1),
+        (["--pool", "gpu:v100"], 0),
+    ):
         assert command.json("sessions", *words)["total"] == total, words
     assert command.json("sessions", fleet["browserId"])["runId"] == "run-7"
     assert command("sessions", "--run", "other").stdout == "No sessions.\n"
@@ -81,7 +86,9 @@ def test_all_pages_are_read_up_to_the_limit(noun, member, command: Command, flee
         monkeypatch.setenv(name, value)
     everything = command.json(noun)
     assert main([noun, "--json"]) == 0
-    assert [row[member] for row in json.loads(capsys.readouterr().out)[noun]] == [row[member] for row in everything[noun]]
+    assert [row[member] for row in json.loads(capsys.readouterr().out)[noun]] == [
+        row[member] for row in everything[noun]
+    ]
     assert main([noun, "--limit", "1"]) == 0
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 2

@@ -77,7 +77,9 @@ def test_an_address_in_the_environment_is_checked_as_well(monkeypatch, capsys):
     monkeypatch.setenv("DISABLE_DOTENV", "1")
     monkeypatch.setenv("HUB_URL", "not-a-url")
     assert main(["nodes"]) == 2
-    assert capsys.readouterr().err == "hub: HUB_URL: 'not-a-url' is no address of a hub, such as http://127.0.0.1:8080.\n"
+    assert (
+        capsys.readouterr().err == "hub: HUB_URL: 'not-a-url' is no address of a hub, such as http://127.0.0.1:8080.\n"
+    )
 
 
 @pytest.mark.parametrize("words", [[], ["--help"], ["borrow", "--help"], ["demo", "-h"]], ids=str)
@@ -94,10 +96,10 @@ def test_the_version_is_printed(capsys):
 
 
 @pytest.mark.parametrize(
-    "words", [["nodes"], ["pools"], ["sessions"], ["drain", "n1"], ["sweep", "--once"], ["expire"], ["return", "s1"]], ids=str
+    "line", ["nodes", "pools", "sessions", "drain n1", "undrain n1", "sweep --once", "expire", "return s1"]
 )
-def test_without_a_hub_and_without_a_store_a_command_says_what_to_do(words, lone_command: Command):
-    done = lone_command(*words)
+def test_without_a_hub_and_without_a_store_a_command_says_what_to_do(line, lone_command: Command):
+    done = lone_command(*line.split())
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
     assert "No hub listens at http://127.0.0.1:9" in done.stderr

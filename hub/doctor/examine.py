@@ -1,0 +1,112 @@
+"""The examination: walk, look twice more at what is suspicious, give the sweeps their chance, report, mend."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hub.doctor.looks import SLACK_S, Looks, Suspicion, Words
+from hub.doctor.mend import Mender
+from hub.doctor.walk import Walk
+from hub.settings import Settings, load_settings
+from hub.store.store import Store
+
+TICKING_S = 3.0  # a hub ticks twice a second; this one stopped or cannot hear
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A broken invariant: its number in the design, what breaks it and how, and whether it was mended."""
+
+    invariant: str
+    subject: str
+    problem: str
+    repaired: bool
+
+
+async def examine(
+    store: Store, *, repair: bool = False, settings: Settings | None = None, pause_s: float = 0.5
+) -> list[Finding]:
+    """Every broken invariant of a store, which may be in use; with `repair` those that can be are mended.
+
+    Changes under way are not reported: a suspicion counts when two later looks, `pause_s` apart, confirm it, and where
+    a sweep of a running hub would mend it, when a sweep has had the time to. What other programs wrote and the hub has
+    not taken in yet is no finding. `settings` are those of the hubs; without them they are read from the environment.
+    """
+    return await _Examination(store, settings or load_settings(), pause_s).run(repair)
+
+
+class _Examination:
+    def __init__(self, store: Store, settings: Settings, pause_s: float) -> None:
+        self._store = store
+        self._settings = settings
+        self._pause_s = pause_s
+        self._looks = Looks(store, settings)
+
+    async def run(self, repair: bool) -> list[Finding]:
+        suspicions = await self._expected(await Walk(self._store, self._looks).everything())
+        for _ in range(2):
+            if suspicions:
+                await asyncio.sleep(self._pause_s)
+                suspicions = await self._looks.again(suspicions)
+        suspicions = await self._after_a_sweep(suspicions)
+        left = suspicions
+        if repair and suspicions:
+            mender = Mender(self._store, self._settings)
+            for suspicion, words in mender.in_order(suspicions):
+                await mender.mend(suspicion, words)
+            left = await self._looks.again(suspicions)
+        found = [
+            Finding(
+                trouble.invariant, self._looks.shown(suspicion), trouble.problem, word not in left.get(suspicion, ())
+            )
+            for suspicion, words in suspicions.items()
+            for word in words
+            for trouble in (self._looks.trouble(suspicion, word),)
+        ]
+        return sorted(found, key=lambda each: (int(each.invariant[1:]), each.subject, each.problem))
+
+    async def _after_a_sweep(self, suspicions: Mapping[Suspicion, Words]) -> dict[Suspicion, Words]:
+        """Leave out what the next sweep mends, where there is one."""
+        settling = {
+            suspicion: some
+            for suspicion, words in suspicions.items()
+            if (some := frozenset(word for word in words if self._looks.trouble(suspicion, word).settles))
+        }
+        if not settling or not await self._ticks():
+            return dict(suspicions)
+        started = time.monotonic()
+        interval_s = max(self._settings.node_sweep_interval_s, self._settings.borrow_ttl_sweep_s) + SLACK_S
+        while settling and time.monotonic() - started < interval_s:
+            await asyncio.sleep(min(self._pause_s, interval_s))
+            settling = await self._looks.again(settling)
+        rest = await self._looks.again(suspicions)
+        kept = {
+            suspicion: frozenset(
+                word
+                for word in words
+                if not self._looks.trouble(suspicion, word).settles or word in settling.get(suspicion, ())
+            )
+            for suspicion, words in rest.items()
+        }
+        return {suspicion: words for suspicion, words in kept.items() if words}
+
+    async def _expected(self, suspicions: Mapping[Suspicion, Words]) -> dict[Suspicion, Words]:
+        """Leave out the dead where nobody is to take them away: expiry is off, or spares who has free slots."""
+        override = await self._store.read("HGET", self._store.keys.store, "expire")
+        expires = self._settings.sweeper_expire if override is None else override == "true"
+        if expires and not self._settings.sweeper_keep_if_available:
+            return dict(suspicions)
+        kept = {
+            suspicion: words - {"dead"} if suspicion.look == "nodes" else words
+            for suspicion, words in suspicions.items()
+        }
+        return {suspicion: words for suspicion, words in kept.items() if words}
+
+    async def _ticks(self) -> bool:
+        """Whether some hub is running."""
+        ticked_ms = int(await self._store.read("HGET", self._store.keys.store, "tick_ms") or 0)
+        seconds, _ = await self._store.read("TIME")
+        return int(seconds) - ticked_ms / 1000 < TICKING_S

@@ -1,0 +1,230 @@
+"""Going through the whole store, a bounded stretch at a time, and looking at everything once."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any
+
+from hub.capacity.labels import parse_label
+from hub.capacity.models import read_item
+from hub.doctor.looks import Looks, Subject, Suspicion, Words, seen_subject
+from hub.errors import InvalidLabel
+from hub.store.keys import PATTERNS, PRIVATE, WIRE, key_part
+from hub.store.store import Store
+
+PAGE = 1000  # keys per step through the keyspace: under 1 ms of Redis
+LIST_PAGE = 500  # items or members fetched at a time
+
+# name of a key in `hub.store.keys` -> what Redis calls the type of its value
+TYPES = {
+    "hash": ("node", "session", "store", "duty", "lent", "leaving", "slot"),
+    "set": ("nodes", "draining", "node_slots", "pool_slots", "replacing"),
+    "zset": ("beats", "pools", "open_pools", "deadlines", "asked", "run"),
+    "list": ("available", "inuse", "audit"),
+}
+TYPE_OF = dict.fromkeys(PATTERNS, "string") | {name: kind for kind, names in TYPES.items() for name in names}
+SCANS = {"hash": "HSCAN", "set": "SSCAN", "zset": "ZSCAN"}
+
+# Keys that end by themselves, and after how many seconds at most; of a node's alive key its timeout decides.
+LIFETIMES_S = {
+    "node_alive": 0,
+    "node_upgrade": 300,
+    "browser_run": 21_600,
+    "browser_test": 21_600,
+    "recycle": 300,
+    "request": 86_400,
+    "replacing": 1800,
+    **{name: 1800 for name in WIRE if name.startswith("maintenance")},
+}
+# Private indexes whose members must belong; of `duty` only the fields that name a slot.
+INDEXES = ("beats", "draining", "deadlines", "asked", "run", "lent", "node_slots", "pool_slots", "duty")
+_RECYCLE = WIRE["recycle"].partition("{")[0]
+_FRAGMENT = re.compile(r'"browserId":"([^"]+)"')
+_OWN = PRIVATE["store"].partition(":")[0] + ":"
+
+
+class Walk:
+    """One walk; `suspicions` is what it did not like so far."""
+
+    def __init__(self, store: Store, looks: Looks) -> None:
+        self._store = store
+        self._keys = store.keys
+        self._looks = looks
+        self.suspicions: dict[Suspicion, Words] = {}
+        self._odd: dict[str, str] = {}  # key part -> raw id, where they differ
+        self._pools: set[str] = set()
+        self._listed: dict[str, tuple[str, str, str]] = {}  # slot -> where it was first seen
+        self._tokens: dict[str, str] = {}  # token -> slot
+        heads = {name: pattern.partition("{}")[0] for name, pattern in PATTERNS.items()}
+        self._heads = sorted(heads.items(), key=lambda each: -len(each[1]))
+
+    async def everything(self) -> dict[Suspicion, Words]:
+        """Look at all there is; the answer may hold what was only changing at that moment."""
+        await self._look("store", [("",)])
+        async for bite in self._members(self._keys.nodes, "set"):
+            self._odd |= {part: raw for raw in bite if (part := key_part(raw)) != raw}
+            await self._look("nodes", [(raw, key_part(raw)) for raw in bite])
+        cursor: Any = "0"
+        while True:
+            options = ("MATCH", _glob(self._keys.prefix) + "*") if self._keys.prefix else ()
+            cursor, names = await self._store.read("SCAN", cursor, *options, "COUNT", PAGE)
+            await self._page(dict.fromkeys(names))
+            if str(cursor) == "0":
+                return self.suspicions
+
+    async def _page(self, names: Iterable[str]) -> None:
+        kinds: dict[str, str] = {name: kind for name in names if (kind := self._kind(name)) is not None}
+        wrong = await self._look("keys", [(name, TYPE_OF.get(kind, "")) for name, kind in kinds.items()])
+        ids: dict[str, list[str]] = defaultdict(list)
+        for name in kinds.keys() - {suspicion.subject[0] for suspicion in wrong}:
+            ids[kinds[name]].append(self._id(name, kinds[name]))
+        slots = [each for kind in ("session", "slot", "borrow_ttl", "borrow_idle") for each in ids[kind]]
+        await self._look("slots", [(slot,) for slot in slots])
+        await self._look_at_tokens(ids["session"])
+        mortal = [(name,) for name, kind in kinds.items() if kind in LIFETIMES_S]
+        await self._look("lifetimes", mortal)
+        await self._look("parts", [(part, self._odd.get(part, "")) for part in (*ids["node"], *ids["duty"])])
+        await self._look_at_pools([*ids["available"], *ids["inuse"], *ids["pool_slots"]])
+        for kind in INDEXES:
+            await self._look_at_index(kind, ids[kind])
+        if ids["pools"]:
+            await self._look_at_labels("pools", "")
+        for segments in ids["open_pools"]:
+            await self._look_at_labels("open_pools", segments)
+        if ids["leaving"]:
+            async for parts in self._members(self._keys.leaving, "hash"):
+                await self._look("parts", [(part, "") for part in parts])
+
+    def _kind(self, name: str) -> str | None:
+        """Which of the hub's keys this is; None for other programs' keys, `?` for a private one nobody knows."""
+        if not name.startswith(self._keys.prefix):
+            return None
+        bare = name[len(self._keys.prefix) :]
+        for kind, head in self._heads:
+            if bare == PATTERNS[kind] or ("{}" in PATTERNS[kind] and bare.startswith(head)):
+                return kind
+        return "?" if bare.startswith(_OWN) else None
+
+    def _id(self, name: str, kind: str) -> str:
+        head, _, tail = PATTERNS.get(kind, "").partition("{}")
+        return name[len(self._keys.prefix) + len(head) : len(name) - len(tail)]
+
+    async def _look(self, name: str, subjects: Iterable[Subject]) -> dict[Suspicion, Words]:
+        found = await self._looks.at(name, subjects)
+        self.suspicions |= found
+        return found
+
+    async def _look_at_tokens(self, slots: Sequence[str]) -> None:
+        tokens = await self._store.read_all(("HGET", self._keys.session(slot), "leaseToken") for slot in slots)
+        twice = []
+        for slot, token in zip(slots, tokens, strict=True):
+            other = self._tokens.setdefault(token, slot) if token else slot
+            if other != slot:
+                twice.append((token, *sorted((other, slot))))
+        await self._look("tokens", twice)
+
+    async def _look_at_index(self, kind: str, owners: Sequence[str]) -> None:
+        for owner in owners:
+            key = getattr(self._keys, kind)
+            async for bite in self._members(key(owner) if callable(key) else key, TYPE_OF[kind]):
+                members = bite
+                if kind == "duty":
+                    members = [each[len(_RECYCLE) :] for each in bite if each.startswith(_RECYCLE)]
+                await self._look("members", [(kind, owner, member) for member in members])
+
+    async def _look_at_labels(self, kind: str, segments: str) -> None:
+        key = self._keys.pools if kind == "pools" else self._keys.open_pools(segments)
+        async for labels in self._members(key, "zset"):
+            await self._look("pools", [(label, segments or _segments(label)) for label in labels])
+
+    async def _members(self, key: str, kind: str) -> AsyncIterator[list[str]]:
+        """The members of a set, a sorted set, or the fields of a hash, a bite at a time."""
+        cursor: Any = "0"
+        while True:
+            cursor, found = await self._store.read(SCANS[kind], key, cursor, "COUNT", LIST_PAGE)
+            yield _names(found)
+            if str(cursor) == "0":
+                return
+
+    async def _look_at_pools(self, labels: Iterable[str]) -> None:
+        fresh = [label for label in dict.fromkeys(labels) if label not in self._pools and _valid(label)]
+        self._pools.update(fresh)
+        await self._look("pools", [(label, _segments(label)) for label in fresh])
+        for label in fresh:
+            await self._look_at_places(label)
+
+    async def _look_at_places(self, label: str) -> None:
+        """Compare the two lists of a pool with the records of the slots in them, and of those that should be."""
+        seen: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+        for place, key in (("free", self._keys.available(label)), ("lent", self._keys.inuse(label))):
+            async for items in self._items(key):
+                for item in items:
+                    if slot := _slot_of(item):
+                        seen[slot].append((place, label, item))
+        for slot, where in seen.items():
+            first = self._listed.setdefault(slot, where[0])
+            if first[1] != label:
+                where.append(first)
+        async for slots in self._members(self._keys.pool_slots(label), "set"):
+            for slot in slots:
+                seen.setdefault(slot, [])
+        slots = list(seen)
+        for start in range(0, len(slots), LIST_PAGE):
+            bite = slots[start : start + LIST_PAGE]
+            records = await self._store.read_all(
+                ("HMGET", self._keys.slot(slot), "item", "pool", "place") for slot in bite
+            )
+            doubtful = [
+                seen_subject(slot, seen[slot])
+                for slot, record in zip(bite, records, strict=True)
+                if not _agrees(record, seen[slot], label)
+            ]
+            await self._look("places", doubtful)
+
+    async def _items(self, key: str) -> AsyncIterator[list[str]]:
+        position = 0
+        while items := await self._store.read("LRANGE", key, position, position + LIST_PAGE - 1):
+            yield items
+            position += len(items)
+
+
+def _agrees(record: Sequence[str | None], seen: Sequence[tuple[str, str, str]], label: str) -> bool:
+    item, pool, place = record
+    if item is None:
+        return len(seen) <= 1  # another program's: no sweep has taken it in yet
+    if not seen:
+        return place == "held" or pool != label
+    return list(seen) == [(place, pool, item)]
+
+
+def _slot_of(item: str) -> str | None:
+    """The slot id of a list item as part of a key, as the scripts read it."""
+    said = read_item(item)
+    named = [slot for name in ("browserId", "slotId") if isinstance(slot := said.get(name), str) and slot.strip()]
+    if not said and (found := _FRAGMENT.search(item)):
+        named = [found[1]]
+    if not named:
+        return None
+    return "".join(c if c.isalnum() or c in "-_." or not c.isascii() else "-" for c in named[0])[:200]
+
+
+def _names(found: Any) -> list[str]:
+    """The names in an answer of SSCAN, HSCAN (a dict) or ZSCAN (pairs)."""
+    return [each if isinstance(each, str) else each[0] for each in found]
+
+
+def _segments(label: str) -> str:
+    return str(label.count(":") + 1)
+
+
+def _valid(label: str) -> bool:
+    try:
+        return parse_label(label).text == label
+    except InvalidLabel:
+        return False
+
+
+def _glob(text: str) -> str:
+    return "".join(f"\\{c}" if c in "*?[]\\^-" else c for c in text)

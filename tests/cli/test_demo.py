@@ -1,0 +1,87 @@
+"""`hub demo`: what it prints is true, and nothing of it stays."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Command, Running, alive
+from tests.world import free_port, wait_until
+
+READY = "Ctrl-C ends it all."
+
+
+@pytest.fixture
+def demo(lone_command: Command, tmp_path: Path) -> Iterator[Running]:
+    """A running demo on a free port, its throw-away folder below `tmp_path`."""
+    running = lone_command.start("demo", "--port", str(free_port()), TMPDIR=str(tmp_path))
+    running.until_out(READY, 40)
+    yield running
+    if running.process.poll() is None:
+        running.signal(signal.SIGTERM)
+        running.end()
+
+
+def lines_to_try(demo: Running) -> list[str]:
+    return [line[2:] for line in demo.out.splitlines() if line.startswith("  ")]
+
+
+def pids(demo: Running) -> dict[str, int]:
+    hub = re.search(r"\(pid (\d+)\)", demo.out)
+    assert hub
+    agents = re.findall(r"^(demo-\w+) +(\d+) ", demo.out, re.MULTILINE)
+    return {"hub": int(hub[1]), **{name: int(pid) for name, pid in agents}}
+
+
+def shell(line: str, lone_command: Command) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in lone_command.environment.items() if name != "HUB_URL"}
+    return subprocess.run(line, shell=True, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_the_five_lines_to_try_do_what_they_promise(demo: Running, lone_command: Command):
+    curl, nodes, borrow, sessions, kill = lines_to_try(demo)
+    assert '"gpu:a100:eu"' in shell(curl, lone_command).stdout
+    assert shell(nodes, lone_command).stdout.count("alive") == 3
+    assert shell(borrow, lone_command).stdout.startswith("I hold demo-gpus-gpu.a100.eu-")
+    assert "browser:chromium" in shell(sessions.replace("sleep 15", "sleep 2"), lone_command).stdout
+    after = shell(kill, lone_command)
+    assert "demo-gpus" not in after.stdout
+    assert after.stdout.count("alive") == 2
+    assert re.search(r"WARNING node expired .*node=demo-gpus", demo.err)
+    assert re.search(r"node sweep .*expired=1", demo.err)
+
+
+def test_ctrl_c_leaves_nothing_behind(demo: Running, tmp_path: Path):
+    running = pids(demo)
+    assert len(running) == 4
+    assert [pid for pid in running.values() if not alive(pid)] == []
+    assert list(tmp_path.glob("hub-demo-*")) != []
+    demo.signal(signal.SIGINT)
+    assert demo.end() == 0
+    assert [pid for pid in running.values() if alive(pid)] == []
+    assert list(tmp_path.glob("hub-demo-*")) == []
+    assert "Traceback" not in demo.err
+
+
+def test_a_demo_that_is_killed_takes_its_processes_with_it(demo: Running):
+    running = pids(demo)
+    demo.kill()
+    wait_until(lambda: not any(alive(pid) for pid in running.values()), 20)
+
+
+def test_a_port_that_is_taken_is_said_and_another_one_used(lone_command: Command):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        demo = lone_command.start("demo", "--port", str(port))
+        demo.until_out(READY, 40)
+        demo.signal(signal.SIGTERM)
+        assert demo.end() == 0
+    told = re.match(rf"hub: port {port} is taken, so the demo listens on (\d+)\.\n", demo.err)
+    assert told
+    assert f"http://127.0.0.1:{told[1]} " in demo.out
