@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import getpass
 import os
@@ -90,7 +91,11 @@ async def doctor(as_json: bool, *, repair: bool) -> int:
     from hub.store.connection import open_store
 
     async with open_store(settings) as store:
-        findings = await examine(store, repair=repair)
+        patience = asyncio.create_task(_ask_for_patience())
+        try:
+            findings = await examine(store, repair=repair, settings=settings)
+        finally:
+            patience.cancel()
     open_ones = [finding for finding in findings if not finding.repaired]
     if as_json:
         output.put_json({"clean": not open_ones, "findings": [dataclasses.asdict(finding) for finding in findings]})
@@ -103,6 +108,11 @@ async def doctor(as_json: bool, *, repair: bool) -> int:
         hint = "" if repair else "; `hub doctor --repair` mends what can be mended"
         output.note(f"{output.plural(len(open_ones), 'finding')}{hint}.")
     return 1 if open_ones else 0
+
+
+async def _ask_for_patience() -> None:
+    await asyncio.sleep(3)
+    output.note("something looks wrong; waiting to see whether the next sweep mends it.")
 
 
 def _part(answer: dict[str, Any], name: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from hub.core import Hub
-from hub.doctor.looks import Subject, Suspicion, Words
+from hub.doctor.looks import UNREAD, Subject, Suspicion, Words
 from hub.doctor.walk import LIFETIMES_S
 from hub.errors import ForeignKey, StoreFault
 from hub.observability.logs import get_logger
@@ -44,7 +44,11 @@ class Mender:
     def in_order(self, suspicions: Mapping[Suspicion, Words]) -> list[tuple[Suspicion, Words]]:
         """Those that can be mended, in the order that leaves nothing behind."""
         order = list(self._ways)
-        able = [(suspicion, words) for suspicion, words in suspicions.items() if suspicion.look in order]
+        able = [
+            (suspicion, words)
+            for suspicion, words in suspicions.items()
+            if suspicion.look in order and UNREAD not in words
+        ]
         return sorted(able, key=lambda each: order.index(each[0].look))
 
     async def mend(self, suspicion: Suspicion, words: Words) -> None:

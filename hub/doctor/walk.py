@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 from hub.capacity.labels import parse_label
-from hub.capacity.models import read_item
+from hub.capacity.models import listed_id
 from hub.doctor.looks import Looks, Subject, Suspicion, Words, seen_subject
 from hub.errors import InvalidLabel
 from hub.store.keys import PATTERNS, PRIVATE, WIRE, key_part
@@ -41,7 +40,6 @@ LIFETIMES_S = {
 # Private indexes whose members must belong; of `duty` only the fields that name a slot.
 INDEXES = ("beats", "draining", "deadlines", "asked", "run", "lent", "node_slots", "pool_slots", "duty")
 _RECYCLE = WIRE["recycle"].partition("{")[0]
-_FRAGMENT = re.compile(r'"browserId":"([^"]+)"')
 _OWN = PRIVATE["store"].partition(":")[0] + ":"
 
 
@@ -55,7 +53,8 @@ class Walk:
         self.suspicions: dict[Suspicion, Words] = {}
         self._odd: dict[str, str] = {}  # key part -> raw id, where they differ
         self._pools: set[str] = set()
-        self._listed: dict[str, tuple[str, str, str]] = {}  # slot -> where it was first seen
+        self._listed: dict[str, tuple[str, str, str]] = {}  # slot -> place, label and item it was first seen as
+        self._doubtful: dict[str, set[tuple[str, str, str]]] = defaultdict(set)  # the same, all of them
         self._tokens: dict[str, str] = {}  # token -> slot
         heads = {name: pattern.partition("{}")[0] for name, pattern in PATTERNS.items()}
         self._heads = sorted(heads.items(), key=lambda each: -len(each[1]))
@@ -72,7 +71,9 @@ class Walk:
             cursor, names = await self._store.read("SCAN", cursor, *options, "COUNT", PAGE)
             await self._page(dict.fromkeys(names))
             if str(cursor) == "0":
-                return self.suspicions
+                break
+        await self._look("places", [seen_subject(slot, seen) for slot, seen in self._doubtful.items()])
+        return self.suspicions
 
     async def _page(self, names: Iterable[str]) -> None:
         kinds: dict[str, str] = {name: kind for name in names if (kind := self._kind(name)) is not None}
@@ -161,8 +162,7 @@ class Walk:
         for place, key in (("free", self._keys.available(label)), ("lent", self._keys.inuse(label))):
             async for items in self._items(key):
                 for item in items:
-                    if slot := _slot_of(item):
-                        seen[slot].append((place, label, item))
+                    seen[listed_id(item)].append((place, label, item))
         for slot, where in seen.items():
             first = self._listed.setdefault(slot, where[0])
             if first[1] != label:
@@ -176,12 +176,9 @@ class Walk:
             records = await self._store.read_all(
                 ("HMGET", self._keys.slot(slot), "item", "pool", "place") for slot in bite
             )
-            doubtful = [
-                seen_subject(slot, seen[slot])
-                for slot, record in zip(bite, records, strict=True)
-                if not _agrees(record, seen[slot], label)
-            ]
-            await self._look("places", doubtful)
+            for slot, record in zip(bite, records, strict=True):
+                if not _agrees(slot, record, seen[slot], label):
+                    self._doubtful[slot].update(seen[slot])
 
     async def _items(self, key: str) -> AsyncIterator[list[str]]:
         position = 0
@@ -190,24 +187,13 @@ class Walk:
             position += len(items)
 
 
-def _agrees(record: Sequence[str | None], seen: Sequence[tuple[str, str, str]], label: str) -> bool:
+def _agrees(slot: str, record: Sequence[str | None], seen: Sequence[tuple[str, str, str]], label: str) -> bool:
     item, pool, place = record
-    if item is None:
-        return len(seen) <= 1  # another program's: no sweep has taken it in yet
+    if item is None:  # another program's: no sweep has taken it in yet, or it is nobody's slot
+        return len(seen) <= 1 or slot.startswith("nameless-")
     if not seen:
         return place == "held" or pool != label
     return list(seen) == [(place, pool, item)]
-
-
-def _slot_of(item: str) -> str | None:
-    """The slot id of a list item as part of a key, as the scripts read it."""
-    said = read_item(item)
-    named = [slot for name in ("browserId", "slotId") if isinstance(slot := said.get(name), str) and slot.strip()]
-    if not said and (found := _FRAGMENT.search(item)):
-        named = [found[1]]
-    if not named:
-        return None
-    return "".join(c if c.isalnum() or c in "-_." or not c.isascii() else "-" for c in named[0])[:200]
 
 
 def _names(found: Any) -> list[str]:

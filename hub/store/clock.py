@@ -57,10 +57,9 @@ class HubClock:
                 await self._resign(hub_id=self.hub_id)
 
     async def tick(self) -> None:
-        """One tick, past the refusal of an away store: this is how the hub finds out that Redis is back."""
-        self._store.away = False
+        """One tick, sent also while the store is away: this is how the hub finds out that Redis is back."""
         try:
-            reply = await self._tick(hub_id=self.hub_id, leader_ms=OFFICE_MS)
+            reply = await self._tick.probe(hub_id=self.hub_id, leader_ms=OFFICE_MS)
         except (StoreUnavailable, RedisError) as error:
             self._lost(error)
             return
@@ -87,7 +86,7 @@ class HubClock:
         return (None if expire is None else expire == "true"), by, at
 
     def _lost(self, error: Exception) -> None:
-        self._store.away = True
+        self._store.set_away()
         self.leads.clear()
         metrics.store_up.set(0)
         if self.away_since is None:

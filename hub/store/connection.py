@@ -13,6 +13,7 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from hub.errors import StartRefused
 from hub.observability.logs import get_logger
@@ -32,7 +33,8 @@ def make_client(url: str, settings: Settings) -> Redis:
         "socket_timeout": settings.redis_timeout_s or None,
         "socket_connect_timeout": settings.redis_connect_timeout_s or None,
         "health_check_interval": 0,
-        "retry": Retry(ExponentialBackoff(cap=0.2, base=0.05), 1),
+        # A cut connection is tried once more at once; an answer that does not come is not waited for twice.
+        "retry": Retry(ExponentialBackoff(cap=0.2, base=0.05), 1, supported_errors=(RedisConnectionError,)),
         "client_name": "capacity-hub",
     }
     if url.startswith("redis+sentinel://"):

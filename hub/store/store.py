@@ -38,6 +38,7 @@ _AWAY = (
     OSError,
 )
 _AWAY_WORDS = ("MISCONF", "MASTERDOWN", "NOREPLICAS", "BUSY", "LOADING", "NOAUTH", "NOPERM", "CLUSTERDOWN", "OOM")
+_REFUSED = "Redis does not answer; the hub keeps trying."
 _log = get_logger("hub.store")
 
 
@@ -49,7 +50,7 @@ class Store:
         self.keys = Keys(prefix)
         self.generation: str | None = None
         self.highest_token = "0"  # of the grants this hub made or learned of
-        self.away = False  # set by the hub clock: requests are refused at once instead of waiting for a timeout
+        self.away = False  # while it is, requests are refused at once instead of waiting for a timeout
         self._scripts = load_all(self.keys)
         self._queue: deque[tuple[tuple[Any, ...], asyncio.Future[Any]]] = deque()
         self._sender: asyncio.Task[None] | None = None
@@ -110,6 +111,7 @@ class Store:
             except RedisError as error:
                 raise _translated(error) from error
             self._openings += 1
+            self.away = False
         if before is not None and generation != before:
             await self.replaced(generation)
 
@@ -135,23 +137,48 @@ class Store:
             self.generation = generation
         return str(generation)
 
+    def set_away(self) -> None:
+        """Redis does not answer: refuse what waits to be sent and what comes, until a probe gets through."""
+        self.away = True
+        waiting, self._queue = self._queue, deque()
+        for _, answer in waiting:
+            if not answer.done():
+                answer.set_exception(StoreUnavailable(_REFUSED))
+
     async def call(self, script: Script, arguments: list[Any]) -> Any:
         """Run a script; loads it, or opens the store, when Redis has forgotten either."""
+        return await self._run(script, arguments, self._send)
+
+    async def probe(self, script: Script, arguments: list[Any]) -> Any:
+        """Run a script past everything that waits, also while the store is away; raises `StoreUnavailable`."""
+        reply = await self._run(script, arguments, self._send_alone)
+        self.away = False
+        return reply
+
+    async def _run(
+        self, script: Script, arguments: list[Any], send: Callable[[tuple[Any, ...]], Awaitable[Any]]
+    ) -> Any:
         command = ("EVALSHA", script.sha, 1, self.keys.store, *arguments)
         for _ in range(2):
             try:
-                return await self._send(command)
+                return await send(command)
             except NoScriptError:
                 await self.open()
             except ResponseError as error:
                 if not str(error).startswith("UNOPENED"):
                     raise StoreFault(f"{script.name}: {error}") from error
                 await self.open()
-        return await self._send(command)
+        return await send(command)
+
+    async def _send_alone(self, command: tuple[Any, ...]) -> Any:
+        try:
+            return await self.client.execute_command(*command)  # type: ignore[no-untyped-call]
+        except (RedisError, OSError) as error:
+            raise _translated(error) from error
 
     async def _send(self, command: tuple[Any, ...]) -> Any:
         if self.away:
-            raise StoreUnavailable("Redis does not answer; the hub keeps trying.")
+            raise StoreUnavailable(_REFUSED)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.append((command, answer))
         if self._sender is None:
@@ -198,11 +225,16 @@ class ScriptCall:
 
     async def __call__(self, *, rest: Iterable[Any] = (), **named: Any) -> Any:
         """The script's answer; raises `StoreUnavailable`, and TypeError for names that are not its own."""
+        return await self._store.call(self._script, self._arguments(rest, named))
+
+    async def probe(self, **named: Any) -> Any:
+        """As a call, but past everything that waits, and also while the store is away."""
+        return await self._store.probe(self._script, self._arguments((), named))
+
+    def _arguments(self, rest: Iterable[Any], named: dict[str, Any]) -> list[Any]:
         if named.keys() != set(self._script.arguments):
             raise TypeError(f"{self.name} takes {self._script.arguments}, not {tuple(named)}")
-        arguments = [named[name] for name in self._script.arguments]
-        arguments.extend(rest)
-        return await self._store.call(self._script, arguments)
+        return [*(named[name] for name in self._script.arguments), *rest]
 
 
 def is_away(error: Exception) -> bool:
@@ -212,7 +244,7 @@ def is_away(error: Exception) -> bool:
 
 def _translated(error: Exception) -> Exception:
     if isinstance(error, ResponseError) and "WRONGTYPE" in str(error):
-        return ForeignKey(f"A key of the hub holds something else: {error}")
+        return ForeignKey("A key of the hub holds another type than the hub writes; hub doctor tells which.")
     if not is_away(error):
         return error
     away = StoreUnavailable(

@@ -4,6 +4,8 @@
 -- @include belongs
 local answers = {}
 for i = 1, #ARGV, 3 do
-  answers[#answers + 1] = belongs(ARGV[i], ARGV[i + 1], ARGV[i + 2]) and {} or {'stray'}
+  local kind, owner, member = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local stray = listed_in(kind, owner, member) and not belongs(kind, owner, member)
+  answers[#answers + 1] = stray and {'stray'} or {}
 end
 return answers

@@ -4,10 +4,8 @@
 local grace_ms = tonumber(ARGV[1])   -- how long a lease may be overdue before a sweep must have ended it
 -- @rest slots
 -- @include store
+-- @include above
 local issued = redis.call('HGET', key_store, 'token') or '0'
-local function above(token, other)   -- both are decimal text with more digits than a Lua number
-  return #token > #other or (#token == #other and token > other)
-end
 
 local function look_at_grant(say, slot, record, session)
   local label, run = record.label or '', record.run or ''
@@ -50,7 +48,11 @@ for i = 2, #ARGV do
     say('not of its node', redis.call('SISMEMBER', key_node_slots(record.part), slot) == 0)
     say('not of its pool', redis.call('SISMEMBER', key_pool_slots(record.pool), slot) == 0)
     if record.place ~= 'lent' then look_for_traces(say, slot, record, session) end
-    if record.place == 'lent' and record.granted_ms then look_at_grant(say, slot, record, session) end
+    if record.place == 'lent' and record.granted_ms then
+      look_at_grant(say, slot, record, session)
+    elseif record.place == 'lent' and session.label and session.deadline then
+      say('label differs', session.label ~= record.label)
+    end
   elseif session.label and session.deadline then
     say('not counted', not redis.call('ZSCORE', key_asked(session.label), slot))
   end

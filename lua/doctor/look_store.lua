@@ -2,6 +2,6 @@
 -- Returns {{} | {'counter low'}}
 -- @rest ignored
 -- @include store
-local opened_s = tonumber(string.match(opened[1], '^(%d+)%d%d%d%-') or '0')
-local token = tonumber(redis.call('HGET', key_store, 'token') or '0')
-return {token < opened_s * 2147483648 and {'counter low'} or {}}
+-- @include above
+local store = redis.call('HMGET', key_store, 'token', 'lost_below')
+return {above(store[2] or '0', store[1] or '0') and {'counter low'} or {}}

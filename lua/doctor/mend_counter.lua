@@ -2,11 +2,9 @@
 -- moves back. Returns {'ok', counter}
 local issued = ARGV[1]
 -- @include store
-local opened_s = string.match(opened[1], '^(%d+)%d%d%d%-') or '0'
-local function raise(floor)
+-- @include above
+for _, floor in ipairs({redis.call('HGET', key_store, 'lost_below') or '0', issued}) do
   local token = redis.call('HGET', key_store, 'token') or '0'
-  if #token < #floor or (#token == #floor and token < floor) then redis.call('HSET', key_store, 'token', floor) end
+  if above(floor, token) then redis.call('HSET', key_store, 'token', floor) end
 end
-raise(string.format('%.0f', tonumber(opened_s) * 2147483648))
-raise(issued)
 return {'ok', redis.call('HGET', key_store, 'token')}

@@ -1,6 +1,6 @@
 -- Leave a slot in one list at most, the one its record can be believed about, and let the record say which. A lent slot
--- that is listed nowhere is listed again, but lent on only if its node names it once more; a free one is forgotten, as
--- the node or another program has taken it away. Safe to repeat. Returns {'ok'}
+-- that is listed nowhere is listed again, but lent on only if its node names it once more; a free one is forgotten until
+-- then, as the node or another program may have taken it away. Safe to repeat. Returns {'ok'}
 local slot = ARGV[1]
 local seen = ARGV[2]                 -- JSON of [[place, label, item], ...]
 -- @include sightings
@@ -29,14 +29,21 @@ for _, each in ipairs(found) do
 end
 if not record.item or record.place == 'held' then return {'ok'} end
 
+local function ask_its_node()
+  if redis.call('SISMEMBER', key_nodes, record.node) == 1 then
+    redis.call('HSET', key_duty(record.part), 'republish', '1')
+  end
+end
 if granted and not keep then
   redis.call('RPUSH', key_inuse(record.pool), record.item)
-  if record.policy ~= 'reuse' then redis.call('HSET', key_slot(slot), 'unreported', '1') end
+  redis.call('HSET', key_slot(slot), 'unreported', '1')
+  ask_its_node()
 elseif keep and keep.label == record.pool and keep.item == record.item then
   redis.call('HSET', key_slot(slot), 'place', keep.place)
   if keep.place == 'free' then open_pool(keep.label) end
 else
-  end_grant(slot, record.label, record.run, record.part)
+  if record.place == 'lent' then end_grant(slot, record.label, record.run, record.part) end
   drop_slot(slot, record.pool, record.part)   -- a sweep takes it in again where it is listed now
+  if not keep then ask_its_node() end
 end
 return {'ok'}

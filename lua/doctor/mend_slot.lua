@@ -33,7 +33,8 @@ if record.item and record.pool and record.part then
   if redis.call('SADD', key_pool_slots(record.pool), slot) == 1 then redis.call('ZADD', key_pools, 0, record.pool) end
   local draining = redis.call('HEXISTS', key_duty(record.part), 'drain') == 1
   local granted = redis.call('HEXISTS', key_slot(slot), 'granted_ms') == 1
-  if record.place == 'lent' and granted then
+  local taken_in = session[1] and redis.call('ZSCORE', key_deadlines, slot)
+  if record.place == 'lent' and (granted or taken_in) then
     if session[1] then complete_grant(record, session) else release(slot, record, 120) end
   elseif record.place ~= 'lent' then
     end_every_trace(record, session)

@@ -1,5 +1,20 @@
--- Whether a member belongs into a private index, by the record and the session of the slot it names, or by the set of
--- registered nodes. `owner` is the label, run or node the index is about.
+-- The private indexes by kind; `owner` is the label, run or node that an index is about, `member` a slot or a node.
+local zsets = {beats = 1, deadlines = 1, asked = 1, run = 1}
+local hashes = {lent = 1, duty = 1}
+local function index_of(kind, owner)
+  local single = {beats = key_beats, deadlines = key_deadlines, draining = key_draining}
+  local many = {asked = key_asked, run = key_run, lent = key_lent, duty = key_duty, node_slots = key_node_slots,
+    pool_slots = key_pool_slots}
+  return single[kind] or many[kind](owner)
+end
+local function listed_in(kind, owner, member)
+  if kind == 'duty' then member = 'recycle:' .. member end
+  local index = index_of(kind, owner)
+  if zsets[kind] then return redis.call('ZSCORE', index, member) and true or false end
+  return redis.call(hashes[kind] and 'HEXISTS' or 'SISMEMBER', index, member) == 1
+end
+
+-- Whether a member belongs into an index, by the record and the session of the slot it names, or by the set of nodes.
 local function belongs(kind, owner, member)
   if kind == 'beats' or kind == 'draining' then return redis.call('SISMEMBER', key_nodes, member) == 1 end
   local record = redis.call('HMGET', key_slot(member), 'place', 'part', 'pool', 'label', 'run')

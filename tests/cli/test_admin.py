@@ -94,7 +94,13 @@ def test_the_doctor_finds_nothing_in_a_sound_store(command: Command, redis_serve
 
 
 def test_the_doctor_finds_what_is_wrong_and_mends_it_when_asked(command: Command, live_hub, redis_server):
-    command.environment["HUB_REDIS_URL"] = redis_server.url
+    command.environment |= {
+        "HUB_REDIS_URL": redis_server.url,
+        "HUB_NODE_SWEEP_INTERVAL_SECONDS": "0.2",  # as long it waits for a sweep to mend what it sees
+        "HUB_NODE_SWEEP_INTERVAL_MIN_SECONDS": "0.1",
+        "HUB_BORROW_TTL_SWEEP_SECONDS": "0.2",
+        "HUB_BORROW_TTL_SWEEP_MIN_SECONDS": "0.1",
+    }
     live_hub.kill()
     live_hub.redis.lpush("inuse:gpu:a100", live_hub.redis.rpop("available:gpu:a100"))
     found = command("doctor", "--json")

@@ -19,6 +19,12 @@ TABLE = "import os, json; print(json.dumps({k: v for k, v in os.environ.items() 
 STUBBORN = "trap '' TERM INT; echo $$ > {file}; while :; do sleep 0.05; done"
 
 
+@pytest.fixture
+def live_hub(start_hub) -> HubProcess:
+    """A hub for which a node that never beats stays alive for the whole test."""
+    return start_hub(HUB_NODE_TIMEOUT="600")
+
+
 @pytest.fixture(autouse=True)
 def node(live_hub: HubProcess) -> None:
     """A node with one slot, which outlives the test; nothing but the borrower decides about the slot."""
@@ -26,17 +32,6 @@ def node(live_hub: HubProcess) -> None:
     body = {"nodeId": "n1", "slots": [slot], "policy": "reuse"}
     headers = {"x-hub-secret": live_hub.node_secret}
     assert httpx.post(f"{live_hub.url}/node/register", json=body, headers=headers).status_code == 200
-
-
-@pytest.fixture
-def hub_environment() -> dict[str, str]:
-    return {"HUB_NODE_TIMEOUT": "600"}
-
-
-@pytest.fixture
-def live_hub(start_hub, hub_environment: dict[str, str]) -> HubProcess:
-    """A hub for which the node of these tests, which never beats, stays alive."""
-    return start_hub(**hub_environment)
 
 
 def sessions(command: Command) -> list[dict[str, Any]]:

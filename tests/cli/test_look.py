@@ -14,6 +14,12 @@ from tests.world import HubProcess
 
 
 @pytest.fixture
+def live_hub(start_hub) -> HubProcess:
+    """A hub for which a node that never beats stays alive for the whole test."""
+    return start_hub(HUB_NODE_TIMEOUT="600")
+
+
+@pytest.fixture
 def fleet(live_hub: HubProcess) -> dict[str, Any]:
     """Three nodes; one slot of two is lent, on n1; the answer to that borrow."""
     node = {"x-hub-secret": live_hub.node_secret}

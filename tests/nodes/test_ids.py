@@ -1,0 +1,85 @@
+"""Ids as parts of keys: the same in Python and in scripts, and no two nodes under one key."""
+
+from __future__ import annotations
+
+import pytest
+
+from hub.store.keys import key_part
+from hub.store.scripts import folder
+from tests.world import age_node, listed, picture, publish
+
+TABLE = [
+    ("rack 7/blade:3", "rack-7-blade-3"),
+    ("seat_12.eu", "seat_12.eu"),
+    ("a*b", "a-b"),
+    ("x" * 205, "x" * 200),
+    ("été", "été"),
+    ("a\0b\nc", "a-b-c"),
+    ("\U0001d518" * 201, "\U0001d518" * 200),
+    ("x" * 199 + "é" + "y", "x" * 199 + "é"),
+]
+
+
+@pytest.mark.parametrize(("raw", "part"), TABLE, ids=[row[1][:20] for row in TABLE])
+def test_an_id_becomes_part_of_a_key_as_the_table_says(redis, raw, part):
+    assert key_part(raw) == part
+    script = (folder() / "include" / "key_part.lua").read_text() + "\nreturn key_part(ARGV[1])"
+    assert redis.eval(script, 0, raw) == part
+
+
+def test_signs_beyond_ascii_that_are_no_letters_become_hyphens():
+    assert key_part("a€b½c²d") == "a-b-c-d"
+
+
+async def test_an_id_is_trimmed_and_kept_raw_in_the_set(api, redis):
+    answer = await api.post("/node/register", json={"nodeId": "  rack 7/blade:3 "})
+    assert answer.json()["registered"] == "rack 7/blade:3"
+    assert redis.smembers("nodes") == {"rack 7/blade:3"}
+    assert redis.exists("node:rack-7-blade-3", "node_alive:rack-7-blade-3") == 2
+
+
+async def test_two_ids_that_look_the_same_in_a_key_cannot_both_register(api, redis):
+    await publish(api, "a b")
+    before = picture(redis)
+    for other in ("a:b", "a-b"):
+        answer = await api.post("/node/register", json={"nodeId": other})
+        assert (answer.status_code, answer.json()["code"]) == (400, "node-id-collides"), other
+    assert picture(redis) == before
+    await api.delete("/node/a b")
+    assert (await api.post("/node/register", json={"nodeId": "a:b"})).status_code == 200
+
+
+async def test_a_plain_id_keeps_out_one_that_would_become_it(api):
+    await publish(api, "a-b")
+    assert (await api.post("/node/register", json={"nodeId": "a b"})).status_code == 400
+    await publish(api, "a-b")
+
+
+@pytest.mark.parametrize("call", ["leave", "admin removes", "publish", "withdraw", "drain", "look", "beat"])
+async def test_no_call_for_one_id_touches_the_node_that_shares_its_key(api, redis, call):
+    await publish(api, "a:b", **{"x:y": ["s1"]})
+    before = picture(redis, own=True)
+    slots = {"slots": [{"labelKey": "x:y", "slotId": "s1"}, {"labelKey": "x:y", "slotId": "s2"}]}
+    answer = await {
+        "leave": lambda: api.delete("/node/a b"),
+        "admin removes": lambda: api.delete("/admin/nodes/a b"),
+        "publish": lambda: api.post("/node/a b/slots", json=slots),
+        "withdraw": lambda: api.delete("/node/a b/slots/s1"),
+        "drain": lambda: api.post("/admin/nodes/a b/drain"),
+        "look": lambda: api.get("/nodes/a b"),
+        "beat": lambda: api.post("/node/heartbeat", json={"nodeId": "a b"}),
+    }[call]()
+    assert answer.status_code in (200, 400, 404)
+    after = picture(redis, own=True)
+    for key in ("audit:entries", "hub:store"):
+        before.pop(key, None)
+        after.pop(key, None)
+    assert after == before
+
+
+async def test_ids_that_begin_alike_are_different_nodes(api, redis):
+    await publish(api, "n1", **{"a:b": ["s1"]})
+    await publish(api, "n10", **{"a:b": ["s2"]})
+    age_node(redis, "n1", 3600)
+    await api.post("/admin/sweep")
+    assert (redis.smembers("nodes"), listed(redis, "available:a:b")) == ({"n10"}, ["s2"])
