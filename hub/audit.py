@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +21,14 @@ def time_text(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "0Z"
 
 
+def to_json(document: Any) -> bytes:
+    """JSON, also of what other programs put into Redis: bytes that are not UTF-8, deep nesting, endless numbers."""
+    try:
+        return orjson.dumps(document)
+    except TypeError:
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+
+
 def entry(
     category: str,
     action: str,
@@ -31,7 +40,7 @@ def entry(
     **details: Any,
 ) -> str:
     """An audit entry as it is stored: PascalCase members, details as text."""
-    return orjson.dumps(
+    return to_json(
         {
             "TimestampUtc": time_text(datetime.now(UTC)),
             "Category": category,

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
 from hub import __version__
-from hub.api import admin, beats, nodes, ops, pools, schemas, sessions
+from hub.api import admin, nodes, ops, pools, sessions
 from hub.api.auth import Secrets
 from hub.api.deps import Serving
 from hub.api.edge import Edge
@@ -27,24 +26,6 @@ from hub.sweeping.loop import SweepLoop
 from hub.sweeping.nodes import NodeSweeperService
 
 _log = get_logger("hub.api")
-
-
-class HubApp(FastAPI):
-    """The routed application, with the heartbeat's entry in its OpenAPI document."""
-
-    def openapi(self) -> dict[str, Any]:
-        if not self.openapi_schema:
-            super().openapi()["paths"][beats.PATH] = {
-                "post": {
-                    "tags": ["nodes"],
-                    "summary": "Heartbeat",
-                    "description": "Say that a node is alive, and learn what it must do. Answered once Redis has it.",
-                    **schemas.body(schemas.BEAT),
-                    "responses": {"200": {"description": "What the node must do."}} | schemas.shown_refusals(),
-                }
-            }
-        assert self.openapi_schema is not None
-        return self.openapi_schema
 
 
 def create_app(
@@ -68,7 +49,7 @@ def create_app(
                     task.cancel()
                 await asyncio.gather(*running, return_exceptions=True)
 
-    app = HubApp(
+    app = FastAPI(
         title="capacity-hub",
         version=__version__,
         summary="Liveness and capacity on Redis: nodes beat, borrowers take slots, what dies gives back what it held.",
@@ -79,6 +60,7 @@ def create_app(
     app.state.breaker = ops.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)
+    app.add_exception_handler(Exception, on_hub_error)
     for module in (nodes, sessions, pools, admin, ops):
         app.include_router(module.router)
     return Edge(app, settings)

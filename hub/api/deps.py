@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
 from hub.api.auth import Secrets
-from hub.audit import time_text
+from hub.audit import time_text, to_json
 from hub.core import Hub
 from hub.errors import Stopping
 
@@ -47,14 +45,6 @@ def reply(document: Any, run: str = "", status: int = 200) -> Response:
         # Encoded here: a run id may hold text that Starlette's latin-1 headers do not take.
         response.raw_headers.append((b"correlation-id", run.encode("utf-8", "replace")))
     return response
-
-
-def to_json(document: Any) -> bytes:
-    """JSON, also of what other programs put into Redis: bytes that are not UTF-8, deep nesting, endless numbers."""
-    try:
-        return orjson.dumps(document)
-    except TypeError:
-        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def in_ms(left_ms: float) -> str:

@@ -126,6 +126,14 @@ async def remove(hub: Hub, node_id: str) -> Response:
     return reply(answer)
 
 
+@router.post("/node/heartbeat", openapi_extra=schemas.body(schemas.BEAT), responses=schemas.REFUSALS)
+async def heartbeat(request: Request) -> Response:
+    """Say that a node is alive, and learn what it must do. Answered once Redis has it."""
+    hub = allowed(request, NODE)
+    beat = bodies.beat(await bodies.read_body(request))
+    return reply(_orders(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms))
+
+
 def orders_json(beat: Beat, orders: Orders, timeout_ms: int) -> bytes:
     """The answer to a heartbeat."""
     return orjson.dumps(_orders(beat, orders, timeout_ms))
@@ -217,7 +225,7 @@ def shown(node: Node) -> dict[str, Any]:
         "draining": node.draining,
         "lastSeenUtc": node.last_seen or None,
         "sinceBeatMs": node.since_beat_ms,
-        "capacity": int(node.capacity) if node.capacity.isdecimal() else None,
+        "capacity": int(node.capacity[:18]) if node.capacity.isdecimal() else None,
         "apps": node.apps,
         "labels": labels,
         "baseUrl": node.base_url or None,

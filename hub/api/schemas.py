@@ -115,8 +115,3 @@ def query(**parameters: str) -> dict[str, Any]:
     """The OpenAPI addition for optional query parameters: name=type."""
     listed = [{"name": name, "in": "query", "schema": {"type": kind}} for name, kind in parameters.items()]
     return {"parameters": listed}
-
-
-def shown_refusals() -> dict[str, Any]:
-    """`REFUSALS` as it stands in an OpenAPI document."""
-    return {str(status): words for status, words in REFUSALS.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import signal
@@ -14,6 +15,7 @@ import orjson
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from hub.api import beats
 from hub.api.app import create_app
 from hub.api.deps import Serving
 from hub.api.problems import MEDIA_TYPE, problem
@@ -23,41 +25,60 @@ from hub.settings import BadSetting, Settings, load_settings
 from hub.store.connection import open_store
 
 LINGER_S = 1.0  # between refusing borrows and closing the door: load balancers look at /health/ready about that often
-HEAD_BYTES_MAX = 32_768  # request line and headers
+HEAD_BYTES_MAX = 32_768  # request line and headers, when they come in more than one read
+BEAT_BYTES_MAX = 8_192  # a heartbeat that acknowledges many slots goes the way of all requests
 _log = get_logger("hub.serve")
 
 
 class HubProtocol(HttpToolsProtocol):
-    """Cuts off request heads that are too slow or too long, and answers broken ones with a problem document."""
+    """Cuts off request heads that are too slow or too long, answers broken ones with a problem document, and hands
+    complete heartbeats to `hub.api.beats` before a task is made for them."""
 
     head_timeout_s = 15.0
+    serving: Serving | None = None  # of the one application in this process, once it has started
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._head_since: float | None = self.loop.time()
         self._head_bytes = 0
-        self._head_timer = self._start_head_timer()
+        self._beat: tuple[Any, Any] | None = None
+        self._watch = self.loop.call_later(self.head_timeout_s, self._check_head)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._head_timer.cancel()
+        self._watch.cancel()
         super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._beat is not None:
+            self._take_beat(*self._beat)
+        elif self._head_since is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES_MAX and not self.transport.is_closing():
+                self.send_400_response("The request head is too long.")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._head_since = self.loop.time()
         self._head_bytes = 0
-        self._head_timer.cancel()
-        self._head_timer = self._start_head_timer()
-
-    def on_url(self, url: bytes) -> None:
-        self._count(len(url))
-        super().on_url(url)
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._count(len(name) + len(value))
-        super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        self._head_timer.cancel()
+        self._head_since = None
         super().on_headers_complete()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        scope = cycle.scope
+        if cycle.more_body and scope["path"] == beats.PATH and scope["method"] == "POST" and self.serving is not None:
+            self._beat = (cycle, app)  # its body is probably in the same read
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _take_beat(self, cycle: Any, app: Any) -> None:
+        self._beat = None
+        start = super()._start_asgi_task
+        usual = cycle.more_body or not cycle.keep_alive or len(cycle.body) > BEAT_BYTES_MAX or self.serving is None
+        if usual or not beats.take(self.serving, cycle, lambda: start(cycle, app)):  # type: ignore[arg-type]
+            start(cycle, app)
 
     def send_400_response(self, msg: str) -> None:
         document = orjson.dumps(problem(BadInput(f"{msg} Send HTTP/1.1 with a head of at most 32 KiB."), "/"))
@@ -65,17 +86,24 @@ class HubProtocol(HttpToolsProtocol):
         self.transport.write(head.encode() + b"connection: close\r\n\r\n" + document)
         self.transport.close()
 
-    def _count(self, more: int) -> None:
-        self._head_bytes += more
-        if self._head_bytes > HEAD_BYTES_MAX:
-            raise ValueError("the request head is too long")
+    def _check_head(self) -> None:
+        """One timer per connection, not per request: it looks again when the head under way would be overdue."""
+        now = self.loop.time()
+        if self._head_since is not None and now - self._head_since >= self.head_timeout_s:
+            if not self.transport.is_closing():
+                self.transport.close()
+            return
+        self._watch = self.loop.call_at((self._head_since or now) + self.head_timeout_s, self._check_head)
 
-    def _start_head_timer(self) -> asyncio.TimerHandle:
-        return self.loop.call_later(self.head_timeout_s, self._head_too_slow)
 
-    def _head_too_slow(self) -> None:
-        if not self.transport.is_closing():
-            self.transport.close()
+def take_over(serving: Serving) -> None:
+    """What a started application needs of its server: the short cut for heartbeats, and time to stop."""
+    HubProtocol.serving = serving
+    # What start-up made stays; collections then look at what requests make, and less often.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    refuse_before_stopping(serving)
 
 
 def refuse_before_stopping(serving: Serving) -> None:
@@ -119,7 +147,7 @@ def run(settings: Settings) -> int:
     HubProtocol.head_timeout_s = settings.request_headers_timeout_s
     if settings.workers > 1:
         return _run_many(settings)
-    app = create_app(settings, when_started=refuse_before_stopping)
+    app = create_app(settings, when_started=take_over)
     server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
     server.run()
     return 0 if server.started else 1
@@ -149,7 +177,7 @@ def worker_app() -> Any:
     settings = load_settings()
     configure_logs(settings)
     HubProtocol.head_timeout_s = settings.request_headers_timeout_s
-    return create_app(settings, when_started=refuse_before_stopping)
+    return create_app(settings, when_started=take_over)
 
 
 def _options(settings: Settings) -> dict[str, Any]:
@@ -162,6 +190,7 @@ def _options(settings: Settings) -> dict[str, Any]:
         "lifespan": "on",
         "log_config": None,
         "access_log": False,
+        "proxy_headers": False,
         "server_header": False,
         "date_header": False,
         "timeout_keep_alive": int(settings.keep_alive_timeout_s),

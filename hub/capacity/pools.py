@@ -79,7 +79,7 @@ class Pools:
 
         Raises `InvalidValue` for another node's slot, and `SlotLent` for a lent one when only a free one was to go.
         """
-        reply = await self._withdraw(slot=key_part(slot), part=key_part(node_id), only_free=int(only_free))
+        reply = await self._withdraw(slot=key_part(slot), node=node_id, only_free=int(only_free))
         match reply:
             case ["withdrawn", ended]:
                 return "withdrawn", bool(ended)

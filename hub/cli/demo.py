@@ -203,7 +203,7 @@ def _explain(url: str, port: int, hub_pid: int, agents: dict[str, int]) -> None:
     victim = agents["demo-gpus"]
     inner = 'echo "I hold $HUB_SLOT_ID, token $HUB_LEASE_TOKEN"'
     lines = (
-        f"curl -s {url}/pools; echo",
+        f"curl -s {url}/pools/gpu:a100:eu; echo",
         f"{command} nodes{at}",
         f"{command} borrow gpu:a100:eu{at} -- sh -c {shlex.quote(inner)}",
         f"{command} borrow browser:chromium{at} -- sleep 15 & sleep 1; {command} sessions{at}",

@@ -62,5 +62,5 @@ def _usage_sentence(error: Exception) -> str:
 
 
 def _end(sentence: str, code: int) -> int:
-    output.note(sentence)
+    output.note(sentence if sentence.endswith((".", "?", "!")) else f"{sentence}.")
     return code

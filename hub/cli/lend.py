@@ -11,7 +11,7 @@ from hub.cli import output
 from hub.cli.child import Child, Signals
 from hub.cli.reach import Address, listens, plain_logs, reach
 from hub.client import HubClient, Slot
-from hub.errors import HubError, HubUnavailable, LeaseLost, NotFound
+from hub.errors import Capped, HubError, HubUnavailable, LeaseLost, NoCapacity, NotFound
 from hub.settings import mask_url
 
 # How long before its lease ends a command that could not be kept in it is asked to stop: time to put things in order.
@@ -48,6 +48,10 @@ async def borrow(at: Address, wish: Wish, command: list[str], as_json: bool) -> 
                 if command:
                     return await _run(slot, command, signals)
                 await _hold(slot, signals, as_json)
+        except (NoCapacity, Capped) as error:
+            if wish.wait_s:
+                raise
+            raise HubError(f"{str(error).rstrip('.')}; --wait SECONDS waits for one.") from None
         except asyncio.CancelledError:
             raise HubError(f"Interrupted before a slot of {wish.label} was lent.") from None
     output.note(f"{slot.id} is given back.")

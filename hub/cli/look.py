@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from hub.cli import output
@@ -14,6 +14,7 @@ PAGE = 500
 _NODE_COLUMNS = ("NODE", "STATE", "SLOTS", "LENT", "LAST BEAT", "LABELS")
 _POOL_COLUMNS = ("POOL", "SLOTS", "FREE", "LENT", "HELD BACK", "MAINTENANCE")
 _SESSION_COLUMNS = ("SLOT", "POOL", "ASKED FOR", "NODE", "RUN", "SINCE", "TIME LEFT")
+_LESS_WANTED = ("SINCE", "ASKED FOR", "NODE")
 
 
 async def nodes(at: Address, as_json: bool, *, limit: int, state: str | None, node: str | None) -> None:
@@ -46,7 +47,16 @@ async def sessions(at: Address, as_json: bool, *, limit: int, where: dict[str, s
             _show_one(found, as_json, lambda session: zip(_SESSION_COLUMNS, _session_row(session), strict=True))
             return
         total, rows = await _pages(hub, "sessions", limit, where)
-    _show(as_json, total, "sessions", rows, _SESSION_COLUMNS, _session_row, numbers=("TIME LEFT",))
+    _show(
+        as_json,
+        total,
+        "sessions",
+        rows,
+        _SESSION_COLUMNS,
+        _session_row,
+        numbers=("TIME LEFT",),
+        expendable=_LESS_WANTED,
+    )
 
 
 async def _nodes(hub: Reach, limit: int, state: str | None) -> tuple[int, list[dict[str, Any]]]:
@@ -85,12 +95,13 @@ def _show(
     rows: list[dict[str, Any]],
     columns: tuple[str, ...],
     row: Callable[[dict[str, Any]], Iterable[Any]],
-    numbers: Iterable[str],
+    numbers: Collection[str],
+    expendable: Sequence[str] = (),
 ) -> None:
     if as_json:
         output.put_json({"total": total, noun: rows})
     elif rows:
-        output.put_table(columns, [tuple(row(each)) for each in rows], numbers=numbers)
+        output.put_table(columns, [tuple(row(each)) for each in rows], numbers=numbers, expendable=expendable)
     else:
         output.put(f"No {noun}.")
     if total > len(rows) and rows:

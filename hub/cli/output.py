@@ -6,7 +6,7 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, TextIO
 
@@ -16,6 +16,7 @@ from rich.text import Text
 
 # What a table may take where nobody looks at it through a window: no line of it is broken.
 UNBOUNDED = 100_000
+GAP = 3
 
 _STATE_STYLES = {
     "alive": "green", "suspect": "yellow", "stale": "red", "draining": "cyan",
@@ -47,25 +48,43 @@ def note(sentence: str) -> None:
         print(f"hub: {one_line(sentence)}", file=sys.stderr, flush=True)
 
 
-def put_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Iterable[str] = ()) -> None:
-    """A table; `numbers` are the columns that line up on the right. Where stdout is no terminal, plain text."""
-    right = set(numbers)
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(value) for value in row))
+def put_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    *,
+    numbers: Collection[str] = (),
+    expendable: Sequence[str] = (),
+) -> None:
+    """A table; `numbers` are the columns that line up on the right. Where stdout is no terminal, plain text.
+
+    A terminal too narrow for all of it is spared the `expendable` columns, one after the other.
+    """
+    shown = list(columns)
+    cells = [dict(zip(columns, map(_cell, row), strict=True)) for row in rows]
+    for column in expendable:
+        widths = [max([len(name), *(row[name].cell_len for row in cells)]) for name in shown]
+        if sum(widths) + GAP * (len(widths) - 1) <= _width(sys.stdout):
+            break
+        shown.remove(column)
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for column in shown:
+        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(row[column] for column in shown))
     put(render(table, sys.stdout))
 
 
 def render(thing: Any, stream: TextIO) -> str:
     """The text of something Rich can show, as wide and as coloured as the stream bears it."""
     terminal = stream.isatty()
-    width = shutil.get_terminal_size().columns if terminal else UNBOUNDED
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=width, highlight=False, legacy_windows=False)
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=_width(stream), highlight=False)
     with console.capture() as capture:
         console.print(thing)
     return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n"))
+
+
+def _width(stream: TextIO) -> int:
+    return shutil.get_terminal_size().columns if stream.isatty() else UNBOUNDED
 
 
 def _cell(value: Any) -> Text:
@@ -110,7 +129,7 @@ def plural(count: Any, noun: str) -> str:
 
 def put_facts(facts: Iterable[tuple[str, Any]]) -> None:
     """Names and values, one under the other."""
-    grid = Table.grid(padding=(0, 3, 0, 0))
+    grid = Table.grid(padding=(0, GAP, 0, 0))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
     for name, value in facts:

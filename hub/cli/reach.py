@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import logging
 import os
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -37,6 +39,7 @@ _SECRETS: dict[Role, tuple[str, ...]] = {
 # Long enough for a hub that is just starting; a person is waiting.
 _PATIENCE = Patience(trouble_s=5.0, attempt_s=10.0)
 _KNOCK_S = 2.0
+_NOBODY_THERE = {errno.ECONNREFUSED, errno.EADDRNOTAVAIL, errno.ENETUNREACH, errno.EAFNOSUPPORT}
 
 
 @dataclass(frozen=True)
@@ -121,8 +124,9 @@ async def listens(url: str) -> bool:
     except ConnectionRefusedError:
         return False
     except OSError as error:
-        # All addresses of a name refused: asyncio folds that into one error without a number.
-        return error.errno is not None or "refused" not in str(error)
+        # A name with several addresses: asyncio folds what each of them said into the text of one error.
+        said = {int(number) for number in re.findall(r"\[Errno (\d+)\]", str(error))}
+        return not (errno.ECONNREFUSED in said and said <= _NOBODY_THERE)
     writer.close()
     return True
 

@@ -34,8 +34,10 @@ class AgentOptions(TypedDict, total=False):
     policy: Literal["recycle", "reuse"]
     """Whether the hub asks for a slot to be recycled after each return (its default) or lends it again as it is."""
     on_recycle: Callable[[str], Any]
-    """Called with a slot id that should be made fresh. May be async. Answers the slot that replaces it, or None when
-    the same slot is ready again."""
+    """Called with the id of a slot that should be made fresh and was taken off offer for that: nobody has it or can
+    borrow it meanwhile. May be async. Answers the slot that replaces it, or None when the same slot is ready again;
+    only that puts it back on offer. When it raises it is called again about a beat later, and the slot stays off offer
+    until it succeeds. What it answers is ignored when the slot was withdrawn or published by hand meanwhile."""
     on_drain: Callable[[bool], Any]
     """Called with True when the hub stops lending from this node, with False when it starts again. May be async."""
     on_lent: Callable[[Mapping[str, str]], Any]
@@ -57,6 +59,7 @@ class Book:
         self.acknowledged: set[str] = set()  # recycled; the hub has not been told yet
         self.unpublished: set[str] = set()  # ours, but the hub may not have them
         self.unwithdrawn: set[str] = set()  # no longer ours, but the hub may have them
+        self.rebuilding: dict[str, bool] = {}  # ours, being made fresh -> whether the hub has surely taken it off offer
         self._capacity = options.get("capacity")
         policy = options.get("policy")
         self._policy = {"policy": policy} if policy else {}
@@ -72,20 +75,23 @@ class Book:
             self.enter(_pool(node_id, label, count))
 
     def enter(self, slots: Iterable[Mapping[str, Any]]) -> list[str]:
-        """Take slots in as ours, naming those without an id; their ids."""
-        ids = []
+        """Take slots in as ours, naming those without an id; their ids. All or, when one is no JSON object, none."""
+        entered: dict[str, dict[str, Any]] = {}
         for given in slots:
             slot = dict(given)
+            json.dumps(slot, allow_nan=False)  # one that cannot be sent would break every later call that lists it
             slot_id = str(slot.pop("browserId", None) or slot.pop("slotId", None) or uuid.uuid4().hex)
             slot.pop("slotId", None)
-            self.slots[slot_id] = {"slotId": slot_id, **slot}
+            entered[slot_id] = {"slotId": slot_id, **slot}
+        self.slots.update(entered)
+        for slot_id in entered:
             self.unwithdrawn.discard(slot_id)
-            ids.append(slot_id)
-        return ids
+            self.rebuilding.pop(slot_id, None)
+        return list(entered)
 
     def forget(self, slot_id: str) -> None:
         """The slot is not ours any more."""
-        for known in (self.slots, self.lent):
+        for known in (self.slots, self.lent, self.rebuilding):
             known.pop(slot_id, None)
         self.unpublished.discard(slot_id)
         self.marked.discard(slot_id)
@@ -93,10 +99,13 @@ class Book:
     def registration(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The body that registers the node with as many slots as fit, and the bodies that publish the others.
 
-        Lent slots go first: a hub whose store was lost must hear of them before it lends anything of this node.
+        Lent slots go first: a hub whose store was lost must hear of them before it lends anything of this node. Left
+        out are those of which nothing is known to be lent and that are being made fresh, and those still to be
+        published, which go by themselves: one of them that the hub never takes must not keep the node off its books.
         """
         capacity = len(self.slots) if self._capacity is None else self._capacity
-        bites = list(self.bites(sorted(self.slots, key=lambda slot_id: slot_id not in self.lent)))
+        told = [slot_id for slot_id in self.slots if slot_id not in self.unpublished and not self._off_offer(slot_id)]
+        bites = list(self.bites(sorted(told, key=lambda slot_id: slot_id not in self.lent)))
         first = bites.pop(0) if bites else {}
         return {**self._facts, "capacity": capacity, **self._policy, **first}, bites
 
@@ -125,6 +134,53 @@ class Book:
             self.unpublished.discard(slot_id)
             if result["status"] == "published":  # free as of now, whatever we remembered
                 self.lent.pop(slot_id, None)
+
+    def to_recycle(self) -> set[str]:
+        """What should be made fresh now; a slot that is lent is when it comes back."""
+        return self.marked - self.lent.keys()
+
+    def to_rebuild(self) -> set[str]:
+        """Those of them that are ours, and those whose rebuilding was begun and not ended."""
+        return (self.to_recycle() | self.rebuilding.keys()) & self.slots.keys()
+
+    def acknowledge(self) -> bool:
+        """Take everything that should be made fresh as being so; whether there is anything to tell the hub."""
+        self.acknowledged |= self.to_recycle()
+        self.marked -= self.acknowledged
+        return bool(self.acknowledged)
+
+    def reserving(self, slot_id: str) -> None:
+        """The hub is being asked to take the slot off offer; until it answers, it may or may not have done so."""
+        self.rebuilding[slot_id] = False
+        self.unpublished.discard(slot_id)
+
+    def reserved(self, slot_id: str) -> None:
+        """The hub has taken the slot off offer, so nobody holds it."""
+        self.rebuilding[slot_id] = True
+        self.lent.pop(slot_id, None)
+
+    def still_lent(self, slot_id: str) -> None:
+        """The hub has lent the slot and left it alone; it stays marked for when it comes back."""
+        self.rebuilding.pop(slot_id, None)
+        self.unpublished.add(slot_id)  # a registration after an earlier, unanswered request may have left it out
+
+    def rebuilt(self, slot_id: str, fresh: Mapping[str, Any] | None) -> bool:
+        """Put a slot that was made fresh, or the `fresh` one in its place, among those to be published.
+
+        False when it was withdrawn or published by hand meanwhile: then that stands.
+        """
+        if slot_id not in self.rebuilding:
+            return False
+        (fresh_id,) = self.enter([self.slots[slot_id] if fresh is None else fresh])
+        if fresh_id != slot_id:
+            self.forget(slot_id)
+        self.marked.discard(slot_id)
+        self.unpublished.add(fresh_id)
+        return True
+
+    def _off_offer(self, slot_id: str) -> bool:
+        sure = self.rebuilding.get(slot_id)
+        return sure is not None and (sure or slot_id not in self.lent)
 
     def beat(self) -> dict[str, Any]:
         """The body of the next heartbeat."""

@@ -33,7 +33,7 @@ def borrow(label: str, ttl_s: float | None, run: str | None, run_name: str | Non
             if now_s() >= until_s:
                 raise
             continue
-        return Slot(answer)
+        return Slot(answer, ttl_s)
 
 
 def give_back(slot: Slot, patience: Patience) -> Steps[bool]:

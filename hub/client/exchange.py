@@ -17,13 +17,11 @@ from typing import Any, TypeVar
 
 import httpx
 
-from hub.errors import Capped, HubError, HubUnavailable, NoCapacity, Settling, Stopping, Unavailable, from_problem
+from hub.errors import Capped, HubError, HubUnavailable, NoCapacity, Unavailable, from_problem
 
 T = TypeVar("T")
 
 RETRIED = frozenset({408, 429, 502, 503, 504})
-# Said before anything is changed: after one of these, this attempt has surely taken nothing.
-NOTHING_DONE = (NoCapacity, Capped, Settling, Stopping)
 # The hub asks for at most 30 s when it stops; more than that is somebody else's header.
 LONGEST_RETRY_AFTER_S = 30.0
 FIRST_PAUSE_S = 0.2
@@ -51,10 +49,9 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """No answer; `sent` tells whether the hub may have received the request all the same."""
+    """No answer; the hub may have received the request all the same."""
 
     reason: str
-    sent: bool
 
 
 Outcome = httpx.Response | Unreachable | None
@@ -79,7 +76,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An accepted call. What it did was done at `since_s` (our clock) at the earliest."""
+    """An accepted call. It was sent at `since_s` (our clock), so the hub wrote its answer later than that."""
 
     data: Any
     headers: Mapping[str, str]
@@ -102,23 +99,15 @@ else:
 def exchange(send: Send, patience: Patience) -> Steps[Answer]:
     """Send until it is accepted, refused for good, or patience ends; then the last refusal is raised."""
     started_s = now_s()
-    # A grant may have been made by an earlier attempt whose answer was lost, so its lease is counted from that one -
-    # or from the latest refusal, which proves that it had not been made before that was sent.
-    doubtful_since_s: float | None = None
     for attempt in itertools.count():
         sent_s = now_s()
         outcome = yield Send(send.method, send.path, send.body, send.query, send.headers, patience.attempt_s)
         if isinstance(outcome, httpx.Response) and outcome.is_success:
-            since_s = sent_s if doubtful_since_s is None else doubtful_since_s
-            return Answer(_json(outcome), outcome.headers, since_s)
+            return Answer(_json(outcome), outcome.headers, sent_s)
         error, again = refusal(outcome)
         left_s = started_s + patience.for_(error) - now_s()
         if not again or left_s <= 0:
             raise error
-        if isinstance(error, NOTHING_DONE):
-            doubtful_since_s = None if doubtful_since_s is None else sent_s
-        elif not isinstance(outcome, Unreachable) or outcome.sent:
-            doubtful_since_s = sent_s if doubtful_since_s is None else doubtful_since_s
         yield Pause(min(pause_s(attempt, error.retry_after_s), left_s))
     raise AssertionError("unreachable")
 

@@ -16,7 +16,7 @@ from hub.client.book import AgentOptions, Book
 from hub.client.exchange import Patience, Send, exchange, now_s, passing, pause_s, readable
 from hub.client.guard import Guard
 from hub.client.transport import AsyncTransport
-from hub.errors import BadInput, HubError, TooLarge, Unauthorized, UnknownNode
+from hub.errors import BadInput, HubError, SlotLent, TooLarge, Unauthorized, UnknownNode
 
 log = logging.getLogger("hub.client")
 
@@ -42,6 +42,7 @@ class NodeAgent:
     def __init__(self, node_id: str, **options: Unpack[AgentOptions]) -> None:
         self._book = Book(node_id, options)
         self._options = options
+        self._on_recycle = options.get("on_recycle")
         self._path = calls.path("node", node_id)
         self._registered = False
         self._pace_s = FIRST_PACE_S
@@ -63,7 +64,7 @@ class NodeAgent:
 
     @property
     def slots(self) -> Mapping[str, Mapping[str, Any]]:
-        """Slot id -> slot, of everything the node offers."""
+        """Slot id -> slot, of everything the node offers, also what is being made fresh at this moment."""
         return MappingProxyType(self._book.slots)
 
     @property
@@ -169,18 +170,16 @@ class NodeAgent:
                     await asyncio.wait_for(self._stop.wait(), wait_s)
         self._failures = 0
 
-    async def _register(self) -> list[dict[str, Any]]:
+    async def _register(self) -> None:
         body, bites = self._book.registration()
         answer = await self._post("/node/register", body)
         self._pace(answer)
-        with readable():
-            self._book.version = int(answer.get("version", 0))
-        results = self._took(answer)
+        self._book.version = 0  # not the answer's: what the hub knew before is only told to who is behind
+        self._took(answer)
         for bite in bites:
-            results += self._took(await self._post(f"{self._path}/slots", bite))
+            self._took(await self._post(f"{self._path}/slots", bite))
         self._registered = True
         self._tell_changes()
-        return results
 
     async def _withdraw_leftovers(self) -> None:
         # A process that was killed may have offered slots under this id that its successor does not have.
@@ -196,17 +195,19 @@ class NodeAgent:
 
     async def _publish(self, ids: list[str], patience: Patience) -> list[dict[str, Any]]:
         results: list[dict[str, Any]] = []
-        try:
-            for bite in self._book.bites(ids):
-                results += self._took(await self._post(f"{self._path}/slots", bite, patience))
-        except UnknownNode:
-            self._registered = False
-            mine = set(ids)
-            return [result for result in await self._register() if result["browserId"] in mine]
+        for bite in self._book.bites(ids):
+            try:
+                answer = await self._post(f"{self._path}/slots", bite, patience)
+            except UnknownNode:
+                self._registered = False
+                await self._register()
+                answer = await self._post(f"{self._path}/slots", bite, patience)
+            results += self._took(answer)
         return results
 
-    async def _withdraw(self, slot_id: str, patience: Patience) -> bool:
-        send = Send("DELETE", f"{self._path}/slots{calls.path(slot_id)}")
+    async def _withdraw(self, slot_id: str, patience: Patience, *, only_free: bool = False) -> bool:
+        query = {"onlyFree": "1"} if only_free else {}
+        send = Send("DELETE", f"{self._path}/slots{calls.path(slot_id)}", query=query)
         try:
             answer = (await self._http.run(exchange(send, patience))).data
         except (UnknownNode, BadInput):
@@ -223,11 +224,36 @@ class NodeAgent:
             if book.unpublished:
                 try:
                     await self._publish(sorted(book.unpublished), self._patience())
-                except (BadInput, TooLarge) as refused:
-                    log.warning(
-                        "node %s: the hub does not take %s: %s", self.node_id, sorted(book.unpublished), refused
-                    )
-                    book.unpublished.clear()
+                except (BadInput, TooLarge):
+                    await self._publish_each(sorted(book.unpublished))
+
+    async def _publish_each(self, ids: list[str]) -> None:
+        """Publish what was refused together; a slot that the hub never takes is forgotten and holds up no other."""
+        for slot_id in ids:
+            try:
+                await self._publish([slot_id], self._patience())
+            except (BadInput, TooLarge) as refused:
+                log.error("node %s: the hub does not take slot %s: %s", self.node_id, slot_id, refused)
+                self._book.forget(slot_id)
+
+    async def _reserve(self, callback: Callable[[str], Any]) -> None:
+        """Take slots that are to be made fresh off offer, so that nobody borrows them meanwhile, and have that done."""
+        book = self._book
+        until_s = now_s() + self._pace_s / 2  # the next beat must not wait for long behind this
+        async with self._lock:
+            for slot_id in sorted(book.to_rebuild() - self._recycling.keys()):
+                if now_s() > until_s:
+                    self._soon.set()
+                    return
+                if not book.rebuilding.get(slot_id):  # else its callback has failed before
+                    book.reserving(slot_id)
+                    try:
+                        await self._withdraw(slot_id, self._patience(), only_free=True)
+                    except SlotLent:
+                        book.still_lent(slot_id)
+                        continue
+                    book.reserved(slot_id)
+                self._recycling[slot_id] = asyncio.create_task(self._recycle(callback, slot_id))
 
     def _took(self, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
         with readable():
@@ -277,11 +303,12 @@ class NodeAgent:
                 with readable():
                     self._book.heard(beat, answer)
                 self._tell_changes()
-                # A slot that is in use again is recycled when it comes back.
-                for slot_id in self._book.marked - self._book.lent.keys() - self._recycling.keys():
-                    self._recycling[slot_id] = asyncio.create_task(self._recycle(slot_id))
+                if self._on_recycle is None and self._book.acknowledge():
+                    self._soon.set()
                 if not self._lock.locked():  # else somebody is telling the hub right now, at their own pace
                     await self._mend()
+                if self._on_recycle is not None and not self._lock.locked():
+                    await self._reserve(self._on_recycle)
                 return
             log.info("the hub does not know node %s: registering again", self.node_id)
             self._registered = False
@@ -314,26 +341,21 @@ class NodeAgent:
 
     # -- callbacks ------------------------------------------------------------------------------------------------
 
-    async def _recycle(self, slot_id: str) -> None:
+    async def _recycle(self, callback: Callable[[str], Any], slot_id: str) -> None:
+        """Have a slot made fresh that is off offer, and offer what came of it."""
         try:
-            callback = self._options.get("on_recycle")
-            fresh = await self._call(callback, slot_id) if callback is not None else None
-            ids = self._book.enter([] if fresh is None else [fresh])
-            if ids and slot_id not in ids:
-                self._book.forget(slot_id)
-                self._book.unwithdrawn.add(slot_id)
-            else:
-                self._book.marked.discard(slot_id)
-                self._book.acknowledged.add(slot_id)
-                self._soon.set()
-            if ids:
-                self._book.unpublished.update(ids)
+            try:
+                offered = self._book.rebuilt(slot_id, await self._call(callback, slot_id))
+            except Exception as error:  # noqa: BLE001 - the node must live on, whatever its callbacks do
+                self._callback_failed("on_recycle", error)
+                await asyncio.sleep(self._pace_s)  # still to be made fresh: tried again
+                return
+            if offered:
                 await self._mend()
+            else:
+                log.info("node %s: slot %s was taken care of by hand while it was made fresh", self.node_id, slot_id)
         except HubError as error:
-            log.warning("the replacement of slot %s could not be announced yet: %s", slot_id, error)
-        except Exception as error:  # noqa: BLE001 - the node must live on, whatever its callbacks do
-            self._callback_failed("on_recycle", error)
-            await asyncio.sleep(self._pace_s)  # still marked: tried again
+            log.warning("node %s could not publish what replaces slot %s yet: %s", self.node_id, slot_id, error)
         finally:
             self._recycling.pop(slot_id, None)
 

@@ -26,7 +26,7 @@ class Slot:
     `lost` is a `threading.Event`, set once the slot is no longer yours; `returned` tells that you gave it back.
     """
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: Answer, asked_s: float | None = None) -> None:
         data: Mapping[str, Any] = answer.data
         with readable():
             self.id: str = data["browserId"]
@@ -42,6 +42,9 @@ class Slot:
         self.lost = threading.Event()
         self.returned = False
         self._why = ""
+        # What renewals ask for; None is the hub's default. `ttl_s` does not tell: the answer to a repeated borrow names
+        # what is left. A hub that grants more than it is asked for has a shortest lease.
+        self.asks_s = None if asked_s is None else max(asked_s, self.ttl_s)
         self._deadline_s = answer.since_s + self.ttl_s
         # An answer that took more than half the lease to reach us: renew before anything else.
         self._due_s = 0.0 if self.seconds_left() < self.ttl_s / 2 else _next_renewal_s(self.ttl_s, self.ttl_s)
@@ -93,8 +96,8 @@ class Slot:
 
 
 def _next_renewal_s(granted_s: float, usual_s: float) -> float:
-    # After a third of what was granted. Near the longest session the hub grants less and less; a thirtieth of the
-    # usual length keeps that from becoming a storm.
+    # After a third of what was granted; a thirtieth of the usual length keeps the end of the longest session from
+    # becoming a storm.
     return now_s() + max(granted_s / 3, usual_s / 30) * random.uniform(0.85, 1.0)
 
 
@@ -105,8 +108,10 @@ def whole(seconds: float) -> float | int:
 
 def renew(slot: Slot, ttl_s: float | None, patience: Patience) -> Steps[None]:
     """Let the lease last `ttl_s` seconds from now (None: its length so far); raises `LeaseLost` when it is over."""
-    asked_s = slot.ttl_s if ttl_s is None else ttl_s
-    body = {"browserId": slot.id, "leaseToken": slot.token, "ttlSeconds": whole(asked_s)}
+    asked_s = slot.asks_s if ttl_s is None else ttl_s
+    body: dict[str, Any] = {"browserId": slot.id, "leaseToken": slot.token}
+    if asked_s is not None:
+        body["ttlSeconds"] = whole(asked_s)
     sent_s = now_s()
     try:
         answer = yield from exchange(Send("POST", "/session/renew", body), patience)
@@ -115,10 +120,12 @@ def renew(slot: Slot, ttl_s: float | None, patience: Patience) -> Steps[None]:
     except GrantOver as over:
         raise slot.loss(over.detail or "the hub ended the grant") from over
     except HubError:
-        slot.maybe_shortened(asked_s, sent_s)
+        slot.maybe_shortened(slot.ttl_s if asked_s is None else asked_s, sent_s)
         raise
     if ttl_s is not None:
-        slot.ttl_s = granted_s
+        slot.asks_s = slot.ttl_s = granted_s
+    # Near the longest session the hub grants less and less; the usual length stays what it was.
+    slot.ttl_s = max(slot.ttl_s, granted_s)
     slot.renewed(granted_s, answer.since_s)
 
 

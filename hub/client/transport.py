@@ -10,12 +10,11 @@ from typing import Any
 
 import httpx
 
-from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable
+from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable, now_s
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 # Shorter than the hub keeps an idle connection (30 s), so that it is never the hub that closes one under a request.
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=20.0)
-_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 class Stopped(Exception):
@@ -30,20 +29,34 @@ def _options(url: str | None, secret: str | None, secret_name: str) -> dict[str,
     }
 
 
-def _request(client: httpx.Client | httpx.AsyncClient, send: Send, timeout_s: float) -> httpx.Request:
+class _Remaining(dict[str, float]):
+    """The time bounds of a request, of which each of its phases gets what those before it have left over."""
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__(dict.fromkeys(("pool", "connect", "write", "read"), timeout_s))
+        self._until_s = now_s() + timeout_s
+
+    def __getitem__(self, phase: str) -> float:
+        return max(0.001, self._until_s - now_s())
+
+    def get(self, phase: str, default: Any = None) -> Any:
+        return self[phase]
+
+
+def _request(client: httpx.Client | httpx.AsyncClient, send: Send) -> httpx.Request:
     return client.build_request(
         send.method,
         send.path,
         json=send.body,
         params=dict(send.query) or None,
         headers=dict(send.headers),
-        timeout=timeout_s,
+        timeout=send.timeout_s,
     )
 
 
 def _unreachable(client: httpx.Client | httpx.AsyncClient, error: Exception) -> Unreachable:
     reason = str(error) or type(error).__name__
-    return Unreachable(f"no answer from {client.base_url}: {reason}", sent=not isinstance(error, _NEVER_SENT))
+    return Unreachable(f"no answer from {client.base_url}: {reason}")
 
 
 class AsyncTransport:
@@ -72,7 +85,7 @@ class AsyncTransport:
     async def _send(self, send: Send) -> Outcome:
         try:
             async with asyncio.timeout(send.timeout_s):
-                return await self._client.send(_request(self._client, send, send.timeout_s))
+                return await self._client.send(_request(self._client, send))
         except (httpx.RequestError, TimeoutError) as error:
             return _unreachable(self._client, error)
 
@@ -82,7 +95,11 @@ class AsyncTransport:
 
 
 class SyncTransport:
-    """Plays steps on the calling thread; any number of threads may share one."""
+    """Plays steps on the calling thread; any number of threads may share one.
+
+    The bound of a request holds for all of it, but not for looking up the name of the hub, and not for an answer that
+    arrives a few bytes at a time: a thread cannot be stopped in the middle of those.
+    """
 
     def __init__(
         self, url: str | None, secret: str | None, secret_name: str, transport: httpx.BaseTransport | None = None
@@ -110,9 +127,10 @@ class SyncTransport:
                 time.sleep(step.seconds)
 
     def _send(self, send: Send) -> Outcome:
+        request = _request(self._client, send)
+        request.extensions["timeout"] = _Remaining(send.timeout_s)  # httpx bounds each phase on its own
         try:
-            # The bound holds for connecting and for reading separately; halved, the two together keep to it.
-            return self._client.send(_request(self._client, send, send.timeout_s / 2))
+            return self._client.send(request)
         except httpx.RequestError as error:
             return _unreachable(self._client, error)
 

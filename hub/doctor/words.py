@@ -47,7 +47,7 @@ STRAYS = {"asked": Trouble("C4", "counts a grant that is over or was asked for u
 POOLS = {
     "pool unknown": Trouble("C1", "has slots, but is not among the known pools"),
     "pool left": Trouble("C12", "among the known pools, but has no slots"),
-    "not open": Trouble("C5", "has free slots, but is not among the pools that have"),
+    "not open": Trouble("C5", "has free slots, but is not among the pools that have", settles=True),
     "open left": Trouble("C12", "among the pools with free slots, but has no slots"),
 }
 NODES = {

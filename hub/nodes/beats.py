@@ -10,7 +10,7 @@ from hub.observability import metrics
 from hub.store.keys import key_part
 from hub.store.store import Store
 
-BITE = 250  # beats per script: about 2 ms of Redis
+BITE = 128  # beats per script: about 1 ms of Redis
 
 _UNKNOWN = Orders(known=False)
 
@@ -31,33 +31,30 @@ class Beats:
         """What the node must do, once Redis has its beat. Fails with `StoreUnavailable`."""
         answer: asyncio.Future[Orders] = asyncio.get_running_loop().create_future()
         self._waiting.append((beat, answer))
-        if self._sender is None:
+        if self._sender is None or self._sender.done():
             self._sender = asyncio.create_task(self._send(), name="beats")
         return answer
 
     async def _send(self) -> None:
         await asyncio.sleep(0)  # beats that can be read now join the first call
-        try:
-            while self._waiting:
-                bite, self._waiting = self._waiting[:BITE], self._waiting[BITE:]
-                try:
-                    orders = await self._call([beat for beat, _ in bite])
-                except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, every one of them
-                    for _, answer in bite:
-                        if not answer.done():
-                            answer.set_exception(error)
-                    continue
-                for (_, answer), order in zip(bite, orders, strict=True):
+        while self._waiting:
+            bite, self._waiting = self._waiting[:BITE], self._waiting[BITE:]
+            try:
+                orders = await self._call([beat for beat, _ in bite])
+            except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, every one of them
+                for _, answer in bite:
                     if not answer.done():
-                        answer.set_result(order)
-        finally:
-            self._sender = None
+                        answer.set_exception(error)
+                continue
+            for (_, answer), order in zip(bite, orders, strict=True):
+                if not answer.done():
+                    answer.set_result(order)
 
     async def _call(self, beats: list[Beat]) -> list[Orders]:
         facts: list[Any] = []
-        await asyncio.gather(
-            *(self._recycled(part=key_part(beat.node_id), rest=beat.recycled) for beat in beats if beat.recycled)
-        )
+        recycled = [beat for beat in beats if beat.recycled]
+        if recycled:
+            await asyncio.gather(*(self._recycled(part=key_part(b.node_id), rest=b.recycled) for b in recycled))
         for beat in beats:
             facts += (beat.node_id, key_part(beat.node_id), beat.version)
         replies = await self._beat(timeout_ms=self._timeout_ms, rest=facts)

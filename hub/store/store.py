@@ -181,29 +181,26 @@ class Store:
             raise StoreUnavailable(_REFUSED)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.append((command, answer))
-        if self._sender is None:
+        if self._sender is None or self._sender.done():
             self._sender = asyncio.create_task(self._drain(), name="store-sender")
         return await answer
 
     async def _drain(self) -> None:
         """Send what has gathered, in one go, until nothing is left: calls made meanwhile travel together next."""
         await asyncio.sleep(0)  # callers that are runnable now join the first batch
-        try:
-            while self._queue:
-                batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
-                try:
-                    replies = await self._round_trip([command for command, _ in batch])
-                except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, every one of them
-                    replies = [error] * len(batch)
-                for (_, answer), reply in zip(batch, replies, strict=True):
-                    if answer.done():
-                        continue
-                    if isinstance(reply, Exception):
-                        answer.set_exception(_translated(reply))
-                    else:
-                        answer.set_result(reply)
-        finally:
-            self._sender = None
+        while self._queue:
+            batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+            try:
+                replies = await self._round_trip([command for command, _ in batch])
+            except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, every one of them
+                replies = [error] * len(batch)
+            for (_, answer), reply in zip(batch, replies, strict=True):
+                if answer.done():
+                    continue
+                if isinstance(reply, Exception):
+                    answer.set_exception(_translated(reply))
+                else:
+                    answer.set_result(reply)
 
     async def _round_trip(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         pipe = self.client.pipeline(transaction=False)

@@ -11,10 +11,12 @@ from hub.errors import ForeignKey
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
+from hub.sweeping.bites import bites, each
 
 BITE = 100  # slots or sessions per script
 SCAN_BITE = 1000
 SMALL = 20_000  # keys; a store up to this size is seen whole in every pass
+POOLS = 500  # pools looked at per pass for lists that are gone: about 3 ms of Redis
 LARGE_CALLS = 5  # scan calls per pass in a larger one: about 2 ms of Redis
 _log = get_logger("hub.sweeping")
 
@@ -29,11 +31,14 @@ class Audit:
         self._drop_missing = store.script("sweeping/drop_missing")
         self._adopt_sessions = store.script("sweeping/adopt_sessions")
         self._cursor: Any = "0"
+        self._pool_offset = 0
+        self.errors = 0  # records of the last pass that could not be looked at
         self._walking = asyncio.Lock()
 
     async def look(self) -> int:
         """One stretch; returns how many slots and sessions were adopted or forgotten."""
         async with self._walking:
+            self.errors = 0
             names = await self._next_keys()
             keys = self._store.keys
             changed = 0
@@ -43,11 +48,21 @@ class Audit:
                     label = name[len(prefix) :]
                     if name.startswith(prefix) and self._pools.usable(label):
                         changed += await self._walk(label, place, name, touched.setdefault(label, set()))
-            for label, listed in touched.items():
-                changed += await self._forget(label, listed)
+            # A pool whose lists are both gone is still among the published ones.
+            prefix = keys.pool_slots("")
+            for label in (name[len(prefix) :] for name in names if name.startswith(prefix)):
+                touched.setdefault(label, set())
+            for label in dict.fromkeys([*touched, *await self._next_pools()]):
+                changed += await self._forget(label, touched.get(label, set()))
             prefix = keys.session("")
             slots = [name[len(prefix) :] for name in names if name.startswith(prefix)]
             return changed + await self._take_in(slots)
+
+    async def _next_pools(self) -> list[str]:
+        """A stretch of the pools that should have slots: their lists may be gone as a whole."""
+        total, labels = await self._pools.labels(self._pool_offset, POOLS)
+        self._pool_offset = 0 if self._pool_offset + POOLS >= total else self._pool_offset + POOLS
+        return labels
 
     async def _next_keys(self) -> list[str]:
         calls = -(-SMALL // SCAN_BITE) if await self._store.read("DBSIZE") <= SMALL else LARGE_CALLS
@@ -67,26 +82,27 @@ class Audit:
             return 0
 
     async def _forget(self, label: str, listed: set[str]) -> int:
-        (pool,) = await self._pools.describe([label])
+        """Forget slots of a pool that are in none of its lists; those in `listed` were seen there."""
+        try:
+            (pool,) = await self._pools.describe([label])
+        except ForeignKey as error:
+            _log.warning("foreign key", pool=label, why=str(error))
+            return 0
         if pool.maintenance or pool.published <= pool.free + pool.lent:
             return 0
         known = await self._store.read("SMEMBERS", self._store.keys.pool_slots(label))
-        missing = sorted(set(known) - listed)
         dropped = 0
-        for start in range(0, len(missing), BITE):
-            _, count = await self._drop_missing(rest=missing[start : start + BITE])
+        for bite in bites(sorted(set(known) - listed), BITE):
+            _, count = await self._drop_missing(rest=bite)
             dropped += count
         if dropped:
             _log.info("audit dropped", pool=label, slots=dropped)
         return dropped
 
     async def _take_in(self, slots: Sequence[str]) -> int:
-        adopted = 0
-        for start in range(0, len(slots), BITE):
-            bite = slots[start : start + BITE]
-            words = await self._adopt_sessions(ttl_ms=self._ttl_ms, rest=bite)
-            for slot, word in zip(bite, words, strict=True):
-                if word in ("adopted", "over", "stray"):
-                    adopted += 1
-                    _log.info("audit adopted", session=slot, state=word)
-        return adopted
+        words, failed = await each(slots, BITE, lambda bite: self._adopt_sessions(ttl_ms=self._ttl_ms, rest=bite))
+        self.errors += failed
+        adopted = [(slot, word) for slot, word in words if word in ("adopted", "over", "stray")]
+        for slot, word in adopted:
+            _log.info("audit adopted", session=slot, state=word)
+        return len(adopted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.store import Store
 from hub.sweeping.audit import Audit
+from hub.sweeping.bites import each
 
 BITE = 64  # grants per script: under 2 ms when all of them end
 OVERDUE_MAX = 20_000  # per pass; the rest is still there in the next one
@@ -61,8 +63,10 @@ class LeaseSweeperService:
         else:
             done.adopted = await self._audit.look()
             nominated = list(dict.fromkeys([*overdue, *await self._stretch()]))
-            for start in range(0, len(nominated), BITE):
-                await self._check(nominated[start : start + BITE], done)
+            words, failed = await each(nominated, BITE, self._leases.lapse)
+            done.scanned = len(nominated)
+            done.errors = failed + self._audit.errors
+            await self._count(words, done)
             metrics.sessions.set(await self._store.read("ZCARD", self._store.keys.deadlines))
         done.elapsed_ms = round((time.monotonic() - started) * 1000, 1)
         return done
@@ -79,17 +83,13 @@ class LeaseSweeperService:
         self._offset = self._offset + LIVE_MAX if len(page) == LIVE_MAX else 0
         return list(page)
 
-    async def _check(self, slots: list[str], done: LeaseSweep) -> None:
-        words = await self._leases.lapse(slots)
-        done.scanned += len(slots)
-        for slot, word in zip(slots, words, strict=True):
-            if word == "live":
-                continue
+    async def _count(self, words: Sequence[tuple[str, str]], done: LeaseSweep) -> None:
+        for slot, word in words:
             if word == "rewritten":
                 done.rewritten += 1
-                continue
-            done.expired += 1
-            metrics.leases_ended.labels(word).inc()
-            if done.expired <= LINES_MAX:
-                _log.info("lease ended", slot=slot, why=word)
-                await self._audit_log.write("session", "session.autoReturn", browserId=slot, reason=f"lease {word}")
+            elif word != "live":
+                done.expired += 1
+                metrics.leases_ended.labels(word).inc()
+                if done.expired <= LINES_MAX:
+                    _log.info("lease ended", slot=slot, why=word)
+                    await self._audit_log.write("session", "session.autoReturn", browserId=slot, reason=f"lease {word}")

@@ -79,6 +79,7 @@ class NodeSweeperService:
         done = NodeSweep()
         if not dry_run:
             done.adopted = await self._audit.look()
+            done.errors += self._audit.errors
         done.scanned = await self._store.read("SCARD", self._store.keys.nodes)
         metrics.nodes_registered.set(done.scanned)
         action = "look" if dry_run else "expire" if self._may_expire() else "refresh"
@@ -148,10 +149,8 @@ class NodeSweeperService:
                 continue
             self._count(node_id, reply, done)
             if reply[0] == "expired" and done.expired <= NAMES_MAX:
-                await self._audit_log.write(
-                    "node", "node.expired", severity="Warning", actor=node_id, lastSeen=reply[1], slots=reply[2],
-                    ended=",".join(reply[3][:NAMES_MAX]),
-                )  # fmt: skip
+                facts = {"nodeId": node_id, "lastSeen": reply[1], "slots": reply[2], "ended": ",".join(reply[3])}
+                await self._audit_log.write("node", "node.expired", severity="Warning", actor=node_id, **facts)
 
     def _count(self, node_id: str, reply: list[Any], done: NodeSweep) -> None:
         match reply:

@@ -16,6 +16,11 @@ local function adopt(slot, item, node, idle_ms)
   local part = key_part(node)
   new_slot(slot, item, pool, node, part, idle_ms, 'recycle')
   redis.call('HSET', key_slot(slot), 'place', place)
+  local session = place == 'lent' and redis.call('HMGET', key_session(slot), 'labelKey', 'runId', 'leaseToken') or {}
+  if session[1] then
+    redis.call('HSET', key_slot(slot), 'label', session[1], 'run', session[2] or '')
+    redis.call('HSET', key_lent(part), slot, session[3] or '')
+  end
   adopted = adopted + 1
   if place == 'free' and redis.call('HEXISTS', key_duty(part), 'drain') == 1 then
     redis.call('LREM', list, 1, item)

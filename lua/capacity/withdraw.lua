@@ -1,7 +1,7 @@
 -- Take a slot off offer because its node says that it is gone; a grant of it ends. Safe to repeat.
 -- Returns {'lent'} (only a free one was to go) | {'withdrawn', 1 | 0 (a grant ended)} | {'unknown'} | {'foreign'} (another node's slot)
 local slot = ARGV[1]
-local part = ARGV[2]
+local node = ARGV[2]
 local only_free = ARGV[3]            -- '1': leave it alone when it is lent
 -- @include store
 -- @include release
@@ -10,10 +10,10 @@ if not record.item then
   redis.call('DEL', key_recycle(slot))
   return {'unknown'}
 end
-if record.part ~= part then return {'foreign'} end
+if record.node ~= node then return {'foreign'} end
 if only_free == '1' and record.place == 'lent' then return {'lent'} end
 redis.call('DEL', key_recycle(slot))
 unlist(slot, record.pool, record.item, record.place)
-if record.place == 'lent' then end_grant(slot, record.label, record.run, part) end
-drop_slot(slot, record.pool, part)
+if record.place == 'lent' then end_grant(slot, record.label, record.run, record.part) end
+drop_slot(slot, record.pool, record.part)
 return {'withdrawn', record.place == 'lent' and 1 or 0}

@@ -14,8 +14,10 @@ local function complete_grant(record, session)
   redis.call('HSET', key_session(slot), 'poolLabel', record.pool)
   redis.call('ZADD', key_asked(session[1]), 'NX', now_ms, slot)
   if session[2] and session[2] ~= '' then redis.call('ZADD', key_run(session[2]), 'NX', now_ms, slot) end
-  redis.call('HSET', key_lent(record.part), slot, session[3] or '')
-  redis.call('HINCRBY', key_duty(record.part), 'version', 1)
+  if redis.call('HGET', key_lent(record.part), slot) ~= (session[3] or '') then
+    redis.call('HSET', key_lent(record.part), slot, session[3] or '')
+    redis.call('HINCRBY', key_duty(record.part), 'version', 1)
+  end
   if redis.call('ZSCORE', key_deadlines, slot) then return end
   -- What other programs see of the lease is what is left to go by.
   local visible_ms = tonumber(redis.call('HGET', key_slot(slot), 'visible_ms') or '0')

@@ -4,8 +4,12 @@ local function drop_slot(slot, pool, part)
   redis.call('DEL', key_slot(slot))
   redis.call('SREM', key_node_slots(part), slot)
   redis.call('HDEL', key_duty(part), 'recycle:' .. slot)
+  if redis.call('EXISTS', key_node(part), key_node_slots(part)) == 0 then
+    redis.call('DEL', key_duty(part))  -- of a node that never registered; nobody else would delete it
+  end
   if redis.call('SREM', key_pool_slots(pool), slot) == 1 and redis.call('EXISTS', key_pool_slots(pool)) == 0 then
     redis.call('ZREM', key_pools, pool)
+    if redis.call('EXISTS', key_available(pool)) == 0 then close_pool(pool) end
   end
 end
 

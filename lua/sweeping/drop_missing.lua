@@ -11,7 +11,7 @@ for i = 1, #ARGV do
   if record[1] and record[3] ~= 'held' and not redis.call('LPOS', list, record[1])
     and (record[3] == 'free' or redis.call('EXISTS', key_session(slot)) == 0) then
     drop_slot(slot, record[2], record[4])
-    redis.call('HSET', key_duty(record[4]), 'republish', '1')
+    if redis.call('EXISTS', key_node(record[4])) == 1 then redis.call('HSET', key_duty(record[4]), 'republish', '1') end
     dropped = dropped + 1
   end
 end

@@ -25,6 +25,7 @@ class Seen:
     path: str
     body: dict[str, Any]
     headers: httpx.Headers
+    query: dict[str, str]
 
     @property
     def what(self) -> str:
@@ -80,7 +81,8 @@ class FakeHub:
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         body = json.loads(request.content or b"{}")
-        seen = Seen(time.monotonic(), request.method, request.url.path, body, request.headers)
+        query = dict(request.url.params)
+        seen = Seen(time.monotonic(), request.method, request.url.path, body, request.headers, query)
         self.seen.append(seen)
         script = self._script.get(seen.what)
         if script:
@@ -116,6 +118,9 @@ class FakeHub:
                     return problem(404, "unknown-node")
                 return self._publish(self.nodes[node_id], seen)
             case "DELETE", ["node", node_id, "slots", slot_id]:
+                if slot_id in self.lent and "onlyFree" in seen.query:
+                    return problem(409, "slot-lent")
+                self.recycle = [marked for marked in self.recycle if marked != slot_id]
                 gone = self.nodes.get(node_id, {}).pop(slot_id, None)
                 return {"withdrawn": slot_id, "ended": self.lent.pop(slot_id, None) is not None and gone is not None}
             case "DELETE", ["node", node_id]:

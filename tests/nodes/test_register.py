@@ -46,7 +46,7 @@ SPELLINGS = [
     ("small letters", {"nodeId": "n1", "apps": ["a:b"], "capacity": 3, "labels": {"k": "v"}, "baseUrl": "u"}),
     ("capitals", {"NodeId": "n1", "Apps": ["a:b"], "Capacity": 3, "Labels": {"k": "v"}, "BaseUrl": "u"}),
     ("texts", {"nodeId": "n1", "apps": " a:b ,", "capacity": "3", "labels": {"k": "v"}, "baseUrl": " u "}),
-    ("extra members", {"nodeId": "n1", "apps": ["a:b", " "], "capacity": 3.7, "labels": {"k": "v"}, "baseUrl": "u", "x": {}}),
+    ("more", {"nodeId": "n1", "apps": ["a:b", " "], "capacity": 3.7, "labels": {"k": "v"}, "baseUrl": "u", "x": 1}),
 ]  # fmt: skip
 
 

@@ -1,0 +1,137 @@
+"""In front of a terminal: colours and width for the person, Ctrl-C as everywhere."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.command import Command, alive
+from tests.world import HubProcess, wait_until
+
+
+@pytest.fixture
+def live_hub(start_hub) -> HubProcess:
+    """A hub with one node, which never beats and yet stays alive for the whole test."""
+    hub = start_hub(HUB_NODE_TIMEOUT="600")
+    body = {"nodeId": "n1", "pools": {"gpu:a100": 1}, "labels": {"rack": "r" * 60}, "policy": "reuse"}
+    assert httpx.post(f"{hub.url}/node/register", json=body, headers={"x-hub-secret": hub.node_secret}).is_success
+    return hub
+
+
+class Terminal:
+    """A `hub` command in front of a terminal of 80 columns."""
+
+    def __init__(self, command: Command, *words: str) -> None:
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        environment = {**command.environment, "TERM": "xterm-256color"}
+        for name in ("NO_COLOR", "COLUMNS", "FORCE_COLOR"):
+            environment.pop(name, None)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "hub.cli", *words], env=environment, preexec_fn=lambda: os.login_tty(theirs)
+        )
+        os.close(theirs)
+        self._ours = ours
+        self.shown = ""
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):  # the other side is gone
+            while data := os.read(self._ours, 4096):
+                self.shown += data.decode().replace("\r\n", "\n")
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def until(self, text: str) -> None:
+        wait_until(lambda: text in self.shown, 20, lambda: f"never showed {text!r}: {self.shown!r}")
+
+    def end(self) -> int:
+        code = self.process.wait(20)
+        self._reader.join(5)
+        return code
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.end()
+        os.close(self._ours)
+
+
+@pytest.fixture
+def terminal(command: Command) -> Iterator:
+    """Open terminals that are closed with the test."""
+    opened: list[Terminal] = []
+
+    def run(*words: str) -> Terminal:
+        opened.append(Terminal(command, *words))
+        return opened[-1]
+
+    yield run
+    for each in opened:
+        each.close()
+
+
+def test_a_table_has_colours_and_keeps_to_the_width_of_the_terminal(terminal):
+    seen = terminal("nodes")
+    assert seen.end() == 0
+    assert "\x1b[32malive\x1b[0m" in seen.shown
+    plain = seen.shown
+    for code in ("\x1b[32m", "\x1b[1m", "\x1b[0m", "\x1b[2m"):
+        plain = plain.replace(code, "")
+    assert "\x1b" not in plain
+    assert max(len(line) for line in plain.splitlines()) <= 80
+    assert plain.count("r") >= 60  # folded, not cut off
+
+
+def test_ctrl_c_gives_a_held_slot_back(terminal, command: Command):
+    held = terminal("borrow", "gpu:a100")
+    held.until("until you stop")
+    held.type("\x03")
+    assert held.end() == 0
+    assert "n1-gpu.a100-1 is given back." in held.shown
+    assert "Traceback" not in held.shown
+    assert command.json("sessions")["total"] == 0
+
+
+def test_ctrl_c_reaches_a_command_once_and_its_exit_code_is_kept(terminal, command: Command, tmp_path: Path):
+    script = (
+        f"trap 'echo int >> {tmp_path}/ints' INT; echo up; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; exit 9"
+    )
+    running = terminal("borrow", "gpu:a100", "--", "sh", "-c", script)
+    running.until("up")
+    running.type("\x03")
+    wait_until(lambda: (tmp_path / "ints").exists())
+    (tmp_path / "go").touch()
+    assert (running.end(), (tmp_path / "ints").read_text()) == (9, "int\n")
+    assert command.json("sessions")["total"] == 0
+
+
+def test_a_command_can_read_what_is_typed(terminal):
+    running = terminal("borrow", "gpu:a100", "--", "sh", "-c", "echo up; read word; echo got $word")
+    running.until("up")
+    running.type("hello\n")
+    running.until("got hello")
+    assert running.end() == 0
+
+
+def test_what_a_command_started_is_ended_too_when_the_lease_is_lost(terminal, live_hub, tmp_path: Path):
+    script = f"trap '' TERM; (trap '' TERM; sh -c 'echo $$ > {tmp_path}/pid; exec sleep 100'); echo over"
+    running = terminal("borrow", "gpu:a100", "--ttl", "2", "--", "sh", "-c", script)
+    wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
+    live_hub.kill()
+    assert running.end() == 1
+    assert not alive(int((tmp_path / "pid").read_text()))

@@ -1,0 +1,145 @@
+"""What a repair does to what people hold, and that it does nothing where nothing is broken."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+from redis import Redis
+
+from hub.core import Hub
+from hub.doctor.looks import seen_subject
+from tests.doctor.test_examine import everything, problems
+from tests.world import borrow, listed, publish, push
+
+POOL = "gpu:a100"
+
+
+async def held(api: httpx.AsyncClient, *slots: str) -> dict[str, Any]:
+    """Publish slots of n1 and borrow the first."""
+    await publish(api, "n1", **{POOL: list(slots)})
+    grant: dict[str, Any] = (await borrow(api, POOL)).json()
+    return grant
+
+
+async def valid(api: httpx.AsyncClient, grant: dict[str, Any]) -> bool:
+    answer = await api.get(f"/leases/{grant['browserId']}/verify", params={"token": grant["leaseToken"]})
+    return bool(answer.json()["valid"])
+
+
+async def test_a_holder_keeps_a_slot_that_was_on_offer_behind_his_back(
+    api: httpx.AsyncClient, hub: Hub, redis: Redis
+) -> None:
+    grant = await held(api, "s1")
+    redis.rpush("available:gpu:a100", redis.lindex("inuse:gpu:a100", 0))
+    redis.delete("inuse:gpu:a100")
+    assert len(await problems(hub, repair=True)) == 1
+    assert (listed(redis, "available:gpu:a100"), listed(redis, "inuse:gpu:a100")) == ([], ["s1"])
+    assert await valid(api, grant)
+
+
+async def test_a_lent_slot_lost_from_its_list_is_offered_again_once_its_node_names_it(
+    api: httpx.AsyncClient, hub: Hub, redis: Redis
+) -> None:
+    grant = await held(api, "s1")
+    redis.delete("inuse:gpu:a100")
+    assert len(await problems(hub, repair=True)) == 1
+    assert await valid(api, grant)
+    told = (await api.post("/node/heartbeat", json={"nodeId": "n1", "version": 1})).json()
+    assert told["known"] is False  # so it registers, and names what it has
+    await publish(api, "n1", **{POOL: ["s1"]})
+    back = {"labelKey": POOL, "browserId": "s1", "leaseToken": grant["leaseToken"]}
+    assert "note" not in (await api.post("/session/return", json=back)).json()
+    assert listed(redis, "available:gpu:a100") == ["s1"]
+
+
+async def test_a_lent_slot_lost_from_its_list_that_its_node_does_not_name_is_gone_with_the_grant(
+    api: httpx.AsyncClient, hub: Hub, redis: Redis
+) -> None:
+    grant = await held(api, "s1")
+    redis.delete("inuse:gpu:a100")
+    assert len(await problems(hub, repair=True)) == 1
+    back = {"labelKey": POOL, "browserId": "s1", "leaseToken": grant["leaseToken"]}
+    await api.post("/session/return", json=back)
+    assert redis.keys("*:gpu:a100") == []
+    assert await problems(hub) == []
+
+
+async def test_a_lost_deadline_is_what_is_left_of_the_footprint(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
+    grant = await held(api, "s1")
+    redis.zrem("hub:deadlines", "s1")
+    redis.pexpire("borrow_ttl:s1", 90_000)
+    redis.hdel("hub:slot:s1", "visible_ms")
+    assert len(await problems(hub, repair=True)) == 1
+    left_s = (await api.get("/sessions/s1")).json()["secondsLeft"]
+    assert 80 < left_s <= 90
+    assert await valid(api, grant)
+
+
+async def test_tokens_rise_after_a_lost_counter(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
+    grant = await held(api, "s1", "s2")
+    redis.hdel("hub:store", "token")
+    assert len(await problems(hub, repair=True)) == 2
+    assert int((await borrow(api, POOL)).json()["leaseToken"]) > int(grant["leaseToken"])
+
+
+async def test_a_grant_that_nobody_can_prove_ends_and_its_slot_is_lent_again(
+    api: httpx.AsyncClient, hub: Hub, redis: Redis
+) -> None:
+    await held(api, "s1")
+    redis.delete("session:s1")
+    assert len(await problems(hub, repair=True)) == 1
+    assert (await borrow(api, POOL)).json()["browserId"] == "s1"
+    assert await problems(hub) == []
+
+
+async def test_the_copy_that_the_record_does_not_name_goes(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
+    await publish(api, "n1", **{POOL: ["s1", "s2"]})
+    redis.rpush("available:gpu:h100", *redis.lrange("available:gpu:a100", 0, 0))
+    assert len(await problems(hub, repair=True)) == 1
+    assert (listed(redis, "available:gpu:a100"), listed(redis, "available:gpu:h100")) == (["s1", "s2"], [])
+
+
+async def test_of_two_copies_that_nobody_knows_one_stays(hub: Hub, redis: Redis) -> None:
+    push(redis, POOL, ("s1", "f1"))
+    push(redis, "gpu:h100", ("s1", "f1"))
+    assert len(await problems(hub, repair=True)) == 1
+    assert sorted(listed(redis, "available:gpu:a100") + listed(redis, "available:gpu:h100")) == ["s1"]
+
+
+async def test_two_grants_with_one_token_are_reported(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
+    await held(api, "s1", "s2")
+    await borrow(api, POOL)
+    for where in ("session:s2", "hub:lent:n1"):
+        field = "leaseToken" if where.startswith("session") else "s2"
+        redis.hset(where, field, redis.hget("session:s1", "leaseToken") or "")
+    assert await problems(hub, repair=True) == ["C2 slots s1, s2: two grants have this token"]
+
+
+async def test_repairs_of_what_is_not_broken_change_nothing(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
+    await held(api, "s1", "s2")
+    await publish(api, "n2", **{"licence:catia": ["s9"]})
+    await api.post("/admin/nodes/n2/drain")
+    await hub.clock.tick()
+    before = everything(redis)
+
+    async def run(name: str, **named: Any) -> None:
+        await hub.store.script(f"doctor/mend_{name}")(**named)
+
+    for slot in ("s1", "s2", "s9", "s77"):
+        (seen,) = seen_subject(slot, [("free", POOL, "x"), ("lent", POOL, redis.lindex("inuse:gpu:a100", 0) or "")])
+        if slot == "s1":
+            await run("place", slot=slot, seen=json.dumps(json.loads(seen)[1]))
+        await run("slot", slot=slot)
+    for kind, owner, member in (
+        ("asked", POOL, "s1"), ("run", "r1", "s1"), ("lent", "n1", "s1"), ("node_slots", "n1", "s2"),
+        ("pool_slots", POOL, "s2"), ("deadlines", "", "s1"), ("beats", "", "n1"), ("draining", "", "n2"),
+    ):  # fmt: skip
+        await run("member", kind=kind, owner=owner, member=member)
+    await run("pool", label=POOL, segments="2")
+    await run("drain", id="n1", part="n1")
+    await run("drain", id="n2", part="n2")
+    await run("part", part="n1", raw="")
+    await run("counter", issued="0")
+    assert everything(redis) == before
