@@ -4,6 +4,10 @@ local slot = ARGV[1]
 -- @include store
 -- @include release
 local function end_every_trace(record, session)
+  local traces = redis.call('EXISTS', key_session(slot), key_borrow_ttl(slot), key_borrow_idle(slot)) > 0
+    or redis.call('ZSCORE', key_deadlines, slot) or redis.call('HEXISTS', key_lent(record.part), slot) == 1
+    or record.label or redis.call('HEXISTS', key_slot(slot), 'granted_ms') == 1
+  if not traces then return end
   end_grant(slot, session[1], session[2], record.part)
   end_grant(slot, record.label, record.run, record.part)
   redis.call('HDEL', key_slot(slot), 'label', 'run', 'granted_ms', 'visible_ms', 'watch_idle')

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -10,16 +13,22 @@ import pytest
 
 from hub.cli import look, main
 from tests.cli.command import Command
-from tests.world import HubProcess
+from tests.world import HubProcess, RedisServer
 
 
-@pytest.fixture
-def live_hub(start_hub) -> HubProcess:
-    """A hub for which a node that never beats stays alive for the whole test."""
-    return start_hub(HUB_NODE_TIMEOUT="600")
+@pytest.fixture(scope="module")
+def live_hub(tmp_path_factory) -> Iterator[HubProcess]:
+    """One hub for all of these tests, which only look; nodes that never beat stay alive."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    hub = HubProcess({"HUB_REDIS_URL": server.url, "HUB_NODE_TIMEOUT": "600"})
+    hub.wait_until_ready()
+    yield hub
+    hub.kill()
+    server.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module", autouse=True)
 def fleet(live_hub: HubProcess) -> dict[str, Any]:
     """Three nodes; one slot of two is lent, on n1; the answer to that borrow."""
     node = {"x-hub-secret": live_hub.node_secret}
@@ -33,7 +42,7 @@ def fleet(live_hub: HubProcess) -> dict[str, Any]:
     return answer.json()
 
 
-def test_nodes_are_shown_with_their_slots_and_facts(command: Command, fleet):
+def test_nodes_are_shown_with_their_slots_and_facts(command: Command):
     done = command("nodes")
     assert (done.returncode, done.stderr) == (0, "")
     head, *rows = done.stdout.splitlines()
@@ -45,7 +54,7 @@ def test_nodes_are_shown_with_their_slots_and_facts(command: Command, fleet):
     ]
 
 
-def test_one_node_is_shown_with_each_of_its_slots(command: Command, fleet):
+def test_one_node_is_shown_with_each_of_its_slots(command: Command):
     done = command("nodes", "n1")
     assert (done.returncode, done.stderr) == (0, "")
     slots = [line.split() for line in done.stdout.splitlines() if "gpu:a100" in line]
@@ -53,7 +62,7 @@ def test_one_node_is_shown_with_each_of_its_slots(command: Command, fleet):
     assert {slot["state"] for slot in command.json("nodes", "n1")["slotList"]} == {"free", "lent"}
 
 
-def test_pools_are_shown_with_what_is_free_and_lent(command: Command, fleet):
+def test_pools_are_shown_with_what_is_free_and_lent(command: Command):
     done = command("pools")
     assert [line.split() for line in done.stdout.splitlines()[1:]] == [
         ["gpu:a100", "2", "1", "1", "0", "no"],
@@ -86,7 +95,7 @@ def test_what_is_not_there_is_a_failure(words, command: Command):
 @pytest.mark.parametrize(
     ("noun", "member"), [("nodes", "nodeId"), ("pools", "label")], ids=["nodes by cursor", "pools by offset"]
 )
-def test_all_pages_are_read_up_to_the_limit(noun, member, command: Command, fleet, monkeypatch, capsys):
+def test_all_pages_are_read_up_to_the_limit(noun, member, command: Command, monkeypatch, capsys):
     monkeypatch.setattr(look, "PAGE", 1)
     for name, value in command.environment.items():
         monkeypatch.setenv(name, value)
@@ -114,7 +123,17 @@ def test_any_role_may_look_and_a_list_of_secrets_shows_its_first_member(command:
     assert command("nodes").returncode == 0
 
 
-def test_something_else_that_answers_is_not_taken_for_a_hub(command: Command, redis_server):
-    done = command("nodes", "--url", f"http://127.0.0.1:{redis_server.port}", seconds=40)
+def test_something_else_that_answers_is_not_taken_for_a_hub(command: Command, tmp_path):
+    other = subprocess.Popen(
+        [sys.executable, "-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert other.stdout is not None
+    port = other.stdout.readline().split()[5]
+    done = command("nodes", "--url", f"http://127.0.0.1:{port}")
+    other.kill()
+    other.communicate()
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "Traceback" not in done.stderr

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 
+from hub.client import NodeAgent
 from tests import world
 
 # An answer from the script: a status with a code, an exception, or what a callable makes of the request.
@@ -143,10 +144,12 @@ class FakeHub:
                 "matchedLabel": "gpu:a100",
                 "nodeId": "n1",
                 "leaseToken": token,
-                "ttlSeconds": self.ttl_s,
                 "item": {"memoryGb": 80},
+                "since": seen.at,
             }
-        return httpx.Response(200, json=self.grants[key], headers={"correlation-id": seen.body.get("runId", "made-up")})
+        left_s = round(self.grants[key]["since"] + self.ttl_s - seen.at, 3)
+        answer = {**self.grants[key], "ttlSeconds": left_s}
+        return httpx.Response(200, json=answer, headers={"correlation-id": seen.body.get("runId", "made-up")})
 
     def _publish(self, slots: dict[str, dict[str, Any]], seen: Seen) -> dict[str, Any]:
         results = []
@@ -167,6 +170,11 @@ class FakeHub:
         if seen.body["version"] == self.version:
             return {**common, "known": True, "recycle": [], "version": self.version}
         return {**common, "known": True, "recycle": self.recycle, "lent": self.lent, "version": self.version}
+
+
+def agent_of(hub: FakeHub, **options: Any) -> NodeAgent:
+    """An agent of node `n1` with two slots of `gpu:a100`."""
+    return NodeAgent("n1", **{"pools": {"gpu:a100": 2}, "url": "http://hub", "transport": hub.transport(), **options})
 
 
 async def eventually(condition: Callable[[], Any], within_s: float = 3.0) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from hub.client.book import BITE_BYTES, Book
 
 
@@ -83,6 +85,54 @@ def test_what_was_acknowledged_is_told_until_a_beat_with_it_was_heard() -> None:
     book.acknowledged.add("s2")
     book.heard(beat, {"version": 0})
     assert book.beat() == {"nodeId": "n1", "version": 0, "recycled": ["s2"]}
+
+
+def listed(book: Book) -> list[str]:
+    first, others = book.registration()
+    return sorted(slot["slotId"] for body in (first, *others) for slot in body.get("slots", ()))
+
+
+def test_a_registration_leaves_out_what_is_being_made_fresh_and_what_is_still_to_be_published() -> None:
+    book = Book("n1", {"slots": [{"labelKey": "a:b", "slotId": f"s{n}"} for n in range(5)]})
+    book.unpublished = {"s0"}
+    book.reserving("s1")
+    book.reserving("s2")
+    book.reserved("s2")
+    book.reserving("s3")
+    # The hub has said so since: the request to take s3 off offer came too late. Of s2 it is known to be outdated.
+    book.heard({}, {"version": 4, "recycle": [], "lent": {"s2": "6", "s3": "7"}})
+    assert listed(book) == ["s3", "s4"]
+    for slot_id in ("s1", "s2"):
+        assert book.rebuilt(slot_id, None)
+    book.still_lent("s3")
+    assert book.unpublished == {"s0", "s1", "s2", "s3"}
+    assert book.rebuilding == {}
+
+
+def test_what_is_made_fresh_is_marked_ours_and_not_lent_or_was_begun() -> None:
+    book = Book("n1", {"slots": [{"labelKey": "a:b", "slotId": f"s{n}"} for n in range(3)]})
+    book.marked, book.lent = {"s0", "s1", "of-others"}, {"s1": "5"}
+    book.reserving("s2")
+    assert (book.to_recycle(), book.to_rebuild()) == ({"s0", "of-others"}, {"s0", "s2"})
+
+
+def test_a_slot_that_was_withdrawn_or_entered_again_while_it_was_made_fresh_stays_so() -> None:
+    book = Book("n1", {"slots": [{"labelKey": "a:b", "slotId": f"s{n}"} for n in range(2)]})
+    for slot_id in ("s0", "s1"):
+        book.reserving(slot_id)
+    book.forget("s0")
+    book.enter([{"labelKey": "a:b", "slotId": "s1", "endpoint": "by hand"}])
+    assert not book.rebuilt("s0", None)
+    assert not book.rebuilt("s1", {"labelKey": "a:b", "slotId": "s1", "endpoint": "by the callback"})
+    assert book.slots == {"s1": {"slotId": "s1", "labelKey": "a:b", "endpoint": "by hand"}}
+
+
+def test_slots_of_which_one_cannot_be_sent_are_not_entered() -> None:
+    book = Book("n1", {})
+    for value in (object(), float("nan")):
+        with pytest.raises((TypeError, ValueError)):
+            book.enter([{"labelKey": "a:b", "slotId": "s1"}, {"labelKey": "a:b", "x": value}])
+    assert book.slots == {}
 
 
 def test_a_slot_that_was_published_as_free_is_not_lent_whatever_was_remembered() -> None:

@@ -19,11 +19,6 @@ BORROW, RENEW, RETURN = "POST /session/borrow", "POST /session/renew", "POST /se
 
 
 @pytest.fixture
-def hub() -> FakeHub:
-    return FakeHub()
-
-
-@pytest.fixture
 def wide_margin(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half the lease as margin, so that a busy machine does not decide the test."""
     monkeypatch.setattr(slot_module, "MARGIN_SHARE", 0.5)
@@ -77,6 +72,26 @@ async def test_the_attempts_of_one_borrow_carry_one_key_and_take_one_slot(hub: F
     keys = [seen.headers["idempotency-key"] for seen in hub.said(BORROW)]
     assert keys[0] == keys[1] == keys[2] != keys[3]
     assert (slot.id, other.id) == ("s1", "s2")
+
+
+async def test_a_borrow_answered_late_keeps_what_is_left_of_its_lease_and_renews_all_of_it(hub: FakeHub) -> None:
+    async def grant_slowly(request: httpx.Request) -> httpx.Response:
+        answer = hub.answer(request)
+        if len(hub.said(BORROW)) == 1 and not hub.said(RENEW):
+            await asyncio.sleep(60)
+        return answer
+
+    hub.ttl_s = 2
+    transport = httpx.MockTransport(grant_slowly)
+    async with HubClient("http://hub", attempt_timeout=1.2, transport=transport) as client:
+        async with client.borrow("gpu:a100", ttl=2) as slot:
+            assert 0.2 < slot.ttl_s < 0.8
+            assert slot.seconds_left() > 0.1
+            await eventually(lambda: slot.ttl_s == 2)
+        unasked = await client.acquire("gpu:a100")
+        await client.renew(unasked)
+    assert hub.said(RENEW)[0].body == {"browserId": "s1", "leaseToken": "1", "ttlSeconds": 2}
+    assert hub.said(RENEW)[-1].body == {"browserId": "s2", "leaseToken": "2"}
 
 
 async def test_a_grant_that_ended_before_its_answer_came_is_asked_for_with_a_new_key(hub: FakeHub) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -27,28 +27,6 @@ from tests.world import HubProcess
 
 pytestmark = pytest.mark.story
 LABEL = "gpu:a100"
-
-
-def client_of(live_hub: HubProcess, **options: Any) -> HubClient:
-    return HubClient(live_hub.url, live_hub.runner_secret, **options)
-
-
-def agent_of(live_hub: HubProcess, slots: int = 1, **options: Any) -> NodeAgent:
-    pools = {LABEL: slots}
-    return NodeAgent("n1", pools=pools, url=live_hub.url, secret=live_hub.node_secret, **options)
-
-
-async def until_slots(client: HubClient, ids: list[str]) -> None:
-    """Until the node is known with exactly these slots."""
-
-    async def listed() -> bool:
-        try:
-            node = await client.node("n1")
-        except (NotFound, Unavailable):
-            return False
-        return sorted(slot["browserId"] for slot in node["slotList"]) == sorted(ids)
-
-    await world.eventually(listed)
 
 
 class LosesTheFirstAnswer(httpx.AsyncHTTPTransport):
@@ -177,18 +155,6 @@ async def test_the_agent_names_the_slots_of_a_pool_as_the_hub_would(live_hub: Hu
         assert {slot["browserId"] for slot in answer.json()["slots"]} == set(agent.slots)
 
 
-async def test_a_returned_slot_is_recycled_into_the_one_its_node_makes_of_it(live_hub: HubProcess) -> None:
-    async def fresh(slot_id: str) -> Mapping[str, str]:
-        return {"labelKey": LABEL, "slotId": f"{slot_id}-b"}
-
-    async with agent_of(live_hub, on_recycle=fresh) as agent, client_of(live_hub) as client:
-        (slot_id,) = agent.slots
-        async with client.borrow(LABEL):
-            pass
-        await until_slots(client, [f"{slot_id}-b"])
-        assert list(agent.slots) == [f"{slot_id}-b"]
-
-
 async def test_a_drain_and_what_is_lent_reach_the_callbacks_of_the_node(live_hub: HubProcess) -> None:
     heard: list[Any] = []
     async with (
@@ -234,6 +200,20 @@ async def test_a_store_that_was_emptied_is_told_everything_and_the_holder_keeps_
             assert int(other.token) > int(slot.token)
         assert await client.give_back(other)
         await eventually(lambda: agent.lent == {})
+
+
+async def test_slots_that_got_lost_in_redis_are_back_after_a_sweep_and_within_a_beat(live_hub: HubProcess) -> None:
+    async with agent_of(live_hub, slots=3) as agent, client_of(live_hub) as client, live_hub.client() as raw:
+        for lent in ({}, {"a grant the agent has not heard of": 1}):
+            slot = await client.acquire(LABEL) if lent else None
+            live_hub.redis.delete(f"available:{LABEL}")
+            (await raw.post("/admin/sweep")).raise_for_status()
+            await until_slots(client, list(agent.slots))
+            await eventually(lambda: live_hub.redis.llen(f"available:{LABEL}") == 3 - len(lent))  # noqa: B023
+            await eventually(lambda: agent.lent == ({slot.id: slot.token} if slot else {}))  # noqa: B023
+        assert slot
+        await client.renew(slot)
+        assert await client.give_back(slot)
 
 
 async def test_nobody_is_lost_when_the_hub_is_killed_and_comes_back(start_hub: Callable[..., HubProcess]) -> None:

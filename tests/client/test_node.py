@@ -12,29 +12,11 @@ import httpx
 import pytest
 
 from hub.client import NodeAgent, Unauthorized
-from hub.client import node as node_module
 from hub.errors import BadInput, HubUnavailable, InvalidLabel
-from tests.client.fake_hub import FakeHub, Reset, eventually, problem
+from tests.client.fake_hub import FakeHub, Reset, agent_of, eventually, problem
 
+pytestmark = pytest.mark.usefixtures("quick")
 REGISTER, BEAT, SLOTS, LEAVE = "POST /node/register", "POST /node/heartbeat", "POST /node/n1/slots", "DELETE /node/n1"
-
-
-@pytest.fixture
-def hub() -> FakeHub:
-    return FakeHub()
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Agents that have not heard a pace yet, and those that leave, are in a hurry."""
-    monkeypatch.setattr(node_module, "FIRST_PACE_S", 0.05)
-    monkeypatch.setattr(node_module, "ASKED_PATIENCE", node_module.Patience(trouble_s=0.05))
-    monkeypatch.setattr(node_module, "LEAVE_PATIENCE", node_module.Patience(trouble_s=0.05))
-
-
-def agent_of(hub: FakeHub, **options: Any) -> NodeAgent:
-    options = {"pools": {"gpu:a100": 2}, **options}
-    return NodeAgent("n1", url="http://hub", secret="secret", transport=hub.transport(), **options)
 
 
 async def until_stopped() -> None:
@@ -42,7 +24,7 @@ async def until_stopped() -> None:
 
 
 async def test_a_node_registers_beats_at_the_pace_of_the_hub_and_leaves(hub: FakeHub) -> None:
-    async with agent_of(hub) as agent:
+    async with agent_of(hub, secret="secret") as agent:
         assert list(hub.nodes["n1"]) == list(agent.slots) == ["n1-gpu.a100-1", "n1-gpu.a100-2"]
         await eventually(lambda: len(hub.said(BEAT)) >= 5)
     assert hub.nodes == {}
@@ -99,6 +81,18 @@ async def test_a_hub_that_does_not_know_the_node_is_told_everything_again_at_onc
     assert again.body["lent"] == {"x": "7"}
     told = next(seen.at for seen in reversed(hub.seen) if seen.what == BEAT and seen.at < again.at)
     assert again.at - told < 0.05
+
+
+async def test_a_hub_that_knows_the_node_but_lost_slots_is_told_everything_and_asked_what_is_lent(hub: FakeHub) -> None:
+    """It goes on with the version of before, so a node that took that over would not hear what it has missed."""
+    forgetful = lambda seen: {"known": False, "nextBeatMs": 40, "version": 0}  # noqa: E731
+    async with agent_of(hub) as agent:
+        hub.say(REGISTER, lambda seen: {**hub.play(seen), "version": hub.version})
+        hub.say(BEAT, forgetful)
+        hub.nodes, hub.lent, hub.version = {"n1": {}}, {"n1-gpu.a100-1": "7"}, 3
+        await eventually(lambda: agent.lent == {"n1-gpu.a100-1": "7"})
+        assert sorted(hub.nodes["n1"]) == sorted(agent.slots)
+    assert len(hub.said(REGISTER)) == 2
 
 
 async def test_slots_left_by_an_earlier_process_of_the_node_are_withdrawn(hub: FakeHub) -> None:
@@ -170,91 +164,6 @@ async def test_a_slot_the_hub_never_takes_is_not_kept(hub: FakeHub) -> None:
         with pytest.raises(BadInput):
             await agent.publish([{"labelKey": "bad", "slotId": "x"}])
         assert "x" not in agent.slots
-
-
-async def test_a_replacement_the_hub_never_takes_does_not_hold_up_the_beats(
-    hub: FakeHub, caplog: pytest.LogCaptureFixture
-) -> None:
-    hub.say(SLOTS, (400, "invalid-label"))
-    async with agent_of(hub, on_recycle=lambda slot_id: {"labelKey": "bad", "slotId": "x"}):
-        hub.recycle, hub.version = ["n1-gpu.a100-1"], 1
-        await eventually(lambda: hub.said(SLOTS))
-        beats = len(hub.said(BEAT))
-        await eventually(lambda: len(hub.said(BEAT)) > beats + 2)
-    assert "the hub does not take ['x']" in caplog.text
-
-
-async def test_a_recycled_slot_is_replaced_by_the_one_the_callback_answers(hub: FakeHub) -> None:
-    async def fresh(slot_id: str) -> Mapping[str, Any]:
-        return {"labelKey": "gpu:a100", "slotId": f"{slot_id}-b"}
-
-    async with agent_of(hub, on_recycle=fresh):
-        hub.recycle, hub.version = ["n1-gpu.a100-1"], 1
-        await eventually(lambda: sorted(hub.nodes["n1"]) == ["n1-gpu.a100-1-b", "n1-gpu.a100-2"])
-
-
-async def test_a_replacement_that_could_not_be_told_is_told_when_the_hub_is_back(hub: FakeHub) -> None:
-    def fresh(slot_id: str) -> Mapping[str, Any]:
-        hub.say(f"DELETE /node/n1/slots/{slot_id}", Reset())
-        hub.say(SLOTS, Reset())
-        return {"labelKey": "gpu:a100", "slotId": f"{slot_id}-b"}
-
-    async with agent_of(hub, on_recycle=fresh):
-        hub.recycle, hub.version = ["n1-gpu.a100-1"], 1
-        await eventually(lambda: sorted(hub.nodes["n1"]) == ["n1-gpu.a100-1-b", "n1-gpu.a100-2"])
-
-
-async def test_a_callback_that_answers_the_same_slot_again_keeps_it(hub: FakeHub) -> None:
-    async with agent_of(hub, on_recycle=lambda slot_id: {"labelKey": "gpu:a100", "slotId": slot_id, "endpoint": "new"}):
-        hub.recycle, hub.version = ["n1-gpu.a100-1"], 1
-        await eventually(lambda: hub.nodes["n1"]["n1-gpu.a100-1"].get("endpoint") == "new" and hub.recycle == [])
-        assert len(hub.nodes["n1"]) == 2
-
-
-async def test_a_slot_made_fresh_in_place_is_acknowledged_with_the_next_beat_soon(hub: FakeHub) -> None:
-    hub.pace_ms = 300
-    asked: list[str] = []
-    async with agent_of(hub, on_recycle=asked.append) as agent:
-        hub.recycle, hub.version = ["n1-gpu.a100-1"], 1
-        await eventually(lambda: hub.recycle == [])
-        assert asked == ["n1-gpu.a100-1"]
-        assert len(agent.slots) == 2
-    told = [seen for seen in hub.said(BEAT) if "recycled" in seen.body]
-    before = [seen for seen in hub.said(BEAT) if seen.at < told[0].at]
-    assert told[0].at - before[-1].at < 0.2
-
-
-async def test_without_a_callback_a_recycle_is_acknowledged(hub: FakeHub) -> None:
-    async with agent_of(hub):
-        hub.recycle, hub.version = ["n1-gpu.a100-1", "n1-gpu.a100-2"], 1
-        await eventually(lambda: hub.recycle == [])
-
-
-async def test_a_slot_that_is_lent_is_recycled_when_it_comes_back(hub: FakeHub) -> None:
-    asked: list[str] = []
-    async with agent_of(hub, on_recycle=asked.append):
-        hub.lent, hub.recycle, hub.version = {"n1-gpu.a100-1": "5"}, ["n1-gpu.a100-1"], 1
-        beats = len(hub.said(BEAT))
-        await eventually(lambda: len(hub.said(BEAT)) > beats + 2)
-        assert asked == []
-        hub.lent, hub.version = {}, 2
-        await eventually(lambda: asked == ["n1-gpu.a100-1"])
-
-
-async def test_a_recycle_callback_that_raises_is_called_again(hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:
-    asked: list[str] = []
-
-    async def fail_once(slot_id: str) -> None:
-        asked.append(slot_id)
-        if len(asked) == 1:
-            raise OSError("no disk")
-
-    async with agent_of(hub, on_recycle=fail_once) as agent:
-        hub.recycle, hub.version = ["n1-gpu.a100-1"], 1
-        await eventually(lambda: hub.recycle == [])
-        assert agent.callback_errors == 1
-    assert "on_recycle raised" in caplog.text
-    assert len(asked) == 2
 
 
 async def test_the_callbacks_hear_of_every_change_in_order_and_of_nothing_else(hub: FakeHub) -> None:

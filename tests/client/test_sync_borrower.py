@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 
@@ -10,14 +11,10 @@ import pytest
 
 from hub.client import LeaseLost, NoCapacity, Slot, SyncHubClient
 from hub.client import slot as slot_module
+from hub.errors import HubUnavailable
 from tests.client.fake_hub import FakeHub, Reset
 
 BORROW, RENEW, RETURN = "POST /session/borrow", "POST /session/renew", "POST /session/return"
-
-
-@pytest.fixture
-def hub() -> FakeHub:
-    return FakeHub()
 
 
 def client_of(hub: FakeHub) -> SyncHubClient:
@@ -89,6 +86,29 @@ def test_a_hub_that_hangs_loses_the_lease_in_time_too(hub: FakeHub, monkeypatch:
     with pytest.raises(LeaseLost, match="read timed out"):
         hold_until_lost(SyncHubClient("http://hub", transport=httpx.MockTransport(hang)))
     assert time.monotonic() - begun < 0.4
+
+
+def test_an_attempt_is_bounded_as_a_whole_and_not_step_by_step() -> None:
+    def answer_slowly_and_never_to_the_end() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            over.wait(0.4)
+            connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n")
+            over.wait(10)
+
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=answer_slowly_and_never_to_the_end)
+        server.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        begun = time.monotonic()
+        with SyncHubClient(url, timeout=0, attempt_timeout=0.6) as client, pytest.raises(HubUnavailable):
+            client.pools()
+        took_s = time.monotonic() - begun
+        over.set()
+        server.join()
+    assert 0.5 < took_s < 0.9
 
 
 def test_a_grant_the_hub_has_ended_is_told_with_its_reason(hub: FakeHub) -> None:

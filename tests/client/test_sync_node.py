@@ -8,21 +8,12 @@ from typing import Any
 import pytest
 
 from hub.client import SyncNodeAgent, Unauthorized
-from hub.client import node as node_module
 from hub.errors import HubUnavailable
 from tests.client.fake_hub import FakeHub, Reset
 from tests.world import wait_until
 
 
-@pytest.fixture
-def hub() -> FakeHub:
-    return FakeHub()
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_module, "FIRST_PACE_S", 0.05)
-    monkeypatch.setattr(node_module, "LEAVE_PATIENCE", node_module.Patience(trouble_s=0.05))
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def agent_of(hub: FakeHub, **options: Any) -> SyncNodeAgent:

@@ -223,7 +223,9 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
     ),
     "a node long dead": (lose_a_beat, {("C10", "node n1", "silent for longer")}),
     "a node half taken away": (
-        lambda r: (r.hset("hub:leaving", "n1", "n1"), r.srem("nodes", "n1"), r.zrem("hub:beats", "n1"), r.delete("node:n1")),
+        lambda r: (
+            r.hset("hub:leaving", "n1", "n1"), r.srem("nodes", "n1"), r.zrem("hub:beats", "n1"), r.delete("node:n1")
+        ),
         {("C10", "node n1", "off the books, but")},
     ),
     "a draining node that is not listed": (

@@ -73,7 +73,7 @@ async def test_a_lost_deadline_is_what_is_left_of_the_footprint(api: httpx.Async
     redis.hdel("hub:slot:s1", "visible_ms")
     assert len(await problems(hub, repair=True)) == 1
     left_s = (await api.get("/sessions/s1")).json()["secondsLeft"]
-    assert 80 < left_s <= 90
+    assert 80 < left_s < 92  # as read from the last tick
     assert await valid(api, grant)
 
 

@@ -1,0 +1,22 @@
+"""A hub to script, and agents in a hurry."""
+
+from __future__ import annotations
+
+import pytest
+
+from hub.client import node as node_module
+from tests.client.fake_hub import FakeHub
+
+
+@pytest.fixture
+def hub() -> FakeHub:
+    """A hub of a few dictionaries."""
+    return FakeHub()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents that have not heard a pace yet, those that are asked for something and those that leave are in a hurry."""
+    monkeypatch.setattr(node_module, "FIRST_PACE_S", 0.05)
+    monkeypatch.setattr(node_module, "ASKED_PATIENCE", node_module.Patience(trouble_s=0.05))
+    monkeypatch.setattr(node_module, "LEAVE_PATIENCE", node_module.Patience(trouble_s=0.05))

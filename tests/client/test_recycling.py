@@ -1,0 +1,272 @@
+"""Making slots fresh after they were lent: nobody loses a grant by it, and nobody borrows what is being rebuilt."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any
+
+import httpx
+import pytest
+
+from hub.client import NodeAgent
+from hub.errors import NoCapacity
+from tests.client.fake_hub import FakeHub, Reset, Seen, agent_of, eventually, problem
+
+pytestmark = pytest.mark.usefixtures("quick")
+REGISTER, BEAT, SLOTS = "POST /node/register", "POST /node/heartbeat", "POST /node/n1/slots"
+FIRST, SECOND = "n1-gpu.a100-1", "n1-gpu.a100-2"
+WITHDRAW = f"DELETE /node/n1/slots/{FIRST}"
+
+
+class Workshop:
+    """A callback that makes a slot fresh when it is told to go on."""
+
+    def __init__(self, answer: Mapping[str, Any] | None = None) -> None:
+        self.asked: list[str] = []
+        self.go_on = asyncio.Event()
+        self._answer = answer
+
+    async def __call__(self, slot_id: str) -> Mapping[str, Any] | None:
+        self.asked.append(slot_id)
+        await self.go_on.wait()
+        return self._answer
+
+
+def wants_recycled(hub: FakeHub, *slot_ids: str) -> None:
+    hub.recycle, hub.version = list(slot_ids), hub.version + 1
+
+
+def on_offer(hub: FakeHub) -> list[str]:
+    return sorted(hub.nodes.get("n1", ()))
+
+
+async def some_beats(hub: FakeHub) -> None:
+    beats = len(hub.said(BEAT))
+    await eventually(lambda: len(hub.said(BEAT)) > beats + 2)
+
+
+@pytest.mark.parametrize(
+    ("answer", "after"),
+    [
+        ({"labelKey": "gpu:a100", "slotId": "fresh"}, {"slotId": "fresh", "labelKey": "gpu:a100"}),
+        ({"labelKey": "gpu:b", "slotId": FIRST, "x": 1}, {"slotId": FIRST, "labelKey": "gpu:b", "x": 1}),
+        (None, {"slotId": FIRST, "labelKey": "gpu:a100"}),
+    ],
+    ids=["another slot", "the same slot, changed", "the same slot"],
+)
+async def test_a_slot_is_off_offer_while_it_is_made_fresh_and_then_what_came_of_it_is_on(
+    hub: FakeHub, answer: Mapping[str, Any] | None, after: dict[str, Any]
+) -> None:
+    workshop = Workshop(answer)
+    async with agent_of(hub, on_recycle=workshop) as agent:
+        wants_recycled(hub, FIRST)
+        await eventually(lambda: workshop.asked)
+        assert on_offer(hub) == [SECOND]
+        workshop.go_on.set()
+        await eventually(lambda: len(on_offer(hub)) == 2)
+        await some_beats(hub)
+        assert hub.nodes["n1"][after["slotId"]] == agent.slots[after["slotId"]] == after
+        assert on_offer(hub) == sorted(agent.slots)
+    assert workshop.asked == [FIRST]
+    assert [seen.query for seen in hub.said(WITHDRAW)] == [{"onlyFree": "1"}]
+    assert hub.recycle == []
+
+
+async def test_a_grant_made_since_the_last_beat_is_left_alone_and_its_slot_made_fresh_afterwards(hub: FakeHub) -> None:
+    asked: list[str] = []
+
+    def lent_a_moment_ago(seen: Seen) -> Any:
+        hub.lent, hub.version = {FIRST: "7"}, hub.version + 1
+        return hub.play(seen)
+
+    hub.say(WITHDRAW, lent_a_moment_ago)
+    async with agent_of(hub, on_recycle=asked.append) as agent:
+        wants_recycled(hub, FIRST)
+        await eventually(lambda: agent.lent == {FIRST: "7"})
+        await some_beats(hub)
+        assert (asked, hub.lent, on_offer(hub)) == ([], {FIRST: "7"}, [FIRST, SECOND])
+        hub.lent, hub.version = {}, hub.version + 1
+        await eventually(lambda: asked == [FIRST] and len(on_offer(hub)) == 2)
+
+
+async def test_a_slot_that_is_lent_is_recycled_when_it_comes_back(hub: FakeHub) -> None:
+    asked: list[str] = []
+    async with agent_of(hub, on_recycle=asked.append):
+        hub.lent = {FIRST: "5"}
+        wants_recycled(hub, FIRST)
+        await some_beats(hub)
+        assert asked == []
+        assert hub.said(WITHDRAW) == []
+        hub.lent, hub.version = {}, 2
+        await eventually(lambda: asked == [FIRST])
+
+
+@pytest.mark.parametrize("error", [OSError("no disk"), NoCapacity("of another hub")], ids=repr)
+async def test_a_callback_that_raises_is_called_again_and_its_slot_stays_off_offer_until_it_succeeds(
+    hub: FakeHub, caplog: pytest.LogCaptureFixture, error: Exception
+) -> None:
+    offered: list[list[str]] = []
+
+    async def fail_twice(slot_id: str) -> None:
+        offered.append(on_offer(hub))
+        if len(offered) <= 2:
+            raise error
+
+    async with agent_of(hub, on_recycle=fail_twice) as agent:
+        wants_recycled(hub, FIRST)
+        await eventually(lambda: on_offer(hub) == [FIRST, SECOND] and len(offered) == 3)
+        await some_beats(hub)
+        assert agent.callback_errors == 2
+    assert offered == [[SECOND]] * 3
+    assert len(hub.said(WITHDRAW)) == 1
+    assert "on_recycle raised" in caplog.text
+
+
+async def test_an_answer_that_is_no_slot_is_a_failure_of_the_callback(hub: FakeHub) -> None:
+    answers: list[Any] = ["fresh", {"labelKey": "gpu:a100", "made": object()}, None]
+    async with agent_of(hub, on_recycle=lambda slot_id: answers.pop(0)) as agent:
+        wants_recycled(hub, FIRST)
+        await eventually(lambda: not answers and on_offer(hub) == [FIRST, SECOND])
+        assert agent.callback_errors == 2
+
+
+async def test_a_hub_that_is_told_everything_again_is_not_told_of_the_slot_being_made_fresh(hub: FakeHub) -> None:
+    workshop = Workshop()
+    async with agent_of(hub, on_recycle=workshop):
+        wants_recycled(hub, FIRST)
+        await eventually(lambda: workshop.asked)
+        hub.nodes, hub.version = {}, 0
+        await eventually(lambda: on_offer(hub) == [SECOND])
+        await some_beats(hub)
+        assert on_offer(hub) == [SECOND]
+        workshop.go_on.set()
+        await eventually(lambda: on_offer(hub) == [FIRST, SECOND])
+
+
+async def test_a_hub_that_forgot_the_node_meanwhile_gets_the_slot_back_too(hub: FakeHub) -> None:
+    def forget(slot_id: str) -> None:
+        hub.nodes.clear()
+
+    async with agent_of(hub, on_recycle=forget):
+        wants_recycled(hub, FIRST)
+        await eventually(lambda: len(hub.said(REGISTER)) == 2 and on_offer(hub) == [FIRST, SECOND])
+
+
+@pytest.mark.parametrize("answer", [None, {"labelKey": "gpu:a100", "slotId": "fresh"}], ids=["same", "another"])
+async def test_a_hub_that_is_away_when_the_slot_is_ready_gets_it_when_it_is_back(hub: FakeHub, answer: Any) -> None:
+    workshop = Workshop(answer)
+    async with agent_of(hub, on_recycle=workshop) as agent:
+        wants_recycled(hub, FIRST)
+        await eventually(lambda: workshop.asked)
+        hub.say(SLOTS, Reset(), (503, "store-unavailable"))
+        hub.say(BEAT, *[Reset()] * 3)
+        workshop.go_on.set()
+        await eventually(lambda: on_offer(hub) == sorted(agent.slots) and len(agent.slots) == 2)
+    assert workshop.asked == [FIRST]
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
+async def test_a_withdrawal_without_an_answer_is_asked_for_again_before_anything_is_rebuilt(
+    hub: FakeHub, done: bool
+) -> None:
+    """The hub forgets its mark with the slot, so the node alone knows what it has begun."""
+    asked: list[str] = []
+
+    def no_answer(seen: Seen) -> Any:
+        if done:
+            hub.play(seen)
+        raise Reset
+
+    hub.say(WITHDRAW, no_answer)
+    hub.say(BEAT, lambda seen: hub.play(seen), lambda seen: hub.play(seen))
+    async with agent_of(hub, on_recycle=asked.append):
+        wants_recycled(hub, FIRST)
+        await eventually(lambda: hub.said(WITHDRAW))
+        hub.version += 1
+        await eventually(lambda: asked == [FIRST] and on_offer(hub) == [FIRST, SECOND])
+    assert [seen.query for seen in hub.said(WITHDRAW)] == [{"onlyFree": "1"}] * 2
+
+
+@pytest.mark.parametrize("refusal", [(404, "unknown-node"), (400, "invalid-value")])
+async def test_a_hub_that_does_not_have_the_slot_does_not_lend_it(hub: FakeHub, refusal: tuple[int, str]) -> None:
+    asked: list[str] = []
+    hub.say(WITHDRAW, refusal)
+    async with agent_of(hub, on_recycle=asked.append):
+        wants_recycled(hub, FIRST)
+        await eventually(lambda: asked == [FIRST])
+    assert len(hub.said(WITHDRAW)) == 1
+
+
+async def test_a_slot_withdrawn_while_it_is_made_fresh_stays_withdrawn(hub: FakeHub) -> None:
+    agents: list[NodeAgent] = []
+
+    async def give_up(slot_id: str) -> Mapping[str, str]:
+        await agents[0].withdraw(slot_id)
+        return {"labelKey": "gpu:a100", "slotId": slot_id}
+
+    async with agent_of(hub, on_recycle=give_up) as agent:
+        agents.append(agent)
+        wants_recycled(hub, FIRST)
+        await eventually(lambda: list(agent.slots) == [SECOND])
+        await some_beats(hub)
+        assert on_offer(hub) == [SECOND]
+
+
+async def test_a_mark_on_a_slot_the_node_does_not_have_is_not_its_business(hub: FakeHub) -> None:
+    asked: list[str] = []
+    async with agent_of(hub, on_recycle=asked.append):
+        hub.nodes["n1"]["of-others"] = {}
+        wants_recycled(hub, "of-others")
+        await some_beats(hub)
+        assert "of-others" in on_offer(hub)
+    assert asked == []
+
+
+async def test_a_replacement_the_hub_never_takes_holds_up_neither_the_beats_nor_others_nor_a_registration(
+    hub: FakeHub, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse_bad_labels(request: httpx.Request) -> httpx.Response:
+        if b'"bad"' in request.content:
+            return problem(400, "invalid-label")
+        return hub.answer(request)
+
+    replacements = {FIRST: {"labelKey": "bad", "slotId": "x"}, SECOND: {"labelKey": "gpu:b", "slotId": "y"}}
+    transport = httpx.MockTransport(refuse_bad_labels)
+    async with agent_of(hub, on_recycle=replacements.get, transport=transport) as agent:
+        wants_recycled(hub, FIRST, SECOND)
+        await eventually(lambda: on_offer(hub) == ["y"])
+        hub.nodes.clear()
+        await eventually(lambda: on_offer(hub) == ["y"])
+        await some_beats(hub)
+        assert list(agent.slots) == ["y"]
+    assert "the hub does not take slot x" in caplog.text
+
+
+async def test_many_slots_to_be_made_fresh_do_not_hold_up_the_beats(hub: FakeHub) -> None:
+    async def slow_withdrawals(request: httpx.Request) -> httpx.Response:
+        if request.method == "DELETE" and "/slots/" in request.url.path:
+            await asyncio.sleep(0.02)
+        return hub.answer(request)
+
+    asked: list[str] = []
+    hub.pace_ms = 200
+    transport = httpx.MockTransport(slow_withdrawals)
+    async with agent_of(hub, pools={"gpu:a100": 40}, on_recycle=asked.append, transport=transport) as agent:
+        wants_recycled(hub, *agent.slots)
+        await eventually(lambda: len(asked) == 40 and on_offer(hub) == sorted(agent.slots), within_s=10)
+    beats = [seen.at for seen in hub.said(BEAT)]
+    assert max(after - before for before, after in pairwise(beats)) < 0.6
+
+
+async def test_without_a_callback_a_recycle_is_acknowledged_with_the_next_beat_soon(hub: FakeHub) -> None:
+    hub.pace_ms = 300
+    async with agent_of(hub):
+        wants_recycled(hub, FIRST, SECOND)
+        await eventually(lambda: hub.recycle == [])
+        assert on_offer(hub) == [FIRST, SECOND]
+    (told,) = [seen for seen in hub.said(BEAT) if "recycled" in seen.body]
+    before = [seen for seen in hub.said(BEAT) if seen.at < told.at]
+    assert told.at - before[-1].at < 0.2
+    assert hub.said(WITHDRAW) == []
