@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
+from typing import Any, cast
 
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from hub.api import nodes, sessions
 from hub.api.problems import answer, as_hub_error
@@ -34,6 +37,9 @@ class Edge:
 
     def __init__(self, app: FastAPI, settings: Settings) -> None:
         self.app = app
+        # Who called, behind a proxy: the addresses in FORWARDED_ALLOW_IPS, uvicorn's own variable, may say so.
+        trusted = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
+        self._routed = cast(ASGIApp, ProxyHeadersMiddleware(cast(Any, app), trusted))
         self._timeout_s = settings.request_timeout_s
         self._control_bytes = settings.max_control_body_bytes
         self._log_bytes = settings.max_log_body_bytes
@@ -51,7 +57,7 @@ class Edge:
                 exchange.check_length(scope)
                 endpoint = _DIRECT.get(scope["path"]) if scope["method"] == "POST" else None
                 if endpoint is None:
-                    await self.app(scope, exchange.receive, exchange.send)
+                    await self._routed(scope, exchange.receive, exchange.send)
                     return
                 scope["app"] = self.app
                 response = await endpoint(Request(scope, exchange.receive, exchange.send))

@@ -92,7 +92,7 @@ class HubClient:
         return await self._http.run(calls.borrow(label, ttl, run, run_name, patience))
 
     async def renew(self, slot: Slot, ttl: float | None = None) -> None:
-        """Let the lease last `ttl` seconds from now (its length so far when None; the hub may grant less).
+        """Let the lease last `ttl` seconds from now (what was asked for before when None; the hub may grant less).
 
         Raises `LeaseLost` when the hub has ended the grant. Not needed inside `borrow`.
         """

@@ -22,7 +22,8 @@ class Slot:
 
     `id` names the slot and `endpoint` is where it is reached (may be empty); `label` is what was asked for and
     `matched_label` the pool that served it; `token` is the fencing token to show to the resource; `node_id`, `run`
-    (the run id the hub filed the grant under) and `item` (everything the node published about the slot) are facts.
+    (the run id the hub filed the grant under) and `item` (everything the node published about the slot) are facts;
+    `ttl_s` is the length of the lease as it was granted, of a borrow that had to be repeated at first what was left.
     `lost` is a `threading.Event`, set once the slot is no longer yours; `returned` tells that you gave it back.
     """
 

@@ -1,0 +1,233 @@
+"""What holds for every path: the alias, problem documents, sizes, methods, and who is refused how."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hub.api import pools as pools_api
+from tests.world import borrow, picture, publish
+
+
+def is_problem(answer, status, code, path):
+    document = answer.json()
+    assert answer.status_code == document["status"] == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert (document["code"], document["instance"]) == (code, path)
+    assert document["type"].startswith("http")
+    assert document["title"]
+    assert ("traceId" in document) == (status != 413)
+    return document
+
+
+async def test_every_path_has_an_alias_and_instance_shows_it_without(api):
+    await publish(api, "n1", **{"a:b": ["s1"]})
+    document = (await api.get("/openapi.json")).json()
+    for path in (
+        "/nodes",
+        "/pools",
+        "/pools/a:b",
+        "/health",
+        "/health/ready",
+        "/ready",
+        "/metrics",
+        "/sessions",
+        "/audit",
+    ):
+        plain, alias = await api.get(path), await api.get(f"/api/v1{path}")
+        assert (alias.status_code, alias.headers["content-type"]) == (200, plain.headers["content-type"]), path
+    assert "/pools" in document["paths"]
+    for method, path in (("POST", "/session/borrow"), ("GET", "/nodes/x"), ("GET", "/nothing"), ("PUT", "/nodes")):
+        plain, alias = await api.request(method, path), await api.request(method, f"/api/v1{path}")
+        assert alias.status_code == plain.status_code
+        assert alias.json()["instance"] == path
+    beaten = await api.post("/api/v1/node/heartbeat", json={"nodeId": "n1"})
+    assert beaten.json()["known"]
+    for path in ("/api/v1", "/api/v1nodes", "/api/v2/nodes", "/api/v1/api/v1/nodes"):
+        assert (await api.get(path)).status_code == 404, path
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/nothing", 404, "not-found"),
+        ("GET", "/nodes/", 404, "unknown-node"),
+        ("POST", "/session/borrow/", 404, "not-found"),
+        ("GET", "/session/borrow", 405, "method-not-allowed"),
+        ("PATCH", "/session/borrow", 405, "method-not-allowed"),
+        ("BREW", "/session/borrow", 405, "method-not-allowed"),
+        ("GET", "/node/heartbeat", 405, "method-not-allowed"),
+        ("POST", "/session/borrow", 400, "invalid-json"),
+        ("GET", "/sessions/s1", 404, "not-found"),
+        ("GET", "/pools/a:b", 404, "not-found"),
+        ("GET", "/pools/a", 400, "invalid-label"),
+    ],
+)
+async def test_a_refusal_is_a_problem_document(api, method, path, status, code):
+    answer = await api.request(method, path)
+    if path == "/nodes/":
+        assert answer.status_code in (400, 404)
+        return
+    document = is_problem(answer, status, code, path)
+    assert set(document) <= {"type", "title", "status", "code", "detail", "instance", "traceId", "reason", "member"}
+
+
+async def test_a_path_that_does_not_take_a_method_names_those_it_takes(api):
+    assert "POST" in (await api.get("/session/borrow")).headers["allow"]
+    assert "GET" in (await api.delete("/pools")).headers["allow"]
+
+
+async def test_trace_ids_tell_requests_apart(api):
+    first, second = [(await api.get("/nothing")).json()["traceId"] for _ in range(2)]
+    assert first != second
+
+
+async def test_a_failure_nobody_foresaw_is_a_problem_that_gives_nothing_away(api, monkeypatch, caplog):
+    async def broken(*_):
+        raise RuntimeError("the password is hunter2")
+
+    monkeypatch.setattr(pools_api, "state", broken)
+    answer = await api.get("/pools")
+    is_problem(answer, 500, "internal", "/pools")
+    assert "hunter2" not in answer.text
+    assert "hunter2" in caplog.text
+
+
+LIMIT = 65_536
+
+
+def padded(size, **members):
+    body = json.dumps(members).encode()
+    return body[:-1] + b" " * (size - len(body)) + b"}"
+
+
+POSTS = [
+    ("/session/borrow", {"labelKey": "a:b"}), ("/node/heartbeat", {"nodeId": "n1"}), ("/node/register", {"nodeId": "n1"}),
+    ("/node/heartbeats", {"beats": []}), ("/session/return", {"labelKey": "a:b", "browserId": "s1"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["with a length", "chunked"])
+@pytest.mark.parametrize(("path", "members"), POSTS, ids=[row[0] for row in POSTS])
+async def test_a_body_may_have_exactly_the_limit_and_not_a_byte_more(api, redis, path, members, chunked):
+    async def pieces(body):
+        for start in range(0, len(body), 10_000):
+            yield body[start : start + 10_000]
+
+    await publish(api, "n1", **{"a:b": ["s1", "s2"]})
+    fits, over = padded(LIMIT, **members), padded(LIMIT + 1, **members)
+    assert (len(fits), len(over)) == (LIMIT, LIMIT + 1)
+    taken = await api.post(path, content=pieces(fits) if chunked else fits)
+    assert taken.status_code == 200, taken.text
+    before = picture(redis)
+    refused = await api.post(path, content=pieces(over) if chunked else over)
+    document = is_problem(refused, 413, "too-large", path)
+    assert str(LIMIT) in document["detail"]
+    assert document["title"] == "Payload Too Large"
+    assert picture(redis) == before
+
+
+async def test_the_size_is_looked_at_before_the_secret(make_api):
+    async with make_api(node_secret="n", runner_secret="r") as api:
+        for path, _ in POSTS:
+            assert (await api.post(path, content=b"x" * (LIMIT + 1))).status_code == 413
+            assert (await api.post(path, content=b"x" * LIMIT)).status_code == 401
+
+
+async def test_log_paths_have_a_limit_of_their_own(make_api):
+    async with make_api(max_log_body_bytes=100_000) as api:
+        assert (await api.post("/results/x/commands", content=b"x" * 100_000)).status_code == 404
+        assert (await api.post("/results/x/commands", content=b"x" * 100_001)).status_code == 413
+        assert (await api.post("/results/x/api-logs", content=b"x" * 100_001)).status_code == 413
+
+
+async def test_the_limit_is_a_setting(make_api):
+    async with make_api(max_control_body_bytes=8192) as api:
+        assert (await api.post("/session/borrow", content=b"x" * 8192)).status_code == 400
+        assert (await api.post("/session/borrow", content=b"x" * 8193)).status_code == 413
+
+
+async def test_answers_are_json_whatever_was_asked_for(api):
+    await publish(api, "n1", **{"a:b": ["s1"]})
+    for headers in ({"accept": "text/html"}, {"accept": "application/xml"}, {"accept-encoding": "br"}):
+        assert (await api.get("/pools", headers=headers)).headers["content-type"] == "application/json"
+
+
+async def test_the_root_leads_to_the_dashboard(make_api):
+    async with make_api(dashboard_url="http://dash:3001/x") as api:
+        root, dashboard = await api.get("/"), await api.get("/dashboard")
+    assert (root.status_code, root.headers["location"]) == (302, "/dashboard")
+    assert (dashboard.status_code, dashboard.headers["location"]) == (302, "http://dash:3001/x")
+
+
+ROLES = {
+    "runner": [("POST", "/session/borrow"), ("POST", "/session/renew"), ("POST", "/results/browser/s/test")],
+    "node": [("POST", "/node/register"), ("POST", "/node/heartbeats"), ("POST", "/node/n/slots"), ("DELETE", "/node/n")],
+    "admin": [
+        ("POST", "/admin/pools/a:b/restart"), ("POST", "/admin/nodes/n/drain"), ("DELETE", "/admin/nodes/n"),
+        ("PUT", "/admin/sweeper"), ("POST", "/admin/sweep"), ("GET", "/audit"), ("GET", "/diagnostics"),
+    ],
+    "runner node": [("POST", "/session/return")],
+    "runner admin": [("GET", "/sessions"), ("GET", "/sessions/s")],
+    "runner admin node": [("GET", "/pools"), ("GET", "/nodes?detail=1"), ("GET", "/leases/s/verify?token=1")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("allowed", ROLES, ids=list(ROLES))
+async def test_each_secret_opens_what_its_holder_needs_and_nothing_else(make_api, allowed):
+    async with make_api(runner_secret="runner-x", node_secret="node-x", admin_secret="admin-x") as api:
+        for method, path in ROLES[allowed]:
+            opened = {
+                role
+                for role in ("runner", "node", "admin")
+                if (await api.request(method, path, headers={"x-hub-secret": f"{role}-x"}, json={})).status_code != 401
+            }
+            assert opened == set(allowed.split()), path
+
+
+async def test_without_an_admin_secret_the_runners_opens_admin_calls(make_api):
+    async with make_api(runner_secret="r", node_secret="n") as api:
+        status = [(await api.get("/audit", headers={"x-hub-secret": secret})).status_code for secret in ("r", "n", "")]
+    assert status == [200, 401, 401]
+
+
+async def test_a_role_without_a_secret_is_closed_once_another_has_one(make_api):
+    async with make_api(runner_secret="r") as api:
+        for secret in ("r", "", "None", "none"):
+            answer = await api.post("/node/register", json={"nodeId": "n1"}, headers={"x-hub-secret": secret})
+            assert answer.status_code == 401
+
+
+async def test_every_member_of_a_list_of_secrets_is_accepted_and_the_whole_text(make_api):
+    async with make_api(runner_secret="old, new ,,last", node_secret="n") as api:
+        opened = [
+            secret
+            for secret in ("old", "new", "last", "old, new ,,last", " new ", "old,new", ",", "ol", "oldx", "OLD")
+            if (await borrow_as(api, secret)).status_code != 401
+        ]
+    assert opened == ["old", "new", "last", "old, new ,,last", " new "] or opened == [
+        "old",
+        "new",
+        "last",
+        "old, new ,,last",
+    ]
+
+
+async def borrow_as(api, secret):
+    return await api.post("/session/borrow", json={"labelKey": "a:b"}, headers={"x-hub-secret": secret})
+
+
+async def test_a_secret_beyond_ascii_is_compared_by_its_bytes(make_api):
+    async with make_api(runner_secret="schlüssel-€", node_secret="n") as api:
+        sent = [(b"x-hub-secret", "schlüssel-€".encode())]
+        answer = await api.post("/session/borrow", json={"labelKey": "a:b"}, headers=sent)
+        assert answer.status_code == 503
+        beaten = await api.post("/node/heartbeat", json={"nodeId": "n1"}, headers=sent)
+        assert beaten.status_code == 401
+
+
+async def test_with_no_secret_at_all_everybody_may_do_everything(api):
+    await publish(api, "n1", **{"a:b": ["s1"]})
+    assert (await borrow(api, "a:b")).status_code == 200
+    assert (await api.get("/diagnostics")).status_code == 200

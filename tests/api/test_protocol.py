@@ -1,0 +1,203 @@
+"""HTTP/1.1 as the hub speaks it, on raw sockets against a real process."""
+
+import contextlib
+import json
+import signal
+import socket
+import threading
+import time
+
+import pytest
+
+from tests.world import HubProcess
+
+BEAT = b'{"nodeId":"n1"}'
+TIMEOUT_S = 5  # the least the settings accept, for heads and for whole requests
+
+
+class Wire:
+    """One connection, and the answers that come back on it."""
+
+    def __init__(self, port):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self._left = b""
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def answer(self):
+        """(status, JSON) of the next answer; None when the connection was closed."""
+        while b"\r\n\r\n" not in self._left:
+            more = self.socket.recv(65536)
+            if not more:
+                return None
+            self._left += more
+        head, _, self._left = self._left.partition(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        while len(self._left) < length:
+            self._left += self.socket.recv(65536)
+        body, self._left = self._left[:length], self._left[length:]
+        return int(head.split()[1]), json.loads(body)
+
+
+def request(body=BEAT, path="/node/heartbeat", more="", secret="node-s3"):
+    head = f"POST {path} HTTP/1.1\r\nhost: hub\r\nx-hub-secret: {secret}\r\ncontent-length: {len(body)}\r\n{more}\r\n"
+    return head.encode() + body
+
+
+@pytest.fixture(scope="module")
+def hub(_server):
+    process = HubProcess(
+        {
+            "HUB_REDIS_URL": _server.url,
+            "HUB_KEY_PREFIX": "protocol:",
+            "HUB_NODE_TIMEOUT": "600",
+            "HUB_REQUEST_HEADERS_TIMEOUT_SECONDS": str(TIMEOUT_S),
+            "HUB_REQUEST_TIMEOUT_SECONDS": str(TIMEOUT_S),
+        }
+    )
+    process.wait_until_ready()
+    yield process
+    process.kill()
+
+
+@pytest.fixture
+def connect(hub):
+    with contextlib.ExitStack() as stack:
+
+        def make():
+            wire = Wire(hub.port)
+            stack.callback(wire.socket.close)
+            return wire
+
+        wire = make()
+        wire.send(request(path="/node/register"))
+        assert wire.answer()[0] == 200
+        yield make
+
+
+def test_a_connection_takes_one_heartbeat_after_the_other(connect):
+    wire = connect()
+    for _ in range(3):
+        wire.send(request())
+        status, said = wire.answer()
+        assert (status, said["known"]) == (200, True)
+
+
+def test_a_heartbeat_may_arrive_in_any_two_pieces(connect):
+    whole = request()
+    for cut in range(1, len(whole), 7):
+        wire = connect()
+        wire.send(whole[:cut])
+        time.sleep(0.005)  # so that they do not travel together
+        wire.send(whole[cut:])
+        assert wire.answer()[0] == 200, cut
+
+
+def test_pipelined_requests_are_answered_in_order(connect):
+    wire = connect()
+    beats = [request(json.dumps({"nodeId": f"n{n}"}).encode()) for n in range(1, 9)]
+    wire.send(b"".join([*beats, request(b"x"), request(b"{}", "/session/borrow"), request()]))
+    assert [wire.answer()[1]["nodeId"] for _ in beats] == [f"n{n}" for n in range(1, 9)]
+    assert [wire.answer()[0] for _ in range(3)] == [400, 401, 200]
+
+
+@pytest.mark.parametrize(
+    ("body", "secret", "status", "code"),
+    [
+        (b"", "node-s3", 400, "invalid-json"),
+        (b"[]", "node-s3", 400, "invalid-json"),
+        (b"{}", "node-s3", 400, "missing-member"),
+        (b'{"nodeId":1e999}', "node-s3", 400, "invalid-json"),
+        (b"x" * 65_537, "node-s3", 413, "too-large"),
+        (BEAT, "wrong", 401, "unauthorized"),
+        (BEAT, "", 401, "unauthorized"),
+    ],
+)
+def test_a_heartbeat_that_cannot_be_taken_is_refused_like_any_request(connect, body, secret, status, code):
+    wire = connect()
+    wire.send(request(body, secret=secret))
+    found = wire.answer()
+    assert (found[0], found[1]["code"]) == (status, code)
+
+
+def test_a_connection_that_is_to_be_closed_is_closed_after_the_answer(connect):
+    wire = connect()
+    wire.send(request(more="connection: close\r\n"))
+    assert wire.answer()[0] == 200
+    assert wire.answer() is None
+
+
+def test_a_client_that_waits_for_leave_to_send_its_body_gets_it(connect):
+    wire = connect()
+    wire.send(request(more="expect: 100-continue\r\n")[: -len(BEAT)])
+    assert wire.socket.recv(100).startswith(b"HTTP/1.1 100")
+    wire.send(BEAT)
+    assert wire.answer()[0] == 200
+
+
+def test_a_chunked_heartbeat_is_taken(connect):
+    wire = connect()
+    head = b"POST /node/heartbeat HTTP/1.1\r\nhost: h\r\nx-hub-secret: node-s3\r\ntransfer-encoding: chunked\r\n\r\n"
+    wire.send(head + b'5\r\n{"nod\r\na\r\neId":"n1"}\r\n0\r\n\r\n')
+    assert wire.answer()[0] == 200
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET / HTTP/1.1\r\nx: " + b"a" * 40_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 10_000 + b"\r\n",
+        b"GET / HTTP/1.1\r\nx: " + b"a" * 400_000,
+        b"nonsense\r\n\r\n",
+    ],
+    ids=["one long header", "many headers", "never ends", "not HTTP"],
+)
+def test_a_head_that_is_too_long_or_broken_is_refused_and_the_connection_closed(connect, head):
+    wire = connect()
+    # The hub may close while the rest is still being sent; then the answer is lost with the connection.
+    with contextlib.suppress(ConnectionError):
+        wire.send(head)
+        found = wire.answer()
+        assert (found[0], found[1]["code"]) == (400, "bad-request")
+    with contextlib.suppress(ConnectionError):
+        assert wire.answer() is None
+
+
+def test_a_head_that_does_not_end_in_time_is_cut_off(connect):
+    wire = connect()
+    wire.send(request())
+    assert wire.answer()[0] == 200
+    wire.send(b"POST /node/heartbeat HTT")
+    assert wire.answer() is None
+
+
+def test_a_body_that_does_not_end_in_time_is_refused(connect):
+    wire = connect()
+    wire.send(request()[:-3])
+    found = wire.answer()
+    assert (found[0], found[1]["code"]) == (408, "request-timeout")
+
+
+def test_a_hub_that_is_told_to_stop_lets_go_of_connections_that_beat_without_pause(start_hub):
+    hub = start_hub(HUB_NODE_TIMEOUT="600")
+    answers, began = [], threading.Barrier(9)
+
+    def beat_for_ever():
+        wire = Wire(hub.port)
+        with contextlib.closing(wire.socket), contextlib.suppress(ConnectionError):
+            wire.send(request())
+            wire.answer()
+            began.wait()
+            while found := (wire.send(request()), wire.answer())[1]:
+                answers.append(found[0])
+
+    threads = [threading.Thread(target=beat_for_ever) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    began.wait()
+    hub.signal(signal.SIGTERM)
+    assert hub.process.wait(5) == 0  # it lingers for 1 s; connections that were kept would cost it 10 s more
+    for thread in threads:
+        thread.join()
+    assert set(answers) == {200}
