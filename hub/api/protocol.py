@@ -94,7 +94,7 @@ class HubProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head, self._head_since = False, None
         if self._chunk_bytes + self._head_bytes > HEAD_BYTES_MAX:
-            size = len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
             if size > HEAD_BYTES_MAX:
                 raise ValueError("the request head is too long")
         super().on_headers_complete()
