@@ -64,7 +64,7 @@ def make_api(redis_server: RedisServer) -> Callable[..., Any]:
 
     @asynccontextmanager
     async def make(**changes: Any) -> AsyncIterator[httpx.AsyncClient]:
-        app = create_app(settings_for(redis_server.url, **changes), sweep=False)
+        app = create_app(settings_for(**{"redis_url": redis_server.url, **changes}), sweep=False)
         async with app.app.router.lifespan_context(app.app):
             transport = httpx.ASGITransport(app=app)
             async with httpx.AsyncClient(transport=transport, base_url="http://hub") as client:

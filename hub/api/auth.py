@@ -36,7 +36,7 @@ class Secrets:
         if self.open:
             return
         allowed = False
-        shown = given.encode("utf-8", "surrogateescape")
+        shown = given.encode("latin-1", "replace")  # back to the bytes that were sent
         for role in roles:
             for secret in self._accepted[role]:
                 allowed |= hmac.compare_digest(shown, secret)
@@ -48,5 +48,4 @@ def _members(secret: SecretStr | None) -> tuple[bytes, ...]:
     """Every member of a comma-separated list, for rotation, and the text as a whole."""
     text = secret.get_secret_value() if secret else ""
     parts = {part.strip() for part in text.split(",")} | {text, text.strip()}
-    # Header values arrive as latin-1 text; a secret beyond it is compared by the bytes a client sends.
     return tuple(part.encode() for part in sorted(parts) if part)

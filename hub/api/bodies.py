@@ -86,11 +86,10 @@ def run_name(document: dict[str, Any]) -> str | None:
 
 def run_id(request: Request, document: dict[str, Any]) -> str:
     """The run a call belongs to: x-run-id, query runId, Correlation-Id, body runId; empty when none is given."""
-    headers = request.headers
     given = (
-        (headers.get("x-run-id") or "").strip()
+        _header(request, "x-run-id").strip()
         or (request.query_params.get("runId") or "").strip()
-        or (headers.get("correlation-id") or "").strip()
+        or _header(request, "correlation-id").strip()
         or (text(document, "runId") or "").strip()
     )
     if len(given) > RUN_MAX:
@@ -98,6 +97,15 @@ def run_id(request: Request, document: dict[str, Any]) -> str:
     if not given.isprintable():
         raise InvalidValue("a run id must not contain control characters", member="runId")
     return given
+
+
+def _header(request: Request, name: str) -> str:
+    """A header as the UTF-8 it was sent in; as Latin-1, which HTTP says it is, when it is no UTF-8."""
+    given = request.headers.get(name) or ""
+    try:
+        return given.encode("latin-1").decode()
+    except UnicodeError:
+        return given
 
 
 def new_run_id() -> str:
@@ -119,7 +127,7 @@ def request_key(request: Request) -> str | None:
 def whole_number(value: Any, name: str, low: int, high: int) -> int:
     """A whole number within bounds; raises `InvalidValue` that names them."""
     try:
-        number = int(str(value))
+        number = int(str(value)) if isinstance(value, str | int | float) else low - 1
     except ValueError:
         number = low - 1
     if isinstance(value, bool) or not low <= number <= high:

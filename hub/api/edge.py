@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from fastapi import FastAPI
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -64,6 +64,8 @@ class Edge:
                 await response(scope, exchange.receive, exchange.send)
         except asyncio.CancelledError:
             raise
+        except ClientDisconnect:
+            return  # the caller hung up before his request was complete: there is nobody left to answer
         except Exception as error:  # noqa: BLE001 - the last word: nothing a client does ends in a bare connection loss
             await self._refuse(error, exchange, scope, receive, send)
 

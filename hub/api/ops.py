@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from contextlib import suppress
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -17,7 +18,7 @@ from hub.api.auth import ADMIN
 from hub.api.deps import Serving, allowed, in_ms, reply, serving
 from hub.api.pools import state
 from hub.core import Hub
-from hub.errors import StoreUnavailable, Unavailable
+from hub.errors import StoreFault, StoreUnavailable, Unavailable
 from hub.observability import metrics
 from hub.settings import mask_url
 
@@ -119,12 +120,11 @@ async def show_metrics(request: Request) -> Response:
 
 async def _refresh(hub: Hub) -> None:
     keys = hub.store.keys
-    nodes, sessions, stats = await hub.store.read_all(
-        [("SCARD", keys.nodes), ("ZCARD", keys.deadlines), ("INFO", "commandstats")]
-    )
-    scripts = stats.get("cmdstat_evalsha", {})
-    metrics.script_calls.set(scripts.get("calls", 0))
-    metrics.script_seconds.set(scripts.get("usec", 0) / 1e6)
+    nodes, sessions = await hub.store.read_all([("SCARD", keys.nodes), ("ZCARD", keys.deadlines)])
+    with suppress(StoreFault):  # the store in memory keeps no statistics
+        scripts = (await hub.store.read("INFO", "commandstats")).get("cmdstat_evalsha", {})
+        metrics.script_calls.set(scripts.get("calls", 0))
+        metrics.script_seconds.set(scripts.get("usec", 0) / 1e6)
     metrics.nodes_registered.set(nodes)
     metrics.sessions.set(sessions)
     _, labels = await hub.pools.labels(0, metrics.LABELS_MAX)

@@ -20,6 +20,7 @@ from hub.errors import StartRefused
 from hub.observability.logs import configure_logs, get_logger
 from hub.settings import BadSetting, Settings, load_settings
 from hub.store.connection import open_store
+from hub.store.embedded import EmbeddedRedis, find_server
 
 LINGER_S = 1.0  # between refusing borrows and closing the door: load balancers look at /health/ready about that often
 _log = get_logger("hub.serve")
@@ -66,11 +67,28 @@ def run(settings: Settings) -> int:
         settings.refuse_open_access_beyond_loopback()
     except BadSetting as error:
         raise StartRefused(str(error)) from None
-    asyncio.run(_check_store(settings))
+    # Held open until the end: whether the store can be used is known now, in one sentence, and worker processes that
+    # come and go share one embedded server.
+    embedded = None if settings.redis_url or not find_server() else EmbeddedRedis(settings.data_dir)
+    if embedded:
+        asyncio.run(embedded.start())
+    try:
+        if settings.redis_url:
+            asyncio.run(_check_store(settings))
+        return _serve(settings)
+    finally:
+        if embedded:
+            asyncio.run(embedded.stop())
+
+
+async def _check_store(settings: Settings) -> None:
+    async with open_store(settings):
+        pass
+
+
+def _serve(settings: Settings) -> int:
     if settings.open_access:
-        _log.warning(
-            "open access", host=settings.host, why="no secret is set: everybody on this machine may do anything"
-        )
+        _log.warning("open access", host=settings.host, why="no secret is set: all on this machine may do anything")
     elif not settings.node_secret:
         _log.warning("no node secret", why="HUB_NODE_SECRET is not set: no node can register")
     HubProtocol.head_timeout_s = settings.request_headers_timeout_s
@@ -80,13 +98,6 @@ def run(settings: Settings) -> int:
     server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
     server.run()
     return 0 if server.started else 1
-
-
-async def _check_store(settings: Settings) -> None:
-    """Find out now, in one sentence, whether the store can be used. The embedded server is looked at when it starts."""
-    if settings.redis_url:
-        async with open_store(settings):
-            pass
 
 
 def _run_many(settings: Settings) -> int:

@@ -36,9 +36,7 @@ Secret = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="Show at most so many.")]
-Command = Annotated[
-    list[str] | None, typer.Argument(metavar="[-- COMMAND ...]", help="A command to run, after two dashes.")
-]
+Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="A command to run, after two dashes.")]
 NodeId = Annotated[str, typer.Argument(parser=read_id, metavar="NODE", help="The id of the node.")]
 
 
@@ -124,7 +122,7 @@ def _own_node_id() -> str:
 @app.command()
 def nodes(
     node: Annotated[
-        str | None, typer.Argument(parser=read_id, metavar="[NODE]", help="Only this one, with its slots.")
+        str | None, typer.Argument(parser=read_id, metavar="NODE", help="Only this one, with its slots.")
     ] = None,
     state: Annotated[
         Literal["alive", "suspect", "stale", "draining"] | None, typer.Option(help="Only nodes in this state.")
@@ -141,7 +139,7 @@ def nodes(
 
 @app.command()
 def pools(
-    label: Annotated[str | None, typer.Argument(parser=read_label, metavar="[LABEL]", help="Only this one.")] = None,
+    label: Annotated[str | None, typer.Argument(parser=read_label, metavar="LABEL", help="Only this one.")] = None,
     limit: Limit = 1000,
     as_json: AsJson = False,
     url: Url = None,
@@ -153,7 +151,7 @@ def pools(
 
 @app.command()
 def sessions(
-    slot: Annotated[str | None, typer.Argument(parser=read_id, metavar="[SLOT]", help="Only this one.")] = None,
+    slot: Annotated[str | None, typer.Argument(parser=read_id, metavar="SLOT", help="Only this one.")] = None,
     label: Annotated[str | None, typer.Option(parser=read_label, metavar="LABEL", help="Asked for as this.")] = None,
     pool: Annotated[str | None, typer.Option(parser=read_label, metavar="LABEL", help="Served by this pool.")] = None,
     node: Annotated[str | None, typer.Option(parser=read_id, metavar="NODE", help="On this node.")] = None,
@@ -186,8 +184,11 @@ def borrow(
     url: Url = None,
     secret: Secret = None,
 ) -> int:
-    """Borrow a slot and keep it until Ctrl-C or SIGTERM, or while COMMAND runs, which finds it in its environment:
-    HUB_SLOT_ID, HUB_SLOT_ENDPOINT, HUB_SLOT_LABEL, HUB_SLOT_POOL, HUB_SLOT_NODE, HUB_LEASE_TOKEN, HUB_RUN_ID."""
+    """Borrow a slot and keep it until Ctrl-C or SIGTERM, or while COMMAND runs.
+
+    COMMAND finds HUB_SLOT_ID, HUB_SLOT_ENDPOINT, HUB_SLOT_LABEL, HUB_SLOT_POOL, HUB_SLOT_NODE, HUB_LEASE_TOKEN and
+    HUB_RUN_ID in its environment. When the lease is lost it is stopped before the slot can be lent again.
+    """
     if command:
         inputs.check_command(command)
         if as_json:

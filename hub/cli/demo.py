@@ -149,7 +149,7 @@ class _Log:
     async def read(self) -> None:
         while line := await self._stream.readline():
             text = output.one_line(line.decode("utf-8", "replace").rstrip())
-            self.last = text or self.last
+            self.last = text.removeprefix("hub: ") or self.last
             if not _WORTH_SHOWING.match(text):
                 continue
             if self._shown:

@@ -82,12 +82,15 @@ class Store:
                 return
 
     async def read(self, *command: Any) -> Any:
-        """The answer of one plain command; raises `StoreUnavailable`."""
-        return await self._send(command)
+        """The answer of one plain command; raises `StoreUnavailable`, or `StoreFault` when Redis will not have it."""
+        try:
+            return await self._send(command)
+        except ResponseError as error:
+            raise StoreFault(f"{command[0]}: {error}") from error
 
     async def read_all(self, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
         """The answers of several plain commands, sent together; raises `StoreUnavailable`."""
-        return list(await asyncio.gather(*(self._send(command) for command in commands)))
+        return list(await asyncio.gather(*(self.read(*command) for command in commands)))
 
     async def ping(self) -> None:
         """Ask Redis itself, past everything that is waiting; raises `StoreUnavailable`."""
@@ -123,10 +126,10 @@ class Store:
             await action()
 
     async def _open(self) -> str:
-        info = await self.client.info("server")
+        run_id = await self._run_id()
         script = self._scripts["store/open"]
         lost = "0" if self.generation is None else "1"
-        arguments = (str(info.get("run_id") or "memory"), lost, str(SETTLE_MS), self.highest_token)
+        arguments = (run_id, lost, str(SETTLE_MS), self.highest_token)
         word, generation = await self.client.eval(script.text, 1, self.keys.store, *arguments)
         pipe = self.client.pipeline(transaction=False)
         for each in self._scripts.values():
@@ -136,6 +139,12 @@ class Store:
         if self.generation is None:
             self.generation = generation
         return str(generation)
+
+    async def _run_id(self) -> str:
+        try:
+            return str((await self.client.info("server"))["run_id"])
+        except (ResponseError, KeyError):
+            return "in-process"  # the store in memory has no server that could be restarted
 
     def set_away(self) -> None:
         """Redis does not answer: refuse what waits to be sent and what comes, until a probe gets through."""

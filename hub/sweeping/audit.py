@@ -17,7 +17,7 @@ BITE = 100  # slots or sessions per script
 SCAN_BITE = 1000
 SMALL = 20_000  # keys; a store up to this size is seen whole in every pass
 POOLS = 500  # pools looked at per pass for lists that are gone: about 3 ms of Redis
-LARGE_CALLS = 5  # scan calls per pass in a larger one: about 2 ms of Redis
+LARGE_CALLS = 3  # scan calls per pass in a larger one: about 1 ms of Redis
 _log = get_logger("hub.sweeping")
 
 

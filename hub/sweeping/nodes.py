@@ -21,7 +21,7 @@ from hub.sweeping.audit import Audit
 PAGE = 1000  # nominated nodes fetched per call
 AT_ONCE = 64  # nodes checked side by side: they travel to Redis in one batch
 CANDIDATES_MAX = 50_000  # per pass; the rest is still there in the next one
-STRANGERS_MAX = 5_000  # registered nodes looked at per pass for ones no hub ever heard
+STRANGERS_MAX = 2_000  # registered nodes looked at per pass for ones no hub ever heard
 NAMES_MAX = 100  # names in a report, and lines per kind and pass in the log
 _log = get_logger("hub.sweeping")
 
@@ -122,7 +122,7 @@ class NodeSweeperService:
         """Registered nodes that never beat through a hub: all of a small fleet, a stretch of a large one per pass."""
         keys = self._store.keys
         heard = await self._store.read("ZCARD", keys.beats)
-        budget = STRANGERS_MAX if heard == registered else STRANGERS_MAX * 4
+        budget = STRANGERS_MAX if heard == registered else STRANGERS_MAX * 10
         seen, found = 0, []
         while seen < min(budget, registered):
             self._strangers_cursor, page = await self._store.read(

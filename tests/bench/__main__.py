@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import time
 
+from hub.observability.logs import configure_logs
+from hub.settings import Settings
 from tests.bench import machine
 from tests.bench.report import Figure, kept
 
@@ -24,7 +25,8 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"No such benchmark: {', '.join(unknown)}. There are: {', '.join(BENCHMARKS)}.", file=sys.stderr)
         return 2
-    os.sched_setaffinity(0, {machine.SERVER_CORE})
+    configure_logs(Settings(log_level="ERROR"))  # stores without persistence warn of it
+    machine.keep_to(machine.SERVER_CORE)
     try:
         print("conditions", *machine.conditions(), sep="\n  ", flush=True)
     except machine.Missing as error:

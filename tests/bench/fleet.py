@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -11,7 +12,8 @@ from typing import Any
 import hiredis
 from redis import Redis
 
-from hub.capacity.models import Slot, slot_item
+from hub.api.sessions import KEEP_OWN_S
+from hub.capacity.models import Slot, Wish, slot_item
 from hub.core import Hub
 from hub.settings import Settings
 from hub.store.connection import open_store
@@ -39,7 +41,7 @@ async def hub_on(redis: Redis, **changes: Any) -> AsyncIterator[Hub]:
 async def register(redis: Redis, numbers: Iterable[int], timeout_s: float = FOREVER_S) -> None:
     """Put nodes on the books with the script that `POST /node/register` runs."""
     async with hub_on(redis) as hub:
-        script = hub.store._scripts["nodes/register"]  # noqa: SLF001 - a million calls: packed once, not each
+        script = hub.store._scripts["nodes/register"]  # packed once, not a million times
         named = {
             "id": _SOMEBODY,
             "part": _SOMEBODY,
@@ -86,9 +88,7 @@ def _receive(wire: socket.socket, reader: hiredis.Reader, wanted: int) -> int:
     return 0
 
 
-async def publish(
-    hub: Hub, node: str, label: str, names: Iterable[str], policy: str = "recycle"
-) -> list[str]:
+async def publish(hub: Hub, node: str, label: str, names: Iterable[str], policy: str = "recycle") -> list[str]:
     """Offer slots of a registered node."""
     slots = [
         Slot(name, label, slot_item(node, name, label.split(":")[1], {"endpoint": f"tcp://10.0.0.1/{name}"}))
@@ -97,6 +97,14 @@ async def publish(
     words = await hub.pools.publish(node, slots, policy)
     assert set(words) <= {"published"}, words
     return [slot.id for slot in slots]
+
+
+def wish(label: str, run: str = "bench") -> Wish:
+    """A borrow as one without an Idempotency-Key is put to the store."""
+    attempt = f"try-{secrets.token_hex(12)}"
+    return Wish(
+        label=label, ttl_ms=300_000, run=run, request=attempt, attempt=attempt, fingerprint="0" * 16, keep_s=KEEP_OWN_S
+    )
 
 
 async def side_by_side(calls: Iterable[Callable[[], Any]], at_once: int = 128) -> list[Any]:

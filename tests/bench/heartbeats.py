@@ -47,7 +47,7 @@ def run() -> list[Figure]:
         for _ in range(ROUNDS):
             for name, side in sides.items():
                 found[name].append(side())
-        in_redis, counted = fleet.calls_of(redis, "zadd"), _counted(hub) - before
+        in_redis, counted = fleet.calls_of(redis, "set"), _counted(hub) - before
         unseen = asyncio.run(_beats_not_in_redis(hub, redis))
         return [*_ratios(found), *_kept_beats(found, in_redis, counted, unseen)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -23,7 +24,7 @@ class Figure:
         """Whether the promise is kept; a value that is no number keeps none."""
         above = self.at_least is None or self.value >= self.at_least
         below = self.at_most is None or self.value <= self.at_most
-        return self.value == self.value and above and below
+        return not math.isnan(self.value) and above and below
 
     @property
     def target(self) -> str:
@@ -68,7 +69,7 @@ class Rounds:
 
 def shown(value: float) -> str:
     """Three digits that count, thousands with commas."""
-    if value == int(value) and abs(value) < 1000:
+    if math.isfinite(value) and value == int(value) and abs(value) < 1000:
         return str(int(value))
     if abs(value) >= 1000:
         return f"{value:,.0f}"

@@ -79,7 +79,7 @@ async def _round(hub: Hub, redis: Redis, one_set: str) -> dict[str, float]:
 
 
 async def _borrow(hub: Hub, redis: Redis, label: str, count: int) -> tuple[list[Grant], float]:
-    wishes = [Wish(label, 300_000, "run", f"bench-{random.getrandbits(80):x}", "-", 60) for _ in range(count)]
+    wishes = [fleet.wish(label) for _ in range(count)]
     grants: list[Grant] = []
 
     async def borrow(wish: Wish) -> None:

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from tests.world import HubProcess, clean_environment, wait_until
 
 
@@ -28,11 +30,14 @@ class Command:
             }
         self.started: list[Running] = []
 
-    def __call__(self, *words: str, seconds: float = 20, **environment: str) -> subprocess.CompletedProcess[str]:
+    def __call__(
+        self, *words: str, seconds: float = 20, cwd: Path | None = None, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
         return subprocess.run(
             [sys.executable, "-m", "hub.cli", *words],
             env={**self.environment, **environment},
+            cwd=cwd,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -45,6 +50,13 @@ class Command:
         done = self(*words, "--json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
+
+    def ask(self, path: str) -> Any:
+        """What the hub itself shows: quicker than the command, and no judge in its own case."""
+        headers = {"x-hub-secret": self.environment["HUB_RUNNER_SECRET"]}
+        answer = httpx.get(self.environment["HUB_URL"] + path, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
 
     def start(self, *words: str, **environment: str) -> Running:
         """Start it and go on."""
@@ -108,3 +120,19 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def register(hub: HubProcess, node: str, **body: Any) -> None:
+    """Announce a node that never beats; its slots are lent again as they are."""
+    answer = httpx.post(
+        f"{hub.url}/node/register",
+        json={"nodeId": node, "policy": "reuse", **body},
+        headers={"x-hub-secret": hub.node_secret},
+    )
+    assert answer.status_code == 200, answer.text
+
+
+def leave(hub: HubProcess, node: str) -> None:
+    """Take a node away, with everything it lent."""
+    answer = httpx.delete(f"{hub.url}/node/{node}", headers={"x-hub-secret": hub.node_secret})
+    assert answer.status_code == 200, answer.text

@@ -1,4 +1,4 @@
-"""The `hub` command, pointed at a real hub or at none."""
+"""The `hub` command, pointed at a hub that tests share, at one of their own, or at none."""
 
 from __future__ import annotations
 
@@ -8,13 +8,39 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Command
-from tests.world import HubProcess
+from tests.world import HubProcess, RedisServer
+
+
+@pytest.fixture(scope="session")
+def shared_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
+    """A hub for tests that leave it as it was; a node that never beats stays alive in it."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    hub = HubProcess({"HUB_REDIS_URL": server.url, "HUB_NODE_TIMEOUT": "600"})
+    hub.wait_until_ready()
+    yield hub
+    hub.kill()
+    server.stop()
 
 
 @pytest.fixture
-def command(live_hub: HubProcess, tmp_path: Path) -> Iterator[Command]:
-    """The command with the address and the secrets of `live_hub`."""
-    made = Command(live_hub, tmp_path)
+def command(shared_hub: HubProcess, tmp_path: Path) -> Iterator[Command]:
+    """The command with the address and the secrets of the shared hub; what it has started is ended with the test."""
+    made = Command(shared_hub, tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def own_hub(start_hub) -> HubProcess:
+    """A hub that the test may kill; a node that never beats stays alive in it."""
+    return start_hub(HUB_NODE_TIMEOUT="600")
+
+
+@pytest.fixture
+def own_command(own_hub: HubProcess, tmp_path: Path) -> Iterator[Command]:
+    """The command with the address and the secrets of the test's own hub."""
+    made = Command(own_hub, tmp_path)
     yield made
     made.close()
 

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
-from tests.cli.command import Command, alive
+from tests.cli.command import Command, alive, leave
 from tests.world import HubProcess, wait_until
 
 
+@pytest.fixture
+def own_hub(start_hub) -> HubProcess:
+    """A hub that the test may kill, and whose nodes beat several times a second."""
+    return start_hub()
+
+
+@pytest.fixture(autouse=True)
+def tidy(shared_hub: HubProcess, command: Command) -> Iterator[None]:
+    """Takes away the nodes of agents that could not leave."""
+    yield
+    command.close()
+    for node in httpx.get(f"{shared_hub.url}/nodes").json():
+        leave(shared_hub, node)
+
+
 def node_ids(command: Command) -> list[str]:
-    return [node["nodeId"] for node in command.json("nodes")["nodes"]]
+    return [node["nodeId"] for node in command.ask("/nodes?detail=1")["nodes"]]
 
 
 def test_a_machine_is_announced_with_its_facts_and_leaves_on_sigterm(command: Command):
     words = "--slots gpu:a100=2 --slots licence:catia=1 --label region=eu --label os=linux --base-url http://n1:9000"
     agent = command.start("agent", "--node", "n1", *words.split())
     agent.until_err("announced")
-    node = command.json("nodes", "n1")
+    node = command.ask("/nodes/n1")
     slots = sorted((slot["browserId"], slot["labelKey"]) for slot in node["slotList"])
     assert slots == [
         ("n1-gpu.a100-1", "gpu:a100"),
@@ -29,7 +46,7 @@ def test_a_machine_is_announced_with_its_facts_and_leaves_on_sigterm(command: Co
     assert (node["labels"], node["baseUrl"], node["capacity"]) == ({"region": "eu", "os": "linux"}, "http://n1:9000", 3)
     agent.signal(signal.SIGTERM)
     assert agent.end() == 0
-    assert (node_ids(command), command.json("pools")["total"]) == ([], 0)
+    assert (node_ids(command), command.ask("/pools")["total"]) == ([], 0)
 
 
 @pytest.mark.parametrize(
@@ -43,24 +60,24 @@ def test_a_node_without_a_name_gets_one_from_its_surroundings(environment, expec
     assert node_ids(command) == [expected or socket.gethostname()]
 
 
-def test_a_machine_is_kept_alive_and_announced_again_when_the_hub_has_forgotten_it(command: Command, live_hub):
-    command.start("agent", "--node", "n1", "--slots", "gpu:a100=2").until_err("announced")
-    live_hub.redis.flushall()
-    wait_until(lambda: [node["slots"] for node in command.json("nodes")["nodes"]] == [2])
+def test_a_machine_is_kept_alive_and_announced_again_when_the_hub_has_forgotten_it(own_command: Command, own_hub):
+    own_command.start("agent", "--node", "n1", "--slots", "gpu:a100=2").until_err("announced")
+    own_hub.redis.flushall()
+    wait_until(lambda: [node["slots"] for node in own_command.ask("/nodes?detail=1")["nodes"]] == [2])
 
 
-def test_an_agent_waits_for_a_hub_that_is_not_there_yet(command: Command, live_hub: HubProcess, start_hub):
-    live_hub.kill()
-    agent = command.start("agent", "--node", "n1", "--slots", "gpu:a100=1")
+def test_an_agent_waits_for_a_hub_that_is_not_there_yet(own_command: Command, own_hub: HubProcess, start_hub):
+    own_hub.kill()
+    agent = own_command.start("agent", "--node", "n1", "--slots", "gpu:a100=1")
     agent.until_err("goes on trying")
-    start_hub(HUB_PORT=str(live_hub.port))
+    start_hub(HUB_PORT=str(own_hub.port))
     agent.until_err("announced")
-    assert node_ids(command) == ["n1"]
+    assert node_ids(own_command) == ["n1"]
 
 
-def test_an_agent_that_waits_for_a_hub_can_be_stopped(command: Command, live_hub: HubProcess):
-    live_hub.kill()
-    agent = command.start("agent", "--node", "n1")
+def test_an_agent_that_waits_for_a_hub_can_be_stopped(own_command: Command, own_hub: HubProcess):
+    own_hub.kill()
+    agent = own_command.start("agent", "--node", "n1")
     agent.until_err("goes on trying")
     agent.signal(signal.SIGINT)
     assert agent.end() == 0
@@ -75,12 +92,12 @@ def test_a_refused_secret_ends_the_agent(command: Command):
     assert "Traceback" not in done.stderr
 
 
-def test_a_secret_refused_later_on_ends_the_agent_and_its_command(command: Command, live_hub, start_hub, tmp_path):
+def test_a_secret_refused_later_on_ends_the_agent_and_its_command(own_command: Command, own_hub, start_hub, tmp_path):
     pid = tmp_path / "pid"
-    agent = command.start("agent", "--node", "n1", "--", "sh", "-c", f"echo $$ > {pid}; exec sleep 100")
+    agent = own_command.start("agent", "--node", "n1", "--", "sh", "-c", f"echo $$ > {pid}; exec sleep 100")
     agent.until_err("announced")
-    live_hub.kill()
-    start_hub(HUB_PORT=str(live_hub.port), HUB_NODE_SECRET="another")
+    own_hub.kill()
+    start_hub(HUB_PORT=str(own_hub.port), HUB_NODE_SECRET="another")
     assert agent.end() == 1
     assert not alive(int(pid.read_text()))
     assert "Traceback" not in agent.err
@@ -106,7 +123,7 @@ def test_sigterm_goes_to_the_command_and_the_node_leaves_when_that_has_ended(com
     assert node_ids(command) == []
 
 
-def test_a_command_that_cannot_be_refused_a_hub_runs_without_one(command: Command, live_hub: HubProcess):
-    live_hub.kill()
-    done = command("agent", "--node", "n1", "--", "sh", "-c", "echo ran; exit 6")
+def test_a_command_that_cannot_be_refused_a_hub_runs_without_one(own_command: Command, own_hub: HubProcess):
+    own_hub.kill()
+    done = own_command("agent", "--node", "n1", "--", "sh", "-c", "echo ran; exit 6")
     assert (done.returncode, done.stdout) == (6, "ran\n")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.cli.command import Command, alive
+from tests.cli.command import Command, alive, leave, register
 from tests.world import HubProcess, wait_until
 
 TABLE = "import os, json; print(json.dumps({k: v for k, v in os.environ.items() if k.startswith('HUB_')}))"
@@ -19,23 +21,20 @@ TABLE = "import os, json; print(json.dumps({k: v for k, v in os.environ.items() 
 STUBBORN = "trap '' TERM INT; echo $$ > {file}; while :; do sleep 0.05; done"
 
 
-@pytest.fixture
-def live_hub(start_hub) -> HubProcess:
-    """A hub for which a node that never beats stays alive for the whole test."""
-    return start_hub(HUB_NODE_TIMEOUT="600")
+NODE = {"slots": [{"labelKey": "gpu:a100", "slotId": "s1", "endpoint": "ws://n1/s1"}]}
 
 
 @pytest.fixture(autouse=True)
-def node(live_hub: HubProcess) -> None:
-    """A node with one slot, which outlives the test; nothing but the borrower decides about the slot."""
-    slot = {"labelKey": "gpu:a100", "slotId": "s1", "endpoint": "ws://n1/s1"}
-    body = {"nodeId": "n1", "slots": [slot], "policy": "reuse"}
-    headers = {"x-hub-secret": live_hub.node_secret}
-    assert httpx.post(f"{live_hub.url}/node/register", json=body, headers=headers).status_code == 200
+def node(shared_hub: HubProcess, command: Command) -> Iterator[None]:
+    """A node with one slot; nothing but the borrower decides about it."""
+    register(shared_hub, "n1", **NODE)
+    yield
+    command.close()
+    leave(shared_hub, "n1")
 
 
 def sessions(command: Command) -> list[dict[str, Any]]:
-    return command.json("sessions")["sessions"]
+    return command.ask("/sessions")["sessions"]
 
 
 def test_a_command_finds_the_slot_in_its_environment_and_its_exit_code_is_ours(command: Command):
@@ -89,11 +88,17 @@ def test_nothing_to_lend_is_a_refusal_at_once_and_waiting_ends_with_the_wait(com
     assert (waiting.end(), waiting.out) == (0, "got it\n")
 
 
-def test_a_wait_can_be_interrupted(command: Command, live_hub: HubProcess):
+def requests(hub: HubProcess) -> float:
+    """How often somebody has asked for the slot."""
+    metrics = httpx.get(f"{hub.url}/metrics").text
+    return float(re.search(r'^hub_borrow_requests_total\{label="gpu:a100"\} (\S+)', metrics, re.MULTILINE)[1])
+
+
+def test_a_wait_can_be_interrupted(command: Command, shared_hub: HubProcess):
     command.start("borrow", "gpu:a100").until_out("TOKEN")
+    before = requests(shared_hub)
     waiting = command.start("borrow", "gpu:a100", "--wait", "60")
-    asked = 'hub_borrow_requests_total{label="gpu:a100"} 2.0'
-    wait_until(lambda: asked in httpx.get(f"{live_hub.url}/metrics").text)
+    wait_until(lambda: requests(shared_hub) > before, 20)
     waiting.signal(signal.SIGTERM)
     assert (waiting.end(5), waiting.err) == (1, "hub: Interrupted before a slot of gpu:a100 was lent.\n")
 
@@ -107,28 +112,28 @@ def test_a_signal_is_for_the_command_and_the_slot_comes_back_when_that_has_ended
     assert sessions(command) == []
 
 
-def test_a_lost_hub_stops_the_command_before_the_lease_is_over(command: Command, live_hub, tmp_path: Path):
+def test_a_lost_hub_stops_the_command_before_the_lease_is_over(own_command, own_hub, tmp_path: Path):
+    register(own_hub, "n1", **NODE)
     pid = tmp_path / "pid"
-    running = command.start("borrow", "gpu:a100", "--ttl", "2", "--", "sh", "-c", STUBBORN.format(file=pid))
+    running = own_command.start("borrow", "gpu:a100", "--ttl", "4", "--", "sh", "-c", STUBBORN.format(file=pid))
     wait_until(lambda: pid.exists() and pid.read_text().strip() != "")
     last_renewed_before = time.monotonic()
-    live_hub.kill()
+    own_hub.kill()
     child = int(pid.read_text())
-    wait_until(lambda: not alive(child), 5)
-    assert time.monotonic() < last_renewed_before + 2.0
+    wait_until(lambda: not alive(child), 10)
+    assert time.monotonic() < last_renewed_before + 4.0
     assert running.end() == 1
     assert "could not be renewed; stopping the command." in running.err
     assert running.err.splitlines()[-1].startswith("hub: slot s1 of gpu:a100 is lost: ")
     assert "Traceback" not in running.err
 
 
-def test_a_command_that_heeds_the_warning_is_not_killed_but_the_loss_is_told(
-    command: Command, live_hub, tmp_path: Path
-):
+def test_a_command_that_heeds_the_warning_is_not_killed_but_the_loss_is_told(own_command, own_hub, tmp_path: Path):
+    register(own_hub, "n1", **NODE)
     script = f"trap 'echo put away > {tmp_path}/done; exit 0' TERM; echo up; while :; do sleep 0.02; done"
-    running = command.start("borrow", "gpu:a100", "--ttl", "2", "--", "sh", "-c", script)
+    running = own_command.start("borrow", "gpu:a100", "--ttl", "2", "--", "sh", "-c", script)
     running.until_out("up")
-    live_hub.kill()
+    own_hub.kill()
     assert running.end() == 1
     assert (tmp_path / "done").read_text() == "put away\n"
     assert "The lease of s1 could not be renewed, and the command was stopped." in running.err

@@ -12,34 +12,22 @@ import httpx
 import pytest
 
 from hub.cli import look, main
-from tests.cli.command import Command
-from tests.world import HubProcess, RedisServer
-
-
-@pytest.fixture(scope="module")
-def live_hub(tmp_path_factory) -> Iterator[HubProcess]:
-    """One hub for all of these tests, which only look; nodes that never beat stay alive."""
-    server = RedisServer(tmp_path_factory.mktemp("redis"))
-    server.start()
-    hub = HubProcess({"HUB_REDIS_URL": server.url, "HUB_NODE_TIMEOUT": "600"})
-    hub.wait_until_ready()
-    yield hub
-    hub.kill()
-    server.stop()
+from tests.cli.command import Command, leave, register
+from tests.world import HubProcess
 
 
 @pytest.fixture(scope="module", autouse=True)
-def fleet(live_hub: HubProcess) -> dict[str, Any]:
-    """Three nodes; one slot of two is lent, on n1; the answer to that borrow."""
-    node = {"x-hub-secret": live_hub.node_secret}
+def fleet(shared_hub: HubProcess) -> Iterator[dict[str, Any]]:
+    """Three nodes; one of three slots is lent, on n1; the answer to that borrow."""
     for name, pools in (("n1", {"gpu:a100": 2}), ("n2", {"gpu:v100": 1}), ("n3", {})):
-        body = {"nodeId": name, "pools": pools, "labels": {"region": "eu"}, "policy": "reuse"}
-        assert httpx.post(f"{live_hub.url}/node/register", json=body, headers=node).status_code == 200
+        register(shared_hub, name, pools=pools, labels={"region": "eu"})
     wish = {"labelKey": "gpu:a100", "runId": "run-7", "ttlSeconds": 300}
-    runner = {"x-hub-secret": live_hub.runner_secret}
-    answer = httpx.post(f"{live_hub.url}/session/borrow", json=wish, headers=runner)
+    runner = {"x-hub-secret": shared_hub.runner_secret}
+    answer = httpx.post(f"{shared_hub.url}/session/borrow", json=wish, headers=runner)
     assert answer.status_code == 200, answer.text
-    return answer.json()
+    yield answer.json()
+    for name in ("n1", "n2", "n3"):
+        leave(shared_hub, name)
 
 
 def test_nodes_are_shown_with_their_slots_and_facts(command: Command):
@@ -116,11 +104,26 @@ def test_a_wrong_secret_is_refused_with_the_names_of_what_to_set(command: Comman
     assert "HUB_RUNNER_SECRET" in done.stderr
 
 
-def test_any_role_may_look_and_a_list_of_secrets_shows_its_first_member(command: Command, live_hub):
+def test_any_role_may_look_and_a_list_of_secrets_shows_its_first_member(command: Command, shared_hub):
     for name in ("HUB_RUNNER_SECRET", "HUB_NODE_SECRET", "HUB_ADMIN_SECRET"):
         command.environment.pop(name)
-    command.environment["HUB_NODE_SECRET"] = f" {live_hub.node_secret}, old-one"
+    command.environment["HUB_NODE_SECRET"] = f" {shared_hub.node_secret}, old-one"
     assert command("nodes").returncode == 0
+
+
+def test_the_nearest_env_file_names_the_hub_and_its_secret(command: Command, shared_hub, tmp_path):
+    told = f"HUB_URL={shared_hub.url}\nHUB_RUNNER_SECRET={shared_hub.runner_secret}\n"
+    (tmp_path / ".env").write_text(told)
+    (tmp_path / "below").mkdir()
+    for name in ("DISABLE_DOTENV", "HUB_URL", "HUB_RUNNER_SECRET", "HUB_NODE_SECRET", "HUB_ADMIN_SECRET"):
+        command.environment.pop(name)
+    assert command("pools", cwd=tmp_path / "below").stdout.startswith("POOL ")
+
+
+def test_a_hub_under_a_name_with_several_addresses_is_found(command: Command, shared_hub):
+    assert command("pools", "--url", f"http://localhost:{shared_hub.port}").returncode == 0
+    gone = command("pools", "--url", "http://localhost:9")
+    assert (gone.returncode, gone.stderr) == (1, "hub: No hub listens at http://localhost:9.\n")
 
 
 def test_something_else_that_answers_is_not_taken_for_a_hub(command: Command, tmp_path):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import httpx
 import pytest
 
 from hub.cli import output
-from tests.cli.command import Command
+from tests.cli.command import Command, leave, register
+from tests.world import HubProcess
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,18 @@ def test_a_table_in_a_pipe_is_plain_text_of_any_width(capsys):
     ]
 
 
-def test_a_reader_that_has_seen_enough_is_no_failure(command: Command, live_hub):
-    slots = [{"labelKey": "gpu:a100", "slotId": f"s{number}"} for number in range(900)]
-    headers = {"x-hub-secret": live_hub.node_secret}
-    body = {"nodeId": "n1", "slots": slots}
-    assert httpx.post(f"{live_hub.url}/node/register", json=body, headers=headers).status_code == 200
+def test_a_narrow_terminal_is_spared_the_columns_that_matter_least(monkeypatch, capsys):
+    rows = [("a" * 10, "b" * 10, "c" * 10)]
+    shown = []
+    for width in (36, 35, 22):
+        monkeypatch.setattr(output, "_width", lambda _, width=width: width)
+        output.put_table(("A", "B", "C"), rows, expendable=("B", "A"))
+        shown.append(capsys.readouterr().out.splitlines()[0].split())
+    assert shown == [["A", "B", "C"], ["A", "C"], ["C"]]
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(command: Command, shared_hub: HubProcess):
+    register(shared_hub, "n1", pools={"gpu:a100": 900})
     hub = subprocess.Popen(
         [sys.executable, "-m", "hub.cli", "nodes", "n1"],
         env=command.environment,
@@ -55,3 +62,4 @@ def test_a_reader_that_has_seen_enough_is_no_failure(command: Command, live_hub)
     hub.stdout.close()
     _, err = hub.communicate(timeout=20)
     assert (hub.returncode, err) == (0, "")
+    leave(shared_hub, "n1")

@@ -63,6 +63,21 @@ def test_a_port_that_is_taken_is_a_failure(lone_command: Command, redis_server):
     assert "Traceback" not in done.stderr
 
 
+def test_the_embedded_store_of_a_running_hub_is_found_and_outlives_the_command(lone_command: Command):
+    port = free_port()
+    hub = lone_command.start("serve", "--port", str(port))
+    wait_until(lambda: _answers(port), 20)
+    shown = lone_command("nodes")  # HUB_URL names a place where nobody listens
+    assert (shown.returncode, shown.stdout) == (0, "No nodes.\n")
+    assert "working straight on Redis at" in shown.stderr
+    assert lone_command("doctor").stdout.startswith("Every invariant holds in ")
+    assert _answers(port)
+    hub.signal(signal.SIGTERM)
+    assert hub.end() == 0
+    gone = lone_command("nodes")
+    assert (gone.returncode, gone.stdout) == (1, "")
+
+
 def test_several_workers_serve_one_port(lone_command: Command, redis_server):
     port = free_port()
     hub = lone_command.start("serve", "--port", str(port), "--workers", "2", HUB_REDIS_URL=redis_server.url)

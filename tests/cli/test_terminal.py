@@ -11,23 +11,21 @@ import subprocess
 import sys
 import termios
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
-from tests.cli.command import Command, alive
+from tests.cli.command import Command, alive, leave, register
 from tests.world import HubProcess, wait_until
 
 
-@pytest.fixture
-def live_hub(start_hub) -> HubProcess:
-    """A hub with one node, which never beats and yet stays alive for the whole test."""
-    hub = start_hub(HUB_NODE_TIMEOUT="600")
-    body = {"nodeId": "n1", "pools": {"gpu:a100": 1}, "labels": {"rack": "r" * 60}, "policy": "reuse"}
-    assert httpx.post(f"{hub.url}/node/register", json=body, headers={"x-hub-secret": hub.node_secret}).is_success
-    return hub
+@pytest.fixture(autouse=True)
+def node(shared_hub: HubProcess) -> Iterator[None]:
+    """A node with one slot and a long label."""
+    register(shared_hub, "n1", pools={"gpu:a100": 1}, labels={"rack": "r" * 60})
+    yield
+    leave(shared_hub, "n1")
 
 
 class Terminal:
@@ -72,11 +70,11 @@ class Terminal:
 
 
 @pytest.fixture
-def terminal(command: Command) -> Iterator:
-    """Open terminals that are closed with the test."""
+def terminal() -> Iterator[Callable[..., Terminal]]:
+    """Open terminals that are closed with the test: `terminal(command, "nodes")`."""
     opened: list[Terminal] = []
 
-    def run(*words: str) -> Terminal:
+    def run(command: Command, *words: str) -> Terminal:
         opened.append(Terminal(command, *words))
         return opened[-1]
 
@@ -85,8 +83,8 @@ def terminal(command: Command) -> Iterator:
         each.close()
 
 
-def test_a_table_has_colours_and_keeps_to_the_width_of_the_terminal(terminal):
-    seen = terminal("nodes")
+def test_a_table_has_colours_and_keeps_to_the_width_of_the_terminal(terminal, command: Command):
+    seen = terminal(command, "nodes")
     assert seen.end() == 0
     assert "\x1b[32malive\x1b[0m" in seen.shown
     plain = seen.shown
@@ -98,40 +96,41 @@ def test_a_table_has_colours_and_keeps_to_the_width_of_the_terminal(terminal):
 
 
 def test_ctrl_c_gives_a_held_slot_back(terminal, command: Command):
-    held = terminal("borrow", "gpu:a100")
+    held = terminal(command, "borrow", "gpu:a100")
     held.until("until you stop")
     held.type("\x03")
     assert held.end() == 0
     assert "n1-gpu.a100-1 is given back." in held.shown
     assert "Traceback" not in held.shown
-    assert command.json("sessions")["total"] == 0
+    assert command.ask("/sessions")["total"] == 0
 
 
 def test_ctrl_c_reaches_a_command_once_and_its_exit_code_is_kept(terminal, command: Command, tmp_path: Path):
     script = (
         f"trap 'echo int >> {tmp_path}/ints' INT; echo up; while [ ! -e {tmp_path}/go ]; do sleep 0.05; done; exit 9"
     )
-    running = terminal("borrow", "gpu:a100", "--", "sh", "-c", script)
+    running = terminal(command, "borrow", "gpu:a100", "--", "sh", "-c", script)
     running.until("up")
     running.type("\x03")
     wait_until(lambda: (tmp_path / "ints").exists())
     (tmp_path / "go").touch()
     assert (running.end(), (tmp_path / "ints").read_text()) == (9, "int\n")
-    assert command.json("sessions")["total"] == 0
+    assert command.ask("/sessions")["total"] == 0
 
 
-def test_a_command_can_read_what_is_typed(terminal):
-    running = terminal("borrow", "gpu:a100", "--", "sh", "-c", "echo up; read word; echo got $word")
+def test_a_command_can_read_what_is_typed(terminal, command: Command):
+    running = terminal(command, "borrow", "gpu:a100", "--", "sh", "-c", "echo up; read word; echo got $word")
     running.until("up")
     running.type("hello\n")
     running.until("got hello")
     assert running.end() == 0
 
 
-def test_what_a_command_started_is_ended_too_when_the_lease_is_lost(terminal, live_hub, tmp_path: Path):
+def test_what_a_command_started_is_ended_too_when_the_lease_is_lost(terminal, own_hub, own_command, tmp_path: Path):
+    register(own_hub, "n1", pools={"gpu:a100": 1})
     script = f"trap '' TERM; (trap '' TERM; sh -c 'echo $$ > {tmp_path}/pid; exec sleep 100'); echo over"
-    running = terminal("borrow", "gpu:a100", "--ttl", "2", "--", "sh", "-c", script)
+    running = terminal(own_command, "borrow", "gpu:a100", "--ttl", "2", "--", "sh", "-c", script)
     wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
-    live_hub.kill()
+    own_hub.kill()
     assert running.end() == 1
     assert not alive(int((tmp_path / "pid").read_text()))

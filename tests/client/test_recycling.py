@@ -255,7 +255,7 @@ async def test_many_slots_to_be_made_fresh_do_not_hold_up_the_beats(hub: FakeHub
     transport = httpx.MockTransport(slow_withdrawals)
     async with agent_of(hub, pools={"gpu:a100": 40}, on_recycle=asked.append, transport=transport) as agent:
         wants_recycled(hub, *agent.slots)
-        await eventually(lambda: len(asked) == 40 and on_offer(hub) == sorted(agent.slots), within_s=10)
+        await eventually(lambda: len(asked) == 40 and on_offer(hub) == sorted(agent.slots))
     beats = [seen.at for seen in hub.said(BEAT)]
     assert max(after - before for before, after in pairwise(beats)) < 0.6
 

@@ -12,7 +12,6 @@ from hub.errors import HubUnavailable
 from tests.client.fake_hub import FakeHub, Reset
 from tests.world import wait_until
 
-
 pytestmark = pytest.mark.usefixtures("quick")
 
 

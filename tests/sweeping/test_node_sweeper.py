@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -30,15 +31,12 @@ async def sweep(hub, **options):
 @pytest.fixture
 async def keeping_hub(redis_server):
     """A hub that never expires: the default."""
-    async with open_store(settings_for(redis_server.url, sweeper_expire=False)) as store:
-        yield Hub(store, store_settings(redis_server))
+    settings = settings_for(redis_server.url, sweeper_expire=False)
+    async with open_store(settings) as store:
+        yield Hub(store, settings)
 
 
-def store_settings(redis_server):
-    return settings_for(redis_server.url, sweeper_expire=False)
-
-
-# alive key, LastSeen (seconds ago, text, or None for no such field), expiry on, a free item, hash there: what becomes of it
+# alive key, LastSeen (seconds ago, text, None: no such field), expiry on, a free item, hash there: what becomes of it
 TABLE = [
     ("S1", True, 3600, True, True, True, "untouched"),
     ("S2", False, 20, True, False, True, "untouched"),
@@ -246,10 +244,6 @@ async def test_the_switch_takes_true_false_and_null(api, redis, body):
 
 async def test_after_an_outage_nodes_get_time_to_be_heard_again(hub, redis):
     redis.sadd("nodes", "n1")
-    now = hub.clock._last_outage
-    assert now is None
-    import time
-
     hub.clock._last_outage = (12.0, time.monotonic() - 29)
     assert (await sweep(hub)).refreshed == 1
     redis.delete("node_alive:n1")
@@ -310,3 +304,20 @@ async def test_expiry_is_audited(api, hub, redis):
     await sweep(hub)
     latest = json.loads(redis.lindex("audit:entries", 0))
     assert (latest["Category"], latest["Action"], latest["Details"]["nodeId"]) == ("node", "node.expired", "n1")
+
+
+async def test_a_node_whose_clock_is_ahead_is_told_of_once(hub, redis, caplog):
+    redis.sadd("nodes", "n1")
+    redis.hset("node:n1", "LastSeen", ago(-600))
+    nodes, _ = sweepers(hub)
+    for _ in range(3):
+        await nodes.sweep()
+    told = [record for record in caplog.records if "node clock ahead" in str(record.msg)]
+    assert (len(told), redis.smembers("nodes")) == (1, {"n1"})
+
+
+async def test_a_node_that_is_only_seconds_ahead_is_nothing_to_tell(hub, redis, caplog):
+    redis.sadd("nodes", "n1")
+    redis.hset("node:n1", "LastSeen", ago(-3))
+    await sweep(hub)
+    assert "node clock ahead" not in caplog.text

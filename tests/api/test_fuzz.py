@@ -1,0 +1,214 @@
+"""Every endpoint of the OpenAPI document with generated calls, right and wrong: no failure, no hang, nothing kept of
+what was refused."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from redis import Redis
+from schemathesis import GenerationMode
+from schemathesis import openapi as schemathesis_openapi
+
+from hub.api.app import create_app
+from hub.settings import Settings
+from tests.world import HubProcess
+
+LABEL = "gpu:a100"
+KNOWN = {
+    "nodeId": "n1", "NodeId": "n1", "node_id": "n1", "labelKey": LABEL, "label": LABEL, "browserId": "s1",
+    "slotId": "s2", "slot_id": "s1", "slot": "s1", "leaseToken": "1", "pools": {LABEL: 2}, "lent": {"s1": "7"},
+    "policy": "reuse",
+}  # fmt: skip
+DOCUMENT = create_app(Settings(), sweep=False).app.openapi()
+OPERATIONS = [
+    f"{method.upper()} {path}" for path, methods in sorted(DOCUMENT["paths"].items()) for method in sorted(methods)
+]
+SCHEMA = schemathesis_openapi.from_dict(DOCUMENT)
+QUIET = {
+    "HUB_NODE_TIMEOUT": "3600",
+    "HUB_NODE_SWEEP_INTERVAL_SECONDS": "3600",
+    "HUB_BORROW_TTL_SWEEP_SECONDS": "3600",
+    "HUB_BORROW_TTL_MIN_SECONDS": "600",
+}
+NO_SECRETS = {"HUB_RUNNER_SECRET": "", "HUB_NODE_SECRET": "", "HUB_ADMIN_SECRET": ""}
+
+# All keys but those a refusal may touch: the clock, and the audit log, where denied registrations are noted.
+FINGERPRINT = """
+local found = {}
+for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
+  if key ~= ARGV[1] .. 'hub:store' and key ~= ARGV[1] .. 'audit:entries' then
+    found[#found + 1] = key
+    found[#found + 1] = redis.sha1hex(redis.call('DUMP', key))
+    found[#found + 1] = redis.call('PTTL', key)
+  end
+end
+return found
+"""
+
+
+class Quarry:
+    """A quiet hub, and what its store holds."""
+
+    def __init__(self, redis_url: str, name: str, environment: dict[str, str]) -> None:
+        self.prefix = f"{name}:"
+        self.redis = Redis.from_url(redis_url)
+        self.process = HubProcess({"HUB_REDIS_URL": redis_url, "HUB_KEY_PREFIX": self.prefix, **QUIET, **environment})
+        self.process.wait_until_ready()
+        self.http = httpx.Client(base_url=self.process.url, timeout=10)
+
+    def seed(self) -> None:
+        """Nothing but one node and three slots of it, one of them lent."""
+        for key in self.redis.keys(f"{self.prefix}*"):
+            if key != f"{self.prefix}hub:store".encode():
+                self.redis.delete(key)
+        secret = {"x-hub-secret": self.process.node_secret}
+        slots = [{"labelKey": LABEL, "slotId": slot} for slot in ("s1", "s2", "s3")]
+        answer = self.http.post("/node/register", json={"nodeId": "n1", "slots": slots}, headers=secret)
+        assert answer.status_code == 200, answer.text
+        secret = {"x-hub-secret": self.process.runner_secret}
+        self.http.post("/session/borrow", json={"labelKey": LABEL}, headers=secret)
+
+    def stored(self) -> dict[bytes, tuple[bytes, int]]:
+        """Key -> (digest of its content, ms it lives on or -1)."""
+        flat = self.redis.eval(FINGERPRINT, 0, self.prefix)
+        return {key: (digest, left) for key, digest, left in zip(flat[::3], flat[1::3], flat[2::3], strict=True)}
+
+    def audited(self) -> set[str]:
+        """The actions in the audit log."""
+        entries = self.redis.lrange(f"{self.prefix}audit:entries", 0, -1)
+        return {json.loads(entry)["Action"] for entry in entries}
+
+    def close(self) -> None:
+        self.http.close()
+        self.process.kill()
+        self.redis.close()
+
+
+@pytest.fixture(scope="module")
+def open_hub(_server):
+    quarry = Quarry(_server.url, "fuzz-open", NO_SECRETS)
+    yield quarry
+    quarry.close()
+
+
+@pytest.fixture(scope="module")
+def closed_hub(_server):
+    quarry = Quarry(_server.url, "fuzz-closed", {})
+    yield quarry
+    quarry.close()
+
+
+def cases(operation: str) -> st.SearchStrategy[Any]:
+    """Calls of an operation, as the document wants them and not."""
+    method, _, path = operation.partition(" ")
+    target = SCHEMA[path][method]
+    kinds = [target.as_strategy(generation_mode=GenerationMode.POSITIVE)]
+    if target.body or target.query or target.path_parameters:
+        kinds.append(target.as_strategy(generation_mode=GenerationMode.NEGATIVE))
+    return st.one_of(kinds)
+
+
+def aim(case: Any) -> None:
+    """Make a call hit what is there: generated ids never would."""
+    for name in case.path_parameters or {}:
+        case.path_parameters[name] = KNOWN[name]
+    if isinstance(case.body, dict):
+        case.body.update({name: KNOWN[name] for name in case.body if name in KNOWN})
+
+
+def call(quarry: Quarry, case: Any, secret: str | None) -> httpx.Response:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        said = case.as_transport_kwargs(base_url=quarry.process.url)
+    body = {"json": said["json"]} if "json" in said else {"content": _bytes(said.get("data"))}
+    headers = [(str(name).encode("latin-1", "replace"), _bytes(value)) for name, value in said["headers"].items()]
+    if secret is not None:
+        headers.append((b"x-hub-secret", secret.encode()))
+    params = said.get("params")
+    return quarry.http.request(said["method"], said["url"], params=params or None, headers=headers, **body)
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str("" if value is None else value).encode("utf-8", "replace")
+
+
+def check(quarry: Quarry, operation: str, answer: httpx.Response, before: dict[bytes, tuple[bytes, int]]) -> None:
+    shown = (operation, answer.request.url, answer.request.content[:500], answer.status_code, answer.text[:500])
+    assert answer.status_code < 500 or answer.status_code == 503, shown
+    if answer.status_code < 400:
+        return
+    assert answer.headers["content-type"] == "application/problem+json", shown
+    document = answer.json()
+    assert document["status"] == answer.status_code, shown
+    assert {"type", "title", "code", "instance"} <= set(document), shown
+    assert (answer.status_code == 503) == ("retry-after" in answer.headers), shown
+    after = quarry.stored()
+    assert {key: digest for key, (digest, _) in after.items() if before.get(key, (None, 0))[0] != digest} == {}, shown
+    assert [key for key, (_, left) in before.items() if key not in after and left < 0] == [], shown
+
+
+def hunt(quarry: Quarry, operation: str, examples: int, secrets: list[str | None]) -> set[int]:
+    """Call an operation so many times; returns the statuses that were answered."""
+    seen: set[int] = set()
+    quarry.seed()
+
+    @hypothesis_settings(
+        max_examples=examples, deadline=None, database=None, derandomize=True, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(case=cases(operation), known=st.booleans(), secret=st.sampled_from(secrets))
+    def run(case: Any, known: bool, secret: str | None) -> None:
+        if known:
+            aim(case)
+        before = quarry.stored()
+        try:
+            answer = call(quarry, case, secret)
+        except (httpx.InvalidURL, UnicodeEncodeError, httpx.LocalProtocolError):
+            return  # no client can send this one
+        seen.add(answer.status_code)
+        check(quarry, operation, answer, before)
+
+    run()
+    return seen
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_open_hub_answers_whatever_is_asked_and_keeps_nothing_of_what_it_refuses(open_hub, operation):
+    seen = hunt(open_hub, operation, 24, [None])
+    documented = {
+        int(status) for status in DOCUMENT["paths"][operation.split()[1]][operation.split()[0].lower()]["responses"]
+    }
+    assert seen
+    assert seen <= documented | {200, 404, 405}, "an answer the document does not name"
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_hub_with_secrets_does_nothing_for_strangers(closed_hub, operation):
+    seen = hunt(closed_hub, operation, 8, [None, "", "wrong"])
+    open_to_all = operation.split()[1] in ("/health", "/health/ready", "/ready", "/metrics", "/nodes")
+    assert open_to_all or seen <= {401, 404, 405, 413}, seen
+    assert closed_hub.audited() <= {
+        "register.success", "register.update", "register.denied", "runner.loaded", "node.loaded",
+    }  # fmt: skip
+
+
+def test_the_hub_serves_the_document_the_calls_were_made_from(open_hub):
+    assert open_hub.http.get("/openapi.json").json() == json.loads(json.dumps(DOCUMENT))
+    assert open_hub.http.get("/docs").status_code == 200
+
+
+def test_after_all_that_the_hub_still_lends(open_hub):
+    for action in ("return", "borrow"):
+        body = {"labelKey": "after:all", "browserId": "z1"}
+        if action == "return":
+            slots = [{"labelKey": "after:all", "slotId": "z1"}]
+            open_hub.http.post("/node/register", json={"nodeId": "after", "slots": slots})
+        assert open_hub.http.post(f"/session/{action}", json=body).status_code == 200
+    assert "Traceback" not in open_hub.process.log()

@@ -1,0 +1,316 @@
+"""Health, readiness, metrics, diagnostics, and the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from hub.api.ops import Breaker
+from hub.errors import StoreUnavailable
+from hub.observability import metrics
+from tests.world import age_node, borrow, give_back, publish, push
+
+LABEL = "a:b"
+
+
+def serving(api):
+    return api._transport.app.app.state.serving
+
+
+async def test_health_says_how_fast_redis_answers(api):
+    answer = await api.get("/health")
+    assert answer.json()["status"] == "ok"
+    assert 0 <= answer.json()["redis"]["pingMs"] < 1000
+
+
+async def test_a_redis_that_does_not_answer_in_time_makes_the_hub_unhealthy_without_opening_the_breaker(make_api):
+    async with make_api(redis_health_timeout_ms=100, redis_breaker_threshold=1) as api:
+        store = serving(api).hub.store
+        real = store.ping
+        store.ping = lambda: asyncio.sleep(5)
+        started = time.monotonic()
+        answer = await api.get("/health")
+        assert (answer.status_code, answer.json()["code"]) == (503, "store-unavailable")
+        assert time.monotonic() - started < 2
+        store.ping = real
+        assert (await api.get("/health")).status_code == 200
+
+
+@pytest.mark.parametrize("disconnected", [False, True])
+async def test_the_breaker_stops_asking_until_its_cooldown_is_over(make_api, disconnected):
+    async with make_api(redis_breaker_threshold=3, redis_breaker_cooldown_ms=60_000) as api:
+        asked = []
+
+        async def ping():
+            asked.append(1)
+            raise StoreUnavailable("x") from (ConnectionRefusedError() if disconnected else ValueError())
+
+        serving(api).hub.store.ping = ping
+        for _ in range(6):
+            answer = await api.get("/health")
+            assert answer.status_code == 503
+            assert int(answer.headers["retry-after"]) >= 1
+        assert len(asked) == (1 if disconnected else 3)
+
+
+def test_a_success_makes_the_breaker_forget_its_errors():
+    breaker = Breaker(2, 60)
+    for _ in range(3):
+        breaker.failed(disconnected=False)
+        breaker.succeeded()
+        assert not breaker.is_open
+    breaker.failed(disconnected=False)
+    breaker.failed(disconnected=False)
+    assert breaker.is_open
+
+
+def test_the_breaker_asks_again_after_its_cooldown():
+    breaker = Breaker(1, 0)
+    breaker.failed(disconnected=True)
+    assert not breaker.is_open
+
+
+async def test_ready_needs_a_node_that_was_heard_and_a_slot_that_is_free(api, redis):
+    async def ready():
+        answer = await api.get("/ready")
+        return answer.status_code
+
+    assert await ready() == 503
+    await publish(api, "n1")
+    assert await ready() == 503
+    await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+    await borrow(api, LABEL)
+    assert (await api.get("/ready")).json() == {
+        "status": "ready", "workers": 1, "total": 2, "borrowed": 1, "available": 1,
+    }  # fmt: skip
+    await borrow(api, LABEL)
+    assert await ready() == 503
+    assert (await api.get("/health/ready")).json() == {"status": "ready"}
+    await give_back(api, LABEL, "s1")
+    assert await ready() == 200
+    age_node(redis, "n1", 121)
+    assert await ready() == 503
+
+
+async def test_nodes_of_other_programs_make_the_hub_ready_too(api, redis):
+    push(redis, LABEL, ("s1", "n1"))
+    redis.sadd("nodes", "n1")
+    redis.set("node_alive:n1", "1")
+    await api.post("/admin/sweep")
+    assert (await api.get("/ready")).json()["available"] == 1
+
+
+async def test_a_stopping_hub_refuses_borrows_and_takes_everything_else(api):
+    await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+    await borrow(api, LABEL)
+    serving(api).stopping = True
+    refused = await borrow(api, LABEL)
+    assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (503, "stopping", "30")
+    assert "detail" not in refused.json()
+    assert [(await api.get(path)).status_code for path in ("/ready", "/health/ready")] == [503, 503]
+    assert (await give_back(api, LABEL, "s1")).json() == {"returned": "s1"}
+    assert (await api.post("/node/heartbeat", json={"nodeId": "n1"})).status_code == 200
+    assert (await api.post("/node/register", json={"nodeId": "n2"})).status_code == 200
+
+
+def value(text, series):
+    found = re.search(rf"^{re.escape(series)} (\S+)$", text, re.MULTILINE)
+    return float(found[1]) if found else None
+
+
+async def test_metrics_of_the_contract_count_what_happened(make_api):
+    async with make_api(runner_secret="r", node_secret="n") as api:
+        api.headers["x-hub-secret"] = "n"
+        await publish(api, "n1", **{"metric:one": ["s1", "s2", "s3"]})
+        before = (await api.get("/metrics")).text
+        api.headers["x-hub-secret"] = "r"
+        for _ in range(3):
+            await borrow(api, "metric:one")
+        await give_back(api, "metric:one", "s1")
+        await borrow(api, "metric:one:more")
+        await borrow(api, "metric:none")
+        await borrow(api, "bad label")
+        await api.post("/session/borrow", json={})
+        api.headers["x-hub-secret"] = "x"
+        await borrow(api, "metric:one")
+        answer = await api.get("/metrics")
+    text = answer.text
+    assert answer.headers["content-type"].startswith("text/plain")
+    rise = {
+        series: (value(text, series) or 0) - (value(before, series) or 0)
+        for series in (
+            'hub_borrow_requests_total{label="metric:one"}',
+            'hub_borrow_requests_total{label="metric:none"}',
+            'hub_borrow_latency_seconds_count{label="metric:one"}',
+            'hub_borrow_outcomes_total{label="metric:one",outcome="success"}',
+            'hub_borrow_outcomes_total{label="metric:one:more",outcome="success"}',
+            'hub_borrow_outcomes_total{label="metric:none",outcome="denied"}',
+            'hub_borrow_outcomes_total{label="unknown",outcome="denied"}',
+        )
+    }
+    assert list(rise.values()) == [3, 1, 3, 3, 1, 1, 3]
+    assert value(text, 'hub_pool_available_total{label="metric:one"}') == 0
+    assert value(text, 'hub_pool_utilization_ratio{label="metric:one"}') == 1
+    buckets = re.findall(r'hub_borrow_latency_seconds_bucket\{label="metric:one",le="([^"]+)"\}', text)
+    bounds = "0.005 0.01 0.025 0.05 0.075 0.1 0.25 0.5 0.75 1.0 2.5 5.0 7.5 10.0 +Inf"
+    assert buckets == bounds.split()
+    for name in ("hub_store_up", "hub_nodes_registered", "hub_sessions", "hub_redis_round_trips_total"):
+        assert value(text, name) is not None, name
+    assert (value(text, "hub_nodes_registered"), value(text, "hub_sessions")) == (1, 3)
+
+
+async def test_labels_beyond_a_bound_share_one_series(api, monkeypatch):
+    monkeypatch.setattr(metrics, "_seen", set())
+    for n in range(metrics.LABELS_MAX + 30):
+        await borrow(api, f"cardinality:{n}", runName="#")  # counted, and refused before Redis is asked
+    text = (await api.get("/metrics")).text
+    known = set(re.findall(r'hub_borrow_requests_total\{label="(cardinality:[^"]+|other)"\}', text))
+    assert "other" in known
+    assert len(known) <= metrics.LABELS_MAX + 1
+    assert value(text, 'hub_borrow_requests_total{label="other"}') >= 30
+
+
+async def test_run_names_and_ids_are_no_labels_of_metrics(api):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    await borrow(api, LABEL, run="run-of-mine", runName="Name of mine")
+    text = (await api.get("/metrics")).text
+    assert "of-mine" not in text
+    assert "of mine" not in text
+
+
+async def test_diagnostics_show_the_set_up_without_credentials(make_api, redis, redis_server):
+    redis.acl_setuser("probe", enabled=True, passwords=["+hunter2"], keys=["*"], channels=["*"], categories=["+@all"])
+    url = redis_server.url.replace("redis://", "redis://probe:hunter2@")
+    async with make_api(redis_url=url, borrow_wildcards=True, node_timeout_s=12.5) as api:
+        await publish(api, "n1", **{LABEL: ["s1"]})
+        answer = await api.get("/diagnostics")
+    redis.acl_deluser("probe")
+    shown = answer.json()
+    assert "hunter2" not in answer.text
+    assert shown["hubConfig"]["redisUrl"].startswith("redis://probe:***@")
+    assert (shown["hubConfig"]["borrowWildcards"], shown["hubConfig"]["nodeTimeoutSeconds"]) == (True, 12.5)
+    assert set(shown["hubConfig"]) == {
+        "redisUrl", "borrowTrailingFallback", "borrowPrefixExpand", "borrowWildcards", "nodeTimeoutSeconds",
+        "dashboardUrl", "version",
+    }  # fmt: skip
+    assert len(shown["hubConfig"]["version"]) <= 15
+    (worker,) = shown["workers"]
+    assert (worker["id"], worker["pools"]) == ("n1", {LABEL: {"total": 1, "borrowed": 0}})
+    assert shown["now"].endswith("Z")
+
+
+async def test_the_environment_is_shown_without_secrets(api, monkeypatch):
+    monkeypatch.setenv("HUB_RUNNER_SECRET", "hunter2")
+    monkeypatch.setenv("MY_PASSWORD_FILE", "hunter3")
+    monkeypatch.setenv("GITHUB_TOKEN", "hunter4")
+    monkeypatch.setenv("EMPTY_SECRET", "")
+    monkeypatch.setenv("DATABASE", "see postgres://me:hunter5@host/db and more")
+    monkeypatch.setenv("PLAIN", "value")
+    answer = await api.get("/diagnostics/env")
+    shown = answer.json()["env"]
+    assert "hunter" not in answer.text
+    assert (shown["HUB_RUNNER_SECRET"], shown["EMPTY_SECRET"], shown["PLAIN"]) == ("***", "", "value")
+    assert shown["DATABASE"] == "see postgres://me:***@host/db and more"
+
+
+async def test_the_audit_log_tells_who_changed_what_newest_first(make_api):
+    async with make_api(runner_secret="r", node_secret="n") as api:
+        started = datetime.now(UTC)
+        node, runner = {"x-hub-secret": "n"}, {"x-hub-secret": "r"}
+        body = {"nodeId": "n1", "apps": ["a:b", "c:d"], "capacity": 4, "labels": {"k": "v"}}
+        await api.post("/node/register", json=body, headers=node)
+        await api.post("/node/register", json=body, headers=node)
+        await api.post("/node/register", json=body, headers=runner)
+        await api.post("/node/register", content=b"{", headers=node)
+        await api.post("/node/register", content=b"null", headers=node)
+        await api.post("/admin/pools/a:b/restart", headers=runner)
+        await api.post("/admin/nodes/all/sidecar/upgrade", headers=runner)
+        entries = (await api.get("/audit", headers=runner)).json()
+    told = [
+        (entry["category"], entry["action"], entry["severity"], entry["actor"], entry["details"])
+        for entry in reversed(entries)
+        if entry["category"] != "secrets"
+    ]
+    counts = {"apps": "2", "capacity": "4", "labels": "1"}
+    assert told == [
+        ("node", "register.success", "Info", "n1", counts),
+        ("node", "register.update", "Info", "n1", counts),
+        ("node", "register.denied", "Warning", None, {"reason": "unauthorized"}),
+        ("node", "register.denied", "Warning", None, {"reason": "invalid-json"}),
+        ("node", "register.denied", "Warning", None, {"reason": "empty-body"}),
+        ("admin", "pool.restart", "Info", "dashboard",
+         {"labelKey": "a:b", "scheduled": "0", "avail": "0", "inuse": "0"}),
+        ("admin", "node.sidecar.upgrade", "Info", "dashboard", {"requested": "all", "scheduled": "1", "targets": "n1"}),
+    ]  # fmt: skip
+    assert all(started <= datetime.fromisoformat(entry["timestampUtc"]) <= datetime.now(UTC) for entry in entries)
+    assert {"timestampUtc", "category", "action", "actor", "remoteIp", "correlationId", "severity", "details"} == set(
+        entries[0]
+    )
+
+
+async def test_the_audit_log_can_be_filtered_and_paged(api, redis):
+    for n in range(5):
+        await publish(api, f"n{n}")
+    await api.put("/admin/sweeper", json={"expire": None})
+    redis.lpush("audit:entries", "no JSON", "[]", '"x"')
+
+    async def read(**query):
+        answer = await api.get("/audit", params=query)
+        assert answer.status_code == 200
+        return [entry["actor"] for entry in answer.json()]
+
+    assert await read(category="NODE") == ["n4", "n3", "n2", "n1", "n0"]
+    assert await read(category="node", skip=1, take=2) == ["n3", "n2"]
+    assert await read(action="Register.Success", take=1) == ["n4"]
+    assert await read(action="register") == []
+    assert await read(category="node", sinceUtc="2999-01-01T00:00:00Z") == []
+    assert len(await read(category="node", sinceUtc="2001-01-01T00:00:00+02:00")) == 5
+    assert len(await read(category="node", sinceUtc="nonsense")) == 5
+    for query in ({"skip": "-1"}, {"take": "0"}, {"take": "x"}):
+        assert (await api.get("/audit", params=query)).status_code == 400
+
+
+async def test_the_audit_log_is_trimmed(make_api, redis):
+    async with make_api(audit_max_entries=100) as api:
+        for _ in range(105):
+            await publish(api, "n1")
+        assert redis.llen("audit:entries") == 100
+        await api.put("/admin/sweeper", json={"expire": None})
+        assert redis.llen("audit:entries") == 100
+
+
+async def test_entries_are_stored_in_pascal_case(api, redis):
+    await publish(api, "n1")
+    stored = json.loads(redis.lindex("audit:entries", 0))
+    assert set(stored) == {
+        "TimestampUtc", "Category", "Action", "Actor", "RemoteIp", "CorrelationId", "Severity", "Details",
+    }  # fmt: skip
+
+
+async def test_secrets_are_noted_by_fingerprint_and_a_change_is_a_warning(hub, redis):
+    async def noted(secrets):
+        redis.delete("audit:entries")
+        await hub.audit.note_secrets("runner", secrets)
+        return [(entry["action"], entry["severity"]) for entry in await hub.audit.read(0, 9, "secrets", None, None)]
+
+    assert await noted("one") == [("runner.loaded", "Info")]
+    assert await noted(" one ") == []
+    assert await noted("one,two") == [("runner.rotation.enabled", "Info"), ("runner.changed", "Warning")]
+    assert await noted("two") == [("runner.changed", "Warning")]
+    fingerprint = redis.get("audit:secrets:runner:fp")
+    assert re.fullmatch("[0-9A-F]{64}", fingerprint)
+    stored = json.loads(redis.lindex("audit:entries", 0))["Details"]
+    assert stored == {"count": "1", "fingerprint": fingerprint[:8]}
+
+
+async def test_an_audit_entry_that_cannot_be_written_fails_nothing(api, redis):
+    redis.set("audit:entries", "another program's text")
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    assert (await api.post("/admin/nodes/n1/drain")).status_code == 200
+    assert (await api.put("/admin/sweeper", json={"expire": True})).status_code == 200
+    assert (await api.post("/node/register", content=b"{")).status_code == 400

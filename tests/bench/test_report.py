@@ -1,0 +1,52 @@
+"""A benchmark can fail: what falls short is said and decides the exit code."""
+
+import math
+
+import pytest
+
+from tests.bench.__main__ import BENCHMARKS, main
+from tests.bench.report import Figure, Rounds, kept, shown
+
+
+@pytest.mark.parametrize(
+    ("figure", "verdict"),
+    [
+        (Figure("f", 0.65, at_least=0.65), "PASS"),
+        (Figure("f", 0.649, at_least=0.65), "FALLS SHORT"),
+        (Figure("f", 20, at_most=20), "PASS"),
+        (Figure("f", 20.1, at_most=20), "FALLS SHORT"),
+        (Figure("f", math.nan, at_least=0), "FALLS SHORT"),
+        (Figure("f", math.nan, at_most=0), "FALLS SHORT"),
+        (Figure("f", 7), ""),
+    ],
+)
+def test_a_figure_is_judged_by_its_bound(figure, verdict):
+    assert (figure.verdict, verdict in figure.line()) == (verdict, True)
+
+
+def test_one_figure_that_falls_short_is_enough_to_fail():
+    good, bad, bare = Figure("a", 1, at_least=1), Figure("b", 0, at_least=1), Figure("c", 0)
+    assert (kept([good, bare]), kept([good, bad, bare])) == (True, False)
+
+
+def test_a_ratio_is_the_median_of_the_rounds_and_a_round_that_is_slow_for_both_does_not_count():
+    rounds = Rounds.of([60, 6, 70], [100, 10, 100])
+    assert (rounds.median, rounds.spread) == (0.6, "rounds 0.6 to 0.7")
+
+
+def test_rounds_that_were_not_measured_on_both_sides_are_refused():
+    with pytest.raises(ValueError):
+        Rounds.of([1, 2], [1])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0, "0"), (0.6543, "0.654"), (19.06, "19.1"), (999, "999"), (12345.6, "12,346")]
+)
+def test_numbers_are_shown_with_three_digits(value, text):
+    assert shown(value) == text
+
+
+def test_a_benchmark_nobody_knows_is_refused_with_those_there_are(capsys):
+    assert main(["heartbeat"]) == 2
+    said = capsys.readouterr().err
+    assert [name for name in BENCHMARKS if name not in said] == []

@@ -1,0 +1,226 @@
+"""Nodes and borrowers as processes of their own: `python -m tests.races.crew JOB`, JOB being JSON.
+
+One process prepares everything and forks a child for each name, so that fifty cost little; it forks a child again when
+one was killed. Each line of the log is one JSON object with `at`, the time of this machine, and `who`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import httpx
+
+from hub.client import HubClient, LeaseLost, NodeAgent
+from hub.errors import HubError
+from tests.world import clean_environment, wait_until
+
+_PR_SET_PDEATHSIG = 1
+Note = Callable[..., None]
+
+
+class AnyHub(httpx.AsyncBaseTransport):
+    """Sends to a hub that can be connected to, as a load balancer would."""
+
+    def __init__(self, ports: list[int]) -> None:
+        self._ports = random.sample(ports, len(ports))
+        self._inner = httpx.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        for _ in self._ports:
+            request.url = request.url.copy_with(port=self._ports[0])
+            try:
+                return await self._inner.handle_async_request(request)
+            except httpx.ConnectError:
+                self._ports.append(self._ports.pop(0))
+        raise httpx.ConnectError("no hub takes connections")
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def borrow_for_ever(job: dict[str, Any], name: str, note: Note) -> None:
+    """Borrow, see whether the slot is ours, hold it, give it back; now and then hold it for longer than a lease."""
+    transport = AnyHub(job["ports"])
+    async with HubClient("http://127.0.0.1:1", job["secret"], timeout=5, transport=transport) as client:
+        while True:
+            try:
+                async with client.borrow(job["label"], ttl=job["ttl"], run=name, wait=10) as slot:
+                    until = time.time() + slot.seconds_left()
+                    note("holds", slot=slot.id, token=slot.token, node=slot.node_id, until=until)
+                    found = await client.verify(slot.id, slot.token)
+                    if not found["valid"] and slot.seconds_left() > 0:
+                        note("invalid", slot=slot.id, token=slot.token, why=found.get("reason"))
+                    hold_s = random.uniform(0.02, 0.4) if random.random() < 0.9 else job["ttl"] * 1.5
+                    ends = time.monotonic() + hold_s
+                    while time.monotonic() < ends:
+                        await asyncio.sleep(0.03)
+                        if (later := time.time() + slot.seconds_left()) > until + 0.1:
+                            until = later
+                            note("holds", slot=slot.id, token=slot.token, node=slot.node_id, until=until)
+                    note("gives", slot=slot.id, token=slot.token)
+            except LeaseLost as lost:
+                note("lost", why=str(lost))
+            except HubError as refused:
+                note("refused", why=refused.code)
+            await asyncio.sleep(random.uniform(0, job.get("pause_s", 0.02)))
+
+
+async def be_a_node(job: dict[str, Any], name: str, note: Note) -> None:
+    """Offer slots until killed; a SIGTERM ends it as a service would be ended."""
+    agent = NodeAgent(
+        name,
+        pools={job["label"]: job["slots"]},
+        url="http://127.0.0.1:1",
+        secret=job["secret"],
+        policy=job.get("policy", "reuse"),
+        transport=AnyHub(job["ports"]),
+    )
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, agent.stop)
+    async with agent:
+        note("announced")
+        await agent.stopped()
+
+
+def be_an_agent(job: dict[str, Any], name: str) -> None:
+    """Become `hub agent`; it knows one hub only."""
+    os.environ |= {"HUB_NODE_SECRET": job["secret"], "HUB_URL": f"http://127.0.0.1:{job['ports'][0]}"}
+    offer = f"{job['label']}={job['slots']}"
+    os.execv(sys.executable, [sys.executable, "-m", "hub.cli", "agent", "--node", name, "--slots", offer])
+
+
+class Supervisor:
+    """Keeps a child alive for every name; a child killed is replaced after a pause."""
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self._job = job
+        self._log = os.open(job["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._children: dict[int, str] = {}
+        self._due: dict[str, float] = {}
+        self._stopping = False
+
+    def run(self) -> None:
+        signal.signal(signal.SIGTERM, self._stop)
+        self._due = dict.fromkeys(self._job["names"], 0.0)
+        while self._children or not self._stopping:
+            for name, due in list(self._due.items()):
+                if not self._stopping and time.monotonic() >= due:
+                    del self._due[name]
+                    self._start(name)
+            pid, _ = os.waitpid(-1, os.WNOHANG) if self._children else (0, 0)
+            if pid:
+                name = self._children.pop(pid)
+                self._note(name, "died", pid=pid)
+                self._due[name] = time.monotonic() + random.choice(self._job["restart_s"])
+            else:
+                time.sleep(0.02)
+
+    def _stop(self, _: int, __: FrameType | None) -> None:
+        self._stopping = True
+        for pid in self._children:
+            os.kill(pid, self._job.get("end", signal.SIGTERM))
+
+    def _start(self, name: str) -> None:
+        pid = os.fork()
+        if pid:
+            self._children[pid] = name
+            self._note(name, "born", pid=pid)
+            return
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            random.seed(os.getpid())
+            if self._job["kind"] == "agent":
+                be_an_agent(self._job, name)
+            act = {"node": be_a_node, "borrower": borrow_for_ever}[self._job["kind"]]
+            asyncio.run(act(self._job, name, lambda event, **facts: self._note(name, event, **facts)))
+        finally:
+            os._exit(0)
+
+    def _note(self, name: str, event: str, **facts: Any) -> None:
+        line = json.dumps({"at": time.time(), "who": name, "event": event, **facts}) + "\n"
+        os.write(self._log, line.encode())
+
+
+class Crew:
+    """A supervisor and its children, as seen by a test."""
+
+    def __init__(self, folder: Path, kind: str, names: list[str], ports: list[int], secret: str, **job: Any) -> None:
+        self.names = names
+        self._log = folder / f"{kind}-{names[0]}.log"
+        self._log.touch()
+        whole = {"kind": kind, "names": names, "ports": ports, "secret": secret, "log": str(self._log), **job}
+        self._out_path = folder / f"{kind}-{names[0]}.out"
+        self._out = self._out_path.open("wb")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.races.crew", json.dumps({"restart_s": [0.2], **whole})],
+            env=clean_environment(), stdout=self._out, stderr=self._out,
+        )  # fmt: skip
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What it noted so far, what was noted about it, and what `hub agent` said of itself."""
+        said = re.findall(r"^(\S+) INFO +announced node=(\S+)", self._out_path.read_text(), re.MULTILINE)
+        announced = [
+            {"at": datetime.fromisoformat(at).timestamp(), "who": name, "event": "announced"} for at, name in said
+        ]
+        return [*(json.loads(line) for line in self._log.read_text().splitlines()), *announced]
+
+    def pids(self) -> dict[str, int]:
+        """The children that live, by name."""
+        found: dict[str, int] = {}
+        for line in self.lines():
+            if line["event"] == "born":
+                found[line["who"]] = line["pid"]
+            elif line["event"] == "died":
+                found.pop(line["who"], None)
+        return found
+
+    def kill(self, name: str) -> bool:
+        """SIGKILL one child, noting when; False when it is dead at this moment."""
+        pid = self.pids().get(name)
+        if pid is None:
+            return False
+        self.note(name, "killed")
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def note(self, name: str, event: str) -> None:
+        """Add a line to the log."""
+        with self._log.open("a") as log:
+            log.write(json.dumps({"at": time.time(), "who": name, "event": event}) + "\n")
+
+    def wait_for(self, event: str, names: set[str] | None = None, seconds: float = 30) -> None:
+        """Until every child has noted the event at least once."""
+        wanted = names or set(self.names)
+        wait_until(lambda: wanted <= {line["who"] for line in self.lines() if line["event"] == event}, seconds)
+
+    def stop(self) -> None:
+        """End it; SIGTERM for the children, or what the job says."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            self._process.wait(15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._out.close()
+
+
+if __name__ == "__main__":
+    Supervisor(json.loads(sys.argv[1])).run()

@@ -1,0 +1,92 @@
+"""Who held what and when, from what borrowers noted: the check that no slot was ever held twice."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+Line = dict[str, Any]
+
+
+@dataclass
+class Hold:
+    """A time for which a borrower was sure that a slot was his: from the answer to the return, or the lease's end."""
+
+    slot: str
+    token: int
+    node: str
+    begin: float
+    end: float
+
+
+def holds(lines: Iterable[Line]) -> list[Hold]:
+    """Every hold that borrowers noted. One that was killed was sure to hold until the lease it knew of was over."""
+    found: dict[tuple[str, int], Hold] = {}
+    for line in sorted(lines, key=lambda each: each["at"]):
+        if line["event"] not in ("holds", "gives"):
+            continue
+        key = (line["slot"], int(line["token"]))
+        if line["event"] == "gives":
+            found[key].end = min(found[key].end, line["at"])
+        elif key in found:
+            found[key].end = max(found[key].end, line["until"])
+        else:
+            found[key] = Hold(*key, line["node"], line["at"], line["until"])
+    return list(found.values())
+
+
+def cut_by_dead_nodes(found: Iterable[Hold], lines: Sequence[Line], timeout_s: float) -> None:
+    """End holds where the slot's node was dead for so long that the hub may have taken its slots away."""
+    for name, killed, back in _silences(lines):
+        if back - killed > timeout_s - 1:
+            for hold in found:
+                if hold.node == name and hold.begin < killed + timeout_s:
+                    hold.end = min(hold.end, killed + timeout_s - 1)
+
+
+def cut_by_expiry(found: Iterable[Hold], hub_log: str) -> None:
+    """End holds where a hub says that it took the slot's node off the books."""
+    for at, node in re.findall(r"^(\S+) WARNING +node expired node=(\S+)", hub_log, re.MULTILINE):
+        expired = datetime.fromisoformat(at).timestamp()
+        for hold in found:
+            if hold.node == node and hold.begin < expired:
+                hold.end = min(hold.end, expired - 1)  # the line comes a moment later
+
+
+def _silences(lines: Sequence[Line]) -> list[tuple[str, float, float]]:
+    """(node, when it was killed, when the next one was announced)"""
+    killed: dict[str, float] = {}
+    found = []
+    for line in sorted(lines, key=lambda each: each["at"]):
+        if line["event"] == "killed":
+            killed.setdefault(line["who"], line["at"])
+        elif line["event"] == "announced" and line["who"] in killed:
+            found.append((line["who"], killed.pop(line["who"]), line["at"]))
+    return found + [(name, at, float("inf")) for name, at in killed.items()]
+
+
+def broken(found: Sequence[Hold], lines: Iterable[Line]) -> list[str]:
+    """Every slot held by two at once, every token not above the one before, every hold the hub denied meanwhile."""
+    held = {(hold.slot, hold.token): hold for hold in found}
+    denied = [(line, held[line["slot"], int(line["token"])]) for line in lines if line["event"] == "invalid"]
+    return _held_twice(found) + [f"{hold} was denied: {line}" for line, hold in denied if line["at"] < hold.end]
+
+
+def _held_twice(found: Iterable[Hold]) -> list[str]:
+    by_slot: dict[str, list[Hold]] = defaultdict(list)
+    for hold in found:
+        by_slot[hold.slot].append(hold)
+    wrong = []
+    for slot, grants in by_slot.items():
+        grants.sort(key=lambda hold: hold.begin)
+        for before, after in itertools.pairwise(grants):
+            if after.token <= before.token:
+                wrong.append(f"{slot}: token {after.token} came after {before.token}")
+            if after.begin < before.end:
+                wrong.append(f"{slot}: held twice for {before.end - after.begin:.3f} s, {before} and {after}")
+    return wrong

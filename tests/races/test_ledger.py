@@ -1,0 +1,66 @@
+"""The check itself can fail: on what it is there to find."""
+
+from __future__ import annotations
+
+from tests.races.ledger import broken, cut_by_dead_nodes, cut_by_expiry, holds
+
+
+def line(at: float, event: str, **facts: object) -> dict[str, object]:
+    return {"at": at, "who": "b1", "event": event, **facts}
+
+
+def hold(at: float, token: int, until: float, slot: str = "s1") -> dict[str, object]:
+    return line(at, "holds", slot=slot, token=str(token), node="n1", until=until)
+
+
+def give(at: float, token: int) -> dict[str, object]:
+    return line(at, "gives", slot="s1", token=str(token))
+
+
+def found(*lines: dict[str, object], nodes: tuple[dict[str, object], ...] = ()) -> list[str]:
+    every = holds(lines)
+    cut_by_dead_nodes(every, nodes, 3)
+    return broken(every, lines)
+
+
+def test_one_after_the_other_is_fine():
+    assert found(hold(1, 10, 3), give(2, 10), hold(2.1, 11, 5), hold(4, 11, 7), give(6, 11), hold(6.1, 12, 9)) == []
+
+
+def test_a_slot_held_twice_is_found():
+    assert len(found(hold(1, 10, 3), hold(2, 11, 4))) == 1
+
+
+def test_a_slot_held_twice_because_of_a_renewal_is_found():
+    assert len(found(hold(1, 10, 3), hold(2.9, 10, 5), hold(3.5, 11, 6))) == 1
+
+
+def test_a_token_that_does_not_rise_is_found():
+    assert len(found(hold(1, 10, 3), give(2, 10), hold(2.1, 9, 5))) == 1
+
+
+def test_other_slots_are_other_slots():
+    assert found(hold(1, 10, 3), hold(2, 5, 4, slot="s2")) == []
+
+
+def test_a_hold_denied_while_it_lasts_is_found():
+    denied = line(2, "invalid", slot="s1", token="10", why="not lent")
+    assert len(found(hold(1, 10, 3), denied)) == 1
+    assert found(hold(1, 10, 3), denied | {"at": 4.0}) == []
+
+
+def test_a_hold_ends_with_its_node_only_when_that_was_dead_for_its_timeout():
+    killed = {"at": 1.0, "who": "n1", "event": "killed"}
+    lines = (hold(0, 10, 10), hold(4, 11, 9))
+    assert found(*lines, nodes=(killed, {"at": 5.0, "who": "n1", "event": "announced"})) == []
+    assert len(found(*lines, nodes=(killed, {"at": 1.5, "who": "n1", "event": "announced"}))) == 1
+    assert found(*lines, nodes=(killed,)) == []
+
+
+def test_a_hold_ends_with_the_expiry_of_its_node():
+    lines = (hold(0, 10, 10), hold(4, 11, 9))
+    every = holds(lines)
+    cut_by_expiry(every, "1970-01-01T00:00:04.000Z WARNING node expired node=n2 slots=1")
+    assert len(broken(every, lines)) == 1
+    cut_by_expiry(every, "1970-01-01T00:00:04.000Z WARNING node expired node=n1 slots=1")
+    assert broken(every, lines) == []

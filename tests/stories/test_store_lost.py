@@ -1,0 +1,203 @@
+"""The store comes back empty, older, restarted or without its scripts: nothing is lent twice, tokens still rise."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+
+import pytest
+
+from hub.capacity.models import Wish
+from hub.core import Hub
+from hub.errors import Settling, StoreUnavailable
+from hub.store.connection import open_store
+from hub.store.store import SETTLE_MS
+from tests.world import RedisServer, beat, borrow, eventually, give_back, listed, publish, settings_for
+
+LABEL = "a:b"
+
+
+@pytest.fixture
+async def serving(make_api):
+    """(client, hub) of one application."""
+    async with make_api() as api:
+        yield api, api._transport.app.app.state.serving.hub
+
+
+async def notice(*hubs):
+    for hub in hubs:
+        await hub.clock.tick()
+
+
+def settle(redis):
+    """Let the time pass in which hubs say what they know."""
+    redis.hincrby("hub:store", "clock_ms", SETTLE_MS + 1)
+
+
+async def test_a_script_cache_that_was_flushed_is_filled_again_unnoticed(serving, redis):
+    api, hub = serving
+    await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+    before = hub.store.generation
+    first = (await borrow(api, LABEL)).json()
+    redis.script_flush()
+    second = (await borrow(api, LABEL)).json()
+    assert (first["browserId"], second["browserId"], hub.store.generation) == ("s1", "s2", before)
+    assert int(second["leaseToken"]) == int(first["leaseToken"]) + 1
+
+
+async def test_after_a_wipe_nodes_are_told_to_register_and_nothing_is_lent_until_hubs_have_spoken(serving, redis):
+    api, hub = serving
+    await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+    grant = (await borrow(api, LABEL)).json()
+    redis.flushall()
+    assert (await beat(api, "n1"))["known"] is False
+    refused = await borrow(api, LABEL)
+    assert (refused.status_code, refused.json()["code"]) == (503, "settling")
+    assert 1 <= int(refused.headers["retry-after"]) <= 3
+    await notice(hub)
+    assert redis.hget("session:s1", "leaseToken") == grant["leaseToken"]
+    await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+    settle(redis)
+    later = (await borrow(api, LABEL)).json()
+    assert later["browserId"] == "s2"
+    assert int(later["leaseToken"]) > int(grant["leaseToken"])
+    assert (await borrow(api, LABEL)).json()["code"] == "no-capacity"
+    assert (await give_back(api, LABEL, "s1", leaseToken=grant["leaseToken"])).json() == {"returned": "s1"}
+    assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
+
+
+async def test_what_a_hub_has_forgotten_its_node_still_knows(serving, redis):
+    api, hub = serving
+    await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+    grant = (await borrow(api, LABEL)).json()
+    known = (await beat(api, "n1"))["lent"]
+    assert known == {"s1": grant["leaseToken"]}
+    hub.leases._recent.clear()
+    redis.flushall()
+    await notice(hub)
+    settle(redis)
+    slots = [{"labelKey": LABEL, "slotId": slot} for slot in ("s1", "s2")]
+    answer = await api.post("/node/register", json={"nodeId": "n1", "slots": slots, "lent": known})
+    assert [slot["status"] for slot in answer.json()["slots"]] == ["lent", "published"]
+    assert [(await borrow(api, LABEL)).json().get("browserId") for _ in range(2)] == ["s2", None]
+    renewed = await api.post("/session/renew", json={"browserId": "s1", "leaseToken": grant["leaseToken"]})
+    assert renewed.status_code == 200
+
+
+async def test_what_two_hubs_lent_is_brought_back_by_each(serving, redis, settings):
+    api, first = serving
+    await publish(api, "n1", **{LABEL: ["s1", "s2", "s3"]})
+    mine = (await borrow(api, LABEL)).json()
+    async with open_store(settings) as store:
+        second = Hub(store, settings)
+        theirs = await second.leases.borrow(Wish(LABEL, 900_000, "r2", "q", "q", "f", 60))
+        redis.flushall()
+        await notice(first, second)
+        assert {key: redis.hget(key, "leaseToken") for key in redis.keys("session:*")} == {
+            "session:s1": mine["leaseToken"], "session:s2": theirs.token,
+        }  # fmt: skip
+        assert sorted(listed(redis, f"inuse:{LABEL}")) == ["s1", "s2"]
+
+
+async def test_a_grant_that_was_returned_is_not_brought_back(serving, redis):
+    api, hub = serving
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    await borrow(api, LABEL)
+    await give_back(api, LABEL, "s1")
+    redis.flushall()
+    await notice(hub)
+    assert redis.keys("session:*") == []
+
+
+async def test_a_recalled_slot_its_node_never_reports_is_not_lent_on(serving, redis):
+    api, hub = serving
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    grant = (await borrow(api, LABEL)).json()
+    redis.flushall()
+    await notice(hub)
+    settle(redis)
+    await give_back(api, LABEL, "s1", leaseToken=grant["leaseToken"])
+    assert redis.keys("available:*") == []
+    assert (await borrow(api, LABEL)).json()["code"] == "no-capacity"
+
+
+async def test_a_new_store_settles_for_nobody_and_a_new_hub_on_an_old_one_neither(make_api, redis):
+    for _ in range(2):
+        async with make_api() as api:
+            await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+            assert (await borrow(api, LABEL)).status_code == 200
+
+
+async def test_tokens_rise_over_any_number_of_wipes(serving, redis):
+    api, hub = serving
+    tokens = []
+    for _ in range(3):
+        await publish(api, "n1", **{LABEL: ["s1"]})
+        tokens.append(int((await borrow(api, LABEL)).json()["leaseToken"]))
+        hub.leases._recent.clear()
+        redis.flushall()
+        await notice(hub)
+        settle(redis)
+    assert tokens == sorted(set(tokens))
+
+
+async def test_a_killed_server_that_comes_back_older_does_not_lend_a_lent_slot_again(tmp_path, make_api):
+    server = RedisServer(tmp_path / "server", append_fsync="no")
+    server.folder.mkdir()
+    server.start()
+    try:
+        async with make_api(redis_url=server.url, redis_timeout_s=2) as api:
+            hub = api._transport.app.app.state.serving.hub
+            await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+            shutil.copytree(server.folder, tmp_path / "older")
+            grant = (await borrow(api, LABEL)).json()
+            server.kill()
+            await hub.clock.tick()
+            refused = await borrow(api, LABEL)
+            assert (refused.status_code, refused.json()["code"]) == (503, "store-unavailable")
+            assert int(refused.headers["retry-after"]) >= 1
+            assert refused.headers["content-type"] == "application/problem+json"
+            shutil.rmtree(server.folder)
+            shutil.move(tmp_path / "older", server.folder)
+            server.start()
+            await hub.clock.tick()
+            redis = server.client()
+            assert redis.hget("session:s1", "leaseToken") == grant["leaseToken"]
+            assert (await borrow(api, LABEL)).json()["code"] == "settling"
+            settle(redis)
+            later = (await borrow(api, LABEL)).json()
+            assert (later["browserId"], int(later["leaseToken"]) > int(grant["leaseToken"])) == ("s2", True)
+    finally:
+        server.stop()
+
+
+async def test_a_store_nobody_opened_is_opened_by_the_first_request(redis, settings):
+    async with open_store(settings) as store:
+        hub = Hub(store, settings)
+        redis.delete("hub:store")
+        with pytest.raises(Settling):
+            await hub.leases.borrow(Wish(LABEL, 900_000, "r", "q", "q", "f", 60))
+
+
+async def test_while_redis_is_away_every_call_is_refused_at_once_and_reads_recover(tmp_path):
+    server = RedisServer(tmp_path)
+    server.start()
+    settings = settings_for(server.url, redis_timeout_s=1, redis_connect_timeout_s=1)
+    async with open_store(settings) as store:
+        hub = Hub(store, settings)
+        server.kill()
+        await hub.clock.tick()
+        started = asyncio.get_running_loop().time()
+        for _ in range(20):
+            with pytest.raises(StoreUnavailable):
+                await hub.nodes.ids()
+        assert asyncio.get_running_loop().time() - started < 0.5
+        server.start()
+
+        async def back():
+            await hub.clock.tick()
+            return hub.clock.away_since is None
+
+        await eventually(back)
+        assert await hub.nodes.ids() == []
+        server.stop()

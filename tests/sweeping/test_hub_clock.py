@@ -1,0 +1,138 @@
+"""The hub clock: what was left of a lease or a node's time is still there after nobody could hear."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from hub.core import Hub
+from hub.store.connection import open_store
+from tests.world import age_node, beat, borrow, listed, publish, sweepers
+
+LABEL = "a:b"
+
+
+def clock(redis):
+    return int(redis.hget("hub:store", "clock_ms"))
+
+
+def stand_still(redis, seconds):
+    """Make the last tick so long ago: until now nobody could hear."""
+    redis.hincrby("hub:store", "tick_ms", -int(seconds * 1000))
+
+
+async def test_one_silence_counts_as_two_ticks_however_long_it_was(hub, redis):
+    await hub.clock.tick()
+    before = clock(redis)
+    stand_still(redis, 3600)
+    await hub.clock.tick()
+    assert clock(redis) - before == 1000
+
+
+async def test_the_clock_moves_with_the_time_while_it_is_ticked(hub, redis):
+    await hub.clock.tick()
+    before = clock(redis)
+    stand_still(redis, 0.4)
+    await hub.clock.tick()
+    assert 400 <= clock(redis) - before < 900
+
+
+async def test_a_server_whose_time_went_back_does_not_move_the_clock_back(hub, redis):
+    await hub.clock.tick()
+    before = clock(redis)
+    stand_still(redis, -3600)
+    await hub.clock.tick()
+    assert clock(redis) == before
+    stand_still(redis, 0.4)
+    await hub.clock.tick()
+    assert clock(redis) > before
+
+
+async def test_two_hubs_do_not_make_it_run_twice_as_fast(hub, redis):
+    await hub.clock.tick()
+    before, started = clock(redis), time.monotonic()
+    for _ in range(50):
+        await hub.clock.tick()
+    assert clock(redis) - before <= (time.monotonic() - started) * 1000 + 2
+
+
+async def test_a_lease_whose_footprint_ran_out_while_the_clock_stood_still_gets_it_back(api, hub, redis):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    grant = (await borrow(api, LABEL, ttlSeconds=60)).json()
+    stand_still(redis, 3600)
+    redis.delete("borrow_ttl:s1")
+    redis.hset("hub:slot:s1", "visible_ms", int(time.time() * 1000) - 1)
+    _, leases = sweepers(hub)
+    done = await leases.sweep()
+    assert (done.expired, done.rewritten) == (0, 1)
+    assert redis.ttl("borrow_ttl:s1") == pytest.approx(59, abs=3)
+    assert (
+        await api.post("/session/renew", json={"browserId": "s1", "leaseToken": grant["leaseToken"]})
+    ).status_code == 200
+
+
+async def test_a_footprint_that_was_deleted_before_its_time_ends_the_lease(api, hub, redis):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    await borrow(api, LABEL)
+    redis.delete("borrow_ttl:s1")
+    _, leases = sweepers(hub)
+    done = await leases.sweep()
+    assert (done.expired, done.rewritten) == (1, 0)
+
+
+async def test_a_rewritten_footprint_that_is_deleted_again_ends_the_lease(api, hub, redis):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    await borrow(api, LABEL)
+    redis.delete("borrow_ttl:s1")
+    redis.hset("hub:slot:s1", "visible_ms", int(time.time() * 1000) - 1)
+    _, leases = sweepers(hub)
+    assert (await leases.sweep()).rewritten == 1
+    redis.delete("borrow_ttl:s1")
+    assert (await leases.sweep()).expired == 1
+
+
+async def test_a_lease_lapses_when_the_clock_has_passed_its_deadline_whatever_its_footprint(api, hub, redis):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    await borrow(api, LABEL, ttlSeconds=60)
+    redis.hincrby("hub:store", "clock_ms", 60_001)
+    assert redis.exists("borrow_ttl:s1")
+    _, leases = sweepers(hub)
+    assert (await leases.sweep()).expired == 1
+    assert listed(redis, f"available:{LABEL}") == ["s1"]
+
+
+async def test_a_node_outlives_an_outage_of_every_hub(api, hub, redis):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    age_node(redis, "n1", 0)
+    stand_still(redis, 7200)
+    redis.hset("node:n1", "LastSeen", "2020-01-01T00:00:00.0000000Z")
+    nodes, _ = sweepers(hub)
+    for _ in range(3):
+        await hub.clock.tick()
+        assert (await nodes.sweep()).expired == 0
+    redis.hincrby("hub:store", "clock_ms", 61_000)
+    assert (await nodes.sweep()).expired == 1
+
+
+async def test_a_node_that_beats_again_has_its_whole_time(api, hub, redis):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    redis.hincrby("hub:store", "clock_ms", 59_000)
+    await beat(api, "n1")
+    redis.hincrby("hub:store", "clock_ms", 59_000)
+    redis.delete("node_alive:n1")
+    redis.hset("node:n1", "LastSeen", "2020-01-01T00:00:00.0000000Z")
+    nodes, _ = sweepers(hub)
+    assert (await nodes.sweep()).expired == 0
+
+
+async def test_one_hub_sweeps_and_another_takes_over_when_it_is_silent(hub, settings, redis):
+    async with open_store(settings) as store:
+        other = Hub(store, settings)
+        await hub.clock.tick()
+        await other.clock.tick()
+        assert (hub.clock.leads.is_set(), other.clock.leads.is_set()) == (True, False)
+        redis.hincrby("hub:store", "leader_until_ms", -2001)
+        await other.clock.tick()
+        await hub.clock.tick()
+        assert (hub.clock.leads.is_set(), other.clock.leads.is_set()) == (False, True)
