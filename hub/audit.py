@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from hub.errors import StoreUnavailable
+from hub.errors import ForeignKey, StoreUnavailable
 from hub.observability.logs import get_logger
 from hub.store.store import Store
 
@@ -66,7 +66,7 @@ class AuditLog:
         try:
             await self._store.read("LPUSH", self._store.keys.audit, entry(category, action, **facts))
             await self._store.read("LTRIM", self._store.keys.audit, 0, self.max_entries - 1)
-        except StoreUnavailable as error:
+        except (StoreUnavailable, ForeignKey) as error:
             _log.warning("audit entry lost", category=category, action=action, why=str(error))
 
     async def read(

@@ -159,10 +159,11 @@ class Book:
         self.rebuilding[slot_id] = True
         self.lent.pop(slot_id, None)
 
-    def still_lent(self, slot_id: str) -> None:
+    def still_lent(self, slot_id: str, *, asked_before: bool) -> None:
         """The hub has lent the slot and left it alone; it stays marked for when it comes back."""
         self.rebuilding.pop(slot_id, None)
-        self.unpublished.add(slot_id)  # a registration after an earlier, unanswered request may have left it out
+        if asked_before:  # without an answer; a registration since then may have left it out
+            self.unpublished.add(slot_id)
 
     def rebuilt(self, slot_id: str, fresh: Mapping[str, Any] | None) -> bool:
         """Put a slot that was made fresh, or the `fresh` one in its place, among those to be published.

@@ -246,11 +246,12 @@ class NodeAgent:
                     self._soon.set()
                     return
                 if not book.rebuilding.get(slot_id):  # else its callback has failed before
+                    asked_before = slot_id in book.rebuilding
                     book.reserving(slot_id)
                     try:
                         await self._withdraw(slot_id, self._patience(), only_free=True)
                     except SlotLent:
-                        book.still_lent(slot_id)
+                        book.still_lent(slot_id, asked_before=asked_before)
                         continue
                     book.reserved(slot_id)
                 self._recycling[slot_id] = asyncio.create_task(self._recycle(callback, slot_id))

@@ -13,7 +13,7 @@ from hub.errors import InvalidLabel
 from hub.store.keys import PATTERNS, PRIVATE, WIRE, key_part
 from hub.store.store import Store
 
-PAGE = 1000  # keys per step through the keyspace: under 1 ms of Redis
+PAGE = 500  # keys per step through the keyspace: under 1 ms of Redis
 LIST_PAGE = 500  # items or members fetched at a time
 
 # name of a key in `hub.store.keys` -> what Redis calls the type of its value

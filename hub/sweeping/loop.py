@@ -33,7 +33,7 @@ class SweepLoop:
         self._interval_s = interval_s
         self._clock = clock
         self._sweep = sweep
-        self._last_line = 0.0
+        self._last_line = float("-inf")
 
     async def run(self) -> None:
         """Sweep until cancelled. A pass that fails is logged and counted, and the next one comes as usual."""

@@ -1,5 +1,5 @@
 -- Check a nominated node again and, if it is stale, expire it in the same step: no beat can come between.
--- Returns {'gone'} (not registered any more) | {'alive' | 'fresh', last seen} | {'ahead', last seen}
+-- Returns {'gone'} (not registered any more) | {'alive' | 'fresh', last seen} | {'ahead', last seen} (by more than 5 s)
 --   | {'stale', last seen} (dry run) | {'refreshed', last seen} (expiry is off or paused)
 --   | {'expired', last seen, slots dropped, {slots whose grant ended}, slots left for the next bite}
 local id         = ARGV[1]
@@ -16,6 +16,7 @@ if redis.call('SISMEMBER', key_nodes, id) == 0 then
   return {'gone'}
 end
 local word, seen = liveness(id, part, timeout_ms)
+if word == 'ahead' and parse_time(seen) <= now_ms + 5000 then word = 'fresh' end  -- no two clocks agree
 if word == 'alive' then
   -- Kept alive by somebody who writes the alive key directly: look again when that key would lapse.
   local left_ms = redis.call('PTTL', key_node_alive(part))

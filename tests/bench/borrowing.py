@@ -16,7 +16,7 @@ from tests.bench import fleet, machine
 from tests.bench.machine import Load, load
 from tests.bench.report import Figure, Rounds
 
-ROUNDS, SECONDS = 7, 3
+ROUNDS, SECONDS = 9, 3
 CONNECTIONS = 64
 POOLS, SLOTS_EACH = 20, 100
 

@@ -17,7 +17,7 @@ from tests.bench import fleet, machine
 from tests.bench.machine import Load, load
 from tests.bench.report import Figure, Rounds
 
-ROUNDS, SECONDS = 7, 3
+ROUNDS, SECONDS = 9, 3
 CONNECTIONS = 128
 NODES, LEASES = 10_000, 1_000
 PATH = "/node/heartbeat"

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import httpx
 from redis import Redis
+from redis.exceptions import RedisError
 
 from tests.world import clean_environment, free_port, wait_until
 
@@ -57,13 +58,17 @@ class Load:
 
 
 def need(program: str, package: str) -> str:
-    """The path of a program, which is installed from Debian's `package` when it is missing."""
+    """The path of a program; Debian's `package` is installed when it is missing. Raises `Missing`."""
     if not shutil.which(program) and shutil.which("apt-get"):
-        sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for command in ("update -qq", f"install -y -qq --no-install-recommends {package}"):
-            subprocess.run([*sudo, "-E", "apt-get", *command.split()][0 if sudo else 1 :], env=environment, check=False,
-                           stdout=subprocess.DEVNULL)  # fmt: skip
+        head = [
+            *([] if os.geteuid() == 0 else ["sudo", "-n"]),
+            "env",
+            "DEBIAN_FRONTEND=noninteractive",
+            "apt-get",
+            "-qq",
+        ]
+        for command in (["update"], ["install", "-y", "--no-install-recommends", package]):
+            subprocess.run([*head, *command], check=False, stdout=subprocess.DEVNULL)
     found = shutil.which(program)
     if not found:
         raise Missing(f"The benchmarks need {program} on the PATH, and it could not be installed: please install one.")
@@ -74,13 +79,9 @@ def conditions() -> list[str]:
     """What the figures depend on, for the head of the report."""
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     packages = ", ".join(f"{name} {version(name)}" for name in ("uvicorn", "httptools", "uvloop", "fastapi", "redis"))
-    programs = [
-        _first_line(need(program, package), option)
-        for program, package, option in (
-            ("redis-server", "redis-server", "--version"),
-            ("wrk", "wrk", "-v"),
-            ("etcd", "etcd-server", "--version"),
-        )
+    programs = [_first_line(need("redis-server", "redis-server"), "--version")]
+    programs += [
+        _first_line(name, option) for name, option in (("wrk", "-v"), ("etcd", "--version")) if shutil.which(name)
     ]
     niceness = os.getpriority(os.PRIO_PROCESS, 0)
     return [
@@ -196,7 +197,7 @@ def _until_it_answers(url: str, method: str = "GET") -> None:
 def _tries(question: Callable[[], object]) -> bool:
     try:
         return bool(question())
-    except (httpx.HTTPError, OSError, Exception):
+    except (httpx.HTTPError, RedisError, OSError):
         return False
 
 

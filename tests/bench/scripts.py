@@ -7,6 +7,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from statistics import median
 from typing import Any
 
@@ -17,8 +18,9 @@ from hub.core import Hub
 from tests.bench import fleet, machine
 from tests.bench.report import Figure, Rounds
 
-ROUNDS = 7
-CALLS = 1_000  # of each kind in a round
+ROUNDS = 30
+CALLS = 100  # of each kind in a round: short, so that what disturbs the machine spoils few of them
+HALF_ROUNDS = 5  # of those with half of a large pool lent
 SMALL, LARGE = 10, 10_000
 ONE_SET = "redis.call('SET', KEYS[1], ARGV[1]) return {'ok'}"
 POLICIES = ("reuse", "recycle")
@@ -34,23 +36,22 @@ def run() -> list[Figure]:
 
 async def _measure(redis: Redis) -> list[Figure]:
     await fleet.register(redis, range(4))
+    one_set = redis.script_load(ONE_SET)
+    found: Times = defaultdict(list)
     async with fleet.hub_on(redis) as hub:
-        # A replica of the script that runs as often and in the same company as the hub's.
-        one_set = redis.script_load(ONE_SET)
-        number = 0
-        for size in (SMALL, LARGE):
-            for policy in POLICIES:
-                label = _label(size, policy)
-                names = [f"{policy}-{size}-{n}" for n in range(size)]
-                await fleet.publish(hub, fleet.node_id(number), label, names, policy)
-                number += 1
-        found: Times = defaultdict(list)
-        for turn in range(1 + ROUNDS):
+        for number, (size, policy) in enumerate(product((SMALL, LARGE), POLICIES)):
+            names = [f"{policy}-{size}-{n}" for n in range(size)]
+            await fleet.publish(hub, fleet.node_id(number), _label(size, policy), names, policy)
+        for turn in range(3 + ROUNDS):
             times = await _round(hub, redis, one_set)
-            if turn:  # the first round only warms up
+            if turn >= 3:  # the first rounds only warm up
                 for name, usec in times.items():
                     found[name].append(usec)
-    return _figures(found)
+        for _ in range(HALF_ROUNDS):
+            for name, usec in (await _half_lent(hub, redis)).items():
+                found[name].append(usec)
+        found["borrow marked"].append(await _all_marked(hub, redis))
+    return [*_figures(found), *_further_figures(found)]
 
 
 def _label(size: int, policy: str) -> str:
@@ -58,35 +59,44 @@ def _label(size: int, policy: str) -> str:
 
 
 async def _round(hub: Hub, redis: Redis, one_set: str) -> dict[str, float]:
-    times = {}
     store = hub.store
-    sets = [partial(store.read, "EVALSHA", one_set, 1, f"bench:{n % 100}", n) for n in range(CALLS)]
-    times["one SET"] = await _usec(redis, sets)
-    for size in (SMALL, LARGE):
-        for policy in POLICIES:
-            borrowed = returned = 0.0
-            bite = min(size, CALLS)
-            for _ in range(CALLS // bite):
-                grants, usec = await _borrow(hub, redis, _label(size, policy), bite)
-                borrowed += usec * bite
-                returned += await _give_back(hub, redis, grants) * bite
-            times[f"borrow {policy} {size}"] = borrowed / CALLS
-            times[f"return {policy} {size}"] = returned / CALLS
-    half, _ = await _borrow(hub, redis, _label(LARGE, "reuse"), LARGE // 2)
-    random.Random(7).shuffle(half)
-    times["return, half lent"] = await _give_back(hub, redis, half)
+    sets = [partial(store.read, "EVALSHA", one_set, 1, f"bench:{n}", n) for n in range(CALLS)]
+    times = {"one SET": await _usec(redis, sets)}
+    for size, policy in product((SMALL, LARGE), POLICIES):
+        bite = min(size, CALLS)
+        borrowed = returned = 0.0
+        for _ in range(CALLS // bite):
+            grants, usec = await _borrow(hub, redis, _label(size, policy), bite)
+            borrowed += usec * bite / CALLS
+            returned += await _give_back(hub, redis, grants) * bite / CALLS
+        times |= {f"borrow {policy} {size}": borrowed, f"return {policy} {size}": returned}
     return times
 
 
+async def _half_lent(hub: Hub, redis: Redis) -> dict[str, float]:
+    """Returns in an order of their own, from an in-use list of 5,000 that has to be searched for each."""
+    grants, _ = await _borrow(hub, redis, _label(LARGE, "reuse"), LARGE // 2)
+    random.Random(7).shuffle(grants)
+    return {"return half lent": await _give_back(hub, redis, grants)}
+
+
+async def _all_marked(hub: Hub, redis: Redis) -> float:
+    """Borrows from a large pool whose nodes have been asked to replace every slot, and have not yet."""
+    keys = hub.store.keys
+    names = [f"recycle-{LARGE}-{n}" for n in range(LARGE)]
+    await fleet.side_by_side([partial(hub.store.read, "SET", keys.recycle(name), "1", "EX", 120) for name in names])
+    grants, usec = await _borrow(hub, redis, _label(LARGE, "recycle"), CALLS)
+    await _give_back(hub, redis, grants)
+    return usec
+
+
 async def _borrow(hub: Hub, redis: Redis, label: str, count: int) -> tuple[list[Grant], float]:
-    wishes = [fleet.wish(label) for _ in range(count)]
     grants: list[Grant] = []
 
     async def borrow(wish: Wish) -> None:
         grants.append(await hub.leases.borrow(wish))
 
-    usec = await _usec(redis, [partial(borrow, wish) for wish in wishes])
-    return grants, usec
+    return grants, await _usec(redis, [partial(borrow, fleet.wish(label)) for _ in range(count)])
 
 
 async def _give_back(hub: Hub, redis: Redis, grants: list[Grant]) -> float:
@@ -104,18 +114,22 @@ async def _usec(redis: Redis, calls: list[Callable[[], Any]]) -> float:
 
 def _figures(found: Times) -> list[Figure]:
     figures = []
-    unit = median(found["one SET"])
-    for what in ("borrow", "return"):
-        for policy in POLICIES:
-            small, large = found[f"{what} {policy} {SMALL}"], found[f"{what} {policy} {LARGE}"]
-            rounds = Rounds.of(small, found["one SET"])
-            note = f"{median(small):.1f} us against {unit:.1f} us, {rounds.spread}"
-            figures.append(Figure(f"{what}, slot policy {policy}: times one SET", rounds.median, at_most=20, note=note))
-            growth = Rounds.of(large, small)
-            note = f"{median(large):.1f} us, {growth.spread}"
-            name = f"{what}, slot policy {policy}: {LARGE:,} slots against {SMALL}"
-            figures.append(Figure(name, growth.median, at_most=1.5, note=note))
-    scattered = Rounds.of(found["return, half lent"], found[f"return reuse {SMALL}"])
-    note = f"{median(found['return, half lent']):.1f} us, {scattered.spread}"
-    figures.append(Figure("return at random, 5,000 lent: against 10 slots", scattered.median, at_most=1.5, note=note))
+    for what, policy in product(("borrow", "return"), POLICIES):
+        small, large = found[f"{what} {policy} {SMALL}"], found[f"{what} {policy} {LARGE}"]
+        rounds = Rounds.of(small, found["one SET"])
+        note = f"{median(small):.1f} us against {median(found['one SET']):.1f} us, {rounds.spread}"
+        figures.append(Figure(f"{what}, policy {policy}: times one SET", rounds.median, at_most=20, note=note))
+        growth = Rounds.of(large, small)
+        note = f"{median(large):.1f} us, {growth.spread}"
+        name = f"{what}, policy {policy}: {LARGE:,} slots against {SMALL}"
+        figures.append(Figure(name, growth.median, at_most=1.5, note=note))
     return figures
+
+
+def _further_figures(found: Times) -> list[Figure]:
+    """What the lists of the wire and the replacement of slots cost when many are lent or marked at once."""
+    half = min(found["return half lent"])
+    return [
+        Figure(f"return in any order, {LARGE // 2:,} of {LARGE:,} lent", half, unit=" us"),
+        Figure(f"borrow, all of {LARGE:,} to be replaced", min(found["borrow marked"]), unit=" us"),
+    ]

@@ -187,14 +187,10 @@ async def test_borrowers_in_a_hurry_lose_no_grant_while_their_slots_are_made_fre
 
     async with agent_of(live_hub, slots=4, on_recycle=fresh) as agent, client_of(live_hub) as client:
         await asyncio.gather(*(work(client) for _ in range(6)))
+        await eventually(lambda: set(rebuilt) == set(agent.slots))
         await until_slots(client, list(agent.slots))
-
-        async def all_free() -> bool:
-            return bool((await client.pool(LABEL))["available"] == 4)
-
-        await world.eventually(all_free)
+        await eventually(lambda: live_hub.redis.llen(f"available:{LABEL}") == 4)
     assert torn_down == []
-    assert set(rebuilt) == set(agent.slots)
 
 
 def test_the_twins_with_threads_do_the_same(live_hub: HubProcess) -> None:

@@ -87,6 +87,7 @@ async def test_a_grant_made_since_the_last_beat_is_left_alone_and_its_slot_made_
         await eventually(lambda: agent.lent == {FIRST: "7"})
         await some_beats(hub)
         assert (asked, hub.lent, on_offer(hub)) == ([], {FIRST: "7"}, [FIRST, SECOND])
+        assert hub.said(SLOTS) == []
         hub.lent, hub.version = {}, hub.version + 1
         await eventually(lambda: asked == [FIRST] and len(on_offer(hub)) == 2)
 
@@ -187,6 +188,26 @@ async def test_a_withdrawal_without_an_answer_is_asked_for_again_before_anything
         hub.version += 1
         await eventually(lambda: asked == [FIRST] and on_offer(hub) == [FIRST, SECOND])
     assert [seen.query for seen in hub.said(WITHDRAW)] == [{"onlyFree": "1"}] * 2
+
+
+async def test_a_slot_left_out_of_a_registration_by_such_doubt_is_told_when_it_turns_out_to_be_lent(
+    hub: FakeHub,
+) -> None:
+    def lost_with_the_store(seen: Seen) -> Any:
+        hub.nodes = {}
+        raise Reset
+
+    def known_from_its_borrower(seen: Seen) -> Any:
+        assert on_offer(hub) == [SECOND]
+        hub.lent, hub.version = {FIRST: "7"}, hub.version + 1
+        return hub.play(seen)
+
+    asked: list[str] = []
+    hub.say(WITHDRAW, lost_with_the_store, known_from_its_borrower)
+    async with agent_of(hub, on_recycle=asked.append) as agent:
+        wants_recycled(hub, FIRST)
+        await eventually(lambda: on_offer(hub) == [FIRST, SECOND] and agent.lent == {FIRST: "7"})
+    assert (asked, len(hub.said(REGISTER))) == ([], 2)
 
 
 @pytest.mark.parametrize("refusal", [(404, "unknown-node"), (400, "invalid-value")])
