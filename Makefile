@@ -21,6 +21,10 @@ run: venv ## start a hub with an embedded Redis and three agents to try it on
 test: venv redis check ## everything that decides whether a change may be handed over
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+.PHONY: proof
+proof: venv redis ## the races and the state machine at full length, some ten minutes
+	@HUB_RACE_SECONDS=30 HUB_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest --timeout 1800 tests/races tests/capacity/test_machine.py $(PYTEST_ARGS)
+
 .PHONY: check
 check: venv ## style, formatting, types and layout; needs no Redis
 	@$(BIN)/ruff check .

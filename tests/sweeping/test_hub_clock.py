@@ -50,8 +50,9 @@ async def test_a_server_whose_time_went_back_does_not_move_the_clock_back(hub, r
 
 
 async def test_two_hubs_do_not_make_it_run_twice_as_fast(hub, redis):
+    started = time.monotonic()
     await hub.clock.tick()
-    before, started = clock(redis), time.monotonic()
+    before = clock(redis)
     for _ in range(50):
         await hub.clock.tick()
     assert clock(redis) - before <= (time.monotonic() - started) * 1000 + 2
