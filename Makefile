@@ -19,7 +19,8 @@ run: venv ## start a hub with an embedded Redis and three agents to try it on
 
 .PHONY: test
 test: venv redis check ## everything that decides whether a change may be handed over
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses 2 --ignore tests/races $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest tests/races $(PYTEST_ARGS)
 
 .PHONY: proof
 proof: venv redis ## the races and the state machine at full length, some ten minutes

@@ -20,7 +20,8 @@ for i = 5, #ARGV, 5 do
   local word
   local unchanged = record.item == item and record.pool == pool
     and still_listed(record.pool, record.item, record.place)
-  if token ~= '' and not lost_grant(record, token) then token = '' end
+  -- A slot without a record is of a node that was gone: what it says to be lent is.
+  if token ~= '' and record.item and not lost_grant(token) then token = '' end
   if record.item and record.part ~= part then
     word = 'taken'
   elseif record.place == 'lent' then
@@ -45,7 +46,7 @@ for i = 5, #ARGV, 5 do
       word = 'published'
     end
   end
-  if word ~= 'taken' then redis.call('SREM', key_replacing(pool), slot) end
+  if word == 'published' then redis.call('SREM', key_replacing(pool), slot) end
   words[#words + 1] = word
 end
 return {'ok', words}

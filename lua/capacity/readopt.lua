@@ -16,7 +16,7 @@ local ttl_ms  = tonumber(ARGV[9])
 -- @include lend
 -- @include lost_grant
 local record = read_slot(slot)
-if not lost_grant(record, token) then return {'kept'} end
+if record.place == 'lent' or not lost_grant(token) then return {'kept'} end
 if record.item then
   unlist(slot, record.pool, record.item, record.place)
 else

@@ -1,9 +1,11 @@
 -- The two times of every change: now_ms, the time of the Redis server, and clock_ms, the hub clock.
--- The hub clock moves only while a hub can hear: at most two tick periods (2 x 500 ms) past the last tick.
+-- The hub clock moves only while a hub can hear: at most two tick periods (2 x 500 ms) past the last tick. A silence of
+-- more than four was an outage and counts for nothing: a second of it would be the whole patience with some nodes.
 -- A store that nobody has opened yet answers an error; the caller opens it and tries again.
 local time = redis.call('TIME')
 local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local opened = redis.call('HMGET', key_store, 'generation', 'clock_ms', 'tick_ms', 'settle_ms')
 if not opened[1] then return redis.error_reply('UNOPENED no hub has opened this store') end
-local clock_ms = tonumber(opened[2]) + math.max(0, math.min(now_ms - tonumber(opened[3]), 1000))
+local silence_ms = math.max(0, now_ms - tonumber(opened[3]))
+local clock_ms = tonumber(opened[2]) + (silence_ms > 2000 and 0 or math.min(silence_ms, 1000))
 local settle_left_ms = tonumber(opened[4] or '0') - clock_ms

@@ -60,13 +60,8 @@ class Load:
 def need(program: str, package: str) -> str:
     """The path of a program; Debian's `package` is installed when it is missing. Raises `Missing`."""
     if not shutil.which(program) and shutil.which("apt-get"):
-        head = [
-            *([] if os.geteuid() == 0 else ["sudo", "-n"]),
-            "env",
-            "DEBIAN_FRONTEND=noninteractive",
-            "apt-get",
-            "-qq",
-        ]
+        sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
+        head = [*sudo, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq"]
         for command in (["update"], ["install", "-y", "--no-install-recommends", package]):
             subprocess.run([*head, *command], check=False, stdout=subprocess.DEVNULL)
     found = shutil.which(program)
@@ -83,9 +78,10 @@ def conditions() -> list[str]:
     programs += [
         _first_line(name, option) for name, option in (("wrk", "-v"), ("etcd", "--version")) if shutil.which(name)
     ]
-    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    niceness, load_average = os.getpriority(os.PRIO_PROCESS, 0), os.getloadavg()[0]
+    busy = "; THE MACHINE IS BUSY: these figures mean little" if load_average > 1 else ""
     return [
-        f"{len(CORES)} cores ({model[1] if model else platform.machine()}), load average {os.getloadavg()[0]:.1f}",
+        f"{len(CORES)} cores ({model[1] if model else platform.machine()}), load average {load_average:.1f}{busy}",
         f"Python {platform.python_version()}, {packages}",
         ", ".join(programs),
         f"servers under test on core {SERVER_CORE}, wrk and Redis on core {LOAD_CORE}, niceness {niceness}",

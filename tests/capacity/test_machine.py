@@ -9,7 +9,7 @@ import json
 import os
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -360,12 +360,14 @@ class Fleet(RuleBasedStateMachine):
 
 def test_whatever_happens_the_store_says_what_the_rules_say(redis_server):
     Fleet.redis_server = redis_server
-    examples = int(os.environ.get("HUB_MACHINE_EXAMPLES", "150"))
+    examples = int(os.environ.get("HUB_MACHINE_EXAMPLES", "120"))
+    shrink = [Phase.shrink] if "HUB_MACHINE_EXAMPLES" in os.environ else []  # it takes minutes
     run_state_machine_as_test(
         Fleet,
         settings=settings(
             max_examples=examples,
             stateful_step_count=40,
+            phases=[Phase.explicit, Phase.reuse, Phase.generate, *shrink],
             deadline=None,
             suppress_health_check=list(HealthCheck),
             derandomize="HUB_MACHINE_EXAMPLES" not in os.environ,

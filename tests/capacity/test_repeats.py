@@ -128,7 +128,7 @@ async def test_a_borrow_nobody_was_answered_is_undone_when_redis_is_back(hub, ap
     cut_off(hub, monkeypatch, after=after)
     with pytest.raises(StoreUnavailable):
         await hub.leases.borrow(wish("try-1"))
-    await hub.store.pay_debts()
+    await hub.clock.tick()
     assert (listed(redis, f"available:{LABEL}"), redis.keys("session:*")) == (["s1"], [])
     assert not redis.exists("recycle:s1"), "nobody has used it"
 
@@ -142,7 +142,7 @@ async def test_an_undo_leaves_alone_what_a_repeat_was_granted_meanwhile(hub, oth
         await hub.leases.borrow(wish("try-1"))
     holder = hub if where == "the same hub" else other_hub
     grant = await holder.leases.borrow(wish("try-2"))
-    await hub.store.pay_debts()
+    await hub.clock.tick()
     assert (await holder.leases.verify(grant.slot, grant.token))[0] == "ok"
 
 
@@ -151,7 +151,7 @@ async def test_a_repeat_after_the_undo_is_granted_anew(hub, other_hub, api, monk
     cut_off(hub, monkeypatch, after=True)
     with pytest.raises(StoreUnavailable):
         await hub.leases.borrow(wish("try-1"))
-    await hub.store.pay_debts()
+    await hub.clock.tick()
     assert (await other_hub.leases.borrow(wish("try-2"))).slot == "s1"
 
 

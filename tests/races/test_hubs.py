@@ -31,7 +31,7 @@ def sweeps(hub: HubProcess) -> float:
 async def test_of_two_returns_at_the_same_moment_one_is_the_first(
     start_hub: Callable[..., HubProcess], redis: Redis
 ) -> None:
-    hubs = [start_hub(), start_hub()]
+    hubs = [start_hub(HUB_NODE_TIMEOUT="600"), start_hub(HUB_NODE_TIMEOUT="600")]
     async with hubs[0].client("node") as node, hubs[0].client("runner") as one, hubs[1].client("runner") as other:
         await publish(node, "n1", **{POOL: ["s1", "s2"]})
         for turn in range(200):

@@ -219,6 +219,7 @@ async def test_hubs_that_were_away_for_ten_timeouts_expire_nobody_who_comes_back
     await asyncio.sleep(1)
     assert redis.scard("nodes") == 999
     beating.cancel()
+    await asyncio.wait([beating])
 
 
 async def _is_gone(redis: Redis, name: str) -> bool:

@@ -22,12 +22,13 @@ def stand_still(redis, seconds):
     redis.hincrby("hub:store", "tick_ms", -int(seconds * 1000))
 
 
-async def test_one_silence_counts_as_two_ticks_however_long_it_was(hub, redis):
+@pytest.mark.parametrize(("silence_s", "counts_ms"), [(1.2, 1000), (1.9, 1000), (2.1, 0), (3600, 0)])
+async def test_a_silence_counts_as_two_ticks_at_most_and_an_outage_not_at_all(silence_s, counts_ms, hub, redis):
     await hub.clock.tick()
     before = clock(redis)
-    stand_still(redis, 3600)
+    stand_still(redis, silence_s)
     await hub.clock.tick()
-    assert clock(redis) - before == 1000
+    assert clock(redis) - before == counts_ms
 
 
 async def test_the_clock_moves_with_the_time_while_it_is_ticked(hub, redis):
