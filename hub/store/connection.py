@@ -81,13 +81,13 @@ async def open_store(settings: Settings) -> AsyncIterator[Store]:
 
 @asynccontextmanager
 async def _connected(client: Redis, settings: Settings, url: str) -> AsyncIterator[Store]:
+    store = Store(client, settings.key_prefix)
     try:
         await check_server(client, settings, mask_url(url))
-        store = Store(client, settings.key_prefix)
         await store.open()
         yield store
     finally:
-        await client.aclose()
+        await store.close()
 
 
 async def check_server(client: Redis, settings: Settings, shown: str) -> None:

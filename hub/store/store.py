@@ -27,6 +27,7 @@ from hub.store.keys import Keys
 from hub.store.scripts import Script, load_all
 
 BATCH = 128  # commands sent to Redis in one go; more would make the last of them wait for the first
+CLOSE_S = 2.0  # for batches under way when the hub stops
 SETTLE_MS = 2000  # four ticks: every hub has noticed the loss and said what it lent
 _AWAY = (
     RedisConnectionError,
@@ -91,6 +92,12 @@ class Store:
     async def read_all(self, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
         """The answers of several plain commands, sent together; raises `StoreUnavailable`."""
         return list(await asyncio.gather(*(self.read(*command) for command in commands)))
+
+    async def close(self) -> None:
+        """Wait for what is under way, so that no connection is left in use, then close the client."""
+        if self._sender is not None:
+            await asyncio.wait([self._sender], timeout=CLOSE_S)
+        await self.client.aclose()
 
     async def ping(self) -> None:
         """Ask Redis itself, past everything that is waiting; raises `StoreUnavailable`."""
