@@ -95,12 +95,14 @@ class Nodes:
 
     async def drain(self, node_id: str, on: bool) -> tuple[int, int]:
         """Hold back a node's free slots, or offer them again; (slots held, slots lent). Raises `UnknownNode`."""
+        cursor, all_held, all_lent = "0", 0, 0
         while True:
-            reply = await self._drain(id=node_id, part=key_part(node_id), on=int(on), limit=BITE)
+            reply = await self._drain(id=node_id, part=key_part(node_id), on=int(on), cursor=cursor, limit=BITE)
             match reply:
-                case ["ok", _, held, lent, more]:
-                    if not more:
-                        return held, lent
+                case ["ok", cursor, held, lent]:
+                    all_held, all_lent = all_held + held, all_lent + lent
+                    if str(cursor) == "0":
+                        return all_held, all_lent
                 case ["unknown"]:
                     raise UnknownNode(f"node {node_id} is not registered")
                 case _:
