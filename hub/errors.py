@@ -1,15 +1,19 @@
 """Every refusal of the hub: what it is called on the wire, its HTTP status, and its facts.
 
     HubError
-    |- BadInput 400        InvalidJson, MissingMember, InvalidValue, InvalidLabel, NodeIdCollides
+    |- BadInput 400          InvalidJson, MissingMember, InvalidValue, InvalidLabel, NodeIdCollides
     |- Unauthorized 401
-    |- NotFound 404        UnknownNode
+    |- NotFound 404          UnknownNode
+    |- MethodNotAllowed 405
     |- RequestTimedOut 408
     |- GrantOver, SlotLent 409
     |- TooLarge 413
     |- KeyReused 422
-    |- Unavailable 503     NoCapacity, Capped, Settling, Stopping, StoreUnavailable  (all carry Retry-After)
-    `- LeaseLost           raised by the SDK alone: the block outlived its lease
+    |- Internal, ForeignKey, StoreFault, UnknownReply 500
+    |- Unavailable 503       NoCapacity, Capped, Settling, Stopping, StoreUnavailable  (all carry Retry-After)
+    |                        HubUnavailable, raised by the SDK alone
+    |- LeaseLost             raised by the SDK alone: the block outlived its lease
+    `- StartRefused          the one sentence a hub says before it does not start
 
 `hub.api.problems` turns them into RFC 9457 documents; the SDK turns those documents back into the same classes.
 """

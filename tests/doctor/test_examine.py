@@ -15,7 +15,7 @@ from hub.core import Hub
 from hub.doctor import examine
 from hub.settings import Settings
 from hub.store.connection import open_store
-from tests.world import HubProcess, RedisServer, age_node, borrow, listed, publish, push, settings_for
+from tests.world import HubProcess, RedisServer, age_node, borrow, listed, picture, publish, push, settings_for
 
 POOL = "gpu:a100"
 
@@ -25,18 +25,6 @@ async def problems(hub: Hub, *, repair: bool = False, settings: Settings | None 
     await hub.store.read("HINCRBY", hub.store.keys.store, "tick_ms", -3_600_000)
     found = await examine(hub.store, repair=repair, settings=settings or hub.settings, pause_s=0.01)
     return [f"{each.invariant} {each.subject}: {each.problem}" for each in found]
-
-
-def everything(redis: Redis) -> dict[str, Any]:
-    """Every key with its value; lists as they are ordered."""
-    read: dict[str, Callable[[str], Any]] = {
-        "string": redis.get,
-        "hash": redis.hgetall,
-        "set": redis.smembers,
-        "list": lambda name: redis.lrange(name, 0, -1),
-        "zset": lambda name: redis.zrange(name, 0, -1, withscores=True),
-    }
-    return {name: read[redis.type(name)](name) for name in redis.scan_iter()}
 
 
 async def use_it(api: httpx.AsyncClient, name: int, rounds: dict[int, int]) -> None:
@@ -81,9 +69,9 @@ async def test_looking_changes_nothing(api: httpx.AsyncClient, hub: Hub, redis: 
     await borrow(api, POOL)
     redis.delete("session:s1")
     await problems(hub)
-    before = everything(redis)
+    before = picture(redis, own=True)
     await examine(hub.store, settings=hub.settings, pause_s=0.01)
-    assert everything(redis) == before
+    assert picture(redis, own=True) == before
 
 
 async def test_what_other_programs_wrote_and_no_sweep_has_seen_is_no_finding(hub: Hub, redis: Redis) -> None:

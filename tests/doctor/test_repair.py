@@ -10,8 +10,8 @@ from redis import Redis
 
 from hub.core import Hub
 from hub.doctor.looks import seen_subject
-from tests.doctor.test_examine import everything, problems
-from tests.world import borrow, listed, publish, push
+from tests.doctor.test_examine import problems
+from tests.world import borrow, listed, picture, publish, push
 
 POOL = "gpu:a100"
 
@@ -122,7 +122,7 @@ async def test_repairs_of_what_is_not_broken_change_nothing(api: httpx.AsyncClie
     await publish(api, "n2", **{"licence:catia": ["s9"]})
     await api.post("/admin/nodes/n2/drain")
     await hub.clock.tick()
-    before = everything(redis)
+    before = picture(redis, own=True)
 
     async def run(name: str, **named: Any) -> None:
         await hub.store.script(f"doctor/mend_{name}")(**named)
@@ -142,4 +142,4 @@ async def test_repairs_of_what_is_not_broken_change_nothing(api: httpx.AsyncClie
     await run("drain", id="n2", part="n2")
     await run("part", part="n1", raw="")
     await run("counter", issued="0")
-    assert everything(redis) == before
+    assert picture(redis, own=True) == before
