@@ -94,7 +94,8 @@ class Store:
         return list(await asyncio.gather(*(self.read(*command) for command in commands)))
 
     async def close(self) -> None:
-        """Wait for what is under way, so that no connection is left in use, then close the client."""
+        """Take nothing more, wait for what is under way, so that no connection is left in use, and close the client."""
+        self.set_away()
         if self._sender is not None:
             await asyncio.wait([self._sender], timeout=CLOSE_S)
         await self.client.aclose()
