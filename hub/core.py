@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hub.audit import AuditLog
 from hub.capacity.leases import Leases
+from hub.capacity.line import Line
 from hub.capacity.pools import Pools
 from hub.nodes.nodes import Nodes
 from hub.settings import Settings
@@ -21,4 +22,5 @@ class Hub:
         self.audit = AuditLog(store, settings.audit_max_entries)
         self.nodes = Nodes(store, settings)
         self.pools = Pools(store, settings)
-        self.leases = Leases(store, settings, self.pools)
+        self.line = Line(store, settings, self.pools, self.clock.hub_id)
+        self.leases = Leases(store, settings, self.pools, self.line)

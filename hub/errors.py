@@ -5,12 +5,13 @@
     |- Unauthorized 401
     |- NotFound 404          UnknownNode
     |- MethodNotAllowed 405
-    |- RequestTimedOut 408
-    |- GrantOver, SlotLent 409
+    |- RequestTimedOut, CallerGone 408
+    |- GrantOver, SlotLent, TicketGranted, BrakeOff 409
     |- TooLarge 413
     |- KeyReused 422
     |- Internal, ForeignKey, StoreFault, UnknownReply 500
-    |- Unavailable 503       NoCapacity, Capped, Settling, Stopping, StoreUnavailable  (all carry Retry-After)
+    |- Unavailable 503       Settling, Stopping, StoreUnavailable  (all carry Retry-After)
+    |  |- NoCapacity         Capped, WaitedInVain, DeadlineMissed, LabelLineFull, RunLineFull
     |                        HubUnavailable, raised by the SDK alone
     |- LeaseLost             raised by the SDK alone: the block outlived its lease
     `- StartRefused          the one sentence a hub says before it does not start
@@ -101,6 +102,13 @@ class SlotLent(HubError):
     status = 409
 
 
+class BrakeOff(HubError):
+    """The brake of the node sweeper was to be released, and it holds nothing back."""
+
+    code = "brake-off"
+    status = 409
+
+
 class TooLarge(HubError):
     code = "too-large"
     status = 413
@@ -127,13 +135,53 @@ class Unavailable(HubError):
 
 
 class NoCapacity(Unavailable):
+    """Nothing is free, and the caller would not wait."""
+
     code = "no-capacity"
 
 
-class Capped(Unavailable):
-    """The requested label has as many live grants as its cap allows."""
+class Capped(NoCapacity):
+    """The requested label has as many live grants as its cap allows, and the caller would not wait."""
 
     code = "capped"
+
+
+class WaitedInVain(NoCapacity):
+    """The caller stood in line as long as he may and was not served."""
+
+    code = "timeout"
+
+
+class DeadlineMissed(NoCapacity):
+    """The wait is expected to take longer than the caller has."""
+
+    code = "deadline"
+
+
+class LabelLineFull(NoCapacity):
+    """As many wait for this label as may."""
+
+    code = "per-label-cap"
+
+
+class RunLineFull(NoCapacity):
+    """As many borrows of this run wait as may."""
+
+    code = "per-run-cap"
+
+
+class CallerGone(HubError):
+    """The caller hung up while he waited: there is nobody to answer."""
+
+    code = "caller-gone"
+    status = 408
+
+
+class TicketGranted(HubError):
+    """The ticket was to be given up, and holds a slot by now."""
+
+    code = "ticket-granted"
+    status = 409
 
 
 class Settling(Unavailable):

@@ -49,8 +49,8 @@ def free_port() -> int:
 
 
 def settings_for(redis_url: str, **changes: Any) -> Settings:
-    """Settings with expiry on; whatever a test does not name has its default."""
-    return Settings(**{"redis_url": redis_url, "sweeper_expire": True, **changes})
+    """Settings with expiry on and nobody waiting in line; whatever a test does not name has its default."""
+    return Settings(**{"redis_url": redis_url, "sweeper_expire": True, "borrow_queue_timeout_s": 0, **changes})
 
 
 class RedisServer:

@@ -10,21 +10,29 @@ from starlette.responses import Response
 
 from hub.api import bodies, schemas
 from hub.api.auth import ADMIN
-from hub.api.deps import allowed, remote_ip, reply
+from hub.api.deps import allowed, in_seconds, remote_ip, reply
 from hub.api.nodes import remove
 from hub.core import Hub
 from hub.errors import InvalidValue
 from hub.nodes.models import check_node_id
 from hub.sweeping.audit import Audit
+from hub.sweeping.brake import Brake
 from hub.sweeping.leases import LeaseSweeperService
 from hub.sweeping.nodes import NodeSweeperService
 
 router = APIRouter(tags=["admin"])
 
 
-@router.post("/admin/nodes/{node_id:path}/drain", responses=schemas.REFUSALS)
+@router.post(
+    "/admin/nodes/{node_id:path}/drain",
+    openapi_extra=schemas.body(schemas.DRAIN, required=False),
+    responses=schemas.REFUSALS,
+)
 async def drain(request: Request, node_id: str) -> Response:
-    """Stop lending a node's slots; those that are lent stay with their borrowers."""
+    """Stop lending a node's slots; those that are lent stay with their borrowers, until the deadline if one is given.
+
+    It counts from this call, on the hub clock. A repeated call replaces it, and without one takes it away.
+    """
     return await _drain(request, node_id, on=True)
 
 
@@ -37,10 +45,22 @@ async def undrain(request: Request, node_id: str) -> Response:
 async def _drain(request: Request, node_id: str, *, on: bool) -> Response:
     hub = allowed(request, ADMIN)
     node = check_node_id(node_id)
-    held, lent = await hub.nodes.drain(node, on)
+    deadline_ms = bodies.drain_deadline_ms(await bodies.read_body(request, optional=True)) if on else None
+    now = await hub.nodes.drain(node, on, deadline_ms)
+    facts: dict[str, Any] = {"nodeId": node, "heldBack": now.held, "lent": now.lent}
+    if deadline_ms is not None:
+        facts["deadlineSeconds"] = deadline_ms / 1000
     action = "node.drain" if on else "node.undrain"
-    await hub.audit.write("admin", action, remote_ip=remote_ip(request), nodeId=node, heldBack=held, lent=lent)
-    return reply({"nodeId": node, "draining": on, "heldBack": held, "lent": lent})
+    await hub.audit.write("admin", action, remote_ip=remote_ip(request), **facts)
+    return reply(
+        {
+            "nodeId": node,
+            "draining": now.draining,
+            "heldBack": now.held,
+            "lent": now.lent,
+            "deadlineSecondsLeft": in_seconds(now.deadline_left_ms),
+        }
+    )
 
 
 @router.post("/admin/nodes/{node_id:path}/sidecar/upgrade", responses=schemas.REFUSALS)
@@ -67,7 +87,7 @@ async def remove_node(request: Request, node_id: str) -> Response:
 
 @router.get("/admin/sweeper", responses=schemas.REFUSALS)
 async def sweeper(request: Request) -> Response:
-    """Whether stale nodes are removed, and who says so."""
+    """Whether stale nodes are removed, who says so, and what the brake does."""
     return reply(await _switch_state(allowed(request, ADMIN)))
 
 
@@ -94,7 +114,29 @@ async def _switch_state(hub: Hub) -> dict[str, Any]:
         "setBy": by,
         "setAtUtc": at,
         "setting": hub.settings.sweeper_expire,
+        "brake": await Brake(hub.store, hub.settings).status(),
     }
+
+
+@router.get("/admin/brake", responses=schemas.REFUSALS)
+async def brake(request: Request) -> Response:
+    """Whether so many nodes are stale at once that the sweeper holds most of them back, and who released it."""
+    hub = allowed(request, ADMIN)
+    return reply(await Brake(hub.store, hub.settings).status())
+
+
+@router.post(
+    "/admin/brake/release", openapi_extra=schemas.body(schemas.RELEASE, required=False), responses=schemas.REFUSALS
+)
+async def release_brake(request: Request) -> Response:
+    """Have all nodes removed that are stale now, on all hubs; the brake is ready again when that is done."""
+    hub = allowed(request, ADMIN)
+    document = await bodies.read_body(request, optional=True)
+    by = (bodies.text(document, "by") or remote_ip(request) or "unknown")[:100]
+    brake = Brake(hub.store, hub.settings)
+    await brake.release(by)
+    await hub.audit.write("admin", "brake.release", severity="Warning", actor=by, remote_ip=remote_ip(request))
+    return reply(await brake.status())
 
 
 @router.post("/admin/sweep", openapi_extra=schemas.body(schemas.SWEEP, required=False), responses=schemas.REFUSALS)
@@ -114,11 +156,13 @@ async def sweep(request: Request) -> Response:
         {
             "dryRun": dry_run,
             "expire": service.expires,
+            "brake": nodes.brake,
             "nodes": {
                 "scanned": nodes.scanned,
                 "stale": nodes.stale,
                 "expired": nodes.expired,
                 "refreshed": nodes.refreshed,
+                "heldBack": nodes.held,
                 "errors": nodes.errors,
                 "elapsedMs": nodes.elapsed_ms,
                 "names": nodes.names,
@@ -126,6 +170,7 @@ async def sweep(request: Request) -> Response:
             "leases": {
                 "processed": leases.scanned,
                 "returned": leases.expired,
+                "drained": leases.drained,
                 "errors": leases.errors,
                 "elapsedMs": leases.elapsed_ms,
             },

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
 from hub import __version__
-from hub.api import admin, nodes, ops, pools, sessions
+from hub.api import admin, events, nodes, ops, pools, sessions
 from hub.api.auth import Secrets
 from hub.api.deps import Serving
 from hub.api.edge import Edge
 from hub.api.problems import on_http_error, on_hub_error
 from hub.core import Hub
 from hub.errors import HubError
+from hub.history.reading import History
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.connection import open_store
@@ -38,13 +40,14 @@ def create_app(
         async with open_store(settings) as store:
             hub = Hub(store, settings)
             app.state.serving = Serving(hub, Secrets(settings))
-            running = await _start(hub) if sweep else []
+            await hub.line.configure()
+            running = [asyncio.ensure_future(_logged(hub.line.run)), *(await _start(hub) if sweep else [])]
             if when_started:
                 when_started(app.state.serving)
             try:
                 yield
             finally:
-                app.state.serving.stopping = True
+                app.state.serving.stop()
                 for task in running:
                     task.cancel()
                 await asyncio.gather(*running, return_exceptions=True)
@@ -61,13 +64,16 @@ def create_app(
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_hub_error)
-    for module in (nodes, sessions, pools, admin, ops):
+    for module in (nodes, sessions, pools, admin, events, ops):
         app.include_router(module.router)
     return Edge(app, settings)
 
 
 async def _start(hub: Hub) -> list[asyncio.Task[None]]:
     settings = hub.settings
+    keep_history = partial(History(hub.store).keep, settings.history_max_entries)
+    await keep_history()
+    hub.store.when_replaced(keep_history)
     audit = Audit(hub.store, settings, hub.pools)
     node_sweeper = NodeSweeperService(hub.store, settings, hub.nodes, hub.clock, audit, hub.audit)
     lease_sweeper = LeaseSweeperService(hub.store, hub.leases, audit, hub.audit)
@@ -81,18 +87,18 @@ async def _start(hub: Hub) -> list[asyncio.Task[None]]:
         expire=settings.sweeper_expire,
         lease_interval_s=settings.borrow_ttl_sweep_s,
     )
-    jobs: list[Awaitable[None]] = [
-        hub.clock.run(),
-        SweepLoop("node", settings.node_sweep_interval_s, hub.clock, node_sweeper.sweep).run(),
-        SweepLoop("lease", settings.borrow_ttl_sweep_s, hub.clock, lease_sweeper.sweep).run(),
+    jobs: list[Callable[[], Awaitable[None]]] = [
+        hub.clock.run,
+        SweepLoop("node", settings.node_sweep_interval_s, hub.clock, node_sweeper.sweep).run,
+        SweepLoop("lease", settings.borrow_ttl_sweep_s, hub.clock, lease_sweeper.sweep).run,
     ]
     return [asyncio.ensure_future(_logged(job)) for job in jobs]
 
 
-async def _logged(job: Awaitable[None]) -> None:
+async def _logged(job: Callable[[], Awaitable[None]]) -> None:
     """A background job that ends by itself is a bug; say so instead of leaving a hub that no longer sweeps."""
     try:
-        await job
+        await job()
     except Exception as error:
         _log.critical("background job ended", why=repr(error), exc_info=error)
         raise

@@ -14,11 +14,12 @@ from starlette.requests import Request
 from hub.capacity.labels import Label
 from hub.capacity.models import Slot, check_slot_id, compact, slot_item
 from hub.errors import BadInput, InvalidJson, InvalidValue, MissingMember
-from hub.nodes.models import Beat, Registration, check_node_id
+from hub.nodes.models import DRAIN_DEADLINE_MAX_S, Beat, Registration, check_node_id
 
 SLOTS_MAX = 1000  # slots per call
 RUN_MAX = 200  # characters of a run id: it becomes part of a key
 PAGE_MAX = 1000
+WAIT_MAX_S = 86_400
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 ._-")
 
 
@@ -133,6 +134,33 @@ def whole_number(value: Any, name: str, low: int, high: int) -> int:
     if isinstance(value, bool) or not low <= number <= high:
         raise InvalidValue(f"{name} must be a whole number from {low} to {high}", member=name)
     return number
+
+
+def priority(document: dict[str, Any]) -> int:
+    """The `priority` of a borrow, 0 when none is given; raises `InvalidValue`."""
+    given = document.get("priority")
+    return 0 if given is None else whole_number(given, "priority", -100, 100)
+
+
+def wait_limit(document: dict[str, Any]) -> float | None:
+    """`maxWaitSeconds` of a borrow, None when none is given; raises `InvalidValue`."""
+    if document.get("maxWaitSeconds") is None:
+        return None
+    limit_s = seconds(document, "maxWaitSeconds")
+    if limit_s is None or not 0 <= limit_s <= WAIT_MAX_S:
+        raise InvalidValue(f"maxWaitSeconds must be a number from 0 to {WAIT_MAX_S}", member="maxWaitSeconds")
+    return limit_s
+
+
+def drain_deadline_ms(document: dict[str, Any]) -> int | None:
+    """`deadlineSeconds` of a drain in ms, None when none is given; raises `InvalidValue`."""
+    if document.get("deadlineSeconds") is None:
+        return None
+    deadline_s = seconds(document, "deadlineSeconds")
+    if deadline_s is None or not 1 <= deadline_s <= DRAIN_DEADLINE_MAX_S:
+        said = f"deadlineSeconds must be a number from 1 to {DRAIN_DEADLINE_MAX_S}"
+        raise InvalidValue(said, member="deadlineSeconds")
+    return int(deadline_s * 1000)
 
 
 def page(request: Request) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from hub.api.auth import Secrets
 from hub.audit import time_text, to_json
 from hub.core import Hub
 from hub.errors import Stopping
+from hub.history.live import Live
 
 
 class Serving:
@@ -20,7 +21,14 @@ class Serving:
     def __init__(self, hub: Hub, secrets: Secrets) -> None:
         self.hub = hub
         self.secrets = secrets
+        self.live = Live(hub.store)
         self.stopping = False
+
+    def stop(self) -> None:
+        """Refuse new borrows, let those that wait end, and streams of events too; everything else is still served."""
+        self.stopping = True
+        self.live.stop()
+        self.hub.line.stop()
 
 
 def serving(request: Request) -> Serving:
@@ -50,6 +58,11 @@ def reply(document: Any, run: str = "", status: int = 200) -> Response:
 def in_ms(left_ms: float) -> str:
     """The time so many ms from now, as the wire writes it. For people and logs: the store decides by its own clock."""
     return time_text(datetime.now(UTC) + timedelta(milliseconds=left_ms))
+
+
+def in_seconds(left_ms: int | None) -> float | None:
+    """A time left as the wire has it."""
+    return None if left_ms is None else left_ms / 1000
 
 
 def remote_ip(request: Request) -> str | None:

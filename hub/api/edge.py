@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from hub.api import nodes, sessions
+from hub.api import events, nodes, sessions
 from hub.api.problems import answer, as_hub_error
 from hub.errors import HubError, Internal, RequestTimedOut, TooLarge, Unavailable
 from hub.observability import metrics
@@ -53,7 +53,7 @@ class Edge:
             scope["raw_path"] = scope["path"].encode()
         exchange = _Exchange(receive, send, self._limit(scope["path"]))
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(None if scope["path"] == events.PATH else self._timeout_s):
                 exchange.check_length(scope)
                 endpoint = _DIRECT.get(scope["path"]) if scope["method"] == "POST" else None
                 if endpoint is None:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from hub.api import bodies, schemas
 from hub.api.auth import ADMIN, NODE, RUNNER
-from hub.api.deps import allowed, remote_ip, reply, serving
+from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
 from hub.api.problems import problem
 from hub.audit import entry
 from hub.capacity.labels import Label, parse_kinds, parse_label
@@ -200,6 +200,28 @@ async def nodes(request: Request) -> Response:
     return reply({"total": total, "nodes": [shown(node) for node in found], "next": after})
 
 
+@router.get("/nodes/{node_id:path}/safe-to-kill", responses=schemas.REFUSALS)
+async def safe_to_kill(request: Request, node_id: str) -> Response:
+    """Whether a node can be shut down without anybody noticing: it drains, and nothing of it is lent.
+
+    404 when it is not registered: it has left or was expired, and nothing is known to be of it. For a node timeout
+    after a loss of the store that is not certain, and the answer is 503 `settling`.
+    """
+    hub = allowed(request, RUNNER, ADMIN, NODE)
+    node_id = check_node_id(node_id)
+    found = await hub.nodes.safe_to_kill(node_id)
+    return reply(
+        {
+            "nodeId": node_id,
+            "safe": found.safe,
+            "draining": found.draining,
+            "lent": found.lent,
+            "reason": found.reason,
+            "deadlineSecondsLeft": in_seconds(found.deadline_left_ms),
+        }
+    )
+
+
 @router.get("/nodes/{node_id:path}", responses=schemas.REFUSALS)
 async def node(request: Request, node_id: str) -> Response:
     """One node with its slots; 404 when it is not registered."""
@@ -223,6 +245,7 @@ def shown(node: Node) -> dict[str, Any]:
         "nodeId": node.id,
         "state": node.state,
         "draining": node.draining,
+        "deadlineSecondsLeft": in_seconds(node.deadline_left_ms),
         "lastSeenUtc": node.last_seen or None,
         "sinceBeatMs": node.since_beat_ms,
         "capacity": int(node.capacity[:18]) if node.capacity.isdecimal() else None,

@@ -120,19 +120,32 @@ async def show_metrics(request: Request) -> Response:
 
 async def _refresh(hub: Hub) -> None:
     keys = hub.store.keys
-    nodes, sessions = await hub.store.read_all([("SCARD", keys.nodes), ("ZCARD", keys.deadlines)])
+    nodes, sessions, brake = await hub.store.read_all(
+        [("SCARD", keys.nodes), ("ZCARD", keys.deadlines), ("HGET", keys.brake, "state")]
+    )
     with suppress(StoreFault):  # the store in memory keeps no statistics
         scripts = (await hub.store.read("INFO", "commandstats")).get("cmdstat_evalsha", {})
         metrics.script_calls.set(scripts.get("calls", 0))
         metrics.script_seconds.set(scripts.get("usec", 0) / 1e6)
     metrics.nodes_registered.set(nodes)
     metrics.sessions.set(sessions)
+    metrics.brake_engaged.set(brake == "engaged")
+    await _refresh_line(hub)
     _, labels = await hub.pools.labels(0, metrics.LABELS_MAX)
     for pool in await hub.pools.describe(labels):
         shown = metrics.bounded(pool.label)
         metrics.pool_available.labels(shown).set(pool.free)
         both = pool.free + pool.lent
         metrics.pool_utilization.labels(shown).set(pool.lent / both if both else 0)
+
+
+async def _refresh_line(hub: Hub) -> None:
+    keys = hub.store.keys
+    waiting = await hub.store.read("ZRANGE", keys.turns, 0, metrics.LABELS_MAX - 1)
+    lengths = await hub.store.read_all(("ZCARD", keys.line(label)) for label in waiting)
+    metrics.queue_length.clear()  # lines that have ended
+    for label, length in zip(waiting, lengths, strict=True):
+        metrics.queue_length.labels(metrics.bounded(label)).inc(length)
 
 
 @router.get("/diagnostics", responses=schemas.REFUSALS)

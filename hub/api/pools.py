@@ -14,9 +14,10 @@ from hub.api.nodes import shown as shown_node
 from hub.capacity.labels import Label, parse_label
 from hub.capacity.pools import Pool
 from hub.core import Hub
-from hub.errors import InvalidLabel, NotFound
+from hub.errors import InvalidLabel, InvalidValue, NotFound
 
 router = APIRouter(tags=["pools"])
+DESIRED_MAX = 1_000_000  # slots: far above any pool
 WORKERS_MAX = 100  # nodes shown beside the pools; the whole list is at /nodes
 _COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # their flags would be another pool's companion keys
 
@@ -75,6 +76,42 @@ async def pool(request: Request, label: str) -> Response:
         raise NotFound(f"pool {found.label} has no slots")
     (version,) = await hub.pools.versions([found.label])
     return reply(_shown(found, version))
+
+
+@router.get(
+    "/autoscale/{label:path}",
+    openapi_extra=schemas.query(min="integer", max="integer", headroom="integer"),
+    responses=schemas.REFUSALS,
+)
+async def autoscale(request: Request, label: str) -> Response:
+    """How many slots a pool should have: those lent and those its live waiters need, with `headroom` more to spare,
+    within `min` and `max`. A pool without slots is answered too: somebody may be waiting for its first one.
+
+    A waiter that several pools may serve counts for each of them; one that its cap keeps waiting counts for none. With
+    `truncated` so many labels are waited for that `waiting` and `desired` are the least there may be.
+    """
+    hub = allowed(request, RUNNER, ADMIN)
+    query = request.query_params
+    spare = bodies.whole_number(query.get("headroom", "0"), "headroom", 0, DESIRED_MAX)
+    least = bodies.whole_number(query.get("min", "0"), "min", 0, DESIRED_MAX)
+    most = bodies.whole_number(query.get("max", str(DESIRED_MAX)), "max", 0, DESIRED_MAX)
+    if least > most:
+        raise InvalidValue("min must not be above max", member="min")
+    found = await hub.pools.demand(parse_label(label).text)
+    return reply(
+        {
+            "label": found.label,
+            "held": found.lent,
+            "free": found.free,
+            "heldBack": found.held_back,
+            "total": found.published,
+            "waiting": found.waiting,
+            "waitingLabels": found.labels,
+            "desired": min(max(found.lent + found.waiting + spare, least), most),
+            "maintenanceActive": found.maintenance,
+            "truncated": found.truncated,
+        }
+    )
 
 
 def _shown(pool: Pool, version: str | None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from hub.errors import HubError, Internal, MethodNotAllowed, NotFound, StoreUnav
 from hub.store.store import is_away
 
 MEDIA_TYPE = "application/problem+json"
+_SHOWN = ("reason", "member", "ticket", "position", "estimatedWaitSeconds")
 
 
 def problem(error: HubError, path: str) -> dict[str, Any]:
@@ -31,7 +32,7 @@ def problem(error: HubError, path: str) -> dict[str, Any]:
     document["instance"] = path
     if not isinstance(error, TooLarge):
         document["traceId"] = secrets.token_hex(8)
-    document.update({name: value for name, value in error.facts.items() if name in ("reason", "member")})
+    document.update({name: value for name, value in error.facts.items() if name in _SHOWN})
     return document
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from hub.api import beats
+from hub.api import beats, events
 from hub.api.deps import Serving
 from hub.api.problems import MEDIA_TYPE, problem
 from hub.errors import BadInput
@@ -40,6 +40,10 @@ class JoinedWrites:
     def close(self) -> None:
         self._flush()
         self._transport.close()
+
+    def abort(self) -> None:
+        self._parts.clear()
+        self._transport.abort()
 
     def is_closing(self) -> bool:
         closing: bool = self._transport.is_closing()
@@ -110,6 +114,8 @@ class HubProtocol(HttpToolsProtocol):
         if self._reading and scope["path"] == beats.PATH and scope["method"] == "POST":
             self._beat = (cycle, app)  # its body may be in what is being read: see data_received
         else:
+            if scope["path"].endswith(events.PATH):
+                scope["extensions"] = {events.ABORT: self.transport.abort}
             super()._start_asgi_task(cycle, app)
 
     def _take_beat(self, cycle: Any, app: Any) -> None:

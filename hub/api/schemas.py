@@ -60,6 +60,8 @@ BORROW = {
         "ttlSeconds": {"type": ["number", "string"]},
         "runName": {"type": "string", "maxLength": 128},
         "runId": {"type": "string", "maxLength": 200},
+        "priority": {"type": "integer", "minimum": -100, "maximum": 100},
+        "maxWaitSeconds": {"type": "number", "minimum": 0, "maximum": 86400},
     },
 }
 RETURN = {
@@ -73,7 +75,9 @@ RENEW = {
     "properties": {"browserId": _TEXT, "leaseToken": _TEXT, "ttlSeconds": {"type": "number"}},
 }
 ATTRIBUTE = {"type": "object", "required": ["testId"], "properties": {"testId": _TEXT, "runId": _TEXT}}
+DRAIN = {"type": "object", "properties": {"deadlineSeconds": {"type": "number", "minimum": 1, "maximum": 604_800}}}
 SWITCH = {"type": "object", "required": ["expire"], "properties": {"expire": {"type": ["boolean", "null"]}}}
+RELEASE = {"type": "object", "properties": {"by": _TEXT}}
 SWEEP = {"type": "object", "properties": {"dryRun": {"type": "boolean"}}}
 
 PROBLEM = {
@@ -95,7 +99,7 @@ _WORDS = {
     404: "No such thing.",
     405: "The path does not take this method.",
     408: "The request took too long to arrive.",
-    409: "The grant is over.",
+    409: "The grant, or whatever else this is about, is over.",
     413: "The body is too large.",
     422: "The Idempotency-Key was used with another request.",
     503: "Not now; `Retry-After` says when to try again.",

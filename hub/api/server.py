@@ -50,7 +50,7 @@ def refuse_before_stopping(serving: Serving) -> None:
             if serving.stopping:
                 stop(given, frame)  # type: ignore[operator, misc]
                 return
-            serving.stopping = True
+            serving.stop()
             _log.info("stopping", signal=signal.Signals(given).name, linger_s=LINGER_S)
             loop.call_later(LINGER_S, lambda: stop(given, frame))  # type: ignore[operator, misc]
 

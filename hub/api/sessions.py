@@ -16,19 +16,33 @@ from hub.api.deps import allowed, in_ms, reply, serving
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.models import Grant, Session, Wish
 from hub.core import Hub
-from hub.errors import HubError, InvalidLabel, InvalidValue, MissingMember, NotFound, Stopping, Unauthorized
+from hub.errors import (
+    CallerGone,
+    HubError,
+    InvalidLabel,
+    InvalidValue,
+    MissingMember,
+    NotFound,
+    Stopping,
+    Unauthorized,
+    WaitedInVain,
+)
 from hub.observability import metrics
 from hub.settings import Settings
 from hub.store.keys import key_part
 
 router = APIRouter(tags=["sessions"])
 KEEP_KEY_S = 86_400  # how long an Idempotency-Key is remembered
+IN_VAIN = (WaitedInVain, CallerGone)
 KEEP_OWN_S = 60  # how long a request without one is: longer than any repeat by the hub itself
 
 
 @router.post("/session/borrow", openapi_extra=schemas.body(schemas.BORROW), responses=schemas.REFUSALS)
 async def borrow(request: Request) -> Response:
-    """Borrow a slot of a pool. Answers 503 `no-capacity` when none is free."""
+    """Borrow a slot of a pool, waiting in line while none is free.
+
+    Answers 503 when it is not to be had; `code` says why: `timeout`, `deadline`, `per-label-cap`, `per-run-cap`.
+    """
     try:
         hub = allowed(request, RUNNER)
         if serving(request).stopping:
@@ -46,9 +60,9 @@ async def borrow(request: Request) -> Response:
         name = bodies.run_name(document)
         run = bodies.run_id(request, document)
         wish = _wish(request, hub.settings, document, label, run)
-        grant = await hub.leases.borrow(wish)
-    except HubError:
-        metrics.borrow_outcomes.labels(shown, "denied").inc()
+        grant = await hub.leases.borrow(wish, lambda: _hung_up(request))
+    except HubError as error:
+        metrics.borrow_outcomes.labels(shown, "timeout" if isinstance(error, IN_VAIN) else "denied").inc()
         raise
     finally:
         metrics.borrow_latency.labels(shown).observe(time.monotonic() - started)
@@ -56,6 +70,11 @@ async def borrow(request: Request) -> Response:
         await hub.leases.undo(wish)
     metrics.borrow_outcomes.labels(shown, "success").inc()
     return reply(_granted(grant, name), grant.run)
+
+
+async def _hung_up(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _wanted(document: dict[str, Any], settings: Settings) -> Label:
@@ -72,6 +91,8 @@ def _wish(request: Request, settings: Settings, document: dict[str, Any], label:
     ttl_s = min(max(ttl_s, settings.borrow_ttl_min_s), 86_400, settings.max_session_ttl_s)
     key, attempt = bodies.request_key(request), f"try-{secrets.token_hex(12)}"
     asked = f"{label.text}\0{ttl_s}\0{run}"
+    wait_s = min(settings.borrow_queue_timeout_s, settings.request_timeout_s * 0.95)
+    limit_s = bodies.wait_limit(document)
     return Wish(
         label=label.text,
         ttl_ms=int(ttl_s * 1000),
@@ -80,6 +101,10 @@ def _wish(request: Request, settings: Settings, document: dict[str, Any], label:
         attempt=attempt,
         fingerprint=hashlib.sha256(asked.encode()).hexdigest()[:16],
         keep_s=KEEP_KEY_S if key else KEEP_OWN_S,
+        keyed=key is not None,
+        priority=bodies.priority(document),
+        wait_ms=int(1000 * (wait_s if limit_s is None else min(limit_s, wait_s))),
+        limit_ms=-1 if limit_s is None else int(limit_s * 1000),
     )
 
 

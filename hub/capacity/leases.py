@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
-from hub.capacity.labels import parse_caps
-from hub.capacity.models import Grant, Session, Wish, read_item
+from hub.capacity.line import Line
+from hub.capacity.models import Grant, Session, Waiting, Wish, read_item
 from hub.capacity.pools import Pools
-from hub.errors import Capped, GrantOver, KeyReused, NoCapacity, Settling, StoreUnavailable, UnknownReply
+from hub.errors import (
+    CallerGone,
+    Capped,
+    DeadlineMissed,
+    GrantOver,
+    HubError,
+    KeyReused,
+    LabelLineFull,
+    NoCapacity,
+    RunLineFull,
+    Settling,
+    Stopping,
+    StoreUnavailable,
+    UnknownReply,
+    WaitedInVain,
+)
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.keys import key_part
 from hub.store.store import Store
 
+OUTAGE_POLL_S = 0.5  # a waiter whose store does not answer asks again: one tick of the hub clock
 _log = get_logger("hub.capacity")
 
 
 class Leases:
     """Keeps grants. Every method is one script; each is safe to repeat."""
 
-    def __init__(self, store: Store, settings: Settings, pools: Pools) -> None:
+    def __init__(self, store: Store, settings: Settings, pools: Pools, line: Line) -> None:
         self._store = store
         self._pools = pools
-        self._caps = parse_caps(settings.borrow_concurrency_caps)
-        self._cap_default = settings.borrow_concurrency_default
+        self._line = line
+        self._max_per_label = settings.borrow_queue_max_per_label
+        self._max_per_run = settings.borrow_queue_max_per_run
         self._default_ttl_ms = int(settings.borrow_ttl_s * 1000)
         self._max_ms = int(settings.max_session_ttl_s * 1000)
         self._idle_ms = int(settings.idle_timeout_s * 1000)
-        self._trailing = int(settings.borrow_trailing_fallback)
-        self._prefix = int(settings.borrow_prefix_expand)
-        self._wildcards = int(settings.borrow_wildcards)
         # A node hears of a grant with its next beat, a sixth of its timeout later; until then only we know.
         self._remember_s = max(1.0, settings.node_timeout_s / 3)
         self._recent: OrderedDict[str, tuple[float, Grant]] = OrderedDict()
@@ -46,59 +63,118 @@ class Leases:
         self._readopt = store.script("capacity/readopt")
         store.when_replaced(self.recall)
 
-    async def borrow(self, wish: Wish) -> Grant:
-        """Lend a slot, or raise `NoCapacity`, `Capped`, `Settling`, `GrantOver`, `KeyReused` or `StoreUnavailable`.
+    async def borrow(self, wish: Wish, gone: Callable[[], Awaitable[None]] | None = None) -> Grant:
+        """Lend a slot, waiting in line for up to `wish.wait_ms` where there is none.
 
-        The same request id gets the same grant. When the store does not answer, the grant it may have made is undone
-        as soon as it does.
+        Raises `NoCapacity` or one of its kinds, `Settling`, `Stopping`, `GrantOver`, `KeyReused`, `StoreUnavailable`,
+        or `CallerGone` when `gone`, which is called once waiting begins, ends first. The same request id gets the same
+        place and the same grant. Whatever was not delivered is taken back, at the latest when the store answers again.
         """
+        await self._line.be_configured()
         try:
-            grant = await self._try(wish)
-            if grant is None:
-                await self._pools.discover()
-                grant = await self._try(wish)
+            with self._line.watch(wish.request, wish.label) as woken:
+                answer = await self._first_try(wish)
+                if isinstance(answer, Waiting):
+                    answer = await self._wait(wish, answer, woken, gone)
         except StoreUnavailable:
             self._store.later(lambda: self.undo(wish))
             raise
-        if grant is None:
-            raise NoCapacity(f"No browser available for {wish.label}")
-        self._remember(grant)
-        return grant
+        self._remember(answer)
+        return answer
 
-    async def _try(self, wish: Wish) -> Grant | None:
+    async def _first_try(self, wish: Wish) -> Grant | Waiting:
+        try:
+            return await self._try(wish, repeated=wish.keyed)
+        except (LabelLineFull, RunLineFull, DeadlineMissed):
+            await self._pools.discover()  # nobody is turned away from a pool that exists only in Redis
+        except NoCapacity as error:
+            if isinstance(error, Capped):
+                raise
+            await self._pools.discover()
+        return await self._try(wish, repeated=wish.keyed)
+
+    async def _wait(
+        self, wish: Wish, place: Waiting, woken: asyncio.Event, gone: Callable[[], Awaitable[None]] | None
+    ) -> Grant:
+        """Until the ticket is granted; gives the place up on every other way out."""
+        until = time.monotonic() + wish.wait_ms / 1000
+        leaving = asyncio.ensure_future(gone()) if gone else None
+        self._line.look_soon()
+        try:
+            while (left_s := until - time.monotonic()) > 0 and not self._line.stopping:
+                if leaving and leaving.done():
+                    raise CallerGone("The caller of a borrow hung up")
+                await _first_of(woken, leaving, left_s)
+                if woken.is_set():
+                    woken.clear()
+                    answer = await self._try_again(replace(wish, wait_ms=max(1, int(left_s * 1000))), until)
+                    if isinstance(answer, Grant):
+                        return answer
+                    place = answer
+            return await self._give_up(wish, place)
+        except CallerGone:
+            await self.undo(wish)
+            raise
+        except asyncio.CancelledError:
+            self._store.later(lambda: self.undo(wish))
+            raise
+        finally:
+            if leaving:
+                leaving.cancel()
+
+    async def _try_again(self, wish: Wish, until: float) -> Grant | Waiting:
+        """As `_try`, through an outage of the store as long as there is time: the place is kept in it."""
+        while True:
+            try:
+                return await self._try(wish, repeated=True)
+            except StoreUnavailable:
+                if time.monotonic() + OUTAGE_POLL_S > until:
+                    raise
+                await asyncio.sleep(OUTAGE_POLL_S)
+
+    async def _give_up(self, wish: Wish, place: Waiting) -> Grant:
+        """Leave the line; raises the reason, or returns a grant that was made at the last moment."""
+        word, *_ = await self._undo(request=wish.request, attempt=wish.attempt, only_place=1)
+        if word == "granted":
+            answer = await self._try(wish, repeated=True)
+            if isinstance(answer, Grant):
+                return answer
+        facts = {"ticket": wish.request, **place.facts()}
+        if self._line.stopping:
+            raise Stopping("The hub is stopping", **facts)
+        raise WaitedInVain(f"Borrow timed out after {wish.wait_ms / 1000:g}s for {wish.label}", **facts)
+
+    async def _try(self, wish: Wish, *, repeated: bool) -> Grant | Waiting:
         reply = await self._borrow(
             label=wish.label,
             ttl_ms=wish.ttl_ms,
             idle_ms=self._idle_ms,
-            cap=self._caps.get(wish.label, self._cap_default),
             run=wish.run,
             request=wish.request,
             attempt=wish.attempt,
             fingerprint=wish.fingerprint,
             keep_s=wish.keep_s,
-            trailing=self._trailing,
-            prefix=self._prefix,
-            wildcards=self._wildcards,
+            keyed=int(wish.keyed),
+            repeated=int(repeated),
+            hub=self._line.hub_id,
+            wait_ms=wish.wait_ms,
+            limit_ms=wish.limit_ms,
+            priority=wish.priority,
+            max_label=self._max_per_label,
+            max_run=self._max_per_run,
         )
         match reply:
             case ["ok", slot, token, item, pool, left_ms, ttl_ms, run, dropped]:
                 _log_dropped(dropped)
                 said = read_item(item)
                 return Grant(slot, token, wish.label, pool, run, ttl_ms, left_ms, item, said)
+            case ["waiting", position, estimate_ms, dropped]:
+                _log_dropped(dropped)
+                return Waiting(position, estimate_ms)
             case ["empty", dropped]:
                 _log_dropped(dropped)
-                return None
-            case ["capped", live]:
-                raise Capped(f"No browser available for {wish.label}: {live} of {live} allowed are lent")
-            case ["settling", left_ms]:
-                raise Settling("The store was lost and is being put together again", retry_after_s=left_ms / 1000)
-            case ["over", slot]:
-                raise GrantOver(f"The grant of {slot} that this Idempotency-Key made has ended; use a new key")
-            case ["reused"]:
-                raise KeyReused("This Idempotency-Key was used with another request; use a new key")
-            case ["undone"]:
-                raise GrantOver("This request was withdrawn; use a new Idempotency-Key")
-        raise UnknownReply(self._borrow.name, reply)
+                raise NoCapacity(f"No browser available for {wish.label}")
+        raise _refusal(wish, reply) or UnknownReply(self._borrow.name, reply)
 
     async def give_back(self, slot: str, hint: str, token: str = "", request: str = "") -> tuple[str, str, str]:
         """End a grant. Returns (word, pool, run); the word is `returned`, `ended`, `not lent` or `stale token`.
@@ -135,8 +211,11 @@ class Leases:
         await self._attribute(slot=key_part(slot), test=test, run=run)
 
     async def undo(self, wish: Wish) -> None:
-        """Take back what an attempt was granted, or keep it from being granted: its caller is gone."""
-        word, *slot = await self._undo(request=wish.request, attempt=wish.attempt)
+        """Take back what an attempt was granted, or its place in line, or keep it from either: its caller is gone.
+
+        A ticket with a key keeps its place for a minute.
+        """
+        word, *slot = await self._undo(request=wish.request, attempt=wish.attempt, only_place=0)
         if word == "undone":
             self._recent.pop(slot[0], None)
             metrics.grants_undone.inc()
@@ -215,6 +294,41 @@ class Leases:
         horizon = time.monotonic() - self._remember_s
         while self._recent and next(iter(self._recent.values()))[0] < horizon:
             self._recent.popitem(last=False)
+
+
+def _refusal(wish: Wish, reply: list[Any]) -> HubError | None:
+    """What an answer without a slot and without a place means; None for one that is not known."""
+    none_free = f"No browser available for {wish.label}"
+    match reply:
+        case ["capped", live]:
+            return Capped(f"{none_free}: {live} of {live} allowed are lent")
+        case ["per-label-cap", waiting]:
+            return LabelLineFull(f"{none_free}: {waiting} wait for it already")
+        case ["per-run-cap", waiting]:
+            return RunLineFull(f"{none_free}: {waiting} borrows of this run wait already")
+        case ["deadline", position, takes_ms]:
+            place = Waiting(position, takes_ms)
+            why = f"at position {position} the wait is about {takes_ms / 1000:.1f} s, longer than maxWaitSeconds"
+            return DeadlineMissed(f"{none_free}: {why}", retry_after_s=max(1, takes_ms / 1000), **place.facts())
+        case ["settling", left_ms]:
+            return Settling("The store was lost and is being put together again", retry_after_s=left_ms / 1000)
+        case ["over", slot]:
+            return GrantOver(f"The grant of {slot} that this Idempotency-Key made has ended; use a new key")
+        case ["reused"]:
+            return KeyReused("This Idempotency-Key was used with another request; use a new key")
+        case ["undone"]:
+            return GrantOver("This request was withdrawn; use a new Idempotency-Key")
+    return None
+
+
+async def _first_of(woken: asyncio.Event, leaving: asyncio.Future[None] | None, left_s: float) -> None:
+    """Wait for the event, for the caller to leave, or until the time is up."""
+    waking: asyncio.Future[Any] = asyncio.ensure_future(woken.wait())
+    both = [waking, leaving] if leaving else [waking]
+    try:
+        await asyncio.wait(both, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waking.cancel()
 
 
 def _log_dropped(dropped: Sequence[str]) -> None:

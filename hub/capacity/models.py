@@ -91,6 +91,42 @@ class Wish:
     attempt: str  # of this call alone
     fingerprint: str
     keep_s: int
+    keyed: bool = False  # the caller knows the request id, and may come back for his place or his grant
+    priority: int = 0
+    wait_ms: int = 0  # how long this call may wait in line
+    limit_ms: int = -1  # refuse at once when the wait is expected to take longer; -1: never
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A place in the line of a label; `estimate_ms` is -1 while the line has not moved yet."""
+
+    position: int
+    estimate_ms: int
+
+    def facts(self) -> dict[str, Any]:
+        """As the wire says it; the estimate is null while it is not known."""
+        known = self.estimate_ms >= 0
+        return {"position": self.position, "estimatedWaitSeconds": self.estimate_ms / 1000 if known else None}
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """A borrow that was asked for under a key or waits: `state` is `waiting`, `away` or `granted`."""
+
+    id: str
+    state: str
+    label: str
+    run: str
+    position: int = 0
+    estimate_ms: int = -1
+    priority: int = 0
+    since_ms: int = 0  # since 1970
+    left_ms: int = 0  # until it is given up
+    ttl_ms: int = 0
+    fingerprint: str = ""
+    keep_s: int = 0
+    slot: str = ""
 
 
 @dataclass(frozen=True)

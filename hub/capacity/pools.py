@@ -18,6 +18,7 @@ from hub.store.store import Store
 SCAN_BITE = 1000  # keys looked at per call
 SCAN_CALLS = 10  # calls per discovery; a store of up to 10,000 keys is seen whole
 BITE = 64  # slots per script where each costs a dozen commands: under 2 ms
+WAITING_LABELS_MAX = 1000  # looked at for one pool: under 3 ms
 
 _log = get_logger("hub.capacity")
 
@@ -38,6 +39,25 @@ class Pool:
         return max(0, self.published - self.free - self.lent)
 
 
+@dataclass(frozen=True)
+class Demand:
+    """What a pool has and what it is wanted for. With `truncated`, more may wait than `waiting` says."""
+
+    label: str
+    free: int
+    lent: int
+    published: int
+    maintenance: bool
+    waiting: int
+    labels: int
+    truncated: bool
+
+    @property
+    def held_back(self) -> int:
+        """Slots that are neither free nor lent: their node drains or is suspect."""
+        return max(0, self.published - self.free - self.lent)
+
+
 class Pools:
     """Keeps slots on offer."""
 
@@ -51,6 +71,7 @@ class Pools:
         self._restart = store.script("capacity/restart_pool")
         self._mark = store.script("capacity/mark_slots")
         self._describe = store.script("capacity/describe_pools")
+        self._autoscale = store.script("capacity/autoscale")
         self._discover = store.script("capacity/discover")
         self._scan_cursor = "0"
         self._discovery: asyncio.Task[None] | None = None
@@ -142,6 +163,12 @@ class Pools:
                 counts = (free_then + lent_then, free_then, lent_then) if active else (published, free, lent)
                 pools.append(Pool(label, *counts, bool(active)))
         return pools
+
+    async def demand(self, label: str) -> Demand:
+        """What a pool has and who waits for it, at one moment; also of a pool that has no slots."""
+        reply = await self._autoscale(pool=label, limit=WAITING_LABELS_MAX)
+        free, lent, published, maintenance, waiting, labels, truncated = reply
+        return Demand(label, free, lent, published, bool(maintenance), waiting, labels, bool(truncated))
 
     async def versions(self, labels: Sequence[str]) -> list[str | None]:
         """The kind version the first slot of each pool names."""

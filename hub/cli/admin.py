@@ -1,4 +1,4 @@
-"""`hub drain`, `undrain`, `sweep`, `expire` and `doctor`: for operators."""
+"""`hub sweep`, `expire`, `brake` and `doctor`: for operators."""
 
 from __future__ import annotations
 
@@ -17,20 +17,6 @@ Switch = Literal["on", "off", "default"]
 _SWITCH: dict[Switch, bool | None] = {"on": True, "off": False, "default": None}
 
 
-async def drain(at: Address, node: str, as_json: bool, *, on: bool) -> None:
-    """Stop lending the slots of a node, or start again; what is lent stays with its borrowers."""
-    async with reach(at) as hub:
-        answer = await hub.post("admin", "nodes", node, "drain" if on else "undrain")
-    if as_json:
-        output.put_json(answer)
-        return
-    held, lent = answer.get("heldBack", 0), answer.get("lent", 0)
-    if answer.get("draining"):
-        output.put(f"{node} is draining: {output.plural(held, 'slot')} held back, {lent} still lent.")
-    else:
-        output.put(f"{node} lends again; {lent} of its slots {'is' if lent == 1 else 'are'} lent now.")
-
-
 async def sweep(at: Address, as_json: bool, *, dry_run: bool) -> None:
     """Look once for dead nodes and lapsed leases, and show what was done, or with `dry_run` would be."""
     async with reach(at) as hub:
@@ -39,10 +25,13 @@ async def sweep(at: Address, as_json: bool, *, dry_run: bool) -> None:
         output.put_json(answer)
         return
     nodes, leases = _part(answer, "nodes"), _part(answer, "leases")
+    held = nodes.get("heldBack") or 0
     if dry_run:
-        done = f", which would be {'expired' if answer.get('expire') else 'kept as expiry is off'}"
+        would = f"{'expired' if answer.get('expire') else 'kept as expiry is off'}"
+        done = f", which would be {would}" + (f" but for {held} held back by the brake" if held else "")
     else:
         done = f": {nodes.get('expired')} expired, {nodes.get('refreshed')} kept"
+        done += f", {held} held back by the brake" if held else ""
     output.put(
         f"Nodes: {nodes.get('scanned')} scanned, {nodes.get('stale')} stale{done}; "
         f"{output.plural(nodes.get('errors'), 'error')}, {nodes.get('elapsedMs')} ms."
@@ -74,6 +63,34 @@ async def expire(at: Address, switch: Switch | None, as_json: bool) -> None:
         who = f"set by {answer.get('setBy') or 'somebody'} at {answer.get('setAtUtc')}"
         why = f"{who}; HUB_SWEEPER_EXPIRE says {'on' if answer.get('setting') else 'off'}"
     output.put(f"Expiry is {state} ({output.one_line(why)}).")
+
+
+async def brake(at: Address, as_json: bool, *, release: bool) -> None:
+    """Show the brake, or let the nodes go that it holds back."""
+    async with reach(at) as hub:
+        if release:
+            answer = await hub.post("admin", "brake", "release", body={"by": _caller()})
+        else:
+            answer = await hub.get("admin", "brake")
+    if as_json:
+        output.put_json(answer)
+        return
+    bounds = f"more than {answer.get('percent')} % of the nodes, and at least {answer.get('minimum')}"
+    seen = f"{answer.get('stale')} of {answer.get('registered')} nodes are silent"
+    match answer.get("state"):
+        case "engaged":
+            text = (
+                f"The brake is engaged since {answer.get('sinceUtc')}: {seen}. At most {answer.get('perInterval')} are "
+                f"removed per sweep interval, {answer.get('heldBack')} are held back; `hub brake release` lets them go."
+            )
+        case "released":
+            text = (
+                f"The brake was released by {answer.get('releasedBy')} at {answer.get('releasedAtUtc')}: {seen}; "
+                "all of them are removed by the next sweep, then the brake is ready again."
+            )
+        case _:
+            text = f"The brake is off; it is engaged when {bounds}, are silent at once."
+    output.put(output.one_line(text))
 
 
 def _caller() -> str:

@@ -9,8 +9,19 @@ from typing import Annotated, Literal
 import typer
 
 from hub import __version__
-from hub.cli import admin, announce, demo, inputs, lend, look, output, serving
-from hub.cli.inputs import Pair, Pool, Usage, read_id, read_label, read_pair, read_pool, read_url, seconds
+from hub.cli import admin, announce, demo, draining, inputs, lend, look, output, serving
+from hub.cli.inputs import (
+    Pair,
+    Pool,
+    Usage,
+    read_deadline,
+    read_id,
+    read_label,
+    read_pair,
+    read_pool,
+    read_url,
+    seconds,
+)
 from hub.cli.reach import Address, Role, address, plain_logs
 from hub.client import AgentOptions
 from hub.observability.logs import configure_logs
@@ -150,6 +161,25 @@ def pools(
 
 
 @app.command()
+def autoscale(
+    label: Annotated[str, typer.Argument(parser=read_label, metavar="LABEL", help="The pool.")],
+    least: Annotated[int | None, typer.Option("--min", min=0, max=1_000_000, help="Want at least so many.")] = None,
+    most: Annotated[int | None, typer.Option("--max", min=0, max=1_000_000, help="Want at most so many.")] = None,
+    headroom: Annotated[
+        int | None, typer.Option(min=0, max=1_000_000, help="Want so many more than are needed now.")
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Show how many slots a pool should have: what is lent, and what those who wait for it need."""
+    if least is not None and most is not None and least > most:
+        raise Usage("--min is above --max.")
+    bounds = {"min": least, "max": most, "headroom": headroom}
+    asyncio.run(look.autoscale(_looking(url, secret), label, bounds, as_json))
+
+
+@app.command()
 def sessions(
     slot: Annotated[str | None, typer.Argument(parser=read_id, metavar="SLOT", help="Only this one.")] = None,
     label: Annotated[str | None, typer.Option(parser=read_label, metavar="LABEL", help="Asked for as this.")] = None,
@@ -216,15 +246,30 @@ def give_back(
 
 
 @app.command()
-def drain(node: NodeId, as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
-    """Lend nothing more of a node; what is lent stays with its borrowers."""
-    asyncio.run(admin.drain(_operating(url, secret), node, as_json, on=True))
+def drain(
+    node: NodeId,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            parser=read_deadline, metavar="TIME", help="End what is still lent then: 90s, 10m, 2h. Else never."
+        ),
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Until the node is safe to kill.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Lend nothing more of a node; what is lent stays with its borrowers, until the deadline if there is one.
+
+    Said again, the last deadline counts; without --deadline there is none any more.
+    """
+    asyncio.run(draining.drain(_operating(url, secret), node, as_json, deadline_s=deadline, wait=wait))
 
 
 @app.command()
 def undrain(node: NodeId, as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
     """Lend of a drained node again."""
-    asyncio.run(admin.drain(_operating(url, secret), node, as_json, on=False))
+    asyncio.run(draining.undrain(_operating(url, secret), node, as_json))
 
 
 @app.command()
@@ -253,6 +298,20 @@ def expire(
 ) -> None:
     """Switch whether dead nodes are removed, for all hubs at once; or show it."""
     asyncio.run(admin.expire(_operating(url, secret), switch, as_json))
+
+
+@app.command()
+def brake(
+    action: Annotated[
+        Literal["status", "release"],
+        typer.Argument(help="status: show it. release: have all nodes removed that are silent now."),
+    ] = "status",
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Show or release the brake: when very many nodes are silent at once, hubs remove only some of them at a time."""
+    asyncio.run(admin.brake(_operating(url, secret), as_json, release=action == "release"))
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -13,9 +14,11 @@ import typer
 
 from hub.capacity.labels import parse_label
 from hub.errors import InvalidLabel
+from hub.nodes.models import DRAIN_DEADLINE_MAX_S
 
 LONGEST_ID = 512  # more is a file pasted by accident
 YEAR_S = 366 * 86_400
+_UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class Usage(Exception):
@@ -97,6 +100,15 @@ def seconds(*, least: float) -> Callable[[str], float]:
         return value
 
     return read
+
+
+def read_deadline(text: str) -> float:
+    """A drain deadline in seconds, written as `90`, `90s`, `10m`, `2h` or `1d`."""
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd]?)", text.strip())
+    value = float(found[1]) * _UNITS_S[found[2]] if found else math.nan
+    if not 1 <= value <= DRAIN_DEADLINE_MAX_S:
+        raise typer.BadParameter(f"{shown(text)} is not a time from 1s to 7d, such as 90s, 10m or 2h.")
+    return value
 
 
 def check_command(command: list[str]) -> None:

@@ -39,6 +39,13 @@ async def pools(at: Address, as_json: bool, *, limit: int, label: str | None) ->
     _show(as_json, total, "pools", rows, _POOL_COLUMNS, _pool_row, numbers=("SLOTS", "FREE", "LENT", "HELD BACK"))
 
 
+async def autoscale(at: Address, label: str, bounds: dict[str, int | None], as_json: bool) -> None:
+    """Show how many slots a pool should have, and why."""
+    async with reach(at) as hub:
+        found = await hub.get("autoscale", label, **bounds)
+    _show_one(found, as_json, _demand)
+
+
 async def sessions(at: Address, as_json: bool, *, limit: int, where: dict[str, str], slot: str | None) -> None:
     """Show what is lent, all of it or by one filter, or the session of one slot."""
     async with reach(at) as hub:
@@ -144,8 +151,10 @@ def _node_slots(node: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def _state(node: dict[str, Any]) -> str:
-    state = str(node.get("state"))
-    return f"{state}, draining" if node.get("draining") and state != "draining" else state
+    state, left = str(node.get("state")), node.get("deadlineSecondsLeft")
+    if not node.get("draining"):
+        return state
+    return f"{state}, draining" if left is None else f"{state}, draining for {output.duration(left)}"
 
 
 def _ago(ms: Any) -> str:
@@ -163,6 +172,17 @@ def _pool_row(pool: dict[str, Any]) -> Iterable[Any]:
         pool.get("label"), pool.get("total"), pool.get("available"), pool.get("borrowed"), pool.get("heldBack"),
         bool(pool.get("maintenanceActive")),
     )  # fmt: skip
+
+
+def _demand(found: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    least = "at least " if found.get("truncated") else ""
+    yield "POOL", found.get("label")
+    yield "LENT", found.get("held")
+    yield "WAITING", f"{least}{found.get('waiting')}"
+    yield "DESIRED", f"{least}{found.get('desired')}"
+    yield "FREE", found.get("free")
+    yield "HELD BACK", found.get("heldBack")
+    yield "MAINTENANCE", bool(found.get("maintenanceActive"))
 
 
 def _session_row(session: dict[str, Any]) -> Iterable[Any]:

@@ -94,10 +94,11 @@ class _Examination:
         return {suspicion: words for suspicion, words in kept.items() if words}
 
     async def _expected(self, suspicions: Mapping[Suspicion, Words]) -> dict[Suspicion, Words]:
-        """Leave out the dead where nobody is to take them away: expiry is off, or spares who has free slots."""
-        override = await self._store.read("HGET", self._store.keys.store, "expire")
+        """Leave out the dead where nobody is to take them away: expiry is off, braked, or spares who has free slots."""
+        keys = self._store.keys
+        override, brake = await self._store.read_all([("HGET", keys.store, "expire"), ("HGET", keys.brake, "state")])
         expires = self._settings.sweeper_expire if override is None else override == "true"
-        if expires and not self._settings.sweeper_keep_if_available:
+        if expires and brake != "engaged" and not self._settings.sweeper_keep_if_available:
             return dict(suspicions)
         kept = {
             suspicion: words - {"dead"} if suspicion.look == "nodes" else words

@@ -18,9 +18,12 @@ LIST_PAGE = 500  # items or members fetched at a time
 
 # name of a key in `hub.store.keys` -> what Redis calls the type of its value
 TYPES = {
-    "hash": ("node", "session", "store", "duty", "lent", "leaving", "slot"),
-    "set": ("nodes", "draining", "node_slots", "pool_slots", "replacing"),
-    "zset": ("beats", "pools", "open_pools", "deadlines", "asked", "run"),
+    "hash": ("node", "session", "store", "duty", "lent", "leaving", "slot", "brake", "ticket", "pending", "caps", "pace"),
+    "set": ("nodes", "draining", "node_slots", "pool_slots", "replacing", "aside", "waiters", "handed"),
+    "zset": (
+        *("beats", "drain_deadlines", "pools", "open_pools", "deadlines", "asked", "run"),
+        *("line", "turns", "under", "wild", "patience", "hubs"),
+    ),
     "list": ("available", "inuse", "audit"),
 }
 TYPE_OF = dict.fromkeys(PATTERNS, "string") | {name: kind for kind, names in TYPES.items() for name in names}
@@ -35,6 +38,7 @@ LIFETIMES_S = {
     "recycle": 300,
     "request": 86_400,
     "replacing": 1800,
+    "pace": 3600,
     **{name: 1800 for name in WIRE if name.startswith("maintenance")},
 }
 # Private indexes whose members must belong; of `duty` only the fields that name a slot.

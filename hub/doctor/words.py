@@ -54,6 +54,7 @@ NODES = {
     "dead": Trouble("C10", "silent for longer than its timeout and a sweep interval, and still on the books"),
     "drain unlisted": Trouble("C12", "drains, but is not listed as draining"),
     "drain unmarked": Trouble("C12", "listed as draining, but does not drain"),
+    "deadline left": Trouble("C12", "has the deadline of a drain, but does not drain"),
 }
 PARTS = {
     "leaving": Trouble("C10", "off the books, but its slots have not all been taken back", settles=True),

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from hub.errors import InvalidValue
 
 ID_MAX = 512  # characters of a raw node id; a bound, far above host names and UUIDs
+DRAIN_DEADLINE_MAX_S = 7 * 86_400
 BEATS_PER_TIMEOUT = 6  # a node may lose five beats in a row before it is stale
 
 
@@ -56,6 +57,43 @@ class Node:
     base_url: str
     slots: int
     lent: int
+    deadline_left_ms: int | None
+
+
+@dataclass(frozen=True)
+class DrainState:
+    """How far the draining of a node is. `deadline_left_ms`: until what is lent ends; None without a deadline."""
+
+    draining: bool
+    held: int
+    lent: int
+    deadline_left_ms: int | None
+
+
+@dataclass(frozen=True)
+class Departure:
+    """Whether a node can be shut down without anybody noticing. At least `offered` of its slots are still on offer."""
+
+    draining: bool
+    lent: int
+    offered: int
+    deadline_left_ms: int | None
+
+    @property
+    def safe(self) -> bool:
+        """Nothing of it is lent, and nothing of it can be lent any more."""
+        return self.draining and not self.lent and not self.offered
+
+    @property
+    def reason(self) -> str:
+        """Why it is safe or not, in one sentence."""
+        if not self.draining:
+            return "It does not drain, so a slot of it may be lent at any moment."
+        if self.lent:
+            return f"{self.lent} of its slots {'is' if self.lent == 1 else 'are'} still lent."
+        if self.offered:
+            return "Its draining was cut short, and some of its slots are still on offer; drain it once more."
+        return "It drains, and nothing of it is lent."
 
 
 def check_node_id(raw: str) -> str:

@@ -8,14 +8,15 @@ from typing import Any
 
 import orjson
 
-from hub.errors import NodeIdCollides, UnknownNode, UnknownReply
+from hub.errors import NodeIdCollides, Settling, UnknownNode, UnknownReply
 from hub.nodes.beats import Beats
-from hub.nodes.models import Node, Registration
+from hub.nodes.models import Departure, DrainState, Node, Registration
 from hub.settings import Settings
 from hub.store.keys import key_part
 from hub.store.store import Store
 
 BITE = 64  # slots per script where each costs a dozen commands: under 2 ms
+LOOK = 1000  # slots per script that only looks at where they are: under 2 ms
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Nodes:
         self._leave = store.script("nodes/leave")
         self._prune = store.script("nodes/prune")
         self._drain = store.script("nodes/drain")
+        self._safe_to_kill = store.script("nodes/safe_to_kill")
         self._describe = store.script("nodes/describe")
         self._expire = store.script("nodes/expire")
 
@@ -93,20 +95,53 @@ class Nodes:
             if left == 0:
                 return total, tuple(all_ended)
 
-    async def drain(self, node_id: str, on: bool) -> tuple[int, int]:
-        """Hold back a node's free slots, or offer them again; (slots held, slots lent). Raises `UnknownNode`."""
+    async def drain(self, node_id: str, on: bool, deadline_ms: int | None = None) -> DrainState:
+        """Hold back a node's free slots, or offer them again. Raises `UnknownNode`.
+
+        With a deadline, what is still lent ends so long from now on the hub clock; a later call replaces it, and one
+        without a deadline takes it away.
+        """
         cursor, all_held, all_lent = "0", 0, 0
+        deadline = "" if deadline_ms is None else deadline_ms
         while True:
-            reply = await self._drain(id=node_id, part=key_part(node_id), on=int(on), cursor=cursor, limit=BITE)
+            reply = await self._drain(
+                id=node_id, part=key_part(node_id), on=int(on), deadline_ms=deadline, cursor=cursor, limit=BITE
+            )
             match reply:
-                case ["ok", cursor, held, lent]:
+                case ["ok", cursor, held, lent, left_ms]:
                     all_held, all_lent = all_held + held, all_lent + lent
                     if str(cursor) == "0":
-                        return all_held, all_lent
+                        return DrainState(on, all_held, all_lent, None if left_ms < 0 else int(left_ms))
                 case ["unknown"]:
                     raise UnknownNode(f"node {node_id} is not registered")
                 case _:
                     raise UnknownReply(self._drain.name, reply)
+
+    async def safe_to_kill(self, node_id: str) -> Departure:
+        """Whether a node can be shut down without anybody noticing. Raises `UnknownNode`, and `Settling` when the store
+        was lost so recently that a node which is not registered may only not have come back yet."""
+        part, cursor, drain = key_part(node_id), "0", ""
+        while True:
+            reply = await self._safe_to_kill(
+                id=node_id, part=part, timeout_ms=self.timeout_ms, cursor=cursor, limit=LOOK
+            )
+            match reply:
+                case ["ok", seen, left_ms, lent, offered, after]:
+                    if drain not in ("", seen):  # another drain than the one whose slots were looked at so far
+                        cursor, drain = "0", ""
+                        continue
+                    cursor, drain = after, seen
+                    if lent or offered or str(cursor) == "0":
+                        return Departure(bool(seen), lent, offered, None if left_ms < 0 else int(left_ms))
+                case ["unknown"]:
+                    raise UnknownNode(f"node {node_id} is not registered")
+                case ["settling", ms]:
+                    raise Settling(
+                        f"node {node_id} is not registered, but the store was lost a moment ago and it may come back",
+                        retry_after_s=ms / 1000,
+                    )
+                case _:
+                    raise UnknownReply(self._safe_to_kill.name, reply)
 
     async def expire(self, node_id: str, action: str, keep: bool) -> list[Any]:
         """Check a nominated node again and act in the same step; `action`: `expire`, `refresh` or `look`.
@@ -232,10 +267,13 @@ class Nodes:
         return targets
 
     def _node(self, node_id: str, row: list[Any]) -> Node:
-        seen, capacity, apps, labels, base_url, word, since_ms, draining, slots, lent = row
+        seen, capacity, apps, labels, base_url, word, since_ms, draining, slots, lent, left_ms = row
         since = None if since_ms < 0 else int(since_ms)
         state = {"alive": "alive", "ahead": "alive", "fresh": "suspect", "stale": "stale"}[word]
         if state == "alive" and since is not None and since * 2 > self.timeout_ms:
             state = "suspect"
         shown = tuple(app for app in apps.split(",") if app)
-        return Node(node_id, state, bool(draining), seen, since, capacity, shown, labels, base_url, slots, lent)
+        deadline_left = None if left_ms < 0 else int(left_ms)
+        return Node(
+            node_id, state, bool(draining), seen, since, capacity, shown, labels, base_url, slots, lent, deadline_left
+        )

@@ -26,6 +26,10 @@ pool_utilization = Gauge(
 )
 returns = Counter("hub_returns_total", "Ends of grants by a return call.", ["outcome"])
 renewals = Counter("hub_renewals_total", "Renewals of leases.", ["outcome"])
+waiters_dropped = Counter("hub_waiters_dropped_total", "Waiters whose hub was gone or whose time was over.")
+queue_length = Gauge(
+    "hub_borrow_queue_length", "Live waiters, read when scraped.", ["label"], multiprocess_mode="mostrecent"
+)
 grants_undone = Counter("hub_grants_undone_total", "Grants taken back because their caller was gone.")
 grants_readopted = Counter("hub_grants_readopted_total", "Grants a hub brought back after the store had lost them.")
 
@@ -39,6 +43,11 @@ sweep_scanned = Counter("hub_sweep_scanned_total", "Records a sweeper was answer
 sweep_seconds = Histogram("hub_sweep_seconds", "Duration of a pass.", ["service"])
 nodes_expired = Counter("hub_nodes_expired_total", "Nodes removed because they were silent.")
 nodes_refreshed = Counter("hub_nodes_refreshed_total", "Stale nodes kept for 30 s because expiry is off or paused.")
+brake_engaged = Gauge(
+    "hub_sweeper_brake_engaged", "1 while too many nodes are stale at once.", multiprocess_mode="mostrecent"
+)
+expiries_held = Counter("hub_sweeper_held_total", "Expiries that the brake held back, pass by pass.")
+sweeps_skipped = Counter("hub_sweeps_skipped_total", "Turns skipped because this hub woke up late.", ["service"])
 leases_ended = Counter("hub_leases_ended_total", "Leases ended by the sweeper.", ["why"])
 
 store_up = Gauge("hub_store_up", "1 while this hub reaches Redis.", multiprocess_mode="min")
@@ -51,6 +60,9 @@ script_seconds = Gauge(
 script_calls = Gauge(
     "hub_redis_script_calls", "Scripts Redis has run since it started.", multiprocess_mode="mostrecent"
 )
+event_streams = Gauge("hub_event_streams", "Open streams of events.", multiprocess_mode="livesum")
+event_streams_slow = Counter("hub_event_streams_slow_total", "Streams of events cut off because they were not read.")
+event_reads_failed = Counter("hub_event_reads_failed_total", "Times the stream of events could not be read.")
 unhandled = Counter("hub_unhandled_errors_total", "Requests that ended in a 500.")
 
 _seen: set[str] = set()

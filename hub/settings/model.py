@@ -105,6 +105,10 @@ class Settings(BaseSettings):
     """No expiry for this long after Redis was away. Too low: nodes not yet heard are lost; too high: the dead stay."""
     sweeper_keep_if_available: Annotated[bool, _flag("HUB_SWEEPER_KEEP_IF_AVAILABLE")] = False
     """true keeps a stale node that still has free slots: a node that crashed while idle then stays for ever."""
+    sweeper_brake_percent: Annotated[int, _count("HUB_SWEEPER_BRAKE_PERCENT", 1, 100)] = 20
+    """More stale nodes at once, and only this share goes per interval; 100: any number. Too low: real deaths linger."""
+    sweeper_brake_min: Annotated[int, _count("HUB_SWEEPER_BRAKE_MIN", 1)] = 3
+    """Fewer stale nodes never brake. Too low: one death in a small fleet does; too high: a small fleet has no brake."""
 
     label_kinds: Annotated[str, Knob("HUB_LABEL_KINDS", read_text)] = "*"
     """Words allowed as second segment of a label, comma-separated; * allows any."""
@@ -131,6 +135,13 @@ class Settings(BaseSettings):
     borrow_concurrency_caps: Annotated[str, Knob("HUB_BORROW_CONCURRENCY_CAPS", read_text)] = ""
     """Caps per label as LABEL=N, separated by commas. Too low: free slots of that label stay unused."""
 
+    borrow_queue_timeout_s: Annotated[float, _seconds("HUB_BORROW_QUEUE_TIMEOUT_SECONDS", 1)] = 30.0
+    """How long a borrow waits in line. Too low: callers come back and queue anew; too high: they think it hangs."""
+    borrow_queue_max_per_label: Annotated[int, _count("HUB_BORROW_QUEUE_MAX_PER_LABEL", 1)] = 100
+    """Waiters per label; more are refused. Too low: bursts are turned away; too high: people wait for nothing."""
+    borrow_queue_max_per_run: Annotated[int, _count("HUB_BORROW_QUEUE_MAX_PER_RUN", 1)] = 5
+    """Waiters per run; more are refused. Too low: parallel runs are turned away; too high: one run fills the line."""
+
     max_control_body_bytes: Annotated[int, _count("HUB_MAX_CONTROL_BODY_BYTES", 8192, 1_048_576)] = 65_536
     """Longest request body. Too low: large registrations get 413; too high: memory for whoever sends rubbish."""
     max_log_body_bytes: Annotated[int, _count("HUB_MAX_LOG_BODY_BYTES", 8192, 16_777_216)] = 1_048_576
@@ -143,6 +154,8 @@ class Settings(BaseSettings):
     """Time for a whole request. Too low: waiting borrowers are cut short; too high: lost clients hold their place."""
     audit_max_entries: Annotated[int, _count("HUB_AUDIT_MAX_ENTRIES", 100)] = 5000
     """Entries the audit log keeps. Too low: yesterday is gone; too high: about 300 bytes of Redis memory each."""
+    history_max_entries: Annotated[int, _count("HUB_HISTORY_MAX_ENTRIES", 100, 1_000_000)] = 20_000
+    """Events the history keeps. Too low: `hub why` soon forgets; too high: about 200 bytes of Redis memory each."""
     redact_run_name: Annotated[bool, Knob("HUB_REDACT_RUNNAME", read_switch)] = False
     """true or 1 keeps run names out of logs and the audit log. On: incidents are harder to attribute."""
     dashboard_url: Annotated[str, Knob("DASHBOARD_URL", read_text)] = "http://localhost:3001"

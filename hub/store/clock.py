@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from typing import Any
 
 from redis.exceptions import RedisError
 
@@ -28,12 +29,15 @@ class HubClock:
         self._store = store
         self._tick = store.script("store/tick")
         self._switch = store.script("store/switch_expire")
+        self._restore = store.script("store/restore_expire")
         self._resign = store.script("store/resign")
         self.hub_id = secrets.token_hex(8)
         self.leads = asyncio.Event()
         self.expire_override: bool | None = None
+        self._switched = ("", "", "")  # the run-time value of the last tick as it is stored, by whom, when
         self.away_since: float | None = None
         self._last_outage: tuple[float, float] | None = None  # how long it was, when it ended (monotonic)
+        store.when_replaced(self._restore_switch)
 
     def paused_by_outage(self, grace_s: float, outage_s: float = 10.0) -> bool:
         """Whether Redis was out of reach for `outage_s` or more and came back less than `grace_s` seconds ago."""
@@ -59,31 +63,41 @@ class HubClock:
     async def tick(self) -> None:
         """One tick, sent also while the store is away: this is how the hub finds out that Redis is back."""
         try:
-            reply = await self._tick.probe(hub_id=self.hub_id, leader_ms=OFFICE_MS)
+            await self._heard(await self._tick.probe(hub_id=self.hub_id, leader_ms=OFFICE_MS))
         except (StoreUnavailable, RedisError) as error:
             self._lost(error)
-            return
+
+    async def _heard(self, reply: list[Any]) -> None:
         match reply:
-            case ["ok", generation, _, leads, _, expire]:
+            case ["ok", generation, _, leads, _, expire, by, at]:
                 self._back()
-                self.expire_override = None if expire == "" else expire == "true"
                 self.leads.set() if leads else self.leads.clear()
                 if generation != self._store.generation:
-                    await self._store.replaced(generation)
+                    await self._store.replaced(generation)  # the switch may be restored by that: see the next tick
+                else:
+                    self._switched = (expire, by, at)
+                    self.expire_override = None if expire == "" else expire == "true"
                 await self._store.pay_debts()
             case _:
                 raise UnknownReply(self._tick.name, reply)
 
     async def switch_expire(self, expire: bool | None, by: str) -> None:
         """Set the run-time value of `HUB_SWEEPER_EXPIRE` for all hubs, or clear it with None."""
-        await self._switch(expire="" if expire is None else str(expire).lower(), by=by)
+        _, *switched = await self._switch(expire="" if expire is None else str(expire).lower(), by=by)
+        self._switched = tuple(switched)
         self.expire_override = expire
 
     async def read_switch(self) -> tuple[bool | None, str | None, str | None]:
         """The run-time value of `HUB_SWEEPER_EXPIRE` (None: not set), who set it and when."""
         keys = self._store.keys
         expire, by, at = await self._store.read("HMGET", keys.store, "expire", "expire_by", "expire_at")
-        return (None if expire is None else expire == "true"), by, at
+        return (None, None, None) if expire is None else (expire == "true", by, at)
+
+    async def _restore_switch(self) -> None:
+        """A store that came back empty or older has forgotten what operators switched; the hubs have not."""
+        expire, by, at = self._switched
+        if await self._restore(expire=expire, by=by, at=at) == ["restored"]:
+            _log.warning("expiry switch restored", expire=expire or "default", by=by, at=at)
 
     def _lost(self, error: Exception) -> None:
         self._store.set_away()

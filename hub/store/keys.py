@@ -35,12 +35,19 @@ WIRE = {
 
 PRIVATE = {
     # hash: generation, run_id, token (counter), clock_ms, tick_ms, settle_ms, leader, leader_until_ms and the
-    # run-time switch expire, expire_by, expire_at. One per store, never deleted.
+    # run-time switch expire, expire_by, expire_at; turn (counter of the line), options (matching), timeout_ms (of
+    # nodes); history_max (entries), noted (the last event a hub wrote down). One per store, never deleted.
     "store": "hub:store",
+    # hash: the sweeper's brake: state (engaged, released), since; of the last pass seen, stale, registered, limit,
+    # held, pass, word, allowed; window, spent; released_by, _at, _until_ms. Deleted when the brake ends.
+    "brake": "hub:brake",
     "beats": "hub:beats",  # zset: raw node id -> hub clock of its last beat. Deleted with the node.
     "duty": "hub:duty:{}",  # hash: version, drain, republish, recycle:<slot>: what a beat must tell. With the node.
     "lent": "hub:lent:{}",  # hash: slot id -> token of a node's lent slots. Empties as grants end.
     "draining": "hub:draining",  # set: raw ids of draining nodes. Deleted with the node.
+    # zset: raw node id -> hub clock at which its drain ends what is still lent. Deleted when that is done, with the
+    # drain or with the node.
+    "drain_deadlines": "hub:drain_deadlines",
     "node_slots": "hub:node_slots:{}",  # set: slot ids of a node. Empties as slots are dropped.
     "leaving": "hub:leaving",  # hash: key part -> raw id of nodes that are gone but not yet pruned to the end.
     # hash: item, pool, node, part, place (free, lent, held), policy, idle_ms; of the grant: label, run, granted_ms,
@@ -53,6 +60,23 @@ PRIVATE = {
     "deadlines": "hub:deadlines",  # zset: slot id -> hub clock at which its lease lapses. Deleted with the grant.
     "asked": "hub:asked:{}",  # zset: slot id -> time of the grant, for the requested label: its in-flight grants.
     "run": "hub:run:{}",  # zset: slot id -> time of the grant: what a run holds.
+    "aside": "hub:aside:{}",  # set: slots held back while their node is suspect. Emptied by its next beat.
+    # hash of a borrow that waits: label, run, hub, attempt, score, since_ms, until_ms, ttl_ms, idle_ms, priority,
+    # fingerprint, keep_s, keyed; handed once it was granted. Deleted when it leaves, 120 s after a grant with a key.
+    "ticket": "hub:ticket:{}",
+    "line": "hub:line:{}",  # zset: ticket -> arrival ms less priority: who waits for a label and is attended.
+    "turns": "hub:turns",  # zset: label -> its turn, for labels with a line; the smallest is served next.
+    "under": "hub:under:{}",  # zset: label -> turn: waiting labels below their cap that begin with these segments.
+    "wild": "hub:wild",  # zset: label -> turn: the same for labels with `*`, where wildcards are on.
+    "pending": "hub:pending",  # hash: run -> how many wait for it. A field goes with its last waiter.
+    "patience": "hub:patience",  # zset: ticket -> hub clock at which it is dropped, attended or not.
+    "hubs": "hub:hubs",  # zset: hub -> hub clock of its last tick. Deleted when it stops or was silent for 3 s.
+    "waiters": "hub:waiters:{}",  # set: tickets that a hub attends. Empties as they leave.
+    "handed": "hub:handed:{}",  # set: tickets granted by hand-off that their hub has not picked up yet.
+    "granted": "hub:granted:{}",  # a channel, not a key: tickets of a hub that were granted or cancelled.
+    "caps": "hub:caps",  # hash: set:<label> and env:<label>, set and env for all others -> most live grants.
+    "pace": "hub:pace:{}",  # hash: mark_ms, gap_ms: how fast the line of a label moves; lives an hour.
+    "history": "hub:history",  # stream: what happened, trimmed by whoever adds to it. One per store, never deleted.
     "request": "hub:request:{}",  # string: what a request was answered with, to which attempt; 60 s, with a key 24 h.
 }
 

@@ -120,7 +120,7 @@ class Store:
             try:
                 before, generation = self.generation, await self._open()
             except RedisError as error:
-                raise _translated(error) from error
+                raise translated(error) from error
             self._openings += 1
             self.away = False
         if before is not None and generation != before:
@@ -129,9 +129,9 @@ class Store:
     async def replaced(self, generation: str) -> None:
         """Note that the store is another one than before, and let everybody say what they remember."""
         _log.warning("store replaced", generation=generation, before=self.generation)
-        self.generation = generation
         for action in self._when_replaced:
             await action()
+        self.generation = generation  # last: should the store be lost again before all is said, it is said once more
 
     async def _open(self) -> str:
         run_id = await self._run_id()
@@ -191,7 +191,7 @@ class Store:
         try:
             return await self.client.execute_command(*command)  # type: ignore[no-untyped-call]
         except (RedisError, OSError) as error:
-            raise _translated(error) from error
+            raise translated(error) from error
 
     async def _send(self, command: tuple[Any, ...]) -> Any:
         if self.away:
@@ -215,7 +215,7 @@ class Store:
                 if answer.done():
                     continue
                 if isinstance(reply, Exception):
-                    answer.set_exception(_translated(reply))
+                    answer.set_exception(translated(reply))
                 else:
                     answer.set_result(reply)
 
@@ -256,7 +256,8 @@ def is_away(error: Exception) -> bool:
     return isinstance(error, _AWAY) or (isinstance(error, ResponseError) and str(error).startswith(_AWAY_WORDS))
 
 
-def _translated(error: Exception) -> Exception:
+def translated(error: Exception) -> Exception:
+    """An error of redis-py as one of the hub's where it means the store or a key; else the error itself."""
     if isinstance(error, ResponseError) and "WRONGTYPE" in str(error):
         return ForeignKey("A key of the hub holds another type than the hub writes; hub doctor tells which.")
     if not is_away(error):

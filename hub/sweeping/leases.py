@@ -14,6 +14,7 @@ from hub.observability.logs import get_logger
 from hub.store.store import Store
 from hub.sweeping.audit import Audit
 from hub.sweeping.bites import each
+from hub.sweeping.drains import DrainDeadlines
 
 BITE = 64  # grants per script: under 2 ms when all of them end
 OVERDUE_MAX = 20_000  # per pass; the rest is still there in the next one
@@ -24,7 +25,8 @@ _log = get_logger("hub.sweeping")
 
 @dataclass
 class LeaseSweep:
-    """What one pass did. `scanned` is the number of grants examined, live ones included."""
+    """What one pass did. `scanned` is the number of grants examined, live ones included; `drained` ended because the
+    deadline of their node's drain has passed."""
 
     scanned: int = 0
     expired: int = 0
@@ -32,10 +34,11 @@ class LeaseSweep:
     elapsed_ms: float = 0
     rewritten: int = 0
     adopted: int = 0
+    drained: int = 0
 
     @property
     def eventful(self) -> bool:
-        return bool(self.expired or self.errors or self.rewritten or self.adopted)
+        return bool(self.expired or self.errors or self.rewritten or self.adopted or self.drained)
 
     def facts(self) -> dict[str, Any]:
         """The fields of the summary line."""
@@ -50,6 +53,7 @@ class LeaseSweeperService:
         self._leases = leases
         self._audit = audit
         self._audit_log = log
+        self._drains = DrainDeadlines(store, log)
         self._offset = 0
 
     async def sweep(self, *, dry_run: bool = False) -> LeaseSweep:
@@ -60,6 +64,7 @@ class LeaseSweeperService:
         if dry_run:
             done.scanned = await self._store.read("ZCARD", self._store.keys.deadlines)
             done.expired = len(overdue)
+            done.drained = await self._drains.overdue()
         else:
             done.adopted = await self._audit.look()
             nominated = list(dict.fromkeys([*overdue, *await self._stretch()]))
@@ -67,6 +72,8 @@ class LeaseSweeperService:
             done.scanned = len(nominated)
             done.errors = failed + self._audit.errors
             await self._count(words, done)
+            done.drained, failed = await self._drains.enforce()
+            done.errors += failed
             metrics.sessions.set(await self._store.read("ZCARD", self._store.keys.deadlines))
         done.elapsed_ms = round((time.monotonic() - started) * 1000, 1)
         return done

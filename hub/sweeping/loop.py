@@ -14,6 +14,9 @@ from hub.observability.logs import get_logger
 from hub.store.clock import HubClock
 
 QUIET_S = 60.0  # a line at least this often, also when nothing happened
+LATE = 2.0  # intervals: after a longer pause this process was stopped, suspended or stalled, and knows too little
+# Unlike the monotonic clock of Linux this one goes on while the machine is suspended; elsewhere that one does as well.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 _log = get_logger("hub.sweeping")
 
 
@@ -36,12 +39,26 @@ class SweepLoop:
         self._last_line = float("-inf")
 
     async def run(self) -> None:
-        """Sweep until cancelled. A pass that fails is logged and counted, and the next one comes as usual."""
+        """Sweep until cancelled. A pass that fails is logged and counted, and the next one comes as usual.
+
+        A hub that wakes up late skips its turn: what it remembers of the switches and of who sweeps is of another time,
+        and the beats that came meanwhile are still waiting to be read.
+        """
         while True:
             await self._clock.leads.wait()
             await self.once()
-            # A tenth of jitter keeps the services of a hub from falling into step.
-            await asyncio.sleep(self._interval_s * random.uniform(0.95, 1.05))
+            while (slept_s := await self._pause()) > LATE * self._interval_s:
+                metrics.sweeps_skipped.labels(self._name).inc()
+                _log.warning(
+                    "sweep skipped", service=self._name, slept_s=round(slept_s, 1), interval_s=self._interval_s
+                )
+
+    async def _pause(self) -> float:
+        """Wait for the next turn; returns how long it took."""
+        started = time.clock_gettime(_CLOCK)
+        # A tenth of jitter keeps the services of a hub from falling into step.
+        await asyncio.sleep(self._interval_s * random.uniform(0.95, 1.05))
+        return time.clock_gettime(_CLOCK) - started
 
     async def once(self) -> None:
         """One pass with its summary line and its metrics."""

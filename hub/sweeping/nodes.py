@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -17,6 +18,8 @@ from hub.settings import Settings
 from hub.store.clock import HubClock
 from hub.store.store import Store
 from hub.sweeping.audit import Audit
+from hub.sweeping.bites import bites
+from hub.sweeping.brake import Brake, Nominated, Verdict
 
 PAGE = 1000  # nominated nodes fetched per call
 AT_ONCE = 64  # nodes checked side by side: they travel to Redis in one batch
@@ -39,6 +42,8 @@ class NodeSweep:
     slots: int = 0
     ended: int = 0
     adopted: int = 0
+    brake: str = "off"
+    held: int = 0
     names: list[str] = field(default_factory=list)
 
     @property
@@ -61,6 +66,7 @@ class NodeSweeperService:
         self._nodes = nodes
         self._clock = clock
         self._audit = audit
+        self._brake = Brake(store, settings)
         self._expire_setting = settings.sweeper_expire
         self._keep = settings.sweeper_keep_if_available
         self._grace_s = settings.sweeper_reconnect_grace_s
@@ -83,9 +89,8 @@ class NodeSweeperService:
         done.scanned = await self._store.read("SCARD", self._store.keys.nodes)
         metrics.nodes_registered.set(done.scanned)
         action = "look" if dry_run else "expire" if self._may_expire() else "refresh"
-        nominated = dict.fromkeys([*await self._silent(), *await self._strangers(done.scanned)])
-        for start in range(0, len(nominated), AT_ONCE):
-            await self._check(list(nominated)[start : start + AT_ONCE], action, done)
+        nominated = await self._nominate(done.scanned)
+        await self._act(nominated, action, await self._verdict(nominated, action), done)
         if not dry_run:
             await self._finish_leaving()
         done.elapsed_ms = round((time.monotonic() - started) * 1000, 1)
@@ -97,31 +102,53 @@ class NodeSweeperService:
             return False
         return self.expires
 
-    async def _silent(self) -> list[str]:
-        """Nodes whose last beat is more than the timeout ago on the hub clock."""
+    async def _verdict(self, nominated: Nominated, action: str) -> Verdict:
+        if self.expires and action != "refresh":
+            return await self._brake.judge(nominated, dry_run=action == "look")
+        if not self.expires and action == "refresh":
+            await self._brake.lift()
+        return Verdict()
+
+    async def _act(self, nominated: Nominated, action: str, verdict: Verdict, done: NodeSweep) -> None:
+        done.brake, done.held = verdict.state, verdict.held
+        if verdict.allowed is None or action == "look":
+            for bite in bites(nominated.ids, AT_ONCE):
+                await self._check(bite, action, done)
+            return
+        waiting = deque(verdict.ids)
+        while waiting and done.expired < verdict.allowed:
+            room = min(AT_ONCE, verdict.allowed - done.expired, len(waiting))
+            await self._check([waiting.popleft() for _ in range(room)], action, done)
+        metrics.expiries_held.inc(verdict.held)
+        done.errors += verdict.errors
+        done.stale = max(done.stale, verdict.stale)
+        done.names += list(waiting)[: NAMES_MAX - len(done.names)]
+
+    async def _nominate(self, registered: int) -> Nominated:
         keys = self._store.keys
         clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
+        before = f"({clock_ms - self._nodes.timeout_ms}"
+        heard, silent_total = await self._store.read_all(
+            [("ZCARD", keys.beats), ("ZCOUNT", keys.beats, "-inf", before)]
+        )
+        silent, strangers = await self._silent(before), await self._strangers(registered, heard)
+        return Nominated(registered, silent, silent_total, strangers, registered - heard)
+
+    async def _silent(self, before: str) -> list[str]:
+        """Nodes whose last beat is more than the timeout ago on the hub clock."""
         found: list[str] = []
         while len(found) < CANDIDATES_MAX:
             page = await self._store.read(
-                "ZRANGE",
-                keys.beats,
-                "-inf",
-                f"({clock_ms - self._nodes.timeout_ms}",
-                "BYSCORE",
-                "LIMIT",
-                len(found),
-                PAGE,
+                "ZRANGE", self._store.keys.beats, "-inf", before, "BYSCORE", "LIMIT", len(found), PAGE
             )
             found += page
             if len(page) < PAGE:
                 break
         return found
 
-    async def _strangers(self, registered: int) -> list[str]:
+    async def _strangers(self, registered: int, heard: int) -> list[str]:
         """Registered nodes that never beat through a hub: all of a small fleet, a stretch of a large one per pass."""
         keys = self._store.keys
-        heard = await self._store.read("ZCARD", keys.beats)
         budget = STRANGERS_MAX if heard == registered else STRANGERS_MAX * 10
         seen, found = 0, []
         while seen < min(budget, registered):
@@ -134,7 +161,7 @@ class NodeSweeperService:
                 found += [node for node, score in zip(page, scores, strict=True) if score is None]
             if str(self._strangers_cursor) == "0":
                 break
-        return found
+        return list(dict.fromkeys(found))
 
     async def _check(self, node_ids: Sequence[str], action: str, done: NodeSweep) -> None:
         replies = await asyncio.gather(

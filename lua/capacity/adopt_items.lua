@@ -5,10 +5,12 @@
 local pool  = ARGV[1]
 local place = ARGV[2]                -- 'free' | 'lent': which list
 -- @rest items
+-- @include store
 -- @include item
 -- @include new_slot
 -- @include drop_slot
 -- @include still_listed
+-- @include serve
 local adopted, taken, dropped = 0, 0, {}
 local list = place == 'free' and key_available(pool) or key_inuse(pool)
 
@@ -52,5 +54,8 @@ for i = 3, #ARGV do
     end
   end
 end
-if place == 'free' and redis.call('EXISTS', list) == 1 then open_pool(pool) end
+if place == 'free' and redis.call('EXISTS', list) == 1 then
+  open_pool(pool)
+  serve_pool(pool)
+end
 return {'ok', adopted, taken, dropped}

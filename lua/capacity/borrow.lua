@@ -1,48 +1,71 @@
--- Lend the slot that has waited longest in the best pool for a label: list move, session, deadline, count, in one step.
--- Safe to repeat: the same request id gets the same grant and changes nothing.
+-- Lend the slot that has waited longest in the best pool for a label: list move, session, deadline, count, in one step;
+-- where there is none, or somebody else is to have it, stand in line. The request id is the ticket: safe to repeat, the
+-- same one gets the same place or the same grant, and a repeat looks again whether the line can be served.
 -- Returns {'ok', slot, token, item, pool, ms until it lapses, ms of the lease, run, dropped}
---   | {'empty', dropped} | {'capped', in flight} | {'settling', ms} | {'over', slot} (that grant has ended)
---   | {'undone'} (the request was withdrawn) | {'reused'} (same request id, other request)
+--   | {'waiting', position in the line of its label, ms it will take or -1, dropped}
+--   | {'empty', dropped} | {'capped', in flight} | {'settling', ms} (without a wait)
+--   | {'per-label-cap', waiting} | {'per-run-cap', waiting} | {'deadline', position, ms it would take}
+--   | {'over', slot} (that grant has ended) | {'undone'} (withdrawn) | {'reused'} (same request id, other request)
 local label       = ARGV[1]
-local trailing    = ARGV[2]
-local prefix      = ARGV[3]
-local wildcards   = ARGV[4]
-local ttl_ms      = tonumber(ARGV[5])
-local idle_ms     = tonumber(ARGV[6])   -- 0: no idle rule
-local cap         = tonumber(ARGV[7])   -- 0: none
-local run         = ARGV[8]
-local request     = ARGV[9]             -- request id
-local attempt     = ARGV[10]            -- of this very call: whoever repeats a request takes its grant over
-local fingerprint = ARGV[11]            -- of what was asked for
-local keep_s      = ARGV[12]            -- how long the request id is remembered
+local ttl_ms      = ARGV[2]
+local idle_ms     = ARGV[3]             -- 0: no idle rule
+local run         = ARGV[4]
+local request     = ARGV[5]             -- request id, and the ticket
+local attempt     = ARGV[6]             -- of this very call: whoever repeats a request takes its grant over
+local fingerprint = ARGV[7]             -- of what was asked for
+local keep_s      = ARGV[8]             -- how long the request id is remembered
+local keyed       = ARGV[9]             -- '1': the caller knows the request id and may come back
+local repeated    = ARGV[10]            -- '1': there may be a ticket
+local hub         = ARGV[11]            -- the hub that answers
+local wait_ms     = tonumber(ARGV[12])  -- how long this call may wait, 0: not at all
+local limit_ms    = tonumber(ARGV[13])  -- the wait must not be expected to take longer; -1: whatever it takes
+local priority    = tonumber(ARGV[14])  -- a point weighs as much as a second in line
+local max_label   = tonumber(ARGV[15])  -- waiters per label
+local max_run     = tonumber(ARGV[16])  -- waiters per run
 -- @include store
--- @include match
--- @include lend
+-- @include serve
+-- @include stand
 local before, withdrawn = unpack(redis.call('MGET', key_request(request), key_request(attempt)))
 if withdrawn == 'undone' then return {'undone'} end
-local asked, slot, token = string.match(before or '', '^(.-)|(.*)|(%d+)|.*$')
-if before and asked ~= fingerprint then return {'reused'} end
-if before then
-  local held = redis.call('HMGET', key_session(slot), 'leaseToken', 'poolLabel', 'ttlSeconds', 'runId')
-  if held[1] ~= token then return {'over', slot} end
-  redis.call('SET', key_request(request), table.concat({fingerprint, slot, token, attempt}, '|'), 'KEEPTTL')
-  local left_ms = tonumber(redis.call('ZSCORE', key_deadlines, slot) or clock_ms) - clock_ms
-  return {'ok', slot, token, redis.call('HGET', key_slot(slot), 'item'), held[2], math.max(0, math.floor(left_ms)),
-    math.floor(tonumber(held[3]) * 1000), held[4], {}}
+if before then return granted(before, request, attempt, fingerprint, hub) end
+
+local function answer(t)
+  local record = redis.call('GET', key_request(request))
+  if record then return granted(record, request, attempt, fingerprint, hub) end
+  local rank = redis.call('ZRANK', key_line(t.label), request)
+  return {'waiting', rank + 1, estimate(t.label, rank), dropped}
 end
-if settle_left_ms > 0 then return {'settling', math.ceil(settle_left_ms)} end
-if cap > 0 then
-  local live = redis.call('ZCARD', key_asked(label))
-  if live >= cap then return {'capped', live} end
+local known = repeated == '1' and read_ticket(request)
+if known and known.label then
+  if known.fingerprint ~= fingerprint then return {'reused'} end
+  if wait_ms == 0 then return {'empty', dropped} end
+  attend(known, hub, attempt, clock_ms + wait_ms)
+  serve_label(label)
+  return answer(known)
 end
 
-local found = match(label, trailing, prefix, wildcards)
-if not found then return {'empty', dropped} end
-redis.call('HINCRBY', key_store, 'token', 1)
-found.token = redis.call('HGET', key_store, 'token')   -- read as text: it has more digits than a Lua number
-found.label, found.run, found.ttl_ms = label, run, ttl_ms
-found.idle_ms = idle_of(found.own_idle_ms, idle_ms, ttl_ms)
-lend(found)
-redis.call('SET', key_request(request), table.concat({fingerprint, found.slot, found.token, attempt}, '|'), 'EX',
-  keep_s)
-return {'ok', found.slot, found.token, found.item, found.pool, ttl_ms, ttl_ms, run, dropped}
+local cap = cap_of(label)
+local live = cap > 0 and redis.call('ZCARD', key_asked(label)) or 0
+local wish = {id = request, label = label, run = run, ttl_ms = ttl_ms, idle_ms = idle_ms, fingerprint = fingerprint,
+  attempt = attempt, keep_s = keep_s, keyed = keyed == '1', hub = hub}
+if settle_left_ms <= 0 and (cap == 0 or live < cap) then
+  for _ = 1, 20 do  -- slots that appeared unnoticed go to those who wait already
+    local found = match(label)
+    if not found then break end
+    local waiter = somebody_waits() and next_waiter(found.pool)
+    if not waiter then
+      grant_to(wish, found)
+      return {'ok', found.slot, found.token, found.item, found.pool, found.ttl_ms, found.ttl_ms, run, dropped}
+    end
+    hand_on(waiter, found)
+  end
+end
+if wait_ms <= math.max(0, settle_left_ms) then
+  if settle_left_ms > 0 then return {'settling', math.ceil(settle_left_ms)} end
+  if cap > 0 and live >= cap then return {'capped', live} end
+  return {'empty', dropped}
+end
+local refusal = admit(wish, max_label, max_run, limit_ms, priority)
+if refusal then return refusal end
+enter(wish, priority, clock_ms + wait_ms)
+return answer(wish)

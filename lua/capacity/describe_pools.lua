@@ -1,7 +1,8 @@
 -- Look at pools; one whose maintenance is over is opened again.
 -- Returns per pool: {published, free, lent, 1 | 0 (under maintenance), free at its start, lent at its start}
 -- @rest pools
--- @include maintenance
+-- @include store
+-- @include serve
 local answers = {}
 for i = 1, #ARGV do
   local pool = ARGV[i]
@@ -11,4 +12,5 @@ for i = 1, #ARGV do
     tonumber(redis.call('GET', key_maintenance_free(pool)) or '0'),
     tonumber(redis.call('GET', key_maintenance_lent(pool)) or '0')}
 end
+serve_opened()
 return answers

@@ -2,14 +2,15 @@
 -- Returns {'ok', pools opened, cursor of the next page or '0'}
 local cursor = ARGV[1]
 -- @rest labels
--- @include pool
+-- @include store
+-- @include serve
 local opened_pools = 0
 local page = redis.call('ZSCAN', key_pools, cursor, 'COUNT', 500)
 local labels = {unpack(ARGV, 2)}
 for i = 1, #page[2], 2 do labels[#labels + 1] = page[2][i] end
 for _, label in ipairs(labels) do
   if redis.call('EXISTS', key_available(label)) == 1 then
-    open_pool(label)
+    if open_pool(label) then serve_pool(label) end
     opened_pools = opened_pools + 1
   end
 end

@@ -8,6 +8,7 @@ local token   = ARGV[3]              -- '' when the caller has none
 local request = ARGV[4]              -- '' without an Idempotency-Key
 -- @include store
 -- @include release
+-- @include serve
 -- @include item
 -- @include new_slot
 if request ~= '' then
@@ -26,6 +27,7 @@ local function find_lent(pool, wanted)
 end
 local function done(word, pool, run)
   if request ~= '' then redis.call('SET', key_request(request), 'return|' .. slot .. '|' .. word, 'EX', 86400) end
+  serve_opened()
   return {word, pool or '', run or ''}
 end
 

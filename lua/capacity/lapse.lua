@@ -5,6 +5,7 @@
 -- @rest slots
 -- @include store
 -- @include release
+-- @include serve
 local words = {}
 local function over(slot, label)
   if not label then return 'stray' end
@@ -35,4 +36,5 @@ for i = 1, #ARGV do
   end
   words[i] = word
 end
+serve_opened()
 return words

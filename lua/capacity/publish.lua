@@ -12,6 +12,7 @@ local ttl_ms = tonumber(ARGV[4])     -- the lease of slots adopted as lent
 -- @include lend
 -- @include lost_grant
 -- @include still_listed
+-- @include serve
 if redis.call('SISMEMBER', key_nodes, id) == 0 then return {'unknown'} end
 local words = {}
 for i = 5, #ARGV, 5 do
@@ -42,11 +43,12 @@ for i = 5, #ARGV, 5 do
         ttl_ms = ttl_ms, idle_ms = 0})
       word = 'lent'
     else
+      redis.call('SREM', key_replacing(pool), slot)
       place_free(slot, part, pool, item)
       word = 'published'
     end
   end
-  if word == 'published' then redis.call('SREM', key_replacing(pool), slot) end
   words[#words + 1] = word
 end
+serve_opened()
 return {'ok', words}

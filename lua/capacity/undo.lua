@@ -1,15 +1,24 @@
--- Take back a grant whose caller cannot have received it: the slot goes to the tail of its pool, without a marker.
--- Only the attempt that was answered last may: a caller who has repeated the request holds the grant. An attempt that
--- has not been carried out yet never will be. Safe to repeat.
--- Returns {'undone', slot} | {'nothing'}
+-- The caller of an attempt is gone, or has waited long enough: take back its grant, which goes to whoever is next, or its
+-- place in line, which a ticket with a key keeps for a while. Only the attempt that was answered last may: a caller who
+-- has repeated the request holds what it got. An attempt that has not been carried out yet never will be. Safe to repeat.
+-- Returns {'undone', slot} | {'granted'} (and left alone) | {'left', 'away' | 'dropped'} | {'nothing'}
 local request = ARGV[1]
 local attempt = ARGV[2]
+local only_place = ARGV[3]           -- '1': leave a grant alone
 -- @include store
--- @include release
+-- @include take_back
+-- @include serve
 local before = redis.call('GET', key_request(request))
 local slot, token, last = string.match(before or '', '^.-|(.*)|(%d+)|(.-)$')
+if slot and only_place == '1' then return {last == attempt and 'granted' or 'nothing'} end
 if request ~= attempt or not slot then redis.call('SET', key_request(attempt), 'undone', 'EX', 60) end
-if last ~= attempt or redis.call('HGET', key_session(slot), 'leaseToken') ~= token then return {'nothing'} end
-redis.call('DEL', key_request(request))
-release(slot, read_slot(slot), 0)
-return {'undone', slot}
+local t = read_ticket(request)
+if not slot then
+  if t.label and t.attempt == attempt then return {'left', set_aside(t)} end
+  return {'nothing'}
+end
+redis.call('SREM', key_handed(t.hub or ''), request)
+if last ~= attempt then return {'nothing'} end
+local freed = take_back(request, slot, token)
+serve_opened()
+return freed and {'undone', freed} or {'nothing'}

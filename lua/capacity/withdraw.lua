@@ -5,6 +5,7 @@ local node = ARGV[2]
 local only_free = ARGV[3]            -- '1': leave it alone when it is lent
 -- @include store
 -- @include release
+-- @include serve
 local record = read_slot(slot)
 if not record.item then
   redis.call('DEL', key_recycle(slot))
@@ -16,4 +17,5 @@ redis.call('DEL', key_recycle(slot))
 unlist(slot, record.pool, record.item, record.place)
 if record.place == 'lent' then end_grant(slot, record.label, record.run, record.part) end
 drop_slot(slot, record.pool, record.part)
+serve_opened()
 return {'withdrawn', record.place == 'lent' and 1 or 0}

@@ -17,6 +17,7 @@ for i = 3, #ARGV, 2 do
     local listed = redis.call('SISMEMBER', key_draining, id) == 1
     if marked and not listed then words[#words + 1] = 'drain unlisted' end
     if listed and not marked then words[#words + 1] = 'drain unmarked' end
+    if redis.call('ZSCORE', key_drain_deadlines, id) and not marked then words[#words + 1] = 'deadline left' end
   end
   answers[#answers + 1] = words
 end

@@ -28,3 +28,15 @@ local function idle_of(own_ms, hub_idle_ms, ttl_ms)
   if own > 0 then return own end
   return hub_idle_ms > 0 and ttl_ms or 0
 end
+
+-- Grant a slot that is in no list as it was asked for, under the next token, and remember that for the request.
+-- wish: id label run ttl_ms idle_ms fingerprint attempt keep_s. found: slot item pool node part own_idle_ms.
+local function grant_to(wish, found)
+  redis.call('HINCRBY', key_store, 'token', 1)
+  found.token = redis.call('HGET', key_store, 'token')  -- read as text: it has more digits than a Lua number
+  found.label, found.run, found.ttl_ms = wish.label, wish.run, tonumber(wish.ttl_ms)
+  found.idle_ms = idle_of(found.own_idle_ms, tonumber(wish.idle_ms), found.ttl_ms)
+  lend(found)
+  redis.call('SET', key_request(wish.id), table.concat({wish.fingerprint, found.slot, found.token, wish.attempt}, '|'),
+    'EX', wish.keep_s)
+end

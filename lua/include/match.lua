@@ -1,7 +1,7 @@
 -- @include take
 -- Find a slot for a requested label: the exact pool; shorter ones, longest first, down to two segments; longer ones,
 -- fewest segments first. Among equals the smallest label by code point. A `*` segment of the request stands for any
--- one segment when wildcards are on. Options: trailing, prefix, wildcards, each '1' or '0'.
+-- one segment when wildcards are on.
 local function fits(label, want)
   local i = 0
   for segment in string.gmatch(label, '[^:]+') do
@@ -37,7 +37,7 @@ local function walk(n, want, wild)
   end
 end
 
-local function match(label, trailing, prefix, wildcards)
+local function match(label)
   local want = {}
   for segment in string.gmatch(label, '[^:]+') do want[#want + 1] = segment end
   for n = #want, trailing == '1' and 2 or #want, -1 do

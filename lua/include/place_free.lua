@@ -1,10 +1,26 @@
 -- @include pool
--- Put a slot that is in no list at the tail of its pool, or hold it back while its node drains.
--- Every path that frees a slot ends here. Returns 'free' | 'held'.
+-- @include maintenance
+-- @include suspect
+-- @include next_waiter
+-- @include hand_on
+-- Send on a slot that is in no list: to the waiter whose turn it is, else to the tail of its pool; it is held back while
+-- its node drains or is suspect. Every path that frees a slot ends here. Returns 'lent' | 'free' | 'held'.
 local function place_free(slot, part, pool, item)
   if redis.call('HGET', key_duty(part), 'drain') then
     redis.call('HSET', key_slot(slot), 'place', 'held')
     return 'held'
+  end
+  if somebody_waits() and settle_left_ms <= 0 and not under_maintenance(pool) then
+    local waiter = next_waiter(pool)
+    if waiter then
+      local said = redis.call('HMGET', key_slot(slot), 'node', 'idle_ms')
+      if suspect(said[1]) then
+        hold_aside(slot, part)
+        return 'held'
+      end
+      hand_on(waiter, {slot = slot, item = item, pool = pool, node = said[1], part = part, own_idle_ms = said[2]})
+      return 'lent'
+    end
   end
   redis.call('HSET', key_slot(slot), 'place', 'free')
   if redis.call('RPUSH', key_available(pool), item) == 1 then open_pool(pool) end

@@ -4,6 +4,7 @@
 -- @include still_listed
 -- @include new_slot
 -- @include pool
+-- @include suspect
 local dropped = {}  -- what was found in a list and cannot be lent: pool, reason, item, ...
 
 -- The record of a popped item, made now if another program put it there; nil when it must not be lent.
@@ -61,13 +62,15 @@ local function spare_marked(pool, item)
   return item
 end
 
--- Take the slot that is next in a pool out of its list; nil when the pool has none or is under maintenance.
+-- Take the slot that is next in a pool out of its list; nil when the pool has none or is under maintenance. Slots of
+-- suspect nodes are held aside, at most 200 at a time.
 local function take(pool)
   if under_maintenance(pool) then return nil end
-  while true do
+  for _ = 1, 200 do
     local item = redis.call('LPOP', key_available(pool))
     if not item then close_pool(pool) return nil end
     local found = settle_item(pool, spare_marked(pool, item))
-    if found then return found end
+    if found and not suspect(found.node) then return found end
+    if found then hold_aside(found.slot, found.part) end
   end
 end

@@ -1,10 +1,12 @@
 -- Take the heartbeats of many nodes at once; each is answered on its own. Safe to repeat.
+-- The slots of a node that was suspect are lent again, 256 at a time.
 -- Returns per node: 0 (unknown, or slots of it were lost: register and publish again) | 1 (nothing new)
 --   | 2 (nothing new, draining) | {version, draining, {slot, token, ...}, {slot to recycle, ...}}
 local timeout_ms = ARGV[1]
 -- @rest beats                       per node: raw id, id as part of a key, version it knows
 -- @include store
 -- @include time_text
+-- @include place_free
 local ids = {}
 for i = 2, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
 local registered = redis.call('SMISMEMBER', key_nodes, unpack(ids))
@@ -30,11 +32,23 @@ local function recycle_list(part)
   return found
 end
 
+local left_to_resume = 256
+local function resume(part, drain)
+  local slots = redis.call('SPOP', key_aside(part), left_to_resume)
+  left_to_resume = left_to_resume - #slots
+  for _, slot in ipairs(slots) do
+    local record = redis.call('HMGET', key_slot(slot), 'item', 'pool', 'place')
+    if record[3] == 'held' and not drain then place_free(slot, part, record[2], record[1]) end
+  end
+  if redis.call('EXISTS', key_aside(part)) == 0 then redis.call('HDEL', key_duty(part), 'suspect') end
+end
+
 local seen = time_text(now_ms)
 local function beat(part, version)
   redis.call('SET', key_node_alive(part), '1', 'PX', timeout_ms)
   redis.call('HSET', key_node(part), 'LastSeen', seen)
-  local duty = redis.call('HMGET', key_duty(part), 'version', 'drain', 'republish')
+  local duty = redis.call('HMGET', key_duty(part), 'version', 'drain', 'republish', 'suspect')
+  if duty[4] then resume(part, duty[2]) end
   if duty[3] then
     redis.call('HDEL', key_duty(part), 'republish')
     return 0

@@ -1,20 +1,39 @@
--- Stop or resume lending a node's slots: free ones are held back, or put back at the tail. Lent ones stay with their
--- borrowers. In bites; safe to repeat.
--- Returns {'ok', cursor of the next bite or '0', slots held of this bite, slots lent of it} | {'unknown'}
-local id    = ARGV[1]
-local part  = ARGV[2]
-local on    = ARGV[3]                -- '1' drain, '0' undrain
-local cursor = ARGV[4]               -- '0' to begin with
-local limit = ARGV[5]                -- slots per bite, about
+-- Stop or resume lending a node's slots: free ones are held back, or go on to whoever is next. Lent ones stay with
+-- their borrowers until the deadline, if there is one, which the sweeper carries out (sweeping/end_drained). The last
+-- call decides, about the deadline as well. In bites, of which the first switches; safe to repeat.
+-- Returns {'ok', cursor of the next bite or '0', slots held of this bite, slots lent of it, ms to the deadline or -1}
+--   | {'unknown'}
+local id          = ARGV[1]
+local part        = ARGV[2]
+local on          = ARGV[3]          -- '1' drain, '0' undrain
+local deadline_ms = ARGV[4]          -- from now, '' for none
+local cursor      = ARGV[5]          -- '0' to begin with
+local limit       = ARGV[6]          -- slots per bite, about
+-- @include store
 -- @include place_free
 -- @include drop_slot
+-- @include serve
 if redis.call('SISMEMBER', key_nodes, id) == 0 then return {'unknown'} end
-if on == '1' then
+local drains = redis.call('HEXISTS', key_duty(part), 'drain') == 1
+if cursor == '0' and on == '1' then
   redis.call('SADD', key_draining, id)
-  if redis.call('HSETNX', key_duty(part), 'drain', '1') == 1 then redis.call('HINCRBY', key_duty(part), 'version', 1) end
-else
+  if deadline_ms ~= '' then
+    redis.call('ZADD', key_drain_deadlines, clock_ms + tonumber(deadline_ms), id)
+  else
+    redis.call('ZREM', key_drain_deadlines, id)
+  end
+  if not drains then  -- the number tells this drain from a later one
+    redis.call('HSET', key_duty(part), 'drain', redis.call('HINCRBY', key_duty(part), 'version', 1))
+  end
+elseif cursor == '0' then
   redis.call('SREM', key_draining, id)
-  if redis.call('HDEL', key_duty(part), 'drain') == 1 then redis.call('HINCRBY', key_duty(part), 'version', 1) end
+  redis.call('ZREM', key_drain_deadlines, id)
+  if drains then
+    redis.call('HDEL', key_duty(part), 'drain')
+    redis.call('HINCRBY', key_duty(part), 'version', 1)
+  end
+elseif drains ~= (on == '1') then
+  return {'ok', '0', 0, 0, -1}  -- somebody has switched it back since the first bite
 end
 local held, lent = 0, 0
 local page = redis.call('SSCAN', key_node_slots(part), cursor, 'COUNT', limit)
@@ -31,4 +50,6 @@ for _, slot in ipairs(page[2]) do
   held = held + (place == 'held' and 1 or 0)
   lent = lent + (place == 'lent' and 1 or 0)
 end
-return {'ok', page[1], held, lent}
+serve_opened()
+local due = redis.call('ZSCORE', key_drain_deadlines, id)
+return {'ok', page[1], held, lent, due and math.max(0, math.floor(tonumber(due) - clock_ms)) or -1}

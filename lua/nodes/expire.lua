@@ -11,6 +11,7 @@ local limit      = tonumber(ARGV[6])
 -- @include store
 -- @include liveness
 -- @include remove_node
+-- @include serve
 if redis.call('SISMEMBER', key_nodes, id) == 0 then
   if action ~= 'look' then remove_node(id, part, limit) end
   return {'gone'}
@@ -32,5 +33,7 @@ if action == 'refresh' then
   redis.call('SET', key_node_alive(part), '1', 'EX', 30)
   return {'refreshed', seen}
 end
+redis.call('ZREM', key_drain_deadlines, id)
 local dropped, ended, left = remove_node(id, part, limit)
+serve_opened()
 return {'expired', seen, dropped, ended, left}

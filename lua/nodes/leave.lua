@@ -4,6 +4,9 @@ local id    = ARGV[1]
 local part  = ARGV[2]
 local limit = tonumber(ARGV[3])
 -- @include remove_node
+-- @include serve
 local known = redis.call('SISMEMBER', key_nodes, id) == 1
+redis.call('ZREM', key_drain_deadlines, id)
 local dropped, ended, left = remove_node(id, part, limit)
+serve_opened()
 return {known and 'left' or 'unknown', dropped, ended, left}

@@ -3,6 +3,8 @@
 local part  = ARGV[1]
 local limit = tonumber(ARGV[2])
 -- @include remove_node
+-- @include serve
 if redis.call('HEXISTS', key_leaving, part) == 0 then return {'ok', 0, {}, 0} end
 local dropped, ended, left = prune(part, limit)
+serve_opened()
 return {'ok', dropped, ended, left}

@@ -13,7 +13,7 @@ local audit_max  = tonumber(ARGV[10])
 -- @rest pool_labels                    those of its apps that are valid pool labels
 -- @include store
 -- @include time_text
--- @include pool
+-- @include serve
 -- @include owner_of
 local raw = owner_of(part)
 if raw and raw ~= id then return {'collides', raw} end
@@ -31,7 +31,7 @@ redis.call('SADD', key_nodes, id)
 redis.call('SET', key_node_alive(part), '1', 'PX', timeout_ms)
 redis.call('ZADD', key_beats, clock_ms, id)
 for i = 11, #ARGV do
-  if redis.call('EXISTS', key_available(ARGV[i])) == 1 then open_pool(ARGV[i]) end
+  if redis.call('EXISTS', key_available(ARGV[i])) == 1 and open_pool(ARGV[i]) then serve_pool(ARGV[i]) end
 end
 redis.pcall('LPUSH', key_audit, known and audit_old or audit_new)  -- a log that cannot be written fails nothing
 redis.pcall('LTRIM', key_audit, 0, audit_max - 1)

@@ -167,6 +167,7 @@ ROLES = {
     "node": [("POST", "/node/register"), ("POST", "/node/heartbeats"), ("DELETE", "/node/n")],
     "admin": [
         ("POST", "/admin/pools/a:b/restart"), ("POST", "/admin/nodes/n/drain"), ("DELETE", "/admin/nodes/n"),
+        ("GET", "/admin/brake"), ("POST", "/admin/brake/release"),
         ("PUT", "/admin/sweeper"), ("POST", "/admin/sweep"), ("GET", "/audit"), ("GET", "/diagnostics"),
     ],
     "runner node": [("POST", "/session/return")],

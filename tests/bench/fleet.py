@@ -35,7 +35,9 @@ async def hub_on(redis: Redis, **changes: Any) -> AsyncIterator[Hub]:
     """A hub in this process that neither ticks nor sweeps by itself."""
     settings = Settings(redis_url=url_of(redis), sweeper_expire=True, redis_timeout_s=60.0, **changes)
     async with open_store(settings) as store:
-        yield Hub(store, settings)
+        hub = Hub(store, settings)
+        await hub.line.be_configured()
+        yield hub
 
 
 async def register(redis: Redis, numbers: Iterable[int], timeout_s: float = FOREVER_S) -> None:

@@ -49,8 +49,16 @@ WRONG = {
     "return s1 --label gpu": "'gpu' is no label",
     "drain": "Missing argument 'NODE'",
     "drain ..": "'..' is no id",
+    "drain n1 --deadline soon": "'soon' is not a time from 1s to 7d, such as 90s, 10m or 2h.",
+    "drain n1 --deadline 0": "'0' is not a time from 1s to 7d",
+    "drain n1 --deadline 8d": "'8d' is not a time from 1s to 7d",
+    "drain n1 --deadline 10min": "'10min' is not a time from 1s to 7d",
+    "autoscale gpu": "'gpu' is no label",
+    "autoscale gpu:a100 --min -1": "--min",
+    "autoscale gpu:a100 --min 3 --max 2": "--min is above --max.",
     "sweep": "say --once",
     "expire maybe": "'maybe' is not one of 'on', 'off', 'default'",
+    "brake engage": "'engage' is not one of 'status', 'release'",
     "serve --port 65536": "--port",
     "serve --workers 0": "--workers",
     "demo --port -1": "--port",
@@ -96,7 +104,7 @@ def test_the_version_is_printed(capsys):
 
 
 @pytest.mark.parametrize(
-    "line", ["nodes", "pools", "sessions", "drain n1", "undrain n1", "sweep --once", "expire", "return s1"]
+    "line", ["nodes", "pools", "sessions", "drain n1", "undrain n1", "sweep --once", "expire", "brake", "return s1", "autoscale a:b"]
 )
 def test_without_a_hub_and_without_a_store_a_command_says_what_to_do(line, lone_command: Command):
     done = lone_command(*line.split())

@@ -236,6 +236,10 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
         lambda r: r.sadd("hub:draining", "n1"),
         {("C12", "node n1", "listed as draining, but")},
     ),
+    "a drain deadline of a node that does not drain": (
+        lambda r: r.zadd("hub:drain_deadlines", {"n1": 10**12}),
+        {("C12", "node n1", "has the deadline of a drain, but")},
+    ),
     "a drain of nobody": (
         lambda r: r.sadd("hub:draining", "n7"),
         {("C12", "hub:draining n7", "names what")},

@@ -15,6 +15,10 @@ async def drain(api, node="n1", *, on=True):
     return answer.json()
 
 
+def state(held, lent, *, on=True):
+    return {"nodeId": "n1", "draining": on, "heldBack": held, "lent": lent, "deadlineSecondsLeft": None}
+
+
 async def take(api):
     return (await borrow(api, LABEL)).json().get("browserId")
 
@@ -23,20 +27,20 @@ async def test_a_draining_node_lends_nothing_and_keeps_what_is_lent(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2", "s3"]})
     await publish(api, "n2", **{LABEL: ["t1"]})
     grant = (await borrow(api, LABEL)).json()
-    assert await drain(api) == {"nodeId": "n1", "draining": True, "heldBack": 2, "lent": 1}
+    assert await drain(api) == state(2, 1)
     assert listed(redis, f"available:{LABEL}") == ["t1"]
     assert [await take(api), await take(api)] == ["t1", None]
     renewed = await api.post("/session/renew", json={"browserId": "s1", "leaseToken": grant["leaseToken"]})
     assert renewed.status_code == 200
-    assert await drain(api) == {"nodeId": "n1", "draining": True, "heldBack": 2, "lent": 1}
+    assert await drain(api) == state(2, 1)
 
 
 async def test_undraining_offers_the_held_slots_again(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     await drain(api)
-    assert await drain(api, on=False) == {"nodeId": "n1", "draining": False, "heldBack": 0, "lent": 0}
+    assert await drain(api, on=False) == state(0, 0, on=False)
     assert sorted(listed(redis, f"available:{LABEL}")) == ["s1", "s2"]
-    assert await drain(api, on=False) == {"nodeId": "n1", "draining": False, "heldBack": 0, "lent": 0}
+    assert await drain(api, on=False) == state(0, 0, on=False)
     assert sorted([await take(api), await take(api)]) == ["s1", "s2"]
 
 

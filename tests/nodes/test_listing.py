@@ -54,8 +54,8 @@ async def test_one_node_is_shown_with_everything_that_is_known(api):
     assert shown.pop("lastSeenUtc").endswith("0000Z")
     assert 0 <= shown.pop("sinceBeatMs") < 5000
     assert shown == {
-        "nodeId": "rack 1/n", "state": "alive", "draining": False, "capacity": 3, "apps": ["a:b"],
-        "labels": {"os": "x"}, "baseUrl": "u", "slots": 3, "lent": 1,
+        "nodeId": "rack 1/n", "state": "alive", "draining": False, "deadlineSecondsLeft": None, "capacity": 3,
+        "apps": ["a:b"], "labels": {"os": "x"}, "baseUrl": "u", "slots": 3, "lent": 1,
         "slotList": [
             {"browserId": "s1", "labelKey": "a:b", "state": "lent"},
             {"browserId": "s2", "labelKey": "a:b", "state": "free"},

@@ -146,6 +146,7 @@ GUARDED = [
     ("POST", "/results/browser/s/test"), ("POST", "/admin/pools/a:b/restart"), ("POST", "/admin/nodes/n/drain"),
     ("POST", "/admin/nodes/n/undrain"), ("POST", "/admin/nodes/n/sidecar/upgrade"), ("DELETE", "/admin/nodes/n"),
     ("GET", "/admin/sweeper"), ("PUT", "/admin/sweeper"), ("POST", "/admin/sweep"), ("GET", "/audit"),
+    ("GET", "/admin/brake"), ("POST", "/admin/brake/release"),
     ("GET", "/diagnostics"), ("GET", "/diagnostics/env"),
 ]  # fmt: skip
 

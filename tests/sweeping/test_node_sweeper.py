@@ -284,14 +284,16 @@ async def test_one_node_the_sweeper_cannot_read_does_not_save_the_others(hub, re
     assert redis.smembers("nodes") == {"bad"}
 
 
-async def test_many_nodes_with_many_slots_die_in_one_pass(api, hub, redis):
+async def test_many_nodes_with_many_slots_die_in_one_pass(api, redis_server, redis):
     for n in range(30):
         await api.post("/node/register", json={"nodeId": f"n{n}", "pools": {LABEL: 5, f"p:{n}": 100}})
     for _ in range(40):
         await borrow(api, LABEL)
     for n in range(30):
         age_node(redis, f"n{n}", 300)
-    done = await sweep(hub)
+    settings = settings_for(redis_server.url, sweeper_brake_percent=100)
+    async with open_store(settings) as store:
+        done = await sweep(Hub(store, settings))
     assert (done.scanned, done.expired, done.slots, done.ended) == (30, 30, 3150, 40)
     left = {key.split(":")[0] for key in redis.keys("*") if not key.startswith("hub:")}
     assert left <= {"recycle", "audit"}

@@ -1,0 +1,187 @@
+"""The fair line, as one hub sees it: who waits here, being told of grants, and looking after what nobody attends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+from redis.exceptions import RedisError
+
+from hub.capacity.labels import parse_caps
+from hub.capacity.pools import Pools
+from hub.errors import StoreUnavailable, UnknownReply
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.settings import Settings
+from hub.store.store import Store
+
+ROUND_S = 1.0  # a lost announcement, or capacity that appeared unnoticed, is found within this time
+BITE = 200  # tickets per script: under 0.5 ms
+LABELS = 20  # lines looked at again per script
+LABELS_MAX = 1000  # and per round; the next round goes on with the others
+SERVED_MAX = 64  # waiters one script serves from slots that were free already
+RETIRE_BITE = 50
+_log = get_logger("hub.line")
+
+
+class Line:
+    """Keeps one hub's part of the line. Order and limits are in the store; here are only the calls that wait."""
+
+    def __init__(self, store: Store, settings: Settings, pools: Pools, hub_id: str) -> None:
+        self.hub_id = hub_id
+        self.stopping = False
+        self._store = store
+        self._settings = settings
+        self._pools = pools
+        self._waiting: dict[str, list[asyncio.Event]] = {}
+        self._labels: dict[str, int] = {}  # label -> calls here that wait for it; those looked at last are at the end
+        self._check = store.script("line/check")
+        self._retire = store.script("line/retire")
+        self._configure = store.script("line/configure")
+        self._set_cap = store.script("line/set_cap")
+        self._review = store.script("line/review")
+        self._configured = False
+        self._looking: asyncio.Future[None] | None = None
+        store.when_replaced(self.configure)
+
+    @contextmanager
+    def watch(self, ticket: str, label: str) -> Iterator[asyncio.Event]:
+        """An event that is set whenever something has happened to the ticket: ask the store what."""
+        woken = asyncio.Event()
+        self._waiting.setdefault(ticket, []).append(woken)
+        self._labels[label] = self._labels.get(label, 0) + 1
+        try:
+            yield woken
+        finally:
+            self._waiting[ticket].remove(woken)
+            if not self._waiting[ticket]:
+                del self._waiting[ticket]
+            self._labels[label] -= 1
+            if not self._labels[label]:
+                del self._labels[label]
+
+    def wake(self, ticket: str) -> None:
+        """Let the calls that wait for a ticket ask the store."""
+        for woken in self._waiting.get(ticket, ()):
+            woken.set()
+
+    def look_soon(self) -> None:
+        """Look for pools that exist only in Redis now, rather than with the next round: somebody began to wait."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(self._discover())
+
+    async def _discover(self) -> None:
+        with contextlib.suppress(StoreUnavailable):  # the hub clock tells of it, and the rounds go on
+            await self._pools.discover()
+
+    def stop(self) -> None:
+        """Let every waiting call end with `Stopping`; tickets with a key keep their places for another hub."""
+        self.stopping = True
+        for ticket in self._waiting:
+            self.wake(ticket)
+
+    async def configure(self, *, over: bool = True) -> None:
+        """Say what holds for all hubs: matching, caps of the environment. With `over` False only if nobody has."""
+        settings = self._settings
+        flags = (settings.borrow_trailing_fallback, settings.borrow_prefix_expand, settings.borrow_wildcards)
+        caps = parse_caps(settings.borrow_concurrency_caps)
+        await self._configure(
+            options="".join(str(int(flag)) for flag in flags),
+            timeout_ms=int(settings.node_timeout_s * 1000),
+            default=settings.borrow_concurrency_default,
+            over=int(over),
+            rest=[text for label, cap in caps.items() for text in (label, cap)],
+        )
+        self._configured = True
+
+    async def be_configured(self) -> None:
+        """As `configure`, once and without overruling a hub that serves."""
+        if not self._configured:
+            await self.configure(over=False)
+
+    async def caps(self) -> list[tuple[str, str, int]]:
+        """(label, `run-time` or `environment`, most live grants); the label is `*` for all without one of their own."""
+        rows = await self._store.read("HGETALL", self._store.keys.caps)
+        found = []
+        for name, cap in rows.items():
+            source, _, label = name.partition(":")
+            found.append((label or "*", "run-time" if source == "set" else "environment", int(cap)))
+        return sorted(found)
+
+    async def set_cap(self, label: str, cap: int | None) -> tuple[int, int]:
+        """Set the cap of a label (`*`: of all without one of their own) at run time, or clear it with None.
+
+        Returns the cap that holds now and how many grants are live; waiters a higher cap lets in are served.
+        """
+        reply = await self._set_cap(label="" if label == "*" else label, cap="" if cap is None else cap)
+        match reply:
+            case ["ok", holds, live]:
+                keys = self._store.keys
+                labels = await self._store.read("ZRANGE", keys.turns, 0, -1) if label == "*" else [label]
+                for bite in _bites(labels, LABELS):
+                    while (await self._review(rest=bite))[1] >= SERVED_MAX:
+                        pass
+                return holds, live
+        raise UnknownReply(self._set_cap.name, reply)
+
+    async def run(self) -> None:
+        """Listen for announcements, and once a second look after everything that nobody announced."""
+        await asyncio.gather(self._listen(), self._rounds())
+
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with self._store.client.pubsub(ignore_subscribe_messages=True) as channel:
+                    await channel.subscribe(self._store.keys.granted(self.hub_id))
+                    while True:
+                        message = await channel.get_message(timeout=ROUND_S)
+                        if message is not None:
+                            self.wake(message["data"])
+            except (RedisError, OSError):
+                await asyncio.sleep(ROUND_S)  # the hub clock tells of it; until then the rounds find what is granted
+
+    async def _rounds(self) -> None:
+        while True:
+            await asyncio.sleep(ROUND_S)
+            try:
+                await self.look_after()
+            except StoreUnavailable:
+                continue
+            except Exception as error:  # noqa: BLE001 - the next round must come; the line and the counter tell of this one
+                metrics.sweep_errors.labels("line").inc()
+                _log.error("line not looked after", why=repr(error))
+
+    async def look_after(self) -> None:
+        """One round: capacity that appeared unnoticed, announcements that were lost, hubs that are gone."""
+        if self._waiting:
+            await self._pools.discover()
+            labels = list(islice(self._labels, LABELS_MAX))
+            for label in labels:
+                if label in self._labels:
+                    self._labels[label] = self._labels.pop(label)
+            for bite in _bites(labels, LABELS):
+                await self._look(bite, ())
+            for bite in _bites(list(self._waiting), BITE):
+                await self._look((), bite)
+        while True:
+            _, dropped, undone, more = await self._retire(limit=RETIRE_BITE)
+            metrics.grants_undone.inc(undone)
+            if dropped or undone:
+                metrics.waiters_dropped.inc(dropped)
+                _log.info("line cleared", dropped=dropped, undone=undone)
+            if not more:
+                return
+
+    async def _look(self, labels: Sequence[str], tickets: Sequence[str]) -> None:
+        words: list[Any] = await self._check(hub=self.hub_id, labels=len(labels), rest=[*labels, *tickets])
+        for ticket, word in zip(tickets, words, strict=True):
+            if word != "waiting":
+                self.wake(ticket)
+
+
+def _bites(records: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (records[start : start + size] for start in range(0, len(records), size))

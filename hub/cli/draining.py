@@ -1,0 +1,86 @@
+"""`hub drain` and `hub undrain`: taking a node out of service without anybody noticing."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hub.cli import output
+from hub.cli.child import Signals
+from hub.cli.reach import Address, Reach, reach
+from hub.errors import HubError, Unavailable, UnknownNode
+
+LOOK_S = 1.0
+
+
+async def drain(at: Address, node: str, as_json: bool, *, deadline_s: float | None, wait: bool) -> None:
+    """Stop lending the slots of a node; what is lent stays with its borrowers until the deadline.
+
+    With `wait` it returns once the node can be shut down.
+    """
+    async with reach(at) as hub:
+        answer = await hub.post("admin", "nodes", node, "drain", body={"deadlineSeconds": deadline_s})
+        if wait:
+            if not as_json:
+                output.put(_draining(node, answer))
+            answer = await _until_safe(hub, node)
+    if as_json:
+        output.put_json(answer)
+    else:
+        output.put(f"{node} is safe to kill: {answer.get('reason')}" if wait else _draining(node, answer))
+
+
+def _draining(node: str, answer: dict[str, Any]) -> str:
+    held, lent, left = answer.get("heldBack", 0), answer.get("lent", 0), answer.get("deadlineSecondsLeft")
+    until = "" if left is None else f"; what is lent ends in {output.duration(round(left))}"
+    return f"{node} is draining: {output.plural(held, 'slot')} held back, {lent} still lent{until}."
+
+
+async def _until_safe(hub: Reach, node: str) -> dict[str, Any]:
+    """What the hub says of a draining node once it is safe to kill; interrupted, the node goes on draining."""
+    task = asyncio.current_task()
+    assert task is not None
+    told = ""
+    with Signals(lambda _: task.cancel()):
+        try:
+            while True:
+                said = await _departure(hub, node)
+                if said.get("safe"):
+                    return said
+                if said.get("draining") is False:
+                    raise HubError(f"{node} does not drain any more: somebody else has undrained it.")
+                if said.get("reason") != told:
+                    told = str(said.get("reason"))
+                    output.note(f"waiting: {told}")
+                await asyncio.sleep(LOOK_S)
+        except asyncio.CancelledError:
+            raise HubError(f"Interrupted; {node} goes on draining.") from None
+
+
+async def _departure(hub: Reach, node: str) -> dict[str, Any]:
+    """Whether a node is safe to kill. One that has gone is; a hub that cannot say makes it neither safe nor unsafe."""
+    try:
+        return await hub.get("nodes", node, "safe-to-kill")
+    except UnknownNode:
+        gone = "It is not registered any more, and nothing of it is lent."
+        return {
+            "nodeId": node,
+            "safe": True,
+            "draining": False,
+            "lent": 0,
+            "reason": gone,
+            "deadlineSecondsLeft": None,
+        }
+    except Unavailable as error:
+        return {"safe": False, "reason": error.detail or error.code}
+
+
+async def undrain(at: Address, node: str, as_json: bool) -> None:
+    """Lend the slots of a node again."""
+    async with reach(at) as hub:
+        answer = await hub.post("admin", "nodes", node, "undrain")
+    if as_json:
+        output.put_json(answer)
+        return
+    lent = answer.get("lent", 0)
+    output.put(f"{node} lends again; {lent} of its slots {'is' if lent == 1 else 'are'} lent now.")

@@ -1,0 +1,61 @@
+"""What an explanation consists of, and how long things take in words. Without the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from hub.history.reading import Found
+
+
+@dataclass(frozen=True)
+class Step:
+    """What happens next: the event, the rule it follows, and in how many ms of the hub clock, where that is known."""
+
+    what: str
+    rule: str
+    in_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class Now:
+    """How a thing is at this moment. `state` is one word, `because` the sentence that explains it."""
+
+    state: str
+    because: str
+    facts: dict[str, Any] = field(default_factory=dict)
+    next: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A thing as it is, what comes next, and what happened to it, newest first."""
+
+    kind: str
+    id: str
+    now: Now
+    past: Found
+
+    def document(self) -> dict[str, Any]:
+        """As it goes over the wire."""
+        return {
+            "kind": self.kind,
+            "id": self.id,
+            "state": self.now.state,
+            "because": self.now.because,
+            "facts": self.now.facts,
+            "next": [
+                {"event": step.what, "inSeconds": None if step.in_ms is None else step.in_ms / 1000, "rule": step.rule}
+                for step in self.now.next
+            ],
+            "history": [event.document() for event in self.past.events],
+            "complete": self.past.complete,
+        }
+
+
+def seconds(ms: float) -> str:
+    """`0.4 s`, `12 s`, `1.5 h`: a duration inside a sentence."""
+    for size, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min")):
+        if ms >= 2 * size:
+            return f"{ms / size:.3g} {unit}"
+    return f"{max(0.0, ms) / 1000:.3g} s"

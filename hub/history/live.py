@@ -1,0 +1,140 @@
+"""Events as they happen: one reader of the stream in this process, and everybody who listens gets his share of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from hub.errors import Stopping, Unavailable
+from hub.history.events import Event, Wanted
+from hub.history.reading import History
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.store.follow import Follower
+from hub.store.store import Store
+
+LISTENERS_MAX = 100  # per process
+WAITING_MAX = 2_000  # events per listener; one that is further behind reads too slowly
+PAUSE_S = 0.5  # before Redis is asked again after it did not answer
+_log = get_logger("hub.events")
+
+
+class Listener:
+    """What waits to be sent to somebody who listens."""
+
+    def __init__(self, which: Wanted) -> None:
+        self._which = which
+        self._waiting: deque[Event] = deque()
+        self._news = asyncio.Event()
+        self.slow = False
+        self.over = False  # no more will come
+
+    def offer(self, event: Event) -> None:
+        """Take an event that fits; with too many waiting this listener is slow, and gets nothing more."""
+        if self.slow or not self._which.fits(event):
+            return
+        if len(self._waiting) >= WAITING_MAX:
+            self.slow = True
+            self._waiting.clear()
+        else:
+            self._waiting.append(event)
+        self._news.set()
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self.over = True
+        self._news.set()
+
+    async def take(self, patience_s: float) -> list[Event]:
+        """What has come in; nothing when nothing came in time, or when this is the end."""
+        if not (self._waiting or self.slow or self.over):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    await self._news.wait()
+        self._news.clear()
+        taken = list(self._waiting)
+        self._waiting.clear()
+        return taken
+
+
+class Live:
+    """Reads the stream while anybody listens, and hands each event to those it fits."""
+
+    def __init__(self, store: Store) -> None:
+        self.history = History(store)
+        self._store = store
+        self._listeners: set[Listener] = set()
+        self._open = 0  # listeners, and those about to be
+        self._starting = asyncio.Lock()
+        self._reader: asyncio.Task[None] | None = None
+        self._position = "0-0"  # of the last event handed out
+        self._stopping = False
+
+    @property
+    def position(self) -> str:
+        """The id of the last event that was handed out."""
+        return self._position
+
+    def stop(self) -> None:
+        """The hub stops: every stream ends, and its reader goes to another hub."""
+        self._stopping = True
+        for listener in self._listeners:
+            listener.end()
+
+    @asynccontextmanager
+    async def listen(self, which: Wanted) -> AsyncIterator[Listener]:
+        """What happens after `position`; raises `StoreUnavailable`, `Stopping`, or `Unavailable` when too many do."""
+        if self._stopping:
+            raise Stopping("The hub is stopping")
+        if self._open >= LISTENERS_MAX:
+            raise Unavailable(f"{LISTENERS_MAX} streams of events are open at this hub, as many as there may be", 5)
+        self._open += 1
+        metrics.event_streams.inc()
+        listener = Listener(which)
+        try:
+            await self._start()
+            self._listeners.add(listener)
+            yield listener
+        finally:
+            self._listeners.discard(listener)
+            self._open -= 1
+            metrics.event_streams.dec()
+            if not self._open and self._reader is not None:
+                self._reader.cancel()
+                self._reader = None
+
+    async def _start(self) -> None:
+        async with self._starting:
+            if self._reader is not None:
+                return
+            follower = Follower(self._store, self._store.keys.history)
+            try:
+                self._position = await follower.newest()
+            except BaseException:
+                await follower.close()
+                raise
+            self._reader = asyncio.create_task(self._read(follower), name="events")
+
+    async def _read(self, follower: Follower) -> None:
+        failing = False
+        try:
+            while True:
+                try:
+                    for entry in await follower.next(self._position):
+                        self._hand_out(Event.read(entry))
+                    failing = False
+                except Exception as error:  # noqa: BLE001 - whoever listens goes on listening; the line tells of it, once
+                    metrics.event_reads_failed.inc()
+                    if not failing:
+                        _log.warning("events not read", why=str(error))
+                    failing = True
+                    await asyncio.sleep(PAUSE_S)
+        finally:
+            await follower.close()
+
+    def _hand_out(self, event: Event) -> None:
+        for listener in self._listeners:
+            listener.offer(event)
+        self._position = event.id

@@ -1,0 +1,78 @@
+"""Why a node is alive, suspect or stale, whether it is lent from, and what its silence will lead to."""
+
+from __future__ import annotations
+
+from hub.core import Hub
+from hub.history.explained import Now, Step, seconds
+from hub.nodes.models import Node
+from hub.store.keys import key_part
+
+_KEPT_S = 30  # a stale node is kept for so long at a time while expiry is off
+
+
+async def node_now(hub: Hub, node_id: str) -> Now | None:
+    """A registered node as it is; None for one that is not on the books."""
+    found = await hub.nodes.describe([node_id])
+    if not found:
+        return None
+    node = found[0]
+    keys = hub.store.keys
+    alive_ms, brake = await hub.store.read_all(
+        [("PTTL", keys.node_alive(key_part(node_id))), ("HGET", keys.brake, "state")]
+    )
+    facts = {
+        "sinceBeatSeconds": None if node.since_beat_ms is None else node.since_beat_ms / 1000,
+        "lastSeenUtc": node.last_seen or None,
+        "draining": node.draining,
+        "slots": node.slots,
+        "lent": node.lent,
+        "timeoutSeconds": hub.nodes.timeout_ms / 1000,
+        "brake": brake or "off",
+    }
+    steps = [*_silence(node, hub.nodes.timeout_ms, alive_ms), await _end(hub, node, alive_ms, brake)]
+    if node.deadline_left_ms is not None:
+        rule = "The deadline of its drain: what is still lent of it then ends."
+        steps.append(Step("grant.ended", rule, node.deadline_left_ms))
+    return Now(node.state, _because(node, hub.nodes.timeout_ms), facts, tuple(steps))
+
+
+def _because(node: Node, timeout_ms: int) -> str:
+    half = seconds(timeout_ms / 2)
+    if node.since_beat_ms is None:
+        beat = "No hub ever heard it: it writes its heartbeats into Redis itself"
+    else:
+        beat = f"Its last beat was {seconds(node.since_beat_ms)} ago on the hub clock"
+    match node.state:
+        case "suspect":
+            said = f"{beat}, more than half of HUB_NODE_TIMEOUT ({half}): nothing of it is lent until it beats again."
+        case "stale":
+            said = f"{beat}, more than HUB_NODE_TIMEOUT ({seconds(timeout_ms)}), and nothing else says that it lives."
+        case _:
+            said = f"{beat}."
+    return f"{said} It drains: nothing more of it is lent." if node.draining else said
+
+
+def _silence(node: Node, timeout_ms: int, alive_ms: int) -> list[Step]:
+    """What comes before the end, should it stay silent."""
+    if node.state != "alive" or node.since_beat_ms is None:
+        return []
+    rule = "Unless it beats: half of HUB_NODE_TIMEOUT without a beat. Its slots are held back until it does."
+    return [Step("node.suspect", rule, max(0, timeout_ms // 2 - node.since_beat_ms))]
+
+
+async def _end(hub: Hub, node: Node, alive_ms: int, brake: str | None) -> Step:
+    """What becomes of it when it stays silent, by the switch of expiry and the brake."""
+    settings = hub.settings
+    override, by, at = await hub.clock.read_switch()
+    expires = settings.sweeper_expire if override is None else override
+    source = "HUB_SWEEPER_EXPIRE" if override is None else f"switched by {by} at {at}"
+    silent_ms = 0 if node.since_beat_ms is None else hub.nodes.timeout_ms - node.since_beat_ms
+    due_ms = max(0, silent_ms, alive_ms)
+    swept = f"by a sweep, which comes every {settings.node_sweep_interval_s:g} s"
+    if not expires:
+        rule = f"Unless it beats: expiry is off ({source}), so it is kept, for {_KEPT_S} s at a time, {swept}."
+        return Step("node.kept", rule, due_ms)
+    rule = f"Unless it beats: silent for HUB_NODE_TIMEOUT and expiry is on ({source}), so it is removed {swept}."
+    if brake == "engaged":
+        rule += " The brake is engaged: so many are silent at once that only some go at a time."
+    return Step("node.expired", rule, due_ms)

@@ -1,0 +1,61 @@
+"""The rule behind each event: scripts write a short code, people read a sentence that names rule and setting."""
+
+from __future__ import annotations
+
+# event, or event and code -> the sentence
+_RULES = {
+    "node.registered": "It was not on the books; it stays there while it beats at least every HUB_NODE_TIMEOUT.",
+    "node.left": "It said goodbye, or an operator removed it: its slots are withdrawn and its grants have ended.",
+    "node.expired": "Silent for longer than HUB_NODE_TIMEOUT on the hub clock, and expiry is on, so it was removed.",
+    "node.suspect": "Silent for half of HUB_NODE_TIMEOUT on the hub clock: its slots are held back until it beats.",
+    "node.back": "It beat again, so its slots are lent again.",
+    "node.draining": "An operator drains it: nothing more of it is lent, and what is lent stays with its borrowers.",
+    "node.undrained": "An operator ended the drain, so it lends again.",
+    "slot.published": "Its node offers it.",
+    "slot.adopted": "Another program put it into the list of its pool, and the hub took it in.",
+    "slot.withdrawn": "It is no longer offered.",
+    "slot.withdrawn asked": "Its node took it off offer.",
+    "slot.withdrawn node": "Its node left or expired.",
+    "slot.withdrawn replaced": "Its node published it anew, as another item or under another label.",
+    "slot.withdrawn missing": "Another program took its item out of the list of its pool.",
+    "slot.withdrawn moved": "Another program moved its item to another list.",
+    "slot.withdrawn unreported": "Its node has not named it since the store was lost, so it is not lent on.",
+    "grant.lent": "It was free longest in the best pool for the label, which was below its cap with nobody before.",
+    "grant.handed": "It became free, and this ticket was first in the line of the label whose turn it was.",
+    "grant.adopted": "The hub learned of a grant that it had not made itself.",
+    "grant.adopted reported": "The store had lost the grant, and the node of the slot reported it.",
+    "grant.adopted recalled": "The store had lost the grant, and the hub that made it brought it back.",
+    "grant.adopted foreign": "Another program wrote the session, or moved the item to the lent ones.",
+    "grant.returned": "It was given back.",
+    "grant.returned removed": "It was given back, and its node had already taken the slot away.",
+    "grant.lapsed lapsed": "Nobody renewed the lease before it was over on the hub clock.",
+    "grant.lapsed deleted": "Somebody deleted the footprint of the lease before its time, which ends the lease.",
+    "grant.lapsed idle": "It was not used within its idle rule (its own, or HUB_IDLE_TIMEOUT_SECONDS).",
+    "grant.lapsed stray": "The session named no label, so nobody could have returned it.",
+    "grant.ended node": "The node of the slot left or expired.",
+    "grant.ended withdrawn": "The node of the slot took it off offer while it was lent.",
+    "grant.undone": "Whoever asked was gone before the answer reached him, so nobody holds it.",
+    "grant.undone hub": "The hub that was to deliver it is gone, so nobody holds it.",
+    "ticket.waiting": "No slot was free for it, or its label is at its cap, so it stands in the line of its label.",
+    "ticket.waiting again": "Somebody attends it again, so it is back in line at its old place.",
+    "ticket.waiting undone": "What it was granted reached nobody, so it has its old place again.",
+    "ticket.away": "Nobody attends it; with an Idempotency-Key it keeps its place for 60 s and is passed over.",
+    "ticket.left": "It no longer waits.",
+    "ticket.left timeout": "The time it may wait was over (HUB_BORROW_QUEUE_TIMEOUT_SECONDS, or what it asked for).",
+    "ticket.left gone": "Its caller hung up; without an Idempotency-Key it cannot come back.",
+    "ticket.left forgotten": "Nobody came back for it within 60 s.",
+    "ticket.left stopping": "The hub that attended it was stopping; without an Idempotency-Key it cannot come back.",
+    "ticket.left hub": "The hub that attended it is gone; without an Idempotency-Key it cannot come back.",
+    "ticket.left cancelled": "It was given up by whoever knows it.",
+    "cap.set": "An operator set how many grants of the label may be live at once, for all hubs.",
+    "cap.set cleared": "An operator cleared the cap; HUB_BORROW_CONCURRENCY_CAPS and its default hold again.",
+    "pool.maintenance": "An operator restarts the pool: nothing of it is lent until its slots are replaced.",
+    "pool.maintenance over": "Its slots were replaced, or two minutes were over, so it lends again.",
+    "sweep.node": "The pass over silent nodes found something to do.",
+    "sweep.lease": "The pass over leases found something to do.",
+}
+
+
+def rule(what: str, code: str = "") -> str:
+    """The sentence for an event and its code; for a code nobody knows that of the event, else nothing."""
+    return _RULES.get(f"{what} {code}") or _RULES.get(what, "")

@@ -1,0 +1,89 @@
+"""Why a slot is free, lent or held back, and what happens to it next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hub.capacity.models import Session
+from hub.core import Hub
+from hub.history.explained import Now, Step
+from hub.store.keys import key_part
+
+
+async def slot_now(hub: Hub, slot: str) -> Now | None:
+    """A slot on offer or lent, as it is; None for one the store does not know."""
+    keys = hub.store.keys
+    record: dict[str, str] = await hub.store.read("HGETALL", keys.slot(key_part(slot)))
+    session = await hub.leases.session(slot)
+    if not record and session is None:
+        return None
+    facts: dict[str, Any] = {
+        "pool": record.get("pool"),
+        "node": record.get("node"),
+        "policy": record.get("policy"),
+        "recycle": await hub.store.read("EXISTS", keys.recycle(key_part(slot))) == 1,
+    }
+    if record.get("place") == "lent" or session is not None:
+        return await _lent(hub, slot, record, session, facts)
+    if record.get("place") == "held":
+        return await _held(hub, record, facts)
+    return await _free(hub, record, facts)
+
+
+async def _lent(hub: Hub, slot: str, record: dict[str, str], session: Session | None, facts: dict[str, Any]) -> Now:
+    if session is None:
+        because = "It is in the list of lent slots and nobody holds a session of it; another program put it there."
+        rule = "A sweep sends back what is lent without a session."
+        return Now("lent", because, facts, (Step("grant.lapsed", rule),))
+    facts |= {
+        "label": session.label,
+        "run": session.run,
+        "borrowedAtUtc": session.borrowed_at,
+        "secondsLeft": session.left_ms / 1000,
+    }
+    after = "then it goes to the first in line whom it may serve, else to the tail of its pool"
+    if record.get("policy", "recycle") == "recycle":
+        after += ", and its node is asked to replace it"
+    rule = f"Unless it is returned or renewed: the lease is over on the hub clock; {after}."
+    steps = [Step("grant.lapsed", rule, session.left_ms)]
+    clock_ms, idle_ms = await hub.store.read_all(
+        [("HGET", hub.store.keys.store, "clock_ms"), ("PTTL", hub.store.keys.borrow_idle(key_part(slot)))]
+    )
+    if int(record.get("watch_idle", "0")) > 0 and idle_ms > 0:
+        steps.append(Step("grant.lapsed", "Unless it is used: its idle rule ends the grant.", idle_ms))
+    if "granted_ms" in record:
+        longest_ms = int(hub.settings.max_session_ttl_s * 1000)
+        left_ms = max(0, int(float(record["granted_ms"])) + longest_ms - int(clock_ms or 0))
+        rule = "No renewal goes beyond HUB_MAX_SESSION_TTL_SECONDS from the grant."
+        steps.append(Step("grant.lapsed", rule, max(left_ms, session.left_ms)))
+    because = f"Run {session.run or '(none)'} holds it, asked for as {session.label}, since {session.borrowed_at}."
+    return Now("lent", because, facts, tuple(steps))
+
+
+async def _held(hub: Hub, record: dict[str, str], facts: dict[str, Any]) -> Now:
+    node, part = record.get("node", ""), record.get("part", "")
+    draining, suspect = await hub.store.read("HMGET", hub.store.keys.duty(part), "drain", "suspect")
+    if draining:
+        step = Step("node.undrained", "It is lent again once the drain is ended, or goes with its node.")
+        return Now("held", f"Its node {node} drains, so it is not lent.", facts, (step,))
+    if suspect:
+        step = Step(
+            "node.back", "It is lent again with the next beat of its node; if none comes it goes with the node."
+        )
+        because = f"Its node {node} has been silent for half of HUB_NODE_TIMEOUT, so it is not lent."
+        return Now("held", because, facts, (step,))
+    return Now("held", f"Its node {node} was not to be lent from.", facts, ())
+
+
+async def _free(hub: Hub, record: dict[str, str], facts: dict[str, Any]) -> Now:
+    pool = record.get("pool", "")
+    (state,) = await hub.pools.describe([pool])
+    if state.maintenance:
+        rule = "Maintenance ends when the slots of the pool are replaced, after two minutes at the latest."
+        because = f"It is free, and its pool {pool} is under maintenance, so it is not lent."
+        return Now("free", because, facts, (Step("pool.maintenance", rule),))
+    because = f"It is free in {pool}: nobody whom it may serve waits, or those who do are at their cap."
+    rule = "The next borrow it may serve gets the slot of the pool that has been free longest."
+    if facts["recycle"]:
+        rule += " Its node is asked to replace it; until then others are lent before it."
+    return Now("free", because, facts, (Step("grant.lent", rule),))

@@ -1,0 +1,106 @@
+"""Why a borrow still waits, and what a run holds and waits for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from hub.core import Hub
+from hub.history.explained import Now, Step
+from hub.history.reading import Found
+
+SHOWN = 100  # slots and tickets of a run
+
+
+def ticket_ids(given: str) -> tuple[str, ...]:
+    """What a ticket may be called inside: by its own id, or by the `Idempotency-Key` its caller chose."""
+    return given, "key-" + hashlib.sha256(given.encode("utf-8", "surrogateescape")).hexdigest()[:40]
+
+
+async def look(hub: Hub, tickets: Sequence[str]) -> list[list[Any]]:
+    """What `lua/line/look.lua` says of each."""
+    return list(await hub.store.script("line/look")(rest=tickets)) if tickets else []
+
+
+async def ticket_now(hub: Hub, ticket: str) -> Now | None:
+    """A borrow that waits or was granted, as it is; None for one the store does not know."""
+    (row,) = await look(hub, [ticket])
+    match row:
+        case ["waiting" | "away" as word, label, run, position, takes_ms, priority, _, left_ms, *_]:
+            facts = {
+                "label": label,
+                "run": run,
+                "position": position,
+                "estimatedWaitSeconds": None if takes_ms < 0 else takes_ms / 1000,
+                "priority": priority,
+                "secondsLeft": left_ms / 1000,
+            }
+            if word == "away":
+                because = "Nobody attends it: it keeps its place, and slots go past it to those behind."
+                rule = "Unless the borrow is repeated with its Idempotency-Key: a place is kept for 60 s."
+                return Now("away", because, facts, (Step("ticket.left", rule, left_ms),))
+            return await _waiting(hub, label, position, takes_ms, left_ms, facts)
+        case ["granted", slot, label, run, *_]:
+            session = await hub.leases.session(slot)
+            left_ms = session.left_ms if session else 0
+            rule = "Unless it is returned or renewed: the lease is over on the hub clock."
+            facts = {"slot": slot, "label": label, "run": run, "secondsLeft": left_ms / 1000}
+            step = Step("grant.lapsed", rule, left_ms)
+            return Now("granted", f"It was given {slot}, which run {run or '(none)'} holds.", facts, (step,))
+        case ["over", slot]:
+            because = f"It was given {slot}, and that grant has ended; the same Idempotency-Key gets no other."
+            return Now("over", because, {"slot": slot})
+    return None
+
+
+async def _waiting(hub: Hub, label: str, position: int, takes_ms: int, left_ms: int, facts: dict[str, Any]) -> Now:
+    keys = hub.store.keys
+    caps, live = await hub.store.read_all(
+        [("HMGET", keys.caps, f"set:{label}", f"env:{label}", "set", "env"), ("ZCARD", keys.asked(label))]
+    )
+    cap = int(next((each for each in caps if each is not None), 0))
+    before = f"{position - 1} wait before it" if position > 1 else "It is the first in the line"
+    if cap and live >= cap:
+        because = f"{before} of {label}, and {live} of {cap} grants that the cap of {label} allows are live."
+        rule = f"When a grant of {label} ends, or its cap is raised (hub caps): first come, first served."
+    else:
+        because = f"{before} of {label}, and no slot it may use is free."
+        rule = "When a slot it may use becomes free: labels take turns, and in each the first in line is served."
+    facts |= {"cap": cap or None, "live": live}
+    handed = Step("grant.handed", rule, None if takes_ms < 0 else takes_ms)
+    over = Step("ticket.left", "Unless it is served before: the time this call may wait is over.", left_ms)
+    return Now("waiting", because, facts, (handed, over))
+
+
+async def run_now(hub: Hub, run: str, past: Found) -> Now | None:
+    """What a run holds and waits for; None when it does neither. Its tickets are found by what happened to it."""
+    keys = hub.store.keys
+    total, slots = await hub.leases.page(keys.run(run), 0, SHOWN)
+    held = [session for session in await hub.leases.sessions(slots) if session is not None]
+    pending = int(await hub.store.read("HGET", keys.pending, run) or 0)
+    known = list(dict.fromkeys(event.facts["ticket"] for event in past.events if "ticket" in event.facts))[:SHOWN]
+    waiting = [
+        {"ticket": ticket, "state": row[0], "label": row[1], "position": row[3]}
+        for ticket, row in zip(known, await look(hub, known), strict=True)
+        if row[0] in ("waiting", "away")
+    ]
+    if not (total or pending or waiting):
+        return None
+    facts = {
+        "holds": [{"slot": each.slot, "label": each.label, "secondsLeft": each.left_ms / 1000} for each in held],
+        "held": total,
+        "waits": waiting,
+        "waiting": pending,
+    }
+    steps = []
+    if held:
+        first = min(held, key=lambda each: each.left_ms)
+        rule = f"Unless {first.slot} is returned or renewed: its lease is the first of the run's to be over."
+        steps.append(Step("grant.lapsed", rule, first.left_ms))
+    if pending:
+        steps.append(Step("grant.handed", "When a slot it may use becomes free and it is first in line."))
+    state = " and ".join(word for word, there in (("holding", total), ("waiting", pending or waiting)) if there)
+    limit = hub.settings.borrow_queue_max_per_run
+    because = f"It holds {total} and {pending} of its borrows wait; at most {limit} may (HUB_BORROW_QUEUE_MAX_PER_RUN)."
+    return Now(state, because, facts, tuple(steps))

@@ -1,0 +1,51 @@
+"""Why: a node, a slot, a ticket or a run as it is, what happened to it and by which rule, and what happens next."""
+
+from __future__ import annotations
+
+from hub.core import Hub
+from hub.errors import NotFound
+from hub.history.events import Wanted
+from hub.history.explained import Explanation, Now
+from hub.history.nodes import node_now
+from hub.history.reading import Found, History
+from hub.history.slots import slot_now
+from hub.history.tickets import run_now, ticket_ids, ticket_now
+from hub.store.keys import key_part
+
+KINDS = ("node", "slot", "ticket", "run")
+# Ordinary lending says nothing about a node: it would push everything else out of what is shown of it.
+_LENDING = frozenset({"grant.lent", "grant.handed", "grant.returned"})
+
+
+async def why(hub: Hub, history: History, kind: str, given: str, limit: int) -> Explanation:
+    """Everything the store knows of a thing; raises `NotFound` when that is nothing, now and as far back as it goes."""
+    for name in _names(kind, given):
+        past = await history.find(
+            Wanted(names={kind: name}, without=_LENDING if kind == "node" else frozenset()), limit
+        )
+        now = await _now(hub, kind, name, past)
+        if now is not None or past.events:
+            return Explanation(kind, name, now or _gone(past), past)
+    raise NotFound(f"nothing is known of a {kind} {given}")
+
+
+def _names(kind: str, given: str) -> tuple[str, ...]:
+    if kind == "ticket":
+        return ticket_ids(given)
+    return (key_part(given),) if kind == "slot" else (given,)
+
+
+async def _now(hub: Hub, kind: str, name: str, past: Found) -> Now | None:
+    match kind:
+        case "node":
+            return await node_now(hub, name)
+        case "slot":
+            return await slot_now(hub, name)
+        case "ticket":
+            return await ticket_now(hub, name)
+    return await run_now(hub, name, past)
+
+
+def _gone(past: Found) -> Now:
+    last = past.events[0]
+    return Now("gone", f"{last.what} at {last.at}: {last.why}" if last.why else f"{last.what} at {last.at}.")

@@ -1,0 +1,47 @@
+"""Reading a stream as it grows, on a connection of its own: a command that waits would hold up everything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis.exceptions import RedisError, ResponseError
+
+from hub.errors import StoreFault
+from hub.store.store import Store, translated
+
+WAIT_MS = 1000  # for the next entries; the reader looks up this often
+BITE = 200  # entries per call
+
+
+class Follower:
+    """Follows one stream; its calls raise as those of the store do."""
+
+    def __init__(self, store: Store, key: str) -> None:
+        self._key = key
+        self._client = store.client.client()
+        # A read that is cut off by the timeout of the connection is no answer, but an error.
+        timeout_s = store.client.connection_pool.connection_kwargs.get("socket_timeout")
+        self._wait_ms = min(WAIT_MS, max(1, int(timeout_s * 500))) if timeout_s else WAIT_MS
+
+    async def newest(self) -> str:
+        """The id of the last entry; `0-0` when there is none."""
+        entries = await self._ask("XREVRANGE", self._key, "+", "-", "COUNT", 1)
+        return str(entries[0][0]) if entries else "0-0"
+
+    async def next(self, after: str) -> list[tuple[str, dict[str, str]]]:
+        """The entries that follow, as soon as there are any; none when none came in a second."""
+        found = await self._ask("XREAD", "COUNT", BITE, "BLOCK", self._wait_ms, "STREAMS", self._key, after)
+        return list(found[0][1]) if found else []
+
+    async def close(self) -> None:
+        """Give the connection back."""
+        await self._client.aclose()
+
+    async def _ask(self, *command: Any) -> Any:
+        try:
+            return await self._client.execute_command(*command)  # type: ignore[no-untyped-call]
+        except (RedisError, OSError) as error:
+            known = translated(error)
+            if known is error and isinstance(error, ResponseError):
+                known = StoreFault(f"{command[0]}: {error}")
+            raise known from error

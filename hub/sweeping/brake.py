@@ -1,0 +1,177 @@
+"""The brake: when very many nodes fall silent at once, the sweeper suspects itself and expires only some of them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hub.errors import BrakeOff, UnknownReply
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.settings import Settings
+from hub.store.keys import key_part
+from hub.store.store import Store
+from hub.sweeping.bites import each
+
+BITE = 200  # nodes looked at per script: about 1 ms
+RELEASE_MIN_S = 600.0  # a release that nothing ends is over after this, or after three intervals where that is longer
+JITTER = 0.9  # a pass may come a little before its interval is over
+_log = get_logger("hub.sweeping")
+
+
+@dataclass(frozen=True)
+class Nominated:
+    """Nodes that may be stale: by an index of beats (`silent`), and those that no hub ever heard (`strangers`).
+
+    Of both there may be more than were fetched.
+    """
+
+    registered: int
+    silent: list[str]
+    silent_total: int
+    strangers: list[str]
+    strangers_total: int
+
+    @property
+    def ids(self) -> list[str]:
+        """Every node that was fetched, once."""
+        return list(dict.fromkeys([*self.silent, *self.strangers]))
+
+    @property
+    def at_most(self) -> int:
+        """How many nodes are stale at the very most."""
+        return max(self.silent_total, len(self.silent)) + max(self.strangers_total, len(self.strangers))
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a pass may do. `allowed` is None where it may expire all that is stale; else only so many of `ids`."""
+
+    state: str = "off"
+    stale: int = 0
+    allowed: int | None = None
+    ids: tuple[str, ...] = ()
+    errors: int = 0
+
+    @property
+    def held(self) -> int:
+        """How many stale nodes stay because of the brake."""
+        return 0 if self.allowed is None else self.stale - self.allowed
+
+
+def too_many(stale: int, registered: int, percent: int, minimum: int) -> bool:
+    """Whether so many silent nodes are a reason to suspect ourselves."""
+    return stale >= minimum and stale * 100 > percent * registered
+
+
+def per_interval(registered: int, percent: int) -> int:
+    """How many nodes may be expired per interval while the brake is engaged: what the limit allows, at least one."""
+    return max(1, percent * registered // 100)
+
+
+def stale_in_all(nominated: Nominated, stale: Collection[str]) -> int:
+    """How many nodes are stale in all. Of silent ones that were not fetched, all; of strangers, the same share."""
+    strangers = set(nominated.strangers)
+    foreign = sum(node in strangers for node in stale)
+    silent = len(stale) - foreign + nominated.silent_total - len(nominated.silent)
+    if 0 < len(strangers) < nominated.strangers_total:
+        foreign = foreign * nominated.strangers_total // len(strangers)
+    return silent + foreign
+
+
+class Brake:
+    """The state of the brake, shared by all hubs through the store."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._percent = settings.sweeper_brake_percent
+        self._minimum = settings.sweeper_brake_min
+        self._timeout_ms = int(settings.node_timeout_s * 1000)
+        self._interval_ms = int(settings.node_sweep_interval_s * 1000)
+        self._brake = store.script("sweeping/brake")
+        self._release = store.script("sweeping/release_brake")
+        self._find_stale = store.script("sweeping/find_stale")
+
+    async def judge(self, nominated: Nominated, *, dry_run: bool) -> Verdict:
+        """Whether this pass may expire all that is stale. Looks at each node only where there may be too many."""
+        at_most = nominated.at_most
+        if not self._too_many(at_most, nominated.registered):
+            return await self._ask(at_most, nominated.registered, dry_run)
+        words, errors = await each(nominated.ids, BITE, self._look)
+        ids = tuple(node for node, word in words if word == "stale")
+        verdict = await self._ask(stale_in_all(nominated, ids), nominated.registered, dry_run)
+        return replace(verdict, ids=ids, errors=errors)
+
+    async def lift(self) -> None:
+        """Nothing is expired at all, so there is nothing to hold back."""
+        await self._ask(0, 0, dry_run=False)
+
+    async def release(self, by: str) -> None:
+        """Let the nodes it holds back go, on all hubs; raises `BrakeOff` when it holds nothing back."""
+        for_ms = max(int(RELEASE_MIN_S * 1000), 3 * self._interval_ms)
+        match await self._release(by=by, for_ms=for_ms):
+            case ["off"]:
+                raise BrakeOff("The brake is not engaged; there is nothing to release")
+            case ["released", who, at]:
+                _log.warning("brake released", by=who, at=at)
+            case reply:
+                raise UnknownReply(self._release.name, reply)
+
+    async def status(self) -> dict[str, Any]:
+        """The brake as operators see it: `off`, `engaged` or `released`, and what the last pass found."""
+        found = await self._store.read("HGETALL", self._store.keys.brake)
+        return {
+            "state": found.get("state", "off"),
+            "percent": self._percent,
+            "minimum": self._minimum,
+            "stale": _number(found.get("stale")),
+            "registered": _number(found.get("registered")),
+            "perInterval": _number(found.get("limit")),
+            "heldBack": _number(found.get("held")),
+            "sinceUtc": found.get("since"),
+            "seenUtc": found.get("seen"),
+            "releasedBy": found.get("released_by"),
+            "releasedAtUtc": found.get("released_at"),
+        }
+
+    def _too_many(self, stale: int, registered: int) -> bool:
+        return too_many(stale, registered, self._percent, self._minimum)
+
+    async def _look(self, bite: Sequence[str]) -> list[str]:
+        facts = [text for node in bite for text in (node, key_part(node))]
+        return list(await self._find_stale(timeout_ms=self._timeout_ms, rest=facts))
+
+    async def _ask(self, stale: int, registered: int, dry_run: bool) -> Verdict:
+        word, allowed = await self._brake(
+            pass_id=secrets.token_hex(8),
+            too_many=int(self._too_many(stale, registered)),
+            stale=stale,
+            registered=registered,
+            limit=per_interval(registered, self._percent),
+            window_ms=int(self._interval_ms * JITTER),
+            dry_run=int(dry_run),
+        )
+        if not dry_run:
+            self._tell(word, stale, registered)
+        if word in ("engaged", "held"):
+            return Verdict("engaged", stale, allowed)
+        return Verdict("released" if word == "released" else "off", stale)
+
+    def _tell(self, word: str, stale: int, registered: int) -> None:
+        metrics.brake_engaged.set(word in ("engaged", "held"))
+        if word == "engaged":
+            _log.warning(
+                "brake engaged",
+                stale=stale,
+                registered=registered,
+                percent=self._percent,
+                per_interval=per_interval(registered, self._percent),
+            )
+        elif word == "ended":
+            _log.warning("brake ended", stale=stale, registered=registered)
+
+
+def _number(text: str | None) -> int | None:
+    return None if text is None else int(text)

@@ -1,0 +1,51 @@
+-- @include ticket
+-- What a repeat of a granted request is answered: its grant as it is now, taken over by this attempt.
+local function granted(record, request, attempt, fingerprint, hub)
+  local asked, slot, token = string.match(record, '^(.-)|(.*)|(%d+)|.*$')
+  if asked ~= fingerprint then return {'reused'} end
+  redis.call('SREM', key_handed(hub), request)
+  local held = redis.call('HMGET', key_session(slot), 'leaseToken', 'poolLabel', 'ttlSeconds', 'runId')
+  if held[1] ~= token then return {'over', slot} end
+  redis.call('SET', key_request(request), table.concat({fingerprint, slot, token, attempt}, '|'), 'KEEPTTL')
+  local left_ms = tonumber(redis.call('ZSCORE', key_deadlines, slot) or clock_ms) - clock_ms
+  return {'ok', slot, token, redis.call('HGET', key_slot(slot), 'item'), held[2], math.max(0, math.floor(left_ms)),
+    math.floor(tonumber(held[3]) * 1000), held[4], {}}
+end
+
+-- Somebody, perhaps at another hub, attends a ticket (again): it is in line at its old place.
+local function attend(t, hub, attempt, until_ms)
+  if t.hub ~= hub then redis.call('SREM', key_waiters(t.hub), t.id) end
+  t.hub, t.attempt = hub, attempt
+  redis.call('HSET', key_ticket(t.id), 'hub', hub, 'attempt', attempt, 'until_ms', until_ms)
+  redis.call('PERSIST', key_ticket(t.id))
+  redis.call('HDEL', key_ticket(t.id), 'handed')
+  join(t, until_ms)
+end
+
+-- Points of priority count as seconds in line, so that nothing starves; a counter keeps apart who came in the same ms.
+local function score_of(priority)
+  local count = redis.call('HINCRBY', key_store, 'turn', 1) % 4096
+  return string.format('%.17g', now_ms - priority * 1000 + count / 4096)
+end
+
+-- Why a newcomer may not wait; nil when he may.
+local function admit(wish, max_label, max_run, limit_ms, priority)
+  local waiting = redis.call('ZCARD', key_line(wish.label))
+  if waiting >= max_label then return {'per-label-cap', waiting} end
+  local pending = tonumber(redis.call('HGET', key_pending, wish.run) or '0')
+  if pending >= max_run then return {'per-run-cap', pending} end
+  if limit_ms >= 0 then
+    local ahead = redis.call('ZCOUNT', key_line(wish.label), '-inf', now_ms - priority * 1000)
+    local takes_ms = estimate(wish.label, ahead)
+    if takes_ms > limit_ms then return {'deadline', ahead + 1, takes_ms} end
+  end
+end
+
+-- Write the ticket of a newcomer and put it in line.
+local function enter(wish, priority, until_ms)
+  wish.score = score_of(priority)
+  redis.call('HSET', key_ticket(wish.id), 'label', wish.label, 'run', wish.run, 'hub', wish.hub, 'attempt', wish.attempt,
+    'score', wish.score, 'since_ms', now_ms, 'until_ms', until_ms, 'ttl_ms', wish.ttl_ms, 'idle_ms', wish.idle_ms,
+    'priority', priority, 'fingerprint', wish.fingerprint, 'keep_s', wish.keep_s, 'keyed', wish.keyed and '1' or '0')
+  join(wish, until_ms)
+end

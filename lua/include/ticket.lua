@@ -1,0 +1,56 @@
+-- @include turns
+local AWAY_MS = 60000   -- how long a ticket with a key keeps its place while nobody attends it
+local SILENT_MS = 3000  -- a hub that has not ticked for six periods is gone, and its waiters with it
+
+-- A ticket as a table; label is nil when there is none.
+local function read_ticket(ticket)
+  local t = redis.call('HMGET', key_ticket(ticket), 'label', 'run', 'hub', 'attempt', 'score', 'ttl_ms', 'idle_ms',
+    'fingerprint', 'keep_s', 'keyed', 'handed')
+  return {id = ticket, label = t[1], run = t[2], hub = t[3], attempt = t[4], score = t[5], ttl_ms = t[6],
+    idle_ms = t[7], fingerprint = t[8], keep_s = t[9], keyed = t[10] == '1', handed = t[11]}
+end
+
+-- Stand in line, attended by a hub until `until_ms` on the hub clock.
+local function join(t, until_ms)
+  if redis.call('ZADD', key_line(t.label), t.score, t.id) == 1 then
+    redis.call('HINCRBY', key_pending, t.run, 1)
+    if not redis.call('ZSCORE', key_turns, t.label) then
+      redis.call('HSET', key_pace(t.label), 'mark_ms', now_ms)
+      redis.call('EXPIRE', key_pace(t.label), 3600)
+      take_turn(t.label)
+    end
+    anybody = true
+  end
+  redis.call('SADD', key_waiters(t.hub), t.id)
+  redis.call('ZADD', key_hubs, clock_ms, t.hub)
+  redis.call('ZADD', key_patience, until_ms + 2000, t.id)
+end
+
+-- Take a ticket out of the line and off every count. Its record is the caller's.
+local function step_out(t)
+  redis.call('SREM', key_waiters(t.hub), t.id)
+  redis.call('ZREM', key_patience, t.id)
+  if redis.call('ZREM', key_line(t.label), t.id) == 0 then return end
+  if redis.call('HINCRBY', key_pending, t.run, -1) <= 0 then redis.call('HDEL', key_pending, t.run) end
+  if redis.call('EXISTS', key_line(t.label)) == 0 then reoffer(t.label) end
+end
+
+-- Nobody attends a ticket any more: with a key it keeps its place for a while and is passed over, else it is dropped.
+-- Returns 'away' | 'dropped'
+local function set_aside(t)
+  step_out(t)
+  if t.keyed then
+    redis.call('ZADD', key_patience, clock_ms + AWAY_MS, t.id)
+    return 'away'
+  end
+  redis.call('DEL', key_ticket(t.id))
+  return 'dropped'
+end
+
+-- How long until a ticket with so many before it is served, in ms; -1 when this line has not moved yet.
+local function estimate(label, before)
+  local pace = redis.call('HMGET', key_pace(label), 'mark_ms', 'gap_ms')
+  local gap_ms = tonumber(pace[2] or '')
+  if not gap_ms then return -1 end
+  return math.ceil(before * gap_ms + math.max(gap_ms, now_ms - tonumber(pace[1])))
+end

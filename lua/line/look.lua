@@ -1,0 +1,25 @@
+-- Look at tickets. Returns per ticket:
+--   {'waiting' | 'away', label, run, position, ms it will take or -1, priority, since (ms since 1970), ms left, ttl_ms,
+--    fingerprint, keep_s} | {'granted', slot, label, run, token} | {'over', slot} | {'unknown'}
+-- @rest tickets
+-- @include store
+-- @include ticket
+local answers = {}
+local function look(ticket)
+  local slot, token = string.match(redis.call('GET', key_request(ticket)) or '', '^.-|(.*)|(%d+)|.-$')
+  if slot then
+    local held = redis.call('HMGET', key_session(slot), 'leaseToken', 'labelKey', 'runId')
+    if held[1] ~= token then return {'over', slot} end
+    return {'granted', slot, held[2], held[3], token}
+  end
+  local t = redis.call('HMGET', key_ticket(ticket), 'label', 'run', 'score', 'priority', 'since_ms', 'ttl_ms',
+    'fingerprint', 'keep_s')
+  if not t[1] then return {'unknown'} end
+  local rank = redis.call('ZRANK', key_line(t[1]), ticket)
+  local before = rank or redis.call('ZCOUNT', key_line(t[1]), '-inf', '(' .. t[3])
+  local left_ms = tonumber(redis.call('ZSCORE', key_patience, ticket) or clock_ms) - clock_ms - (rank and 2000 or 0)
+  return {rank and 'waiting' or 'away', t[1], t[2], before + 1, estimate(t[1], before), tonumber(t[4]),
+    tonumber(t[5]), math.max(0, math.floor(left_ms)), t[6], t[7], t[8]}
+end
+for i = 1, #ARGV do answers[i] = look(ARGV[i]) end
+return answers

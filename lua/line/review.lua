@@ -1,0 +1,6 @@
+-- Look again whether lines can be served: their cap has changed. Safe to repeat. Returns {'ok', waiters served}
+-- @rest labels
+-- @include store
+-- @include serve
+for i = 1, #ARGV do serve_label(ARGV[i]) end
+return {'ok', served}

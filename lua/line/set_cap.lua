@@ -1,0 +1,14 @@
+-- Set how many grants of a label may be live at once, at run time and for all hubs; waiters it lets in are served.
+-- Safe to repeat. Returns {'ok', the cap that holds now, live grants}
+local label = ARGV[1]                -- '' for all labels without a cap of their own
+local cap   = ARGV[2]                -- 0: no limit, '' back to the environment's
+-- @include store
+-- @include serve
+local field = label == '' and 'set' or 'set:' .. label
+if cap == '' then redis.call('HDEL', key_caps, field) else redis.call('HSET', key_caps, field, cap) end
+if label ~= '' then
+  serve_label(label)
+  return {'ok', cap_of(label), redis.call('ZCARD', key_asked(label))}
+end
+local caps = redis.call('HMGET', key_caps, 'set', 'env')
+return {'ok', tonumber(caps[1] or caps[2] or '0'), 0}

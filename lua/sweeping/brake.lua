@@ -1,0 +1,36 @@
+-- The brake of the node sweeper, one for all hubs. A pass says whether too many nodes are stale at once, and gets to know
+-- how many it may expire: `limit` per interval, whichever hub sweeps. Safe to repeat: the same pass, the same answer.
+-- Returns {word, number}: 'off' | 'ended' (not too many any more) | 'engaged' (by this pass) | 'held' (it was before)
+--   | 'released' (by an operator, until they are not too many any more, and not for ever)
+local pass_id    = ARGV[1]              -- of the pass
+local too_many   = ARGV[2]              -- '1' | '0'
+local stale      = tonumber(ARGV[3])
+local registered = tonumber(ARGV[4])
+local limit      = tonumber(ARGV[5])
+local window_ms  = tonumber(ARGV[6])    -- the interval
+local dry_run    = ARGV[7]              -- '1': nothing changes
+-- @include store
+-- @include time_text
+local was = redis.call('HMGET', key_brake, 'state', 'pass', 'word', 'allowed', 'window', 'spent', 'released_until_ms')
+local state = was[1]
+if too_many ~= '1' then
+  if not state then return {'off', stale} end
+  if dry_run ~= '1' then redis.call('DEL', key_brake) end
+  return {'ended', stale}
+end
+if was[2] == pass_id then return {was[3], tonumber(was[4])} end
+
+local lapsed = state == 'released' and clock_ms >= tonumber(was[7])
+local word = (not state or lapsed) and 'engaged' or state == 'engaged' and 'held' or 'released'
+local window, spent = tonumber(was[5] or '0'), tonumber(was[6] or '0')
+if not was[5] or clock_ms - window >= window_ms then window, spent = clock_ms, 0 end
+local allowed = word == 'released' and stale or math.min(stale, math.max(0, limit - spent))
+if dry_run == '1' then return {word, allowed} end
+
+if word == 'engaged' then
+  redis.call('HDEL', key_brake, 'released_by', 'released_at', 'released_until_ms')
+  redis.call('HSET', key_brake, 'state', 'engaged', 'since', time_text(now_ms))
+end
+redis.call('HSET', key_brake, 'pass', pass_id, 'word', word, 'allowed', allowed, 'window', window, 'spent', spent + allowed,
+  'stale', stale, 'registered', registered, 'limit', limit, 'held', stale - allowed, 'seen', time_text(now_ms))
+return {word, allowed}

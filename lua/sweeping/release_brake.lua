@@ -1,0 +1,13 @@
+-- Let what the brake holds back pass, on all hubs: until not too many nodes are stale any more, or for for_ms.
+-- Safe to repeat: whoever released it first stays. Returns {'off'} | {'released', by, at}
+local by     = ARGV[1]
+local for_ms = tonumber(ARGV[2])
+-- @include store
+-- @include time_text
+local was = redis.call('HMGET', key_brake, 'state', 'released_by', 'released_at')
+if not was[1] then return {'off'} end
+if was[1] == 'released' then return {'released', was[2], was[3]} end
+local at = time_text(now_ms)
+redis.call('HSET', key_brake, 'state', 'released', 'released_by', by, 'released_at', at, 'released_until_ms',
+  clock_ms + for_ms, 'held', 0)
+return {'released', by, at}

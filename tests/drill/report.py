@@ -1,0 +1,81 @@
+"""What an outage cost, judged against what is promised, and the table of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Found:
+    """How soon dead nodes were off the books: the slowest of them, and the time that is promised."""
+
+    seconds: float
+    within_s: float
+    who: str = ""
+
+    @property
+    def kept(self) -> bool:
+        return self.seconds <= self.within_s
+
+    def text(self) -> str:
+        who = f"{self.who}: " if self.who else ""
+        return f"{who}{self.seconds:.1f} s of {self.within_s:.1f} s"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one scenario has shown."""
+
+    title: str
+    away_s: float
+    expired: int = 0
+    expired_at_most: int = 0
+    lost: int = 0
+    lost_at_most: int = 0
+    twice: int = 0
+    back_s: float = 0.0  # until every healthy node was heard and every lease renewed that was due
+    found: tuple[Found, ...] = ()
+    faults: tuple[str, ...] = ()
+    details: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def broken(self) -> list[str]:
+        """Every promise that was not kept, one sentence each."""
+        said = [
+            (self.expired > self.expired_at_most, f"{self.expired} healthy nodes expired"),
+            (self.lost > self.lost_at_most, f"{self.lost} leases lost"),
+            (self.twice > 0, f"{self.twice} slots lent twice"),
+            *((not each.kept, f"dead nodes found late, {each.text()}") for each in self.found),
+        ]
+        return [text for wrong, text in said if wrong] + list(self.faults)
+
+    def row(self) -> str:
+        """Its line of the table."""
+        cells = (
+            self.title,
+            f"{self.away_s:.0f} s",
+            _of(self.expired, self.expired_at_most),
+            _of(self.lost, self.lost_at_most),
+            f"{self.twice}",
+            f"{self.back_s:.1f} s",
+            "; ".join(each.text() for each in self.found),
+            "**no**" if self.broken else "yes",
+        )
+        return f"| {' | '.join(cells)} |"
+
+
+HEAD = (
+    "| Outage | Lasted | Healthy nodes expired | Leases lost | Slots lent twice | All heard and renewed after "
+    "| Dead nodes found after | Kept |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
+
+
+def table(outcomes: Iterable[Outcome]) -> str:
+    """All of it as Markdown."""
+    return "\n".join([HEAD, *(outcome.row() for outcome in outcomes)])
+
+
+def _of(count: int, at_most: int) -> str:
+    return f"{count:,}" if not at_most else f"{count:,} (at most {at_most:,})"

@@ -1,0 +1,202 @@
+"""One stage: Redis, hubs, the fleet and its borrowers, from the first process to what the drill has found out."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from redis.asyncio import Redis
+
+from tests.drill.borrowers import Borrowers
+from tests.drill.fleet import Fleet, Node
+from tests.world import HubProcess, RedisServer, free_port
+
+SWEEP = re.compile(r" node sweep .*?\bexpired=(\d+)")
+LOOK_S = 0.1  # between two looks at what is waited for
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the drill is, and the times it runs on."""
+
+    nodes: int = 10_000
+    waiters: int = 1_000
+    labels: int = 10
+    hubs: int = 2
+    timeout_s: float = 6.0
+    sweep_s: float = 1.0
+    killed: int = 10
+
+    @property
+    def lease_s(self) -> float:
+        """As long as the longest outage, so that none of them would outlive it by a clock that goes on."""
+        return self.timeout_s * 10
+
+    def environment(self) -> dict[str, str]:
+        """The settings of the hubs: those of a deployment, shortened alike, and a line that is long enough."""
+        return {
+            "HUB_NODE_TIMEOUT": str(self.timeout_s),
+            "HUB_SWEEPER_RECONNECT_GRACE_SECONDS": str(self.timeout_s / 2),
+            "HUB_NODE_SWEEP_INTERVAL_SECONDS": str(self.sweep_s),
+            "HUB_BORROW_TTL_SWEEP_SECONDS": str(self.sweep_s),
+            "HUB_BORROW_TTL_SECONDS": str(self.lease_s),
+            "HUB_BORROW_QUEUE_TIMEOUT_SECONDS": str(self.timeout_s * 5),
+            "HUB_BORROW_QUEUE_MAX_PER_LABEL": str(self.nodes + self.waiters),
+        }
+
+
+class TooLong(Exception):
+    """What the drill waited for did not come true."""
+
+
+class Stage:
+    """`async with Stage(sizes) as stage:` - everybody is registered, every wanted slot lent, and the line is long."""
+
+    def __init__(self, sizes: Sizes, writing_share: float = 0.0) -> None:
+        self.sizes = sizes
+        self.fleet = Fleet(sizes.nodes, sizes.labels, writing_share)
+        self.ports = [free_port() for _ in range(sizes.hubs)]
+        self.hubs: list[HubProcess] = []
+        self.logs: list[Path] = []
+        self.faults: list[str] = []
+        self._folder = Path(tempfile.mkdtemp(prefix="hub-drill-"))
+        self.redis = RedisServer(self._folder)
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._set_up()
+        except BaseException:
+            await self._take_down()
+            raise
+        return self
+
+    async def _set_up(self) -> None:
+        sizes = self.sizes
+        await self.start_redis()
+        await self.start_hubs()
+        node_secret, runner_secret = self.hubs[0].node_secret, self.hubs[0].runner_secret
+        self.client: Redis = Redis.from_url(self.redis.url, decode_responses=True)
+        for job in await self.fleet.announce(self.ports, node_secret, self.redis.url, sizes.timeout_s):
+            self._keep(asyncio.create_task(job))
+        await self.until(lambda: self.fleet.heard_since(0), "everybody is registered", 120)
+        self.borrowers = Borrowers(
+            self.fleet, sizes.waiters, self.ports, runner_secret, sizes.timeout_s, sizes.lease_s
+        )  # fmt: skip
+        for task in self.borrowers.run():
+            self._keep(task)
+        await self.until(lambda: len(self.borrowers.leases) >= sizes.nodes * 0.99, "half of the slots are lent", 120)
+        for node in self.fleet.nodes:
+            node.forgotten = 0
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            self.faults.append(f"a simulated node or borrower broke off: {task.exception()!r}")
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._take_down()
+
+    async def _take_down(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.remove_done_callback(self._ended)
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.kill_hubs()
+        self.redis.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # -- what may happen to it ------------------------------------------------------------------------------------
+
+    def kill_hubs(self) -> None:
+        """SIGKILL to every hub."""
+        for hub in self.hubs:
+            hub.kill()
+        self.hubs = []
+
+    async def start_hubs(self) -> None:
+        """Start the hubs, on the ports they always had; the first one up sweeps."""
+        for port in self.ports:
+            hub = HubProcess({**self.sizes.environment(), "HUB_REDIS_URL": self.redis.url, "HUB_PORT": str(port)})
+            self.hubs.append(hub)
+            self.logs.append(hub.log_path)
+            await asyncio.to_thread(hub.wait_until_ready, 60)
+
+    async def start_redis(self, *, empty: bool = False) -> None:
+        """Start Redis from its append-only file, or with nothing."""
+        if empty:
+            shutil.rmtree(self._folder / "appendonlydir")
+        await asyncio.to_thread(self.redis.start)
+
+    def pause_hub(self) -> HubProcess:
+        """SIGSTOP to the hub that sweeps."""
+        self.hubs[0].signal(signal.SIGSTOP)
+        return self.hubs[0]
+
+    async def timeouts(self, count: float) -> None:
+        """Let so many node timeouts pass."""
+        await asyncio.sleep(self.sizes.timeout_s * count)
+
+    def kill(self, nodes: Iterable[Node]) -> list[Node]:
+        """Let nodes fall silent for good."""
+        dead = list(nodes)
+        for node in dead:
+            node.dead = True
+        return dead
+
+    # -- what became of it ----------------------------------------------------------------------------------------
+
+    async def until(self, condition: Callable[[], bool], what: str, seconds: float) -> float:
+        """How long it took until the condition held; raises `TooLong`."""
+        started = time.monotonic()
+        while not condition():
+            if time.monotonic() - started > seconds:
+                raise TooLong(f"not within {seconds:g} s: {what}")
+            await asyncio.sleep(LOOK_S)
+        return time.monotonic() - started
+
+    def expired(self) -> int:
+        """How many nodes all hubs say that they took off the books."""
+        return sum(int(count) for log in self.logs for count in SWEEP.findall(log.read_text()))
+
+    async def gone(self, nodes: list[Node]) -> list[Node]:
+        """Those of the nodes that are off the books, and no slot of theirs in any list or lent."""
+        pipe = self.client.pipeline(transaction=False)
+        for node in nodes:
+            pipe.sismember("nodes", node.id)
+        off = [node for node, registered in zip(nodes, await pipe.execute(), strict=True) if not registered]
+        pipe = self.client.pipeline(transaction=False)
+        labels = {label for node in off for label in node.slots.values()}
+        for label in labels:
+            pipe.lrange(f"available:{label}", 0, -1)
+            pipe.lrange(f"inuse:{label}", 0, -1)
+        listed = "".join(item for items in await pipe.execute() for item in items) if off else ""
+        return [node for node in off if not any(f'"{slot}"' in listed for slot in node.slots)]
+
+    async def find(self, nodes: list[Node], seconds: float) -> dict[str, float]:
+        """Node -> how long after its last beat it was gone; those that were not within the time are left out."""
+        found: dict[str, float] = {}
+        left = list(nodes)
+        started = time.monotonic()
+        while left and time.monotonic() - started < seconds:
+            await asyncio.sleep(LOOK_S)
+            for node in await self.gone(left):
+                found[node.id] = time.monotonic() - node.heard
+                left.remove(node)
+        return found

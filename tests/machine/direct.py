@@ -1,0 +1,88 @@
+"""The scripts called one at a time over a plain connection, on a hub clock that only the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import NoScriptError
+
+from hub.core import Hub
+from hub.doctor import Finding, examine
+from hub.store.connection import make_client
+from hub.store.keys import Keys
+from hub.store.scripts import load_all
+from hub.store.store import SETTLE_MS, Store
+from tests.world import RedisServer, settings_for, sweepers
+
+STOPPED_MS = 1  # a last tick so long ago that the hub clock stands still until the test moves it
+
+
+class Direct:
+    """One Redis server for any number of runs; `clear` begins the next."""
+
+    def __init__(self, server: RedisServer) -> None:
+        self.redis: Redis = server.client()
+        self.keys = Keys("")
+        self.calls = 0
+        self._scripts = load_all(self.keys)
+        settings = settings_for(server.url)
+        self._runner = asyncio.Runner()
+        self._hub = Hub(Store(make_client(server.url, settings)), settings)
+        self._sweepers = sweepers(self._hub)
+        self._known = "0"  # whether this store was open before, as a hub would know
+
+    def close(self) -> None:
+        self._runner.run(self._hub.store.close())
+        self._runner.close()
+        self.redis.close()
+
+    def clear(self) -> None:
+        """An empty store, just opened, at hour one of its clock."""
+        self.redis.flushall()
+        self._known = "0"
+        self.open()
+        self.redis.hset(self.keys.store, mapping={"clock_ms": 3_600_000, "tick_ms": STOPPED_MS})
+
+    def open(self, run_id: str = "r") -> None:
+        """What a hub does that finds the server without scripts, or the store unopened: `hub.store.store` in short."""
+        script = self._scripts["store/open"]
+        self.redis.eval(script.text, 1, self.keys.store, run_id, self._known, SETTLE_MS, "0")
+        self._known = "1"
+        self.redis.hset(self.keys.store, "tick_ms", STOPPED_MS)
+        pipe = self.redis.pipeline(transaction=False)
+        for each in self._scripts.values():
+            pipe.script_load(each.text)
+        pipe.execute()
+
+    def call(self, name: str, *, rest: tuple[Any, ...] | list[Any] = (), **named: Any) -> Any:
+        """The answer of a script; an error reply raises."""
+        script = self._scripts[name]
+        if named.keys() != set(script.arguments):
+            raise TypeError(f"{name} takes {script.arguments}, not {tuple(named)}")
+        self.calls += 1
+        arguments = [*(named[argument] for argument in script.arguments), *rest]
+        try:
+            return self.redis.evalsha(script.sha, 1, self.keys.store, *arguments)
+        except NoScriptError:
+            self.open()
+            return self.redis.evalsha(script.sha, 1, self.keys.store, *arguments)
+
+    def wait(self, ms: int) -> None:
+        """Let time pass, on the hub clock alone."""
+        self.redis.hincrby(self.keys.store, "clock_ms", ms)
+
+    def sweep(self) -> dict[str, int]:
+        """One pass of both sweepers, and what they found to do."""
+
+        async def once() -> dict[str, int]:
+            first, second = [await service.sweep() for service in self._sweepers]
+            return {"nodes": first.expired, "leases": second.expired, "errors": first.errors + second.errors,
+                    "adopted": first.adopted + second.adopted}  # fmt: skip
+
+        return self._runner.run(once())
+
+    def examine(self) -> list[Finding]:
+        """What the doctor finds."""
+        return self._runner.run(examine(self._hub.store, settings=self._hub.settings))

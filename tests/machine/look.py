@@ -1,0 +1,122 @@
+"""What the store holds, read in one go, and what it must hold when the model is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from redis import Redis
+
+from hub.store.keys import Keys
+from tests.machine.model import Model
+
+# Not predicted key by key: bounded by a lifetime, or by what the doctor checks at the end of every run.
+LEFT_OUT = {"hub:request", "hub:duty", "hub:open", "audit"}
+SESSION = ("leaseToken", "labelKey", "poolLabel", "nodeId", "runId")
+RECORD = ("pool", "node", "place", "item")
+
+
+class Look:
+    """The reads for the names a machine uses, packed once and sent together."""
+
+    def __init__(self, url: str, labels: Sequence[str], slots: Sequence[str], nodes: Sequence[str]) -> None:
+        self._labels, self._slots, self._nodes = labels, slots, nodes
+        self._keys = keys = Keys("")
+        commands: list[tuple[str, ...]] = [
+            ("KEYS", "*"),
+            ("HMGET", keys.store, "token", "clock_ms"),
+            ("SMEMBERS", keys.nodes),
+            ("SMEMBERS", keys.draining),
+            ("HKEYS", keys.leaving),
+            ("ZRANGE", keys.deadlines, "0", "-1", "WITHSCORES"),
+        ]
+        for label in labels:
+            commands += [("LRANGE", keys.available(label), "0", "-1"), ("LRANGE", keys.inuse(label), "0", "-1")]
+            commands += [("ZRANGE", keys.asked(label), "0", "-1"), ("ZSCORE", _open(keys, label), label)]
+        for slot in slots:
+            commands += [("HMGET", keys.session(slot), *SESSION), ("HMGET", keys.slot(slot), *RECORD)]
+        commands += [("HGETALL", keys.lent(node)) for node in nodes]
+        self._count = len(commands)
+        self._redis = Redis.from_url(url, protocol=3, decode_responses=True)
+        self._connection = self._redis.connection_pool.get_connection()
+        self._packed = self._connection.pack_commands(commands)
+
+    def close(self) -> None:
+        self._redis.connection_pool.disconnect()
+        self._redis.close()
+
+    def seen(self) -> dict[str, Any]:
+        """What the store holds."""
+        self._connection.send_packed_command(self._packed)
+        answers = iter([self._connection.read_response() for _ in range(self._count)])
+        found: dict[str, Any] = {"names": {name for name in next(answers) if _family(name) not in LEFT_OUT}}
+        found["token"], found["clock"] = map(int, next(answers))
+        found["nodes"], found["draining"], found["leaving"] = (set(next(answers)) for _ in range(3))
+        found["deadlines"] = {slot: int(at) for slot, at in next(answers)}
+        for label in self._labels:
+            found[f"free {label}"], found[f"lent {label}"] = next(answers), next(answers)
+            found[f"asked {label}"], opened = set(next(answers)), next(answers)
+            found[f"hidden {label}"] = bool(found[f"free {label}"]) and opened is None
+        for slot in self._slots:
+            found[f"session {slot}"], found[f"record {slot}"] = next(answers), next(answers)
+        for node in self._nodes:
+            found[f"told {node}"] = next(answers)
+        return found
+
+    def said(self, model: Model) -> dict[str, Any]:
+        """What it must hold."""
+        slots, grants = model.slots, model.grants
+        said: dict[str, Any] = {"names": self.names(model), "token": model.token, "clock": model.clock_ms}
+        said |= {"nodes": set(model.nodes), "draining": model.draining, "leaving": model.leaving}
+        said["deadlines"] = {slot: grant.deadline_ms for slot, grant in grants.items()}
+        for label in self._labels:
+            said[f"free {label}"] = [slots[slot].item for slot in model.free.get(label, ())]
+            said[f"lent {label}"] = [slots[slot].item for slot in model.lent.get(label, ())]
+            said[f"asked {label}"] = {slot for slot, grant in grants.items() if grant.label == label}
+            said[f"hidden {label}"] = False
+        for slot in self._slots:
+            record, grant = slots.get(slot), grants.get(slot)
+            said[f"record {slot}"] = [record.pool, record.node, record.place, record.item] if record else [None] * 4
+            said[f"session {slot}"] = [None] * 5
+            if record and grant:
+                said[f"session {slot}"] = [str(grant.token), grant.label, record.pool, record.node, grant.run]
+        for node in self._nodes:
+            lent = {slot: str(grant.token) for slot, grant in grants.items() if slots[slot].node == node}
+            said[f"told {node}"] = lent
+        return said
+
+    def names(self, model: Model) -> set[str]:
+        """Every key there must be, but for the families left out."""
+        keys = self._keys
+        names = {keys.store}
+        names |= {keys.nodes, keys.beats} if model.nodes else set()
+        names |= {keys.draining} if model.draining else set()
+        names |= {keys.leaving} if model.leaving else set()
+        for node, found in model.nodes.items():
+            names |= {keys.node(node), keys.node_alive(node)} if found.alive else {keys.node(node)}
+        names |= {keys.available(pool) for pool, listed in model.free.items() if listed}
+        names |= {keys.inuse(pool) for pool, listed in model.lent.items() if listed}
+        for slot, record in model.slots.items():
+            names |= {keys.pools, keys.slot(slot), keys.node_slots(record.node), keys.pool_slots(record.pool)}
+        for slot, grant in model.grants.items():
+            names |= {keys.deadlines, keys.session(slot), keys.asked(grant.label), keys.lent(model.slots[slot].node)}
+            names |= {keys.run(grant.run), keys.browser_run(slot)} if grant.run else set()
+            names |= {keys.borrow_ttl(slot)} if grant.footprint else set()
+            names |= {keys.borrow_idle(slot)} if grant.watch_idle and grant.idle_footprint else set()
+        names |= {keys.recycle(slot) for slot in model.marked}
+        for pool, found in model.maintenance.items():
+            names |= {keys.maintenance(pool), keys.maintenance_target(pool), keys.maintenance_since(pool)}
+            names |= {keys.maintenance_free(pool), keys.maintenance_lent(pool)}
+            names |= {keys.replacing(pool)} if found.replacing else set()
+        return names
+
+
+def _open(keys: Keys, label: str) -> str:
+    return str(keys.open_pools(str(label.count(":") + 1)))
+
+
+@cache
+def _family(name: str) -> str:
+    return ":".join(name.split(":")[: 2 if name.startswith("hub:") else 1])
+

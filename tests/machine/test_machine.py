@@ -1,0 +1,20 @@
+"""Any sequence of what nodes, borrowers, operators, sweepers and accidents do, beside a small model of the rules.
+
+Every step runs real scripts on a real Redis; after every step lists, sessions, indexes and the names of all keys must be
+what the model says. `HUB_MACHINE_EXAMPLES` makes it longer, and then a failure is shortened, which takes minutes.
+"""
+
+import os
+
+import pytest
+
+from tests.machine.run import Machine, run
+
+EXAMPLES = 300
+
+
+@pytest.mark.timeout(600)
+def test_whatever_happens_the_store_says_what_the_rules_say(redis_server):
+    given = os.environ.get("HUB_MACHINE_EXAMPLES")
+    run(redis_server, int(given or EXAMPLES), shrink=given is not None)
+    assert given or Machine.steps >= 20_000

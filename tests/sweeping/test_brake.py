@@ -1,0 +1,323 @@
+"""The brake: when very many nodes are silent at once, the sweeper suspects itself and removes only some of them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from hub.core import Hub
+from hub.doctor import examine
+from hub.errors import BrakeOff
+from hub.store.connection import open_store
+from hub.sweeping import nodes as sweeping
+from hub.sweeping.brake import Brake, Nominated, per_interval, stale_in_all, too_many
+from tests.world import add_node, age_node, picture, settings_for, sweepers
+
+
+async def fleet(hub, redis, count, silent):
+    """`count` nodes, n00, n01, ..., of which the first `silent` have not beaten for five minutes."""
+    names = [f"n{number:02}" for number in range(count)]
+    for name in names:
+        await add_node(hub, name)
+    for name in names[:silent]:
+        age_node(redis, name, 300)
+    return names
+
+
+async def sweep(hub, **options):
+    """(stale, expired, held back, brake) of a pass."""
+    nodes, _ = sweepers(hub)
+    done = await nodes.sweep(**options)
+    assert done.errors == 0
+    return done.stale, done.expired, done.held, done.brake
+
+
+def next_interval(redis):
+    """Make the interval in which the brake has let nodes go a past one."""
+    if redis.exists("hub:brake"):
+        redis.hincrby("hub:brake", "window", -20_000)
+
+
+def told(caplog):
+    """The lines of the brake, in order."""
+    return [record.msg["event"] for record in caplog.records if str(record.msg["event"]).startswith("brake")]
+
+
+async def status(hub):
+    return await Brake(hub.store, hub.settings).status()
+
+
+@pytest.mark.parametrize(
+    ("stale", "registered", "percent", "minimum", "suspicious"),
+    [
+        (2, 10, 20, 3, False), (3, 10, 20, 3, True), (20, 100, 20, 3, False), (21, 100, 20, 3, True),
+        (2, 2, 20, 3, False), (3, 3, 20, 3, True), (3, 3, 20, 4, False), (1, 100, 1, 1, False), (2, 100, 1, 1, True),
+        (10, 10, 100, 1, False), (0, 0, 20, 1, False), (200_000, 1_000_000, 20, 3, False),
+        (200_001, 1_000_000, 20, 3, True),
+    ],
+)  # fmt: skip
+def test_too_many_is_more_than_the_share_and_at_least_the_minimum(stale, registered, percent, minimum, suspicious):
+    assert too_many(stale, registered, percent, minimum) is suspicious
+
+
+@pytest.mark.parametrize(
+    ("registered", "percent", "most"), [(10, 20, 2), (9, 20, 1), (3, 20, 1), (1, 1, 1), (1000, 33, 330)]
+)
+def test_per_interval_go_as_many_as_the_limit_allows_and_at_least_one(registered, percent, most):
+    assert per_interval(registered, percent) == most
+
+
+async def test_of_three_silent_nodes_in_ten_two_go_and_the_third_is_left_as_it_is(hub, redis, caplog):
+    await fleet(hub, redis, 10, 3)
+    before = picture(redis)
+    assert await sweep(hub) == (3, 2, 1, "engaged")
+    left = picture(redis)
+    assert left["nodes"] == {f"n{number:02}" for number in range(2, 10)}
+    assert left["node:n02"] == before["node:n02"]
+    assert "node_alive:n02" not in left
+    shown = await status(hub)
+    assert (shown["state"], shown["stale"], shown["registered"]) == ("engaged", 3, 10)
+    assert (shown["perInterval"], shown["heldBack"]) == (2, 1)
+    assert shown["sinceUtc"].endswith("Z")
+    assert told(caplog) == ["brake engaged"]
+
+    next_interval(redis)
+    assert await sweep(hub) == (1, 1, 0, "off")  # one of eight is no reason for suspicion
+    assert (await status(hub))["state"] == "off"
+    assert redis.exists("hub:brake") == 0
+    assert told(caplog) == ["brake engaged", "brake ended"]
+
+
+async def test_a_third_of_a_fleet_that_comes_back_loses_no_more_than_the_limit(hub, redis, caplog):
+    names = await fleet(hub, redis, 60, 20)
+    assert await sweep(hub) == (20, 12, 8, "engaged")
+    for name in redis.smembers("nodes"):
+        await add_node(hub, name)  # they are heard again
+    next_interval(redis)
+    assert await sweep(hub) == (0, 0, 0, "off")
+    assert redis.smembers("nodes") == set(names[12:])
+    assert told(caplog) == ["brake engaged", "brake ended"]
+
+
+async def test_a_fleet_that_is_really_dead_goes_little_by_little_with_one_warning(hub, redis, caplog):
+    await fleet(hub, redis, 20, 20)
+    gone = []
+    while redis.exists("nodes"):
+        gone.append((await sweep(hub))[1])
+        next_interval(redis)
+    assert gone == [4, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1, 2]  # a fifth of what is left, then one; two are too few to suspect
+    assert told(caplog) == ["brake engaged", "brake ended"]
+
+
+async def test_the_limit_holds_for_an_interval_however_often_and_on_whatever_hub_it_is_swept(
+    hub, settings, redis, caplog
+):
+    await fleet(hub, redis, 20, 10)
+    async with open_store(settings) as store:
+        other = Hub(store, settings)
+        assert await sweep(hub) == (10, 4, 6, "engaged")
+        assert await sweep(other) == (6, 0, 6, "engaged")
+        assert await sweep(hub) == (6, 0, 6, "engaged")
+        assert await status(hub) == await status(other)
+        assert (await status(other))["heldBack"] == 6
+        next_interval(redis)
+        assert await sweep(other) == (6, 3, 3, "engaged")
+        assert await status(hub) == await status(other)
+    assert told(caplog) == ["brake engaged"]
+
+
+async def test_fewer_than_the_minimum_never_brake(hub, redis, caplog):
+    await fleet(hub, redis, 2, 2)
+    assert await sweep(hub) == (2, 2, 0, "off")
+    assert told(caplog) == []
+
+
+@pytest.mark.parametrize(("percent", "minimum", "gone"), [(100, 1, 10), (20, 11, 10), (50, 3, 5), (1, 1, 1)])
+async def test_both_bounds_are_settings(redis_server, redis, percent, minimum, gone):
+    settings = settings_for(redis_server.url, sweeper_brake_percent=percent, sweeper_brake_min=minimum)
+    async with open_store(settings) as store:
+        hub = Hub(store, settings)
+        await fleet(hub, redis, 10, 10)
+        assert (await sweep(hub))[1] == gone
+
+
+async def test_foreign_nodes_count_as_well(hub, redis):
+    for number in range(10):
+        redis.sadd("nodes", f"f{number}")
+        if number > 4:
+            redis.set(f"node_alive:f{number}", "1", ex=90)
+    assert await sweep(hub) == (5, 2, 3, "engaged")
+    assert redis.scard("nodes") == 8
+
+
+async def test_nodes_that_somebody_else_keeps_alive_do_not_count(hub, redis, caplog):
+    names = await fleet(hub, redis, 10, 6)
+    for name in names[:5]:
+        redis.set(f"node_alive:{name}", "1", ex=90)
+    assert await sweep(hub) == (1, 1, 0, "off")
+    assert told(caplog) == []
+
+
+async def test_those_that_do_not_fit_into_a_pass_count_all_the_same(hub, redis, monkeypatch):
+    monkeypatch.setattr(sweeping, "CANDIDATES_MAX", 4)
+    monkeypatch.setattr(sweeping, "PAGE", 2)
+    await fleet(hub, redis, 20, 10)
+    assert await sweep(hub) == (10, 4, 6, "engaged")
+
+
+@pytest.mark.parametrize(
+    ("silent", "silent_total", "strangers", "strangers_total", "stale", "in_all"),
+    [
+        ("ab", 2, "", 0, "ab", 2), ("ab", 9, "", 0, "ab", 9), ("ab", 9, "", 0, "a", 8), ("", 0, "xyz", 3, "x", 1),
+        ("", 0, "wxyz", 400, "w", 100), ("ab", 3, "wxyz", 400, "aw", 102), ("", 0, "", 50, "", 0),
+    ],
+)  # fmt: skip
+def test_of_what_was_not_looked_at_the_silent_count_in_full_and_strangers_by_the_share_of_those_seen(
+    silent, silent_total, strangers, strangers_total, stale, in_all
+):
+    nominated = Nominated(1000, list(silent), silent_total, list(strangers), strangers_total)
+    assert stale_in_all(nominated, list(stale)) == in_all
+
+
+async def test_a_node_that_beats_between_the_two_looks_leaves_its_turn_to_another(hub, redis, monkeypatch):
+    await fleet(hub, redis, 10, 4)
+    real = hub.nodes.expire
+
+    async def late(node_id, *rest):
+        if node_id == "n00":
+            await add_node(hub, "n00")
+        return await real(node_id, *rest)
+
+    monkeypatch.setattr(hub.nodes, "expire", late)
+    assert await sweep(hub) == (4, 2, 2, "engaged")
+    assert redis.smembers("nodes") == {"n00", *(f"n{number:02}" for number in range(3, 10))}
+
+
+async def test_a_node_that_cannot_be_read_holds_up_nobody(hub, redis):
+    await fleet(hub, redis, 10, 5)
+    redis.delete("node:n01")
+    redis.set("node:n01", "a string where a hash should be")
+    nodes, _ = sweepers(hub)
+    done = await nodes.sweep()
+    assert (done.errors, done.stale, done.expired, done.held) == (1, 4, 2, 2)
+
+
+async def test_a_dry_run_shows_what_the_brake_would_do_and_changes_nothing(hub, redis, caplog):
+    await fleet(hub, redis, 10, 3)
+    before = picture(redis, own=True)
+    assert await sweep(hub, dry_run=True) == (3, 0, 1, "engaged")
+    assert picture(redis, own=True) == before
+    await sweep(hub)
+    before = picture(redis, own=True)
+    assert await sweep(hub, dry_run=True) == (1, 0, 0, "off")
+    assert picture(redis, own=True) == before
+    assert told(caplog) == ["brake engaged"]
+
+
+async def test_a_released_wave_passes_and_the_next_one_is_braked_again(hub, settings, redis, caplog):
+    await fleet(hub, redis, 20, 12)
+    assert await sweep(hub) == (12, 4, 8, "engaged")
+    async with open_store(settings) as store:
+        other = Hub(store, settings)
+        await Brake(store, settings).release("ann")
+        shown = await status(hub)
+        assert (shown["state"], shown["releasedBy"], bool(shown["releasedAtUtc"])) == ("released", "ann", True)
+        assert await sweep(other) == (8, 8, 0, "released")
+    assert (await status(hub))["state"] == "released"
+    assert await sweep(hub) == (0, 0, 0, "off")
+    assert redis.exists("hub:brake") == 0
+    await fleet(hub, redis, 20, 12)
+    assert await sweep(hub) == (12, 4, 8, "engaged")
+    assert (await status(hub))["releasedBy"] is None
+    assert told(caplog) == ["brake engaged", "brake released", "brake ended", "brake engaged"]
+
+
+async def test_whoever_releases_first_stays_and_nothing_is_released_in_advance(hub, redis):
+    brake = Brake(hub.store, hub.settings)
+    with pytest.raises(BrakeOff):
+        await brake.release("ann")
+    await fleet(hub, redis, 10, 10)
+    await sweep(hub)
+    await brake.release("ann")
+    first = await status(hub)
+    await brake.release("bob")
+    assert await status(hub) == first
+
+
+async def test_a_release_does_not_last_for_ever(hub, redis, caplog):
+    await fleet(hub, redis, 20, 20)
+    await sweep(hub)
+    await Brake(hub.store, hub.settings).release("ann")
+    redis.hincrby("hub:store", "clock_ms", 601_000)
+    next_interval(redis)
+    assert await sweep(hub) == (16, 3, 13, "engaged")
+    assert (await status(hub))["releasedBy"] is None
+    assert told(caplog) == ["brake engaged", "brake released", "brake engaged"]
+
+
+async def test_where_expiry_is_off_there_is_nothing_to_brake(hub, redis):
+    await fleet(hub, redis, 10, 5)
+    await sweep(hub)
+    await hub.clock.switch_expire(False, "ann")
+    assert await sweep(hub, dry_run=True) == (3, 0, 0, "off")
+    assert await sweep(hub) == (3, 0, 0, "off")
+    assert redis.exists("hub:brake") == 0
+    assert [redis.ttl(f"node_alive:n{number:02}") > 0 for number in (2, 3, 4)] == [True] * 3
+
+
+async def test_a_pause_after_an_outage_leaves_the_brake_as_it_is(hub, redis):
+    await fleet(hub, redis, 10, 5)
+    await sweep(hub)
+    await Brake(hub.store, hub.settings).release("ann")
+    hub.clock._last_outage = (12.0, time.monotonic())
+    assert await sweep(hub) == (3, 0, 0, "off")
+    assert (await status(hub))["state"] == "released"
+
+
+async def test_a_pass_that_asks_again_gets_the_same_answer_and_nothing_more(hub, redis):
+    script = hub.store.script("sweeping/brake")
+    facts = {"too_many": 1, "stale": 10, "registered": 20, "limit": 4, "window_ms": 20_000, "dry_run": 0}
+    assert [await script(pass_id="a", **facts) for _ in range(2)] == [["engaged", 4]] * 2
+    assert await script(pass_id="b", **facts) == ["held", 0]
+    next_interval(redis)
+    assert await script(pass_id="b", **facts) == ["held", 0]
+    assert await script(pass_id="c", **facts) == ["held", 4]
+
+
+async def test_it_is_on_every_surface_of_every_hub(make_api, redis, redis_server):
+    async with make_api() as one, make_api() as two:
+        assert (await one.get("/admin/brake")).json() == {
+            "state": "off", "percent": 20, "minimum": 3, "stale": None, "registered": None, "perInterval": None,
+            "heldBack": None, "sinceUtc": None, "seenUtc": None, "releasedBy": None, "releasedAtUtc": None,
+        }  # fmt: skip
+        for number in range(10):
+            await one.post("/node/register", json={"nodeId": f"n{number}"})
+            age_node(redis, f"n{number}", 300)
+        dry = (await one.post("/admin/sweep", json={"dryRun": True})).json()
+        assert (dry["brake"], dry["nodes"]["stale"], dry["nodes"]["heldBack"]) == ("engaged", 10, 8)
+        swept = (await one.post("/admin/sweep")).json()
+        assert (swept["brake"], swept["nodes"]["expired"], swept["nodes"]["heldBack"]) == ("engaged", 2, 8)
+        for api in (one, two):
+            shown = (await api.get("/admin/brake")).json()
+            assert (shown["state"], shown["heldBack"]) == ("engaged", 8)
+            assert (await api.get("/admin/sweeper")).json()["brake"] == shown
+            assert "\nhub_sweeper_brake_engaged 1.0\n" in (await api.get("/metrics")).text
+        released = (await two.post("/admin/brake/release", json={"by": "ann"})).json()
+        assert (released["state"], released["releasedBy"]) == ("released", "ann")
+        assert "\nhub_sweeper_brake_engaged 0.0\n" in (await one.get("/metrics")).text
+        (noted,) = (await one.get("/audit", params={"action": "brake.release"})).json()
+        assert (noted["category"], noted["actor"], noted["severity"]) == ("admin", "ann", "Warning")
+        assert (await one.post("/admin/sweep")).json()["nodes"]["expired"] == 8
+        assert (await one.post("/admin/sweep")).json()["brake"] == "off"
+        refused = await one.post("/admin/brake/release")
+        assert (refused.status_code, refused.json()["code"]) == (409, "brake-off")
+
+
+async def test_what_the_brake_holds_back_is_no_finding_of_the_doctor(hub, redis):
+    await fleet(hub, redis, 10, 5)
+    await sweep(hub)
+    assert await examine(hub.store, settings=hub.settings, pause_s=0) == []
+    redis.delete("hub:brake")
+    found = await examine(hub.store, settings=hub.settings, pause_s=0)
+    assert {finding.subject for finding in found} == {"node n02", "node n03", "node n04"}

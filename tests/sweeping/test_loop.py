@@ -1,0 +1,132 @@
+"""Turns: a hub that wakes up late skips the one it has missed, and the next is as usual."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+from hub.observability import metrics
+from hub.sweeping import loop
+from tests.world import age_node, wait_until
+
+
+class Pass:
+    """A pass in which nothing happens."""
+
+    eventful = False
+
+    def facts(self):
+        return {"scanned": 0, "expired": 0, "errors": 0}
+
+
+def skipped(service):
+    return metrics.registry.get_sample_value("hub_sweeps_skipped_total", {"service": service}) or 0
+
+
+@pytest.fixture
+def turns(monkeypatch):
+    """Run the loop of an interval of 10 s through pauses that take so long; returns when it swept."""
+
+    async def run(*pauses_s, leads=None):
+        left, now, swept = list(pauses_s), [1000.0], []
+
+        async def sleep(wished_s):
+            assert 9 < wished_s < 11
+            if not left:
+                raise asyncio.CancelledError
+            now[0] += left.pop(0)
+
+        async def sweep():
+            swept.append(now[0] - 1000)
+            return Pass()
+
+        monkeypatch.setattr(loop, "asyncio", SimpleNamespace(sleep=sleep))
+        monkeypatch.setattr(loop, "time", SimpleNamespace(clock_gettime=lambda _: now[0], monotonic=lambda: now[0]))
+        clock = SimpleNamespace(leads=leads or SimpleNamespace(wait=lambda: _at_once()))
+        with pytest.raises(asyncio.CancelledError):
+            await loop.SweepLoop("test", 10, clock, sweep).run()
+        return swept
+
+    return run
+
+
+async def _at_once():
+    return None
+
+
+@pytest.mark.parametrize(
+    ("pauses_s", "swept_at"),
+    [
+        ((10, 10, 10), [0, 10, 20, 30]),
+        ((10, 19.9, 10), [0, 10, 29.9, 39.9]),
+        ((10, 20.1, 10), [0, 10, 40.1]),
+        ((3600, 10, 10), [0, 3610, 3620]),
+        ((25, 25, 10, 10), [0, 60, 70]),
+    ],
+)
+async def test_a_turn_that_comes_after_more_than_two_intervals_is_skipped(turns, caplog, pauses_s, swept_at):
+    before = skipped("test")
+    assert await turns(*pauses_s) == pytest.approx(swept_at)
+    late = sum(pause > 20 for pause in pauses_s)
+    told = [record.msg for record in caplog.records if record.msg["event"] == "sweep skipped"]
+    assert [(each["service"], each["interval_s"]) for each in told] == [("test", 10)] * late
+    assert skipped("test") - before == late
+
+
+async def test_waiting_to_be_the_hub_that_sweeps_is_not_late(turns):
+    waited = []
+
+    async def wait():
+        waited.append(None)
+        if len(waited) == 2:
+            loop.time.clock_gettime = lambda _: 5000.0  # another hub was in office all the time
+
+    assert len(await turns(10, 10, leads=SimpleNamespace(wait=wait))) == 3
+
+
+def lines(hub, event):
+    return [line for line in hub.log().splitlines() if f" {event}" in line]
+
+
+def offer(hub, node):
+    answer = httpx.post(
+        f"{hub.url}/node/register", json={"nodeId": node}, headers={"x-hub-secret": hub.node_secret}, timeout=10
+    )
+    assert answer.status_code == 200, answer.text
+
+
+def test_a_hub_that_was_stopped_skips_one_turn_of_each_sweeper_and_goes_on(start_hub, redis):
+    hub = start_hub()
+    wait_until(lambda: lines(hub, "node sweep") and lines(hub, "lease sweep"), 10, hub.log)
+    hub.signal(signal.SIGSTOP)
+    ticked = redis.hget("hub:store", "tick_ms")
+    wait_until(lambda: redis.time()[0] * 1000 - int(ticked) > 3000, 10)
+    hub.signal(signal.SIGCONT)
+    wait_until(lambda: len(lines(hub, "sweep skipped")) == 2, 10, hub.log)
+    assert {line.split("service=")[1].split()[0] for line in lines(hub, "sweep skipped")} == {"node", "lease"}
+    offer(hub, "mute")
+    wait_until(lambda: lines(hub, "node expired"), 10, hub.log)
+    assert 'hub_sweeps_skipped_total{service="node"} 1.0' in httpx.get(f"{hub.url}/metrics").text
+
+
+def test_a_hub_that_was_stopped_does_not_expire_by_a_switch_of_yesterday(start_hub, redis):
+    stopped = start_hub(HUB_NODE_TIMEOUT="60")
+    wait_until(lambda: lines(stopped, "node sweep"), 10, stopped.log)
+    other = start_hub(HUB_NODE_TIMEOUT="60", HUB_NODE_SWEEP_INTERVAL_SECONDS="3600")
+    offer(other, "mute")
+    leader = redis.hget("hub:store", "leader")
+    stopped.signal(signal.SIGSTOP)
+    wait_until(lambda: redis.hget("hub:store", "leader") != leader and lines(other, "node sweep"), 10, other.log)
+    switched = httpx.put(
+        f"{other.url}/admin/sweeper", json={"expire": False}, headers={"x-hub-secret": other.admin_secret}
+    )
+    assert switched.status_code == 200
+    age_node(redis, "mute", 300)
+    stopped.signal(signal.SIGCONT)
+    wait_until(lambda: lines(stopped, "sweep skipped"), 10, stopped.log)
+    assert redis.smembers("nodes") == {"mute"}
+    assert lines(stopped, "node expired") == []
