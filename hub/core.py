@@ -6,6 +6,7 @@ from hub.audit import AuditLog
 from hub.capacity.leases import Leases
 from hub.capacity.line import Line
 from hub.capacity.pools import Pools
+from hub.capacity.tickets import Tickets
 from hub.nodes.nodes import Nodes
 from hub.settings import Settings
 from hub.store.clock import HubClock
@@ -24,3 +25,4 @@ class Hub:
         self.pools = Pools(store, settings)
         self.line = Line(store, settings, self.pools, self.clock.hub_id)
         self.leases = Leases(store, settings, self.pools, self.line)
+        self.tickets = Tickets(store)

@@ -3,10 +3,10 @@
     HubError
     |- BadInput 400          InvalidJson, MissingMember, InvalidValue, InvalidLabel, NodeIdCollides
     |- Unauthorized 401
-    |- NotFound 404          UnknownNode
+    |- NotFound 404          UnknownNode, UnknownTicket
     |- MethodNotAllowed 405
     |- RequestTimedOut, CallerGone 408
-    |- GrantOver, SlotLent, TicketGranted, BrakeOff 409
+    |- GrantOver, Withdrawn, SlotLent, TicketGranted, BrakeOff 409
     |- TooLarge 413
     |- KeyReused 422
     |- Internal, ForeignKey, StoreFault, UnknownReply 500
@@ -78,6 +78,10 @@ class UnknownNode(NotFound):
     code = "unknown-node"
 
 
+class UnknownTicket(NotFound):
+    code = "unknown-ticket"
+
+
 class MethodNotAllowed(HubError):
     code = "method-not-allowed"
     status = 405
@@ -92,6 +96,13 @@ class GrantOver(HubError):
     """The grant this call speaks of has ended; the slot may belong to somebody else by now."""
 
     code = "grant-over"
+    status = 409
+
+
+class Withdrawn(HubError):
+    """Somebody gave this borrow up while it waited."""
+
+    code = "withdrawn"
     status = 409
 
 
@@ -247,6 +258,9 @@ class UnknownReply(HubError):
         super().__init__(f"{script} answered {reply!r}")
 
 
+_OF_EVERY_PROBLEM = ("type", "title", "detail", "instance")
+
+
 def _tree(base: type[HubError]) -> list[type[HubError]]:
     return [kind for child in base.__subclasses__() for kind in (child, *_tree(child))]
 
@@ -254,13 +268,14 @@ def _tree(base: type[HubError]) -> list[type[HubError]]:
 def from_problem(problem: dict[str, Any], retry_after_s: float | None = None) -> HubError:
     """The refusal a problem document describes, as the class it was raised with; `HubError` when the code is unknown.
 
-    A known code wins over the status; without one the most general class of the status is taken.
+    A known code wins over the status; without one the most general class of the status is taken. The facts are the
+    other members: `status`, `code`, and what the refusal has of its own.
     """
     code, status, detail = problem.get("code"), problem.get("status"), problem.get("detail")
     kinds = _tree(HubError)
     kind = next((k for k in kinds if k.code == code), None) or next((k for k in kinds if k.status == status), HubError)
     error = kind(detail) if kind is not UnknownReply else HubError(detail)
-    error.facts = {"status": status, "code": code}
+    error.facts = {name: value for name, value in problem.items() if name not in _OF_EVERY_PROBLEM}
     if retry_after_s is not None:
         error.retry_after_s = retry_after_s
     return error

@@ -30,7 +30,8 @@ MAY_IMPORT = {
     "core": BELOW_CORE,
     "sweeping": BELOW_CORE | {"core"},
     "doctor": BELOW_CORE | {"core"},
-    "api": BELOW_CORE | {"core", "sweeping", "doctor", "__init__"},
+    "history": BELOW_CORE | {"core"},
+    "api": BELOW_CORE | {"core", "sweeping", "doctor", "history", "__init__"},
     "client": {"errors"},  # and every models module
     "cli": BELOW_CORE | {"core", "sweeping", "doctor", "api", "client", "__init__"},
 }

@@ -1,4 +1,4 @@
-"""What happened: the latest of it, and as it happens, as server-sent events."""
+"""What happened, why things are as they are, and what happens now, as server-sent events."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from hub.api import bodies, schemas
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.deps import allowed, reply, serving
 from hub.audit import to_json
-from hub.errors import StoreUnavailable
+from hub.errors import InvalidValue, StoreUnavailable
 from hub.history.events import NAMES, Event, Wanted, parse_id, wanted
 from hub.history.live import Listener, Live
+from hub.history.why import KINDS, why
 from hub.observability import metrics
 
 router = APIRouter(tags=["events"])
@@ -42,6 +43,20 @@ async def history(request: Request) -> Response:
     limit = bodies.whole_number(request.query_params.get("limit", "100"), "limit", 1, bodies.PAGE_MAX)
     found = await serving(request).live.history.find(_which(request.query_params), limit)
     return reply({"events": [event.document() for event in found.events], "complete": found.complete})
+
+
+@router.get("/why/{kind}/{id:path}", openapi_extra=schemas.query(limit="integer"), responses=schemas.REFUSALS)
+async def explain(request: Request, kind: str, id: str) -> Response:
+    """Why a `node`, a `slot`, a `ticket` or a `run` is as it is: what happened, by which rule, and what comes next.
+
+    A ticket is named by its id or by the `Idempotency-Key` of its borrow. 404 when nothing is known of it.
+    """
+    hub = allowed(request, RUNNER, ADMIN)
+    if kind not in KINDS:
+        raise InvalidValue(f"kind must be one of {', '.join(KINDS)}, not {kind!r:.60}", member="kind")
+    limit = bodies.whole_number(request.query_params.get("limit", "50"), "limit", 1, bodies.PAGE_MAX)
+    found = await why(hub, serving(request).live.history, kind, id, limit)
+    return reply(found.document())
 
 
 @router.get(PATH, openapi_extra=schemas.query(after="string", **_FILTERS), responses=schemas.REFUSALS)

@@ -16,7 +16,7 @@ from hub.errors import HubError, Internal, MethodNotAllowed, NotFound, StoreUnav
 from hub.store.store import is_away
 
 MEDIA_TYPE = "application/problem+json"
-_SHOWN = ("reason", "member", "ticket", "position", "estimatedWaitSeconds")
+_SHOWN = ("reason", "member", "ticket", "position", "estimatedWaitSeconds", "browserId")
 
 
 def problem(error: HubError, path: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from hub.api import bodies, schemas
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.deps import allowed, in_ms, reply, serving
 from hub.capacity.labels import Label, parse_kinds, parse_label
+from hub.capacity.leases import KEEP_KEY_S, KEEP_OWN_S
 from hub.capacity.models import Grant, Session, Wish
 from hub.core import Hub
 from hub.errors import (
@@ -32,9 +33,7 @@ from hub.settings import Settings
 from hub.store.keys import key_part
 
 router = APIRouter(tags=["sessions"])
-KEEP_KEY_S = 86_400  # how long an Idempotency-Key is remembered
 IN_VAIN = (WaitedInVain, CallerGone)
-KEEP_OWN_S = 60  # how long a request without one is: longer than any repeat by the hub itself
 
 
 @router.post("/session/borrow", openapi_extra=schemas.body(schemas.BORROW), responses=schemas.REFUSALS)
@@ -138,8 +137,8 @@ async def give_back(request: Request) -> Response:
     label = parse_label(given)
     token = bodies.text(document, "leaseToken") or ""
     run = bodies.run_id(request, document)
-    key = bodies.request_key(request) or ""
-    word, _, run_of_grant = await hub.leases.give_back(key_part(slot.strip()), label.text, token, key)
+    key = bodies.request_key(request)
+    word, _, run_of_grant = await hub.leases.give_back(key_part(slot.strip()), label.text, token, run=run, key=key)
     answer = {"returned": slot}
     if word != "returned":
         answer["note"] = "already returned"

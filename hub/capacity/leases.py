@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,6 +28,7 @@ from hub.errors import (
     StoreUnavailable,
     UnknownReply,
     WaitedInVain,
+    Withdrawn,
 )
 from hub.observability import metrics
 from hub.observability.logs import get_logger
@@ -34,6 +36,8 @@ from hub.settings import Settings
 from hub.store.keys import key_part
 from hub.store.store import Store
 
+KEEP_KEY_S = 86_400  # how long an Idempotency-Key is remembered
+KEEP_OWN_S = 60  # how long a request without one is: longer than any repeat by the hub itself
 OUTAGE_POLL_S = 0.5  # a waiter whose store does not answer asks again: one tick of the hub clock
 _log = get_logger("hub.capacity")
 
@@ -176,12 +180,18 @@ class Leases:
                 raise NoCapacity(f"No browser available for {wish.label}")
         raise _refusal(wish, reply) or UnknownReply(self._borrow.name, reply)
 
-    async def give_back(self, slot: str, hint: str, token: str = "", request: str = "") -> tuple[str, str, str]:
+    async def give_back(
+        self, slot: str, hint: str, token: str = "", *, run: str = "", key: str | None = None
+    ) -> tuple[str, str, str]:
         """End a grant. Returns (word, pool, run); the word is `returned`, `ended`, `not lent` or `stale token`.
 
-        Raises `KeyReused` when `request` was used for something else.
+        Raises `KeyReused` when the request id `key` was used for something else.
         """
-        word, pool, run = await self._give_back(slot=slot, hint=hint, token=token, request=request)
+        # Without a key it is remembered for as long as a cut connection may make the client of Redis repeat the call.
+        request, keep_s = (key, KEEP_KEY_S) if key else (f"try-{secrets.token_hex(12)}", KEEP_OWN_S)
+        word, pool, run = await self._give_back(
+            slot=slot, hint=hint, token=token, run=run, request=request, keep_s=keep_s
+        )
         if word == "reused":
             raise KeyReused("This Idempotency-Key was used with another request; use a new key")
         if word in ("returned", "ended"):
@@ -317,7 +327,7 @@ def _refusal(wish: Wish, reply: list[Any]) -> HubError | None:
         case ["reused"]:
             return KeyReused("This Idempotency-Key was used with another request; use a new key")
         case ["undone"]:
-            return GrantOver("This request was withdrawn; use a new Idempotency-Key")
+            return Withdrawn("This borrow was given up; use a new Idempotency-Key to ask again")
     return None
 
 

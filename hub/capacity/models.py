@@ -126,7 +126,7 @@ class Ticket:
     ttl_ms: int = 0
     fingerprint: str = ""
     keep_s: int = 0
-    slot: str = ""
+    grant: Grant | None = None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from hub.store.store import Store
 SCAN_BITE = 1000  # keys looked at per call
 SCAN_CALLS = 10  # calls per discovery; a store of up to 10,000 keys is seen whole
 BITE = 64  # slots per script where each costs a dozen commands: under 2 ms
-WAITING_LABELS_MAX = 1000  # looked at for one pool: under 3 ms
+WAITING_LABELS_MAX = 400  # looked at for one pool, and as many with `*`: under 3 ms
 
 _log = get_logger("hub.capacity")
 

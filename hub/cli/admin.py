@@ -80,8 +80,8 @@ async def brake(at: Address, as_json: bool, *, release: bool) -> None:
     match answer.get("state"):
         case "engaged":
             text = (
-                f"The brake is engaged since {answer.get('sinceUtc')}: {seen}. At most {answer.get('perInterval')} are "
-                f"removed per sweep interval, {answer.get('heldBack')} are held back; `hub brake release` lets them go."
+                f"The brake is engaged since {answer.get('sinceUtc')}: {seen}. Each sweep interval removes at most "
+                f"{answer.get('perInterval')} and holds {answer.get('heldBack')} back; `hub brake release` lets them go."
             )
         case "released":
             text = (

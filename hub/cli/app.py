@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from hub import __version__
-from hub.cli import admin, announce, demo, draining, inputs, lend, look, output, serving
+from hub.cli import admin, announce, demo, draining, history, inputs, lend, look, output, serving
 from hub.cli.inputs import (
     Pair,
     Pool,
@@ -22,6 +22,7 @@ from hub.cli.inputs import (
     read_url,
     seconds,
 )
+from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, Role, address, plain_logs
 from hub.client import AgentOptions
 from hub.observability.logs import configure_logs
@@ -37,15 +38,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Url = Annotated[
-    str | None,
-    typer.Option("--url", parser=read_url, metavar="URL", help="The hub; else HUB_URL, else http://127.0.0.1:8080."),
-]
-Secret = Annotated[
-    str | None,
-    typer.Option("--secret", metavar="SECRET", help="Else HUB_ADMIN_SECRET, HUB_RUNNER_SECRET or HUB_NODE_SECRET."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="Show at most so many.")]
 Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="A command to run, after two dashes.")]
 NodeId = Annotated[str, typer.Argument(parser=read_id, metavar="NODE", help="The id of the node.")]
@@ -312,6 +304,10 @@ def brake(
 ) -> None:
     """Show or release the brake: when very many nodes are silent at once, hubs remove only some of them at a time."""
     asyncio.run(admin.brake(_operating(url, secret), as_json, release=action == "release"))
+
+
+app.command()(history.why)
+app.command()(history.events)
 
 
 @app.command()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
 
-from hub.client import calls
+from hub.client import calls, waiting
 from hub.client.exchange import Patience
 from hub.client.guard import Guard
 from hub.client.slot import Slot, keep, renew
@@ -29,8 +30,9 @@ class HubClient:
 
     `url` defaults to `HUB_URL` (or http://127.0.0.1:8080) and `secret` to `HUB_RUNNER_SECRET`. Every call is repeated
     for `timeout` seconds while no hub answers or it asks for patience, each attempt being given `attempt_timeout`
-    seconds; then, or when the hub refuses for good, it raises a `hub.errors.HubError` - `HubUnavailable` when nobody
-    answered, `Unauthorized` when the secret is wrong. Close it with `await client.close()` or `async with`.
+    seconds, and up to 30 more in line; then, or when the hub refuses for good, it raises a `hub.errors.HubError` -
+    `HubUnavailable` when nobody answered, `Unauthorized` when the secret is wrong. Close it with `await client.close()`
+    or `async with`.
     """
 
     def __init__(
@@ -62,7 +64,8 @@ class HubClient:
         ttl: float | None = None,
         run: str | None = None,
         run_name: str | None = None,
-        wait: float = 0.0,
+        wait: float | None = 0.0,
+        priority: int = 0,
     ) -> Borrowing:
         """`async with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
 
@@ -71,7 +74,9 @@ class HubClient:
         else, and the `async with` raises `LeaseLost`. A block that does not reach an `await` cannot be stopped: it may
         ask `slot.check()`. Leaving gives the slot back; when no hub can be reached for that, its lease ends it.
         """
-        return Borrowing(self, lambda: self.acquire(label, ttl=ttl, run=run, run_name=run_name, wait=wait))
+        return Borrowing(
+            self, lambda: self.acquire(label, ttl=ttl, run=run, run_name=run_name, wait=wait, priority=priority)
+        )
 
     async def acquire(
         self,
@@ -80,16 +85,23 @@ class HubClient:
         ttl: float | None = None,
         run: str | None = None,
         run_name: str | None = None,
-        wait: float = 0.0,
+        wait: float | None = 0.0,
+        priority: int = 0,
     ) -> Slot:
         """A slot of `label` for `ttl` seconds (the hub's default when None); you `renew` and `give_back` it.
 
         `run` is the id the grant is filed under (made up by the hub when None), `run_name` a text for people. While
-        nothing is free it is asked for again until `wait` seconds have passed, and then `NoCapacity` (`Capped` when the
-        label has reached its limit) is raised; with 0 at once.
+        nothing is free it waits in line for `wait` seconds, with None for ever, with 0 not at all; a point of
+        `priority`, from -100 to 100, counts as a second in line. The place is kept when a hub stops or dies, and given
+        up when the task is cancelled.
+
+        Raises `NoCapacity` when there is no slot in that time: as `WaitedInVain` after a wait in line, `DeadlineMissed`
+        at once when the hub expects it to take longer, `LabelLineFull` or `RunLineFull` when too many wait already,
+        `Capped` when the label has reached its limit. `error.facts` tells `position` and `estimatedWaitSeconds` of the
+        place there was.
         """
-        patience = Patience(self._patience.trouble_s, wait, self._patience.attempt_s)
-        return await self._http.run(calls.borrow(label, ttl, run, run_name, patience))
+        wish = waiting.Wish(label, ttl, run, run_name, priority, math.inf if wait is None else wait)
+        return await self._http.run(waiting.borrow(wish, self._patience))
 
     async def renew(self, slot: Slot, ttl: float | None = None) -> None:
         """Let the lease last `ttl` seconds from now (what was asked for before when None; the hub may grant less).

@@ -1,39 +1,18 @@
-"""Every call of a borrower as steps: what is sent, what comes back, when it is refused."""
+"""The calls of a borrower as steps, but for the borrow itself: what is sent, what comes back, when it is refused."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from hub.client.exchange import Patience, Send, Steps, exchange, now_s
-from hub.client.slot import Slot, whole
-from hub.errors import GrantOver
+from hub.client.exchange import Patience, Send, Steps, exchange
+from hub.client.slot import Slot
 
 
 def path(*parts: str) -> str:
     """A request path of literal and foreign parts; what is special in an id is escaped."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
-
-
-def borrow(label: str, ttl_s: float | None, run: str | None, run_name: str | None, patience: Patience) -> Steps[Slot]:
-    """Borrow a slot of `label`; the attempts of one borrow carry one key, so that they take one slot between them."""
-    wish = {"labelKey": label, "ttlSeconds": None if ttl_s is None else whole(ttl_s), "runId": run, "runName": run_name}
-    body = {name: value for name, value in wish.items() if value is not None}
-    until_s = now_s() + max(patience.trouble_s, patience.capacity_s)
-    while True:
-        key = {"Idempotency-Key": uuid.uuid4().hex}
-        left_s = max(0.0, until_s - now_s())
-        bounded = Patience(min(patience.trouble_s, left_s), min(patience.capacity_s, left_s), patience.attempt_s)
-        try:
-            answer = yield from exchange(Send("POST", "/session/borrow", body, headers=key), bounded)
-        except GrantOver:
-            # An attempt whose answer was lost had taken a slot, and its lease ended before the next got through.
-            if now_s() >= until_s:
-                raise
-            continue
-        return Slot(answer, ttl_s)
 
 
 def give_back(slot: Slot, patience: Patience) -> Steps[bool]:

@@ -1,7 +1,8 @@
 """What a call sends and how its answer is read: pure steps, played by the async and the sync driver of `transport`.
 
 A generator yields `Send` or `Pause` and is handed the outcome, so retries, back-off, borrowing and renewing are written
-once and do no I/O of their own.
+once and do no I/O of their own. What breaks a step off - a task is cancelled, somebody pressed Ctrl-C - is raised where
+the generator yielded it, so that it can put things in order.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import sys
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import httpx
 
-from hub.errors import Capped, HubError, HubUnavailable, NoCapacity, Unavailable, from_problem
+from hub.errors import HubError, HubUnavailable, Unavailable, from_problem
 
 T = TypeVar("T")
 
@@ -30,7 +31,10 @@ LONGEST_PAUSE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """One HTTP request; the driver answers with a `httpx.Response` or an `Unreachable`."""
+    """One HTTP request; the driver answers with a `httpx.Response` or an `Unreachable`.
+
+    The hub may take `wait_s` longer than `timeout_s` to answer: that is how long it may let the call wait in line.
+    """
 
     method: str
     path: str
@@ -38,6 +42,7 @@ class Send:
     query: Mapping[str, str] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 15.0
+    wait_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +54,10 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """No answer; the hub may have received the request all the same."""
+    """No answer. When the request was `sent`, the hub may have received it all the same."""
 
     reason: str
+    sent: bool = True
 
 
 Outcome = httpx.Response | Unreachable | None
@@ -60,18 +66,11 @@ Steps = Generator[Send | Pause, Outcome, T]
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a call goes on: new attempts start for `trouble_s` (hub away) or `capacity_s` (nothing to lend) seconds
-    after the first, and each attempt may take `attempt_s`."""
+    """How long a call goes on: new attempts start for `trouble_s` seconds after the first, and each attempt may take
+    `attempt_s`."""
 
     trouble_s: float = 10.0
-    capacity_s: float = 0.0
     attempt_s: float = 15.0
-
-    def for_(self, error: HubError) -> float:
-        """For how many seconds after the first attempt a call refused with `error` is tried again."""
-        if isinstance(error, NoCapacity | Capped):
-            return self.capacity_s
-        return max(self.trouble_s, self.capacity_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,32 +100,41 @@ def exchange(send: Send, patience: Patience) -> Steps[Answer]:
     started_s = now_s()
     for attempt in itertools.count():
         sent_s = now_s()
-        outcome = yield Send(send.method, send.path, send.body, send.query, send.headers, patience.attempt_s)
+        outcome = yield replace(send, timeout_s=patience.attempt_s)
         if isinstance(outcome, httpx.Response) and outcome.is_success:
-            return Answer(_json(outcome), outcome.headers, sent_s)
+            return accepted(outcome, sent_s)
         error, again = refusal(outcome)
-        left_s = started_s + patience.for_(error) - now_s()
+        left_s = started_s + patience.trouble_s - now_s()
         if not again or left_s <= 0:
             raise error
         yield Pause(min(pause_s(attempt, error.retry_after_s), left_s))
     raise AssertionError("unreachable")
 
 
+def accepted(response: httpx.Response, sent_s: float) -> Answer:
+    """What the hub says to a call it has accepted, which was sent at `sent_s`."""
+    return Answer(_json(response), response.headers, sent_s)
+
+
 def refusal(outcome: Outcome) -> tuple[HubError, bool]:
     """The error an outcome stands for, and whether trying again is right."""
     if not isinstance(outcome, httpx.Response):
         reason = outcome.reason if outcome else "nothing was sent"
-        silence: HubError = HubUnavailable(reason)
-        silence.retry_after_s = None  # nobody asked for a pause: back-off alone decides
-        return silence, True
+        return _away(reason, None), True
     status = outcome.status_code
     problem = _problem(outcome)
     retry_after_s = _retry_after_s(outcome)
     error = from_problem(problem, retry_after_s)
     again = status in RETRIED
     if again and status != 408 and not isinstance(error, Unavailable):
-        error = HubUnavailable(problem["detail"], retry_after_s)
+        error = _away(problem["detail"], retry_after_s)
     return error, again
+
+
+def _away(reason: str, retry_after_s: float | None) -> HubError:
+    away: HubError = HubUnavailable(reason)
+    away.retry_after_s = retry_after_s  # None: nobody asked for a pause, and back-off alone decides
+    return away
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -9,7 +10,7 @@ from typing import Any, Self
 
 import httpx
 
-from hub.client import calls
+from hub.client import calls, waiting
 from hub.client.borrower import RETURN_PATIENCE, SECRET_NAME, log
 from hub.client.exchange import Patience
 from hub.client.slot import Slot, keep, renew
@@ -51,7 +52,8 @@ class SyncHubClient:
         ttl: float | None = None,
         run: str | None = None,
         run_name: str | None = None,
-        wait: float = 0.0,
+        wait: float | None = 0.0,
+        priority: int = 0,
         on_lost: OnLost | None = None,
     ) -> SyncBorrowing:
         """`with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
@@ -60,7 +62,11 @@ class SyncHubClient:
         lend the slot to somebody else, `slot.lost` is set and `on_lost(slot)` is called in that thread; nothing stops
         the block by itself: it asks `slot.lost` or `slot.check()`. Leaving gives the slot back, or raises `LeaseLost`.
         """
-        return SyncBorrowing(self, lambda: self.acquire(label, ttl=ttl, run=run, run_name=run_name, wait=wait), on_lost)
+        return SyncBorrowing(
+            self,
+            lambda: self.acquire(label, ttl=ttl, run=run, run_name=run_name, wait=wait, priority=priority),
+            on_lost,
+        )
 
     def acquire(
         self,
@@ -69,11 +75,15 @@ class SyncHubClient:
         ttl: float | None = None,
         run: str | None = None,
         run_name: str | None = None,
-        wait: float = 0.0,
+        wait: float | None = 0.0,
+        priority: int = 0,
     ) -> Slot:
-        """As `HubClient.acquire`: a slot for `ttl` seconds, or `NoCapacity` after `wait` seconds."""
-        patience = Patience(self._patience.trouble_s, wait, self._patience.attempt_s)
-        return self._http.run(calls.borrow(label, ttl, run, run_name, patience))
+        """As `HubClient.acquire`: a slot for `ttl` seconds, or `NoCapacity` after `wait` seconds (None: never).
+
+        The place in line is given up when the wait is interrupted, by Ctrl-C or by what a signal handler raises.
+        """
+        wish = waiting.Wish(label, ttl, run, run_name, priority, math.inf if wait is None else wait)
+        return self._http.run(waiting.borrow(wish, self._patience))
 
     def renew(self, slot: Slot, ttl: float | None = None) -> None:
         """As `HubClient.renew`: let the lease last `ttl` seconds from now, or raise `LeaseLost`."""

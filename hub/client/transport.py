@@ -14,7 +14,10 @@ from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable, now
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 # Shorter than the hub keeps an idle connection (30 s), so that it is never the hub that closes one under a request.
+# A borrow that waits in line holds its connection; those have a pool of their own, or renewals would queue behind them.
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=20.0)
+# Nothing of the request has left this machine.
+_UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 class Stopped(Exception):
@@ -30,14 +33,16 @@ def _options(url: str | None, secret: str | None, secret_name: str) -> dict[str,
 
 
 class _Remaining(dict[str, float]):
-    """The time bounds of a request, of which each of its phases gets what those before it have left over."""
+    """The time bounds of a request, of which each of its phases gets what those before it have left over; the wait in
+    line is for the last one."""
 
-    def __init__(self, timeout_s: float) -> None:
-        super().__init__(dict.fromkeys(("pool", "connect", "write", "read"), timeout_s))
-        self._until_s = now_s() + timeout_s
+    def __init__(self, send: Send) -> None:
+        super().__init__(dict.fromkeys(("pool", "connect", "write", "read"), send.timeout_s))
+        self._wait_s = send.wait_s
+        self._until_s = now_s() + send.timeout_s
 
     def __getitem__(self, phase: str) -> float:
-        return max(0.001, self._until_s - now_s())
+        return max(0.001, self._until_s - now_s() + (self._wait_s if phase == "read" else 0.0))
 
     def get(self, phase: str, default: Any = None) -> Any:
         return self[phase]
@@ -50,13 +55,17 @@ def _request(client: httpx.Client | httpx.AsyncClient, send: Send) -> httpx.Requ
         json=send.body,
         params=dict(send.query) or None,
         headers=dict(send.headers),
-        timeout=send.timeout_s,
+        timeout=httpx.Timeout(send.timeout_s, read=send.timeout_s + send.wait_s),
     )
 
 
 def _unreachable(client: httpx.Client | httpx.AsyncClient, error: Exception) -> Unreachable:
     reason = str(error) or type(error).__name__
-    return Unreachable(f"no answer from {client.base_url}: {reason}")
+    return Unreachable(f"no answer from {client.base_url}: {reason}", not isinstance(error, _UNSENT))
+
+
+def _next(steps: Steps[T], outcome: Outcome, broken: BaseException | None) -> Send | Pause:
+    return steps.send(outcome) if broken is None else steps.throw(broken)
 
 
 class AsyncTransport:
@@ -65,33 +74,41 @@ class AsyncTransport:
     def __init__(
         self, url: str | None, secret: str | None, secret_name: str, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        self._client = httpx.AsyncClient(**_options(url, secret, secret_name), limits=_LIMITS, transport=transport)
+        options = {**_options(url, secret, secret_name), "limits": _LIMITS, "transport": transport}
+        self._client = httpx.AsyncClient(**options)
+        self._line = httpx.AsyncClient(**options)
 
     async def run(self, steps: Steps[T]) -> T:
-        """What the steps come to; raises what they raise."""
+        """What the steps come to; raises what they raise. When the task is cancelled, they may put things in order."""
         outcome: Outcome = None
+        broken: asyncio.CancelledError | None = None
         while True:
             try:
-                step = steps.send(outcome)
+                step = _next(steps, outcome, broken)
             except StopIteration as done:
                 result: T = done.value
                 return result
-            if isinstance(step, Pause):
-                await asyncio.sleep(step.seconds)
-                outcome = None
-            else:
-                outcome = await self._send(step)
+            outcome = broken = None
+            try:
+                if isinstance(step, Pause):
+                    await asyncio.sleep(step.seconds)
+                else:
+                    outcome = await self._send(step)
+            except asyncio.CancelledError as error:
+                broken = error
 
     async def _send(self, send: Send) -> Outcome:
+        client = self._line if send.wait_s else self._client
         try:
-            async with asyncio.timeout(send.timeout_s):
-                return await self._client.send(_request(self._client, send))
+            async with asyncio.timeout(send.timeout_s + send.wait_s):
+                return await client.send(_request(client, send))
         except (httpx.RequestError, TimeoutError) as error:
-            return _unreachable(self._client, error)
+            return _unreachable(client, error)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.aclose()
+        await self._line.aclose()
 
 
 class SyncTransport:
@@ -104,36 +121,50 @@ class SyncTransport:
     def __init__(
         self, url: str | None, secret: str | None, secret_name: str, transport: httpx.BaseTransport | None = None
     ) -> None:
-        self._client = httpx.Client(**_options(url, secret, secret_name), limits=_LIMITS, transport=transport)
+        options = {**_options(url, secret, secret_name), "limits": _LIMITS, "transport": transport}
+        self._client = httpx.Client(**options)
+        self._line = httpx.Client(**options)
 
     def run(self, steps: Steps[T], stop: threading.Event | None = None) -> T:
-        """What the steps come to; raises what they raise, or `Stopped` once `stop` is set."""
+        """What the steps come to; raises what they raise, or `Stopped` once `stop` is set.
+
+        When they are interrupted, by Ctrl-C or by what a signal handler raises, they may put things in order.
+        """
         outcome: Outcome = None
+        broken: BaseException | None = None
         while True:
             if stop is not None and stop.is_set():
                 raise Stopped
             try:
-                step = steps.send(outcome)
+                step = _next(steps, outcome, broken)
             except StopIteration as done:
                 result: T = done.value
                 return result
-            if not isinstance(step, Pause):
-                outcome = self._send(step)
-                continue
-            outcome = None
-            if stop is not None:
-                stop.wait(step.seconds)
-            else:
-                time.sleep(step.seconds)
+            outcome = broken = None
+            try:
+                outcome = self._play(step, stop)
+            except BaseException as error:  # noqa: BLE001 - the steps raise it again
+                broken = error
+
+    def _play(self, step: Send | Pause, stop: threading.Event | None) -> Outcome:
+        if not isinstance(step, Pause):
+            return self._send(step)
+        if stop is not None:
+            stop.wait(step.seconds)
+        else:
+            time.sleep(step.seconds)
+        return None
 
     def _send(self, send: Send) -> Outcome:
-        request = _request(self._client, send)
-        request.extensions["timeout"] = _Remaining(send.timeout_s)  # httpx bounds each phase on its own
+        client = self._line if send.wait_s else self._client
+        request = _request(client, send)
+        request.extensions["timeout"] = _Remaining(send)  # httpx bounds each phase on its own
         try:
-            return self._client.send(request)
+            return client.send(request)
         except httpx.RequestError as error:
-            return _unreachable(self._client, error)
+            return _unreachable(client, error)
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+        self._line.close()

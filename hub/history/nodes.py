@@ -29,7 +29,7 @@ async def node_now(hub: Hub, node_id: str) -> Now | None:
         "timeoutSeconds": hub.nodes.timeout_ms / 1000,
         "brake": brake or "off",
     }
-    steps = [*_silence(node, hub.nodes.timeout_ms, alive_ms), await _end(hub, node, alive_ms, brake)]
+    steps = [*_silence(node, hub.nodes.timeout_ms), await _end(hub, node, alive_ms, brake)]
     if node.deadline_left_ms is not None:
         rule = "The deadline of its drain: what is still lent of it then ends."
         steps.append(Step("grant.ended", rule, node.deadline_left_ms))
@@ -52,7 +52,7 @@ def _because(node: Node, timeout_ms: int) -> str:
     return f"{said} It drains: nothing more of it is lent." if node.draining else said
 
 
-def _silence(node: Node, timeout_ms: int, alive_ms: int) -> list[Step]:
+def _silence(node: Node, timeout_ms: int) -> list[Step]:
     """What comes before the end, should it stay silent."""
     if node.state != "alive" or node.since_beat_ms is None:
         return []

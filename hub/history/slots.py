@@ -68,7 +68,7 @@ async def _held(hub: Hub, record: dict[str, str], facts: dict[str, Any]) -> Now:
         return Now("held", f"Its node {node} drains, so it is not lent.", facts, (step,))
     if suspect:
         step = Step(
-            "node.back", "It is lent again with the next beat of its node; if none comes it goes with the node."
+            "node.back", "It is lent again with the next beat of its node, or goes with the node if none comes."
         )
         because = f"Its node {node} has been silent for half of HUB_NODE_TIMEOUT, so it is not lent."
         return Now("held", because, facts, (step,))

@@ -15,7 +15,10 @@ SHOWN = 100  # slots and tickets of a run
 
 def ticket_ids(given: str) -> tuple[str, ...]:
     """What a ticket may be called inside: by its own id, or by the `Idempotency-Key` its caller chose."""
-    return given, "key-" + hashlib.sha256(given.encode("utf-8", "surrogateescape")).hexdigest()[:40]
+    sent = given.encode("utf-8", "surrogateescape")
+    # A header is read as Latin-1, so a key beyond ASCII counts as the UTF-8 of that.
+    texts = dict.fromkeys((sent, sent.decode("latin-1").encode()))
+    return given, *(f"key-{hashlib.sha256(text).hexdigest()[:40]}" for text in texts)
 
 
 async def look(hub: Hub, tickets: Sequence[str]) -> list[list[Any]]:

@@ -96,12 +96,16 @@ class Keys:
         """For type checkers: every name there is was set in `__init__`."""
         raise AttributeError(f"no key is called {name}")
 
+    def lua_inline(self, name: str, *, called: bool) -> str | None:
+        """What stands for `key_<name>`, or for the beginning of a call of it, in a script; None where it cannot."""
+        head, braces, tail = (self.prefix + PATTERNS[name]).partition("{}")
+        if not braces:
+            return _quote(head) + "(" * called
+        return f"{_quote(head)} .. (" if called and not tail else None
+
     def lua(self, name: str) -> str:
-        """The Lua line that defines `key_<name>`: a function of the id, or a string."""
-        pattern = self.prefix + PATTERNS[name]
-        if "{}" not in PATTERNS[name]:
-            return f"local key_{name} = {_quote(pattern)}"
-        head, tail = pattern.split("{}")
+        """The Lua line that defines `key_<name>` as a function of the id."""
+        head, tail = (self.prefix + PATTERNS[name]).split("{}")
         end = f" .. {_quote(tail)}" if tail else ""
         return f"local function key_{name}(id) return {_quote(head)} .. id{end} end"
 

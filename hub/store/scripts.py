@@ -2,7 +2,7 @@
 
 A script file opens with `local name = ARGV[n]` lines; those names are what Python passes. `-- @rest name` says that
 any number of further arguments follows. `-- @include helper` brings in `lua/include/helper.lua`, once. A use of
-`key_session` brings in the definition of that key from `Keys`, so that key text stands in one place only.
+`key_session` brings in that key from `Keys`, so that key text stands in one place only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CHECKOUT = Path(__file__).resolve().parent.parent.parent / "lua"
 _INCLUDE = re.compile(r"^-- @include (\w+)\n", re.MULTILINE)
 _ARGUMENT = re.compile(r"^local (\w+)\s*=\s*(?:tonumber\()?ARGV\[(\d+)\]", re.MULTILINE)
 _REST = re.compile(r"^-- @rest \w+", re.MULTILINE)
-_KEY = re.compile(r"\bkey_(\w+)\b")
+_KEY = re.compile(r"\bkey_(\w+)\b(\(?)")
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,7 @@ def load(name: str, keys: Keys) -> Script:
     numbers = {int(number): argument for argument, number in _ARGUMENT.findall(source)}
     if sorted(numbers) != list(range(1, len(numbers) + 1)):
         raise ValueError(f"{name}: its ARGV lines do not count from 1 without a gap")
-    names = sorted({key for key in _KEY.findall(body) if key in PATTERNS})
-    text = "\n".join([*(keys.lua(key) for key in names), body])
+    text = _name_keys(body, keys)
     sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     return Script(name, text, sha, tuple(numbers[n] for n in sorted(numbers)), bool(_REST.search(source)))
 
@@ -55,6 +54,24 @@ def load_all(keys: Keys) -> dict[str, Script]:
     """Every script by its name, such as `capacity/borrow`."""
     found = (path.relative_to(folder()).with_suffix("") for path in sorted(folder().glob("*/*.lua")))
     return {str(name): load(str(name), keys) for name in found if name.parts[0] != "include"}
+
+
+def _name_keys(body: str, keys: Keys) -> str:
+    """Put the keys in. Redis runs all of a script with every call, and defining a function costs as much as a call."""
+    defined: dict[str, str] = {}
+
+    def name(match: re.Match[str]) -> str:
+        key, call = match.groups()
+        if key not in PATTERNS:
+            return match.group()
+        inline = keys.lua_inline(key, called=bool(call))
+        if inline is None:
+            defined[key] = keys.lua(key)
+            return match.group()
+        return inline
+
+    named = _KEY.sub(name, body)
+    return "\n".join([*(defined[key] for key in sorted(defined)), named])
 
 
 def _include(text: str, seen: set[str]) -> str:

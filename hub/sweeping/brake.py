@@ -15,7 +15,7 @@ from hub.store.keys import key_part
 from hub.store.store import Store
 from hub.sweeping.bites import each
 
-BITE = 200  # nodes looked at per script: about 1 ms
+BITE = 100  # nodes looked at per script: under 1 ms
 RELEASE_MIN_S = 600.0  # a release that nothing ends is over after this, or after three intervals where that is longer
 JITTER = 0.9  # a pass may come a little before its interval is over
 _log = get_logger("hub.sweeping")

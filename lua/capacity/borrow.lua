@@ -26,7 +26,7 @@ local max_run     = tonumber(ARGV[16])  -- waiters per run
 -- @include serve
 -- @include stand
 local before, withdrawn = unpack(redis.call('MGET', key_request(request), key_request(attempt)))
-if withdrawn == 'undone' then return {'undone'} end
+if withdrawn == 'undone' or before == 'undone' then return {'undone'} end
 if before then return granted(before, request, attempt, fingerprint, hub) end
 
 local function answer(t)

@@ -1,22 +1,22 @@
--- End a grant because its borrower or its node gives it back: the slot goes to the tail of its pool, marked for
--- replacement. Safe to repeat, and a call with the token of an earlier grant changes nothing.
--- With a request id the first answer is remembered and given again.
+-- End a grant because its borrower or its node gives it back: the slot goes to whoever waits for it, else to the tail of
+-- its pool, marked for replacement. A call that means an earlier grant, by its token or its run, changes nothing.
+-- Safe to repeat: the same request id gets the first answer again.
 -- Returns {'returned' | 'ended' (its node had removed it) | 'not lent' | 'stale token', pool or '', run or ''}
 local slot    = ARGV[1]
 local hint    = ARGV[2]              -- the label the caller names: used for slots the hub has no record of
 local token   = ARGV[3]              -- '' when the caller has none
-local request = ARGV[4]              -- '' without an Idempotency-Key
+local run     = ARGV[4]              -- '' when the caller names none
+local request = ARGV[5]              -- request id
+local keep_s  = ARGV[6]              -- how long its answer is remembered
 -- @include store
 -- @include release
 -- @include serve
 -- @include item
 -- @include new_slot
-if request ~= '' then
-  local before = redis.call('GET', key_request(request))
-  if before then
-    local same, word = string.match(before, '^return|(.*)|(.-)$')
-    return {same == slot and word or 'reused', '', ''}
-  end
+local before = redis.call('GET', key_request(request))
+if before then
+  local same, word = string.match(before, '^return|(.*)|(.-)$')
+  return {same == slot and word or 'reused', '', ''}
 end
 local session = redis.call('HMGET', key_session(slot), 'leaseToken', 'runId', 'labelKey', 'poolLabel')
 
@@ -25,14 +25,16 @@ local function find_lent(pool, wanted)
     if glance(item) == wanted then return item end
   end
 end
-local function done(word, pool, run)
-  if request ~= '' then redis.call('SET', key_request(request), 'return|' .. slot .. '|' .. word, 'EX', 86400) end
+local function done(word, pool, of_run)
+  redis.call('SET', key_request(request), 'return|' .. slot .. '|' .. word, 'EX', keep_s)
   serve_opened()
-  return {word, pool or '', run or ''}
+  return {word, pool or '', of_run or ''}
 end
 
 if token ~= '' and session[1] ~= token then return done('stale token') end
 local record = read_slot(slot)
+local late = record.unseen or (run ~= '' and run == record.before and run ~= record.run)
+if token == '' and record.place == 'lent' and late then return done('not lent', record.pool) end
 if not record.item then
   -- Lent by another program: where its session says, where the caller says, or, with a session, in any pool.
   local pools = {session[4] or hint, session[3] or hint, hint}

@@ -4,9 +4,9 @@
 -- The record of a slot, as a table; item is nil when the hub has none.
 local function read_slot(slot)
   local r = redis.call('HMGET', key_slot(slot), 'item', 'pool', 'node', 'part', 'place', 'label', 'run', 'policy',
-    'unreported')
+    'unreported', 'before', 'unseen')
   return {item = r[1], pool = r[2], node = r[3], part = r[4], place = r[5], label = r[6], run = r[7], policy = r[8],
-    unreported = r[9]}
+    unreported = r[9], before = r[10], unseen = r[11]}
 end
 
 -- End a grant and send its slot back to the tail of its pool. Returns whether the item was still in the in-use list:
@@ -14,10 +14,13 @@ end
 local function release(slot, record, recycle_s)
   local listed = unlist(slot, record.pool, record.item, 'lent')
   end_grant(slot, record.label, record.run, record.part)
-  redis.call('HDEL', key_slot(slot), 'label', 'run', 'granted_ms', 'visible_ms', 'watch_idle')
+  redis.call('HDEL', key_slot(slot), 'label', 'run', 'granted_ms', 'visible_ms', 'watch_idle', 'before', 'unseen')
   if recycle_s > 0 and record.policy ~= 'reuse' then mark_recycle(slot, record.part, recycle_s) end
   if listed and not record.unreported then
-    place_free(slot, record.part, record.pool, record.item)
+    if place_free(slot, record.part, record.pool, record.item) == 'lent' then
+      -- Until its hub has picked it up nobody can mean this grant; a late repeat of the last holder's return never does.
+      redis.call('HSET', key_slot(slot), 'before', record.run or '', 'unseen', '1')
+    end
   else
     drop_slot(slot, record.pool, record.part)
   end

@@ -1,16 +1,19 @@
 -- Look at tickets. Returns per ticket:
 --   {'waiting' | 'away', label, run, position, ms it will take or -1, priority, since (ms since 1970), ms left, ttl_ms,
---    fingerprint, keep_s} | {'granted', slot, label, run, token} | {'over', slot} | {'unknown'}
+--    fingerprint, keep_s} | {'granted', slot, label, run, token, pool, item, ms until it lapses, ms of the lease,
+--    fingerprint} | {'over', slot} | {'unknown'}
 -- @rest tickets
 -- @include store
 -- @include ticket
 local answers = {}
 local function look(ticket)
-  local slot, token = string.match(redis.call('GET', key_request(ticket)) or '', '^.-|(.*)|(%d+)|.-$')
+  local asked, slot, token = string.match(redis.call('GET', key_request(ticket)) or '', '^(.-)|(.*)|(%d+)|.-$')
   if slot then
-    local held = redis.call('HMGET', key_session(slot), 'leaseToken', 'labelKey', 'runId')
+    local held = redis.call('HMGET', key_session(slot), 'leaseToken', 'labelKey', 'runId', 'poolLabel', 'ttlSeconds')
     if held[1] ~= token then return {'over', slot} end
-    return {'granted', slot, held[2], held[3], token}
+    local left_ms = tonumber(redis.call('ZSCORE', key_deadlines, slot) or clock_ms) - clock_ms
+    return {'granted', slot, held[2], held[3], token, held[4], redis.call('HGET', key_slot(slot), 'item'),
+      math.max(0, math.floor(left_ms)), math.floor(tonumber(held[5]) * 1000), asked}
   end
   local t = redis.call('HMGET', key_ticket(ticket), 'label', 'run', 'score', 'priority', 'since_ms', 'ttl_ms',
     'fingerprint', 'keep_s')

@@ -171,8 +171,11 @@ ROLES = {
         ("PUT", "/admin/sweeper"), ("POST", "/admin/sweep"), ("GET", "/audit"), ("GET", "/diagnostics"),
     ],
     "runner node": [("POST", "/session/return")],
-    "runner admin": [("GET", "/sessions"), ("GET", "/sessions/s")],
-    "runner admin node": [("GET", "/pools"), ("GET", "/nodes?detail=1"), ("GET", "/leases/s/verify?token=1")],
+    "runner admin": [("GET", "/sessions"), ("GET", "/sessions/s"), ("GET", "/autoscale/a:b")],
+    "runner admin node": [
+        ("GET", "/pools"), ("GET", "/nodes?detail=1"), ("GET", "/nodes/n/safe-to-kill"),
+        ("GET", "/leases/s/verify?token=1"),
+    ],
 }  # fmt: skip
 
 

@@ -43,7 +43,11 @@ BROKEN = [
     "{}".encode("utf-16"),
 ]  # fmt: skip
 
-EMPTY = {"/admin/sweep": 200, "/admin/brake/release": 409, "/admin/nodes/n1/drain": 200}  # what these answer to no body at all
+EMPTY = {  # what these answer to no body at all
+    "/admin/sweep": 200,
+    "/admin/brake/release": 409,
+    "/admin/nodes/n1/drain": 200,
+}
 NOTED = {"audit:entries"}  # where refused registrations are told
 
 
@@ -101,11 +105,12 @@ ODD_PATHS = [
     "/pools/%00:a", "/pools/%FF:%FF", "/pools/" + "a:" * 5000 + "b", "/pools/a:b%0d%0aX-Y: z", "/sessions/%00",
     "/sessions/%FF", "/sessions/" + "x" * 5000, "/leases/%00/verify?token=%00", "/leases/%FF/verify?token=%FF",
     "/nodes?detail=1&state=%00", "/nodes?detail=1&cursor=%FF", "/sessions?label=%00&limit=1", "/sessions?run=%FF",
-    "/sessions?node=%00", "/sessions?pool=%00", "/pools?offset=%00", "/autoscale/%00", "/autoscale/a:b?min=x", "/autoscale/a:b?max=-1", "/autoscale/*:*?headroom=",
-    "/autoscale/a:b?min=9&max=1", "/nodes/%00/safe-to-kill", "/nodes//safe-to-kill", "/pools?limit=1&limit=2", "/audit?take=1e9",
+    "/sessions?node=%00", "/sessions?pool=%00", "/pools?offset=%00", "/pools?limit=1&limit=2", "/audit?take=1e9",
     "/audit?skip=%FF",
     "/audit?sinceUtc=%FF", "/audit?sinceUtc=9999-12-31T23:59:59-23:59", "/audit?sinceUtc=0001-01-01T00:00:00%2B23:59",
     "/audit?category=%00", "/%00", "/%FF", "/nodes//", "/api/v1//nodes", "/pools/*:*", "/sessions?=&&==",
+    "/autoscale/%00", "/autoscale/a:b?min=x", "/autoscale/a:b?max=-1", "/autoscale/*:*?headroom=",
+    "/autoscale/a:b?min=9&max=1", "/nodes/%00/safe-to-kill", "/nodes//safe-to-kill",
 ]  # fmt: skip
 
 

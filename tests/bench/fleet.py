@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -59,10 +59,10 @@ async def register(redis: Redis, numbers: Iterable[int], timeout_s: float = FORE
         arguments = [named[name] for name in script.arguments]
         packed = hiredis.pack_command(("EVALSHA", script.sha, 1, hub.store.keys.store, *arguments, "gpu:a100"))
     somebody = _SOMEBODY.encode()
-    await asyncio.to_thread(_send_all, redis, (packed.replace(somebody, node_id(n).encode()) for n in numbers))
+    await asyncio.to_thread(send_all, redis, (packed.replace(somebody, node_id(n).encode()) for n in numbers))
 
 
-def _send_all(redis: Redis, commands: Iterable[bytes]) -> None:
+def send_all(redis: Redis, commands: Iterable[bytes]) -> None:
     """Send packed commands, a few hundred at a time, and insist that none is refused."""
     where = redis.connection_pool.connection_kwargs
     reader = hiredis.Reader()
@@ -125,6 +125,15 @@ def usec_of(redis: Redis, *commands: str) -> float:
 
 
 _ASKING = {"cmdstat_info", "cmdstat_config|resetstat", "cmdstat_config|set", "cmdstat_slowlog|get"}
+
+
+async def usec_per_script(redis: Redis, calls: Sequence[Callable[[], Any]]) -> float:
+    """Microseconds a script call took in Redis, on average."""
+    redis.config_resetstat()
+    await side_by_side(calls)
+    stats = redis.info("commandstats")["cmdstat_evalsha"]
+    assert stats["calls"] == len(calls), stats
+    return float(stats["usec"]) / len(calls)
 
 
 def calls_of(redis: Redis, command: str) -> int:

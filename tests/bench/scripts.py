@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import defaultdict
-from collections.abc import Callable
 from functools import partial
 from itertools import product
 from statistics import median
-from typing import Any
 
 from redis import Redis
 
@@ -61,7 +59,7 @@ def _label(size: int, policy: str) -> str:
 async def _round(hub: Hub, redis: Redis, one_set: str) -> dict[str, float]:
     store = hub.store
     sets = [partial(store.read, "EVALSHA", one_set, 1, f"bench:{n}", n) for n in range(CALLS)]
-    times = {"one SET": await _usec(redis, sets)}
+    times = {"one SET": await fleet.usec_per_script(redis, sets)}
     for size, policy in product((SMALL, LARGE), POLICIES):
         bite = min(size, CALLS)
         borrowed = returned = 0.0
@@ -96,20 +94,11 @@ async def _borrow(hub: Hub, redis: Redis, label: str, count: int) -> tuple[list[
     async def borrow(wish: Wish) -> None:
         grants.append(await hub.leases.borrow(wish))
 
-    return grants, await _usec(redis, [partial(borrow, fleet.wish(label)) for _ in range(count)])
+    return grants, await fleet.usec_per_script(redis, [partial(borrow, fleet.wish(label)) for _ in range(count)])
 
 
 async def _give_back(hub: Hub, redis: Redis, grants: list[Grant]) -> float:
-    return await _usec(redis, [partial(hub.leases.give_back, each.slot, each.label, each.token) for each in grants])
-
-
-async def _usec(redis: Redis, calls: list[Callable[[], Any]]) -> float:
-    """Microseconds a script call took in Redis, on average."""
-    redis.config_resetstat()
-    await fleet.side_by_side(calls)
-    stats = redis.info("commandstats")["cmdstat_evalsha"]
-    assert stats["calls"] == len(calls), stats
-    return float(stats["usec"]) / len(calls)
+    return await fleet.usec_per_script(redis, [partial(hub.leases.give_back, each.slot, each.label, each.token) for each in grants])
 
 
 def _figures(found: Times) -> list[Figure]:

@@ -49,7 +49,7 @@ WRONG = {
     "return s1 --label gpu": "'gpu' is no label",
     "drain": "Missing argument 'NODE'",
     "drain ..": "'..' is no id",
-    "drain n1 --deadline soon": "'soon' is not a time from 1s to 7d, such as 90s, 10m or 2h.",
+    "drain n1 --deadline soon": "'soon' is not a time from 1s to 7d, such as 90s, 10m or 2h;",
     "drain n1 --deadline 0": "'0' is not a time from 1s to 7d",
     "drain n1 --deadline 8d": "'8d' is not a time from 1s to 7d",
     "drain n1 --deadline 10min": "'10min' is not a time from 1s to 7d",
@@ -104,7 +104,19 @@ def test_the_version_is_printed(capsys):
 
 
 @pytest.mark.parametrize(
-    "line", ["nodes", "pools", "sessions", "drain n1", "undrain n1", "sweep --once", "expire", "brake", "return s1", "autoscale a:b"]
+    "line",
+    [
+        "nodes",
+        "pools",
+        "sessions",
+        "drain n1",
+        "undrain n1",
+        "sweep --once",
+        "expire",
+        "brake",
+        "return s1",
+        "autoscale a:b",
+    ],
 )
 def test_without_a_hub_and_without_a_store_a_command_says_what_to_do(line, lone_command: Command):
     done = lone_command(*line.split())

@@ -28,10 +28,8 @@ def main(arguments: list[str]) -> int:
     sizes = Sizes(nodes=options.nodes, waiters=options.waiters, hubs=options.hubs, timeout_s=options.timeout)
     _allow_many_connections()
     print(*_conditions(sizes), sep="\n", flush=True)
-    outcomes = []
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        for name in options.only or SCENARIOS:
-            outcomes.append(runner.run(_told(name, sizes)))
+        outcomes = [runner.run(_told(name, sizes)) for name in options.only or SCENARIOS]
     print("", table(outcomes), "", sep="\n")
     broken = sum(bool(outcome.broken) for outcome in outcomes)
     print(f"{broken} of {len(outcomes)} scenarios broke a promise" if broken else "every promise kept")

@@ -54,6 +54,7 @@ class Borrowers:
         self._holds: list[Hold] = []
         self.leases: dict[str, Lease] = {}
         self.lost: list[str] = []
+        self.late: list[str] = []  # returns that the hub took for repeats: the lease had been ended before
         self.refusals: Counter[str] = Counter()
         self.granted = 0
         self.waiting = 0
@@ -125,7 +126,7 @@ class Borrowers:
                 lease.due = time.monotonic() + self._lease_s / 3 * random.uniform(0.85, 1.0)
                 failures = 0
             elif answer.status == 409:
-                self._ended(lease, "a renewal was refused")
+                self._ended(lease)
                 return False
             else:
                 self.refusals[answer.data["code"]] += 1
@@ -147,18 +148,18 @@ class Borrowers:
                 continue
             if answer.status == 200:
                 # Of a repeat it is not certain that the attempt before did not get through.
-                if "note" in answer.data and not failures:
-                    self._ended(lease, "it had been ended when it was given back")
+                if "note" in answer.data and not failures and not lease.node.dead:
+                    self.late.append(f"{lease.slot} with token {lease.token}: it had been ended before it was returned")
                 return
             await asyncio.sleep(pause_s(failures, answer.retry_after_s))
             failures += 1
 
-    def _ended(self, lease: Lease, how: str) -> None:
+    def _ended(self, lease: Lease) -> None:
         if self.leases.get(lease.slot) is lease:
             del self.leases[lease.slot]
         lease.hold.end = min(lease.hold.end, time.monotonic())
         if not lease.node.dead:
-            self.lost.append(f"{lease.slot} with token {lease.token}: {how}")
+            self.lost.append(f"{lease.slot} with token {lease.token}: a renewal was refused")
 
     # -- afterwards -----------------------------------------------------------------------------------------------
 

@@ -20,7 +20,8 @@ from tests.drill.borrowers import Borrowers
 from tests.drill.fleet import Fleet, Node
 from tests.world import HubProcess, RedisServer, free_port
 
-SWEEP = re.compile(r" node sweep .*?\bexpired=(\d+)")
+SWEEP = re.compile(r" node sweep scanned=(\d+) expired=(\d+) .*?\bstale=(\d+)")
+BRAKE_PERCENT, BRAKE_MIN = 20, 3
 LOOK_S = 0.1  # between two looks at what is waited for
 
 
@@ -47,11 +48,29 @@ class Sizes:
             "HUB_NODE_TIMEOUT": str(self.timeout_s),
             "HUB_SWEEPER_RECONNECT_GRACE_SECONDS": str(self.timeout_s / 2),
             "HUB_NODE_SWEEP_INTERVAL_SECONDS": str(self.sweep_s),
+            "HUB_SWEEPER_BRAKE_PERCENT": str(BRAKE_PERCENT),
+            "HUB_SWEEPER_BRAKE_MIN": str(BRAKE_MIN),
             "HUB_BORROW_TTL_SWEEP_SECONDS": str(self.sweep_s),
             "HUB_BORROW_TTL_SECONDS": str(self.lease_s),
             "HUB_BORROW_QUEUE_TIMEOUT_SECONDS": str(self.timeout_s * 5),
             "HUB_BORROW_QUEUE_MAX_PER_LABEL": str(self.nodes + self.waiters),
         }
+
+
+@dataclass(frozen=True)
+class Pass:
+    """The summary line of one node sweep."""
+
+    scanned: int
+    expired: int
+    stale: int
+
+    @property
+    def allowed(self) -> int:
+        """How many nodes this pass may expire: all that are stale, but for the brake."""
+        if self.stale < BRAKE_MIN or self.stale * 100 <= BRAKE_PERCENT * self.scanned:
+            return self.stale
+        return min(self.stale, max(1, BRAKE_PERCENT * self.scanned // 100))
 
 
 class TooLong(Exception):
@@ -171,9 +190,9 @@ class Stage:
             await asyncio.sleep(LOOK_S)
         return time.monotonic() - started
 
-    def expired(self) -> int:
-        """How many nodes all hubs say that they took off the books."""
-        return sum(int(count) for log in self.logs for count in SWEEP.findall(log.read_text()))
+    def passes(self) -> list[Pass]:
+        """What all hubs say of their node sweeps."""
+        return [Pass(*map(int, found)) for log in self.logs for found in SWEEP.findall(log.read_text())]
 
     async def gone(self, nodes: list[Node]) -> list[Node]:
         """Those of the nodes that are off the books, and no slot of theirs in any list or lent."""

@@ -1,4 +1,4 @@
-"""HTTP as cheap as it gets, so that one process can be ten thousand nodes: keep-alive connections to any of the hubs."""
+"""HTTP as cheap as it gets, so that one process can be ten thousand nodes: connections to any of the hubs."""
 
 from __future__ import annotations
 

@@ -1,0 +1,113 @@
+"""Tickets: what has become of a borrow that waits, the lines they stand in, and giving one up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hub.capacity.models import Grant, Ticket, read_item
+from hub.errors import GrantOver, TicketGranted, UnknownReply, UnknownTicket
+from hub.store.store import Store
+
+BITE = 100  # tickets or labels per script: under 1 ms
+
+
+@dataclass(frozen=True)
+class LineOfLabel:
+    """Who waits for one label. `turn` is its place in the rotation, `estimate_ms` what a newcomer would wait, or -1."""
+
+    label: str
+    waiting: int
+    turn: int
+    cap: int
+    in_flight: int
+    estimate_ms: int
+    tickets: list[Ticket]
+
+
+class Tickets:
+    """Keeps the tickets of borrows that wait. Looking changes nothing."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._look = store.script("line/look")
+        self._describe = store.script("line/describe")
+        self._cancel = store.script("line/cancel")
+
+    async def find(self, *names: str) -> Ticket:
+        """The first of these ids that is a ticket: with a place in line, or with its grant.
+
+        Raises `UnknownTicket` when none is one, and `GrantOver` when what it was granted has ended.
+        """
+        for name, row in zip(names, await self._look(rest=names), strict=True):
+            match row:
+                case ["over", slot]:
+                    raise GrantOver(f"This ticket was granted {slot}, and that grant has ended; borrow with a new key")
+                case ["granted", slot, label, run, token, pool, item, left_ms, ttl_ms, fingerprint]:
+                    said = read_item(item or "")
+                    grant = Grant(slot, token, label, pool or "", run or "", ttl_ms, left_ms, item or "", said)
+                    return Ticket(name, "granted", label, grant.run, fingerprint=fingerprint, grant=grant)
+                case ["unknown"]:
+                    continue
+                case _:
+                    return _ticket(name, row)
+        raise UnknownTicket("no such ticket: nobody waits under this key, or the wait is long over")
+
+    async def cancel(self, name: str) -> None:
+        """Give a ticket up; the call that attends it ends with `Withdrawn`. Safe to repeat.
+
+        Raises `TicketGranted` when it holds a slot by now, `GrantOver` when it did, and `UnknownTicket`.
+        """
+        reply = await self._cancel(ticket=name)
+        match reply:
+            case ["cancelled"]:
+                return
+            case ["granted", slot]:
+                what = "give it back with POST /session/return, or hub return"
+                raise TicketGranted(f"This ticket holds {slot} by now; {what}", browserId=slot)
+            case ["over", slot]:
+                raise GrantOver(f"This ticket was granted {slot}, and that grant has ended; nothing is left to give up")
+            case ["unknown"]:
+                raise UnknownTicket("no such ticket: nobody waits under this key, or the wait is long over")
+        raise UnknownReply(self._cancel.name, reply)
+
+    async def counts(self) -> tuple[int, int, int]:
+        """How many labels have a line, how many tickets stand in one, and how many are away."""
+        keys = self._store.keys
+        labels, known, hubs = await self._store.read_all(
+            [("ZCARD", keys.turns), ("ZCARD", keys.patience), ("ZRANGE", keys.hubs, 0, -1)]
+        )
+        waiting = sum(await self._store.read_all(("SCARD", keys.waiters(hub)) for hub in hubs))
+        return labels, waiting, max(0, known - waiting)
+
+    async def labels(self, offset: int, limit: int) -> list[str]:
+        """Labels that have a line, the one whose turn it is first."""
+        return list(await self._store.read("ZRANGE", self._store.keys.turns, offset, offset + limit - 1))
+
+    async def lines(self, labels: Sequence[str], tickets: int) -> list[LineOfLabel]:
+        """The lines of labels, each with so many tickets from its head; also of labels nobody waits for."""
+        rows: list[Any] = []
+        for bite in _bites(labels):
+            rows += await self._describe(count=tickets, rest=bite)
+        names = [name for row in rows for name in row[-1]]
+        found: dict[str, Ticket] = {}
+        for bite in _bites(names):
+            for name, row in zip(bite, await self._look(rest=bite), strict=True):
+                if row[0] == "waiting":  # else it has left the line since
+                    found[name] = _ticket(name, row)
+        return [
+            LineOfLabel(label, *facts, [found[name] for name in first if name in found])
+            for label, (*facts, first) in zip(labels, rows, strict=True)
+        ]
+
+
+def _ticket(name: str, row: list[Any]) -> Ticket:
+    state, label, run, position, estimate_ms, priority, since_ms, left_ms, ttl_ms, fingerprint, keep_s = row
+    return Ticket(
+        name, state, label, run, position, estimate_ms, priority, since_ms, left_ms, int(ttl_ms), fingerprint, int(keep_s)
+    )
+
+
+def _bites(names: Sequence[str]) -> list[Sequence[str]]:
+    return [names[start : start + BITE] for start in range(0, len(names), BITE)]

@@ -1,0 +1,188 @@
+"""`hub why` and `hub events`: what happened, by which rule, and what happens next."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterable
+from typing import Annotated, Any, Literal
+
+import httpx
+import typer
+
+from hub.cli import output
+from hub.cli.child import Signals
+from hub.cli.inputs import read_id, read_label
+from hub.cli.options import AsJson, Secret, Url
+from hub.cli.reach import Address, Reach, address, listens, plain_logs, reach
+from hub.errors import HubError, HubUnavailable, NotFound
+from hub.settings import mask_url
+
+Kind = Literal["node", "slot", "ticket", "run"]
+EventKind = Literal["node", "pool", "grant", "ticket", "sweep"]
+
+_KINDS: tuple[Kind, ...] = ("node", "slot", "ticket", "run")
+_SILENCE_S = 45.0  # the hub says something every 15 s
+_BACK_S = 2.0
+_OWN = ("id", "atUtc", "event", "rule")
+
+
+def why(
+    subject: Annotated[
+        str,
+        typer.Argument(parser=read_id, metavar="ID", help="A node, slot, ticket (or its Idempotency-Key) or run."),
+    ],
+    kind: Annotated[Kind | None, typer.Option(help="What ID names; else all four are looked for.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Events shown at most, the latest.")] = 20,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Say why a node, a slot, a ticket or a run is as it is: what happened, by which rule, and what happens next."""
+    plain_logs()
+    asyncio.run(_why(address(url, secret, "runner"), subject, [kind] if kind else list(_KINDS), limit, as_json))
+
+
+def events(
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what happens, until Ctrl-C.")] = False,
+    kind: Annotated[EventKind | None, typer.Option(help="Only events of this kind.")] = None,
+    node: Annotated[str | None, typer.Option(parser=read_id, metavar="NODE", help="Only about this node.")] = None,
+    slot: Annotated[str | None, typer.Option(parser=read_id, metavar="SLOT", help="Only about this slot.")] = None,
+    pool: Annotated[str | None, typer.Option(parser=read_label, metavar="LABEL", help="Of this pool or label.")] = None,
+    run: Annotated[str | None, typer.Option(parser=read_id, metavar="RUN", help="Only about this run.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Begin with so many of the latest.")] = 20,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Show what happened last, and with --follow what happens. With --json, following, each event is a line."""
+    plain_logs()
+    asked = {"kind": kind, "node": node, "slot": slot, "pool": pool, "run": run}
+    which = {name: value for name, value in asked.items() if value is not None}
+    asyncio.run(_events(address(url, secret, "runner"), which, limit, as_json, follow=follow))
+
+
+async def _why(at: Address, subject: str, kinds: list[Kind], limit: int, as_json: bool) -> None:
+    async with reach(at) as hub:
+        answers = [found for kind in kinds if (found := await _ask(hub, kind, subject, limit)) is not None]
+    if not answers:
+        raise NotFound(f"Nothing is known of a {' or a '.join(kinds)} {subject}")
+    if as_json:
+        output.put_json(answers[0] if len(kinds) == 1 else {"found": answers})
+        return
+    for number, found in enumerate(answers):
+        if number:
+            output.put("")
+        _put_explanation(found)
+
+
+async def _ask(hub: Reach, kind: Kind, subject: str, limit: int) -> dict[str, Any] | None:
+    try:
+        return await hub.get("why", kind, subject, limit=limit)
+    except NotFound:
+        return None
+
+
+def _put_explanation(found: dict[str, Any]) -> None:
+    output.put(
+        output.one_line(f"{found.get('kind')} {found.get('id')} is {found.get('state')}: {found.get('because')}")
+    )
+    facts = {name: value for name, value in (found.get("facts") or {}).items() if value not in (None, [], "")}
+    output.put_facts((f"  {_words(name)}", _fact(value)) for name, value in facts.items())
+    for step in found.get("next") or ():
+        left = step.get("inSeconds")
+        when = f"in {output.duration(left)}" if left is not None else "at some time"
+        output.put(output.one_line(f"next  {step.get('event')} {when}. {step.get('rule')}"))
+    for event in found.get("history") or ():
+        output.put(_line(event))
+    if not found.get("complete"):
+        output.put("(older events are not shown, or are no longer kept)")
+
+
+async def _events(at: Address, which: dict[str, str], limit: int, as_json: bool, *, follow: bool) -> None:
+    if follow and not await listens(at.url):
+        raise HubUnavailable(f"No hub listens at {mask_url(at.url)}; only a running hub can be followed.")
+    async with reach(at) as hub:
+        found = (await hub.get("history", limit=limit, **which)).get("events") or []
+    if as_json and not follow:
+        output.put_json({"events": found})
+        return
+    for event in reversed(found):
+        _put(event, as_json)
+    if follow:
+        await _follow(at, which, found[0]["id"] if found else None, as_json)
+    elif not found:
+        output.put("No events.")
+
+
+async def _follow(at: Address, which: dict[str, str], last: str | None, as_json: bool) -> None:
+    task = asyncio.current_task()
+    assert task is not None
+    stream = _Stream(at, which, last)
+    with Signals(lambda _: task.cancel()):
+        try:
+            while True:
+                try:
+                    async for event in stream.read():
+                        _put(event, as_json)
+                except httpx.HTTPError as error:
+                    output.note(f"the stream was cut ({error or type(error).__name__}); trying again.")
+                await asyncio.sleep(_BACK_S)
+        except asyncio.CancelledError:
+            return
+
+
+class _Stream:
+    """Events as a hub sends them; read again, it goes on where it was cut off."""
+
+    def __init__(self, at: Address, which: dict[str, str], last: str | None) -> None:
+        self._at = at
+        self._which = which
+        self._last = last
+
+    async def read(self) -> AsyncIterator[dict[str, Any]]:
+        """Until the hub ends it; raises `httpx.HTTPError`, and `HubError` when the hub will not be followed."""
+        headers = {"x-hub-secret": self._at.secret} | ({"last-event-id": self._last} if self._last else {})
+        timeout = httpx.Timeout(10.0, read=_SILENCE_S)
+        async with (
+            httpx.AsyncClient(headers=headers, timeout=timeout) as client,
+            client.stream("GET", f"{self._at.url}/events", params=self._which) as answer,
+        ):
+            if answer.status_code in (400, 401, 404):
+                raise HubError(f"The hub at {mask_url(self._at.url)} refuses to be followed: {answer.status_code}.")
+            answer.raise_for_status()
+            name = ""
+            async for line in answer.aiter_lines():
+                field, _, value = line.partition(":")
+                value = value.removeprefix(" ")
+                if field == "id":
+                    self._last = value
+                elif field == "event":
+                    name = value
+                elif field == "data":
+                    yield {"event": name, **json.loads(value)}
+
+
+def _put(event: dict[str, Any], as_json: bool) -> None:
+    output.put(json.dumps(event, ensure_ascii=False) if as_json else _line(event))
+
+
+def _line(event: dict[str, Any]) -> str:
+    facts = " ".join(f"{name}={_fact(value)}" for name, value in event.items() if name not in _OWN)
+    when = str(event.get("atUtc") or "")[:23]
+    return output.one_line(f"{when:<23}  {event.get('event')}  {facts}  {event.get('rule') or ''}".rstrip())
+
+
+def _words(name: str) -> str:
+    """`sinceBeatSeconds` as `since beat seconds`."""
+    return "".join(f" {char.lower()}" if char.isupper() else char for char in name)
+
+
+def _fact(value: Any) -> Any:
+    if isinstance(value, list):
+        return "; ".join(" ".join(_texts(each)) for each in value)
+    return value
+
+
+def _texts(value: Any) -> Iterable[str]:
+    return [f"{name}={each}" for name, each in value.items()] if isinstance(value, dict) else [str(value)]

@@ -1,0 +1,190 @@
+"""Borrowing as steps: the attempts of one borrow carry one key, so that they have one place in line and take one slot.
+
+The hub keeps a place for a minute while nobody asks for it, and passes it over meanwhile: whatever ends an attempt -
+the wait of the hub, a proxy, a cut connection, a hub that stops or dies - the next follows soon.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from hub.client.calls import give_back, path
+from hub.client.exchange import (
+    FIRST_PAUSE_S,
+    Outcome,
+    Patience,
+    Pause,
+    Send,
+    Steps,
+    Unreachable,
+    accepted,
+    exchange,
+    now_s,
+    passing,
+    pause_s,
+    refusal,
+)
+from hub.client.slot import Slot, whole
+from hub.errors import (
+    DeadlineMissed,
+    GrantOver,
+    HubError,
+    NoCapacity,
+    NotFound,
+    Settling,
+    Stopping,
+    TicketGranted,
+    WaitedInVain,
+)
+
+log = logging.getLogger("hub.client")
+
+# How long a hub lets a call wait in line unless it is set otherwise. Where it may wait longer we hang up and come back;
+# a hub that died without a word is noticed within the minute that it keeps our place.
+HUB_WAIT_S = 30.0
+LONGEST_WAIT_S = 86_400.0  # that a hub takes; a longer one has no end for it
+LONGEST_PAUSE_S = 2.0
+# An attempt that lasted this long went well for a while: what ended it is news, and not the trouble of before.
+WELL_S = 1.0
+# The wait of the hub ends a moment before ours.
+SLACK_S = 0.05
+# Whoever cancels a borrow should not be held up; the hub notices by itself that nobody listens, only later.
+GIVE_UP_PATIENCE = Patience(trouble_s=0.5, attempt_s=2.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be borrowed, and how long to wait for it: `wait_s` is infinite for ever and 0 for not at all."""
+
+    label: str
+    ttl_s: float | None = None
+    run: str | None = None
+    run_name: str | None = None
+    priority: int = 0
+    wait_s: float = 0.0
+
+    def body(self, left_s: float) -> dict[str, Any]:
+        """What is sent to a hub when `left_s` seconds of the wait are left."""
+        members = {
+            "labelKey": self.label,
+            "ttlSeconds": None if self.ttl_s is None else whole(self.ttl_s),
+            "runId": self.run,
+            "runName": self.run_name,
+            "priority": self.priority or None,
+            "maxWaitSeconds": whole(math.ceil(left_s * 1000) / 1000) if left_s <= LONGEST_WAIT_S else None,
+        }
+        return {name: value for name, value in members.items() if value is not None}
+
+
+@dataclass(slots=True)
+class _Place:
+    """One key, and what the hub may have made of it."""
+
+    key: str = field(default_factory=lambda: uuid.uuid4().hex)
+    known: bool = False  # the hub may have a place or a grant for it
+    granted: bool = False  # an attempt may have been granted a slot that we do not know of (any more)
+
+    def heard(self, outcome: Outcome, error: HubError) -> None:
+        """Take down what an attempt that was not granted leaves behind."""
+        if isinstance(outcome, Unreachable):
+            self.known |= outcome.sent
+            self.granted |= outcome.sent
+        elif isinstance(error, WaitedInVain):
+            self.known = True
+        elif passing(error) and not isinstance(error, NoCapacity | Settling):
+            self.known = True
+            self.granted |= not isinstance(error, Stopping)
+
+
+def borrow(wish: Wish, patience: Patience) -> Steps[Slot]:
+    """Borrow a slot, waiting in line as long as `wish` says; when broken off or refused, the place is given up."""
+    started_s = now_s()
+    while True:
+        place = _Place()
+        try:
+            return (yield from _ask(wish, patience, started_s, place))
+        except GeneratorExit:  # thrown away, and nobody is left to send anything
+            raise
+        except GrantOver:
+            # The answer to an attempt was lost, and so was the slot it had taken: its lease ended before the next one.
+            if not place.granted or now_s() >= started_s + max(patience.trouble_s, wish.wait_s):
+                raise
+        except BaseException:
+            if place.known:
+                yield from _give_up(wish, place)
+            raise
+
+
+def _ask(wish: Wish, patience: Patience, started_s: float, place: _Place) -> Steps[Slot]:
+    failures, again = 0, False
+    while True:
+        sent_s = now_s()
+        left_s = max(0.0, started_s + wish.wait_s - sent_s)
+        send = _request(wish, place, left_s, patience)
+        known, place.known = place.known, True  # should we be broken off now
+        outcome = yield send
+        if isinstance(outcome, httpx.Response) and outcome.is_success:
+            place.granted = True
+            slot = Slot(accepted(outcome, sent_s), wish.ttl_s)
+            if again or slot.seconds_left() >= slot.ttl_s / 2:
+                return slot
+            again = True  # for all we know the lease began when we began to wait: asked again, the hub tells what is left
+            continue
+        place.known = known
+        error, worth_it = refusal(outcome)
+        place.heard(outcome, error)
+        limit_s = wish.wait_s if isinstance(error, NoCapacity) else max(patience.trouble_s, wish.wait_s)
+        left_s = started_s + limit_s - now_s()
+        slack_s = SLACK_S if isinstance(error, WaitedInVain) else 0.0
+        if not worth_it or isinstance(error, DeadlineMissed) or left_s <= slack_s:
+            raise error
+        took_s = now_s() - sent_s
+        reached = not isinstance(outcome, Unreachable) or outcome.sent
+        failures = 0 if reached and took_s >= WELL_S else failures
+        if failures == 2 and not isinstance(error, NoCapacity):
+            log.warning("a slot of %s is still being asked for: %s", wish.label, error)
+        yield Pause(min(_pause_s(error, failures, took_s), left_s))
+        failures += 1
+
+
+def _request(wish: Wish, place: _Place, left_s: float, patience: Patience) -> Send:
+    return Send(
+        "POST",
+        "/session/borrow",
+        wish.body(left_s),
+        headers={"Idempotency-Key": place.key},
+        timeout_s=patience.attempt_s,
+        wait_s=min(left_s, HUB_WAIT_S),
+    )
+
+
+def _pause_s(error: HubError, failures: int, took_s: float) -> float:
+    """How long to stay away from the line after attempt number `failures` (from 0) in a row that went wrong."""
+    if isinstance(error, WaitedInVain):
+        return max(0.0, FIRST_PAUSE_S - took_s)
+    if isinstance(error, Stopping):  # asks to leave that hub alone; the line goes on at the others, or it is soon back
+        return pause_s(failures, longest_s=LONGEST_PAUSE_S)
+    if failures == 0 and error.retry_after_s is None:
+        return 0.0
+    return pause_s(failures, error.retry_after_s, LONGEST_PAUSE_S)
+
+
+def _give_up(wish: Wish, place: _Place) -> Steps[None]:
+    """Let nobody stand behind us, and nothing be lent to us, any more."""
+    try:
+        try:
+            yield from exchange(Send("DELETE", path("queue", place.key)), GIVE_UP_PATIENCE)
+        except TicketGranted:
+            send = _request(wish, place, 0.0, GIVE_UP_PATIENCE)
+            answer = yield from exchange(send, GIVE_UP_PATIENCE)
+            yield from give_back(Slot(answer), GIVE_UP_PATIENCE)
+    except (NotFound, GrantOver, NoCapacity):
+        pass  # there is neither a place nor a grant
+    except HubError as error:
+        log.warning("the place in line for %s was not given up and lapses in a minute: %s", wish.label, error)

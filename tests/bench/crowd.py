@@ -1,0 +1,95 @@
+"""Lines of waiters as benchmarks need them: made by the hub's own scripts, attended by hub ids, nobody at the other end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import hiredis
+from redis import Redis
+
+from hub.core import Hub
+from tests.bench import fleet
+
+POOL = "pay:chromium"  # every label that begins with it may be served from this pool
+WAIT_MS = 86_400_000
+UNLIMITED = 10**9
+TOO_LONG_MS = 10**12  # nobody is refused for it, but everybody's wait is estimated before he may enter
+
+
+@dataclass(frozen=True)
+class Place:
+    """Who wants to wait for what."""
+
+    label: str
+    ticket: str
+    priority: int = 0
+
+
+def label(number: int) -> str:
+    """One of many labels that the pool serves."""
+    return f"{POOL}:{number:05d}"
+
+
+class Crowd:
+    """Waiters at one hub; they enter, give up and pick up their grants with the scripts that a borrow runs."""
+
+    def __init__(self, hub: Hub, attended_by: str) -> None:
+        self.hub = hub
+        self._attended_by = attended_by
+        self._borrow = hub.store.script("capacity/borrow")
+        self._undo = hub.store.script("capacity/undo")
+
+    def _named(self, place: Place) -> dict[str, Any]:
+        return {
+            "label": place.label,
+            "ttl_ms": WAIT_MS,
+            "idle_ms": 0,
+            "run": place.ticket,
+            "request": place.ticket,
+            "attempt": place.ticket,
+            "fingerprint": "0" * 16,
+            "keep_s": 86_400,
+            "keyed": 0,
+            "repeated": 0,
+            "hub": self._attended_by,
+            "wait_ms": WAIT_MS,
+            "limit_ms": TOO_LONG_MS,
+            "priority": place.priority,
+            "max_label": UNLIMITED,
+            "max_run": UNLIMITED,
+        }
+
+    async def gather(self, redis: Redis, places: Iterable[Place]) -> None:
+        """Let many enter quickly."""
+        script = self.hub.store._scripts["capacity/borrow"]
+        head = ("EVALSHA", script.sha, 1, self.hub.store.keys.store)
+
+        def packed(place: Place) -> bytes:
+            named = self._named(place)
+            return hiredis.pack_command((*head, *(named[name] for name in script.arguments)))
+
+        await asyncio.to_thread(fleet.send_all, redis, (packed(place) for place in places))
+
+    async def enter(self, place: Place) -> None:
+        """Stand in line."""
+        word, *_ = await self._borrow(**self._named(place))
+        assert word == "waiting", word
+
+    async def cancel(self, place: Place) -> None:
+        """Hang up."""
+        reply = await self._undo(request=place.ticket, attempt=place.ticket, only_place=0)
+        assert reply == ["left", "dropped"], reply
+
+    async def hand_over(self, slot: str, token: str) -> None:
+        """Give a slot back for which somebody waits."""
+        word, *_ = await self.hub.leases.give_back(slot, POOL, token)
+        assert word == "returned", word
+
+    async def pick_up(self, place: Place) -> tuple[str, str]:
+        """What a waiter does who was told: ask again. Returns the slot and the token he got."""
+        word, slot, token, *_ = await self._borrow(**{**self._named(place), "repeated": 1})
+        assert word == "ok", word
+        return slot, token

@@ -1,0 +1,222 @@
+"""What an autoscaler is told: what is lent, and the live waiters that more slots of this pool would serve."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from redis import Redis
+
+from tests.world import borrow, eventually, give_back, publish
+
+POOL = "gpu:a100:eu"
+
+
+class Queue:
+    """Borrowers who wait at one hub, each for a run of his own."""
+
+    def __init__(self, api: httpx.AsyncClient, redis: Redis) -> None:
+        self.api = api
+        self._redis = redis
+        self._runs = itertools.count()
+        self.tasks: list[asyncio.Task[httpx.Response]] = []
+
+    async def wait(self, label: str, count: int = 1, **more: Any) -> None:
+        """So many more wait for a label."""
+        before = self._redis.zcard(f"hub:line:{label}")
+        runs = [f"q{next(self._runs)}" for _ in range(count)]
+        self.tasks += [asyncio.create_task(borrow(self.api, label, run=run, **more)) for run in runs]
+
+        async def all_stand_in_line() -> bool:
+            return self._redis.zcard(f"hub:line:{label}") == before + count
+
+        await eventually(all_stand_in_line)
+
+    async def ask(self, label: str = POOL, **query: Any) -> dict[str, Any]:
+        """What an autoscaler is told."""
+        answer = await self.api.get(f"/autoscale/{label}", params=query)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    async def demand(self, label: str = POOL) -> tuple[int, int]:
+        """(waiting, labels they wait for)."""
+        found = await self.ask(label)
+        return found["waiting"], found["waitingLabels"]
+
+    async def close(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+@pytest.fixture
+async def make_queue(make_api, redis) -> AsyncIterator[Any]:
+    """Queues of hubs with settings of one's own."""
+    made: list[tuple[Queue, Any]] = []
+
+    async def make(**changes: Any) -> Queue:
+        context = make_api(**{"borrow_queue_timeout_s": 50, **changes})
+        queue = Queue(await context.__aenter__(), redis)
+        made.append((queue, context))
+        return queue
+
+    yield make
+    for queue, context in made:
+        await queue.close()
+        await context.__aexit__(None, None, None)
+
+
+@pytest.fixture
+async def queue(make_queue) -> Queue:
+    """A queue of a hub with the default settings."""
+    found: Queue = await make_queue()
+    return found
+
+
+async def test_a_pool_is_wanted_for_what_is_lent_and_for_those_who_wait(queue, redis):
+    await publish(queue.api, "n1", **{POOL: ["s1", "s2"]})
+    await publish(queue.api, "n2", **{POOL: ["t1"]})
+    assert await queue.ask() == {
+        "label": POOL, "held": 0, "free": 3, "heldBack": 0, "total": 3, "waiting": 0, "waitingLabels": 0, "desired": 0,
+        "maintenanceActive": False, "truncated": False,
+    }  # fmt: skip
+    await queue.api.post("/admin/nodes/n2/drain")
+    for _ in range(2):
+        assert (await borrow(queue.api, POOL)).status_code == 200
+    await queue.wait(POOL, 3)
+    assert await queue.ask() == {
+        "label": POOL, "held": 2, "free": 0, "heldBack": 1, "total": 3, "waiting": 3, "waitingLabels": 1, "desired": 5,
+        "maintenanceActive": False, "truncated": False,
+    }  # fmt: skip
+    await give_back(queue.api, POOL, "s1")
+    found = await queue.ask()
+    assert (found["held"], found["waiting"], found["desired"]) == (2, 2, 4)
+
+
+async def test_a_pool_that_has_no_slots_yet_can_be_scaled_from_nothing(queue):
+    await queue.wait(POOL, 2)
+    found = await queue.ask()
+    assert (found["total"], found["waiting"], found["desired"]) == (0, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("query", "desired"),
+    [
+        ({}, 3), ({"headroom": 2}, 5), ({"min": 10}, 10), ({"max": 2}, 2), ({"max": 0}, 0), ({"min": 1, "max": 9}, 3),
+        ({"min": 4, "max": 4}, 4), ({"headroom": 5, "max": 6}, 6),
+    ],
+    ids=str,
+)  # fmt: skip
+async def test_what_is_wanted_stays_within_bounds_and_may_have_something_to_spare(queue, query, desired):
+    await publish(queue.api, "n1", **{POOL: ["s1"]})
+    await borrow(queue.api, POOL)
+    await queue.wait(POOL, 2)
+    assert (await queue.ask(**query))["desired"] == desired
+
+
+@pytest.mark.parametrize("query", ["min=x", "max=-1", "headroom=1.5", "min=1000001", "min=2&max=1", "max="])
+async def test_bounds_that_cannot_be_meant_are_refused_with_their_name(api, query):
+    answer = await api.get(f"/autoscale/{POOL}?{query}")
+    assert (answer.status_code, answer.json()["code"]) == (400, "invalid-value")
+    assert answer.json()["detail"].startswith(query.split("=")[0])
+
+
+async def test_a_label_that_is_none_is_refused(api):
+    assert (await api.get("/autoscale/gpu")).json()["code"] == "invalid-label"
+    assert (await api.get("/autoscale/gpu%3Aa100%20")).json()["label"] == "gpu:a100"
+
+
+# What is asked for, and whether a slot of gpu:a100:eu would do, by default and with one rule changed.
+SERVES = {
+    "gpu:a100:eu": {"", "no fallback", "no expansion", "wildcards"},
+    "gpu:a100:eu:rack7": {"", "no expansion", "wildcards"},
+    "gpu:a100:eu:rack7:top": {"", "no expansion", "wildcards"},
+    "gpu:a100": {"", "no fallback", "wildcards"},
+    "gpu:a100:us": set(),
+    "gpu:a100:eu2": set(),
+    "gpu:h100": set(),
+    "gpu:*": {"wildcards"},
+    "*:a100:eu": {"wildcards"},
+    "gpu:*:eu:rack7": {"wildcards"},
+    "gpu:a100:*": {"wildcards"},
+    "gpu:*:us": set(),
+}
+RULES = {
+    "": {},
+    "no fallback": {"borrow_trailing_fallback": False},
+    "no expansion": {"borrow_prefix_expand": False},
+    "wildcards": {"borrow_wildcards": True},
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+async def test_exactly_those_count_who_would_be_served(make_queue, rule):
+    queue = await make_queue(**RULES[rule])
+    for label in SERVES:
+        await queue.wait(label)
+    served = {label for label, rules in SERVES.items() if rule in rules}
+    assert await queue.demand() == (len(served), len(served))
+    await publish(queue.api, "n1", **{POOL: [f"s{n}" for n in range(len(SERVES))]})
+
+    async def those_have_slots() -> bool:
+        return sum(task.done() for task in queue.tasks) == len(served)
+
+    await eventually(those_have_slots)
+    assert {task.result().json()["labelKey"] for task in queue.tasks if task.done()} == served
+    assert await queue.demand() == (0, 0)
+
+
+async def test_a_cap_limits_the_demand_of_those_who_wait_behind_it(make_queue):
+    queue = await make_queue(borrow_concurrency_caps="gpu:a100=3,gpu:a100:eu:x=1", borrow_queue_max_per_label=20)
+    await publish(queue.api, "n1", **{POOL: ["s1", "s2"]})
+    for label in ("gpu:a100", "gpu:a100:eu:x"):
+        assert (await borrow(queue.api, label)).status_code == 200
+    await queue.wait("gpu:a100", 10)
+    await queue.wait("gpu:a100:eu:x", 10)
+    await queue.wait(POOL, 4)
+    found = await queue.ask()
+    assert (found["waiting"], found["held"], found["desired"]) == (2 + 0 + 4, 2, 8)
+
+
+async def test_those_who_have_gone_are_no_demand(queue):
+    await queue.wait(POOL)
+    await queue.wait(POOL, 2, maxWaitSeconds=0.5)
+    assert await queue.demand() == (3, 1)
+
+    async def one_is_left() -> bool:
+        return await queue.demand() == (1, 1)
+
+    await eventually(one_is_left)
+
+
+async def test_a_pool_under_maintenance_says_so(queue):
+    await publish(queue.api, "n1", **{POOL: ["s1"]})
+    await queue.api.post(f"/admin/pools/{POOL}/restart")
+    await queue.wait(POOL)
+    found = await queue.ask()
+    assert (found["maintenanceActive"], found["free"], found["waiting"]) == (True, 1, 1)
+
+
+async def test_of_very_many_waiting_labels_at_least_one_waiter_each_is_counted(api, redis):
+    await api.get("/pools")
+    for n in range(10_000):
+        redis.zadd(f"hub:line:{POOL}:x{n}", {"t1": 1, "t2": 2})
+    redis.zadd(f"hub:under:{POOL}", {f"{POOL}:x{n}": n for n in range(10_000)})
+    redis.zadd("hub:turns", {f"{POOL}:x{n}": n for n in range(10_000)})
+    found = (await api.get(f"/autoscale/{POOL}")).json()
+    assert (found["waiting"], found["waitingLabels"], found["truncated"]) == (10_400, 10_000, True)
+    assert (await api.get("/autoscale/gpu:h100")).json()["waiting"] == 0
+
+
+async def test_looking_changes_nothing(queue, redis):
+    await publish(queue.api, "n1", **{POOL: ["s1"]})
+    await borrow(queue.api, POOL)
+    await queue.wait(POOL)
+    before = {key: redis.dump(key) for key in redis.keys("*")}
+    await queue.ask()
+    assert {key: redis.dump(key) for key in redis.keys("*")} == before

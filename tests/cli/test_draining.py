@@ -1,0 +1,120 @@
+"""`hub drain` with a deadline and with `--wait`, and `hub autoscale`."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import httpx
+import pytest
+
+from tests.cli.command import Command, leave, register
+from tests.world import HubProcess, wait_until
+
+POOL = "gpu:a100"
+
+
+@pytest.fixture(autouse=True)
+def node(own_hub: HubProcess) -> None:
+    """A node with two slots."""
+    register(own_hub, "n1", pools={POOL: 2})
+
+
+def post(hub: HubProcess, path: str, **body: object) -> dict[str, str]:
+    answer = httpx.post(f"{hub.url}{path}", json=body, headers={"x-hub-secret": hub.runner_secret})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, str] = answer.json()
+    return found
+
+
+def borrow(hub: HubProcess) -> str:
+    return post(hub, "/session/borrow", labelKey=POOL)["browserId"]
+
+
+@pytest.fixture
+def slot(own_hub: HubProcess) -> str:
+    """One of the slots, lent."""
+    return borrow(own_hub)
+
+
+def test_waiting_ends_when_the_last_slot_has_come_back(own_command: Command, own_hub, slot):
+    waiting = own_command.start("drain", "n1", "--wait")
+    waiting.until_err("hub: waiting: 1 of its slots is still lent.")
+    post(own_hub, "/session/return", labelKey=POOL, browserId=slot)
+    assert waiting.end() == 0
+    assert waiting.out == (
+        "n1 is draining: 1 slot held back, 1 still lent.\nn1 is safe to kill: It drains, and nothing of it is lent.\n"
+    )
+
+
+def test_the_deadline_ends_what_is_lent_and_the_waiting(own_command: Command, own_hub, slot):
+    done = own_command("drain", "n1", "--deadline", "1s", "--wait", "--json")
+    assert (done.returncode, done.stderr) == (0, "hub: waiting: 1 of its slots is still lent.\n")
+    said = json.loads(done.stdout)
+    assert (said["safe"], said["lent"], said["draining"]) == (True, 0, True)
+    answer = httpx.get(f"{own_hub.url}/sessions/{slot}", headers={"x-hub-secret": own_hub.runner_secret})
+    assert answer.status_code == 404
+    assert "drain deadline node=n1 ended=1" in own_hub.log()
+
+
+def test_an_interrupted_wait_leaves_the_node_draining(own_command: Command, slot):
+    waiting = own_command.start("drain", "n1", "--wait")
+    waiting.until_err("waiting")
+    waiting.signal(signal.SIGINT)
+    assert waiting.end() == 1
+    assert waiting.err.splitlines()[-1] == "hub: Interrupted; n1 goes on draining."
+    assert own_command.ask("/nodes/n1")["draining"] is True
+
+
+def test_waiting_ends_when_the_node_has_gone(own_command: Command, own_hub, slot):
+    waiting = own_command.start("drain", "n1", "--wait")
+    waiting.until_err("waiting")
+    leave(own_hub, "n1")
+    assert waiting.end() == 0
+    assert waiting.out.splitlines()[-1] == (
+        "n1 is safe to kill: It is not registered any more, and nothing of it is lent."
+    )
+
+
+def test_waiting_fails_when_somebody_undrains_the_node(own_command: Command, slot):
+    waiting = own_command.start("drain", "n1", "--wait")
+    waiting.until_err("waiting")
+    assert own_command("undrain", "n1").returncode == 0
+    assert waiting.end() == 1
+    assert waiting.err.splitlines()[-1] == "hub: n1 does not drain any more: somebody else has undrained it."
+
+
+def test_waiting_outlives_a_hub_that_is_gone_for_a_while(own_command: Command, own_hub, start_hub, slot):
+    waiting = own_command.start("drain", "n1", "--wait")
+    waiting.until_err("waiting")
+    own_hub.kill()
+    wait_until(lambda: waiting.err.count("waiting") == 2, 30)
+    assert waiting.process.poll() is None
+    again = start_hub(HUB_NODE_TIMEOUT="600", HUB_PORT=str(own_hub.port))
+    post(again, "/session/return", labelKey=POOL, browserId=slot)
+    assert waiting.end(30) == 0
+
+
+def test_the_deadline_is_shown_wherever_the_drain_is(own_command: Command, slot):
+    done = own_command("drain", "n1", "--deadline", "10m")
+    assert done.stdout == "n1 is draining: 1 slot held back, 1 still lent; what is lent ends in 10 min.\n"
+    assert "alive, draining for 9 min 5" in own_command("nodes").stdout
+    assert own_command.json("nodes", "n1")["deadlineSecondsLeft"] > 590
+    assert own_command("drain", "n1").stdout == "n1 is draining: 1 slot held back, 1 still lent.\n"
+    assert "alive, draining\n" in own_command("nodes", "n1").stdout
+
+
+def test_straight_on_redis_a_node_without_grants_is_safe_at_once(own_command: Command, own_hub, redis_server):
+    own_hub.kill()
+    own_command.environment["HUB_REDIS_URL"] = redis_server.url
+    assert own_command.json("drain", "n1", "--wait")["safe"] is True
+    assert own_command.json("autoscale", POOL)["heldBack"] == 2
+
+
+def test_autoscaling_shows_what_a_pool_should_have(own_command: Command, slot):
+    done = own_command("autoscale", POOL, "--headroom", "2", "--max", "10")
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["POOL", POOL], ["LENT", "1"], ["WAITING", "0"], ["DESIRED", "3"], ["FREE", "1"], ["HELD", "BACK", "0"],
+        ["MAINTENANCE", "no"],
+    ]  # fmt: skip
+    assert own_command.json("autoscale", POOL, "--min", "5")["desired"] == 5

@@ -1,0 +1,247 @@
+"""Every way in which capacity becomes free or usable serves a waiter, who waits at another hub process than the one that
+freed it. The waiters come over HTTP; the first hub, `freer`, sweeps."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from redis import Redis
+
+from tests.world import HubProcess, RedisServer, age_node, beat, borrow, eventually, give_back, publish, push
+
+_numbers = itertools.count()
+
+
+class Pair(NamedTuple):
+    """Two hubs on one store."""
+
+    freer: HubProcess
+    server: HubProcess
+    redis: Redis
+    environment: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[Pair]:
+    with tempfile.TemporaryDirectory() as folder:
+        redis = RedisServer(Path(folder))
+        redis.start()
+        secrets = dict.fromkeys(("HUB_RUNNER_SECRET", "HUB_NODE_SECRET", "HUB_ADMIN_SECRET"), "one-for-all")
+        environment = {"HUB_REDIS_URL": redis.url, "HUB_NODE_TIMEOUT": "30", **secrets}
+        freer = HubProcess(environment)
+        freer.wait_until_ready()
+        server = HubProcess(environment)
+        server.wait_until_ready()
+        yield Pair(freer, server, redis.client(), environment)
+        for hub in (freer, server):
+            hub.kill()
+        redis.stop()
+
+
+class Scene(NamedTuple):
+    """One label of its own, one node of its own."""
+
+    label: str
+    node: str
+    slot: str
+    api: httpx.AsyncClient  # of the hub that frees
+    redis: Redis
+
+
+@pytest.fixture
+async def scene(pair: Pair) -> AsyncIterator[Scene]:
+    number = next(_numbers)
+    async with pair.freer.client() as api:
+        yield Scene(f"gpu:kind{number}", f"node{number}", f"slot{number}", api, pair.redis)
+
+
+@asynccontextmanager
+async def waiter(pair: Pair, label: str, **more: Any) -> AsyncIterator[asyncio.Task[httpx.Response]]:
+    """A borrower in line at the hub that did not free anything."""
+    async with pair.server.client(timeout=60) as api:
+        before = pair.redis.zcard(f"hub:line:{label}")
+        task = asyncio.create_task(borrow(api, label, run=f"run{next(_numbers)}", maxWaitSeconds=25, **more))
+
+        async def in_line() -> bool:
+            return bool(task.done() or pair.redis.zcard(f"hub:line:{label}") > before)
+
+        await eventually(in_line)
+        assert not task.done(), task.result().text
+        try:
+            yield task
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def served(task: asyncio.Task[httpx.Response], redis: Redis, slot: str) -> dict[str, Any]:
+    """The waiter's grant, complete, of this slot."""
+    answer = await asyncio.wait_for(task, 15)
+    assert answer.status_code == 200, answer.text
+    grant: dict[str, Any] = answer.json()
+    assert grant["browserId"] == slot
+    assert grant["expiresAtUtc"] and redis.exists(f"borrow_ttl:{slot}") and redis.exists(f"session:{slot}")
+    assert redis.hget(f"session:{slot}", "leaseToken") == grant["leaseToken"]
+    return grant
+
+
+async def lend_all(scene: Scene, **more: Any) -> dict[str, Any]:
+    """Publish the slot and lend it."""
+    await publish(scene.api, scene.node, **{scene.label: [scene.slot]})
+    answer = await borrow(scene.api, scene.label, run="holder", **more)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def test_a_return(pair, scene):
+    await lend_all(scene)
+    async with waiter(pair, scene.label) as task:
+        await give_back(scene.api, scene.label, scene.slot)
+        await served(task, scene.redis, scene.slot)
+
+
+async def test_a_lapsed_lease(pair, scene):
+    await lend_all(scene, ttlSeconds=1)
+    async with waiter(pair, scene.label) as task:
+        await served(task, scene.redis, scene.slot)
+
+
+async def test_a_footprint_that_was_deleted(pair, scene):
+    await lend_all(scene)
+    async with waiter(pair, scene.label) as task:
+        scene.redis.delete(f"borrow_ttl:{scene.slot}")
+        await served(task, scene.redis, scene.slot)
+
+
+async def test_slots_that_are_published(pair, scene):
+    async with waiter(pair, scene.label) as task:
+        await publish(scene.api, scene.node, **{scene.label: [scene.slot]})
+        await served(task, scene.redis, scene.slot)
+
+
+async def test_an_undrain(pair, scene):
+    await publish(scene.api, scene.node, **{scene.label: [scene.slot]})
+    await scene.api.post(f"/admin/nodes/{scene.node}/drain")
+    async with waiter(pair, scene.label) as task:
+        await scene.api.post(f"/admin/nodes/{scene.node}/undrain")
+        await served(task, scene.redis, scene.slot)
+
+
+async def two_pools_and_a_cap(scene: Scene) -> str:
+    """Two nodes with a slot each; the label may have one grant, which is of the first. Returns its slot."""
+    label = scene.label
+    scene.redis.hset("hub:caps", f"set:{label}", 1)
+    await publish(scene.api, scene.node, **{label: [scene.slot]})
+    held = (await borrow(scene.api, label, run="holder")).json()["browserId"]
+    await publish(scene.api, f"{scene.node}-b", **{label: [f"{scene.slot}-b"]})
+    return str(held)
+
+
+async def test_a_cap_that_is_raised(pair, scene):
+    await two_pools_and_a_cap(scene)
+    async with waiter(pair, scene.label) as task:
+        answer = await scene.api.put(f"/admin/caps/{scene.label}", json={"cap": 2})
+        assert answer.status_code == 200, answer.text
+        await served(task, scene.redis, f"{scene.slot}-b")
+
+
+async def test_an_expired_node_whose_grant_counted_against_the_cap(pair, scene):
+    await two_pools_and_a_cap(scene)
+    async with waiter(pair, scene.label) as task:
+        await beat(scene.api, f"{scene.node}-b")
+        age_node(scene.redis, scene.node, 60)
+        await served(task, scene.redis, f"{scene.slot}-b")
+    assert not scene.redis.sismember("nodes", scene.node)
+
+
+async def test_a_node_that_leaves_with_a_grant_that_counted_against_the_cap(pair, scene):
+    await two_pools_and_a_cap(scene)
+    async with waiter(pair, scene.label) as task:
+        await scene.api.delete(f"/node/{scene.node}")
+        await served(task, scene.redis, f"{scene.slot}-b")
+
+
+async def test_a_lent_slot_that_is_withdrawn_while_its_grant_counts_against_the_cap(pair, scene):
+    await two_pools_and_a_cap(scene)
+    async with waiter(pair, scene.label) as task:
+        await scene.api.delete(f"/node/{scene.node}/slots/{scene.slot}")
+        await served(task, scene.redis, f"{scene.slot}-b")
+
+
+async def test_the_end_of_a_maintenance(pair, scene):
+    await publish(scene.api, scene.node, **{scene.label: [scene.slot]})
+    await scene.api.post(f"/admin/pools/{scene.label}/restart")
+    async with waiter(pair, scene.label) as task:
+        await scene.api.delete(f"/node/{scene.node}/slots/{scene.slot}")
+        await publish(scene.api, scene.node, **{scene.label: [f"{scene.slot}-new"]})
+        scene.redis.pexpire(f"maintenance:{scene.label}", 1_800_000 - 11_000)  # as if it had begun 11 s ago
+        await served(task, scene.redis, f"{scene.slot}-new")
+
+
+async def test_slots_that_another_program_pushed(pair, scene):
+    async with waiter(pair, scene.label) as task:
+        push(scene.redis, f"{scene.label}:deeper", (scene.slot, scene.node))
+        await served(task, scene.redis, scene.slot)
+
+
+async def test_a_suspect_node_that_beats_again(pair, scene):
+    await publish(scene.api, scene.node, **{scene.label: [scene.slot]})
+    age_node(scene.redis, scene.node, 20)
+    async with waiter(pair, scene.label) as task:
+        await asyncio.sleep(0.3)
+        assert not task.done()
+        await beat(scene.api, scene.node)
+        await served(task, scene.redis, scene.slot)
+
+
+async def test_a_grant_whose_caller_hung_up(pair, scene):
+    """The hub sleeps while its caller hangs up and the slot is handed to him; awake, it takes the grant back."""
+    await lend_all(scene)
+    async with pair.freer.client(timeout=60) as first, pair.server.client() as other:
+        gone = asyncio.create_task(borrow(first, scene.label, run="gone"))
+
+        async def in_line() -> bool:
+            return bool(scene.redis.zcard(f"hub:line:{scene.label}") == 1)
+
+        await eventually(in_line)
+        async with waiter(pair, scene.label) as task:
+            pair.freer.signal(signal.SIGSTOP)
+            try:
+                gone.cancel()
+                await asyncio.gather(gone, return_exceptions=True)
+                await first.aclose()
+                await give_back(other, scene.label, scene.slot)
+                assert scene.redis.hget(f"session:{scene.slot}", "runId") == "gone"
+            finally:
+                pair.freer.signal(signal.SIGCONT)
+            await served(task, scene.redis, scene.slot)
+
+
+async def test_a_hub_that_died_with_its_waiters_and_an_undelivered_grant(pair, scene):
+    await lend_all(scene)
+    doomed = HubProcess(pair.environment)
+    doomed.wait_until_ready()
+    async with doomed.client(timeout=60) as lost:
+        calls = [asyncio.create_task(borrow(lost, scene.label, run=f"lost{n}")) for n in range(2)]
+
+        async def both_in_line() -> bool:
+            return bool(scene.redis.zcard(f"hub:line:{scene.label}") == 2)
+
+        await eventually(both_in_line)
+        doomed.kill()
+        await asyncio.gather(*calls, return_exceptions=True)
+        async with waiter(pair, scene.label) as task:
+            await give_back(scene.api, scene.label, scene.slot)  # goes to a waiter of the dead hub, as it seems alive
+            await served(task, scene.redis, scene.slot)
+    assert scene.redis.zcard(f"hub:line:{scene.label}") == 0
+    assert scene.redis.hget("hub:pending", "lost1") is None

@@ -1,0 +1,90 @@
+"""`make mutants`: plants each mistake of `mistakes.py` in a copy of the project and lets the state machine look for it.
+
+Exits 1 when one is not found within the budget of the test itself, when the text it replaces is not there any more,
+or when the machine finds something in the project as it is. Words of a file's name as arguments choose among them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tests.machine.test_machine import EXAMPLES
+from tests.mutants.mistakes import MISTAKES, Mistake
+
+TOP = Path(__file__).parent.parent.parent
+AT_ONCE = 2
+MOST_S = 600  # for one attempt; the whole budget takes a minute
+
+
+def attempt(mistake: Mistake | None) -> dict[str, Any]:
+    """What the machine finds in a copy of the project with this mistake, or with none."""
+    with tempfile.TemporaryDirectory(prefix="hub-mutants-") as name:
+        tree = Path(name)
+        for part in ("hub", "lua", "tests"):
+            shutil.copytree(TOP / part, tree / part)
+        if mistake:
+            path = tree / "lua" / mistake.script
+            text = path.read_text() if path.exists() else ""
+            if text.count(mistake.old) != 1:
+                return {"broken": f"its text is there {text.count(mistake.old)} times"}
+            path.write_text(text.replace(mistake.old, mistake.new))
+        return _run(tree)
+
+
+def _run(tree: Path) -> dict[str, Any]:
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    command = [sys.executable, "-m", "tests.mutants.attempt", str(EXAMPLES)]
+    process = subprocess.Popen(
+        command, cwd=tree, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )  # fmt: skip
+    try:
+        said, _ = process.communicate(timeout=MOST_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)  # with its Redis
+        process.communicate()
+        return {"broken": f"no end after {MOST_S} s"}
+    try:
+        answer: dict[str, Any] = json.loads(said.splitlines()[-1])
+        return answer
+    except (IndexError, ValueError):
+        return {"broken": said[-500:]}
+
+
+def row(mistake: Mistake | None, result: dict[str, Any]) -> tuple[bool, str]:
+    """Whether this is as it should be, and the line that says so."""
+    what = f"{mistake.script}: {mistake.why}" if mistake else "the project as it is"
+    if "broken" in result:
+        return False, f"BROKEN    {'':>7} {'':>7}  {what}: {result['broken']}"
+    found = result["found"]
+    good = (found is not None) == (mistake is not None)
+    word = ("found" if found else "SURVIVED") if mistake else ("FAILED" if found else "passed")
+    line = f"{word:<9} {result['steps']:>7} {result['seconds']:>6}s  {what}"
+    return good, line if good and not os.environ.get("VERBOSE") else f"{line}\n{'':>28}{found}"
+
+
+def main() -> int:
+    words = sys.argv[1:]
+    chosen = [None, *(each for each in MISTAKES if not words or any(word in each.script for word in words))]
+    print(f"{'':<9} {'steps':>7} {'time':>7}  mistake", flush=True)
+    bad = 0
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for mistake, result in zip(chosen, pool.map(attempt, chosen), strict=True):
+            good, line = row(mistake, result)
+            bad += not good
+            print(line, flush=True)
+    print(f"{len(chosen) - 1} mistakes, {bad} not as they should be" if bad else f"all {len(chosen) - 1} mistakes found")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
