@@ -244,5 +244,6 @@ def picture(redis: Redis, *, own: bool = False) -> dict[str, Any]:
         "set": redis.smembers,
         "hash": redis.hgetall,
         "zset": lambda key: redis.zrange(key, 0, -1, withscores=True),
+        "stream": redis.xrange,
     }
     return {key: readers[redis.type(key)](key) for key in sorted(redis.keys("*")) if own or not key.startswith("hub:")}

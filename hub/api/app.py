@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
 from hub import __version__
-from hub.api import admin, events, nodes, ops, pools, sessions
+from hub.api import admin, caps, events, nodes, ops, pools, queue, sessions
 from hub.api.auth import Secrets
 from hub.api.deps import Serving
 from hub.api.edge import Edge
@@ -26,6 +26,7 @@ from hub.sweeping.audit import Audit
 from hub.sweeping.leases import LeaseSweeperService
 from hub.sweeping.loop import SweepLoop
 from hub.sweeping.nodes import NodeSweeperService
+from hub.sweeping.noted import noted
 
 _log = get_logger("hub.api")
 
@@ -40,7 +41,7 @@ def create_app(
         async with open_store(settings) as store:
             hub = Hub(store, settings)
             app.state.serving = Serving(hub, Secrets(settings))
-            await hub.line.configure()
+            await hub.line.configure(over=sweep)  # a command that works straight on Redis overrules no hub
             running = [asyncio.ensure_future(_logged(hub.line.run)), *(await _start(hub) if sweep else [])]
             if when_started:
                 when_started(app.state.serving)
@@ -64,7 +65,7 @@ def create_app(
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_hub_error)
-    for module in (nodes, sessions, pools, admin, events, ops):
+    for module in (nodes, sessions, queue, pools, admin, caps, events, ops):
         app.include_router(module.router)
     return Edge(app, settings)
 
@@ -89,8 +90,8 @@ async def _start(hub: Hub) -> list[asyncio.Task[None]]:
     )
     jobs: list[Callable[[], Awaitable[None]]] = [
         hub.clock.run,
-        SweepLoop("node", settings.node_sweep_interval_s, hub.clock, node_sweeper.sweep).run,
-        SweepLoop("lease", settings.borrow_ttl_sweep_s, hub.clock, lease_sweeper.sweep).run,
+        SweepLoop("node", settings.node_sweep_interval_s, hub.clock, noted(hub.store, "node", node_sweeper.sweep)).run,
+        SweepLoop("lease", settings.borrow_ttl_sweep_s, hub.clock, noted(hub.store, "lease", lease_sweeper.sweep)).run,
     ]
     return [asyncio.ensure_future(_logged(job)) for job in jobs]
 

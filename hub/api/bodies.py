@@ -152,6 +152,19 @@ def wait_limit(document: dict[str, Any]) -> float | None:
     return limit_s
 
 
+def wait_preference(request: Request) -> int | None:
+    """Seconds of `Prefer: wait=N`, None without it.
+
+    As RFC 7240 says, one that cannot be read is ignored, and of several the first counts.
+    """
+    for preference in ",".join(request.headers.getlist("prefer")).split(","):
+        name, _, value = preference.partition(";")[0].partition("=")
+        if name.strip().lower() == "wait":
+            value = value.strip().strip('"')
+            return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
+    return None
+
+
 def drain_deadline_ms(document: dict[str, Any]) -> int | None:
     """`deadlineSeconds` of a drain in ms, None when none is given; raises `InvalidValue`."""
     if document.get("deadlineSeconds") is None:

@@ -77,6 +77,11 @@ RENEW = {
 ATTRIBUTE = {"type": "object", "required": ["testId"], "properties": {"testId": _TEXT, "runId": _TEXT}}
 DRAIN = {"type": "object", "properties": {"deadlineSeconds": {"type": "number", "minimum": 1, "maximum": 604_800}}}
 SWITCH = {"type": "object", "required": ["expire"], "properties": {"expire": {"type": ["boolean", "null"]}}}
+CAP = {
+    "type": "object",
+    "required": ["cap"],
+    "properties": {"cap": {"type": ["integer", "null"], "minimum": 0, "maximum": 999_999_999}, "by": _TEXT},
+}
 RELEASE = {"type": "object", "properties": {"by": _TEXT}}
 SWEEP = {"type": "object", "properties": {"dryRun": {"type": "boolean"}}}
 
@@ -119,3 +124,9 @@ def query(**parameters: str) -> dict[str, Any]:
     """The OpenAPI addition for optional query parameters: name=type."""
     listed = [{"name": name, "in": "query", "schema": {"type": kind}} for name, kind in parameters.items()]
     return {"parameters": listed}
+
+
+def preference() -> dict[str, Any]:
+    """The OpenAPI addition for `Prefer: wait=N`."""
+    schema = {"type": "string", "examples": ["wait=20"]}
+    return {"parameters": [{"name": "Prefer", "in": "header", "schema": schema}]}

@@ -23,6 +23,7 @@ from hub.errors import (
     InvalidLabel,
     InvalidValue,
     MissingMember,
+    NoCapacity,
     NotFound,
     Stopping,
     Unauthorized,
@@ -59,7 +60,7 @@ async def borrow(request: Request) -> Response:
         name = bodies.run_name(document)
         run = bodies.run_id(request, document)
         wish = _wish(request, hub.settings, document, label, run)
-        grant = await hub.leases.borrow(wish, lambda: _hung_up(request))
+        grant = await _lend(hub, request, wish)
     except HubError as error:
         metrics.borrow_outcomes.labels(shown, "timeout" if isinstance(error, IN_VAIN) else "denied").inc()
         raise
@@ -68,10 +69,21 @@ async def borrow(request: Request) -> Response:
     if await request.is_disconnected():
         await hub.leases.undo(wish)
     metrics.borrow_outcomes.labels(shown, "success").inc()
-    return reply(_granted(grant, name), grant.run)
+    return reply(granted(grant, name), grant.run)
 
 
-async def _hung_up(request: Request) -> None:
+async def _lend(hub: Hub, request: Request, wish: Wish) -> Grant:
+    try:
+        return await hub.leases.borrow(wish, lambda: hung_up(request))
+    except NoCapacity as error:
+        if "position" not in error.facts:  # it never stood in line: say where it would have
+            place = await hub.tickets.prospect(wish.label, wish.priority)
+            error.facts.update(place.facts())
+        raise
+
+
+async def hung_up(request: Request) -> None:
+    """Ends when the caller has hung up."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
@@ -90,7 +102,7 @@ def _wish(request: Request, settings: Settings, document: dict[str, Any], label:
     ttl_s = min(max(ttl_s, settings.borrow_ttl_min_s), 86_400, settings.max_session_ttl_s)
     key, attempt = bodies.request_key(request), f"try-{secrets.token_hex(12)}"
     asked = f"{label.text}\0{ttl_s}\0{run}"
-    wait_s = min(settings.borrow_queue_timeout_s, settings.request_timeout_s * 0.95)
+    wait_s = longest_wait_s(settings)
     limit_s = bodies.wait_limit(document)
     return Wish(
         label=label.text,
@@ -107,7 +119,13 @@ def _wish(request: Request, settings: Settings, document: dict[str, Any], label:
     )
 
 
-def _granted(grant: Grant, run_name: str | None) -> dict[str, Any]:
+def longest_wait_s(settings: Settings) -> float:
+    """How long a call may wait in line: it must be answered before the time of the request is over."""
+    return min(settings.borrow_queue_timeout_s, settings.request_timeout_s * 0.95)
+
+
+def granted(grant: Grant, run_name: str | None) -> dict[str, Any]:
+    """A grant as its borrower is answered."""
     said = grant.said
     endpoint, kind, node = (said.get(name) for name in ("webSocketEndpoint", "browserType", "nodeId"))
     return {

@@ -138,7 +138,8 @@ class Leases:
 
     async def _give_up(self, wish: Wish, place: Waiting) -> Grant:
         """Leave the line; raises the reason, or returns a grant that was made at the last moment."""
-        word, *_ = await self._undo(request=wish.request, attempt=wish.attempt, only_place=1)
+        why = "stopping" if self._line.stopping else "timeout"
+        word, *_ = await self._undo(request=wish.request, attempt=wish.attempt, why=why)
         if word == "granted":
             answer = await self._try(wish, repeated=True)
             if isinstance(answer, Grant):
@@ -225,7 +226,7 @@ class Leases:
 
         A ticket with a key keeps its place for a minute.
         """
-        word, *slot = await self._undo(request=wish.request, attempt=wish.attempt, only_place=0)
+        word, *slot = await self._undo(request=wish.request, attempt=wish.attempt, why="gone")
         if word == "undone":
             self._recent.pop(slot[0], None)
             metrics.grants_undone.inc()

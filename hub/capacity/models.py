@@ -128,6 +128,11 @@ class Ticket:
     keep_s: int = 0
     grant: Grant | None = None
 
+    @property
+    def keyed(self) -> bool:
+        """Whether its caller chose an `Idempotency-Key`, and may come back for it."""
+        return self.id.startswith("key-")
+
 
 @dataclass(frozen=True)
 class Grant:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from hub.capacity.models import Grant, Ticket, read_item
+from hub.capacity.models import Grant, Ticket, Waiting, read_item
 from hub.errors import GrantOver, TicketGranted, UnknownReply, UnknownTicket
 from hub.store.store import Store
 
 BITE = 100  # tickets or labels per script: under 1 ms
+_UNKNOWN = "No such ticket: nothing waits under this key, or it was given up"
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Tickets:
         self._store = store
         self._look = store.script("line/look")
         self._describe = store.script("line/describe")
+        self._prospect = store.script("line/prospect")
         self._cancel = store.script("line/cancel")
 
     async def find(self, *names: str) -> Ticket:
@@ -47,30 +49,37 @@ class Tickets:
                 case ["granted", slot, label, run, token, pool, item, left_ms, ttl_ms, fingerprint]:
                     said = read_item(item or "")
                     grant = Grant(slot, token, label, pool or "", run or "", ttl_ms, left_ms, item or "", said)
-                    return Ticket(name, "granted", label, grant.run, fingerprint=fingerprint, grant=grant)
+                    found = Ticket(name, "granted", label, grant.run, ttl_ms=ttl_ms, fingerprint=fingerprint)
+                    return replace(found, grant=grant)
                 case ["unknown"]:
                     continue
                 case _:
                     return _ticket(name, row)
-        raise UnknownTicket("no such ticket: nobody waits under this key, or the wait is long over")
+        raise UnknownTicket(_UNKNOWN)
 
-    async def cancel(self, name: str) -> None:
-        """Give a ticket up; the call that attends it ends with `Withdrawn`. Safe to repeat.
+    async def prospect(self, label: str, priority: int) -> Waiting:
+        """The place a borrow would have if it came now."""
+        return Waiting(*await self._prospect(label=label, priority=priority))
 
-        Raises `TicketGranted` when it holds a slot by now, `GrantOver` when it did, and `UnknownTicket`.
+    async def cancel(self, *names: str) -> None:
+        """Give up the first of these ids that is a ticket; the call that attends it ends with `Withdrawn`.
+
+        Safe to repeat. Raises `TicketGranted` when it holds a slot by now, `GrantOver` when it did, or `UnknownTicket`.
         """
-        reply = await self._cancel(ticket=name)
-        match reply:
-            case ["cancelled"]:
-                return
-            case ["granted", slot]:
-                what = "give it back with POST /session/return, or hub return"
-                raise TicketGranted(f"This ticket holds {slot} by now; {what}", browserId=slot)
-            case ["over", slot]:
-                raise GrantOver(f"This ticket was granted {slot}, and that grant has ended; nothing is left to give up")
-            case ["unknown"]:
-                raise UnknownTicket("no such ticket: nobody waits under this key, or the wait is long over")
-        raise UnknownReply(self._cancel.name, reply)
+        for name in names:
+            reply = await self._cancel(ticket=name)
+            match reply:
+                case ["cancelled"]:
+                    return
+                case ["granted", slot]:
+                    what = "give it back with POST /session/return, or hub return"
+                    raise TicketGranted(f"This ticket holds {slot} by now; {what}", browserId=slot)
+                case ["over", slot]:
+                    raise GrantOver(f"This ticket was granted {slot}, and that grant has ended; there is nothing left")
+                case ["unknown"]:
+                    continue
+            raise UnknownReply(self._cancel.name, reply)
+        raise UnknownTicket(_UNKNOWN)
 
     async def counts(self) -> tuple[int, int, int]:
         """How many labels have a line, how many tickets stand in one, and how many are away."""
@@ -97,16 +106,15 @@ class Tickets:
                 if row[0] == "waiting":  # else it has left the line since
                     found[name] = _ticket(name, row)
         return [
-            LineOfLabel(label, *facts, [found[name] for name in first if name in found])
-            for label, (*facts, first) in zip(labels, rows, strict=True)
+            LineOfLabel(label, waiting, turn, cap, live, wait_ms, [found[name] for name in first if name in found])
+            for label, (waiting, turn, cap, live, wait_ms, first) in zip(labels, rows, strict=True)
         ]
 
 
 def _ticket(name: str, row: list[Any]) -> Ticket:
     state, label, run, position, estimate_ms, priority, since_ms, left_ms, ttl_ms, fingerprint, keep_s = row
-    return Ticket(
-        name, state, label, run, position, estimate_ms, priority, since_ms, left_ms, int(ttl_ms), fingerprint, int(keep_s)
-    )
+    times = (since_ms, left_ms, int(ttl_ms))
+    return Ticket(name, state, label, run, position, estimate_ms, priority, *times, fingerprint, int(keep_s))
 
 
 def _bites(names: Sequence[str]) -> list[Sequence[str]]:

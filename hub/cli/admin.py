@@ -81,7 +81,8 @@ async def brake(at: Address, as_json: bool, *, release: bool) -> None:
         case "engaged":
             text = (
                 f"The brake is engaged since {answer.get('sinceUtc')}: {seen}. Each sweep interval removes at most "
-                f"{answer.get('perInterval')} and holds {answer.get('heldBack')} back; `hub brake release` lets them go."
+                f"{answer.get('perInterval')} and holds {answer.get('heldBack')} back; "
+                "`hub brake release` lets them go."
             )
         case "released":
             text = (

@@ -41,6 +41,7 @@ from hub.errors import (
     Stopping,
     TicketGranted,
     WaitedInVain,
+    Withdrawn,
 )
 
 log = logging.getLogger("hub.client")
@@ -88,18 +89,6 @@ class _Place:
 
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
     known: bool = False  # the hub may have a place or a grant for it
-    granted: bool = False  # an attempt may have been granted a slot that we do not know of (any more)
-
-    def heard(self, outcome: Outcome, error: HubError) -> None:
-        """Take down what an attempt that was not granted leaves behind."""
-        if isinstance(outcome, Unreachable):
-            self.known |= outcome.sent
-            self.granted |= outcome.sent
-        elif isinstance(error, WaitedInVain):
-            self.known = True
-        elif passing(error) and not isinstance(error, NoCapacity | Settling):
-            self.known = True
-            self.granted |= not isinstance(error, Stopping)
 
 
 def borrow(wish: Wish, patience: Patience) -> Steps[Slot]:
@@ -109,11 +98,11 @@ def borrow(wish: Wish, patience: Patience) -> Steps[Slot]:
         place = _Place()
         try:
             return (yield from _ask(wish, patience, started_s, place))
-        except GeneratorExit:  # thrown away, and nobody is left to send anything
+        except (GeneratorExit, Withdrawn):  # nobody is left to send anything; somebody else has given the place up
             raise
         except GrantOver:
-            # The answer to an attempt was lost, and so was the slot it had taken: its lease ended before the next one.
-            if not place.granted or now_s() >= started_s + max(patience.trouble_s, wish.wait_s):
+            # An attempt whose answer was lost had taken a slot, and its lease ended before the next got through.
+            if now_s() >= started_s + max(patience.trouble_s, wish.wait_s):
                 raise
         except BaseException:
             if place.known:
@@ -126,19 +115,16 @@ def _ask(wish: Wish, patience: Patience, started_s: float, place: _Place) -> Ste
     while True:
         sent_s = now_s()
         left_s = max(0.0, started_s + wish.wait_s - sent_s)
-        send = _request(wish, place, left_s, patience)
         known, place.known = place.known, True  # should we be broken off now
-        outcome = yield send
+        outcome = yield _request(wish, place, left_s, patience)
         if isinstance(outcome, httpx.Response) and outcome.is_success:
-            place.granted = True
             slot = Slot(accepted(outcome, sent_s), wish.ttl_s)
             if again or slot.seconds_left() >= slot.ttl_s / 2:
                 return slot
-            again = True  # for all we know the lease began when we began to wait: asked again, the hub tells what is left
+            again = True  # the lease may have begun when the wait began; asked again, the hub tells what is left of it
             continue
-        place.known = known
         error, worth_it = refusal(outcome)
-        place.heard(outcome, error)
+        place.known = known or _may_know(outcome, error)
         limit_s = wish.wait_s if isinstance(error, NoCapacity) else max(patience.trouble_s, wish.wait_s)
         left_s = started_s + limit_s - now_s()
         slack_s = SLACK_S if isinstance(error, WaitedInVain) else 0.0
@@ -164,6 +150,13 @@ def _request(wish: Wish, place: _Place, left_s: float, patience: Patience) -> Se
     )
 
 
+def _may_know(outcome: Outcome, error: HubError) -> bool:
+    """Whether an attempt that ended like this may have left a place or a grant behind."""
+    if isinstance(outcome, Unreachable):
+        return outcome.sent
+    return isinstance(error, WaitedInVain) or (passing(error) and not isinstance(error, NoCapacity | Settling))
+
+
 def _pause_s(error: HubError, failures: int, took_s: float) -> float:
     """How long to stay away from the line after attempt number `failures` (from 0) in a row that went wrong."""
     if isinstance(error, WaitedInVain):
@@ -177,14 +170,14 @@ def _pause_s(error: HubError, failures: int, took_s: float) -> float:
 
 def _give_up(wish: Wish, place: _Place) -> Steps[None]:
     """Let nobody stand behind us, and nothing be lent to us, any more."""
+    ticket = path("queue", place.key)
     try:
         try:
-            yield from exchange(Send("DELETE", path("queue", place.key)), GIVE_UP_PATIENCE)
+            yield from exchange(Send("DELETE", ticket), GIVE_UP_PATIENCE)
         except TicketGranted:
-            send = _request(wish, place, 0.0, GIVE_UP_PATIENCE)
-            answer = yield from exchange(send, GIVE_UP_PATIENCE)
+            answer = yield from exchange(Send("GET", ticket), GIVE_UP_PATIENCE)
             yield from give_back(Slot(answer), GIVE_UP_PATIENCE)
-    except (NotFound, GrantOver, NoCapacity):
+    except (NotFound, GrantOver):
         pass  # there is neither a place nor a grant
     except HubError as error:
         log.warning("the place in line for %s was not given up and lapses in a minute: %s", wish.label, error)

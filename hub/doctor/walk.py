@@ -25,6 +25,7 @@ TYPES = {
         *("line", "turns", "under", "wild", "patience", "hubs"),
     ),
     "list": ("available", "inuse", "audit"),
+    "stream": ("history",),
 }
 TYPE_OF = dict.fromkeys(PATTERNS, "string") | {name: kind for kind, names in TYPES.items() for name in names}
 SCANS = {"hash": "HSCAN", "set": "SSCAN", "zset": "ZSCAN"}

@@ -36,7 +36,7 @@ WIRE = {
 PRIVATE = {
     # hash: generation, run_id, token (counter), clock_ms, tick_ms, settle_ms, leader, leader_until_ms and the
     # run-time switch expire, expire_by, expire_at; turn (counter of the line), options (matching), timeout_ms (of
-    # nodes); history_max (entries), noted (the last event a hub wrote down). One per store, never deleted.
+    # nodes); history_max (entries), noted:<event> (the last one a hub wrote). One per store, never deleted.
     "store": "hub:store",
     # hash: the sweeper's brake: state (engaged, released), since; of the last pass seen, stale, registered, limit,
     # held, pass, word, allowed; window, spent; released_by, _at, _until_ms. Deleted when the brake ends.

@@ -17,6 +17,7 @@ local list = place == 'free' and key_available(pool) or key_inuse(pool)
 local function adopt(slot, item, node, idle_ms)
   local part = key_part(node)
   new_slot(slot, item, pool, node, part, idle_ms, 'recycle')
+  note_slot('slot.adopted', {slot = slot, node = node, pool = pool}, '')
   redis.call('HSET', key_slot(slot), 'place', place)
   local session = place == 'lent' and redis.call('HMGET', key_session(slot), 'labelKey', 'runId', 'leaseToken') or {}
   if session[1] then

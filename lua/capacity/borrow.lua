@@ -55,6 +55,8 @@ if settle_left_ms <= 0 and (cap == 0 or live < cap) then
     local waiter = somebody_waits() and next_waiter(found.pool)
     if not waiter then
       grant_to(wish, found)
+      note('grant.lent', 'slot', found.slot, 'node', found.node, 'pool', found.pool, 'label', label, 'run', run,
+        'ticket', request, 'ttl_ms', ttl_ms)
       return {'ok', found.slot, found.token, found.item, found.pool, found.ttl_ms, found.ttl_ms, run, dropped}
     end
     hand_on(waiter, found)

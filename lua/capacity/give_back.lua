@@ -48,13 +48,18 @@ if not record.item then
       new_slot(slot, item, pool, node, key_part(node), idle_ms, 'recycle')
       redis.call('HSET', key_slot(slot), 'place', 'lent', 'label', session[3] or pool, 'run', session[2] or '')
       record = read_slot(slot)
+      note_slot('slot.adopted', record, '')
     end
   end
 end
 if record.place ~= 'lent' then
   if record.policy ~= 'reuse' then mark_recycle(slot, record.part, 120) end
   end_grant(slot, session[3], session[2], record.part)
+  if session[3] then
+    note_slot('grant.returned', {slot = slot, node = record.node, pool = record.pool or session[4], label = session[3],
+      run = session[2]}, 'removed')
+  end
   return done('not lent', record.pool)
 end
-local listed = release(slot, record, 120)
+local listed = release(slot, record, 120, 'grant.returned', '')
 return done(listed and 'returned' or 'ended', record.pool, record.run or session[2])

@@ -29,9 +29,11 @@ for i = 1, #ARGV do
   if word ~= 'live' and word ~= 'rewritten' then
     local record = read_slot(slot)
     if record.place == 'lent' then
-      release(slot, record, 120)
+      release(slot, record, 120, 'grant.lapsed', word)
     else
-      end_grant(slot, label or record.label, redis.call('HGET', key_session(slot), 'runId') or record.run, record.part)
+      record.label, record.run = label or record.label, redis.call('HGET', key_session(slot), 'runId') or record.run
+      end_grant(slot, record.label, record.run, record.part)
+      note_slot('grant.lapsed', record, word)
     end
   end
   words[i] = word

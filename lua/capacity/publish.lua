@@ -11,6 +11,7 @@ local ttl_ms = tonumber(ARGV[4])     -- the lease of slots adopted as lent
 -- @include new_slot
 -- @include lend
 -- @include lost_grant
+-- @include above
 -- @include still_listed
 -- @include serve
 if redis.call('SISMEMBER', key_nodes, id) == 0 then return {'unknown'} end
@@ -25,24 +26,30 @@ for i = 5, #ARGV, 5 do
   if token ~= '' and record.item and not lost_grant(token) then token = '' end
   if record.item and record.part ~= part then
     word = 'taken'
-  elseif record.place == 'lent' then
+  elseif record.place == 'lent' and not above(token, redis.call('HGET', key_session(slot), 'leaseToken') or token) then
     redis.call('HDEL', key_slot(slot), 'unreported')
+    redis.call('HSET', key_slot(slot), 'reported', opened[1])
     word = 'lent'
   elseif unchanged and token == '' then
-    redis.call('HSET', key_slot(slot), 'policy', policy)
+    redis.call('HSET', key_slot(slot), 'policy', policy, 'reported', opened[1])
+    if redis.call('SREM', key_aside(part), slot) == 1 then place_free(slot, part, pool, item) end
     word = 'unchanged'
   else
     if record.item then
+      if record.place == 'lent' then end_grant(slot, record.label, record.run, record.part) end
       unlist(slot, record.pool, record.item, record.place)
       drop_slot(slot, record.pool, record.part)
     end
     redis.call('DEL', key_recycle(slot))
     new_slot(slot, item, pool, id, part, idle_ms, policy)
+    redis.call('HSET', key_slot(slot), 'reported', opened[1])
     if token ~= '' then
       lend({slot = slot, item = item, pool = pool, node = id, part = part, label = pool, run = '', token = token,
         ttl_ms = ttl_ms, idle_ms = 0})
+      note_slot('grant.adopted', {slot = slot, node = id, pool = pool, label = pool}, 'reported')
       word = 'lent'
     else
+      note_slot('slot.published', {slot = slot, node = id, pool = pool}, '')
       redis.call('SREM', key_replacing(pool), slot)
       place_free(slot, part, pool, item)
       word = 'published'
@@ -50,5 +57,6 @@ for i = 5, #ARGV, 5 do
   end
   words[#words + 1] = word
 end
+if reporting then redis.call('HSET', key_duty(part), 'reported', opened[1]) end
 serve_opened()
 return {'ok', words}

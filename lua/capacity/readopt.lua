@@ -15,8 +15,13 @@ local ttl_ms  = tonumber(ARGV[9])
 -- @include new_slot
 -- @include lend
 -- @include lost_grant
+-- @include above
 local record = read_slot(slot)
-if record.place == 'lent' or not lost_grant(token) then return {'kept'} end
+if not lost_grant(token) then return {'kept'} end
+if record.place == 'lent' then
+  if not above(token, redis.call('HGET', key_session(slot), 'leaseToken') or token) then return {'kept'} end
+  end_grant(slot, record.label, record.run, record.part)  -- it had ended in what was lost
+end
 if record.item then
   unlist(slot, record.pool, record.item, record.place)
 else
@@ -25,4 +30,5 @@ else
 end
 lend({slot = slot, item = record.item or item, pool = record.pool or pool, node = node, part = part, label = label,
   run = run, token = token, ttl_ms = ttl_ms, idle_ms = 0})
+note_slot('grant.adopted', {slot = slot, node = node, pool = record.pool or pool, label = label, run = run}, 'recalled')
 return {'adopted'}

@@ -4,21 +4,21 @@
 -- Returns {'undone', slot} | {'granted'} (and left alone) | {'left', 'away' | 'dropped'} | {'nothing'}
 local request = ARGV[1]
 local attempt = ARGV[2]
-local only_place = ARGV[3]           -- '1': leave a grant alone
+local why     = ARGV[3]              -- 'gone' | 'timeout' | 'stopping': only the place in line, a grant is left alone
 -- @include store
 -- @include take_back
 -- @include serve
 local before = redis.call('GET', key_request(request))
 local slot, token, last = string.match(before or '', '^.-|(.*)|(%d+)|(.-)$')
-if slot and only_place == '1' then return {last == attempt and 'granted' or 'nothing'} end
+if slot and why ~= 'gone' then return {last == attempt and 'granted' or 'nothing'} end
 if request ~= attempt or not slot then redis.call('SET', key_request(attempt), 'undone', 'EX', 60) end
 local t = read_ticket(request)
 if not slot then
-  if t.label and t.attempt == attempt then return {'left', set_aside(t)} end
+  if t.label and t.attempt == attempt then return {'left', set_aside(t, why)} end
   return {'nothing'}
 end
 redis.call('SREM', key_handed(t.hub or ''), request)
 if last ~= attempt then return {'nothing'} end
-local freed = take_back(request, slot, token)
+local freed = take_back(request, slot, token, why)
 serve_opened()
 return freed and {'undone', freed} or {'nothing'}

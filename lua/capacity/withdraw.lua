@@ -15,7 +15,11 @@ if record.node ~= node then return {'foreign'} end
 if only_free == '1' and record.place == 'lent' then return {'lent'} end
 redis.call('DEL', key_recycle(slot))
 unlist(slot, record.pool, record.item, record.place)
-if record.place == 'lent' then end_grant(slot, record.label, record.run, record.part) end
+if record.place == 'lent' then
+  end_grant(slot, record.label, record.run, record.part)
+  note_slot('grant.ended', record, 'withdrawn')
+end
 drop_slot(slot, record.pool, record.part)
+note_slot('slot.withdrawn', record, 'asked')
 serve_opened()
 return {'withdrawn', record.place == 'lent' and 1 or 0}

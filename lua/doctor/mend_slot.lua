@@ -41,7 +41,7 @@ if record.item and record.pool and record.part then
   local granted = redis.call('HEXISTS', key_slot(slot), 'granted_ms') == 1
   local taken_in = session[1] and redis.call('ZSCORE', key_deadlines, slot)
   if record.place == 'lent' and (granted or taken_in) then
-    if session[1] then complete_grant(record, session) else release(slot, record, 120) end
+    if session[1] then complete_grant(record, session) else release(slot, record, 120, 'grant.ended', 'doctor') end
   elseif record.place ~= 'lent' then
     end_every_trace(record, session)
     if record.place == 'held' and not draining then

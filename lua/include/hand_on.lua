@@ -1,9 +1,12 @@
 -- @include lend
 -- @include ticket
+-- @include history
 -- Grant a slot that is in no list to a waiter and tell his hub. found: slot item pool node part own_idle_ms.
 local function hand_on(t, found)
   step_out(t)
   grant_to(t, found)
+  note('grant.handed', 'slot', found.slot, 'node', found.node, 'pool', found.pool, 'label', t.label, 'run', t.run,
+    'ticket', t.id, 'ttl_ms', t.ttl_ms)
   if t.keyed then
     redis.call('HSET', key_ticket(t.id), 'handed', '1')  -- its place, should the grant have to be undone
     redis.call('EXPIRE', key_ticket(t.id), 120)

@@ -1,3 +1,4 @@
+-- @include history
 -- A pool under maintenance lends nothing. It ends, here, when nothing is lent and, after 10 s, every slot of the start
 -- has been replaced by as many; or after 2 min. The flag itself lives 30 min, which tells how long it has been on.
 local reopened = {}  -- pools whose maintenance this script has ended: serve_opened serves from them
@@ -12,6 +13,7 @@ local function under_maintenance(pool)
   if left_ms > 0 and on_ms < 120000 and not replaced then return true end
   redis.call('DEL', key_maintenance(pool), key_maintenance_target(pool), key_maintenance_since(pool),
     key_maintenance_free(pool), key_maintenance_lent(pool), key_replacing(pool))
+  note('pool.maintenance', 'pool', pool, 'why', 'over')
   reopened[#reopened + 1] = pool
   return false
 end

@@ -54,7 +54,7 @@ local function next_waiter(pool)
       local heard = t.hub and redis.call('ZSCORE', key_hubs, t.hub)
       if heard and clock_ms - tonumber(heard) <= SILENT_MS then return t end
       if t.label then
-        set_aside(t)
+        set_aside(t, 'hub')
       else
         redis.call('ZREM', key_line(label), first)  -- its record was lost
       end

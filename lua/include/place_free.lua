@@ -13,9 +13,9 @@ local function place_free(slot, part, pool, item)
   if somebody_waits() and settle_left_ms <= 0 and not under_maintenance(pool) then
     local waiter = next_waiter(pool)
     if waiter then
-      local said = redis.call('HMGET', key_slot(slot), 'node', 'idle_ms')
-      if suspect(said[1]) then
-        hold_aside(slot, part)
+      local said = redis.call('HMGET', key_slot(slot), 'node', 'idle_ms', 'reported')
+      if suspect(said[1], said[3]) then
+        hold_aside(slot, part, said[1])
         return 'held'
       end
       hand_on(waiter, {slot = slot, item = item, pool = pool, node = said[1], part = part, own_idle_ms = said[2]})

@@ -1,18 +1,24 @@
 -- @include end_grant
 -- @include drop_slot
 -- @include owner_of
+-- @include history
 -- Drop up to `limit` slots of a node wherever they are, ending their grants. Returns slots dropped, grants ended, left.
 local function prune(part, limit)
   local ended = {}
   local slots = redis.call('SPOP', key_node_slots(part), limit)
   for _, slot in ipairs(slots) do
-    local record = redis.call('HMGET', key_slot(slot), 'item', 'pool', 'place', 'label', 'run')
+    local record = redis.call('HMGET', key_slot(slot), 'item', 'pool', 'place', 'label', 'run', 'node')
+    local of = {slot = slot, node = record[6], pool = record[2], label = record[4], run = record[5]}
     if record[1] then unlist(slot, record[2], record[1], record[3]) end
     if record[3] == 'lent' then
       end_grant(slot, record[4], record[5], part)
+      note_slot('grant.ended', of, 'node')
       ended[#ended + 1] = slot
     end
-    if record[2] then drop_slot(slot, record[2], part) end
+    if record[2] then
+      drop_slot(slot, record[2], part)
+      note_slot('slot.withdrawn', of, 'node')
+    end
     redis.call('SET', key_recycle(slot), '1', 'EX', 300)
   end
   local left = redis.call('SCARD', key_node_slots(part))

@@ -1,4 +1,5 @@
 -- @include ticket
+-- @include history
 -- What a repeat of a granted request is answered: its grant as it is now, taken over by this attempt.
 local function granted(record, request, attempt, fingerprint, hub)
   local asked, slot, token = string.match(record, '^(.-)|(.*)|(%d+)|.*$')
@@ -20,7 +21,7 @@ local function attend(t, hub, attempt, until_ms)
   redis.call('HSET', key_ticket(t.id), 'hub', hub, 'attempt', attempt, 'until_ms', until_ms)
   redis.call('PERSIST', key_ticket(t.id))
   redis.call('HDEL', key_ticket(t.id), 'handed')
-  join(t, until_ms)
+  if join(t, until_ms) then note_ticket('ticket.waiting', t, 'again') end
 end
 
 -- Points of priority count as seconds in line, so that nothing starves; a counter keeps apart who came in the same ms.
@@ -49,4 +50,5 @@ local function enter(wish, priority, until_ms)
     'score', wish.score, 'since_ms', now_ms, 'until_ms', until_ms, 'ttl_ms', wish.ttl_ms, 'idle_ms', wish.idle_ms,
     'priority', priority, 'fingerprint', wish.fingerprint, 'keep_s', wish.keep_s, 'keyed', wish.keyed and '1' or '0')
   join(wish, until_ms)
+  note_ticket('ticket.waiting', wish, '')
 end

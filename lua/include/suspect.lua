@@ -1,15 +1,20 @@
 -- @include store
+-- @include history
 -- A node that has been silent for half its timeout, on the hub clock, is lent from no more until it beats again.
 -- Nodes that never beat through a hub are judged by the sweeper alone.
-local function suspect(node)
-  local timeout_ms = tonumber(opened[6] or '')
-  local reading = timeout_ms and redis.call('ZSCORE', key_beats, node)
-  return reading and clock_ms - tonumber(reading) > timeout_ms / 2
+-- After the server was restarted a slot may have been lent in what the restart lost: its node is to report it first,
+-- for which it has one timeout. `reported` is the generation of the store in which it last did.
+local node_timeout_ms = tonumber(opened[6] or '')
+local reporting = opened[8] and node_timeout_ms and clock_ms - tonumber(opened[8]) < node_timeout_ms
+local function suspect(node, reported)
+  local reading = node_timeout_ms and redis.call('ZSCORE', key_beats, node)
+  if not reading then return false end
+  return clock_ms - tonumber(reading) > node_timeout_ms / 2 or (reporting and reported ~= opened[1])
 end
 
--- Hold back a slot that is in no list because its node is suspect; the node's next beat puts it back.
-local function hold_aside(slot, part)
+-- Hold back a slot that is in no list because its node is suspect; the node's next beat puts it back, or its report.
+local function hold_aside(slot, part, node)
   redis.call('HSET', key_slot(slot), 'place', 'held')
   redis.call('SADD', key_aside(part), slot)
-  redis.call('HSET', key_duty(part), 'suspect', '1')
+  if redis.call('HSET', key_duty(part), 'suspect', '1') == 1 then note('node.suspect', 'node', node) end
 end

@@ -5,14 +5,17 @@
 -- @include new_slot
 -- @include pool
 -- @include suspect
+-- @include history
 local dropped = {}  -- what was found in a list and cannot be lent: pool, reason, item, ...
 
 -- The record of a popped item, made now if another program put it there; nil when it must not be lent.
 local function settle_item(pool, item)
   local slot = glance(item)
-  local known = slot and redis.call('HMGET', key_slot(slot), 'item', 'pool', 'place', 'node', 'part', 'idle_ms')
+  local known = slot and redis.call('HMGET', key_slot(slot), 'item', 'pool', 'place', 'node', 'part', 'idle_ms',
+    'reported')
   if known and known[1] == item and known[2] == pool and known[3] == 'free' then
-    return {slot = slot, item = item, pool = pool, node = known[4], part = known[5], own_idle_ms = known[6]}
+    return {slot = slot, item = item, pool = pool, node = known[4], part = known[5], own_idle_ms = known[6],
+      reported = known[7]}
   end
   local node, idle_ms
   slot, node, idle_ms = read_item(item)
@@ -34,6 +37,7 @@ local function settle_item(pool, item)
   end
   local part = key_part(node)
   new_slot(slot, item, pool, node, part, idle_ms, 'recycle')
+  note_slot('slot.adopted', {slot = slot, node = node, pool = pool}, '')
   if redis.call('HEXISTS', key_duty(part), 'drain') == 1 then
     redis.call('HSET', key_slot(slot), 'place', 'held')
     return nil
@@ -70,7 +74,7 @@ local function take(pool)
     local item = redis.call('LPOP', key_available(pool))
     if not item then close_pool(pool) return nil end
     local found = settle_item(pool, spare_marked(pool, item))
-    if found and not suspect(found.node) then return found end
-    if found then hold_aside(found.slot, found.part) end
+    if found and not suspect(found.node, found.reported) then return found end
+    if found then hold_aside(found.slot, found.part, found.node) end
   end
 end

@@ -1,4 +1,5 @@
 -- @include turns
+-- @include history
 local AWAY_MS = 60000   -- how long a ticket with a key keeps its place while nobody attends it
 local SILENT_MS = 3000  -- a hub that has not ticked for six periods is gone, and its waiters with it
 
@@ -10,9 +11,10 @@ local function read_ticket(ticket)
     idle_ms = t[7], fingerprint = t[8], keep_s = t[9], keyed = t[10] == '1', handed = t[11]}
 end
 
--- Stand in line, attended by a hub until `until_ms` on the hub clock.
+-- Stand in line, attended by a hub until `until_ms` on the hub clock. Returns whether it was not in line before.
 local function join(t, until_ms)
-  if redis.call('ZADD', key_line(t.label), t.score, t.id) == 1 then
+  local new = redis.call('ZADD', key_line(t.label), t.score, t.id) == 1
+  if new then
     redis.call('HINCRBY', key_pending, t.run, 1)
     if not redis.call('ZSCORE', key_turns, t.label) then
       redis.call('HSET', key_pace(t.label), 'mark_ms', now_ms)
@@ -24,26 +26,30 @@ local function join(t, until_ms)
   redis.call('SADD', key_waiters(t.hub), t.id)
   redis.call('ZADD', key_hubs, clock_ms, t.hub)
   redis.call('ZADD', key_patience, until_ms + 2000, t.id)
+  return new
 end
 
--- Take a ticket out of the line and off every count. Its record is the caller's.
+-- Take a ticket out of the line and off every count. Its record is the caller's. Returns whether it was in line.
 local function step_out(t)
   redis.call('SREM', key_waiters(t.hub), t.id)
   redis.call('ZREM', key_patience, t.id)
-  if redis.call('ZREM', key_line(t.label), t.id) == 0 then return end
+  if redis.call('ZREM', key_line(t.label), t.id) == 0 then return false end
   if redis.call('HINCRBY', key_pending, t.run, -1) <= 0 then redis.call('HDEL', key_pending, t.run) end
   if redis.call('EXISTS', key_line(t.label)) == 0 then reoffer(t.label) end
+  return true
 end
 
 -- Nobody attends a ticket any more: with a key it keeps its place for a while and is passed over, else it is dropped.
 -- Returns 'away' | 'dropped'
-local function set_aside(t)
-  step_out(t)
+local function set_aside(t, why)
+  local waited = step_out(t)
   if t.keyed then
+    if waited then note_ticket('ticket.away', t, why) end
     redis.call('ZADD', key_patience, clock_ms + AWAY_MS, t.id)
     return 'away'
   end
   redis.call('DEL', key_ticket(t.id))
+  if waited then note_ticket('ticket.left', t, why) end
   return 'dropped'
 end
 

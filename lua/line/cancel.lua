@@ -11,6 +11,7 @@ if slot then return {redis.call('HGET', key_session(slot), 'leaseToken') == toke
 local t = read_ticket(ticket)
 if not t.label then return {'unknown'} end
 step_out(t)
+note_ticket('ticket.left', t, 'cancelled')
 redis.call('DEL', key_ticket(ticket))
 redis.call('SET', key_request(ticket), 'undone', 'EX', 60)
 redis.call('SET', key_request(t.attempt), 'undone', 'EX', 60)

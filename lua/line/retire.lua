@@ -11,21 +11,21 @@ if silent then
   for _, ticket in ipairs(redis.call('SRANDMEMBER', key_waiters(silent), limit)) do
     local t = read_ticket(ticket)
     if t.label and t.hub == silent then
-      set_aside(t)
+      set_aside(t, 'hub')
       dropped = dropped + 1
     end
     redis.call('SREM', key_waiters(silent), ticket)
   end
   for _, ticket in ipairs(redis.call('SPOP', key_handed(silent), limit)) do
     local slot, token = string.match(redis.call('GET', key_request(ticket)) or '', '^.-|(.*)|(%d+)|.-$')
-    if slot and take_back(ticket, slot, token) then undone = undone + 1 end
+    if slot and take_back(ticket, slot, token, 'hub') then undone = undone + 1 end
   end
   if redis.call('EXISTS', key_waiters(silent), key_handed(silent)) == 0 then redis.call('ZREM', key_hubs, silent) end
 end
 local late = redis.call('ZRANGE', key_patience, '-inf', clock_ms, 'BYSCORE', 'LIMIT', 0, limit)
 for _, ticket in ipairs(late) do
   local t = read_ticket(ticket)
-  if t.label then step_out(t) end
+  if t.label then note_ticket('ticket.left', t, step_out(t) and 'timeout' or 'forgotten') end
   redis.call('ZREM', key_patience, ticket)
   redis.call('DEL', key_ticket(ticket))
   dropped = dropped + 1

@@ -5,6 +5,9 @@ local cap   = ARGV[2]                -- 0: no limit, '' back to the environment'
 -- @include store
 -- @include serve
 local field = label == '' and 'set' or 'set:' .. label
+if (redis.call('HGET', key_caps, field) or '') ~= cap then
+  note('cap.set', 'label', label == '' and '*' or label, 'cap', cap, 'why', cap == '' and 'cleared' or '')
+end
 if cap == '' then redis.call('HDEL', key_caps, field) else redis.call('HSET', key_caps, field, cap) end
 if label ~= '' then
   serve_label(label)

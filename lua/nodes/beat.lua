@@ -33,22 +33,25 @@ local function recycle_list(part)
 end
 
 local left_to_resume = 256
-local function resume(part, drain)
+local function resume(id, part, drain)
   local slots = redis.call('SPOP', key_aside(part), left_to_resume)
   left_to_resume = left_to_resume - #slots
   for _, slot in ipairs(slots) do
     local record = redis.call('HMGET', key_slot(slot), 'item', 'pool', 'place')
     if record[3] == 'held' and not drain then place_free(slot, part, record[2], record[1]) end
   end
-  if redis.call('EXISTS', key_aside(part)) == 0 then redis.call('HDEL', key_duty(part), 'suspect') end
+  if redis.call('EXISTS', key_aside(part)) == 0 and redis.call('HDEL', key_duty(part), 'suspect') == 1 then
+    note('node.back', 'node', id)
+  end
 end
 
 local seen = time_text(now_ms)
-local function beat(part, version)
+local function beat(id, part, version)
   redis.call('SET', key_node_alive(part), '1', 'PX', timeout_ms)
   redis.call('HSET', key_node(part), 'LastSeen', seen)
-  local duty = redis.call('HMGET', key_duty(part), 'version', 'drain', 'republish', 'suspect')
-  if duty[4] then resume(part, duty[2]) end
+  local duty = redis.call('HMGET', key_duty(part), 'version', 'drain', 'republish', 'suspect', 'reported')
+  if reporting and duty[5] ~= opened[1] and redis.call('EXISTS', key_node_slots(part)) == 1 then return 0 end
+  if duty[4] then resume(id, part, duty[2]) end
   if duty[3] then
     redis.call('HDEL', key_duty(part), 'republish')
     return 0
@@ -58,6 +61,6 @@ local function beat(part, version)
 end
 local answers = {}
 for i = 1, #ids do
-  answers[i] = registered[i] == 1 and beat(ARGV[i * 3], ARGV[i * 3 + 1]) or 0
+  answers[i] = registered[i] == 1 and beat(ids[i], ARGV[i * 3], ARGV[i * 3 + 1]) or 0
 end
 return answers

@@ -24,12 +24,14 @@ if cursor == '0' and on == '1' then
   end
   if not drains then  -- the number tells this drain from a later one
     redis.call('HSET', key_duty(part), 'drain', redis.call('HINCRBY', key_duty(part), 'version', 1))
+    note('node.draining', 'node', id, 'deadline_ms', deadline_ms)
   end
 elseif cursor == '0' then
   redis.call('SREM', key_draining, id)
   redis.call('ZREM', key_drain_deadlines, id)
   if drains then
     redis.call('HDEL', key_duty(part), 'drain')
+    note('node.undrained', 'node', id)
     redis.call('HINCRBY', key_duty(part), 'version', 1)
   end
 elseif drains ~= (on == '1') then

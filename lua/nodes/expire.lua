@@ -34,6 +34,7 @@ if action == 'refresh' then
   return {'refreshed', seen}
 end
 redis.call('ZREM', key_drain_deadlines, id)
+note('node.expired', 'node', id, 'last_seen', seen)
 local dropped, ended, left = remove_node(id, part, limit)
 serve_opened()
 return {'expired', seen, dropped, ended, left}

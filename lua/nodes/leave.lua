@@ -7,6 +7,7 @@ local limit = tonumber(ARGV[3])
 -- @include serve
 local known = redis.call('SISMEMBER', key_nodes, id) == 1
 redis.call('ZREM', key_drain_deadlines, id)
+if known then note('node.left', 'node', id) end
 local dropped, ended, left = remove_node(id, part, limit)
 serve_opened()
 return {known and 'left' or 'unknown', dropped, ended, left}

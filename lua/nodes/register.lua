@@ -33,6 +33,7 @@ redis.call('ZADD', key_beats, clock_ms, id)
 for i = 11, #ARGV do
   if redis.call('EXISTS', key_available(ARGV[i])) == 1 and open_pool(ARGV[i]) then serve_pool(ARGV[i]) end
 end
+if not known then note('node.registered', 'node', id) end
 redis.pcall('LPUSH', key_audit, known and audit_old or audit_new)  -- a log that cannot be written fails nothing
 redis.pcall('LTRIM', key_audit, 0, audit_max - 1)
 local version = redis.call('HGET', key_duty(part), 'version') or '0'

@@ -1,7 +1,8 @@
 -- Open the store: start its hub clock and its tokens, or notice that the server was restarted underneath.
 -- Tokens restart at (milliseconds since 1970) * 2^20, above every token issued before, also those a restart has lost,
 -- and above the highest one the calling hub remembers, should the server's time have gone back.
--- After a loss nothing is lent for settle_ms, so that every hub can say what it lent last. Safe to repeat.
+-- After a loss nothing is lent for settle_ms, so that every hub can say what it lent last, and a node's slots not until
+-- it has reported them, for at most one node timeout. Safe to repeat.
 -- Returns {'open' | 'new' | 'restarted', generation}
 local run_id    = ARGV[1]            -- of the Redis server: a new one means that it was restarted or failed over
 local lost      = ARGV[2]            -- '1' when the calling hub knew this store before
@@ -26,5 +27,7 @@ local generation = now_ms .. '-' .. run_id
 local clock_ms = tonumber(store[4] or '0')
 redis.call('HSET', key_store, 'lost_above', store[3] or '0', 'lost_below', redis.call('HGET', key_store, 'token'))
 redis.call('HSET', key_store, 'generation', generation, 'run_id', run_id, 'clock_ms', clock_ms, 'tick_ms', now_ms)
-if store[1] or lost == '1' then redis.call('HSET', key_store, 'settle_ms', clock_ms + settle_ms) end
+if store[1] or lost == '1' then
+  redis.call('HSET', key_store, 'settle_ms', clock_ms + settle_ms, 'reopened_ms', clock_ms)
+end
 return {store[1] and 'restarted' or 'new', generation}

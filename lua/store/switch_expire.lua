@@ -5,7 +5,11 @@ local expire = ARGV[1]               -- 'true' | 'false' | '' to go back to each
 local by     = ARGV[2]
 -- @include store
 -- @include time_text
+-- @include history
 local at = time_text(now_ms)
+if (redis.call('HGET', key_store, 'expire') or '') ~= expire then
+  note('sweep.switched', 'expire', expire, 'by', by, 'why', expire == '' and 'cleared' or '')
+end
 redis.call('HSET', key_store, 'expire', expire, 'expire_by', by, 'expire_at', at)
 if expire == '' then redis.call('HDEL', key_store, 'expire') end
 return {'ok', expire, by, at}

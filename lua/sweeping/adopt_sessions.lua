@@ -4,6 +4,7 @@
 local ttl_ms = tonumber(ARGV[1])     -- the lease of a footprint without an expiry
 -- @rest slots
 -- @include store
+-- @include history
 local words = {}
 for i = 2, #ARGV do
   local slot = ARGV[i]
@@ -23,6 +24,7 @@ for i = 2, #ARGV do
     redis.call('ZADD', key_deadlines, clock_ms + math.max(0, left_ms), slot)
     redis.call('ZADD', key_asked(session[1]), now_ms, slot)
     if session[2] and session[2] ~= '' then redis.call('ZADD', key_run(session[2]), now_ms, slot) end
+    note_slot('grant.adopted', {slot = slot, node = session[4], label = session[1], run = session[2]}, 'foreign')
     local part = redis.call('HGET', key_slot(slot), 'part')
     if part then
       redis.call('HSET', key_slot(slot), 'place', 'lent', 'label', session[1], 'run', session[2] or '', 'granted_ms',

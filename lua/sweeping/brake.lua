@@ -11,11 +11,15 @@ local window_ms  = tonumber(ARGV[6])    -- the interval
 local dry_run    = ARGV[7]              -- '1': nothing changes
 -- @include store
 -- @include time_text
+-- @include history
 local was = redis.call('HMGET', key_brake, 'state', 'pass', 'word', 'allowed', 'window', 'spent', 'released_until_ms')
 local state = was[1]
 if too_many ~= '1' then
   if not state then return {'off', stale} end
-  if dry_run ~= '1' then redis.call('DEL', key_brake) end
+  if dry_run ~= '1' then
+    redis.call('DEL', key_brake)
+    note('brake.ended', 'stale', stale)
+  end
   return {'ended', stale}
 end
 if was[2] == pass_id then return {was[3], tonumber(was[4])} end
@@ -30,6 +34,7 @@ if dry_run == '1' then return {word, allowed} end
 if word == 'engaged' then
   redis.call('HDEL', key_brake, 'released_by', 'released_at', 'released_until_ms')
   redis.call('HSET', key_brake, 'state', 'engaged', 'since', time_text(now_ms))
+  note('brake.engaged', 'stale', stale, 'registered', registered, 'limit', limit)
 end
 redis.call('HSET', key_brake, 'pass', pass_id, 'word', word, 'allowed', allowed, 'window', window, 'spent', spent + allowed,
   'stale', stale, 'registered', registered, 'limit', limit, 'held', stale - allowed, 'seen', time_text(now_ms))

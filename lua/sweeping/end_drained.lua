@@ -24,7 +24,7 @@ for _, slot in ipairs(page[2]) do
       after, whole = cursor, false
       break
     end
-    release(slot, read_slot(slot), 120)
+    release(slot, read_slot(slot), 120, 'grant.ended', 'deadline')
     ended[#ended + 1] = slot
   end
 end

@@ -4,10 +4,12 @@ local by     = ARGV[1]
 local for_ms = tonumber(ARGV[2])
 -- @include store
 -- @include time_text
+-- @include history
 local was = redis.call('HMGET', key_brake, 'state', 'released_by', 'released_at')
 if not was[1] then return {'off'} end
 if was[1] == 'released' then return {'released', was[2], was[3]} end
 local at = time_text(now_ms)
 redis.call('HSET', key_brake, 'state', 'released', 'released_by', by, 'released_at', at, 'released_until_ms',
   clock_ms + for_ms, 'held', 0)
+note('brake.released', 'by', by)
 return {'released', by, at}

@@ -13,7 +13,7 @@ from redis import Redis
 from hub.core import Hub
 from tests.bench import fleet
 
-POOL = "pay:chromium"  # every label that begins with it may be served from this pool
+POOL = "pay:chromium:eu"  # every label that begins with it may be served from this pool
 WAIT_MS = 86_400_000
 UNLIMITED = 10**9
 TOO_LONG_MS = 10**12  # nobody is refused for it, but everybody's wait is estimated before he may enter
@@ -80,7 +80,7 @@ class Crowd:
 
     async def cancel(self, place: Place) -> None:
         """Hang up."""
-        reply = await self._undo(request=place.ticket, attempt=place.ticket, only_place=0)
+        reply = await self._undo(request=place.ticket, attempt=place.ticket, why="gone")
         assert reply == ["left", "dropped"], reply
 
     async def hand_over(self, slot: str, token: str) -> None:

@@ -20,8 +20,8 @@ from tests.bench.report import Figure, Rounds
 
 SIZES = (100, 1_000, 10_000, 100_000)
 SHAPES = {"10 a label": 10, "all for one label": SIZES[-1]}  # waiters per label: at most 10,000 labels, or one
-ROUNDS, WARM_UP = 40, 5
-BITE = 20  # calls of each kind in a round, so that the line stays about as long as it is said to be
+ROUNDS, WARM_UP = 20, 3
+BITE = 50  # calls of each kind in a round: as many as Redis makes between two collections of what scripts leave behind
 LOGARITHMIC = 2.5  # log(100,000) / log(100)
 ATTENDED_BY = "bench-hub"
 KINDS = {"enter": "entering", "cancel": "giving up", "hand over": "returning to a waiter", "pick up": "picking it up"}

@@ -104,6 +104,17 @@ def keep_to(core: int) -> None:
 
 
 @contextmanager
+def on_core(core: int) -> Iterator[None]:
+    """This process on another core than it keeps to, for as long as it is the load."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@contextmanager
 def process(
     command: Sequence[str], core: int, environment: dict[str, str] | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
@@ -146,8 +157,8 @@ def url_of(client: Redis) -> str:
 
 
 @contextmanager
-def hub_server(redis: Redis) -> Iterator[int]:
-    """`hub serve`, one process, with secrets and the settings of a deployment; yields its port."""
+def hub_server(redis: Redis, **settings: str) -> Iterator[int]:
+    """`hub serve`, one process, with secrets and the settings of a deployment unless told otherwise; yields its port."""
     port = free_port()
     environment = {
         "HUB_REDIS_URL": url_of(redis),
@@ -156,6 +167,7 @@ def hub_server(redis: Redis) -> Iterator[int]:
         "HUB_NODE_SECRET": NODE_SECRET,
         "HUB_SWEEPER_EXPIRE": "true",
         "DISABLE_DOTENV": "1",
+        **settings,
     }
     with process([sys.executable, "-m", "hub.cli", "serve"], SERVER_CORE, environment):
         _until_it_answers(f"http://127.0.0.1:{port}/health/ready")

@@ -134,6 +134,17 @@ async def test_a_node_that_keeps_its_ids_says_that_it_replaced_them(api, redis):
     assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
 
 
+async def test_a_slot_that_is_held_back_is_marked_and_not_waited_for(api, redis):
+    await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+    await publish(api, "n2", **{LABEL: ["t1"]})
+    await api.post("/admin/nodes/n2/drain")
+    assert (await restart(api))["maintenance"] == {"active": True, "target": 2, "avail": 2, "inuse": 0}
+    assert (await beat(api, "n2"))["recycle"] == ["t1"]
+    await replace_all(api)
+    let_pass(redis, 10.5)
+    assert (await borrow(api, LABEL)).json()["browserId"] == "s3"
+
+
 async def test_meanwhile_the_pool_is_shown_with_the_counts_of_its_start(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2", "s3"]})
     await borrow(api, LABEL)

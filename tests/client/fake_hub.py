@@ -126,6 +126,10 @@ class FakeHub:
                 return {"withdrawn": slot_id, "ended": self.lent.pop(slot_id, None) is not None and gone is not None}
             case "DELETE", ["node", node_id]:
                 return {"left": node_id, "slots": len(self.nodes.pop(node_id, {}))}
+            case "DELETE", ["queue", key]:
+                return problem(409, "ticket-granted") if key in self.grants else {"cancelled": True}
+            case "GET", ["queue", key]:
+                return {"state": "granted", "ttlSeconds": self.ttl_s, **self.grants[key]}
             case "GET", ["nodes", node_id]:
                 return {"nodeId": node_id, "slotList": [{"browserId": s} for s in self.nodes.get(node_id, {})]}
         return {"path": seen.path}

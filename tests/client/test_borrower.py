@@ -45,7 +45,13 @@ async def test_a_block_holds_its_slot_and_gives_it_back_with_its_token(hub: Fake
         assert "s1 of gpu:a100" in repr(slot)
         slot.check()
     assert [seen.what for seen in hub.seen] == [BORROW, RETURN]
-    assert hub.seen[0].body == {"labelKey": "gpu:a100:eu", "ttlSeconds": 30, "runId": "r1", "runName": "nightly"}
+    assert hub.seen[0].body == {
+        "labelKey": "gpu:a100:eu",
+        "ttlSeconds": 30,
+        "runId": "r1",
+        "runName": "nightly",
+        "maxWaitSeconds": 0,
+    }
     assert hub.seen[0].headers["x-hub-secret"] == "secret"
     assert hub.seen[1].body == {"labelKey": "gpu:a100", "browserId": "s1", "leaseToken": "1"}
     with pytest.raises(LeaseLost, match="given back"):
@@ -119,6 +125,45 @@ async def test_with_wait_the_borrow_gets_the_slot_that_comes_free(hub: FakeHub) 
         hub.free = ["s9"]
         assert (await waiting).id == "s9"
     assert len({seen.headers["idempotency-key"] for seen in hub.seen}) == 1
+
+
+async def test_a_borrow_cancelled_in_line_gives_its_place_up_and_stays_cancelled(hub: FakeHub) -> None:
+    async with HubClient("http://hub", transport=hub.slow_transport(BORROW, 60)) as client:
+        hub.free = []
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await client.acquire("gpu:a100", wait=None)
+    assert [seen.method for seen in hub.seen] == ["DELETE"]
+    assert hub.seen[0].path.startswith("/queue/")
+
+
+async def test_a_grant_that_crosses_the_cancellation_is_given_back(hub: FakeHub) -> None:
+    async def grant_and_keep_the_answer(request: httpx.Request) -> httpx.Response:
+        answer = hub.answer(request)
+        if request.url.path == "/session/borrow":
+            await asyncio.sleep(60)
+        return answer
+
+    async with HubClient("http://hub", transport=httpx.MockTransport(grant_and_keep_the_answer)) as client:
+        task = asyncio.create_task(client.acquire("gpu:a100"))
+        await eventually(lambda: hub.lent == {"s1": "1"})
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert hub.lent == {}
+
+
+async def test_an_answer_to_who_waits_may_take_longer_by_the_wait_and_a_connection_may_not(hub: FakeHub) -> None:
+    bounds: list[dict[str, float]] = []
+
+    def note(request: httpx.Request) -> httpx.Response:
+        bounds.append(dict(request.extensions["timeout"]))
+        return hub.answer(request)
+
+    async with HubClient("http://hub", transport=httpx.MockTransport(note)) as client:
+        await client.acquire("gpu:a100", wait=None)
+        await client.acquire("gpu:a100")
+    assert [(bound["connect"], bound["read"]) for bound in bounds] == [(15, 45), (15, 15)]
 
 
 async def test_a_hub_that_is_away_is_named_after_the_time_allowed() -> None:

@@ -18,11 +18,12 @@ from hub.errors import (
     SlotLent,
     StoreUnavailable,
     Unauthorized,
+    WaitedInVain,
 )
 
 URL = "http://hub/session/borrow"
 LOST = Unreachable("no answer")
-FULL = (503, "no-capacity")
+AWAY = (503, "store-unavailable")
 
 
 class Clock:
@@ -91,7 +92,7 @@ def test_a_refusal_is_raised_as_the_class_the_hub_raised(
     clock: Clock, refused: httpx.Response, kind: type[HubError]
 ) -> None:
     with pytest.raises(kind) as raised:
-        play(clock, [refused], Patience(trouble_s=100, capacity_s=0))
+        play(clock, [refused], Patience(trouble_s=0))
     assert raised.type is kind
 
 
@@ -107,10 +108,11 @@ def test_patience_with_trouble_ends_with_the_last_refusal(clock: Clock) -> None:
     assert 105 <= clock.now < 106
 
 
-def test_no_capacity_is_asked_for_again_until_the_wait_is_over_and_a_last_time_then(clock: Clock) -> None:
-    with pytest.raises(NoCapacity):
-        play(clock, [response(*FULL, retry_after="2")] * 4, Patience(trouble_s=0, capacity_s=5))
-    assert clock.now == pytest.approx(105)
+def test_a_refusal_brings_the_facts_of_its_own(clock: Clock) -> None:
+    said = {"status": 503, "code": "timeout", "detail": "in vain", "ticket": "key-7", "position": 3, "instance": "/x"}
+    with pytest.raises(WaitedInVain, match="in vain") as raised:
+        play(clock, [httpx.Response(503, json=said, request=httpx.Request("POST", URL))], Patience(trouble_s=0))
+    assert raised.value.facts == {"status": 503, "code": "timeout", "ticket": "key-7", "position": 3}
 
 
 def test_a_pause_is_never_shorter_than_the_hub_asks_for(clock: Clock) -> None:
@@ -124,8 +126,8 @@ def test_back_off_doubles_to_its_limit_and_is_jittered() -> None:
         assert longest / 2 <= min(drawn) < max(drawn) <= longest
 
 
-@pytest.mark.parametrize("before", [[], [LOST, LOST], [response(*FULL)], [LOST, response(*FULL)]])
+@pytest.mark.parametrize("before", [[], [LOST, LOST], [response(*AWAY)], [LOST, response(*AWAY)]])
 def test_an_answer_is_dated_by_the_request_it_answers_and_by_none_before_it(clock: Clock, before: list[object]) -> None:
     """It names what is left of a lease, also when an earlier attempt has made the grant."""
-    answer, _ = play(clock, [*before, response(200)], Patience(trouble_s=50, capacity_s=50), took_s=1)
+    answer, _ = play(clock, [*before, response(200)], Patience(trouble_s=50), took_s=1)
     assert answer.since_s == clock.now - 1

@@ -9,10 +9,10 @@ import time
 import httpx
 import pytest
 
-from hub.client import LeaseLost, NoCapacity, Slot, SyncHubClient
+from hub.client import LeaseLost, NoCapacity, Slot, SyncHubClient, transport
 from hub.client import slot as slot_module
 from hub.errors import HubUnavailable
-from tests.client.fake_hub import FakeHub, Reset
+from tests.client.fake_hub import FakeHub, Reset, Seen
 
 BORROW, RENEW, RETURN = "POST /session/borrow", "POST /session/renew", "POST /session/return"
 
@@ -49,6 +49,45 @@ def test_no_capacity_is_raised_on_entering_after_the_wait(hub: FakeHub) -> None:
         client.acquire("gpu:a100", wait=0.2)
     assert len(hub.seen) >= 2
     assert len({seen.headers["idempotency-key"] for seen in hub.seen}) == 1
+
+
+def test_an_interrupted_borrow_gives_its_place_up_and_returns_what_it_was_granted(hub: FakeHub) -> None:
+    def grant_and_be_interrupted(seen: Seen) -> None:
+        hub.play(seen)
+        raise KeyboardInterrupt
+
+    hub.say(BORROW, grant_and_be_interrupted)
+    with client_of(hub) as client, pytest.raises(KeyboardInterrupt):
+        client.acquire("gpu:a100", wait=None)
+    assert [seen.method for seen in hub.seen] == ["POST", "DELETE", "GET", "POST"]
+    assert hub.lent == {}
+
+
+def test_a_borrow_interrupted_between_two_attempts_gives_its_place_up(
+    hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def be_interrupted(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(transport.time, "sleep", be_interrupted)
+    hub.say(BORROW, (503, "timeout"))
+    with client_of(hub) as client, pytest.raises(KeyboardInterrupt):
+        client.acquire("gpu:a100", wait=60)
+    assert [seen.method for seen in hub.seen] == ["POST", "DELETE"]
+
+
+def test_an_answer_to_who_waits_may_take_longer_by_the_wait_and_a_connection_may_not(hub: FakeHub) -> None:
+    bounds: list[tuple[float, float]] = []
+
+    def note(request: httpx.Request) -> httpx.Response:
+        timeout = request.extensions["timeout"]
+        bounds.append((round(timeout["connect"], 1), round(timeout.get("read"), 1)))
+        return hub.answer(request)
+
+    with SyncHubClient("http://hub", transport=httpx.MockTransport(note)) as client:
+        client.acquire("gpu:a100", wait=None)
+        client.acquire("gpu:a100")
+    assert bounds == [(15, 45), (15, 15)]
 
 
 def test_the_lease_is_renewed_while_the_block_runs(hub: FakeHub) -> None:

@@ -19,7 +19,7 @@ import uvloop
 from tests.bench.machine import need
 from tests.drill.report import Outcome, table
 from tests.drill.scenarios import SCENARIOS, measure
-from tests.drill.stage import Sizes, TooLong
+from tests.drill.stage import BRAKE_PERCENT, Sizes, TooLong
 
 
 def main(arguments: list[str]) -> int:
@@ -48,13 +48,15 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 async def _told(name: str, sizes: Sizes) -> Outcome:
     """Measure one scenario and say at once how it went."""
-    started = time.monotonic()
+    started, worked = time.monotonic(), time.process_time()
     try:
         outcome = await measure(name, sizes)
     except TooLong as late:
         outcome = Outcome(SCENARIOS[name].title, 0, faults=(str(late),))
-    print(f"\n{name}: {'; '.join(outcome.broken) or 'kept'}  ({time.monotonic() - started:.0f} s)")
-    print(*(f"  {line}" for line in outcome.details), sep="\n", flush=True)
+    took = time.monotonic() - started
+    share = (time.process_time() - worked) / took
+    print(f"\n{name}: {'; '.join(outcome.broken) or 'kept'}  ({took:.0f} s, {share:.0%} of a core for the load)")
+    print(*(f"  {line}" for line in outcome.details if outcome.broken or not line.startswith("logs")), sep="\n", flush=True)
     return outcome
 
 
@@ -68,7 +70,8 @@ def _conditions(sizes: Sizes) -> list[str]:
         f"Python {platform.python_version()}, {packages}, {re.sub(r' (sha|malloc).*', '', redis.stdout.strip())}",
         f"{sizes.nodes:,} nodes, {2 * sizes.nodes:,} slots, half of them lent under leases of {sizes.lease_s:g} s, "
         f"{sizes.waiters:,} borrowers more than slots, {sizes.hubs} hubs",
-        f"node timeout {sizes.timeout_s:g} s, a sweep every {sizes.sweep_s:g} s, Redis with an append-only file",
+        f"node timeout {sizes.timeout_s:g} s, a node sweep every {sizes.sweep_s:g} s, a brake of {BRAKE_PERCENT} %; "
+        "Redis with an append-only file, fsync every second",
     ]
 
 

@@ -42,12 +42,12 @@ class Borrowers:
     """As many borrowers as there are wanted slots, and those that wait for one."""
 
     def __init__(
-        self, fleet: Fleet, waiters: int, ports: Sequence[int], secret: str, timeout_s: float, lease_s: float
+        self, fleet: Fleet, waiters: int, ports: Sequence[int], secret: str, lease_s: float, wait_s: float
     ) -> None:
         self._fleet = fleet
         self._count = len(fleet.nodes) + waiters
         self._lease_s = lease_s
-        self._wait_s = 2 * timeout_s
+        self._wait_s = wait_s
         self._hold_s = 2 * lease_s  # on average
         self._line = Wires(ports, secret, waiters + RESERVE)
         self._calls = Wires(ports, secret, RENEWING_AT_ONCE)
@@ -65,6 +65,11 @@ class Borrowers:
             label = self._fleet.wanted[number % len(self._fleet.wanted)]
             yield asyncio.create_task(self._borrow_for_ever(label, f"run-{number}"))
 
+    def close(self) -> None:
+        """Hang up."""
+        self._line.close()
+        self._calls.close()
+
     async def _borrow_for_ever(self, label: str, run: str) -> None:
         while True:
             self.waiting += 1
@@ -74,7 +79,7 @@ class Borrowers:
                 await self._give_back(lease)
 
     async def _borrow(self, label: str, run: str) -> Lease:
-        wish = {"labelKey": label, "ttlSeconds": self._lease_s, "maxWaitSeconds": self._wait_s}
+        wish = {"labelKey": label, "ttlSeconds": self._lease_s}
         key, failures = secrets.token_hex(12), 0
         while True:
             headers = f"x-run-id: {run}\r\nidempotency-key: {key}\r\n"

@@ -100,6 +100,13 @@ class Agent:
                 failures += 1
             await asyncio.sleep(wait_s)
 
+    def close(self) -> None:
+        """Hang up."""
+        for task in self._tasks:
+            task.cancel()
+        self._wire.close()
+        self._wires.close()
+
     async def _beat(self) -> None:
         live = [node for node in self.nodes if not node.dead]
         known = [node for node in live if node.registered]
@@ -159,18 +166,20 @@ class Writers:
         for node, answer in zip(self.nodes, await asyncio.gather(*answers), strict=True):
             assert answer.status == 200, answer.body
             node.registered_by(answer)
+        wires.close()
 
     async def run(self) -> None:
         """Beat until cancelled."""
-        try:
-            while True:
-                await asyncio.sleep(self._pace_s)
-                try:
-                    await self._beat()
-                except (RedisError, OSError):
-                    await asyncio.sleep(min(pause_s(0), self._pace_s / 2))
-        finally:
-            await self._redis.aclose()
+        while True:
+            await asyncio.sleep(self._pace_s)
+            try:
+                await self._beat()
+            except (RedisError, OSError):
+                await asyncio.sleep(min(pause_s(0), self._pace_s / 2))
+
+    async def close(self) -> None:
+        """Hang up."""
+        await self._redis.aclose()
 
     async def _beat(self) -> None:
         live = [node for node in self.nodes if not node.dead]
@@ -216,6 +225,13 @@ class Fleet:
             await self._writers.announce(ports, secret)
             running.append(self._writers.run())
         return running
+
+    async def close(self) -> None:
+        """Hang up everywhere."""
+        for agent in self.agents:
+            agent.close()
+        if self._writers:
+            await self._writers.close()
 
     @property
     def healthy(self) -> list[Node]:

@@ -94,7 +94,7 @@ SCENARIOS = {
     "all-silent": Scenario("All nodes silent for ten timeouts", all_silent, braked=True),
     "hub-stopped": Scenario("The hub that sweeps stopped (SIGSTOP) for three timeouts", hub_stopped),
     "clocks-off": Scenario(
-        "Clocks of nodes that write Redis themselves off by up to an hour", clocks_off, writing_share=0.2
+        "Nodes that write Redis themselves, clocks off up to 1 h", clocks_off, writing_share=0.2
     ),
 }
 
@@ -112,7 +112,10 @@ async def measure(name: str, sizes: Sizes) -> Outcome:
         dead = stage.kill(_victims(stage))
         found = await _find(stage, dead)
         await stage.timeouts(0.5)
-        return await _outcome(scenario, stage, over - began, heard_s, found)
+        outcome = await _outcome(scenario, stage, over - began, heard_s, found)
+        if not outcome.broken:
+            stage.forget_logs()
+        return outcome
 
 
 async def _until(stage: Stage, condition: Callable[[], bool], what: str) -> float:
@@ -158,6 +161,7 @@ async def _outcome(
     allowed = sum(each.allowed for each in passes) - gone if scenario.braked else 0
     lost = [*borrowers.lost, *await borrowers.missing(stage.client), *([] if scenario.empties else borrowers.late)]
     twice = borrowers.lent_twice()
+    free, nobodys = await stage.idle()
     forgotten = sum(node.forgotten for node in stage.fleet.healthy)
     return Outcome(
         title=scenario.title,
@@ -171,9 +175,11 @@ async def _outcome(
         found=found,
         faults=tuple(stage.faults),
         details=(
+            f"{borrowers.waiting:,} borrowers wait for {free:,} free slots; {nobodys:,} slots are lent to nobody",
             f"{borrowers.granted:,} grants; {forgotten:,} times a node had to register again; "
             f"{len(borrowers.late)} returns found nothing to end; borrowers were refused {dict(borrowers.refusals)}",
             *lost[:5],
             *twice[:5],
+            f"logs of the hubs: {' '.join(map(str, stage.logs))}",
         ),
     )

@@ -9,11 +9,13 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import orjson
 from redis.asyncio import Redis
 
 from tests.drill.borrowers import Borrowers
@@ -42,6 +44,11 @@ class Sizes:
         """As long as the longest outage, so that none of them would outlive it by a clock that goes on."""
         return self.timeout_s * 10
 
+    @property
+    def wait_s(self) -> float:
+        """How long a borrower stands in line before he asks again."""
+        return self.timeout_s * 5
+
     def environment(self) -> dict[str, str]:
         """The settings of the hubs: those of a deployment, shortened alike, and a line that is long enough."""
         return {
@@ -50,9 +57,9 @@ class Sizes:
             "HUB_NODE_SWEEP_INTERVAL_SECONDS": str(self.sweep_s),
             "HUB_SWEEPER_BRAKE_PERCENT": str(BRAKE_PERCENT),
             "HUB_SWEEPER_BRAKE_MIN": str(BRAKE_MIN),
-            "HUB_BORROW_TTL_SWEEP_SECONDS": str(self.sweep_s),
+            "HUB_BORROW_TTL_SWEEP_SECONDS": str(self.timeout_s / 2),
             "HUB_BORROW_TTL_SECONDS": str(self.lease_s),
-            "HUB_BORROW_QUEUE_TIMEOUT_SECONDS": str(self.timeout_s * 5),
+            "HUB_BORROW_QUEUE_TIMEOUT_SECONDS": str(self.wait_s),
             "HUB_BORROW_QUEUE_MAX_PER_LABEL": str(self.nodes + self.waiters),
         }
 
@@ -89,7 +96,9 @@ class Stage:
         self.faults: list[str] = []
         self._folder = Path(tempfile.mkdtemp(prefix="hub-drill-"))
         self.redis = RedisServer(self._folder)
+        self.client: Redis = Redis.from_url(self.redis.url, decode_responses=True)
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._closing = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         try:
@@ -104,13 +113,12 @@ class Stage:
         await self.start_redis()
         await self.start_hubs()
         node_secret, runner_secret = self.hubs[0].node_secret, self.hubs[0].runner_secret
-        self.client: Redis = Redis.from_url(self.redis.url, decode_responses=True)
+        self._closing.push_async_callback(self.fleet.close)
         for job in await self.fleet.announce(self.ports, node_secret, self.redis.url, sizes.timeout_s):
             self._keep(asyncio.create_task(job))
         await self.until(lambda: self.fleet.heard_since(0), "everybody is registered", 120)
-        self.borrowers = Borrowers(
-            self.fleet, sizes.waiters, self.ports, runner_secret, sizes.timeout_s, sizes.lease_s
-        )  # fmt: skip
+        self.borrowers = Borrowers(self.fleet, sizes.waiters, self.ports, runner_secret, sizes.lease_s, sizes.wait_s)
+        self._closing.callback(self.borrowers.close)
         for task in self.borrowers.run():
             self._keep(task)
         await self.until(lambda: len(self.borrowers.leases) >= sizes.nodes * 0.99, "half of the slots are lent", 120)
@@ -137,6 +145,8 @@ class Stage:
             task.remove_done_callback(self._ended)
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._closing.aclose()
+        await self.client.aclose()
         self.kill_hubs()
         self.redis.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -194,6 +204,11 @@ class Stage:
         """What all hubs say of their node sweeps."""
         return [Pass(*map(int, found)) for log in self.logs for found in SWEEP.findall(log.read_text())]
 
+    def forget_logs(self) -> None:
+        """Remove what the hubs have logged: nobody will want to read it."""
+        for log in self.logs:
+            log.unlink(missing_ok=True)
+
     async def gone(self, nodes: list[Node]) -> list[Node]:
         """Those of the nodes that are off the books, and no slot of theirs in any list or lent."""
         pipe = self.client.pipeline(transaction=False)
@@ -207,6 +222,23 @@ class Stage:
             pipe.lrange(f"inuse:{label}", 0, -1)
         listed = "".join(item for items in await pipe.execute() for item in items) if off else ""
         return [node for node in off if not any(f'"{slot}"' in listed for slot in node.slots)]
+
+    async def idle(self) -> tuple[int, int]:
+        """Wanted slots that are free, and those that are lent to no borrower that knows of it.
+
+        The least of several looks: at any moment some are on their way.
+        """
+        seen = []
+        for _ in range(5):
+            pipe = self.client.pipeline(transaction=False)
+            for label in self.fleet.wanted:
+                pipe.llen(f"available:{label}")
+                pipe.lrange(f"inuse:{label}", 0, -1)
+            counts_and_lists = await pipe.execute()
+            lent = {orjson.loads(item)["browserId"] for items in counts_and_lists[1::2] for item in items}
+            seen.append((sum(counts_and_lists[::2]), lent - self.borrowers.leases.keys()))
+            await asyncio.sleep(LOOK_S)
+        return min(free for free, _ in seen), len(set.intersection(*(nobodys for _, nobodys in seen)))
 
     async def find(self, nodes: list[Node], seconds: float) -> dict[str, float]:
         """Node -> how long after its last beat it was gone; those that were not within the time are left out."""

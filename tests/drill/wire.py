@@ -100,6 +100,11 @@ class Wires:
         self._free: list[Wire] = []
         self._gate = asyncio.Semaphore(at_once)
 
+    def close(self) -> None:
+        """Hang up whatever is not in use."""
+        for wire in self._free:
+            wire.close()
+
     async def post(self, path: str, document: Any, timeout_s: float, headers: str = "") -> Answer:
         """As `Wire.post`, with a document as the body."""
         async with self._gate:

@@ -113,4 +113,4 @@ async def test_a_wait_that_ends_leaves_nothing_behind(crowd, redis):
     with pytest.raises(CallerGone):
         await crowd.hub.leases.borrow(wish("pay:chromium"), hang_up)
     left = {key for key in redis.keys("hub:*") if not key.startswith("hub:request:")}
-    assert left <= {"hub:store", "hub:hubs", "hub:pace:pay:chromium"}
+    assert left <= {"hub:store", "hub:hubs", "hub:history", "hub:pace:pay:chromium"}

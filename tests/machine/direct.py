@@ -14,6 +14,7 @@ from hub.store.connection import make_client
 from hub.store.keys import Keys
 from hub.store.scripts import load_all
 from hub.store.store import SETTLE_MS, Store
+from tests.machine.records import TIMEOUT_MS
 from tests.world import RedisServer, settings_for, sweepers
 
 STOPPED_MS = 1  # a last tick so long ago that the hub clock stands still until the test moves it
@@ -27,7 +28,7 @@ class Direct:
         self.keys = Keys("")
         self.calls = 0
         self._scripts = load_all(self.keys)
-        settings = settings_for(server.url)
+        settings = settings_for(server.url, node_timeout_s=TIMEOUT_MS / 1000)
         self._runner = asyncio.Runner()
         self._hub = Hub(Store(make_client(server.url, settings)), settings)
         self._sweepers = sweepers(self._hub)
@@ -38,12 +39,14 @@ class Direct:
         self._runner.close()
         self.redis.close()
 
-    def clear(self) -> None:
-        """An empty store, just opened, at hour one of its clock."""
+    def clear(self, options: str, caps: dict[str, int]) -> None:
+        """An empty store, just opened and configured, an hour into its clock."""
         self.redis.flushall()
         self._known = "0"
         self.open()
         self.redis.hset(self.keys.store, mapping={"clock_ms": 3_600_000, "tick_ms": STOPPED_MS})
+        rest = [text for pair in caps.items() for text in pair]
+        self.call("line/configure", options=options, timeout_ms=TIMEOUT_MS, default=0, over=1, rest=rest)
 
     def open(self, run_id: str = "r") -> None:
         """What a hub does that finds the server without scripts, or the store unopened: `hub.store.store` in short."""
@@ -72,6 +75,11 @@ class Direct:
     def wait(self, ms: int) -> None:
         """Let time pass, on the hub clock alone."""
         self.redis.hincrby(self.keys.store, "clock_ms", ms)
+
+    def tick(self, hub: str) -> None:
+        """A hub is heard."""
+        self.call("store/tick", hub_id=hub, leader_ms=2000)
+        self.redis.hset(self.keys.store, "tick_ms", STOPPED_MS)
 
     def sweep(self) -> dict[str, int]:
         """One pass of both sweepers, and what they found to do."""

@@ -1,10 +1,15 @@
-"""What nodes and operators do, and what happens to them."""
+"""What nodes and their operators do, and what happens to nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from hypothesis import strategies as st
 
-from tests.machine.base import TIMEOUT_MS, Base, any_one, nodes, pools, slots, step
+from tests.machine.base import Base, any_one, nodes, pick, pools, slots, step
+from tests.machine.model import Model
+from tests.machine.records import TIMEOUT_MS
 
 limits = st.sampled_from([1, 2, 64])
 
@@ -18,20 +23,22 @@ class Fleet(Base):
 
     @step(node=nodes, known=st.booleans())
     def beat(self, node: str, known: bool) -> None:
+        self.do_beat(node, known)
+
+    def do_beat(self, node: str, known: bool) -> None:
         """A node that names the version it was told last hears of everything that changed since."""
         version, *told = self.told.get(node, (0,)) if known else (0,)
         (answer,) = self.direct.call("nodes/beat", timeout_ms=TIMEOUT_MS, rest=(node, node, version))
-        wanted = self.model.beat(node)
+        held = {slot for slot in self.model.aside.get(node, ()) if node in self.model.nodes}
+        self.in_some_order(held, lambda model, order: model.beat(node, order))
+        wanted = self.model.orders_for(node)
         if wanted is None:
             assert answer == 0
             return
         drain, lent, recycle = wanted
         if isinstance(answer, int):
             assert answer == (2 if drain else 1)
-            if version:
-                assert (lent, told[1] >= recycle) == (told[0], True)
-            else:
-                assert (lent, recycle) == ({}, set())
+            assert (lent, recycle) == (told[0], told[1] & recycle) if version else (lent, recycle) == ({}, set())
             return
         said = dict(zip(answer[2][::2], answer[2][1::2], strict=True))
         assert (bool(answer[1]), said, set(answer[3])) == (drain, lent, recycle)
@@ -42,53 +49,73 @@ class Fleet(Base):
         """A node has replaced a slot, or says so of another's."""
         self.call("nodes/recycled", lambda: self.model.acknowledge(node, slot), part=node, rest=(slot,))
 
+    # -- leaving the books
+
     @step(node=nodes, limit=limits)
     def leave(self, node: str, limit: int) -> None:
-        """Its first bite; the hub may die before the others."""
+        """The first bite of it; the hub may die before the others."""
         before = self.members(node)
         word, *answer = self.direct.call("nodes/leave", id=node, part=node, limit=limit)
         assert word == ("left" if node in self.model.nodes else "unknown")
-        self.check_removal(node, before, answer, self.model.remove)
+        self.check_removal(node, before, answer, Model.remove)
 
     @step(which=any_one, limit=limits)
     def prune(self, which: int, limit: int) -> None:
-        if not self.model.leaving:
-            return
-        self.do_prune(pick(self.model.leaving, which), limit)
+        if self.model.leaving:
+            self.do_prune(pick(self.model.leaving, which), limit)
 
-    @step(node=nodes, on=st.booleans(), limit=limits)
-    def drain(self, node: str, on: bool, limit: int) -> None:
-        self.do_drain(node, on, limit)
+    def do_prune(self, node: str, limit: int) -> None:
+        """The next bite of a node that is off the books; Redis picks the slots."""
+        before = self.members(node)
+        answer = self.direct.call("nodes/prune", part=node, limit=limit)
+        self.check_removal(node, before, answer[1:], Model.prune)
 
-    @step(node=nodes, on=st.booleans())
-    def drain_a_little(self, node: str, on: bool) -> None:
-        """The operator's hub dies after the first bite."""
-        self.drain_bite(node, on, "0", 1)
+    def members(self, node: str) -> set[str]:
+        return set(self.redis.smembers(self.keys.node_slots(node)))
+
+    def check_removal(self, node: str, before: set[str], answer: list[Any], remove: Callable[..., None]) -> None:
+        dropped, ended, left = answer
+        after = self.members(node)
+        assert (dropped, left) == (len(before - after), len(after))
+        assert sorted(ended) == sorted(slot for slot in before - after if slot in self.model.grants)
+        remove(self.model, node, [*ended, *sorted(before - after - set(ended))])
+        self.model.finish()
 
     @step(node=nodes)
     def fall_silent(self, node: str) -> None:
-        """Its traces in wall time run out; on the hub clock it was heard a moment ago."""
+        """Its traces in wall time run out; on the hub clock it may have been heard a moment ago."""
         if node in self.model.nodes:
             self.silence(node)
             self.expire(node, "expire", 64)
-
-    def silence(self, node: str) -> None:
-        self.redis.delete(self.keys.node_alive(node))
-        self.redis.hset(self.keys.node(node), "LastSeen", "2020-01-01T00:00:00Z")
-        self.model.nodes[node].alive = self.model.nodes[node].seen = False
 
     @step(node=nodes, limit=limits, action=st.sampled_from(["expire", "expire", "refresh", "look"]))
     def die(self, node: str, limit: int, action: str) -> None:
         if node in self.model.nodes:
             self.silence(node)
-            self.redis.zadd(self.keys.beats, {node: self.model.clock_ms - TIMEOUT_MS - 1})
-            self.model.nodes[node].beat_ms = self.model.clock_ms - TIMEOUT_MS - 1
+            self.age(node, TIMEOUT_MS + 1)
         self.expire(node, action, limit)
 
     @step(node=nodes, limit=limits)
     def nominate(self, node: str, limit: int) -> None:
         """A sweeper nominates a node, for whatever reason; only a stale one is expired."""
         self.expire(node, "expire", limit)
+
+    @step(node=nodes)
+    def become_suspect(self, node: str) -> None:
+        """Silent for more than half of its timeout."""
+        if node in self.model.nodes:
+            self.age(node, TIMEOUT_MS // 2 + 1)
+            self.expire(node, "look", 64)
+
+    def silence(self, node: str) -> None:
+        self.redis.delete(self.keys.node_alive(node))
+        self.redis.hset(self.keys.node(node), "LastSeen", "2020-01-01T00:00:00Z")
+        self.model.nodes[node].alive = self.model.nodes[node].seen = False
+
+    def age(self, node: str, ms: int) -> None:
+        """As if it had been heard so long ago on the hub clock."""
+        self.redis.zadd(self.keys.beats, {node: self.model.clock_ms - ms})
+        self.model.nodes[node].beat_ms = self.model.clock_ms - ms
 
     def expire(self, node: str, action: str, limit: int) -> None:
         before = self.members(node)
@@ -97,17 +124,73 @@ class Fleet(Base):
         )
         assert word == self.model.liveness(node, action)
         if word == "expired":
-            self.check_removal(node, before, answer[1:], self.model.remove)
+            self.check_removal(node, before, answer[1:], Model.remove)
         elif word == "gone" and action != "look":
-            after = self.members(node)
-            ended = [slot for slot in before - after if slot in self.model.grants]
-            self.model.remove(node, [*ended, *(before - after - set(ended))])
+            gone = before - self.members(node)
+            ended = {slot for slot in gone if slot in self.model.grants}
+            rest = sorted(gone - ended)
+            self.in_some_order(ended, lambda model, order: model.remove(node, [*order, *rest]))
         elif word == "refreshed":
             self.model.nodes[node].alive = True
         elif word == "alive":  # its reading moves to where the alive key would lapse, which is a matter of wall time
             reading = self.redis.zscore(self.keys.beats, node)
             assert self.model.nodes[node].beat_ms <= reading <= self.model.clock_ms
             self.model.nodes[node].beat_ms = reading
+
+    # -- draining
+
+    @step(node=nodes, on=st.booleans(), limit=limits, deadline_ms=st.sampled_from([None, None, 0, 5_000]))
+    def drain(self, node: str, on: bool, limit: int, deadline_ms: int | None) -> None:
+        self.do_drain(node, on, limit, deadline_ms)
+
+    def do_drain(self, node: str, on: bool, limit: int, deadline_ms: int | None = None) -> None:
+        cursor: str | None = "0"
+        while cursor is not None:
+            cursor = self.drain_bite(node, on, cursor, limit, deadline_ms)
+
+    @step(node=nodes, on=st.booleans(), other=st.booleans())
+    def drain_a_little(self, node: str, on: bool, other: bool) -> None:
+        """The operator's hub dies after the first bite, or somebody switches it back between two bites."""
+        cursor = self.drain_bite(node, on, "0", 1, None)
+        if other and cursor is not None:
+            self.drain_bite(node, not on, "0", 64, None)
+            self.drain_bite(node, on, cursor, 1, None)
+
+    def drain_bite(self, node: str, on: bool, cursor: str, limit: int, deadline_ms: int | None) -> str | None:
+        """One bite; returns where the next begins. Redis says beforehand which slots it will look at."""
+        named = {"id": node, "part": node, "on": int(on), "cursor": cursor, "limit": limit}
+        named["deadline_ms"] = "" if deadline_ms is None else deadline_ms
+        if node not in self.model.nodes:
+            assert self.direct.call("nodes/drain", **named) == ["unknown"]
+            return None
+        after, page = self.redis.sscan(self.keys.node_slots(node), int(cursor), count=limit)
+
+        def expected() -> list[Any]:
+            answer = self.model.drain(node, on, deadline_ms, cursor == "0", page)
+            return [answer[0], str(after), *answer[1:]] if len(answer) == 4 else answer
+
+        answer = self.call("nodes/drain", expected, **named)
+        return None if answer[1] == "0" else str(answer[1])
+
+    @step(node=nodes, limit=st.sampled_from([1, 64]))
+    def end_drained(self, node: str, limit: int) -> None:
+        self.do_end_drained(node, limit)
+
+    def do_end_drained(self, node: str, limit: int) -> None:
+        """A sweeper carries out the deadline of a drain, if there is one and it has passed."""
+        word, cursor = "more", "0"
+        while word == "more":
+            after, page = self.redis.sscan(self.keys.node_slots(node), int(cursor), count=limit)
+            named = {"id": node, "part": node, "cursor": cursor, "limit": limit}
+            answer = self.direct.call("sweeping/end_drained", **named)
+            wanted = self.model.end_drained(node, page, limit, last=int(after) == 0)
+            self.model.finish()
+            if wanted[0] != "nothing":
+                wanted[1] = {"again": cursor, "next": str(after)}[wanted[1]]
+            assert answer == wanted
+            word, cursor = answer[0], answer[1] if len(answer) > 1 else "0"
+
+    # -- slots and pools
 
     @step(node=nodes, slot=slots, pool=pools, reuse=st.booleans(), version=st.sampled_from("12"))
     def publish(self, node: str, slot: str, pool: str, reuse: bool, version: str) -> None:
@@ -120,8 +203,11 @@ class Fleet(Base):
         if tokens:
             self.do_publish(node, slot, "a:b", "recycle", token=tokens[-1 - which % len(tokens)])
 
-    @step(node=nodes, slot=slots, only_free=st.booleans())
-    def withdraw(self, node: str, slot: str, only_free: bool) -> None:
+    @step(which=any_one, slot=slots, only_free=st.booleans(), own=st.booleans())
+    def withdraw(self, which: int, slot: str, only_free: bool, own: bool) -> None:
+        node = f"n{which % 3 + 1}"
+        if own and slot in self.model.slots:
+            node = self.model.slots[slot].node
         self.call(
             "capacity/withdraw", lambda: self.model.withdraw(node, slot, only_free),
             slot=slot, node=node, only_free=int(only_free),
@@ -134,27 +220,23 @@ class Fleet(Base):
 
     @step(which=any_one)
     def mark(self, which: int) -> None:
-        if not self.model.maintenance:
-            return
-        replacing = sorted(self.model.maintenance[pick(self.model.maintenance, which)].replacing)
-        self.call("capacity/mark_slots", lambda: self.model.mark_known(replacing), rest=replacing)
+        if self.model.maintenance:
+            replacing = sorted(self.model.maintenance[pick(self.model.maintenance, which)].replacing)
+            self.call("capacity/mark_slots", lambda: self.model.mark_known(replacing), rest=replacing)
 
-    @step(which=any_one, on_s=st.sampled_from([5, 11, 121]))
-    def maintain(self, which: int, on_s: int) -> None:
-        """So long a maintenance has been on; looking at the pool may end it."""
-        if not self.model.maintenance:
-            return
-        pool = pick(self.model.maintenance, which)
-        self.redis.expire(self.keys.maintenance(pool), 1800 - on_s)
-        self.model.maintenance[pool].on_s = on_s
-        self.call("capacity/describe_pools", lambda: [self.model.describe(pool)], rest=(pool,))
+    @step(which=any_one, on_s=st.sampled_from([5, 11, 121]), look=st.booleans())
+    def maintain(self, which: int, on_s: int, look: bool) -> None:
+        """So long a maintenance has been on; whoever looks at the pool may end it."""
+        if self.model.maintenance:
+            pool = pick(self.model.maintenance, which)
+            self.redis.expire(self.keys.maintenance(pool), 1800 - on_s)
+            self.model.maintenance[pool].on_s = on_s
+            self.do_describe([pool] if look else [])
 
     @step(pool=pools)
     def describe(self, pool: str) -> None:
-        self.call("capacity/describe_pools", lambda: [self.model.describe(pool)], rest=(pool,))
+        self.do_describe([pool])
 
-
-def pick(some: object, which: int) -> str:
-    """One of some names, whichever."""
-    names = sorted(some)  # type: ignore[call-overload]
-    return str(names[which % len(names)])
+    def do_describe(self, some: list[str]) -> None:
+        if some:
+            self.call("capacity/describe_pools", lambda: self.model.describe(some), rest=some)

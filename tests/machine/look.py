@@ -11,32 +11,40 @@ from redis import Redis
 from hub.store.keys import Keys
 from tests.machine.model import Model
 
-# Not predicted key by key: bounded by a lifetime, or by what the doctor checks at the end of every run.
-LEFT_OUT = {"hub:request", "hub:duty", "hub:open", "audit"}
+# Not predicted key by key: they have a lifetime, or the doctor looks at them at the end of every run.
+LEFT_OUT = {"hub:request", "hub:duty", "hub:open", "hub:aside", "hub:pace", "hub:history", "audit"}
 SESSION = ("leaseToken", "labelKey", "poolLabel", "nodeId", "runId")
 RECORD = ("pool", "node", "place", "item")
+SETS = ("nodes", "draining")
+SCORES = ("deadlines", "drain_deadlines", "patience", "hubs")
 
 
 class Look:
-    """The reads for the names a machine uses, packed once and sent together."""
+    """The reads for the names that a machine uses, packed once and sent together."""
 
-    def __init__(self, url: str, labels: Sequence[str], slots: Sequence[str], nodes: Sequence[str]) -> None:
-        self._labels, self._slots, self._nodes = labels, slots, nodes
+    def __init__(
+        self, url: str, labels: Sequence[str], slots: Sequence[str], nodes: Sequence[str], hubs: Sequence[str]
+    ) -> None:
+        self._labels, self._slots, self._nodes, self._hubs = labels, slots, nodes, hubs
         self._keys = keys = Keys("")
         commands: list[tuple[str, ...]] = [
             ("KEYS", "*"),
             ("HMGET", keys.store, "token", "clock_ms"),
-            ("SMEMBERS", keys.nodes),
-            ("SMEMBERS", keys.draining),
             ("HKEYS", keys.leaving),
-            ("ZRANGE", keys.deadlines, "0", "-1", "WITHSCORES"),
+            ("ZRANGE", keys.turns, "0", "-1"),
+            ("HGETALL", keys.pending),
+            ("HGETALL", keys.caps),
+            *(("SMEMBERS", getattr(keys, name)) for name in SETS),
+            *(("ZRANGE", getattr(keys, name), "0", "-1", "WITHSCORES") for name in SCORES),
         ]
         for label in labels:
             commands += [("LRANGE", keys.available(label), "0", "-1"), ("LRANGE", keys.inuse(label), "0", "-1")]
             commands += [("ZRANGE", keys.asked(label), "0", "-1"), ("ZSCORE", _open(keys, label), label)]
+            commands += [("ZRANGE", keys.line(label), "0", "-1")]
         for slot in slots:
             commands += [("HMGET", keys.session(slot), *SESSION), ("HMGET", keys.slot(slot), *RECORD)]
         commands += [("HGETALL", keys.lent(node)) for node in nodes]
+        commands += [("SMEMBERS", key(hub)) for hub in hubs for key in (keys.waiters, keys.handed)]
         self._count = len(commands)
         self._redis = Redis.from_url(url, protocol=3, decode_responses=True)
         self._connection = self._redis.connection_pool.get_connection()
@@ -52,29 +60,40 @@ class Look:
         answers = iter([self._connection.read_response() for _ in range(self._count)])
         found: dict[str, Any] = {"names": {name for name in next(answers) if _family(name) not in LEFT_OUT}}
         found["token"], found["clock"] = map(int, next(answers))
-        found["nodes"], found["draining"], found["leaving"] = (set(next(answers)) for _ in range(3))
-        found["deadlines"] = {slot: int(at) for slot, at in next(answers)}
+        found["leaving"], found["turns"] = set(next(answers)), next(answers)
+        found["pending"], found["caps"] = _numbers(next(answers)), _numbers(next(answers))
+        found |= {name: set(next(answers)) for name in SETS}
+        found |= {name: {member: int(score) for member, score in next(answers)} for name in SCORES}
         for label in self._labels:
             found[f"free {label}"], found[f"lent {label}"] = next(answers), next(answers)
             found[f"asked {label}"], opened = set(next(answers)), next(answers)
             found[f"hidden {label}"] = bool(found[f"free {label}"]) and opened is None
+            found[f"line {label}"] = next(answers)
         for slot in self._slots:
             found[f"session {slot}"], found[f"record {slot}"] = next(answers), next(answers)
         for node in self._nodes:
             found[f"told {node}"] = next(answers)
+        for hub in self._hubs:
+            found[f"attended {hub}"], found[f"handed {hub}"] = set(next(answers)), set(next(answers))
         return found
 
     def said(self, model: Model) -> dict[str, Any]:
         """What it must hold."""
         slots, grants = model.slots, model.grants
+        waiting = [ticket for ticket in model.tickets.values() if ticket.state == "waiting"]
+        runs = [ticket.wish.run for ticket in waiting]
         said: dict[str, Any] = {"names": self.names(model), "token": model.token, "clock": model.clock_ms}
         said |= {"nodes": set(model.nodes), "draining": model.draining, "leaving": model.leaving}
+        said |= {"turns": model.turns, "pending": {run: runs.count(run) for run in runs}, "caps": model.caps}
         said["deadlines"] = {slot: grant.deadline_ms for slot, grant in grants.items()}
+        said["drain_deadlines"], said["hubs"] = model.drain_deadlines, model.hubs
+        said["patience"] = {t.wish.id: t.patience_ms for t in model.tickets.values() if t.state != "handed"}
         for label in self._labels:
             said[f"free {label}"] = [slots[slot].item for slot in model.free.get(label, ())]
             said[f"lent {label}"] = [slots[slot].item for slot in model.lent.get(label, ())]
             said[f"asked {label}"] = {slot for slot, grant in grants.items() if grant.label == label}
             said[f"hidden {label}"] = False
+            said[f"line {label}"] = model.line(label) if waiting else []
         for slot in self._slots:
             record, grant = slots.get(slot), grants.get(slot)
             said[f"record {slot}"] = [record.pool, record.node, record.place, record.item] if record else [None] * 4
@@ -84,15 +103,25 @@ class Look:
         for node in self._nodes:
             lent = {slot: str(grant.token) for slot, grant in grants.items() if slots[slot].node == node}
             said[f"told {node}"] = lent
+        for hub in self._hubs:
+            said[f"attended {hub}"] = {ticket.wish.id for ticket in waiting if ticket.hub == hub}
+            said[f"handed {hub}"] = model.handed.get(hub, set())
         return said
 
     def names(self, model: Model) -> set[str]:
         """Every key there must be, but for the families left out."""
         keys = self._keys
-        names = {keys.store}
-        names |= {keys.nodes, keys.beats} if model.nodes else set()
-        names |= {keys.draining} if model.draining else set()
-        names |= {keys.leaving} if model.leaving else set()
+        some = {
+            keys.nodes: model.nodes,
+            keys.beats: model.nodes,
+            keys.draining: model.draining,
+            keys.drain_deadlines: model.drain_deadlines,
+            keys.leaving: model.leaving,
+            keys.turns: model.turns,
+            keys.caps: model.caps,
+            keys.hubs: model.hubs,
+        }
+        names = {keys.store, *(name for name, members in some.items() if members)}
         for node, found in model.nodes.items():
             names |= {keys.node(node), keys.node_alive(node)} if found.alive else {keys.node(node)}
         names |= {keys.available(pool) for pool, listed in model.free.items() if listed}
@@ -105,18 +134,37 @@ class Look:
             names |= {keys.borrow_ttl(slot)} if grant.footprint else set()
             names |= {keys.borrow_idle(slot)} if grant.watch_idle and grant.idle_footprint else set()
         names |= {keys.recycle(slot) for slot in model.marked}
+        return names | self._names_of_restarts(model) | self._names_of_the_line(model)
+
+    def _names_of_restarts(self, model: Model) -> set[str]:
+        keys, names = self._keys, set()
         for pool, found in model.maintenance.items():
             names |= {keys.maintenance(pool), keys.maintenance_target(pool), keys.maintenance_since(pool)}
             names |= {keys.maintenance_free(pool), keys.maintenance_lent(pool)}
             names |= {keys.replacing(pool)} if found.replacing else set()
         return names
 
+    def _names_of_the_line(self, model: Model) -> set[str]:
+        keys, names = self._keys, set()
+        for request, ticket in model.tickets.items():
+            names |= {keys.ticket(request)} if ticket.state == "handed" else {keys.ticket(request), keys.patience}
+            if ticket.state == "waiting":
+                names |= {keys.pending, keys.line(ticket.wish.label), keys.waiters(ticket.hub)}
+        for label in model.offered:
+            parts = label.split(":")
+            wild = model.options[2] == "1" and "*" in parts
+            names |= {keys.wild} if wild else {keys.under(":".join(parts[:n])) for n in range(2, len(parts) + 1)}
+        return names | {keys.handed(hub) for hub, requests in model.handed.items() if requests}
+
 
 def _open(keys: Keys, label: str) -> str:
     return str(keys.open_pools(str(label.count(":") + 1)))
 
 
+def _numbers(answer: dict[str, str]) -> dict[str, int]:
+    return {name: int(number) for name, number in answer.items()}
+
+
 @cache
 def _family(name: str) -> str:
     return ":".join(name.split(":")[: 2 if name.startswith("hub:") else 1])
-

@@ -165,10 +165,52 @@ async def test_a_killed_server_that_comes_back_older_does_not_lend_a_lent_slot_a
             assert redis.hget("session:s1", "leaseToken") == grant["leaseToken"]
             assert (await borrow(api, LABEL)).json()["code"] == "settling"
             settle(redis)
+            assert (await borrow(api, LABEL)).json()["code"] == "no-capacity"  # s2 may have been lent, too
+            await tell(api)
             later = (await borrow(api, LABEL)).json()
             assert (later["browserId"], int(later["leaseToken"]) > int(grant["leaseToken"])) == ("s2", True)
     finally:
         server.stop()
+
+
+async def tell(api):
+    """The node beats, is asked to report, and does."""
+    assert (await beat(api, "n1"))["known"] is False
+    await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+    assert (await beat(api, "n1"))["known"] is True
+
+
+async def test_after_a_restart_a_node_that_does_not_report_is_lent_from_after_one_timeout(serving, redis, settings):
+    api, hub = serving
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    redis.hset("hub:store", "run_id", "before")
+    redis.script_flush()
+    await notice(hub)
+    settle(redis)
+    assert (await borrow(api, LABEL)).json()["code"] == "no-capacity"
+    redis.hincrby("hub:store", "clock_ms", int(settings.node_timeout_s * 1000))
+    assert (await beat(api, "n1"))["known"] is True
+    assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
+
+
+async def test_a_grant_of_a_slot_whose_return_was_lost_as_well_replaces_the_older_one(serving, redis):
+    """The store knows the holder before; the node reports the one after him, whose token is higher."""
+    api, hub = serving
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    old = (await borrow(api, LABEL, run="old")).json()["leaseToken"]
+    redis.hset("hub:store", "run_id", "before")
+    redis.script_flush()
+    hub.leases._recent.clear()
+    await notice(hub)
+    newer = str(int(redis.hget("hub:store", "lost_above")) + 5)
+    slots = [{"labelKey": LABEL, "slotId": "s1"}]
+    answer = await api.post("/node/register", json={"nodeId": "n1", "slots": slots, "lent": {"s1": newer}})
+    assert [slot["status"] for slot in answer.json()["slots"]] == ["lent"]
+    answers = [
+        await api.post("/session/renew", json={"browserId": "s1", "leaseToken": token}) for token in (old, newer)
+    ]
+    assert [each.status_code for each in answers] == [409, 200]
+    assert len(redis.lrange(f"inuse:{LABEL}", 0, -1)) == 1
 
 
 async def test_a_store_nobody_opened_is_opened_by_the_first_request(redis, settings):

@@ -1,0 +1,148 @@
+"""The fair line: who waits, what has become of a ticket, attending it again, and giving it up."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import bodies, schemas
+from hub.api.auth import ADMIN, RUNNER
+from hub.api.deps import allowed, reply, serving
+from hub.api.sessions import granted, hung_up, longest_wait_s
+from hub.audit import time_text
+from hub.capacity.labels import parse_label
+from hub.capacity.leases import KEEP_KEY_S
+from hub.capacity.models import Ticket, Wish
+from hub.capacity.tickets import LineOfLabel
+from hub.core import Hub
+from hub.errors import InvalidValue, Stopping, WaitedInVain
+from hub.history.tickets import ticket_ids
+
+router = APIRouter(tags=["queue"])
+TICKETS_MAX = 1000  # of one label
+SHOWN_MAX = 20_000  # tickets in one answer
+
+
+@router.get(
+    "/queue",
+    openapi_extra=schemas.query(offset="integer", limit="integer", tickets="integer", label="string"),
+    responses=schemas.REFUSALS,
+)
+async def queue(request: Request) -> Response:
+    """Who waits, by label, those whose turn is next at the top: a page of the labels, or one, and of each the first
+    `tickets` in line.
+
+    `away` counts tickets nobody attends at the moment: they are passed over and keep their place for a minute.
+    """
+    hub = allowed(request, RUNNER, ADMIN)
+    offset, limit = bodies.page(request)
+    query = request.query_params
+    tickets = bodies.whole_number(query.get("tickets", "20"), "tickets", 0, TICKETS_MAX)
+    if limit * tickets > SHOWN_MAX:
+        raise InvalidValue(f"limit times tickets must not be above {SHOWN_MAX}", member="tickets")
+    one = parse_label(query["label"]).text if "label" in query else None
+    total, waiting, away = await hub.tickets.counts()
+    lines = await hub.tickets.lines([one] if one else await hub.tickets.labels(offset, limit), tickets)
+    lines = [line for line in lines if line.waiting]  # the others have been served since
+    shown = [_line(line) for line in lines]
+    return reply({"total": len(lines) if one else total, "waiting": waiting, "away": away, "labels": shown})
+
+
+def _line(line: LineOfLabel) -> dict[str, Any]:
+    return {
+        "labelKey": line.label,
+        "waiting": line.waiting,
+        "turn": line.turn,
+        "cap": line.cap,
+        "inFlight": line.in_flight,
+        "estimatedWaitSeconds": _estimate(line.estimate_ms),
+        "tickets": [
+            {name: value for name, value in _place(ticket).items() if name not in ("labelKey", "state")}
+            for ticket in line.tickets
+        ],
+    }
+
+
+def _place(ticket: Ticket) -> dict[str, Any]:
+    return {
+        "ticket": ticket.id,
+        "state": ticket.state,
+        "labelKey": ticket.label,
+        "position": ticket.position,
+        "runId": ticket.run,
+        "priority": ticket.priority,
+        "sinceUtc": time_text(datetime.fromtimestamp(ticket.since_ms / 1000, UTC)),
+        "estimatedWaitSeconds": _estimate(ticket.estimate_ms),
+        "secondsLeft": ticket.left_ms / 1000,
+    }
+
+
+def _estimate(estimate_ms: int) -> float | None:
+    return estimate_ms / 1000 if estimate_ms >= 0 else None
+
+
+@router.get("/queue/{ticket:path}", openapi_extra=schemas.preference(), responses=schemas.REFUSALS)
+async def look(request: Request, ticket: str) -> Response:
+    """What has become of a borrow, named by its `Idempotency-Key` or by its ticket: `waiting`, `away` or `granted`.
+
+    A plain look changes nothing; a grant it shows is still that of whoever waits for it. With `Prefer: wait=N`, and
+    with the runner's secret, this call attends a ticket that has a key as a repeat of the borrow would: its place is
+    kept, a grant is this caller's, and the answer comes once there is one or after N seconds. Then, and when the caller
+    hangs up, the place is kept for another minute. Answers 409 `grant-over` when the grant has ended, and 409
+    `withdrawn` when the ticket is given up meanwhile.
+    """
+    hub = allowed(request, RUNNER, ADMIN)
+    found = await hub.tickets.find(*ticket_ids(ticket))
+    wait_s = min(bodies.wait_preference(request) or 0, int(longest_wait_s(hub.settings)))
+    if not wait_s or not found.keyed:
+        return _shown(found)
+    allowed(request, RUNNER)
+    answer = _shown(await _attend(request, hub, found, wait_s))
+    answer.headers["preference-applied"] = f"wait={wait_s}"
+    return answer
+
+
+async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ticket:
+    """The ticket once it is granted, or as it is after so long."""
+    if serving(request).stopping:
+        raise Stopping()
+    wish = Wish(
+        label=ticket.label,
+        ttl_ms=ticket.ttl_ms,
+        run=ticket.run,
+        request=ticket.id,
+        attempt=f"try-{secrets.token_hex(12)}",
+        fingerprint=ticket.fingerprint,
+        keep_s=KEEP_KEY_S,
+        keyed=True,
+        priority=ticket.priority,
+        wait_ms=wait_s * 1000,
+    )
+    try:
+        grant = await hub.leases.borrow(wish, lambda: hung_up(request))
+    except WaitedInVain:
+        return await hub.tickets.find(ticket.id)
+    if await request.is_disconnected():
+        await hub.leases.undo(wish)
+    return Ticket(ticket.id, "granted", grant.label, grant.run, grant=grant)
+
+
+def _shown(ticket: Ticket) -> Response:
+    if ticket.grant is None:
+        return reply(_place(ticket), ticket.run)
+    return reply({"ticket": ticket.id, "state": "granted", **granted(ticket.grant, None)}, ticket.run)
+
+
+@router.delete("/queue/{ticket:path}", responses=schemas.REFUSALS)
+async def give_up(request: Request, ticket: str) -> Response:
+    """Give up a borrow that waits; the call that attends it is answered 409 `withdrawn` at once. Safe to repeat.
+
+    Answers 409 `ticket-granted` when it holds a slot by now, and 409 `grant-over` when it did.
+    """
+    hub = allowed(request, RUNNER, ADMIN)
+    await hub.tickets.cancel(*ticket_ids(ticket))
+    return reply({"cancelled": True})

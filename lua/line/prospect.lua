@@ -1,0 +1,7 @@
+-- Where a borrow would stand in the line of a label if it came now. Returns {position, ms it would take or -1}
+local label    = ARGV[1]
+local priority = tonumber(ARGV[2])
+-- @include store
+-- @include ticket
+local ahead = redis.call('ZCOUNT', key_line(label), '-inf', now_ms - priority * 1000)
+return {ahead + 1, estimate(label, ahead)}

@@ -1,0 +1,48 @@
+"""A hub whose store is told the time: what takes minutes in line is played in a second, the same each time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from redis import Redis
+
+from hub.core import Hub
+from tests.bench import fleet
+
+TIME = "bench:time"  # seconds and microseconds, as the command TIME answers them
+ASKED, TOLD = "redis.call('TIME')", f"redis.call('LRANGE', '{TIME}', 0, 1)"
+
+
+class Clockwork:
+    """The time of one store."""
+
+    def __init__(self, hub: Hub, now_s: int) -> None:
+        self.hub = hub
+        self.now_s = now_s
+
+    async def advance(self, seconds: int) -> None:
+        """Let time pass, while a hub is there to hear."""
+        for _ in range(seconds):
+            self.now_s += 1
+            await self.hub.store.read("LSET", TIME, 0, self.now_s)
+            await self.hub.clock.tick()
+
+
+@asynccontextmanager
+async def scripted_hub(redis: Redis) -> AsyncIterator[Clockwork]:
+    """A hub in this process whose scripts, the hub's own in all else, look at a key where they would ask for the time."""
+    async with fleet.hub_on(redis) as opened:
+        store = opened.store
+        for name, script in store._scripts.items():
+            text = script.text.replace(ASKED, TOLD)
+            sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+            store._scripts[name] = replace(script, text=text, sha=sha)
+            await store.client.script_load(text)
+        now_s = int(redis.time()[0])
+        redis.rpush(TIME, now_s, 0)
+        found = Clockwork(Hub(store, opened.settings), now_s)
+        await found.advance(1)
+        yield found

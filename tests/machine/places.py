@@ -1,0 +1,139 @@
+"""The part of the model that knows where slots are: pools, lists, grants, maintenance, suspects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.machine.records import TIMEOUT_MS, Grant, Maintenance, Node, Slot
+
+
+def fits(label: str, wanted: list[str], wild: bool) -> bool:
+    """Whether a label begins with the wanted segments; `*` stands for any one when wildcards are on."""
+    have = label.split(":")
+    return len(have) >= len(wanted) and all(w == h or (wild and w == "*") for w, h in zip(wanted, have, strict=False))
+
+
+@dataclass
+class Places:
+    """Slots and grants of one store. `options`: trailing fallback, prefix expansion, wildcards, `1` or `0` each."""
+
+    options: str
+    clock_ms: int
+    token: int
+    settled_ms: int = 0
+    nodes: dict[str, Node] = field(default_factory=dict)
+    draining: set[str] = field(default_factory=set)
+    drain_deadlines: dict[str, int] = field(default_factory=dict)
+    stopped: set[str] = field(default_factory=set)  # nodes whose slots are held back, until the last of them is gone
+    aside: dict[str, set[str]] = field(default_factory=dict)  # node -> slots held back because it was suspect
+    leaving: set[str] = field(default_factory=set)
+    slots: dict[str, Slot] = field(default_factory=dict)
+    free: dict[str, list[str]] = field(default_factory=dict)
+    lent: dict[str, list[str]] = field(default_factory=dict)
+    grants: dict[str, Grant] = field(default_factory=dict)
+    marked: set[str] = field(default_factory=set)
+    orders: dict[str, set[str]] = field(default_factory=dict)  # node -> slots it is to be told to replace
+    maintenance: dict[str, Maintenance] = field(default_factory=dict)
+    headroom: list[str] = field(default_factory=list)  # labels under which a grant ended in this script
+    reopened: list[str] = field(default_factory=list)  # pools whose maintenance this script has ended
+
+    @property
+    def settling(self) -> bool:
+        return self.settled_ms > self.clock_ms
+
+    def of_pool(self, pool: str) -> set[str]:
+        return {slot for slot, record in self.slots.items() if record.pool == pool}
+
+    def of_node(self, node: str) -> set[str]:
+        return {slot for slot, record in self.slots.items() if record.node == node}
+
+    def suspect(self, node: str) -> bool:
+        """Silent for half of its timeout: nothing of it is lent until it beats again."""
+        return node in self.nodes and self.clock_ms - self.nodes[node].beat_ms > TIMEOUT_MS / 2
+
+    # -- finding a slot
+
+    def candidates(self, wanted: str) -> list[str]:
+        """The pools that may serve a label, best first: itself, shorter ones, longer ones."""
+        trailing, prefix, wildcards = (option == "1" for option in self.options)
+        want = wanted.split(":")
+        pools = sorted({record.pool for record in self.slots.values()})
+        found = []
+        for n in range(len(want), 1 if trailing else len(want) - 1, -1):
+            found += [pool for pool in pools if pool.count(":") + 1 == n and fits(pool, want[:n], wildcards)]
+        if prefix:
+            longer = [pool for pool in pools if pool.count(":") >= len(want) and fits(pool, want, wildcards)]
+            found += sorted(longer, key=lambda pool: (pool.count(":"), pool))
+        return found
+
+    def match(self, wanted: str) -> str | None:
+        return next((slot for pool in self.candidates(wanted) if (slot := self.take(pool))), None)
+
+    def take(self, pool: str) -> str | None:
+        """The slot that is lent next from a pool: one about to be replaced goes last, one of a suspect not at all."""
+        if self.under_maintenance(pool):
+            return None
+        listed = self.free.get(pool, [])
+        while listed:
+            slot = next((each for each in listed if each not in self.marked), listed[0])
+            listed.remove(slot)
+            if not self.suspect(self.slots[slot].node):
+                return slot
+            self.hold_aside(slot)
+        return None
+
+    def hold_aside(self, slot: str) -> None:
+        record = self.slots[slot]
+        record.place = "held"
+        self.aside.setdefault(record.node, set()).add(slot)
+
+    def under_maintenance(self, pool: str) -> bool:
+        """Whether a pool lends nothing; looking is what ends it."""
+        found = self.maintenance.get(pool)
+        if not found:
+            return False
+        if self.lent.get(pool) or found.on_s < 10:
+            return True
+        replaced = len(self.free.get(pool, [])) >= found.target and not self.of_pool(pool) & found.replacing
+        if found.on_s < 120 and not replaced:
+            return True
+        del self.maintenance[pool]
+        self.reopened.append(pool)
+        return False
+
+    # -- moving one
+
+    def unlist(self, slot: str) -> None:
+        record = self.slots[slot]
+        if record.place == "free":
+            self.free[record.pool].remove(slot)
+        elif record.place == "lent":
+            self.lent[record.pool].remove(slot)
+
+    def drop(self, slot: str) -> None:
+        """Forget a slot that is in no list."""
+        record = self.slots.pop(slot)
+        self.orders.get(record.node, set()).discard(slot)
+        self.aside.get(record.node, set()).discard(slot)
+
+    def mark(self, slot: str) -> None:
+        """Ask for a slot to be replaced; its node hears of it when there is a record that names one."""
+        self.marked.add(slot)
+        if slot in self.slots:
+            self.orders.setdefault(self.slots[slot].node, set()).add(slot)
+
+    def mark_known(self, slots: list[str]) -> list[Any]:
+        known = [slot for slot in slots if slot in self.slots]
+        for slot in known:
+            self.mark(slot)
+        return ["ok", len(known)]
+
+    def lend(self, slot: str, token: int, label: str, run: str, ttl_ms: int, idle_ms: int) -> None:
+        self.slots[slot].place = "lent"
+        self.lent.setdefault(self.slots[slot].pool, []).append(slot)
+        self.grants[slot] = Grant(token, label, run, ttl_ms, self.clock_ms, self.clock_ms + ttl_ms, idle_ms > 0)
+
+    def live(self, label: str) -> int:
+        """The in-flight grants of a requested label."""
+        return sum(grant.label == label for grant in self.grants.values())

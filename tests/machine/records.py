@@ -1,0 +1,97 @@
+"""What the model is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+TIMEOUT_MS = 50_000  # of nodes
+AWAY_MS = 60_000  # a ticket with a key keeps its place for so long
+SILENT_MS = 3_000  # a hub that has not ticked for longer is gone
+
+
+@dataclass
+class Node:
+    """A node on the books. `alive` and `seen` are its traces in wall time: the alive key, and a recent LastSeen."""
+
+    beat_ms: float
+    alive: bool = True
+    seen: bool = True
+
+
+@dataclass
+class Slot:
+    """A published slot; `place` is free, lent or held."""
+
+    pool: str
+    node: str
+    item: str
+    policy: str
+    place: str = ""
+
+
+@dataclass
+class Grant:
+    """A slot in somebody's hands. The footprints are there until somebody deletes them."""
+
+    token: int
+    label: str
+    run: str
+    ttl_ms: int
+    granted_ms: int
+    deadline_ms: int
+    watch_idle: bool
+    footprint: bool = True
+    idle_footprint: bool = True
+
+
+@dataclass
+class Maintenance:
+    """A pool restart: which slots it wants replaced, by how many; `on_s` is how long it has been on."""
+
+    target: int
+    replacing: set[str]
+    counts: tuple[int, int]
+    on_s: int = 0
+
+
+@dataclass
+class Answered:
+    """What a request was answered with, to which attempt. `handed` while the hub that waited has not picked it up."""
+
+    asked: str
+    slot: str
+    token: int
+    attempt: str
+
+
+@dataclass
+class Wish:
+    """A borrow as it is put to the store."""
+
+    id: str
+    label: str
+    run: str
+    attempt: str
+    asked: str
+    keyed: bool
+    hub: str
+    wait_ms: int
+    ttl_ms: int = 900_000
+    idle_ms: int = 0
+    priority: int = 0
+    repeated: bool = False
+    max_label: int = 100
+    max_run: int = 100
+
+
+@dataclass
+class Ticket:
+    """A place in line. `state` is waiting, away, or handed once it was granted."""
+
+    wish: Wish
+    place: tuple[int, int]  # less is served first
+    hub: str
+    attempt: str
+    state: str = "waiting"
+    patience_ms: int = 0
+    until_ms: int = field(default=0)
