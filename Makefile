@@ -8,6 +8,7 @@ VENV        ?= .venv
 BIN         := $(VENV)/bin
 STAMP       := $(VENV)/.installed
 PYTEST_ARGS ?=
+DRILL_ARGS  ?=
 
 .PHONY: help
 help: ## list the targets
@@ -36,6 +37,10 @@ check: venv ## style, formatting, types and layout; needs no Redis
 .PHONY: bench
 bench: venv redis ## measure the promises about speed and print the conditions
 	@$(BIN)/python -m tests.bench
+
+.PHONY: drill
+drill: venv redis ## let hubs, Redis and a fleet of 10,000 nodes fail in turn and count what that costs
+	@$(BIN)/python -m tests.drill $(DRILL_ARGS)
 
 .PHONY: venv
 venv: $(STAMP) ## make .venv and install the hub into it, editable, with what the tests need

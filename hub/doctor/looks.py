@@ -9,18 +9,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hub.doctor.words import (
+    HUBS,
     KEYS,
     LIFETIMES,
+    LINES,
     MEMBERS,
     NODES,
     PARTS,
     PLACES,
     POOLS,
+    RUNS,
     SLOTS,
     STORE,
     STRAYS,
+    TICKETS,
     TOKENS,
     UNREADABLE,
+    WAITS,
     Trouble,
 )
 from hub.errors import ForeignKey, StoreFault
@@ -29,6 +34,7 @@ from hub.store.store import ScriptCall, Store
 
 BITE = 50  # things looked at per script: under 2 ms
 PLACES_BITE = 4  # finding a slot in lists of 100,000 takes up to 1 ms
+GONE_MS = 5000  # a hub is gone after 3 s without a tick, and what it left within a second more
 UNREAD = "unreadable"
 SLACK_S = 2.0  # on top of a sweep interval: a pass takes time too
 
@@ -75,6 +81,13 @@ class Looks:
             ),
             "parts": Look(PARTS, _called("node"), store.script("doctor/look_parts")),
             "store": Look(STORE, lambda _: keys.store, store.script("doctor/look_store")),
+            "tickets": Look(
+                TICKETS, _called("ticket"), store.script("doctor/look_tickets"), {"grace_ms": GONE_MS}
+            ),
+            "lines": Look(LINES, _called("label"), store.script("doctor/look_lines")),
+            "waits": Look(WAITS, _called("pool"), store.script("doctor/look_waits"), bite=10),
+            "runs": Look(RUNS, _called("run"), store.script("doctor/look_runs"), bite=1),
+            "hubs": Look(HUBS, _called("hub"), store.script("doctor/look_hubs"), {"grace_ms": GONE_MS}),
             "lifetimes": Look(LIFETIMES, "".join),
             "keys": Look(KEYS, lambda subject: subject[0]),
             "tokens": Look(TOKENS, lambda subject: f"slots {', '.join(subject[1:])}"),

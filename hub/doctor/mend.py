@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from hub.core import Hub
 from hub.doctor.looks import UNREAD, Subject, Suspicion, Words
@@ -35,10 +35,28 @@ class Mender:
             "parts": self._part,
             "pools": self._pool,
             "lifetimes": self._lifetime,
+            "hubs": self._hub_gone,
+            "tickets": self._by_name("ticket"),
+            "runs": self._by_name("run"),
+            "lines": self._by_name("line"),
+            "waits": self._by_name("wait"),
         }
         self._scripts = {
             name: store.script(f"doctor/mend_{name}")
-            for name in ("counter", "place", "slot", "member", "drain", "part", "pool")
+            for name in (
+                "counter",
+                "place",
+                "slot",
+                "member",
+                "drain",
+                "part",
+                "pool",
+                "hub",
+                "ticket",
+                "run",
+                "line",
+                "wait",
+            )
         }
 
     def in_order(self, suspicions: Mapping[Suspicion, Words]) -> list[tuple[Suspicion, Words]]:
@@ -95,6 +113,17 @@ class Mender:
     async def _pool(self, subject: Subject, _: Words) -> None:
         label, segments = subject
         await self._scripts["pool"](label=label, segments=segments)
+
+    def _by_name(self, name: str) -> Callable[[Subject, Words], Awaitable[None]]:
+        async def mend(subject: Subject, _: Words) -> None:
+            argument = {"line": "label", "wait": "pool"}.get(name, name)
+            await self._scripts[name](**{argument: subject[0]})
+
+        return mend
+
+    async def _hub_gone(self, subject: Subject, _: Words) -> None:
+        await self._scripts["hub"](hub=subject[0])
+        await self._hub.line.look_after()
 
     async def _lifetime(self, subject: Subject, _: Words) -> None:
         (key,) = subject

@@ -18,7 +18,20 @@ LIST_PAGE = 500  # items or members fetched at a time
 
 # name of a key in `hub.store.keys` -> what Redis calls the type of its value
 TYPES = {
-    "hash": ("node", "session", "store", "duty", "lent", "leaving", "slot", "brake", "ticket", "pending", "caps", "pace"),
+    "hash": (
+        "node",
+        "session",
+        "store",
+        "duty",
+        "lent",
+        "leaving",
+        "slot",
+        "brake",
+        "ticket",
+        "pending",
+        "caps",
+        "pace",
+    ),
     "set": ("nodes", "draining", "node_slots", "pool_slots", "replacing", "aside", "waiters", "handed"),
     "zset": (
         *("beats", "drain_deadlines", "pools", "open_pools", "deadlines", "asked", "run"),
@@ -95,6 +108,7 @@ class Walk:
         await self._look_at_pools([*ids["available"], *ids["inuse"], *ids["pool_slots"]])
         for kind in INDEXES:
             await self._look_at_index(kind, ids[kind])
+        await self._look_at_lines(ids)
         if ids["pools"]:
             await self._look_at_labels("pools", "")
         for segments in ids["open_pools"]:
@@ -102,6 +116,23 @@ class Walk:
         if ids["leaving"]:
             async for parts in self._members(self._keys.leaving, "hash"):
                 await self._look("parts", [(part, "") for part in parts])
+
+    async def _look_at_lines(self, ids: dict[str, list[str]]) -> None:
+        """Who waits, where freed slots look for them, and what nobody attends."""
+        await self._look("tickets", [(ticket,) for ticket in ids["ticket"]])
+        await self._look("hubs", [(hub,) for hub in dict.fromkeys([*ids["waiters"], *ids["handed"]])])
+        await self._look("waits", [(pool,) for pool in ids["available"] if _valid(pool)])
+        for name in ids["line"]:
+            await self._look("lines", [(name,)])
+            async for tickets in self._members(self._keys.line(name), "zset"):
+                await self._look("tickets", [(ticket,) for ticket in tickets])
+        indexes = [self._keys.under(stem) for stem in ids["under"]]
+        for index in (*indexes, *(getattr(self._keys, name) for name in ("turns", "wild") if ids[name])):
+            async for labels in self._members(index, "zset"):
+                await self._look("lines", [(label,) for label in labels])
+        if ids["pending"]:
+            async for runs in self._members(self._keys.pending, "hash"):
+                await self._look("runs", [(run,) for run in runs])
 
     def _kind(self, name: str) -> str | None:
         """Which of the hub's keys this is; None for other programs' keys, `?` for a private one nobody knows."""

@@ -15,7 +15,7 @@ class Trouble(NamedTuple):
 
 SLOTS = {
     "record broken": Trouble("C1", "the hub's record of it lacks its item, pool or node", settles=True),
-    "held for nothing": Trouble("C1", "held back although its node does not drain"),
+    "held for nothing": Trouble("C1", "held back although its node neither drains nor is suspect"),
     "offered while draining": Trouble("C1", "on offer although its node drains"),
     "not of its node": Trouble("C10", "not among the slots of its node, so the death of the node would not take it"),
     "not of its pool": Trouble("C1", "not among the slots published under its label"),
@@ -62,6 +62,25 @@ PARTS = {
     "duty left": Trouble("C12", "orders are kept for it, but it is neither registered nor owns anything"),
 }
 STORE = {"counter low": Trouble("C2", "the token counter is below where it began, so tokens would come a second time")}
+TICKETS = {
+    "unattended": Trouble("C6", "waits, but is not among the waiters of its hub"),
+    "endless": Trouble("C12", "waits, and nothing would ever drop it"),
+    "abandoned": Trouble("C10", "waits, but the hub that would answer is gone", settles=True),
+    "left": Trouble("C12", "neither waits nor was granted, and nothing would ever drop it"),
+}
+LINES = {
+    "no turn": Trouble("C5", "is waited for, but has no turn, so that nobody of its line would be served"),
+    "turn left": Trouble("C12", "has a turn, but nobody waits for it"),
+    "no ticket": Trouble("C6", "the first in its line has no ticket"),
+    "not offered": Trouble("C5", "is waited for, but freed slots would not find it"),
+    "offered": Trouble("C4", "freed slots would find it, but nobody waits for it or its cap is reached"),
+}
+WAITS = {"waited for": Trouble("C5", "has a free slot that somebody waits for", settles=True)}
+RUNS = {"miscounted": Trouble("C12", "the number of its waiters is not what is kept of it")}
+HUBS = {
+    "waiters left": Trouble("C10", "is gone, but waiters of it are left", settles=True),
+    "undelivered": Trouble("C6", "is gone, but grants it never delivered are left", settles=True),
+}
 LIFETIMES = {"for ever": Trouble("C12", "has no lifetime, and nothing would ever delete it")}
 KEYS = {
     "unknown": Trouble("C12", "no key of this hub is called so, and nothing would ever delete it"),

@@ -43,7 +43,8 @@ for i = 2, #ARGV do
     say('record broken', true)
   elseif record.item then
     local draining = redis.call('HEXISTS', key_duty(record.part), 'drain') == 1
-    say('held for nothing', record.place == 'held' and not draining)
+    local aside = redis.call('SISMEMBER', key_aside(record.part), slot) == 1
+    say('held for nothing', record.place == 'held' and not draining and not aside)
     say('offered while draining', record.place == 'free' and draining)
     say('not of its node', redis.call('SISMEMBER', key_node_slots(record.part), slot) == 0)
     say('not of its pool', redis.call('SISMEMBER', key_pool_slots(record.pool), slot) == 0)

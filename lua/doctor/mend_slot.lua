@@ -44,7 +44,8 @@ if record.item and record.pool and record.part then
     if session[1] then complete_grant(record, session) else release(slot, record, 120, 'grant.ended', 'doctor') end
   elseif record.place ~= 'lent' then
     end_every_trace(record, session)
-    if record.place == 'held' and not draining then
+    local aside = redis.call('SISMEMBER', key_aside(record.part), slot) == 1
+    if record.place == 'held' and not draining and not aside then
       place_free(slot, record.part, record.pool, record.item)
     elseif record.place == 'free' and draining and unlist(slot, record.pool, record.item, 'free') then
       redis.call('HSET', key_slot(slot), 'place', 'held')

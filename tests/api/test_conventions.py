@@ -171,7 +171,9 @@ ROLES = {
         ("PUT", "/admin/sweeper"), ("POST", "/admin/sweep"), ("GET", "/audit"), ("GET", "/diagnostics"),
     ],
     "runner node": [("POST", "/session/return")],
-    "runner admin": [("GET", "/sessions"), ("GET", "/sessions/s"), ("GET", "/autoscale/a:b")],
+    "runner admin": [
+        ("GET", "/history"), ("GET", "/why/slot/s"), ("GET", "/sessions"), ("GET", "/sessions/s"), ("GET", "/autoscale/a:b"),
+    ],
     "runner admin node": [
         ("GET", "/pools"), ("GET", "/nodes?detail=1"), ("GET", "/nodes/n/safe-to-kill"),
         ("GET", "/leases/s/verify?token=1"),

@@ -24,12 +24,13 @@ LABEL = "gpu:a100"
 KNOWN = {
     "nodeId": "n1", "NodeId": "n1", "node_id": "n1", "labelKey": LABEL, "label": LABEL, "browserId": "s1",
     "slotId": "s2", "slot_id": "s1", "slot": "s1", "leaseToken": "1", "pools": {LABEL: 2}, "lent": {"s1": "7"},
-    "policy": "reuse",
+    "policy": "reuse", "kind": "slot", "id": "s1",
 }  # fmt: skip
 DOCUMENT = create_app(Settings(), sweep=False).app.openapi()
 OPERATIONS = [
     f"{method.upper()} {path}" for path, methods in sorted(DOCUMENT["paths"].items()) for method in sorted(methods)
 ]
+ENDLESS = {"GET /events"}  # its answer goes on for as long as somebody listens
 SCHEMA = schemathesis_openapi.from_dict(DOCUMENT)
 QUIET = {
     "HUB_NODE_TIMEOUT": "3600",
@@ -179,7 +180,7 @@ def hunt(quarry: Quarry, operation: str, examples: int, secrets: list[str | None
     return seen
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("operation", [each for each in OPERATIONS if each not in ENDLESS])
 def test_an_open_hub_answers_whatever_is_asked_and_keeps_nothing_of_what_it_refuses(open_hub, operation):
     seen = hunt(open_hub, operation, 24, [None])
     documented = {

@@ -1,116 +1,13 @@
-"""The fair line over HTTP: who waits, what a refusal says, attending a ticket again, and giving it up."""
+"""The fair line over HTTP: who waits, in what order, and what somebody is told who may not or will not wait."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from typing import Any
-from urllib.parse import quote
 
-import httpx
 import pytest
 
-from tests.world import HubProcess, borrow, eventually, give_back, picture, publish
-
-LABEL = "Maps:Chromium:Prod"
-NO_PLACE = {"ticket", "position", "estimatedWaitSeconds"}
-_numbers = itertools.count()
-
-
-class People:
-    """Borrowers that wait at a hub, one call each."""
-
-    def __init__(self, api: httpx.AsyncClient) -> None:
-        self.api = api
-        self.calls: list[asyncio.Task[httpx.Response]] = []
-
-    async def queue(self, **query: Any) -> dict[str, Any]:
-        """What `GET /queue` says."""
-        answer = await self.api.get("/queue", params=query)
-        assert answer.status_code == 200, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
-
-    async def come(self, label: str = LABEL, *, key: str = "", run: str = "", **body: Any) -> Any:
-        """Borrow, and return the call once it stands in line or is answered."""
-        call = self.start(label, key=key, run=run, **body)
-        before = (await self.queue())["waiting"]
-
-        async def in_line() -> bool:
-            return call.done() or (await self.queue())["waiting"] > before
-
-        await eventually(in_line)
-        return call
-
-    def start(self, label: str = LABEL, *, key: str = "", run: str = "", **body: Any) -> asyncio.Task[httpx.Response]:
-        """Borrow, and return the call at once."""
-        headers = {"x-run-id": run or f"run-{next(_numbers)}", **({"idempotency-key": key} if key else {})}
-        asked = self.api.post("/session/borrow", json={"labelKey": label, **body}, headers=headers, timeout=60)
-        self.calls.append(asyncio.create_task(asked))
-        return self.calls[-1]
-
-    async def look(self, ticket: str, wait: str = "") -> httpx.Response:
-        """`GET /queue/{ticket}`, by its key or its id."""
-        headers = {"prefer": wait} if wait else {}
-        return await self.api.get(f"/queue/{quote(ticket, safe='')}", headers=headers, timeout=60)
-
-    async def state(self, ticket: str) -> str:
-        """What has become of a ticket."""
-        return str((await self.look(ticket)).json()["state"])
-
-    async def give_up(self, ticket: str) -> httpx.Response:
-        """`DELETE /queue/{ticket}`."""
-        return await self.api.delete(f"/queue/{quote(ticket, safe='')}")
-
-    async def go_home(self) -> None:
-        """Hang up."""
-        for call in self.calls:
-            call.cancel()
-        await asyncio.gather(*self.calls, return_exceptions=True)
-
-
-@pytest.fixture
-def make_people(make_api: Callable[..., Any]) -> Callable[..., Any]:
-    """People at an application of their own: `async with make_people(borrow_queue_max_per_run=1) as people`."""
-
-    @asynccontextmanager
-    async def make(**changes: Any) -> AsyncIterator[People]:
-        async with make_api(**{"borrow_queue_timeout_s": 30, **changes}) as api:
-            people = People(api)
-            yield people
-            await people.go_home()
-
-    return make
-
-
-@pytest.fixture
-async def people(make_people: Callable[..., Any]) -> AsyncIterator[People]:
-    async with make_people() as found:
-        yield found
-
-
-async def in_use(people: People, *slots: str, label: str = LABEL) -> list[dict[str, Any]]:
-    """Publish slots that are lent again as they are, and lend them all."""
-    listed = [{"labelKey": label, "slotId": slot} for slot in slots]
-    await people.api.post("/node/register", json={"nodeId": "n1", "policy": "reuse", "slots": listed})
-    answers = [await borrow(people.api, label, run=f"holder-{slot}") for slot in slots]
-    assert [answer.status_code for answer in answers] == [200] * len(slots)
-    return [answer.json() for answer in answers]
-
-
-async def away(people: People, key: str, **body: Any) -> None:
-    """A ticket whose call has ended in vain."""
-    answer = await people.start(key=key, maxWaitSeconds=0.05, **body)
-    assert answer.json()["code"] == "timeout", answer.text
-
-
-def refused(answer: httpx.Response, code: str, status: int = 503) -> dict[str, Any]:
-    document: dict[str, Any] = answer.json()
-    assert (answer.status_code, document.get("code")) == (status, code), answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    return document
+from tests.api.people import LABEL, People, away, in_use, refused
+from tests.world import give_back, publish
 
 
 async def test_who_waits_is_shown_by_label_those_next_in_turn_first(people: People):
@@ -238,179 +135,18 @@ async def test_a_wait_that_is_expected_to_be_too_long_is_refused_at_once_once_th
     assert not waiting.done()
 
 
-@pytest.mark.parametrize("wait", [-1, 86_401, "soon", True, [], {}, "nan"], ids=repr)
-@pytest.mark.parametrize("member", ["maxWaitSeconds", "priority"])
-async def test_a_wish_that_cannot_be_is_refused_by_name(people: People, redis, member, wait):
-    answer = await people.start(**{member: wait if member == "maxWaitSeconds" else {-1: -101, 86_401: 101}.get(wait, wait)})
-    assert (answer.status_code, answer.json()["member"]) == (400, member)
+NO_WISHES = [
+    {"maxWaitSeconds": -0.1}, {"maxWaitSeconds": 86_401}, {"maxWaitSeconds": "soon"}, {"maxWaitSeconds": True},
+    {"maxWaitSeconds": []}, {"maxWaitSeconds": "nan"}, {"priority": -101}, {"priority": 101}, {"priority": 1.5},
+    {"priority": "high"}, {"priority": False}, {"priority": {}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", NO_WISHES, ids=str)
+async def test_a_wish_that_cannot_be_is_refused_by_name(people: People, redis, body):
+    answer = await people.start(**body)
+    assert (answer.status_code, answer.json()["member"]) == (400, *body)
     assert redis.keys("hub:ticket:*") == []
-
-
-KEYS = ["k1", "a/b", "../x", "50% off?#&=", "key-1", "été €", "x" * 255, "\U0001f600"]
-
-
-@pytest.mark.parametrize("key", KEYS, ids=lambda key: key[:12])
-async def test_a_ticket_is_found_by_its_key_and_by_its_id_and_looking_changes_nothing(people: People, redis, key):
-    people.calls.append(
-        asyncio.create_task(
-            people.api.post(
-                "/session/borrow",
-                json={"labelKey": LABEL, "runId": "r1", "priority": 2},
-                headers={"idempotency-key": key.encode()},
-            )
-        )
-    )
-
-    async def in_line() -> bool:
-        return (await people.queue())["waiting"] == 1
-
-    await eventually(in_line)
-    before = picture(redis, own=True)
-    found = (await people.look(key)).json()
-    assert found == {**(await people.look(found["ticket"])).json(), "secondsLeft": found["secondsLeft"]}
-    assert picture(redis, own=True) == before
-    assert found.pop("sinceUtc").endswith("0Z")
-    assert 0 < found.pop("secondsLeft") <= 30
-    assert found.pop("ticket").startswith("key-")
-    assert found == {
-        "state": "waiting", "labelKey": LABEL, "runId": "r1", "position": 1, "priority": 2,
-        "estimatedWaitSeconds": None,
-    }  # fmt: skip
-
-
-async def test_a_granted_ticket_is_shown_as_the_borrow_was_answered(people: People):
-    await in_use(people, "s1")
-    call = await people.come(key="k1", run="r1")
-    await give_back(people.api, LABEL, "s1")
-    grant = (await call).json()
-    answer = await people.look("k1")
-    shown = answer.json()
-    assert answer.headers["correlation-id"] == "r1"
-    assert (shown.pop("state"), shown.pop("ticket")[:4]) == ("granted", "key-")
-    passing = ("expiresAtUtc", "ttlSeconds")
-    assert shown.keys() == grant.keys()
-    assert {name: shown[name] for name in shown if name not in passing} == {
-        name: grant[name] for name in grant if name not in passing
-    }
-    assert shown["ttlSeconds"] == pytest.approx(900, abs=5)
-
-
-async def test_a_ticket_whose_grant_has_ended_is_over_and_one_nobody_knows_is_not_found(people: People):
-    await publish(people.api, "n1", **{LABEL: ["s1"]})
-    await people.start(key="k1")
-    await give_back(people.api, LABEL, "s1")
-    for answer in (await people.look("k1"), await people.look("k1", "wait=5"), await people.give_up("k1")):
-        assert "s1" in refused(answer, "grant-over", 409)["detail"]
-    for answer in (await people.look("other"), await people.look("other", "wait=5"), await people.give_up("other")):
-        refused(answer, "unknown-ticket", 404)
-
-
-async def test_the_key_of_a_return_is_no_ticket(people: People):
-    await in_use(people, "s1")
-    body = {"labelKey": LABEL, "browserId": "s1"}
-    await people.api.post("/session/return", json=body, headers={"idempotency-key": "k1"})
-    refused(await people.look("k1"), "unknown-ticket", 404)
-    refused(await people.give_up("k1"), "unknown-ticket", 404)
-
-
-async def test_a_ticket_that_is_away_is_attended_with_a_preference_and_served_at_its_old_place(people: People):
-    await in_use(people, "s1")
-    await away(people, "first", run="r1")
-    behind = await people.come()
-    assert (await people.look("first")).json()["position"] == 1
-    assert await people.state("first") == "away"
-    attending = asyncio.create_task(people.look("first", "wait=25"))
-
-    async def attended() -> bool:
-        return await people.state("first") == "waiting"
-
-    await eventually(attended)
-    await give_back(people.api, LABEL, "s1")
-    answer = await attending
-    assert (answer.json()["state"], answer.json()["browserId"]) == ("granted", "s1")
-    assert (answer.headers["preference-applied"], answer.headers["correlation-id"]) == ("wait=25", "r1")
-    assert not behind.done()
-    repeat = await people.start(key="first", run="r1")
-    assert repeat.json()["leaseToken"] == answer.json()["leaseToken"]
-
-
-async def test_attending_ends_after_the_time_asked_for_and_the_place_is_kept(people: People):
-    await away(people, "k1")
-    answer = await people.look("k1", "respond-async, Wait=\"1\"; x=y, wait=9")
-    assert (answer.status_code, answer.json()["state"], answer.json()["position"]) == (200, "away", 1)
-    assert answer.headers["preference-applied"] == "wait=1"
-    assert 50 < answer.json()["secondsLeft"] <= 60
-
-
-async def test_attending_is_bounded_by_what_a_borrow_may_wait(make_people):
-    async with make_people(borrow_queue_timeout_s=1.5) as people:
-        await away(people, "k1")
-        assert (await people.look("k1", "wait=3600")).headers["preference-applied"] == "wait=1"
-
-
-@pytest.mark.parametrize("given", ["wait", "wait=", "wait=0", "wait=-1", "wait=1.5", "wait=soon", "wait=²", "wait=x, wait=1",
-    "wait=9999999999", "return=minimal", ",;=,", "waiting=1"])  # fmt: skip
-async def test_a_preference_that_is_none_is_ignored(people: People, given):
-    await away(people, "k1")
-    answer = await people.api.get("/queue/k1", headers={"prefer": given.encode()})
-    assert (answer.status_code, answer.json()["state"]) == (200, "away")
-    assert "preference-applied" not in answer.headers
-
-
-async def test_a_ticket_without_a_key_can_only_be_looked_at(people: People):
-    await people.come()
-    (ticket,) = (await people.queue())["labels"][0]["tickets"]
-    answer = await people.look(ticket["ticket"], "wait=20")
-    assert (answer.json()["state"], answer.json()["position"]) == ("waiting", 1)
-    assert "preference-applied" not in answer.headers
-
-
-async def test_a_grant_made_while_nobody_asked_is_taken_by_whoever_attends(people: People):
-    """The plain look leaves the grant with its attempt; with a preference the caller holds it."""
-    await publish(people.api, "n1", **{LABEL: ["s1"]})
-    grant = (await people.start(key="k1")).json()
-    answer = await people.look("k1", "wait=5")
-    assert (answer.json()["state"], answer.json()["leaseToken"]) == ("granted", grant["leaseToken"])
-
-
-@pytest.mark.parametrize("how", ["by key", "by ticket"])
-async def test_giving_up_ends_the_call_that_waits_at_once_and_is_safe_to_repeat(make_people, redis, how):
-    async with make_people() as people, make_people() as elsewhere:
-        call = await people.come(key="k1")
-        behind = await people.come()
-        ticket = "k1" if how == "by key" else (await people.look("k1")).json()["ticket"]
-        for _ in range(2):
-            answer = await elsewhere.give_up(ticket)
-            assert (answer.status_code, answer.json()) == (200, {"cancelled": True})
-        assert "ticket" not in refused(await call, "withdrawn", 409)
-        refused(await people.look("k1"), "unknown-ticket", 404)
-        refused(await people.start(key="k1"), "withdrawn", 409)
-        assert (await people.queue())["labels"][0]["waiting"] == 1
-        await publish(people.api, "n1", **{LABEL: ["s1"]})
-        assert (await behind).status_code == 200
-        assert redis.keys("hub:ticket:*") == []
-
-
-async def test_a_ticket_without_a_key_is_given_up_by_its_id(people: People):
-    call = await people.come()
-    (ticket,) = (await people.queue())["labels"][0]["tickets"]
-    assert (await people.give_up(ticket["ticket"])).json() == {"cancelled": True}
-    refused(await call, "withdrawn", 409)
-
-
-async def test_a_ticket_that_is_away_can_be_given_up(people: People):
-    await away(people, "k1")
-    assert (await people.give_up("k1")).status_code == 200
-    assert (await people.queue())["away"] == 0
-
-
-async def test_a_granted_ticket_is_not_given_up_but_given_back(people: People, redis):
-    await publish(people.api, "n1", **{LABEL: ["s1"]})
-    await people.start(key="k1")
-    problem = refused(await people.give_up("k1"), "ticket-granted", 409)
-    assert problem["browserId"] == "s1"
-    assert "/session/return" in problem["detail"]
-    assert redis.exists("session:s1")
 
 
 async def test_the_length_of_each_line_is_a_metric(people: People):
@@ -420,22 +156,3 @@ async def test_the_length_of_each_line_is_a_metric(people: People):
     assert f'hub_borrow_queue_length{{label="{LABEL}"}} 2.0' in text
     assert 'hub_borrow_queue_length{label="Shop:Firefox"} 1.0' in text
     await people.go_home()
-
-
-@pytest.fixture(scope="module")
-def live(_server):
-    """A hub in a process of its own, whose connections can be cut; every test has a label of its own."""
-    process = HubProcess({"HUB_REDIS_URL": _server.url, "HUB_KEY_PREFIX": "queue:", "HUB_NODE_TIMEOUT": "600"})
-    process.wait_until_ready()
-    yield process
-    process.kill()
-
-
-@pytest.fixture
-async def callers(live: HubProcess) -> AsyncIterator[People]:
-    """People whose calls are connections."""
-    async with live.client("admin") as api:
-        api.headers["x-hub-secret"] = live.runner_secret
-        found = People(api)
-        yield found
-        await found.go_home()

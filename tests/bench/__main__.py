@@ -15,6 +15,7 @@ BENCHMARKS = {  # name of the module -> what it measures
     "heartbeats": "heartbeats over HTTP to one hub process",
     "borrowing": "borrow and return over HTTP to one hub process",
     "scripts": "Redis time of a borrow and of a return",
+    "line_fairness": "shares of labels under unequal load, and priorities",
     "line_cost": "Redis time of waiting in line and of being served, with 100 to 100,000 waiters",
     "line_handoff": "from a return at one hub to the borrower who waits at another, over HTTP",
     "sweeps": "Redis time of a sweep, and Redis memory, with a million nodes",

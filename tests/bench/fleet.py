@@ -42,7 +42,7 @@ async def hub_on(redis: Redis, **changes: Any) -> AsyncIterator[Hub]:
 
 async def register(redis: Redis, numbers: Iterable[int], timeout_s: float = FOREVER_S) -> None:
     """Put nodes on the books with the script that `POST /node/register` runs."""
-    async with hub_on(redis) as hub:
+    async with hub_on(redis, node_timeout_s=timeout_s) as hub:
         script = hub.store._scripts["nodes/register"]  # packed once, not a million times
         named = {
             "id": _SOMEBODY,

@@ -195,7 +195,7 @@ async def test_a_slot_is_never_left_with_a_borrow_that_is_cancelled_as_it_is_gra
 async def test_a_place_that_somebody_else_gives_up_ends_the_wait(live_hub: HubProcess) -> None:
     async with agent_of(live_hub), client_of(live_hub) as client, client.borrow(LABEL), live_hub.client() as raw:
         (waiting,) = await wait_in_turn(live_hub, ("r1", client.acquire))
-        ((place),) = await queue(live_hub)
+        (place,) = await queue(live_hub)
         (await raw.delete(f"/queue/{place['ticket']}")).raise_for_status()
         with pytest.raises(Withdrawn):
             await waiting
@@ -235,9 +235,9 @@ with SyncHubClient({url!r}, {secret!r}) as client:
 async def test_ctrl_c_in_a_program_with_threads_leaves_no_ticket(live_hub: HubProcess) -> None:
     async with agent_of(live_hub), client_of(live_hub) as client, client.borrow(LABEL):
         program = INTERRUPTED.format(url=live_hub.url, secret=live_hub.runner_secret, label=LABEL)
-        with subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True) as process:
-            await until_in_line(live_hub, "r1")
-            process.send_signal(signal.SIGINT)
-            _, said = await asyncio.to_thread(process.communicate)
-        assert said.rstrip().endswith("KeyboardInterrupt")
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stderr=subprocess.PIPE)
+        await until_in_line(live_hub, "r1")
+        process.send_signal(signal.SIGINT)
+        _, said = await process.communicate()
+        assert said.rstrip().endswith(b"KeyboardInterrupt")
         assert await queue(live_hub) == []

@@ -56,7 +56,7 @@ async def _told(name: str, sizes: Sizes) -> Outcome:
     took = time.monotonic() - started
     share = (time.process_time() - worked) / took
     print(f"\n{name}: {'; '.join(outcome.broken) or 'kept'}  ({took:.0f} s, {share:.0%} of a core for the load)")
-    print(*(f"  {line}" for line in outcome.details if outcome.broken or not line.startswith("logs")), sep="\n", flush=True)
+    print(*(f"  {line}" for line in outcome.details), sep="\n", flush=True)
     return outcome
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.drill.fleet import OWN_ALIVE_TIMEOUTS, Node
 from tests.drill.report import Found, Outcome
@@ -20,8 +20,7 @@ class Scenario:
     """An outage: `act` lets it happen and returns when it is over.
 
     `braked`: the nodes are out of reach and the hubs are not, so that they look dead: what is promised is the brake.
-    `empties`: the store knows of no grant until its node has said so. A return before that finds nothing, which costs
-    nobody a lease; the slot is then idle until the lease is over that its node has it adopted with.
+    `empties`: the store knows of no grant until its node has said so; a return before that costs nobody a lease.
     """
 
     title: str
@@ -93,9 +92,7 @@ SCENARIOS = {
     "third-silent": Scenario("A third of the nodes silent for 1.5 timeouts", third_silent, braked=True),
     "all-silent": Scenario("All nodes silent for ten timeouts", all_silent, braked=True),
     "hub-stopped": Scenario("The hub that sweeps stopped (SIGSTOP) for three timeouts", hub_stopped),
-    "clocks-off": Scenario(
-        "Nodes that write Redis themselves, clocks off up to 1 h", clocks_off, writing_share=0.2
-    ),
+    "clocks-off": Scenario("Nodes that write Redis themselves, clocks off up to 1 h", clocks_off, writing_share=0.2),
 }
 
 
@@ -113,8 +110,10 @@ async def measure(name: str, sizes: Sizes) -> Outcome:
         found = await _find(stage, dead)
         await stage.timeouts(0.5)
         outcome = await _outcome(scenario, stage, over - began, heard_s, found)
-        if not outcome.broken:
-            stage.forget_logs()
+        if outcome.broken:
+            logs = f"logs of the hubs: {' '.join(map(str, stage.logs))}"
+            return replace(outcome, details=(*outcome.details, logs))
+        stage.forget_logs()
         return outcome
 
 
@@ -167,10 +166,10 @@ async def _outcome(
         title=scenario.title,
         away_s=away_s,
         expired=expired,
-        expired_at_most=allowed,
         lost=len(lost),
-        lost_at_most=min(allowed, expired),
         twice=len(twice),
+        idle=free + nobodys,
+        allowed=allowed,
         heard_s=heard_s,
         found=found,
         faults=tuple(stage.faults),
@@ -180,6 +179,5 @@ async def _outcome(
             f"{len(borrowers.late)} returns found nothing to end; borrowers were refused {dict(borrowers.refusals)}",
             *lost[:5],
             *twice[:5],
-            f"logs of the hubs: {' '.join(map(str, stage.logs))}",
         ),
     )

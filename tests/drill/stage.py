@@ -224,7 +224,7 @@ class Stage:
         return [node for node in off if not any(f'"{slot}"' in listed for slot in node.slots)]
 
     async def idle(self) -> tuple[int, int]:
-        """Wanted slots that are free, and those that are lent to no borrower that knows of it.
+        """Wanted slots that are free though somebody waits, and those that are lent to no borrower that knows of it.
 
         The least of several looks: at any moment some are on their way.
         """

@@ -71,12 +71,15 @@ class Base(RuleBasedStateMachine):
             self.do_publish(NODES[number % 2], slot, POOLS[number % len(POOLS)], "recycle")
 
     def call(self, name: str, expected: Callable[[], Any], **named: Any) -> Any:
-        """Run a script and its counterpart in the model, now and then both twice."""
+        """Run a script and its counterpart in the model."""
+        return self.compare(name, lambda: self.direct.call(name, **named), expected, named)
+
+    def compare(self, name: str, call: Callable[[], Any], expected: Callable[[], Any], asked: object) -> Any:
+        """Both say the same; now and then both are done twice."""
         for _ in range(2 if self.twice else 1):
-            answer = self.direct.call(name, **named)
-            wanted = expected()
+            answer, wanted = call(), expected()
             self.model.finish()
-            assert answer == wanted, f"{name} {named} answered {answer}, not {wanted}"
+            assert answer == wanted, f"{name} {asked} answered {answer}, not {wanted}"
         self.twice = False
         return answer
 

@@ -311,6 +311,22 @@ class Line(Places):
         self.withdrawn.add(ticket.attempt)
         return ["cancelled"]
 
+    def look(self, request: str) -> list[Any]:
+        """What anybody may know of a ticket."""
+        before, ticket = self.answered.get(request), self.tickets.get(request)
+        if before:
+            grant = self.grants.get(before.slot)
+            if not grant or grant.token != before.token:
+                return ["over", before.slot]
+            return ["granted", before.slot, grant.label, grant.run, str(grant.token)]
+        if not ticket:
+            return ["unknown"]
+        wish, waits = ticket.wish, ticket.state == "waiting"
+        before_it = sum(self.tickets[other].place < ticket.place for other in self.line(wish.label))
+        left_ms = max(0, ticket.patience_ms - self.clock_ms - (2000 if waits else 0))
+        facts = [wish.label in self.moved, wish.priority, left_ms, str(wish.ttl_ms), wish.asked, "600"]
+        return [ticket.state, wish.label, wish.run, before_it + 1, *facts]
+
     def check(self, hub: str, labels: list[str], requests: list[str]) -> list[str]:
         self.hubs[hub] = self.clock_ms
         for label in labels:

@@ -5,25 +5,42 @@ from __future__ import annotations
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.machine.base import LABELS, NODES, SLOTS
-from tests.machine.borrowers import Accidents, Borrowers
+from tests.machine.base import HUBS, LABELS, NODES, SLOTS
+from tests.machine.borrowers import Borrowers
 from tests.machine.direct import Direct
 from tests.machine.fleet import Fleet
 from tests.machine.look import Look
+from tests.machine.waiters import Waiters
 from tests.world import RedisServer
 
 STEPS = 100  # per example
 
 
-class Machine(Fleet, Borrowers, Accidents):
+class Machine(Fleet, Borrowers, Waiters):
     """Every rule there is."""
+
+    def come_to_rest(self) -> None:
+        for ticket in sorted(self.model.tickets):
+            self.undo(ticket, self.model.tickets[ticket].attempt, only_place=True)
+        self.do_wait(70_000)  # nobody is heard, no place is kept
+        while self.do_retire(50):
+            pass
+        for node in sorted(self.model.leaving):
+            self.do_prune(node, 64)
+        for node in sorted(self.model.nodes):
+            self.do_register(node)
+            self.do_beat(node, known=False)
+            self.do_drain(node, node in self.model.draining, 64)
+            self.do_end_drained(node, 64)
+        self.do_lapse(sorted(self.model.grants))
+        self.do_describe(sorted({record.pool for record in self.model.slots.values()}))
 
 
 def run(server: RedisServer, examples: int, *, shrink: bool) -> None:
     """Raises what the first failing example raises; `Machine.steps` counts. `shrink` also varies the examples."""
     Machine.steps = 0
     Machine.direct = Direct(server)
-    Machine.look = Look(server.url, LABELS, SLOTS, NODES)
+    Machine.look = Look(server.url, LABELS, SLOTS, NODES, HUBS)
     try:
         run_state_machine_as_test(
             Machine,

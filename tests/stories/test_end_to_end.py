@@ -147,7 +147,8 @@ GUARDED = [
     ("POST", "/admin/nodes/n/undrain"), ("POST", "/admin/nodes/n/sidecar/upgrade"), ("DELETE", "/admin/nodes/n"),
     ("GET", "/admin/sweeper"), ("PUT", "/admin/sweeper"), ("POST", "/admin/sweep"), ("GET", "/audit"),
     ("GET", "/admin/brake"), ("POST", "/admin/brake/release"),
-    ("GET", "/diagnostics"), ("GET", "/diagnostics/env"),
+    ("GET", "/diagnostics"), ("GET", "/diagnostics/env"), ("GET", "/history"), ("GET", "/events"),
+    ("GET", "/why/node/n"),
 ]  # fmt: skip
 
 
@@ -169,7 +170,14 @@ async def test_every_endpoint_of_the_document_is_guarded_or_known_to_be_open(mak
         paths = (await api.get("/openapi.json")).json()["paths"]
     for path in set(paths) - open_to_all:
         sample = path
-        for name, value in (("{node_id}", "n"), ("{slot_id}", "s"), ("{slot}", "s"), ("{label}", "a:b")):
+        for name, value in (
+            ("{node_id}", "n"),
+            ("{slot_id}", "s"),
+            ("{slot}", "s"),
+            ("{label}", "a:b"),
+            ("{kind}", "node"),
+            ("{id}", "n"),
+        ):
             sample = sample.replace(name, value)
         assert sample in guarded, path
 

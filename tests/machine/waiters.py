@@ -1,0 +1,141 @@
+"""What hubs do for those who wait, what operators do to the line, and accidents."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from tests.machine.base import HUBS, Base, any_one, hubs, labels, pick, step
+
+times = st.sampled_from([500, 1_000, 4_000, 5_000, 20_000, 62_000])
+
+
+class Waiters(Base):
+    """Rules of tickets, hubs and caps."""
+
+    @step(which=any_one, only_place=st.booleans())
+    def give_up(self, which: int, only_place: bool) -> None:
+        """A waiter has waited long enough, or his caller hung up."""
+        if self.model.tickets:
+            ticket = self.model.tickets[pick(self.model.tickets, which)]
+            self.undo(ticket.wish.id, ticket.attempt, only_place)
+
+    @step(which=any_one, only_place=st.booleans())
+    def undo_something(self, which: int, only_place: bool) -> None:
+        """A hub could not deliver an answer, or never got it, and takes back what that attempt was granted."""
+        if self.asked:
+            wish = self.asked[-1 - which % len(self.asked)]
+            self.undo(wish.id, wish.attempt, only_place)
+
+    @step(which=any_one)
+    def fail_to_deliver(self, which: int) -> None:
+        """A grant was handed on to somebody who is not there any more."""
+        handed = {request for requests in self.model.handed.values() for request in requests}
+        if handed:
+            request = pick(handed, which)
+            self.undo(request, self.model.answered[request].attempt, only_place=False)
+
+    def undo(self, request: str, attempt: str, only_place: bool) -> None:
+        self.call(
+            "capacity/undo", lambda: self.model.undo(request, attempt, only_place),
+            request=request, attempt=attempt, only_place=int(only_place),
+        )  # fmt: skip
+
+    @step(which=any_one)
+    def cancel(self, which: int) -> None:
+        known = [*self.model.tickets, *(wish.id for wish in self.asked[-3:])]
+        if known:
+            request = pick(known, which)
+            self.call("line/cancel", lambda: self.model.cancel(request), ticket=request)
+
+    @step(which=any_one)
+    def look(self, which: int) -> None:
+        known = [*self.model.tickets, *(wish.id for wish in self.asked[-3:])]
+        if known:
+            request = pick(known, which)
+            (answer,) = self.direct.call("line/look", rest=[request])
+            if answer[0] in ("waiting", "away"):  # the estimate and the arrival are matters of wall time
+                answer[4:7] = [answer[4] >= 0, answer[5]]
+            assert answer == self.model.look(request)
+
+    @step(hub=hubs, every=st.booleans(), some=st.lists(labels, max_size=2))
+    def check(self, hub: str, every: bool, some: list[str]) -> None:
+        """A hub looks after its waiters, and at their lines again."""
+        looked = list(self.model.turns) if every else some
+        attended = sorted({wish.id for wish in self.asked if wish.hub == hub})
+        self.call(
+            "line/check", lambda: self.model.check(hub, looked, attended),
+            hub=hub, labels=len(looked), rest=[*looked, *attended],
+        )  # fmt: skip
+        self.unreviewed &= not every
+
+    @step(limit=st.sampled_from([1, 50]))
+    def retire(self, limit: int) -> None:
+        self.do_retire(limit)
+
+    def do_retire(self, limit: int) -> bool:
+        """Drop what nobody attends, and whether there is more; of a silent hub Redis picks whom."""
+        silent = self.model.silent_hub()
+        handed = set(self.model.handed.get(silent, ())) if silent else set()
+        attended = self.model.attended(silent) if silent else set()
+        if len(handed) > 1:
+            limit = 1  # in one bite, nobody could say which came first
+        answer = self.direct.call("line/retire", limit=limit)
+        aside = attended - set(self.redis.smembers(self.keys.waiters(silent or "")))
+        undelivered = handed - set(self.redis.smembers(self.keys.handed(silent or "")))
+        wanted = self.model.retire(limit, sorted(aside), sorted(undelivered))
+        self.model.finish()
+        assert answer == wanted
+        assert len(aside) == min(limit, len(attended))
+        assert len(undelivered) == min(limit, len(handed))
+        return bool(answer[3])
+
+    @step(label=labels, cap=st.sampled_from(["", "0", "1", "2"]))
+    def set_cap(self, label: str, cap: str) -> None:
+        self.call("line/set_cap", lambda: self.model.set_cap(label, cap), label=label, cap=cap)
+
+    @step(cap=st.sampled_from(["", "0", "1", "3"]), review=st.booleans())
+    def set_default_cap(self, cap: str, review: bool) -> None:
+        """The hub may die before it has looked at every line again; others look within a second."""
+        self.call("line/set_cap", lambda: self.model.set_cap("", cap), label="", cap=cap)
+        self.unreviewed = True
+        if review:
+            waiting = list(self.model.turns)
+            self.call("line/review", lambda: self.model.review(waiting), rest=waiting)
+            self.unreviewed = False
+
+    @step(hub=hubs)
+    def tick(self, hub: str) -> None:
+        self.direct.tick(hub)
+        self.model.hubs[hub] = self.model.clock_ms
+
+    @step(ms=times, dead=st.sampled_from(["", "", "h1", "h2"]), lapse=st.booleans())
+    def wait(self, ms: int, dead: str, lapse: bool) -> None:
+        """Time passes, perhaps without some hub; a sweeper may look at all leases after it."""
+        self.do_wait(ms)
+        for hub in HUBS:
+            if hub != dead:
+                self.direct.tick(hub)
+                self.model.hubs[hub] = self.model.clock_ms
+        if lapse:
+            self.do_lapse(sorted(self.model.grants, key=lambda slot: (self.model.grants[slot].deadline_ms, slot)))
+
+    # -- accidents
+
+    @step()
+    def send_the_next_call_twice(self) -> None:
+        self.twice = True
+
+    @step()
+    def forget_the_scripts(self) -> None:
+        self.redis.script_flush()
+
+    @step()
+    def restart_the_server(self) -> None:
+        """As a hub sees it: no scripts, another run id; then nothing is lent for a while."""
+        self.redis.hset(self.keys.store, "run_id", "before")
+        self.redis.script_flush()
+        self.direct.open()
+        token = int(self.redis.hget(self.keys.store, "token"))
+        assert token > self.model.token
+        self.model.token = token
+        self.model.settled_ms = self.model.clock_ms + 2000
