@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import Counter
 from contextlib import suppress
 from typing import Any
 
@@ -115,6 +116,7 @@ async def show_metrics(request: Request) -> Response:
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         registry = CollectorRegistry()
         multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        registry.register(metrics.queue_length)
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -143,9 +145,10 @@ async def _refresh_line(hub: Hub) -> None:
     keys = hub.store.keys
     waiting = await hub.store.read("ZRANGE", keys.turns, 0, metrics.LABELS_MAX - 1)
     lengths = await hub.store.read_all(("ZCARD", keys.line(label)) for label in waiting)
-    metrics.queue_length.clear()  # lines that have ended
+    shown: Counter[str] = Counter()
     for label, length in zip(waiting, lengths, strict=True):
-        metrics.queue_length.labels(metrics.bounded(label)).inc(length)
+        shown[metrics.bounded(label)] += length
+    metrics.queue_length.lengths = shown
 
 
 @router.get("/diagnostics", responses=schemas.REFUSALS)

@@ -9,14 +9,13 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-from redis.exceptions import RedisError
-
 from hub.capacity.labels import parse_caps
 from hub.capacity.pools import Pools
 from hub.errors import StoreUnavailable, UnknownReply
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
+from hub.store.follow import announcements
 from hub.store.store import Store
 
 ROUND_S = 1.0  # a lost announcement, or capacity that appeared unnoticed, is found within this time
@@ -42,6 +41,7 @@ class Line:
         self._check = store.script("line/check")
         self._retire = store.script("line/retire")
         self._configure = store.script("line/configure")
+        self._resume = store.script("nodes/resume")
         self._set_cap = store.script("line/set_cap")
         self._review = store.script("line/review")
         self._configured = False
@@ -134,15 +134,11 @@ class Line:
 
     async def _listen(self) -> None:
         while True:
-            try:
-                async with self._store.client.pubsub(ignore_subscribe_messages=True) as channel:
-                    await channel.subscribe(self._store.keys.granted(self.hub_id))
-                    while True:
-                        message = await channel.get_message(timeout=ROUND_S)
-                        if message is not None:
-                            self.wake(message["data"])
-            except (RedisError, OSError):
-                await asyncio.sleep(ROUND_S)  # the hub clock tells of it; until then the rounds find what is granted
+            # The hub clock tells when the store is away; until it is heard again the rounds find what is granted.
+            with contextlib.suppress(StoreUnavailable):
+                async for ticket in announcements(self._store, self._store.keys.granted(self.hub_id)):
+                    self.wake(ticket)
+            await asyncio.sleep(ROUND_S)
 
     async def _rounds(self) -> None:
         while True:
@@ -156,7 +152,7 @@ class Line:
                 _log.error("line not looked after", why=repr(error))
 
     async def look_after(self) -> None:
-        """One round: capacity that appeared unnoticed, announcements that were lost, hubs that are gone."""
+        """One round: capacity that appeared unnoticed, announcements that were lost, nodes and hubs come and gone."""
         if self._waiting:
             await self._pools.discover()
             labels = list(islice(self._labels, LABELS_MAX))
@@ -167,6 +163,7 @@ class Line:
                 await self._look(bite, ())
             for bite in _bites(list(self._waiting), BITE):
                 await self._look((), bite)
+        await self._resume()
         while True:
             _, dropped, undone, more = await self._retire(limit=RETIRE_BITE)
             metrics.grants_undone.inc(undone)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections.abc import Awaitable, Callable
 from types import TracebackType
@@ -16,13 +15,9 @@ from hub.client.exchange import Patience
 from hub.client.guard import Guard
 from hub.client.slot import Slot, keep, renew
 from hub.client.transport import AsyncTransport
-from hub.errors import HubError, LeaseLost
-
-log = logging.getLogger("hub.client")
+from hub.errors import LeaseLost
 
 SECRET_NAME = "HUB_RUNNER_SECRET"
-# A block that is over should not be held up: after this the slot is left to its lease.
-RETURN_PATIENCE = Patience(trouble_s=3.0, attempt_s=2.0)
 
 
 class HubClient:
@@ -148,10 +143,7 @@ class HubClient:
 
     async def leave(self, slot: Slot) -> None:
         """Give the slot back at the end of a block: bounded to a few seconds, and logged instead of raised."""
-        try:
-            await self._http.run(calls.give_back(slot, RETURN_PATIENCE))
-        except HubError as error:
-            log.warning("slot %s was not given back and is left to its lease: %s", slot.id, error)
+        await self._http.run(calls.leave(slot))
 
 
 class Borrowing:
@@ -184,10 +176,10 @@ class Borrowing:
         returned = slot.returned
         lost = slot.seconds_left() <= 0  # decided before anything is awaited: the block ran until this moment
         self._keeper.cancel()
-        await asyncio.wait([self._keeper])
-        if returned:
-            return
-        if not lost:
-            await self._client.leave(slot)
-        elif ours:
+        try:
+            if not lost and not returned:
+                await self._client.leave(slot)
+        finally:
+            await asyncio.wait([self._keeper])
+        if lost and ours and not returned:
             raise slot.loss("not renewed in time") from error

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
 from hub.client.exchange import Patience, Send, Steps, exchange
 from hub.client.slot import Slot
+from hub.errors import HubError
+
+log = logging.getLogger("hub.client")
+
+# A block that is over should not be held up: after this the slot is left to its lease.
+RETURN_PATIENCE = Patience(trouble_s=3.0, attempt_s=2.0)
 
 
 def path(*parts: str) -> str:
@@ -21,6 +28,27 @@ def give_back(slot: Slot, patience: Patience) -> Steps[bool]:
     body = {"labelKey": slot.matched_label, "browserId": slot.id, "leaseToken": slot.token}
     answer = yield from exchange(Send("POST", "/session/return", body), patience)
     return "note" not in answer.data
+
+
+def leave(slot: Slot) -> Steps[None]:
+    """Give the slot back at the end of a block: bounded to a few seconds, and logged instead of raised.
+
+    Broken off, it is begun once more, so that whoever is next does not wait for the lease to end.
+    """
+    try:
+        yield from _returned(slot)
+    except GeneratorExit:  # nobody is left to send anything
+        raise
+    except BaseException:
+        yield from _returned(slot)
+        raise
+
+
+def _returned(slot: Slot) -> Steps[None]:
+    try:
+        yield from give_back(slot, RETURN_PATIENCE)
+    except HubError as error:
+        log.warning("slot %s was not given back and is left to its lease: %s", slot.id, error)
 
 
 def verify(slot_id: str, token: str, patience: Patience) -> Steps[dict[str, Any]]:

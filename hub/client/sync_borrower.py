@@ -11,11 +11,11 @@ from typing import Any, Self
 import httpx
 
 from hub.client import calls, waiting
-from hub.client.borrower import RETURN_PATIENCE, SECRET_NAME, log
+from hub.client.borrower import SECRET_NAME
 from hub.client.exchange import Patience
 from hub.client.slot import Slot, keep, renew
 from hub.client.transport import Stopped, SyncTransport
-from hub.errors import HubError, LeaseLost
+from hub.errors import LeaseLost
 
 OnLost = Callable[[Slot], object]
 
@@ -130,10 +130,7 @@ class SyncHubClient:
 
     def leave(self, slot: Slot) -> None:
         """Give the slot back at the end of a block: bounded to a few seconds, and logged instead of raised."""
-        try:
-            self._http.run(calls.give_back(slot, RETURN_PATIENCE))
-        except HubError as error:
-            log.warning("slot %s was not given back and is left to its lease: %s", slot.id, error)
+        self._http.run(calls.leave(slot))
 
 
 class SyncBorrowing:
@@ -166,10 +163,10 @@ class SyncBorrowing:
         returned = slot.returned
         lost = slot.seconds_left() <= 0
         self._stop.set()
-        self._keeper.join(timeout=1.0)  # it may be inside a request, whose answer no longer matters
-        if returned:
-            return
-        if not lost:
-            self._client.leave(slot)
-        elif error is None or isinstance(error, Exception):
+        try:
+            if not lost and not returned:
+                self._client.leave(slot)
+        finally:
+            self._keeper.join(timeout=1.0)  # it may be inside a request, whose answer no longer matters
+        if lost and not returned and (error is None or isinstance(error, Exception)):
             raise slot.loss("not renewed in time") from error

@@ -172,11 +172,15 @@ def _give_up(wish: Wish, place: _Place) -> Steps[None]:
     """Let nobody stand behind us, and nothing be lent to us, any more."""
     ticket = path("queue", place.key)
     try:
-        try:
-            yield from exchange(Send("DELETE", ticket), GIVE_UP_PATIENCE)
-        except TicketGranted:
-            answer = yield from exchange(Send("GET", ticket), GIVE_UP_PATIENCE)
-            yield from give_back(Slot(answer), GIVE_UP_PATIENCE)
+        for _ in range(3):  # between two of these calls a grant may come, or be taken back by the hub
+            try:
+                yield from exchange(Send("DELETE", ticket), GIVE_UP_PATIENCE)
+                return
+            except TicketGranted:
+                answer = yield from exchange(Send("GET", ticket), GIVE_UP_PATIENCE)
+            if "leaseToken" in answer.data:
+                yield from give_back(Slot(answer), GIVE_UP_PATIENCE)
+                return
     except (NotFound, GrantOver):
         pass  # there is neither a place nor a grant
     except HubError as error:

@@ -32,7 +32,7 @@ TYPES = {
         "caps",
         "pace",
     ),
-    "set": ("nodes", "draining", "node_slots", "pool_slots", "replacing", "aside", "waiters", "handed"),
+    "set": ("nodes", "draining", "node_slots", "pool_slots", "replacing", "aside", "suspects", "waiters", "handed"),
     "zset": (
         *("beats", "drain_deadlines", "pools", "open_pools", "deadlines", "asked", "run"),
         *("line", "turns", "under", "wild", "patience", "hubs"),

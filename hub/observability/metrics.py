@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+from collections.abc import Iterator
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 LABELS_MAX = 200  # series per metric that may come from labels on the wire
 _BORROW_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 _FAST_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
 
 registry: CollectorRegistry = REGISTRY
+
+
+class QueueLength(Collector):
+    """Live waiters by label, as they were when last read. No `Gauge`: among several processes it cannot forget a label,
+    and a line that has ended would be shown for ever."""
+
+    def __init__(self) -> None:
+        self.lengths: dict[str, int] = {}
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """The one gauge this is."""
+        found = GaugeMetricFamily("hub_borrow_queue_length", "Live waiters, read when scraped.", labels=["label"])
+        for label, length in self.lengths.items():
+            found.add_metric([label], length)
+        yield found
+
 
 borrow_requests = Counter("hub_borrow_requests_total", "Valid borrow requests.", ["label"])
 borrow_latency = Histogram(
@@ -27,9 +48,7 @@ pool_utilization = Gauge(
 returns = Counter("hub_returns_total", "Ends of grants by a return call.", ["outcome"])
 renewals = Counter("hub_renewals_total", "Renewals of leases.", ["outcome"])
 waiters_dropped = Counter("hub_waiters_dropped_total", "Waiters whose hub was gone or whose time was over.")
-queue_length = Gauge(
-    "hub_borrow_queue_length", "Live waiters, read when scraped.", ["label"], multiprocess_mode="mostrecent"
-)
+queue_length = QueueLength()
 grants_undone = Counter("hub_grants_undone_total", "Grants taken back because their caller was gone.")
 grants_readopted = Counter("hub_grants_readopted_total", "Grants a hub brought back after the store had lost them.")
 

@@ -60,6 +60,7 @@ PRIVATE = {
     "deadlines": "hub:deadlines",  # zset: slot id -> hub clock at which its lease lapses. Deleted with the grant.
     "asked": "hub:asked:{}",  # zset: slot id -> time of the grant, for the requested label: its in-flight grants.
     "run": "hub:run:{}",  # zset: slot id -> time of the grant: what a run holds.
+    "suspects": "hub:suspects",  # set: raw ids of nodes with slots held back so. With the next beat, or the node.
     "aside": "hub:aside:{}",  # set: slots held back while their node is suspect. Emptied by its next beat.
     # hash of a borrow that waits: label, run, hub, attempt, score, since_ms, until_ms, ttl_ms, idle_ms, priority,
     # fingerprint, keep_s, keyed; handed once it was granted. Deleted when it leaves, 120 s after a grant with a key.

@@ -32,8 +32,8 @@ for i = 1, #ARGV do
       release(slot, record, 120, 'grant.lapsed', word)
     else
       record.label, record.run = label or record.label, redis.call('HGET', key_session(slot), 'runId') or record.run
+      if redis.call('EXISTS', key_session(slot)) == 1 then note_slot('grant.lapsed', record, word) end
       end_grant(slot, record.label, record.run, record.part)
-      note_slot('grant.lapsed', record, word)
     end
   end
   words[i] = word

@@ -7,8 +7,8 @@
 -- @include item
 local function lendable(pool)
   for _, item in ipairs(redis.call('LRANGE', key_available(pool), 0, 19)) do
-    local record = redis.call('HMGET', key_slot(glance(item) or ''), 'item', 'node', 'reported')
-    if record[1] == item and not suspect(record[2], record[3]) then return true end
+    local record = redis.call('HMGET', key_slot(glance(item) or ''), 'item', 'node', 'reported', 'part')
+    if record[1] == item and not suspect(record[2], record[4], record[3]) then return true end
   end
 end
 local function attended(label)

@@ -14,7 +14,7 @@ local function place_free(slot, part, pool, item)
     local waiter = next_waiter(pool)
     if waiter then
       local said = redis.call('HMGET', key_slot(slot), 'node', 'idle_ms', 'reported')
-      if suspect(said[1], said[3]) then
+      if suspect(said[1], part, said[3]) then
         hold_aside(slot, part, said[1])
         return 'held'
       end

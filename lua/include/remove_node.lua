@@ -37,6 +37,7 @@ local function remove_node(id, part, limit)
   redis.call('ZREM', key_beats, id)
   if owner and owner ~= id then return 0, {}, 0 end
   redis.call('SREM', key_draining, id)
+  redis.call('SREM', key_suspects, id)
   redis.call('DEL', key_node(part), key_node_alive(part))
   redis.call('HSET', key_leaving, part, id)
   return prune(part, limit)

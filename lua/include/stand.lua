@@ -49,6 +49,5 @@ local function enter(wish, priority, until_ms)
   redis.call('HSET', key_ticket(wish.id), 'label', wish.label, 'run', wish.run, 'hub', wish.hub, 'attempt', wish.attempt,
     'score', wish.score, 'since_ms', now_ms, 'until_ms', until_ms, 'ttl_ms', wish.ttl_ms, 'idle_ms', wish.idle_ms,
     'priority', priority, 'fingerprint', wish.fingerprint, 'keep_s', wish.keep_s, 'keyed', wish.keyed and '1' or '0')
-  join(wish, until_ms)
-  note_ticket('ticket.waiting', wish, '')
+  if join(wish, until_ms) then note_ticket('ticket.waiting', wish, '') end
 end

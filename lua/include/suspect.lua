@@ -6,15 +6,21 @@
 -- for which it has one timeout. `reported` is the generation of the store in which it last did.
 local node_timeout_ms = tonumber(opened[6] or '')
 local reporting = opened[8] and node_timeout_ms and clock_ms - tonumber(opened[8]) < node_timeout_ms
-local function suspect(node, reported)
+local function suspect(node, part, reported)
   local reading = node_timeout_ms and redis.call('ZSCORE', key_beats, node)
   if not reading then return false end
-  return clock_ms - tonumber(reading) > node_timeout_ms / 2 or (reporting and reported ~= opened[1])
+  if reporting and reported ~= opened[1] then return true end
+  local silent_ms = clock_ms - tonumber(reading)
+  if silent_ms <= node_timeout_ms / 2 then return false end
+  -- A node that registered with a hub may beat by writing its alive key, for 90 s each time: that is more than its last
+  -- beat through a hub can have left of it, and more than the 30 s of a sweep that may not expire.
+  return redis.call('PTTL', key_node_alive(part)) <= math.max(node_timeout_ms - silent_ms, 30000) + 1000
 end
 
 -- Hold back a slot that is in no list because its node is suspect; the node's next beat puts it back, or its report.
 local function hold_aside(slot, part, node)
   redis.call('HSET', key_slot(slot), 'place', 'held')
   redis.call('SADD', key_aside(part), slot)
+  redis.call('SADD', key_suspects, node)
   if redis.call('HSET', key_duty(part), 'suspect', '1') == 1 then note('node.suspect', 'node', node) end
 end

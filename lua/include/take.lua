@@ -74,7 +74,7 @@ local function take(pool)
     local item = redis.call('LPOP', key_available(pool))
     if not item then close_pool(pool) return nil end
     local found = settle_item(pool, spare_marked(pool, item))
-    if found and not suspect(found.node, found.reported) then return found end
+    if found and not suspect(found.node, found.part, found.reported) then return found end
     if found then hold_aside(found.slot, found.part, found.node) end
   end
 end

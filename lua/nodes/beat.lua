@@ -6,7 +6,7 @@ local timeout_ms = ARGV[1]
 -- @rest beats                       per node: raw id, id as part of a key, version it knows
 -- @include store
 -- @include time_text
--- @include place_free
+-- @include resume
 local ids = {}
 for i = 2, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
 local registered = redis.call('SMISMEMBER', key_nodes, unpack(ids))
@@ -32,26 +32,13 @@ local function recycle_list(part)
   return found
 end
 
-local left_to_resume = 256
-local function resume(id, part, drain)
-  local slots = redis.call('SPOP', key_aside(part), left_to_resume)
-  left_to_resume = left_to_resume - #slots
-  for _, slot in ipairs(slots) do
-    local record = redis.call('HMGET', key_slot(slot), 'item', 'pool', 'place')
-    if record[3] == 'held' and not drain then place_free(slot, part, record[2], record[1]) end
-  end
-  if redis.call('EXISTS', key_aside(part)) == 0 and redis.call('HDEL', key_duty(part), 'suspect') == 1 then
-    note('node.back', 'node', id)
-  end
-end
-
 local seen = time_text(now_ms)
 local function beat(id, part, version)
   redis.call('SET', key_node_alive(part), '1', 'PX', timeout_ms)
   redis.call('HSET', key_node(part), 'LastSeen', seen)
   local duty = redis.call('HMGET', key_duty(part), 'version', 'drain', 'republish', 'suspect', 'reported')
   if reporting and duty[5] ~= opened[1] and redis.call('EXISTS', key_node_slots(part)) == 1 then return 0 end
-  if duty[4] then resume(id, part, duty[2]) end
+  if duty[4] then resume(id, part) end
   if duty[3] then
     redis.call('HDEL', key_duty(part), 'republish')
     return 0

@@ -26,7 +26,8 @@ end
 if word ~= 'stale' or action == 'look' then return {word, seen} end
 if keep == '1' then
   for _, slot in ipairs(redis.call('SRANDMEMBER', key_node_slots(part), limit)) do
-    if redis.call('HGET', key_slot(slot), 'place') == 'free' then action = 'refresh' end
+    local offered = redis.call('HGET', key_slot(slot), 'place') == 'free'
+    if offered or redis.call('SISMEMBER', key_aside(part), slot) == 1 then action = 'refresh' end
   end
 end
 if action == 'refresh' then

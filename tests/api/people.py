@@ -31,8 +31,8 @@ class People:
 
     async def come(self, label: str = LABEL, *, key: str = "", run: str = "", **body: Any) -> Any:
         """Borrow, and return the call once it stands in line or is answered."""
-        call = self.start(label, key=key, run=run, **body)
         before = (await self.queue())["waiting"]
+        call = self.start(label, key=key, run=run, **body)
 
         async def in_line() -> bool:
             return call.done() or (await self.queue())["waiting"] > before

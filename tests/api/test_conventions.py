@@ -172,7 +172,8 @@ ROLES = {
     ],
     "runner node": [("POST", "/session/return")],
     "runner admin": [
-        ("GET", "/history"), ("GET", "/why/slot/s"), ("GET", "/sessions"), ("GET", "/sessions/s"), ("GET", "/autoscale/a:b"),
+        ("GET", "/history"), ("GET", "/why/slot/s"), ("GET", "/sessions"), ("GET", "/sessions/s"),
+        ("GET", "/autoscale/a:b"),
     ],
     "runner admin node": [
         ("GET", "/pools"), ("GET", "/nodes?detail=1"), ("GET", "/nodes/n/safe-to-kill"),

@@ -33,7 +33,7 @@ class Clockwork:
 
 @asynccontextmanager
 async def scripted_hub(redis: Redis) -> AsyncIterator[Clockwork]:
-    """A hub in this process whose scripts, the hub's own in all else, look at a key where they would ask for the time."""
+    """A hub in this process whose scripts, otherwise the hub's own, read a key where they would ask for the time."""
     async with fleet.hub_on(redis) as opened:
         store = opened.store
         for name, script in store._scripts.items():

@@ -1,4 +1,4 @@
-"""Lines of waiters as benchmarks need them: made by the hub's own scripts, attended by hub ids, nobody at the other end."""
+"""Lines of waiters as benchmarks need them: made by the hub's own scripts, with nobody at the other end."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Crowd:
 
         def packed(place: Place) -> bytes:
             named = self._named(place)
-            return hiredis.pack_command((*head, *(named[name] for name in script.arguments)))
+            return bytes(hiredis.pack_command((*head, *(named[name] for name in script.arguments))))
 
         await asyncio.to_thread(fleet.send_all, redis, (packed(place) for place in places))
 

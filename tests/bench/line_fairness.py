@@ -1,4 +1,4 @@
-"""Who is served how often while everybody waits: labels in turn whatever their load, and priorities without starving."""
+"""Who is served how often while everybody waits: labels in turn whatever their load, priorities without starving."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _shares(where: str, order: list[str]) -> list[Figure]:
     counts = Counter(order)
     note = f"{len(order):,} grants; {HEAVY} has {LOAD} times the load, and got {counts[HEAVY]}"
     return [
-        Figure(f"furthest from one grant in any {len(LABELS)}{where}", worst_window(order, LABELS), at_most=1, note=note),
+        Figure(f"furthest from 1 grant in any {len(LABELS)}{where}", worst_window(order, LABELS), at_most=1, note=note),
         Figure(f"Jain's index of grants per label{where}", jain(counts[each] for each in LABELS), at_least=0.99),
     ]
 

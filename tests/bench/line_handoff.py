@@ -159,9 +159,9 @@ async def _offer(redis: Redis) -> None:
 
 async def _gather(redis: Redis, crowd: int) -> None:
     """Half a crowd far behind in line for the slot, the other half waiting for what nobody lends, at both hubs."""
-    hub_ids = redis.zrange(Keys().hubs, 0, -1)
-    assert len(hub_ids) == 2, hub_ids
     async with fleet.hub_on(redis) as hub:
+        hub_ids = await hub.store.read("ZRANGE", hub.store.keys.hubs, 0, -1)
+        assert len(hub_ids) == 2, hub_ids
         for number, hub_id in enumerate(hub_ids):
             await Crowd(hub, hub_id).gather(redis, [_place(n) for n in range(number, crowd, len(hub_ids))])
 
@@ -177,7 +177,8 @@ def _round(empty: Stage, crowded: Stage) -> dict[str, Samples]:
         found["empty"] += [empty.hand_off() for _ in range(EACH)]
         found["crowded"] += [crowded.hand_off() for _ in range(EACH)]
         empty.redis.rpush(pubsub.GO, EACH)
-        found["round trip"] += json.loads(empty.redis.blpop(pubsub.TOOK, timeout=20)[1])
+        _, took = empty.redis.blpop([pubsub.TOOK], timeout=20) or ("", "no round trips within 20 s")
+        found["round trip"] += json.loads(took)
         found["answer"] += [empty.answer_only() for _ in range(EACH)]
     return found
 
@@ -202,7 +203,8 @@ def _figures(found: dict[str, list[Samples]]) -> list[Figure]:
     figures = []
     for name, of, at_most in (("p50", p50, None), ("p99", p99, 3.0)):
         rounds = Rounds.of(of["empty"], of["floor"])
-        figures.append(figure(f"{name} against a pub/sub round trip and an answer", rounds, of["empty"], of["floor"], at_most))
+        against = f"{name} against a pub/sub round trip and an answer"
+        figures.append(figure(against, rounds, of["empty"], of["floor"], at_most))
     for name, of in (("p50", p50), ("p99", p99)):
         rounds = Rounds.of(of["crowded"], of["empty"])
         figures.append(figure(f"{name} with {CROWD:,} in line against none", rounds, of["crowded"], of["empty"], 1.2))

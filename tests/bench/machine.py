@@ -158,7 +158,7 @@ def url_of(client: Redis) -> str:
 
 @contextmanager
 def hub_server(redis: Redis, **settings: str) -> Iterator[int]:
-    """`hub serve`, one process, with secrets and the settings of a deployment unless told otherwise; yields its port."""
+    """`hub serve`, one process, with secrets and the settings of a deployment and those given; yields its port."""
     port = free_port()
     environment = {
         "HUB_REDIS_URL": url_of(redis),

@@ -6,7 +6,6 @@ puts the seconds each took into the list TOOK.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import time

@@ -98,7 +98,9 @@ async def _borrow(hub: Hub, redis: Redis, label: str, count: int) -> tuple[list[
 
 
 async def _give_back(hub: Hub, redis: Redis, grants: list[Grant]) -> float:
-    return await fleet.usec_per_script(redis, [partial(hub.leases.give_back, each.slot, each.label, each.token) for each in grants])
+    return await fleet.usec_per_script(
+        redis, [partial(hub.leases.give_back, each.slot, each.label, each.token) for each in grants]
+    )
 
 
 def _figures(found: Times) -> list[Figure]:

@@ -76,7 +76,7 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
     ),
     "a line without a turn": (
         lambda r: r.zrem("hub:turns", OTHER),
-        {("C5", f"label {OTHER}", "is waited for, but has no turn"), ("C4", f"label {OTHER}", "freed slots would find")},
+        {("C5", f"label {OTHER}", "is waited for, but has"), ("C4", f"label {OTHER}", "freed slots would")},
     ),
     "a turn without a line": (
         lambda r: r.zadd("hub:turns", {"gpu:none": 99}),

@@ -1,5 +1,6 @@
-"""Every way in which capacity becomes free or usable serves a waiter, who waits at another hub process than the one that
-freed it. The waiters come over HTTP; the first hub, `freer`, sweeps."""
+"""Every way in which capacity becomes free or usable serves a waiter.
+
+He waits at another hub process than the one that freed it. All comes over HTTP; the first hub, `freer`, sweeps."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ async def served(task: asyncio.Task[httpx.Response], redis: Redis, slot: str) ->
     assert answer.status_code == 200, answer.text
     grant: dict[str, Any] = answer.json()
     assert grant["browserId"] == slot
-    assert grant["expiresAtUtc"] and redis.exists(f"borrow_ttl:{slot}") and redis.exists(f"session:{slot}")
+    assert grant["expiresAtUtc"]
+    assert redis.exists(f"borrow_ttl:{slot}", f"session:{slot}") == 2
     assert redis.hget(f"session:{slot}", "leaseToken") == grant["leaseToken"]
     return grant
 

@@ -1,4 +1,4 @@
-"""Whose turn it is: labels in rotation, first come first served within a label, priority, caps, and nobody overtakes."""
+"""Whose turn it is: labels in rotation, the first within a label, priority, caps; and nobody overtakes."""
 
 import asyncio
 
@@ -6,6 +6,7 @@ import pytest
 
 from hub.errors import CallerGone, LabelLineFull, RunLineFull, WaitedInVain
 from tests.line.crowd import offer, wish
+from tests.world import eventually
 
 LABELS = {"A": "pay:chromium:a", "B": "pay:chromium:b", "C": "pay:chromium:c"}
 
@@ -16,9 +17,11 @@ async def serve(crowd, slot="s1", times=1):
     for _ in range(times):
         before = len(crowd.served)
         assert (await hub.leases.give_back(slot, "pay:chromium"))[0] == "returned"
-        async with asyncio.timeout(5):
-            while len(crowd.served) == before:
-                await asyncio.sleep(0.005)
+
+        async def one_more(before=before):
+            return len(crowd.served) > before
+
+        await eventually(one_more)
 
 
 async def test_labels_take_turns_and_within_a_label_the_first_is_served_first(crowd):

@@ -92,7 +92,7 @@ class Base(RuleBasedStateMachine):
                 model = deepcopy(self.model)
                 apply(model, order)
                 model.finish()
-                if self.look.said(model) == seen:
+                if self.look.said(model, seen) == seen:
                     self.model = model
                     return
         apply(self.model, tuple(listed))
@@ -124,7 +124,8 @@ class Base(RuleBasedStateMachine):
     def the_store_says_what_the_model_says(self) -> None:
         if not hasattr(self, "model"):
             return
-        seen, said = self.look.seen(), self.look.said(self.model)
+        seen = self.look.seen()
+        said = self.look.said(self.model, seen)
         if seen != said:
             seen["names"], said["names"] = seen["names"] - said["names"], said["names"] - seen["names"]
             found = [name for name in said if seen[name] != said[name]]

@@ -84,12 +84,12 @@ class Borrowers(Base):
 
     # -- giving back
 
-    @step(which=any_one, token=st.sampled_from(["own", "none"]), keyed=st.booleans())
-    def give_back(self, which: int, token: str, keyed: bool) -> None:
+    @step(which=any_one, token=st.booleans(), run=st.sampled_from(["own", "", "r1", "r2"]))
+    def give_back(self, which: int, token: bool, run: str) -> None:
         if self.model.grants:
             slot = pick(self.model.grants, which)
-            held = str(self.model.grants[slot].token) if token == "own" else ""
-            self.hand_in(slot, held, f"return-{self.direct.calls}" if keyed else "")
+            grant = self.model.grants[slot]
+            self.hand_in(slot, str(grant.token) if token else "", grant.run if run == "own" else run)
 
     @step(which=any_one)
     def give_back_as_well(self, which: int) -> None:
@@ -98,19 +98,20 @@ class Borrowers(Base):
             slot = pick(self.model.grants, which)
             self.hand_in(slot, str(self.model.grants[slot].token), "")
 
-    @step(slot=slots, which=any_one, request=st.sampled_from(["", "return-1", "return-2"]))
-    def give_back_something(self, slot: str, which: int, request: str) -> None:
+    @step(slot=slots, which=any_one, run=st.sampled_from(["", "r1", "r2"]), request=st.sampled_from(["", "return-1"]))
+    def give_back_something(self, slot: str, which: int, run: str, request: str) -> None:
         """Whatever slot, with the token of whatever grant of it."""
-        self.hand_in(slot, self.some_token(slot, which), request)
+        self.hand_in(slot, self.some_token(slot, which), run, request)
 
     def some_token(self, slot: str, which: int) -> str:
         tokens = ["", "1", *(str(token) for other, token in self.tokens if other == slot)]
         return tokens[-1 - which % len(tokens)]
 
-    def hand_in(self, slot: str, token: str, request: str) -> None:
+    def hand_in(self, slot: str, token: str, run: str, request: str = "") -> None:
+        request = request or f"return-{self.direct.calls + 10}"
         self.call(
-            "capacity/give_back", lambda: self.model.give_back(slot, token, request),
-            slot=slot, hint="a:b", token=token, request=request,
+            "capacity/give_back", lambda: self.model.give_back(slot, token, run, request),
+            slot=slot, hint="a:b", token=token, run=run, request=request, keep_s=600,
         )  # fmt: skip
 
     # -- leases

@@ -126,7 +126,7 @@ class Line(Places):
             return
         if self.turns and not self.settling and not self.under_maintenance(record.pool):
             ticket = self.next_waiter(record.pool)
-            if ticket and self.suspect(record.node):
+            if ticket and self.suspect(slot):
                 self.hold_aside(slot)
                 return
             if ticket:
@@ -146,10 +146,12 @@ class Line(Places):
     def release(self, slot: str, *, mark: bool) -> None:
         """End a grant and send its slot on."""
         self.unlist(slot)
-        self.end(slot)
+        grant = self.end(slot)
         if mark and self.slots[slot].policy != "reuse":
             self.mark(slot)
         self.place_free(slot)
+        if slot in self.grants:
+            self.grants[slot].before, self.grants[slot].unseen = grant.run, True
 
     # -- serving from slots that are free already
 
@@ -191,7 +193,7 @@ class Line(Places):
             return []
         found = []
         for slot, record in self.slots.items():
-            lendable = record.node not in self.stopped and not self.suspect(record.node)
+            lendable = record.node not in self.stopped and not self.suspect(slot)
             if record.place != "free" or not lendable or record.pool in self.maintenance:
                 continue
             found += [
@@ -207,7 +209,7 @@ class Line(Places):
     # -- what borrowers and hubs ask for
 
     def borrow(self, wish: Wish) -> list[Any]:
-        if wish.attempt in self.withdrawn:
+        if {wish.attempt, wish.id} & self.withdrawn:
             return ["undone"]
         if wish.id in self.answered:
             return self.repeat(wish, self.answered[wish.id])
@@ -261,7 +263,7 @@ class Line(Places):
         grant = self.grants.get(before.slot)
         if not grant or grant.token != before.token:
             return ["over", before.slot]
-        before.attempt = wish.attempt
+        before.attempt, grant.unseen = wish.attempt, False
         return self.granted(before.slot)
 
     def granted(self, slot: str) -> list[Any]:
@@ -273,9 +275,9 @@ class Line(Places):
         for tickets in self.handed.values():
             tickets.discard(request)
 
-    def undo(self, request: str, attempt: str, only_place: bool) -> list[Any]:
+    def undo(self, request: str, attempt: str, why: str) -> list[Any]:
         before = self.answered.get(request)
-        if before and only_place:
+        if before and why != "gone":
             return ["granted" if before.attempt == attempt else "nothing"]
         if request != attempt or not before:
             self.withdrawn.add(attempt)
@@ -301,14 +303,18 @@ class Line(Places):
         return True
 
     def cancel(self, request: str) -> list[Any]:
-        if request in self.answered:
-            return ["granted", self.answered[request].slot]
+        before = self.answered.get(request)
+        if request in self.withdrawn:
+            return ["cancelled"]
+        if before:
+            grant = self.grants.get(before.slot)
+            return ["granted" if grant and grant.token == before.token else "over", before.slot]
         if request not in self.tickets:
             return ["unknown"]
         ticket = self.tickets[request]
         self.step_out(ticket, "cancelled")
         del self.tickets[request]
-        self.withdrawn.add(ticket.attempt)
+        self.withdrawn |= {ticket.attempt, request}
         return ["cancelled"]
 
     def look(self, request: str) -> list[Any]:
@@ -318,7 +324,8 @@ class Line(Places):
             grant = self.grants.get(before.slot)
             if not grant or grant.token != before.token:
                 return ["over", before.slot]
-            return ["granted", before.slot, grant.label, grant.run, str(grant.token)]
+            facts = [str(grant.token), *self.granted(before.slot)[4:2:-1], *self.granted(before.slot)[5:7], before.asked]
+            return ["granted", before.slot, grant.label, grant.run, *facts]
         if not ticket:
             return ["unknown"]
         wish, waits = ticket.wish, ticket.state == "waiting"

@@ -12,7 +12,7 @@ from hub.store.keys import Keys
 from tests.machine.model import Model
 
 # Not predicted key by key: they have a lifetime, or the doctor looks at them at the end of every run.
-LEFT_OUT = {"hub:request", "hub:duty", "hub:open", "hub:aside", "hub:pace", "hub:history", "audit"}
+LEFT_OUT = {"hub:request", "hub:duty", "hub:open", "hub:aside", "hub:pace", "hub:history", "hub:ticket", "audit"}
 SESSION = ("leaseToken", "labelKey", "poolLabel", "nodeId", "runId")
 RECORD = ("pool", "node", "place", "item")
 SETS = ("nodes", "draining")
@@ -58,7 +58,9 @@ class Look:
         """What the store holds."""
         self._connection.send_packed_command(self._packed)
         answers = iter([self._connection.read_response() for _ in range(self._count)])
-        found: dict[str, Any] = {"names": {name for name in next(answers) if _family(name) not in LEFT_OUT}}
+        names, ticket = next(answers), self._keys.ticket("")
+        found: dict[str, Any] = {"names": {name for name in names if _family(name) not in LEFT_OUT}}
+        found["tickets"] = {name[len(ticket) :] for name in names if name.startswith(ticket)}
         found["token"], found["clock"] = map(int, next(answers))
         found["leaving"], found["turns"] = set(next(answers)), next(answers)
         found["pending"], found["caps"] = _numbers(next(answers)), _numbers(next(answers))
@@ -77,8 +79,8 @@ class Look:
             found[f"attended {hub}"], found[f"handed {hub}"] = set(next(answers)), set(next(answers))
         return found
 
-    def said(self, model: Model) -> dict[str, Any]:
-        """What it must hold."""
+    def said(self, model: Model, seen: dict[str, Any]) -> dict[str, Any]:
+        """What it must hold. Whether a ticket that was granted is kept for a while is the store's business."""
         slots, grants = model.slots, model.grants
         waiting = [ticket for ticket in model.tickets.values() if ticket.state == "waiting"]
         runs = [ticket.wish.run for ticket in waiting]
@@ -87,6 +89,8 @@ class Look:
         said |= {"turns": model.turns, "pending": {run: runs.count(run) for run in runs}, "caps": model.caps}
         said["deadlines"] = {slot: grant.deadline_ms for slot, grant in grants.items()}
         said["drain_deadlines"], said["hubs"] = model.drain_deadlines, model.hubs
+        said["tickets"] = {request for request, ticket in model.tickets.items() if ticket.state != "handed"}
+        said["tickets"] |= seen["tickets"] & set(model.answered)
         said["patience"] = {t.wish.id: t.patience_ms for t in model.tickets.values() if t.state != "handed"}
         for label in self._labels:
             said[f"free {label}"] = [slots[slot].item for slot in model.free.get(label, ())]
@@ -147,7 +151,7 @@ class Look:
     def _names_of_the_line(self, model: Model) -> set[str]:
         keys, names = self._keys, set()
         for request, ticket in model.tickets.items():
-            names |= {keys.ticket(request)} if ticket.state == "handed" else {keys.ticket(request), keys.patience}
+            names |= {keys.patience} if ticket.state != "handed" else set()
             if ticket.state == "waiting":
                 names |= {keys.pending, keys.line(ticket.wish.label), keys.waiters(ticket.hub)}
         for label in model.offered:

@@ -30,14 +30,20 @@ class Model(Line):
         if node not in self.nodes:
             return
         self.nodes[node] = Node(self.clock_ms)
+        if self.to_report(node):
+            return
         for slot in resumed:
             self.place_free(slot)
         self.aside.pop(node, None)
         self.orders[node] = self.orders.get(node, set()) & self.marked
 
+    def to_report(self, node: str) -> bool:
+        """Whether it is to publish again: what it has, and what of it is lent."""
+        return self.reporting and bool(self.of_node(node)) and self.reported.get(node, 0) != self.opening
+
     def orders_for(self, node: str) -> tuple[bool, dict[str, str], set[str]] | None:
-        """Whether it drains, its lent slots, those to replace; None when it is not on the books."""
-        if node not in self.nodes:
+        """Whether it drains, its lent slots, those to replace; None when it is to register and publish again."""
+        if node not in self.nodes or self.to_report(node):
             return None
         lent = {slot: str(self.grants[slot].token) for slot in self.of_node(node) if slot in self.grants}
         return node in self.stopped, lent, self.orders.get(node, set())
@@ -72,6 +78,7 @@ class Model(Line):
             self.stopped.discard(node)
             self.aside.pop(node, None)
             self.orders.pop(node, None)
+            self.reported.pop(node, None)
 
     def drain(self, node: str, on: bool, deadline_ms: int | None, first: bool, page: list[str]) -> list[Any]:
         """A bite, which looks at a page of slots; the first one switches."""
@@ -124,27 +131,37 @@ class Model(Line):
     def publish(self, node: str, slot: str, pool: str, item: str, policy: str, token: int, ttl_ms: int) -> list[Any]:
         if node not in self.nodes:
             return ["unknown"]
+        word = self.publish_one(node, slot, pool, item, policy, token, ttl_ms)
+        if word != "taken":
+            self.slots[slot].reported = self.opening
+        if self.reporting:
+            self.reported[node] = self.opening
+        return ["ok", [word]]
+
+    def publish_one(self, node: str, slot: str, pool: str, item: str, policy: str, token: int, ttl_ms: int) -> str:
         record = self.slots.get(slot)
         if record and record.node != node:
-            return ["ok", ["taken"]]
+            return "taken"
         if record and record.place == "lent":
-            return ["ok", ["lent"]]
+            return "lent"
         if record and (record.pool, record.item) == (pool, item):
-            record.policy = policy
-            return ["ok", ["unchanged"]]
+            record.policy, record.reported = policy, self.opening
+            if slot in self.aside.get(node, ()):
+                self.place_free(slot)
+            return "unchanged"
         adopt = token and not record
         if record:
             self.unlist(slot)
             self.drop(slot)
         self.marked.discard(slot)
-        self.slots[slot] = Slot(pool, node, item, policy)
+        self.slots[slot] = Slot(pool, node, item, policy, reported=self.opening)
         if adopt:
             self.lend(slot, token, pool, "", ttl_ms, 0)
-            return ["ok", ["lent"]]
+            return "lent"
         if pool in self.maintenance:
             self.maintenance[pool].replacing.discard(slot)
         self.place_free(slot)
-        return ["ok", ["published"]]
+        return "published"
 
     def withdraw(self, node: str, slot: str, only_free: bool) -> list[Any]:
         record = self.slots.get(slot)
@@ -179,16 +196,15 @@ class Model(Line):
 
     # -- grants
 
-    def give_back(self, slot: str, token: str, request: str) -> list[Any]:
+    def give_back(self, slot: str, token: str, run: str, request: str) -> list[Any]:
         if request in self.returns:
             same, word = self.returns[request]
             return [word if same == slot else "reused", "", ""]
-        answer = self.end_by_caller(slot, token)
-        if request:
-            self.returns[request] = (slot, answer[0])
+        answer = self.end_by_caller(slot, token, run)
+        self.returns[request] = (slot, answer[0])
         return answer
 
-    def end_by_caller(self, slot: str, token: str) -> list[Any]:
+    def end_by_caller(self, slot: str, token: str, run: str) -> list[Any]:
         grant, record = self.grants.get(slot), self.slots.get(slot)
         if token and (not grant or str(grant.token) != token):
             return ["stale token", "", ""]
@@ -196,6 +212,9 @@ class Model(Line):
             if not record or record.policy != "reuse":
                 self.mark(slot)
             return ["not lent", record.pool if record else "", ""]
+        of_the_last = grant.unseen or (run and run == grant.before and run != grant.run)
+        if not token and of_the_last:  # a late repeat: whoever means this grant must name its token
+            return ["not lent", record.pool, ""]
         self.release(slot, mark=True)
         return ["returned", record.pool, grant.run]
 

@@ -22,6 +22,9 @@ class Places:
     clock_ms: int
     token: int
     settled_ms: int = 0
+    opening: int = 0  # how often the store was opened; after the first time nodes are to report what they have
+    reopened_ms: int = 0
+    reported: dict[str, int] = field(default_factory=dict)  # node -> the opening after which it last reported
     nodes: dict[str, Node] = field(default_factory=dict)
     draining: set[str] = field(default_factory=set)
     drain_deadlines: dict[str, int] = field(default_factory=dict)
@@ -48,9 +51,18 @@ class Places:
     def of_node(self, node: str) -> set[str]:
         return {slot for slot, record in self.slots.items() if record.node == node}
 
-    def suspect(self, node: str) -> bool:
-        """Silent for half of its timeout: nothing of it is lent until it beats again."""
-        return node in self.nodes and self.clock_ms - self.nodes[node].beat_ms > TIMEOUT_MS / 2
+    @property
+    def reporting(self) -> bool:
+        """Whether a restart may have lost grants that only the nodes know of."""
+        return self.opening > 0 and self.clock_ms - self.reopened_ms < TIMEOUT_MS
+
+    def suspect(self, slot: str) -> bool:
+        """Its node has been silent for half of its timeout, or has yet to say that it is not lent: it is not lent."""
+        record = self.slots[slot]
+        if record.node not in self.nodes:
+            return False
+        silent = self.clock_ms - self.nodes[record.node].beat_ms > TIMEOUT_MS / 2
+        return silent or (self.reporting and record.reported != self.opening)
 
     # -- finding a slot
 
@@ -78,7 +90,7 @@ class Places:
         while listed:
             slot = next((each for each in listed if each not in self.marked), listed[0])
             listed.remove(slot)
-            if not self.suspect(self.slots[slot].node):
+            if not self.suspect(slot):
                 return slot
             self.hold_aside(slot)
         return None
@@ -127,6 +139,8 @@ class Places:
         known = [slot for slot in slots if slot in self.slots]
         for slot in known:
             self.mark(slot)
+            if self.slots[slot].place == "held" and self.slots[slot].pool in self.maintenance:
+                self.maintenance[self.slots[slot].pool].replacing.discard(slot)  # it is in no list
         return ["ok", len(known)]
 
     def lend(self, slot: str, token: int, label: str, run: str, ttl_ms: int, idle_ms: int) -> None:

@@ -27,6 +27,7 @@ class Slot:
     item: str
     policy: str
     place: str = ""
+    reported: int = 0  # the opening of the store after which its node last named it
 
 
 @dataclass
@@ -42,6 +43,8 @@ class Grant:
     watch_idle: bool
     footprint: bool = True
     idle_footprint: bool = True
+    before: str | None = None  # the run it was taken over from in the very step in which that one ended
+    unseen: bool = False  # and nobody has fetched it yet
 
 
 @dataclass
@@ -56,7 +59,7 @@ class Maintenance:
 
 @dataclass
 class Answered:
-    """What a request was answered with, to which attempt. `handed` while the hub that waited has not picked it up."""
+    """What a request was answered with, to which attempt."""
 
     asked: str
     slot: str

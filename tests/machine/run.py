@@ -21,7 +21,7 @@ class Machine(Fleet, Borrowers, Waiters):
 
     def come_to_rest(self) -> None:
         for ticket in sorted(self.model.tickets):
-            self.undo(ticket, self.model.tickets[ticket].attempt, only_place=True)
+            self.undo(ticket, self.model.tickets[ticket].attempt, "stopping")
         self.do_wait(70_000)  # nobody is heard, no place is kept
         while self.do_retire(50):
             pass

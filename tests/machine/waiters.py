@@ -6,25 +6,26 @@ from hypothesis import strategies as st
 
 from tests.machine.base import HUBS, Base, any_one, hubs, labels, pick, step
 
+reasons = st.sampled_from(["gone", "timeout"])
 times = st.sampled_from([500, 1_000, 4_000, 5_000, 20_000, 62_000])
 
 
 class Waiters(Base):
     """Rules of tickets, hubs and caps."""
 
-    @step(which=any_one, only_place=st.booleans())
-    def give_up(self, which: int, only_place: bool) -> None:
+    @step(which=any_one, why=reasons)
+    def give_up(self, which: int, why: str) -> None:
         """A waiter has waited long enough, or his caller hung up."""
         if self.model.tickets:
             ticket = self.model.tickets[pick(self.model.tickets, which)]
-            self.undo(ticket.wish.id, ticket.attempt, only_place)
+            self.undo(ticket.wish.id, ticket.attempt, why)
 
-    @step(which=any_one, only_place=st.booleans())
-    def undo_something(self, which: int, only_place: bool) -> None:
+    @step(which=any_one, why=reasons)
+    def undo_something(self, which: int, why: str) -> None:
         """A hub could not deliver an answer, or never got it, and takes back what that attempt was granted."""
         if self.asked:
             wish = self.asked[-1 - which % len(self.asked)]
-            self.undo(wish.id, wish.attempt, only_place)
+            self.undo(wish.id, wish.attempt, why)
 
     @step(which=any_one)
     def fail_to_deliver(self, which: int) -> None:
@@ -32,13 +33,11 @@ class Waiters(Base):
         handed = {request for requests in self.model.handed.values() for request in requests}
         if handed:
             request = pick(handed, which)
-            self.undo(request, self.model.answered[request].attempt, only_place=False)
+            self.undo(request, self.model.answered[request].attempt, "gone")
 
-    def undo(self, request: str, attempt: str, only_place: bool) -> None:
-        self.call(
-            "capacity/undo", lambda: self.model.undo(request, attempt, only_place),
-            request=request, attempt=attempt, only_place=int(only_place),
-        )  # fmt: skip
+    def undo(self, request: str, attempt: str, why: str) -> None:
+        named = {"request": request, "attempt": attempt, "why": why}
+        self.call("capacity/undo", lambda: self.model.undo(**named), **named)
 
     @step(which=any_one)
     def cancel(self, which: int) -> None:
@@ -138,4 +137,5 @@ class Waiters(Base):
         token = int(self.redis.hget(self.keys.store, "token"))
         assert token > self.model.token
         self.model.token = token
-        self.model.settled_ms = self.model.clock_ms + 2000
+        self.model.settled_ms, self.model.reopened_ms = self.model.clock_ms + 2000, self.model.clock_ms
+        self.model.opening += 1
