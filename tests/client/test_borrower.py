@@ -325,6 +325,29 @@ async def test_cancelling_the_task_gives_the_slot_back_and_stays_a_cancellation(
     assert hub.lent == {}
 
 
+async def test_a_return_that_is_cancelled_is_begun_once_more_and_the_task_stays_cancelled(hub: FakeHub) -> None:
+    returning = asyncio.Event()
+
+    async def hang_once(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/session/return" and not returning.is_set():
+            returning.set()
+            await asyncio.sleep(60)
+        return hub.answer(request)
+
+    async with HubClient("http://hub", transport=httpx.MockTransport(hang_once)) as client:
+
+        async def work() -> None:
+            async with client.borrow("gpu:a100"):
+                pass
+
+        task = asyncio.create_task(work())
+        await returning.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    assert hub.lent == {}
+
+
 async def test_a_timeout_around_a_lost_block_is_not_mistaken_for_the_loss(hub: FakeHub) -> None:
     hub.ttl_s = 0.1
     hub.say(RENEW, *[Reset() for _ in range(1000)])

@@ -199,6 +199,17 @@ def test_a_slot_that_cannot_be_given_back_is_left_to_its_lease(hub: FakeHub, cap
     assert "slot s1 was not given back" in caplog.text
 
 
+def test_a_return_that_is_interrupted_is_begun_once_more(hub: FakeHub) -> None:
+    def be_interrupted(seen: Seen) -> None:
+        raise KeyboardInterrupt
+
+    hub.say(RETURN, be_interrupted)
+    with client_of(hub) as client, pytest.raises(KeyboardInterrupt), client.borrow("gpu:a100"):
+        pass
+    assert hub.lent == {}
+    assert len(hub.said(RETURN)) == 2
+
+
 def test_renewing_by_hand_moves_the_end(hub: FakeHub) -> None:
     with client_of(hub) as client:
         slot = client.acquire("gpu:a100")

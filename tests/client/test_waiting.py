@@ -277,6 +277,14 @@ def test_a_grant_that_crosses_the_cancellation_is_returned(line: Line) -> None:
     assert played.sent[-1][1].body == {"labelKey": "gpu:a100", "browserId": "s1", "leaseToken": "7"}
 
 
+def test_a_place_that_is_granted_and_free_again_meanwhile_is_given_up(line: Line) -> None:
+    away = response(200, {"ticket": "key-1", "state": "away"})
+    cancel = Took(asyncio.CancelledError(), 3)
+    played = line.play(WANTED, [cancel, refused(409, "ticket-granted"), away, CANCELLED])
+    assert isinstance(played.error, asyncio.CancelledError)
+    assert [send.method for _, send in played.sent] == ["POST", "DELETE", "GET", "DELETE"]
+
+
 @pytest.mark.parametrize("over", [refused(409, "grant-over"), refused(404, "unknown-ticket")])
 def test_a_grant_that_the_hub_has_taken_back_itself_needs_no_return(
     line: Line, over: httpx.Response, caplog: pytest.LogCaptureFixture

@@ -244,6 +244,14 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
         lambda r: r.sadd("hub:draining", "n7"),
         {("C12", "hub:draining n7", "names what")},
     ),
+    "a drain deadline of nobody": (
+        lambda r: r.zadd("hub:drain_deadlines", {"n7": 5}),
+        {("C12", "hub:drain_deadlines n7", "names what")},
+    ),
+    "a suspect that is nobody": (
+        lambda r: r.sadd("hub:suspects", "n7"),
+        {("C12", "hub:suspects n7", "names what")},
+    ),
     "a beat of nobody": (
         lambda r: r.zadd("hub:beats", {"n7": 1}),
         {("C12", "hub:beats n7", "names what")},

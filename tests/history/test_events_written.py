@@ -205,21 +205,20 @@ async def hangs_up() -> None:
     await asyncio.sleep(0.05)
 
 
-async def test_a_ticket_is_left_by_a_caller_who_hangs_up_and_with_a_hub_that_stops_or_is_gone(
-    hub, crowd, redis, happened
-):
-    await add_node(hub, "n1")
+async def test_a_ticket_is_left_when_its_caller_hangs_up_and_when_its_hub_stops_or_is_gone(hub, crowd, redis, happened):
+    asked = wish(POOL)
     with pytest.raises(CallerGone):
-        await hub.leases.borrow(wish(POOL), hangs_up)
-    assert happened()[2].startswith("ticket.left gone")
+        await hub.leases.borrow(asked, hangs_up)
+    assert happened() == [f"ticket.waiting {asked.request}", f"ticket.left gone {asked.request}"]
     await crowd.come("orphan", POOL)
     redis.zadd("hub:hubs", {hub.clock.hub_id: -10_000})
     await hub.store.script("line/retire")(limit=50)
-    assert happened()[1].startswith("ticket.left hub")
+    orphan = crowd.wishes["orphan"].request
+    assert happened() == [f"ticket.waiting {orphan}", f"ticket.left hub {orphan}"]
     await crowd.come("late", POOL)
     hub.line.stop()
-    await asyncio.gather(crowd.tasks["late"], return_exceptions=True)
-    assert happened()[1].startswith("ticket.left stopping")
+    await asyncio.gather(*crowd.tasks.values(), return_exceptions=True)
+    assert f"ticket.left stopping {crowd.wishes['late'].request}" in happened()
 
 
 async def test_a_ticket_that_is_cancelled(hub, crowd, happened):
