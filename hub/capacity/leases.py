@@ -139,7 +139,7 @@ class Leases:
     async def _give_up(self, wish: Wish, place: Waiting) -> Grant:
         """Leave the line; raises the reason, or returns a grant that was made at the last moment."""
         why = "stopping" if self._line.stopping else "timeout"
-        word, *_ = await self._undo(request=wish.request, attempt=wish.attempt, why=why)
+        word, *_ = await self._undo(request=wish.request, attempt=wish.attempt, hub=self._line.hub_id, why=why)
         if word == "granted":
             answer = await self._try(wish, repeated=True)
             if isinstance(answer, Grant):
@@ -226,7 +226,9 @@ class Leases:
 
         A ticket with a key keeps its place for a minute.
         """
-        word, *slot = await self._undo(request=wish.request, attempt=wish.attempt, why="gone")
+        word, *slot = await self._undo(
+            request=wish.request, attempt=wish.attempt, hub=self._line.hub_id, why="gone"
+        )
         if word == "undone":
             self._recent.pop(slot[0], None)
             metrics.grants_undone.inc()

@@ -35,12 +35,14 @@ local function answer(t)
   local rank = redis.call('ZRANK', key_line(t.label), request)
   return {'waiting', rank + 1, estimate(t.label, rank), dropped}
 end
-local known = repeated == '1' and read_ticket(request)
+-- A call that the client of Redis has sent twice finds its own ticket as well.
+local known = (repeated == '1' or somebody_waits()) and read_ticket(request)
 if known and known.label then
   if known.fingerprint ~= fingerprint then return {'reused'} end
   if wait_ms == 0 then return {'empty', dropped} end
   attend(known, hub, attempt, clock_ms + wait_ms)
   serve_label(label)
+  serve_opened()
   return answer(known)
 end
 
@@ -49,10 +51,11 @@ local live = cap > 0 and redis.call('ZCARD', key_asked(label)) or 0
 local wish = {id = request, label = label, run = run, ttl_ms = ttl_ms, idle_ms = idle_ms, fingerprint = fingerprint,
   attempt = attempt, keep_s = keep_s, keyed = keyed == '1', hub = hub}
 if settle_left_ms <= 0 and (cap == 0 or live < cap) then
+  local waiter
   for _ = 1, 20 do  -- slots that appeared unnoticed go to those who wait already
-    local found = match(label)
+    local found = not (waiter and capped(label)) and match(label)
     if not found then break end
-    local waiter = somebody_waits() and next_waiter(found.pool)
+    waiter = somebody_waits() and next_waiter(found.pool)
     if not waiter then
       grant_to(wish, found)
       note('grant.lent', 'slot', found.slot, 'node', found.node, 'pool', found.pool, 'label', label, 'run', run,

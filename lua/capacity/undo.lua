@@ -4,7 +4,8 @@
 -- Returns {'undone', slot} | {'granted'} (and left alone) | {'left', 'away' | 'dropped'} | {'nothing'}
 local request = ARGV[1]
 local attempt = ARGV[2]
-local why     = ARGV[3]              -- 'gone' | 'timeout' | 'stopping': only the place in line, a grant is left alone
+local hub     = ARGV[3]              -- the hub that attended it
+local why     = ARGV[4]              -- 'gone' | 'timeout' | 'stopping': only the place in line, a grant is left alone
 -- @include store
 -- @include take_back
 -- @include serve
@@ -17,8 +18,8 @@ if not slot then
   if t.label and t.attempt == attempt then return {'left', set_aside(t, why)} end
   return {'nothing'}
 end
-redis.call('SREM', key_handed(t.hub or ''), request)
 if last ~= attempt then return {'nothing'} end
+redis.call('SREM', key_handed(hub), request)  -- also when that grant is over
 local freed = take_back(request, slot, token, why)
 serve_opened()
 return freed and {'undone', freed} or {'nothing'}

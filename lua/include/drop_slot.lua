@@ -4,6 +4,7 @@ local function drop_slot(slot, pool, part)
   redis.call('DEL', key_slot(slot))
   redis.call('SREM', key_node_slots(part), slot)
   redis.call('HDEL', key_duty(part), 'recycle:' .. slot)
+  redis.call('SREM', key_aside(part), slot)
   if redis.call('EXISTS', key_node(part), key_node_slots(part)) == 0 then
     redis.call('DEL', key_duty(part))  -- of a node that never registered; nobody else would delete it
   end

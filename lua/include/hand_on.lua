@@ -20,5 +20,6 @@ local function hand_on(t, found)
   redis.call('EXPIRE', key_pace(t.label), 3600)
   if redis.call('ZSCORE', key_turns, t.label) then take_turn(t.label) end
   redis.call('SADD', key_handed(t.hub), t.id)
+  redis.call('HSET', key_slot(found.slot), 'unseen', t.hub)
   redis.call('PUBLISH', key_granted(t.hub), t.id)
 end

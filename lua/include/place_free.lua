@@ -3,8 +3,10 @@
 -- @include suspect
 -- @include next_waiter
 -- @include hand_on
+-- @include take
 -- Send on a slot that is in no list: to the waiter whose turn it is, else to the tail of its pool; it is held back while
--- its node drains or is suspect. Every path that frees a slot ends here. Returns 'lent' | 'free' | 'held'.
+-- its node drains or is suspect. A waiter gets the slot that is next in the pool, which is another one when only a cap
+-- had kept it free. Every path that frees a slot ends here. Returns 'lent' | 'free' | 'held'.
 local function place_free(slot, part, pool, item)
   if redis.call('HGET', key_duty(part), 'drain') then
     redis.call('HSET', key_slot(slot), 'place', 'held')
@@ -12,7 +14,13 @@ local function place_free(slot, part, pool, item)
   end
   if somebody_waits() and settle_left_ms <= 0 and not under_maintenance(pool) then
     local waiter = next_waiter(pool)
-    if waiter then
+    if waiter and redis.call('EXISTS', key_available(pool)) == 1 then
+      redis.call('HSET', key_slot(slot), 'place', 'free')
+      redis.call('RPUSH', key_available(pool), item)
+      local found = take(pool)
+      if found then hand_on(waiter, found) end
+      return redis.call('HGET', key_slot(slot), 'place')
+    elseif waiter then
       local said = redis.call('HMGET', key_slot(slot), 'node', 'idle_ms', 'reported')
       if suspect(said[1], part, said[3]) then
         hold_aside(slot, part, said[1])

@@ -6,12 +6,13 @@
 local function read_slot(slot)
   local r = redis.call('HMGET', key_slot(slot), 'item', 'pool', 'node', 'part', 'place', 'label', 'run', 'policy',
     'unreported', 'before', 'unseen')
-  return {slot = slot, item = r[1], pool = r[2], node = r[3], part = r[4], place = r[5], label = r[6], run = r[7], policy = r[8],
-    unreported = r[9], before = r[10], unseen = r[11]}
+  return {slot = slot, item = r[1], pool = r[2], node = r[3], part = r[4], place = r[5], label = r[6], run = r[7],
+    policy = r[8], unreported = r[9], before = r[10], unseen = r[11]}
 end
 
--- End a grant and send its slot on; `what` and `why` go into the history. Returns whether the item was still in the in-use list:
--- a node may have removed it itself, and a slot that its node has not reported since the store was lost is not lent on.
+-- End a grant and send its slot on; `what` and `why` go into the history. Returns whether the item was still in the
+-- in-use list: a node may have removed it itself. A slot that its node has not reported since the store was lost is not
+-- lent on.
 local function release(slot, record, recycle_s, what, why)
   local listed = unlist(slot, record.pool, record.item, 'lent')
   end_grant(slot, record.label, record.run, record.part)
@@ -20,8 +21,7 @@ local function release(slot, record, recycle_s, what, why)
   if recycle_s > 0 and record.policy ~= 'reuse' then mark_recycle(slot, record.part, recycle_s) end
   if listed and not record.unreported then
     if place_free(slot, record.part, record.pool, record.item) == 'lent' then
-      -- Until its hub has picked it up nobody can mean this grant; a late repeat of the last holder's return never does.
-      redis.call('HSET', key_slot(slot), 'before', record.run or '', 'unseen', '1')
+      redis.call('HSET', key_slot(slot), 'before', record.run or '')  -- a late repeat of his return means his own grant
     end
   else
     drop_slot(slot, record.pool, record.part)

@@ -7,7 +7,7 @@ local function granted(record, request, attempt, fingerprint, hub)
   redis.call('SREM', key_handed(hub), request)
   local held = redis.call('HMGET', key_session(slot), 'leaseToken', 'poolLabel', 'ttlSeconds', 'runId')
   if held[1] ~= token then return {'over', slot} end
-  redis.call('HDEL', key_slot(slot), 'unseen')
+  settle_delivery(slot, request)
   redis.call('SET', key_request(request), table.concat({fingerprint, slot, token, attempt}, '|'), 'KEEPTTL')
   local left_ms = tonumber(redis.call('ZSCORE', key_deadlines, slot) or clock_ms) - clock_ms
   return {'ok', slot, token, redis.call('HGET', key_slot(slot), 'item'), held[2], math.max(0, math.floor(left_ms)),

@@ -4,6 +4,7 @@
 -- with a key keeps the place it had. Returns the slot, nil when that grant is over.
 local function take_back(request, slot, token, why)
   if redis.call('HGET', key_session(slot), 'leaseToken') ~= token then return nil end
+  settle_delivery(slot, request)
   redis.call('DEL', key_request(request))
   local t = read_ticket(request)
   if t.label then

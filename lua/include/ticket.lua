@@ -53,6 +53,14 @@ local function set_aside(t, why)
   return 'dropped'
 end
 
+-- A grant that was handed on has been picked up, at whichever hub, or is taken back: its hub owes it to nobody any more.
+local function settle_delivery(slot, ticket)
+  local hub = redis.call('HGET', key_slot(slot), 'unseen')
+  if not hub then return end
+  redis.call('SREM', key_handed(hub), ticket)
+  redis.call('HDEL', key_slot(slot), 'unseen')
+end
+
 -- How long until a ticket with so many before it is served, in ms; -1 when this line has not moved yet.
 local function estimate(label, before)
   local pace = redis.call('HMGET', key_pace(label), 'mark_ms', 'gap_ms')

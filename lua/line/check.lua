@@ -8,6 +8,7 @@ local labels = tonumber(ARGV[2])     -- how many labels come before the tickets
 -- @include serve
 redis.call('ZADD', key_hubs, clock_ms, hub)
 for i = 3, labels + 2 do serve_label(ARGV[i]) end
+serve_opened()
 local words = {}
 for i = labels + 3, #ARGV do
   local word = 'waiting'

@@ -3,4 +3,5 @@
 -- @include store
 -- @include serve
 for i = 1, #ARGV do serve_label(ARGV[i]) end
+serve_opened()
 return {'ok', served}

@@ -11,6 +11,7 @@ end
 if cap == '' then redis.call('HDEL', key_caps, field) else redis.call('HSET', key_caps, field, cap) end
 if label ~= '' then
   serve_label(label)
+  serve_opened()
   return {'ok', cap_of(label), redis.call('ZCARD', key_asked(label))}
 end
 local caps = redis.call('HMGET', key_caps, 'set', 'env')

@@ -7,6 +7,7 @@ local timeout_ms = ARGV[1]
 -- @include store
 -- @include time_text
 -- @include resume
+-- @include serve
 local ids = {}
 for i = 2, #ARGV, 3 do ids[#ids + 1] = ARGV[i] end
 local registered = redis.call('SMISMEMBER', key_nodes, unpack(ids))
@@ -50,4 +51,5 @@ local answers = {}
 for i = 1, #ids do
   answers[i] = registered[i] == 1 and beat(ids[i], ARGV[i * 3], ARGV[i * 3 + 1]) or 0
 end
+serve_opened()
 return answers

@@ -14,6 +14,7 @@ local limit      = tonumber(ARGV[6])
 -- @include serve
 if redis.call('SISMEMBER', key_nodes, id) == 0 then
   if action ~= 'look' then remove_node(id, part, limit) end
+  serve_opened()
   return {'gone'}
 end
 local word, seen = liveness(id, part, timeout_ms)

@@ -2,6 +2,7 @@
 -- writing their alive key or have had their time to report, are lent from again. Safe to repeat. Returns {'ok'}
 -- @include store
 -- @include resume
+-- @include serve
 -- @include key_part
 for _, node in ipairs(redis.call('SRANDMEMBER', key_suspects, 20)) do
   local part = key_part(node)
@@ -12,4 +13,5 @@ for _, node in ipairs(redis.call('SRANDMEMBER', key_suspects, 20)) do
     resume(node, part)
   end
 end
+serve_opened()
 return {'ok'}

@@ -10,7 +10,7 @@ local settle_ms = tonumber(ARGV[3])
 local floor     = ARGV[4]            -- the highest token the calling hub remembers, '0' for none
 local time = redis.call('TIME')
 local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-local store = redis.call('HMGET', key_store, 'generation', 'run_id', 'token', 'clock_ms')
+local store = redis.call('HMGET', key_store, 'generation', 'run_id', 'token', 'clock_ms', 'lost_above', 'reopened_ms', 'timeout_ms')
 if store[1] and store[2] == run_id then return {'open', store[1]} end
 
 -- What a restart lost are the grants with tokens between the counter that came back and the new base.
@@ -25,7 +25,10 @@ else
 end
 local generation = now_ms .. '-' .. run_id
 local clock_ms = tonumber(store[4] or '0')
-redis.call('HSET', key_store, 'lost_above', store[3] or '0', 'lost_below', redis.call('HGET', key_store, 'token'))
+-- Another restart, before the nodes have reported after the last one, loses nothing that could be told apart from that.
+local lost_above = store[3] or '0'
+if store[6] and clock_ms - tonumber(store[6]) < tonumber(store[7] or '0') then lost_above = store[5] end
+redis.call('HSET', key_store, 'lost_above', lost_above, 'lost_below', redis.call('HGET', key_store, 'token'))
 redis.call('HSET', key_store, 'generation', generation, 'run_id', run_id, 'clock_ms', clock_ms, 'tick_ms', now_ms)
 if store[1] or lost == '1' then
   redis.call('HSET', key_store, 'settle_ms', clock_ms + settle_ms, 'reopened_ms', clock_ms)

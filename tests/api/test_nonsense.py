@@ -18,7 +18,9 @@ MEMBERS = {
         "policy": "reuse"},
     "/node/heartbeat": {"nodeId": "n1", "version": 0, "recycled": ["s1"]},
     "/node/heartbeats": {"beats": [{"nodeId": "n1"}]},
-    "/session/borrow": {"labelKey": LABEL, "ttlSeconds": 60, "runName": "x", "runId": "r"},
+    "/session/borrow": {
+        "labelKey": LABEL, "ttlSeconds": 60, "runName": "x", "runId": "r", "priority": 1, "maxWaitSeconds": 1,
+    },
     "/session/return": {"labelKey": LABEL, "browserId": "s1", "leaseToken": "1"},
     "/session/renew": {"browserId": "s1", "leaseToken": "1", "ttlSeconds": 60},
     "/results/browser/s1/test": {"testId": "t", "runId": "r"},
@@ -48,11 +50,12 @@ EMPTY = {  # what these answer to no body at all
     "/admin/brake/release": 409,
     "/admin/nodes/n1/drain": 200,
 }
-NOTED = {"audit:entries"}  # where refused registrations are told
+NOTED = {"audit:entries", "hub:hubs"}  # where refused registrations are told, and when a hub was last heard
+PUTS = ("/admin/sweeper", "/admin/caps/gpu:a100")
 
 
 def send(api, path, body):
-    method = "PUT" if path == "/admin/sweeper" else "POST"
+    method = "PUT" if path in PUTS else "POST"
     return api.request(method, path, content=body, headers={"content-type": "application/json"})
 
 

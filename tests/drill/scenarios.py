@@ -160,7 +160,7 @@ async def _outcome(
     allowed = sum(each.allowed for each in passes) - gone if scenario.braked else 0
     lost = [*borrowers.lost, *await borrowers.missing(stage.client), *([] if scenario.empties else borrowers.late)]
     twice = borrowers.lent_twice()
-    free, nobodys = await stage.idle()
+    idle = await stage.idle()
     forgotten = sum(node.forgotten for node in stage.fleet.healthy)
     return Outcome(
         title=scenario.title,
@@ -168,13 +168,13 @@ async def _outcome(
         expired=expired,
         lost=len(lost),
         twice=len(twice),
-        idle=free + nobodys,
+        idle=idle.total(),
         allowed=allowed,
         heard_s=heard_s,
         found=found,
         faults=tuple(stage.faults),
         details=(
-            f"{borrowers.waiting:,} borrowers wait for {free:,} free slots; {nobodys:,} slots are lent to nobody",
+            f"{borrowers.waiting:,} borrowers wait; wanted slots that nobody has: {dict(idle)}",
             f"{borrowers.granted:,} grants; {forgotten:,} times a node had to register again; "
             f"{len(borrowers.late)} returns found nothing to end; borrowers were refused {dict(borrowers.refusals)}",
             *lost[:5],

@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import orjson
 from redis.asyncio import Redis
 
 from tests.drill.borrowers import Borrowers
@@ -24,6 +24,7 @@ from tests.world import HubProcess, RedisServer, free_port
 
 SWEEP = re.compile(r" node sweep scanned=(\d+) expired=(\d+) .*?\bstale=(\d+)")
 BRAKE_PERCENT, BRAKE_MIN = 20, 3
+FILL_S = 90.0
 LOOK_S = 0.1  # between two looks at what is waited for
 
 
@@ -90,6 +91,7 @@ class Stage:
     def __init__(self, sizes: Sizes, writing_share: float = 0.0) -> None:
         self.sizes = sizes
         self.fleet = Fleet(sizes.nodes, sizes.labels, writing_share)
+        self._labels = set(self.fleet.wanted)
         self.ports = [free_port() for _ in range(sizes.hubs)]
         self.hubs: list[HubProcess] = []
         self.logs: list[Path] = []
@@ -116,12 +118,17 @@ class Stage:
         self._closing.push_async_callback(self.fleet.close)
         for job in await self.fleet.announce(self.ports, node_secret, self.redis.url, sizes.timeout_s):
             self._keep(asyncio.create_task(job))
-        await self.until(lambda: self.fleet.heard_since(0), "everybody is registered", 120)
+        await self.until(lambda: self.fleet.heard_since(0), "everybody is registered", FILL_S)
         self.borrowers = Borrowers(self.fleet, sizes.waiters, self.ports, runner_secret, sizes.lease_s, sizes.wait_s)
         self._closing.callback(self.borrowers.close)
         for task in self.borrowers.run():
             self._keep(task)
-        await self.until(lambda: len(self.borrowers.leases) >= sizes.nodes * 0.99, "half of the slots are lent", 120)
+        try:
+            await self.until(
+                lambda: len(self.borrowers.leases) > sizes.nodes * 0.99, "half of the slots are lent", FILL_S
+            )
+        except TooLong as late:
+            self.faults.append(str(late))
         for node in self.fleet.nodes:
             node.forgotten = 0
 
@@ -223,22 +230,19 @@ class Stage:
         listed = "".join(item for items in await pipe.execute() for item in items) if off else ""
         return [node for node in off if not any(f'"{slot}"' in listed for slot in node.slots)]
 
-    async def idle(self) -> tuple[int, int]:
-        """Wanted slots that are free though somebody waits, and those that are lent to no borrower that knows of it.
+    async def idle(self) -> Counter[str]:
+        """Wanted slots of healthy nodes that no borrower has although others wait, by what the hub does with them.
 
-        The least of several looks: at any moment some are on their way.
+        Only those of which that is so for two seconds: at any moment some are on their way.
         """
-        seen = []
-        for _ in range(5):
-            pipe = self.client.pipeline(transaction=False)
-            for label in self.fleet.wanted:
-                pipe.llen(f"available:{label}")
-                pipe.lrange(f"inuse:{label}", 0, -1)
-            counts_and_lists = await pipe.execute()
-            lent = {orjson.loads(item)["browserId"] for items in counts_and_lists[1::2] for item in items}
-            seen.append((sum(counts_and_lists[::2]), lent - self.borrowers.leases.keys()))
+        wanted = {slot for node in self.fleet.healthy for slot, label in node.slots.items() if label in self._labels}
+        for _ in range(20):
+            wanted -= self.borrowers.leases.keys()
             await asyncio.sleep(LOOK_S)
-        return min(free for free, _ in seen), len(set.intersection(*(nobodys for _, nobodys in seen)))
+        pipe = self.client.pipeline(transaction=False)
+        for slot in wanted:
+            pipe.hget(f"hub:slot:{slot}", "place")
+        return Counter(place or "unknown" for place in await pipe.execute())
 
     async def find(self, nodes: list[Node], seconds: float) -> dict[str, float]:
         """Node -> how long after its last beat it was gone; those that were not within the time are left out."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from functools import wraps
 from itertools import islice, permutations
@@ -83,20 +83,24 @@ class Base(RuleBasedStateMachine):
         self.twice = False
         return answer
 
-    def in_some_order(self, things: Iterable[str], apply: Callable[[Model, tuple[str, ...]], None]) -> None:
-        """Redis took these things in an order of its own: the model does as it did."""
-        listed = sorted(things)
-        if len(listed) > 1:
+    def in_some_order(self, things: Iterable[str], apply: Callable[[Model, tuple[str, ...]], Any]) -> Any:
+        """Redis took these things in an order of its own."""
+        return self.one_of(list(islice(permutations(sorted(things)), ORDERS_MAX)), apply)
+
+    def one_of(self, choices: Sequence[Any], apply: Callable[[Model, Any], Any]) -> Any:
+        """Redis had a choice: the model does what it did, and says what the answer must be."""
+        if len(choices) > 1:
             seen = self.look.seen()
-            for order in islice(permutations(listed), ORDERS_MAX):
+            for choice in choices:
                 model = deepcopy(self.model)
-                apply(model, order)
+                answer = apply(model, choice)
                 model.finish()
                 if self.look.said(model, seen) == seen:
                     self.model = model
-                    return
-        apply(self.model, tuple(listed))
+                    return answer
+        answer = apply(self.model, choices[0])
         self.model.finish()
+        return answer
 
     def do_register(self, node: str) -> None:
         answer = self.direct.call(
@@ -119,6 +123,8 @@ class Base(RuleBasedStateMachine):
         self.unreviewed |= self.model.settling
         self.direct.wait(ms)
         self.model.clock_ms += ms
+        for node, found in self.model.nodes.items():  # their alive keys know no other clock than that of the server
+            self.redis.pexpire(self.keys.node_alive(node), max(0, found.alive_until_ms - self.model.clock_ms))
 
     @invariant()
     def the_store_says_what_the_model_says(self) -> None:

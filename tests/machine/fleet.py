@@ -44,6 +44,21 @@ class Fleet(Base):
         assert (bool(answer[1]), said, set(answer[3])) == (drain, lent, recycle)
         self.told[node] = (int(answer[0]), said, set(answer[3]))
 
+    @step(node=nodes)
+    def beat_by_the_key(self, node: str) -> None:
+        """A node that speaks to Redis itself writes its alive key, for a long time."""
+        if node in self.model.nodes:
+            self.redis.set(self.keys.node_alive(node), "1", px=90_000)
+            self.model.nodes[node].alive_until_ms = self.model.clock_ms + 90_000
+            self.resume()
+
+    @step()
+    def resume(self) -> None:
+        """A hub looks at the suspects."""
+        answer = self.direct.call("nodes/resume")
+        self.in_some_order(self.model.resumable(), Model.resume)
+        assert answer == ["ok"]
+
     @step(node=nodes, slot=slots)
     def acknowledge(self, node: str, slot: str) -> None:
         """A node has replaced a slot, or says so of another's."""
@@ -88,6 +103,14 @@ class Fleet(Base):
             self.silence(node)
             self.expire(node, "expire", 64)
 
+    @step(node=nodes)
+    def die_while_that_is_kept(self, node: str) -> None:
+        """With HUB_SWEEPER_KEEP_IF_AVAILABLE only a node without free slots is expired."""
+        if node in self.model.nodes:
+            self.silence(node)
+            self.age(node, TIMEOUT_MS + 1)
+        self.expire(node, "expire", 64, keep=True)
+
     @step(node=nodes, limit=limits, action=st.sampled_from(["expire", "expire", "refresh", "look"]))
     def die(self, node: str, limit: int, action: str) -> None:
         if node in self.model.nodes:
@@ -104,25 +127,26 @@ class Fleet(Base):
     def become_suspect(self, node: str) -> None:
         """Silent for more than half of its timeout."""
         if node in self.model.nodes:
+            self.silence(node)
             self.age(node, TIMEOUT_MS // 2 + 1)
             self.expire(node, "look", 64)
 
     def silence(self, node: str) -> None:
         self.redis.delete(self.keys.node_alive(node))
         self.redis.hset(self.keys.node(node), "LastSeen", "2020-01-01T00:00:00Z")
-        self.model.nodes[node].alive = self.model.nodes[node].seen = False
+        self.model.nodes[node].alive_until_ms, self.model.nodes[node].seen = 0, False
 
     def age(self, node: str, ms: int) -> None:
         """As if it had been heard so long ago on the hub clock."""
         self.redis.zadd(self.keys.beats, {node: self.model.clock_ms - ms})
         self.model.nodes[node].beat_ms = self.model.clock_ms - ms
 
-    def expire(self, node: str, action: str, limit: int) -> None:
+    def expire(self, node: str, action: str, limit: int, *, keep: bool = False) -> None:
         before = self.members(node)
         word, *answer = self.direct.call(
-            "nodes/expire", id=node, part=node, timeout_ms=TIMEOUT_MS, action=action, keep=0, limit=limit
+            "nodes/expire", id=node, part=node, timeout_ms=TIMEOUT_MS, action=action, keep=int(keep), limit=limit
         )
-        assert word == self.model.liveness(node, action)
+        assert word == self.model.liveness(node, action, keep)
         if word == "expired":
             self.check_removal(node, before, answer[1:], Model.remove)
         elif word == "gone" and action != "look":
@@ -131,10 +155,10 @@ class Fleet(Base):
             rest = sorted(gone - ended)
             self.in_some_order(ended, lambda model, order: model.remove(node, [*order, *rest]))
         elif word == "refreshed":
-            self.model.nodes[node].alive = True
+            self.model.nodes[node].alive_until_ms = self.model.clock_ms + 30_000
         elif word == "alive":  # its reading moves to where the alive key would lapse, which is a matter of wall time
             reading = self.redis.zscore(self.keys.beats, node)
-            assert self.model.nodes[node].beat_ms <= reading <= self.model.clock_ms
+            assert self.model.nodes[node].beat_ms <= reading <= self.model.nodes[node].alive_until_ms - TIMEOUT_MS or reading == self.model.nodes[node].beat_ms
             self.model.nodes[node].beat_ms = reading
 
     # -- draining

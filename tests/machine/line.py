@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -351,7 +352,7 @@ class Line(Places):
         """The hub that was heard longest ago, if that is too long."""
         return next((hub for hub in sorted(self.hubs, key=lambda each: (self.hubs[each], each)) if not self.heard(hub)), None)
 
-    def retire(self, limit: int, aside: list[str], undelivered: list[str]) -> list[Any]:
+    def retire(self, limit: int, aside: Sequence[str], undelivered: Sequence[str]) -> list[Any]:
         """Drop what nobody attends. Of a silent hub the script chooses: waiters `aside`, grants `undelivered`."""
         silent, dropped, undone = self.silent_hub(), 0, 0
         if silent:

@@ -12,7 +12,7 @@ from hub.store.keys import Keys
 from tests.machine.model import Model
 
 # Not predicted key by key: they have a lifetime, or the doctor looks at them at the end of every run.
-LEFT_OUT = {"hub:request", "hub:duty", "hub:open", "hub:aside", "hub:pace", "hub:history", "hub:ticket", "audit"}
+LEFT_OUT = {"hub:request", "hub:duty", "hub:open", "hub:aside", "hub:suspects", "hub:pace", "hub:history", "hub:ticket", "audit"}
 SESSION = ("leaseToken", "labelKey", "poolLabel", "nodeId", "runId")
 RECORD = ("pool", "node", "place", "item")
 SETS = ("nodes", "draining")
@@ -126,8 +126,8 @@ class Look:
             keys.hubs: model.hubs,
         }
         names = {keys.store, *(name for name, members in some.items() if members)}
-        for node, found in model.nodes.items():
-            names |= {keys.node(node), keys.node_alive(node)} if found.alive else {keys.node(node)}
+        for node in model.nodes:
+            names |= {keys.node(node), keys.node_alive(node)} if model.alive(node) else {keys.node(node)}
         names |= {keys.available(pool) for pool, listed in model.free.items() if listed}
         names |= {keys.inuse(pool) for pool, listed in model.lent.items() if listed}
         for slot, record in model.slots.items():

@@ -22,14 +22,17 @@ class Model(Line):
         if node in self.leaving:
             return "leaving"
         word = "updated" if node in self.nodes else "registered"
-        self.nodes[node] = Node(self.clock_ms)
+        self.hear(node)
         return word
+
+    def hear(self, node: str) -> None:
+        self.nodes[node] = Node(self.clock_ms, self.clock_ms + TIMEOUT_MS)
 
     def beat(self, node: str, resumed: Iterable[str]) -> None:
         """`resumed` are the slots that were held because it was suspect, in the order they come back."""
         if node not in self.nodes:
             return
-        self.nodes[node] = Node(self.clock_ms)
+        self.hear(node)
         if self.to_report(node):
             return
         for slot in resumed:
@@ -48,13 +51,25 @@ class Model(Line):
         lent = {slot: str(self.grants[slot].token) for slot in self.of_node(node) if slot in self.grants}
         return node in self.stopped, lent, self.orders.get(node, set())
 
-    def liveness(self, node: str, action: str) -> str:
+    def resume(self, resumed: Iterable[str]) -> list[str]:
+        """A hub looks at the suspects: those that are none any more are lent from again, in this order."""
+        for slot in resumed:
+            self.place_free(slot)
+        return ["ok"]
+
+    def resumable(self) -> set[str]:
+        back = set() if self.reporting else {node for node in self.aside if not self.silent(node)}
+        return {slot for node in back for slot in self.aside[node]}
+
+    def liveness(self, node: str, action: str, keep: bool) -> str:
         """What a sweeper is told that nominates a node."""
-        found = self.nodes.get(node)
-        if not found:
+        if node not in self.nodes:
             return "gone"
-        if found.alive or found.seen or self.clock_ms - found.beat_ms <= TIMEOUT_MS:
-            return "alive" if found.alive else "fresh"
+        if self.alive(node) or self.nodes[node].seen or self.clock_ms - self.nodes[node].beat_ms <= TIMEOUT_MS:
+            return "alive" if self.alive(node) else "fresh"
+        offers = any(self.slots[s].place == "free" or s in self.aside.get(node, ()) for s in self.of_node(node))
+        if action == "expire" and keep and offers:
+            return "refreshed"
         return {"expire": "expired", "refresh": "refreshed", "look": "stale"}[action]
 
     def remove(self, node: str, popped: list[str]) -> None:

@@ -56,13 +56,21 @@ class Places:
         """Whether a restart may have lost grants that only the nodes know of."""
         return self.opening > 0 and self.clock_ms - self.reopened_ms < TIMEOUT_MS
 
+    def alive(self, node: str) -> bool:
+        return self.nodes[node].alive_until_ms > self.clock_ms
+
+    def silent(self, node: str) -> bool:
+        """For half of its timeout, and not heard by its alive key either: some nodes write that themselves."""
+        found = self.nodes[node]
+        silent_ms = self.clock_ms - found.beat_ms
+        by_key_ms = max(TIMEOUT_MS - silent_ms, 30_000) + 1000
+        return silent_ms > TIMEOUT_MS / 2 and found.alive_until_ms - self.clock_ms <= by_key_ms
+
     def suspect(self, slot: str) -> bool:
-        """Its node has been silent for half of its timeout, or has yet to say that it is not lent: it is not lent."""
+        """Its node is silent, or has yet to say after a restart whether it is lent: it is held back."""
         record = self.slots[slot]
-        if record.node not in self.nodes:
-            return False
-        silent = self.clock_ms - self.nodes[record.node].beat_ms > TIMEOUT_MS / 2
-        return silent or (self.reporting and record.reported != self.opening)
+        unreported = self.reporting and record.reported != self.opening
+        return record.node in self.nodes and (unreported or self.silent(record.node))
 
     # -- finding a slot
 

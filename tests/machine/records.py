@@ -11,10 +11,10 @@ SILENT_MS = 3_000  # a hub that has not ticked for longer is gone
 
 @dataclass
 class Node:
-    """A node on the books. `alive` and `seen` are its traces in wall time: the alive key, and a recent LastSeen."""
+    """A node on the books: when it was heard on the hub clock, and its traces in wall time, alive key and LastSeen."""
 
     beat_ms: float
-    alive: bool = True
+    alive_until_ms: int
     seen: bool = True
 
 

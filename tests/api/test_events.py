@@ -1,0 +1,325 @@
+"""`GET /events`: what happens, as it happens; resuming, filters, listeners that go, are slow, or are too many."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from hub.api import events as events_api
+from hub.api.app import create_app
+from hub.api.edge import Edge
+from hub.history import live
+from tests.api.streams import listening
+from tests.world import RedisServer, borrow, eventually, give_back, publish, settings_for, wait_until
+
+POOL = "gpu:a100"
+
+
+class Served:
+    """An application and a client of it."""
+
+    def __init__(self, app: Edge, api: httpx.AsyncClient) -> None:
+        self.app = app
+        self.api = api
+
+    @property
+    def live(self) -> live.Live:
+        found: live.Live = self.app.app.state.serving.live
+        return found
+
+
+@pytest.fixture
+def make_served(redis_server) -> Callable[..., Any]:
+    @asynccontextmanager
+    async def make(**changes: Any) -> AsyncIterator[Served]:
+        app = create_app(settings_for(**{"redis_url": redis_server.url, **changes}), sweep=False)
+        transport = httpx.ASGITransport(app=app)
+        async with (
+            app.app.router.lifespan_context(app.app),
+            httpx.AsyncClient(transport=transport, base_url="http://hub") as api,
+        ):
+            yield Served(app, api)
+
+    return make
+
+
+@pytest.fixture
+async def served(make_served) -> AsyncIterator[Served]:
+    async with make_served() as found:
+        yield found
+
+
+async def lend(served: Served, slot: str = "s1", run: str = "r1") -> None:
+    """A grant and its end: two events."""
+    assert (await borrow(served.api, POOL, run=run)).json()["browserId"] == slot
+    await give_back(served.api, POOL, slot)
+
+
+async def test_a_listener_hears_what_happens_after_he_came_with_the_rule_behind_it(served):
+    await publish(served.api, "n1", **{POOL: ["s1"]})
+    async with listening(served.app) as stream:
+        await lend(served)
+        lent, returned = await stream.until(2)
+    assert (stream.status, stream.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
+    assert (stream.headers["cache-control"], stream.headers["x-accel-buffering"]) == ("no-store", "no")
+    assert stream.names == ["grant.lent", "grant.returned"]
+    assert {name: lent[name] for name in ("event", "slot", "node", "pool", "label", "run")} == {
+        "event": "grant.lent", "slot": "s1", "node": "n1", "pool": POOL, "label": POOL, "run": "r1",
+    }  # fmt: skip
+    assert lent["rule"].startswith("It was free longest")
+    assert returned["id"] == stream.last_id
+
+
+@pytest.mark.parametrize(
+    ("query", "heard"),
+    [
+        ({"kind": "node"}, ["node.registered"]),
+        ({"kind": "grant,pool"}, ["slot.published", "slot.published", "grant.lent", "grant.returned"]),
+        ({"slot": "s1"}, ["slot.published", "grant.lent", "grant.returned"]),
+        ({"node": "n1", "kind": "pool"}, ["slot.published", "slot.published"]),
+        ({"run": "r1"}, ["grant.lent", "grant.returned"]),
+        ({"label": "x:y"}, ["slot.published"]),
+        ({"pool": POOL, "kind": "grant"}, ["grant.lent", "grant.returned"]),
+    ],
+    ids=str,
+)
+async def test_a_listener_hears_only_what_he_asked_for(served, query, heard):
+    async with listening(served.app, **query) as stream, listening(served.app) as everything:
+        await publish(served.api, "n1", **{POOL: ["s1"], "x:y": ["s2"]})
+        await lend(served)
+        await everything.until(5)
+        await stream.until(len(heard))
+    assert stream.names == heard
+    async with listening(served.app, after="0", **query) as replayed:
+        await replayed.until(len(heard))
+    assert replayed.names == heard
+
+
+async def test_who_was_cut_off_gets_what_he_missed_and_nothing_twice(served):
+    await publish(served.api, "n1", **{POOL: ["s1"]})
+    async with listening(served.app) as first:
+        await lend(served, run="r1")
+        await first.until(2)
+    await lend(served, run="r2")
+    async with listening(served.app, {"last-event-id": first.last_id}) as second:
+        await second.until(2)
+        await lend(served, run="r3")
+        heard = [(event["event"], event["run"]) for event in await second.until(4)]
+    assert heard == [(name, run) for run in ("r2", "r3") for name in ("grant.lent", "grant.returned")]
+
+
+async def test_a_listener_who_heard_nothing_yet_resumes_where_he_began(served):
+    async with listening(served.app) as first:
+        pass
+    await publish(served.api, "n1", **{POOL: ["s1"]})
+    async with listening(served.app, {"last-event-id": first.last_id}) as second:
+        await second.until(2)
+    assert second.names == ["node.registered", "slot.published"]
+
+
+async def test_what_was_trimmed_meanwhile_is_said_before_what_is_left(served, redis):
+    await publish(served.api, "n1", **{POOL: ["s1"]})
+    async with listening(served.app) as first:
+        await lend(served)
+        await first.until(2)
+    await lend(served, run="r2")
+    redis.xtrim("hub:history", maxlen=1, approximate=False)
+    for after in (first.last_id, "0"):
+        async with listening(served.app, after=after) as second:
+            gap, event = await second.until(2)
+        assert second.names == ["gap", "grant.returned"]
+        assert (gap["oldest"], event["run"]) == (event["id"], "r2")
+    async with listening(served.app, after=event["id"]) as third:
+        await lend(served, run="r3")
+        await third.until(2)
+    assert third.names == ["grant.lent", "grant.returned"]
+
+
+async def test_more_than_a_page_is_replayed_whole(served, redis):
+    for number in range(1203):
+        redis.xadd("hub:history", {"event": "grant.lent", "slot": f"s{number}"})
+    async with listening(served.app, after="0", kind="grant") as stream:
+        events = await stream.until(1203)
+    assert [event["slot"] for event in events] == [f"s{number}" for number in range(1203)]
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "member"),
+    [
+        ({"kind": "nodes"}, {}, "kind"), ({"after": "yesterday"}, {}, "after"), ({"after": "1-2-3"}, {}, "after"),
+        ({"after": str(2**64)}, {}, "after"), ({"after": "-"}, {}, "after"),
+        ({}, {"last-event-id": "x"}, "Last-Event-ID"),
+    ],
+)  # fmt: skip
+async def test_what_cannot_be_meant_is_refused_by_name(served, query, headers, member):
+    answer = await served.api.get("/events", params=query, headers=headers)
+    assert (answer.status_code, answer.json()["code"], answer.json()["member"]) == (400, "invalid-value", member)
+
+
+async def test_nodes_and_strangers_do_not_listen(make_served):
+    async with make_served(runner_secret="r", node_secret="n", admin_secret="a") as served:
+        for secret in ("n", "", "x"):
+            assert (await served.api.get("/events", headers={"x-hub-secret": secret})).status_code == 401
+        for secret in ("r", "a"):
+            async with listening(served.app, {"x-hub-secret": secret}) as stream:
+                assert stream.status == 200
+
+
+async def test_a_silent_stream_says_that_it_is_alive_and_how_far_it_is(served, redis, monkeypatch):
+    monkeypatch.setattr(events_api, "KEEP_ALIVE_S", 0.05)
+    async with listening(served.app, kind="node") as stream:
+        last = redis.xadd("hub:history", {"event": "grant.lent"})
+
+        async def told() -> bool:
+            return stream.last_id == last
+
+        await eventually(told)
+    assert stream.names == []
+    assert " nothing new" in {frame.get("") for frame in stream.frames}
+
+
+async def test_a_stream_outlives_the_time_a_request_may_take(make_served, redis):
+    async with make_served(request_timeout_s=0.2) as served, listening(served.app) as stream:
+        await asyncio.sleep(0.5)
+        redis.xadd("hub:history", {"event": "grant.lent"})
+        await stream.until(1)
+        assert not stream.ended
+
+
+async def test_all_listeners_share_one_reader_which_goes_with_the_last(served, redis):
+    async def readers() -> int:
+        return int(redis.info("clients")["blocked_clients"])
+
+    async def one() -> bool:
+        return await readers() == 1
+
+    async def none() -> bool:
+        return await readers() == 0
+
+    async with listening(served.app) as first:
+        await eventually(one)
+        async with listening(served.app) as second, listening(served.app) as third:
+            redis.xadd("hub:history", {"event": "grant.lent"})
+            for stream in (first, second, third):
+                await stream.until(1)
+            assert await readers() <= 1
+        redis.xadd("hub:history", {"event": "grant.lent"})
+        await first.until(2)
+    await eventually(none)
+    async with listening(served.app) as later:
+        redis.xadd("hub:history", {"event": "grant.lent"})
+        await later.until(1)
+
+
+async def test_no_more_than_so_many_may_listen_at_once(served, monkeypatch):
+    monkeypatch.setattr(live, "LISTENERS_MAX", 2)
+    async with listening(served.app), listening(served.app):
+        answer = await served.api.get("/events")
+        assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+        assert "retry-after" in answer.headers
+    async with listening(served.app) as stream:
+        assert stream.status == 200
+
+
+async def test_a_listener_who_reads_too_slowly_is_told_so_and_misses_nothing_when_he_comes_back(
+    served, redis, monkeypatch
+):
+    monkeypatch.setattr(live, "WAITING_MAX", 5)
+    async with listening(served.app) as slow, listening(served.app) as quick:
+        redis.xadd("hub:history", {"event": "grant.lent", "slot": "s0"})
+        await slow.until(1)
+        slow.reading.clear()
+        for number in range(1, 21):
+            redis.xadd("hub:history", {"event": "grant.lent", "slot": f"s{number}"})
+            await quick.until(number + 1)
+        slow.reading.set()
+
+        async def over() -> bool:
+            return slow.ended
+
+        await eventually(over)
+    assert slow.names[-1] == "slow"
+    heard = [event["slot"] for event in slow.events[:-1]]
+    async with listening(served.app, {"last-event-id": slow.last_id}) as again:
+        heard += [event["slot"] for event in await again.until(21 - len(heard))]
+    assert heard == [f"s{number}" for number in range(21)]
+
+
+async def test_a_listener_who_takes_nothing_at_all_is_cut_off(served, redis, monkeypatch):
+    monkeypatch.setattr(events_api, "SEND_S", 0.1)
+    async with listening(served.app) as stream:
+        stream.reading.clear()
+        redis.xadd("hub:history", {"event": "grant.lent"})
+
+        async def cut_off() -> bool:
+            return stream.aborted
+
+        await eventually(cut_off)
+
+
+async def test_the_end_of_a_hub_ends_its_streams_at_once_and_lets_nobody_in(served):
+    async with listening(served.app) as stream:
+        served.app.app.state.serving.stop()
+
+        async def over() -> bool:
+            return stream.ended
+
+        await eventually(over, 2)
+        answer = await served.api.get("/events")
+    assert (answer.status_code, answer.json()["code"]) == (503, "stopping")
+
+
+async def test_without_its_store_a_hub_takes_no_listener(served, monkeypatch):
+    served.live._store.client.connection_pool.connection_kwargs["port"] = 1
+    await served.live._store.client.connection_pool.disconnect()
+    answer = await served.api.get("/events")
+    assert (answer.status_code, answer.json()["code"]) == (503, "store-unavailable")
+
+
+async def test_the_latest_events_newest_first(served, redis):
+    await publish(served.api, "n1", **{POOL: ["s1"]})
+    await lend(served)
+    found = (await served.api.get("/history", params={"slot": "s1", "limit": 2})).json()
+    assert [event["event"] for event in found["events"]] == ["grant.returned", "grant.lent"]
+    assert not found["complete"]
+    found = (await served.api.get("/history", params={"slot": "s1"})).json()
+    assert (len(found["events"]), found["complete"]) == (3, True)
+    redis.xtrim("hub:history", maxlen=3, approximate=False)
+    found = (await served.api.get("/history", params={"slot": "s1"})).json()
+    assert (len(found["events"]), found["complete"]) == (3, False)
+    assert (await served.api.get("/history", params={"limit": "0"})).json()["member"] == "limit"
+
+
+def test_over_a_real_connection_streams_survive_an_outage_of_redis_and_end_with_the_hub(tmp_path, start_hub):
+    server = RedisServer(tmp_path)
+    server.start()
+    hub = start_hub(HUB_REDIS_URL=server.url, HUB_NODE_TIMEOUT="600")
+    headers = {"x-hub-secret": hub.runner_secret}
+    with httpx.Client(base_url=hub.url, headers=headers, timeout=20) as api, api.stream("GET", "/events") as answer:
+        heard = (line for line in answer.iter_lines() if line.startswith("data:"))
+        register(hub, "n1")
+        assert '"node":"n1"' in next(heard)
+        server.kill()
+        wait_until(lambda: "events not read" in hub.log(), 10, hub.log)
+        server.start()
+        wait_until(lambda: api.get("/health/ready").status_code == 200, 10, hub.log)
+        register(hub, "n2")
+        assert '"node":"n2"' in next(heard)
+        gauge = httpx.get(f"{hub.url}/metrics").text
+        assert "hub_event_streams 1.0" in gauge
+        hub.signal(signal.SIGTERM)
+        assert list(heard) == []  # it ends, and as a whole answer
+    assert hub.process.wait(10) in (0, -signal.SIGTERM)
+    assert "Traceback" not in hub.log()
+    server.stop()
+
+
+def register(hub, node: str) -> None:
+    answer = httpx.post(f"{hub.url}/node/register", json={"nodeId": node}, headers={"x-hub-secret": hub.node_secret})
+    assert answer.status_code == 200, answer.text
