@@ -38,6 +38,7 @@ from hub.store.store import Store
 
 KEEP_KEY_S = 86_400  # how long an Idempotency-Key is remembered
 KEEP_OWN_S = 60  # how long a request without one is: longer than any repeat by the hub itself
+BUSY_S = 0.2  # after a borrow that could not be lent to at once, the next ones are put to the long script right away
 OUTAGE_POLL_S = 0.5  # a waiter whose store does not answer asks again: one tick of the hub clock
 _log = get_logger("hub.capacity")
 
@@ -57,6 +58,8 @@ class Leases:
         # A node hears of a grant with its next beat, a sixth of its timeout later; until then only we know.
         self._remember_s = max(1.0, settings.node_timeout_s / 3)
         self._recent: OrderedDict[str, tuple[float, Grant]] = OrderedDict()
+        self._busy_until = 0.0
+        self._lend_now = store.script("capacity/lend_now")
         self._borrow = store.script("capacity/borrow")
         self._give_back = store.script("capacity/give_back")
         self._renew = store.script("capacity/renew")
@@ -88,7 +91,7 @@ class Leases:
 
     async def _first_try(self, wish: Wish) -> Grant | Waiting:
         try:
-            return await self._try(wish, repeated=wish.keyed)
+            return await self._try(wish, repeated=False)
         except (LabelLineFull, RunLineFull, DeadlineMissed):
             await self._pools.discover()  # nobody is turned away from a pool that exists only in Redis
         except NoCapacity as error:
@@ -150,15 +153,24 @@ class Leases:
         raise WaitedInVain(f"Borrow timed out after {wish.wait_ms / 1000:g}s for {wish.label}", **facts)
 
     async def _try(self, wish: Wish, *, repeated: bool) -> Grant | Waiting:
+        asked: dict[str, Any] = {
+            "label": wish.label,
+            "ttl_ms": wish.ttl_ms,
+            "idle_ms": self._idle_ms,
+            "run": wish.run,
+            "request": wish.request,
+            "attempt": wish.attempt,
+            "fingerprint": wish.fingerprint,
+            "keep_s": wish.keep_s,
+        }
+        if not repeated and time.monotonic() >= self._busy_until:
+            reply = await self._lend_now(**asked)
+            if reply[0] == "ok":
+                return self._granted(wish, reply)
+            _log_dropped(reply[1])
+            self._busy_until = time.monotonic() + BUSY_S
         reply = await self._borrow(
-            label=wish.label,
-            ttl_ms=wish.ttl_ms,
-            idle_ms=self._idle_ms,
-            run=wish.run,
-            request=wish.request,
-            attempt=wish.attempt,
-            fingerprint=wish.fingerprint,
-            keep_s=wish.keep_s,
+            **asked,
             keyed=int(wish.keyed),
             repeated=int(repeated),
             hub=self._line.hub_id,
@@ -169,10 +181,8 @@ class Leases:
             max_run=self._max_per_run,
         )
         match reply:
-            case ["ok", slot, token, item, pool, left_ms, ttl_ms, run, dropped]:
-                _log_dropped(dropped)
-                said = read_item(item)
-                return Grant(slot, token, wish.label, pool, run, ttl_ms, left_ms, item, said)
+            case ["ok", *_]:
+                return self._granted(wish, reply)
             case ["waiting", position, estimate_ms, dropped]:
                 _log_dropped(dropped)
                 return Waiting(position, estimate_ms)
@@ -180,6 +190,11 @@ class Leases:
                 _log_dropped(dropped)
                 raise NoCapacity(f"No browser available for {wish.label}")
         raise _refusal(wish, reply) or UnknownReply(self._borrow.name, reply)
+
+    def _granted(self, wish: Wish, reply: list[Any]) -> Grant:
+        _, slot, token, item, pool, left_ms, ttl_ms, run, dropped = reply
+        _log_dropped(dropped)
+        return Grant(slot, token, wish.label, pool, run, ttl_ms, left_ms, item, read_item(item))
 
     async def give_back(
         self, slot: str, hint: str, token: str = "", *, run: str = "", key: str | None = None

@@ -52,7 +52,7 @@ async def expire(at: Address, switch: Switch | None, as_json: bool) -> None:
         if switch is None:
             answer = await hub.get("admin", "sweeper")
         else:
-            answer = await hub.put("admin", "sweeper", body={"expire": _SWITCH[switch], "by": _caller()})
+            answer = await hub.put("admin", "sweeper", body={"expire": _SWITCH[switch], "by": caller()})
     if as_json:
         output.put_json(answer)
         return
@@ -69,7 +69,7 @@ async def brake(at: Address, as_json: bool, *, release: bool) -> None:
     """Show the brake, or let the nodes go that it holds back."""
     async with reach(at) as hub:
         if release:
-            answer = await hub.post("admin", "brake", "release", body={"by": _caller()})
+            answer = await hub.post("admin", "brake", "release", body={"by": caller()})
         else:
             answer = await hub.get("admin", "brake")
     if as_json:
@@ -94,7 +94,7 @@ async def brake(at: Address, as_json: bool, *, release: bool) -> None:
     output.put(output.one_line(text))
 
 
-def _caller() -> str:
+def caller() -> str:
     """Who will be shown as the one who switched."""
     try:
         return f"{getpass.getuser()}@{socket.gethostname()}"

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from hub import __version__
-from hub.cli import admin, announce, demo, draining, history, inputs, lend, look, output, serving
+from hub.cli import admin, announce, demo, draining, history, inputs, lend, line, look, output, serving
 from hub.cli.inputs import (
     Pair,
     Pool,
@@ -200,8 +200,9 @@ def borrow(
     ] = None,
     run: Annotated[str | None, typer.Option(parser=read_id, metavar="RUN", help="The run the slot is for.")] = None,
     wait: Annotated[
-        float, typer.Option(parser=seconds(least=0), metavar="SECONDS", help="How long to try while none is free.")
+        float, typer.Option(parser=seconds(least=0), metavar="SECONDS", help="Wait in line so long while none is free.")
     ] = 0.0,
+    priority: Annotated[int, typer.Option(min=-100, max=100, help="A point of it counts as a second in line.")] = 0,
     as_json: AsJson = False,
     url: Url = None,
     secret: Secret = None,
@@ -215,7 +216,7 @@ def borrow(
         inputs.check_command(command)
         if as_json:
             raise Usage("--json prints the slot and COMMAND gets it in its environment: give one of the two.")
-    wish = lend.Wish(label, ttl, run, wait)
+    wish = lend.Wish(label, ttl, run, wait, priority)
     return asyncio.run(lend.borrow(address(url, secret, "runner"), wish, command or [], as_json))
 
 
@@ -306,6 +307,8 @@ def brake(
     asyncio.run(admin.brake(_operating(url, secret), as_json, release=action == "release"))
 
 
+app.add_typer(line.queue_app, name="queue")
+app.add_typer(line.caps_app, name="caps")
 app.command()(history.why)
 app.command()(history.events)
 

@@ -11,7 +11,7 @@ from hub.cli import output
 from hub.cli.child import Child, Signals
 from hub.cli.reach import Address, listens, plain_logs, reach
 from hub.client import HubClient, Slot
-from hub.errors import Capped, HubError, HubUnavailable, LeaseLost, NoCapacity, NotFound
+from hub.errors import HubError, HubUnavailable, LeaseLost, NoCapacity, NotFound
 from hub.settings import mask_url
 
 # How long before its lease ends a command that could not be kept in it is asked to stop: time to put things in order.
@@ -30,6 +30,7 @@ class Wish:
     ttl_s: float | None
     run: str | None
     wait_s: float
+    priority: int
 
 
 async def borrow(at: Address, wish: Wish, command: list[str], as_json: bool) -> int:
@@ -43,12 +44,14 @@ async def borrow(at: Address, wish: Wish, command: list[str], as_json: bool) -> 
                 raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
             async with (
                 HubClient(at.url, at.secret) as client,
-                client.borrow(wish.label, ttl=wish.ttl_s, run=wish.run, wait=wish.wait_s) as slot,
+                client.borrow(
+                    wish.label, ttl=wish.ttl_s, run=wish.run, wait=wish.wait_s, priority=wish.priority
+                ) as slot,
             ):
                 if command:
                     return await _run(slot, command, signals)
                 await _hold(slot, signals, as_json)
-        except (NoCapacity, Capped) as error:
+        except NoCapacity as error:
             if wish.wait_s:
                 raise
             raise HubError(f"{str(error).rstrip('.')}; --wait SECONDS waits for one.") from None

@@ -72,7 +72,7 @@ async def _nodes(hub: Reach, limit: int, state: str | None) -> tuple[int, list[d
     total = 0
     while cursor is not None and len(found) < limit:
         page = await hub.get("nodes", detail=1, limit=min(PAGE, limit - len(found)), cursor=cursor, state=state)
-        total, rows = _members(page, "nodes")
+        total, rows = members(page, "nodes")
         found |= {str(row.get("nodeId")): row for row in rows}
         cursor = page.get("next")
     return total, [found[name] for name in sorted(found)][:limit]
@@ -82,13 +82,14 @@ async def _pages(hub: Reach, noun: str, limit: int, where: dict[str, str]) -> tu
     found: list[dict[str, Any]] = []
     while True:
         page = await hub.get(noun, limit=min(PAGE, limit - len(found)), offset=len(found), **where)
-        total, rows = _members(page, noun)
+        total, rows = members(page, noun)
         found += rows
         if not rows or len(found) >= min(total, limit):
             return total, found[:limit]
 
 
-def _members(page: dict[str, Any], noun: str) -> tuple[int, list[dict[str, Any]]]:
+def members(page: dict[str, Any], noun: str) -> tuple[int, list[dict[str, Any]]]:
+    """(how many there are, those on this page); a `HubError` when this is no page of them."""
     try:
         return int(page["total"]), list(page[noun])
     except (KeyError, TypeError, ValueError):
@@ -161,7 +162,7 @@ def _ago(ms: Any) -> str:
     return f"{output.duration(ms / 1000)} ago" if isinstance(ms, int | float) else "never"
 
 
-def _seconds(time_text: Any) -> str:
+def whole_seconds(time_text: Any) -> str:
     """A time of the wire without the fraction nobody reads."""
     text = str(time_text or "")
     return text.split(".")[0] + "Z" if "." in text else text
@@ -188,5 +189,5 @@ def _demand(found: dict[str, Any]) -> Iterable[tuple[str, Any]]:
 def _session_row(session: dict[str, Any]) -> Iterable[Any]:
     return (
         session.get("browserId"), session.get("poolLabel"), session.get("labelKey"), session.get("nodeId"),
-        session.get("runId"), _seconds(session.get("borrowedAtUtc")), output.duration(session.get("secondsLeft")),
+        session.get("runId"), whole_seconds(session.get("borrowedAtUtc")), output.duration(session.get("secondsLeft")),
     )  # fmt: skip

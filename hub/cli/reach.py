@@ -91,6 +91,10 @@ class Reach:
         """What the hub answers to this; a `HubError` when it refuses."""
         return await self._ask(Send("PUT", path(*parts), body))
 
+    async def delete(self, *parts: str) -> dict[str, Any]:
+        """What the hub answers to this; a `HubError` when it refuses."""
+        return await self._ask(Send("DELETE", path(*parts)))
+
     async def _ask(self, send: Send) -> dict[str, Any]:
         answer = await self._transport.run(exchange(send, _PATIENCE))
         if not isinstance(answer.data, dict):

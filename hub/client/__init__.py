@@ -1,6 +1,6 @@
 """The SDK: borrow slots with `HubClient`, offer them with `NodeAgent`; `Sync...` are the twins without asyncio.
 
-    async with HubClient() as client, client.borrow("gpu:a100", wait=60) as slot:
+    async with HubClient() as client, client.borrow("gpu:a100", wait=60) as slot:  # up to a minute in line
         await work(slot.endpoint, slot.token)
 
     async with NodeAgent("n1", pools={"gpu:a100": 4}):

@@ -56,6 +56,7 @@ class Mender:
                 "run",
                 "line",
                 "wait",
+                "store",
             )
         }
 
@@ -78,6 +79,7 @@ class Mender:
 
     async def _counter(self, _: Subject, __: Words) -> None:
         await self._scripts["counter"](issued="0")
+        await self._scripts["store"]()
 
     async def _place(self, subject: Subject, _: Words) -> None:
         slot, seen = json.loads(subject[0])

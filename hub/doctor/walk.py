@@ -56,7 +56,10 @@ LIFETIMES_S = {
     **{name: 1800 for name in WIRE if name.startswith("maintenance")},
 }
 # Private indexes whose members must belong; of `duty` only the fields that name a slot.
-INDEXES = ("beats", "draining", "drain_deadlines", "suspects", "deadlines", "asked", "run", "lent", "node_slots", "pool_slots", "duty")
+INDEXES = (
+    *("beats", "draining", "drain_deadlines", "suspects"),
+    *("deadlines", "asked", "run", "lent", "node_slots", "pool_slots", "duty"),
+)
 _RECYCLE = WIRE["recycle"].partition("{")[0]
 _OWN = PRIVATE["store"].partition(":")[0] + ":"
 

@@ -61,7 +61,11 @@ PARTS = {
     "hash left": Trouble("C12", "described, but not registered"),
     "duty left": Trouble("C12", "orders are kept for it, but it is neither registered nor owns anything"),
 }
-STORE = {"counter low": Trouble("C2", "the token counter is below where it began, so tokens would come a second time")}
+STORE = {
+    "counter low": Trouble("C2", "the token counter is below where it began, so tokens would come a second time"),
+    "line forgotten": Trouble("C5", "says that nobody waits, and somebody does"),
+    "caps forgotten": Trouble("C4", "says that there is no cap, and there is one"),
+}
 TICKETS = {
     "unattended": Trouble("C6", "waits, but is not among the waiters of its hub"),
     "endless": Trouble("C12", "waits, and nothing would ever drop it"),

@@ -43,8 +43,10 @@ def _because(node: Node, timeout_ms: int) -> str:
     else:
         beat = f"Its last beat was {seconds(node.since_beat_ms)} ago on the hub clock"
     match node.state:
-        case "suspect":
+        case "suspect" if (node.since_beat_ms or 0) * 2 > timeout_ms:
             said = f"{beat}, more than half of HUB_NODE_TIMEOUT ({half}): nothing of it is lent until it beats again."
+        case "suspect":
+            said = f"{beat}, and its alive key is gone: it is judged by its last beat until the next one."
         case "stale":
             said = f"{beat}, more than HUB_NODE_TIMEOUT ({seconds(timeout_ms)}), and nothing else says that it lives."
         case _:

@@ -11,6 +11,7 @@ from hub.history.explained import Now, Step
 from hub.history.reading import Found
 
 SHOWN = 100  # slots and tickets of a run
+KEYED = "key-"  # how the ids of tickets begin whose callers sent an Idempotency-Key
 
 
 def ticket_ids(given: str) -> tuple[str, ...]:
@@ -18,7 +19,7 @@ def ticket_ids(given: str) -> tuple[str, ...]:
     sent = given.encode("utf-8", "surrogateescape")
     # A header is read as Latin-1, so a key beyond ASCII counts as the UTF-8 of that.
     texts = dict.fromkeys((sent, sent.decode("latin-1").encode()))
-    return given, *(f"key-{hashlib.sha256(text).hexdigest()[:40]}" for text in texts)
+    return given, *(f"{KEYED}{hashlib.sha256(text).hexdigest()[:40]}" for text in texts)
 
 
 async def look(hub: Hub, tickets: Sequence[str]) -> list[list[Any]]:
@@ -43,7 +44,12 @@ async def ticket_now(hub: Hub, ticket: str) -> Now | None:
                 because = "Nobody attends it: it keeps its place, and slots go past it to those behind."
                 rule = "Unless the borrow is repeated with its Idempotency-Key: a place is kept for 60 s."
                 return Now("away", because, facts, (Step("ticket.left", rule, left_ms),))
-            return await _waiting(hub, label, position, takes_ms, left_ms, facts)
+            if ticket.startswith(KEYED):
+                over = "ticket.away", "its Idempotency-Key keeps its place for 60 s"
+            else:
+                over = "ticket.left", "without an Idempotency-Key its place is lost"
+            rule = f"Unless it is served before: the time this call may wait is over, and {over[1]}."
+            return await _waiting(hub, label, position, takes_ms, facts, Step(over[0], rule, left_ms))
         case ["granted", slot, label, run, *_]:
             session = await hub.leases.session(slot)
             left_ms = session.left_ms if session else 0
@@ -57,7 +63,7 @@ async def ticket_now(hub: Hub, ticket: str) -> Now | None:
     return None
 
 
-async def _waiting(hub: Hub, label: str, position: int, takes_ms: int, left_ms: int, facts: dict[str, Any]) -> Now:
+async def _waiting(hub: Hub, label: str, position: int, takes_ms: int, facts: dict[str, Any], over: Step) -> Now:
     keys = hub.store.keys
     caps, live = await hub.store.read_all(
         [("HMGET", keys.caps, f"set:{label}", f"env:{label}", "set", "env"), ("ZCARD", keys.asked(label))]
@@ -72,7 +78,6 @@ async def _waiting(hub: Hub, label: str, position: int, takes_ms: int, left_ms: 
         rule = "When a slot it may use becomes free: labels take turns, and in each the first in line is served."
     facts |= {"cap": cap or None, "live": live}
     handed = Step("grant.handed", rule, None if takes_ms < 0 else takes_ms)
-    over = Step("ticket.left", "Unless it is served before: the time this call may wait is over.", left_ms)
     return Now("waiting", because, facts, (handed, over))
 
 

@@ -13,6 +13,7 @@ from hub.history.tickets import run_now, ticket_ids, ticket_now
 from hub.store.keys import key_part
 
 KINDS = ("node", "slot", "ticket", "run")
+_WIDE = 1000  # events of a run looked through for the tickets it waits with, however few are shown
 # Ordinary lending says nothing about a node: it would push everything else out of what is shown of it.
 _LENDING = frozenset({"grant.lent", "grant.handed", "grant.returned"})
 

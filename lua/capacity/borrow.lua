@@ -36,7 +36,7 @@ local function answer(t)
   return {'waiting', rank + 1, estimate(t.label, rank), dropped}
 end
 -- A call that the client of Redis has sent twice finds its own ticket as well.
-local known = (repeated == '1' or somebody_waits()) and read_ticket(request)
+local known = (keyed == '1' or repeated == '1' or somebody_waits()) and read_ticket(request)
 if known and known.label then
   if known.fingerprint ~= fingerprint then return {'reused'} end
   if wait_ms == 0 then return {'empty', dropped} end

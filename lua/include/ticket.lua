@@ -21,7 +21,6 @@ local function join(t, until_ms)
       redis.call('EXPIRE', key_pace(t.label), 3600)
       take_turn(t.label)
     end
-    anybody = true
   end
   redis.call('SADD', key_waiters(t.hub), t.id)
   redis.call('ZADD', key_hubs, clock_ms, t.hub)

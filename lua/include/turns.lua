@@ -1,20 +1,8 @@
 -- @include store
--- Who waits, by label: caps, turns, and the index that finds the label a freed slot goes to.
-local anybody  -- looked up once per script
-local function somebody_waits()
-  if anybody == nil then anybody = redis.call('EXISTS', key_turns) == 1 end
-  return anybody
-end
-
--- The most live grants of a label, 0 for no limit; a value set at run time wins over one from the environment.
-local function cap_of(label)
-  local caps = redis.call('HMGET', key_caps, 'set:' .. label, 'env:' .. label, 'set', 'env')
-  return tonumber(caps[1] or caps[2] or caps[3] or caps[4] or '0')
-end
-local function capped(label)
-  local cap = cap_of(label)
-  return cap > 0 and redis.call('ZCARD', key_asked(label)) >= cap
-end
+-- @include caps
+-- Who waits, by label: turns, and the index that finds the label a freed slot goes to.
+local anybody = opened[9] == '1'  -- whether anybody has a turn, from hub:store, which every script reads
+local function somebody_waits() return anybody end
 
 local function is_wild(label)
   return wildcards == '1' and string.find(':' .. label .. ':', ':*:', 1, true) ~= nil
@@ -36,6 +24,8 @@ local function reoffer(label)
   local turn = redis.call('ZSCORE', key_turns, label)
   if turn and redis.call('EXISTS', key_line(label)) == 0 then
     redis.call('ZREM', key_turns, label)
+    anybody = redis.call('EXISTS', key_turns) == 1
+    if not anybody then redis.call('HDEL', key_store, 'waiting') end
     turn = false
   end
   if turn and capped(label) then turn = false end
@@ -53,5 +43,7 @@ end
 -- The next turn: behind every label that waits now.
 local function take_turn(label)
   redis.call('ZADD', key_turns, redis.call('HINCRBY', key_store, 'turn', 1), label)
+  if not anybody then redis.call('HSET', key_store, 'waiting', '1') end
+  anybody = true
   reoffer(label)
 end

@@ -5,7 +5,7 @@ local timeout_ms = ARGV[2]           -- of nodes
 local default    = ARGV[3]           -- the cap of labels without one of their own, 0 for none
 local over       = ARGV[4]           -- '1': also when another hub has said something else
 -- @rest caps                        label, cap, ...
--- @include store
+-- @include caps
 if opened[5] and over ~= '1' then return {'kept'} end
 redis.call('HSET', key_store, 'options', options, 'timeout_ms', timeout_ms)
 for _, field in ipairs(redis.call('HKEYS', key_caps)) do
@@ -13,4 +13,5 @@ for _, field in ipairs(redis.call('HKEYS', key_caps)) do
 end
 if default ~= '0' then redis.call('HSET', key_caps, 'env', default) end
 for i = 5, #ARGV, 2 do redis.call('HSET', key_caps, 'env:' .. ARGV[i], ARGV[i + 1]) end
+note_caps()
 return {'ok'}

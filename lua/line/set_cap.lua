@@ -9,6 +9,7 @@ if (redis.call('HGET', key_caps, field) or '') ~= cap then
   note('cap.set', 'label', label == '' and '*' or label, 'cap', cap, 'why', cap == '' and 'cleared' or '')
 end
 if cap == '' then redis.call('HDEL', key_caps, field) else redis.call('HSET', key_caps, field, cap) end
+note_caps()
 if label ~= '' then
   serve_label(label)
   serve_opened()

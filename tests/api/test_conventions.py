@@ -167,13 +167,13 @@ ROLES = {
     "node": [("POST", "/node/register"), ("POST", "/node/heartbeats"), ("DELETE", "/node/n")],
     "admin": [
         ("POST", "/admin/pools/a:b/restart"), ("POST", "/admin/nodes/n/drain"), ("DELETE", "/admin/nodes/n"),
-        ("GET", "/admin/brake"), ("POST", "/admin/brake/release"),
+        ("GET", "/admin/brake"), ("POST", "/admin/brake/release"), ("GET", "/admin/caps"), ("PUT", "/admin/caps/a:b"),
         ("PUT", "/admin/sweeper"), ("POST", "/admin/sweep"), ("GET", "/audit"), ("GET", "/diagnostics"),
     ],
     "runner node": [("POST", "/session/return")],
     "runner admin": [
         ("GET", "/history"), ("GET", "/why/slot/s"), ("GET", "/sessions"), ("GET", "/sessions/s"),
-        ("GET", "/autoscale/a:b"),
+        ("GET", "/autoscale/a:b"), ("GET", "/queue"), ("GET", "/queue/t"), ("DELETE", "/queue/t"),
     ],
     "runner admin node": [
         ("GET", "/pools"), ("GET", "/nodes?detail=1"), ("GET", "/nodes/n/safe-to-kill"),

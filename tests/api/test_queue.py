@@ -69,7 +69,22 @@ async def test_a_page_of_the_queue_that_cannot_be_is_refused(people: People, que
     assert (answer.status_code, answer.json().get("member")) == (400, member)
 
 
-async def test_a_wait_that_times_out_says_where_it_stood_and_leaves_no_waiter(make_people, redis):
+async def test_e7_a_slot_that_is_returned_goes_to_whoever_waits_with_all_that_belongs_to_a_grant(people: People, redis):
+    await publish(people.api, "blade-9", **{LABEL: ["s1", "s2"]})
+    for _ in range(2):
+        await people.start()
+    third = await people.come(run="r3", ttlSeconds=120)
+    await give_back(people.api, LABEL, "s2")
+    answer = await asyncio.wait_for(third, 5)
+    grant = answer.json()
+    assert (grant["browserId"], answer.headers["correlation-id"]) == ("s2", "r3")
+    assert grant["ttlSeconds"] == pytest.approx(120, abs=2)
+    assert grant["expiresAtUtc"]
+    assert (redis.hget("session:s2", "runId"), redis.get("browser_run:s2")) == ("r3", "r3")
+    assert 115 < redis.ttl("borrow_ttl:s2") <= 120
+
+
+async def test_e8_a_wait_that_times_out_says_where_it_stood_and_leaves_no_waiter(make_people, redis):
     async with make_people(borrow_queue_timeout_s=1) as people:
         await in_use(people, "s1", "s2")
         problem = refused(await people.start(run="r1"), "timeout")
@@ -80,7 +95,7 @@ async def test_a_wait_that_times_out_says_where_it_stood_and_leaves_no_waiter(ma
         assert (redis.exists("hub:pending"), redis.keys("hub:line:*"), redis.keys("hub:ticket:*")) == (0, [], [])
 
 
-async def test_a_run_that_waits_as_often_as_it_may_is_refused_at_once(make_people):
+async def test_e9_a_run_that_waits_as_often_as_it_may_is_refused_at_once(make_people):
     async with make_people(borrow_queue_max_per_run=1) as people:
         await in_use(people, "s1")
         await people.come(run="r1")
@@ -99,7 +114,7 @@ async def test_a_line_with_as_many_waiters_as_it_may_have_refuses_at_once(make_p
         assert problem["position"] == 1, "its priority would have put it first"
 
 
-async def test_a_cap_makes_the_second_wait_although_a_slot_is_free(make_people):
+async def test_e10_a_cap_makes_the_second_wait_although_a_slot_is_free(make_people):
     async with make_people(borrow_concurrency_caps=f"{LABEL}=1") as people:
         await publish(people.api, "n1", **{LABEL: ["s1", "s2"]})
         assert (await people.start()).json()["browserId"] == "s1"

@@ -143,6 +143,15 @@ async def test_a_grant_made_while_nobody_asked_is_taken_by_whoever_attends(peopl
     assert (answer.json()["state"], answer.json()["leaseToken"]) == ("granted", grant["leaseToken"])
 
 
+async def test_looking_is_for_operators_too_but_attending_takes_the_grant_and_is_for_runners(make_people):
+    async with make_people(runner_secret="runner-x", admin_secret="admin-x") as people:
+        people.api.headers["x-hub-secret"] = "runner-x"
+        await away(people, "k1")
+        people.api.headers["x-hub-secret"] = "admin-x"
+        assert await people.state("k1") == "away"
+        refused(await people.look("k1", "wait=1"), "unauthorized", 401)
+
+
 @pytest.mark.parametrize("how", ["by key", "by ticket"])
 async def test_giving_up_ends_the_call_that_waits_at_once_and_is_safe_to_repeat(make_people, redis, how):
     async with make_people() as people, make_people() as elsewhere:

@@ -27,7 +27,12 @@ from tests.world import wait_until
 
 ROUNDS, BLOCKS, EACH = 9, 4, 25  # in each block of a round so many of every kind: no kind has a quiet time to itself
 CROWD, OTHER_LABELS = 10_000, 500
-HUB = {"HUB_BORROW_QUEUE_MAX_PER_LABEL": "1000000", "HUB_NODE_TIMEOUT": "3600"}  # the node of the slot never beats
+HUB = {
+    "HUB_BORROW_QUEUE_MAX_PER_LABEL": "1000000",
+    "HUB_NODE_TIMEOUT": "3600",  # the node of the slot never beats
+    "HUB_KEEP_ALIVE_TIMEOUT_SECONDS": "300",  # a stage that is ready waits for the other
+    "HUB_REQUEST_HEADERS_TIMEOUT_SECONDS": "120",
+}
 SETTLED_S = 0.002  # between entering and being served: whoever enters makes his hub look around once
 
 Samples = list[float]

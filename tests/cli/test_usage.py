@@ -20,6 +20,20 @@ WRONG = {
     "borrow gpu:a100 --ttl nan": "'nan' is not a number of seconds",
     "borrow gpu:a100 --wait soon": "'soon' is not a number of seconds",
     "borrow gpu:a100 --wait inf": "'inf' is not a number of seconds",
+    "borrow gpu:a100 --priority 101": "--priority",
+    "borrow gpu:a100 --priority high": "--priority",
+    "queue gpu": "'gpu' is no label",
+    "queue --limit 0": "--limit",
+    "queue gpu:a100 more": "unexpected extra argument",
+    "queue cancel": "Missing argument 'TICKET'",
+    "queue cancel ..": "'..' is no id",
+    "caps set gpu 1": "'gpu' is no label",
+    "caps set gpu:a100": "Missing argument 'N'",
+    "caps set gpu:a100 -1": "No such option",
+    "caps set gpu:a100 many": "Invalid value for 'N'",
+    "caps set gpu:a100 1000000000": "Invalid value for 'N'",
+    "caps clear": "Missing argument 'LABEL'",
+    "caps gpu:a100": "unexpected extra argument",
     "borrow gpu:a100 -- no-such-program": "The command 'no-such-program' is not on the PATH.",
     "borrow gpu:a100 -- ./no/such": "The command './no/such' is no program.",
     "borrow gpu:a100 --json -- true": "--json prints the slot",
@@ -90,7 +104,9 @@ def test_an_address_in_the_environment_is_checked_as_well(monkeypatch, capsys):
     )
 
 
-@pytest.mark.parametrize("words", [[], ["--help"], ["borrow", "--help"], ["demo", "-h"]], ids=str)
+@pytest.mark.parametrize(
+    "words", [[], ["--help"], ["borrow", "--help"], ["demo", "-h"], ["queue", "-h"], ["caps", "--help"]], ids=str
+)
 def test_help_is_shown_and_is_no_failure(words, capsys):
     assert main(words) == 0
     out, err = capsys.readouterr()
@@ -116,6 +132,10 @@ def test_the_version_is_printed(capsys):
         "brake",
         "return s1",
         "autoscale a:b",
+        "queue",
+        "queue cancel t1",
+        "caps",
+        "caps set a:b 1",
     ],
 )
 def test_without_a_hub_and_without_a_store_a_command_says_what_to_do(line, lone_command: Command):

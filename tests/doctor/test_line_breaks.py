@@ -87,7 +87,7 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
         {("C5", f"label {LONGER}", "is waited for, but freed slots")},
     ),
     "a label at its cap that freed slots find": (
-        lambda r: r.hset("hub:caps", f"set:{POOL}", 1),
+        lambda r: (r.hset("hub:caps", f"set:{POOL}", 1), r.hset("hub:store", "capped", 1)),
         {("C4", f"label {POOL}", "freed slots would find it")},
     ),
     "a run with too many waiters": (
@@ -97,6 +97,14 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
     "a run that waits no longer": (
         lambda r: r.hset("hub:pending", "r7", 1),
         {("C12", "run r7", "the number of its waiters")},
+    ),
+    "a line the store has forgotten": (
+        lambda r: r.hdel("hub:store", "waiting"),
+        {("C5", "hub:store", "says that nobody waits")},
+    ),
+    "a cap the store has forgotten": (
+        lambda r: r.hset("hub:caps", "set:gpu:none", 1),
+        {("C4", "hub:store", "says that there is no cap")},
     ),
     "a free slot beside a waiter": (push_unnoticed, {("C5", f"pool {POOL}", "has a free slot that somebody")}),
 }

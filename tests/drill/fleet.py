@@ -23,7 +23,7 @@ from tests.drill.wire import Answer, NoAnswer, Wire, Wires, pause_s
 NODES_PER_AGENT = 500  # at most; there are at least six agents, and always a number that can be divided by three
 REGISTERING_AT_ONCE = 2  # per agent
 BEATS_PER_TIMEOUT = 6  # of nodes that write themselves; the others beat as the hub asks them to
-OWN_ALIVE_TIMEOUTS = 1.5  # how long such a node's alive key lives: the original's 90 s to its timeout of 60 s
+OWN_ALIVE_S = 90  # how long the alive key of such a node lives, whatever the timeout is (contract, section 5.2)
 NOTICED = 10  # seconds that a clock must be ahead to be called ahead
 
 
@@ -37,6 +37,7 @@ class Node:
     version: int = 0
     lent: dict[str, str] = field(default_factory=dict)
     registered: bool = False
+    announced: bool = False  # it has been registered at least once
     dead: bool = False
     heard: float = 0.0  # when it last knew that a beat of it was taken
     forgotten: int = 0  # how often a hub that had it on the books did not know it any more
@@ -55,24 +56,28 @@ class Node:
 
     def registered_by(self, answer: Answer) -> None:
         """Take over what the registration was answered."""
-        self.registered, self.version, self.heard = True, 0, answer.sent
+        self.registered = self.announced = True
+        self.version, self.heard = 0, answer.sent
         for slot in answer.data.get("slots", ()):
             if slot["status"] == "published":
                 self.lent.pop(slot["browserId"], None)
 
     def told(self, orders: dict[str, Any], sent: float) -> None:
-        """Take over what a beat was answered."""
+        """Take over what a beat was answered; what is lent only once the hub has been told what was."""
         if not orders["known"]:
+            self.forgotten += self.registered
             self.registered = False
-            self.forgotten += 1
             return
-        self.heard, self.version = sent, orders["version"]
-        if "lent" in orders:
-            self.lent = orders["lent"]
+        self.heard = sent
+        if self.registered:
+            self.version, self.lent = orders["version"], orders.get("lent", self.lent)
 
 
 class Agent:
-    """Beats for its nodes in one call, and registers those that no hub knows."""
+    """Beats for its nodes in one call, and registers those that a hub does not know, a few at a time.
+
+    Those that wait for their turn to be registered beat on: a hub that only wants to be told anew keeps them.
+    """
 
     def __init__(self, nodes: list[Node], ports: Sequence[int], secret: str, timeout_s: float) -> None:
         self.nodes = nodes
@@ -109,7 +114,7 @@ class Agent:
 
     async def _beat(self) -> None:
         live = [node for node in self.nodes if not node.dead]
-        known = [node for node in live if node.registered]
+        known = [node for node in live if node.announced]
         if known:
             beats = [{"nodeId": node.id, "version": node.version} for node in known]
             body = orjson.dumps({"beats": beats})
@@ -150,7 +155,6 @@ class Writers:
     def __init__(self, nodes: list[Node], redis_url: str, timeout_s: float) -> None:
         self.nodes = nodes
         self._pace_s = timeout_s / BEATS_PER_TIMEOUT
-        self._alive_ms = int(timeout_s * OWN_ALIVE_TIMEOUTS * 1000)
         self._redis = Redis.from_url(redis_url, decode_responses=True, socket_timeout=2)
 
     async def announce(self, ports: Sequence[int], secret: str) -> None:
@@ -190,7 +194,7 @@ class Writers:
             text = seen.strftime("%Y-%m-%dT%H:%M:%S.%f") + "0Z"
             pipe.hset(f"node:{node.id}", mapping={"LastSeen": text, "Labels": "{}", "Capacity": len(node.slots)})
             pipe.sadd("nodes", node.id)
-            pipe.set(f"node_alive:{node.id}", "1", px=self._alive_ms)
+            pipe.set(f"node_alive:{node.id}", "1", ex=OWN_ALIVE_S)
         sent = time.monotonic()
         await pipe.execute()
         for node in live:

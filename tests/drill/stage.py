@@ -124,13 +124,14 @@ class Stage:
         for task in self.borrowers.run():
             self._keep(task)
         try:
-            await self.until(
-                lambda: len(self.borrowers.leases) > sizes.nodes * 0.99, "half of the slots are lent", FILL_S
-            )
+            await self.until(self._is_half_lent, "half of the slots are lent", FILL_S)
         except TooLong as late:
             self.faults.append(str(late))
         for node in self.fleet.nodes:
             node.forgotten = 0
+
+    def _is_half_lent(self) -> bool:
+        return len(self.borrowers.leases) > self.sizes.nodes * 0.99
 
     def _keep(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)

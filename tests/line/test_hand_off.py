@@ -142,7 +142,7 @@ async def test_an_undrain(pair, scene):
 async def two_pools_and_a_cap(scene: Scene) -> str:
     """Two nodes with a slot each; the label may have one grant, which is of the first. Returns its slot."""
     label = scene.label
-    scene.redis.hset("hub:caps", f"set:{label}", 1)
+    assert (await scene.api.put(f"/admin/caps/{label}", json={"cap": 1})).status_code == 200
     await publish(scene.api, scene.node, **{label: [scene.slot]})
     held = (await borrow(scene.api, label, run="holder")).json()["browserId"]
     await publish(scene.api, f"{scene.node}-b", **{label: [f"{scene.slot}-b"]})

@@ -15,7 +15,7 @@ from hub.capacity.models import slot_item
 from tests.machine.direct import Direct
 from tests.machine.look import Look
 from tests.machine.model import Model
-from tests.machine.records import TIMEOUT_MS
+from tests.machine.records import TIMEOUT_MS, Wish
 
 NODES = ("n1", "n2", "n3")
 SLOTS = tuple(f"s{n}" for n in range(7))
@@ -49,26 +49,57 @@ def pick(some: Iterable[str], which: int) -> str:
 
 
 class Base(RuleBasedStateMachine):
-    """Begins with five slots on two nodes, of which one label has a cap."""
+    """Begins with five slots on two nodes, and a crowd that asks for them."""
 
     direct: ClassVar[Direct]
     look: ClassVar[Look]
     steps: ClassVar[int] = 0
     sound = False  # after a step, until what it did has been looked at
 
-    @initialize(options=st.sampled_from(["110", "111", "110", "100", "010", "000"]))
-    def start(self, options: str) -> None:
+    @initialize(
+        options=st.sampled_from(["110", "111", "110", "100", "010", "000"]),
+        default_cap=st.sampled_from([0, 0, 1]),
+        crowd=st.lists(labels, max_size=7),
+    )
+    def start(self, options: str, default_cap: int, crowd: list[str]) -> None:
         caps = {"a:b:c": 1, "x:y": 2}
-        self.direct.clear(options, caps)
+        self.direct.clear(options, default_cap, caps)
         self.redis, self.keys = self.direct.redis, self.direct.keys
         token, clock_ms = self.redis.hmget(self.keys.store, "token", "clock_ms")
-        self.model = Model(options, int(clock_ms), int(token), caps={f"env:{name}": cap for name, cap in caps.items()})
+        known = {f"env:{name}": cap for name, cap in caps.items()} | ({"env": default_cap} if default_cap else {})
+        self.model = Model(options, int(clock_ms), int(token), caps=known)
         self.twice = False  # whether the next call is sent twice, as a client does that lost the answer
         self.unreviewed = False  # whether waiters wait until a hub looks at their lines again, within a second
         self.asked, self.tokens, self.told = [], [], {}
         for number, slot in enumerate(SLOTS[:5]):
             self.do_register(NODES[number % 2])
             self.do_publish(NODES[number % 2], slot, POOLS[number % len(POOLS)], "recycle")
+        for number, label in enumerate(crowd):
+            self.ask(label=label, run="r1", keyed=number % 2 == 0, hub=HUBS[number % len(HUBS)], wait_ms=30_000)
+
+    def ask(self, *, label: str, keyed: bool, **more: Any) -> None:
+        attempt = f"try-{len(self.asked)}"
+        request = f"key-{len(self.asked)}" if keyed else attempt
+        self.send(Wish(request, label, attempt=attempt, asked=label, keyed=keyed, repeated=keyed, **more))
+
+    def send(self, wish: Wish) -> None:
+        """A borrow, or the repeat of one."""
+        self.asked.append(wish)
+
+        def call() -> list[Any]:
+            answer: list[Any] = self.direct.call(
+                "capacity/borrow", label=wish.label, ttl_ms=wish.ttl_ms, idle_ms=wish.idle_ms, run=wish.run,
+                request=wish.id, attempt=wish.attempt, fingerprint=wish.asked, keep_s=600, keyed=int(wish.keyed),
+                repeated=int(wish.repeated), hub=wish.hub, wait_ms=wish.wait_ms, limit_ms=-1, priority=wish.priority,
+                max_label=wish.max_label, max_run=wish.max_run,
+            )  # fmt: skip
+            if answer[0] == "waiting":
+                answer[2] = answer[2] >= 0  # whether there is an estimate; how long is a matter of wall time
+            return answer
+
+        answer = self.compare("capacity/borrow", call, lambda: self.model.borrow(wish), wish)
+        if answer[0] == "ok":
+            self.tokens.append((answer[1], int(answer[2])))
 
     def call(self, name: str, expected: Callable[[], Any], **named: Any) -> Any:
         """Run a script and its counterpart in the model."""
@@ -132,6 +163,8 @@ class Base(RuleBasedStateMachine):
             return
         seen = self.look.seen()
         said = self.look.said(self.model, seen)
+        for pool in [pool for pool in self.model.maintenance if self.keys.maintenance(pool) not in said["names"]]:
+            del self.model.maintenance[pool]
         if seen != said:
             seen["names"], said["names"] = seen["names"] - said["names"], said["names"] - seen["names"]
             found = [name for name in said if seen[name] != said[name]]

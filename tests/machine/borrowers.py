@@ -39,30 +39,6 @@ class Borrowers(Base):
     def wait_where_the_line_is_short(self, **wish: Any) -> None:
         self.ask(keyed=False, wait_ms=30_000, **wish)
 
-    def ask(self, *, label: str, keyed: bool, **more: Any) -> None:
-        attempt = f"try-{len(self.asked)}"
-        request = f"key-{len(self.asked)}" if keyed else attempt
-        self.send(Wish(request, label, attempt=attempt, asked=label, keyed=keyed, repeated=keyed, **more))
-
-    def send(self, wish: Wish) -> list[Any]:
-        self.asked.append(wish)
-
-        def call() -> list[Any]:
-            answer: list[Any] = self.direct.call(
-                "capacity/borrow", label=wish.label, ttl_ms=wish.ttl_ms, idle_ms=wish.idle_ms, run=wish.run,
-                request=wish.id, attempt=wish.attempt, fingerprint=wish.asked, keep_s=600, keyed=int(wish.keyed),
-                repeated=int(wish.repeated), hub=wish.hub, wait_ms=wish.wait_ms, limit_ms=-1, priority=wish.priority,
-                max_label=wish.max_label, max_run=wish.max_run,
-            )  # fmt: skip
-            if answer[0] == "waiting":
-                answer[2] = answer[2] >= 0  # whether there is an estimate; how long is a matter of wall time
-            return answer
-
-        answer = self.compare("capacity/borrow", call, lambda: self.model.borrow(wish), wish)
-        if answer[0] == "ok":
-            self.tokens.append((answer[1], int(answer[2])))
-        return answer
-
     @step(which=any_one, hub=hubs, label=labels, same=st.booleans(), wait_ms=waits)
     def repeat(self, which: int, hub: str, label: str, same: bool, wait_ms: int) -> None:
         """A caller who has heard nothing asks again, perhaps another hub, or uses his key for something else."""

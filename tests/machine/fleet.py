@@ -240,7 +240,21 @@ class Fleet(Base):
     @step(pool=pools)
     def restart(self, pool: str) -> None:
         """The first of its calls; the hub may die before it has marked the slots."""
+        self.restart_pool(pool)
+
+    def restart_pool(self, pool: str) -> None:
         self.call("capacity/restart_pool", lambda: self.model.restart(pool), pool=pool)
+
+    @step(pool=pools, on_s=st.sampled_from([5, 11, 121]))
+    def replace(self, pool: str, on_s: int) -> None:
+        """A restart in which the free slots are replaced at once; nobody has looked at the pool since."""
+        self.restart_pool(pool)
+        for slot in list(self.model.free.get(pool, [])):
+            record = self.model.slots[slot]
+            version = "2" if '"browserVersion":"1"' in record.item else "1"
+            self.do_publish(record.node, slot, pool, record.policy, version=version)
+        if pool in self.model.maintenance:
+            self.let_it_last(pool, on_s)
 
     @step(which=any_one)
     def mark(self, which: int) -> None:
@@ -253,9 +267,12 @@ class Fleet(Base):
         """So long a maintenance has been on; whoever looks at the pool may end it."""
         if self.model.maintenance:
             pool = pick(self.model.maintenance, which)
-            self.redis.expire(self.keys.maintenance(pool), 1800 - on_s)
-            self.model.maintenance[pool].on_s = on_s
+            self.let_it_last(pool, on_s)
             self.do_describe([pool] if look else [])
+
+    def let_it_last(self, pool: str, on_s: int) -> None:
+        self.redis.expire(self.keys.maintenance(pool), 1800 - on_s)
+        self.model.maintenance[pool].on_s = on_s
 
     @step(pool=pools)
     def describe(self, pool: str) -> None:

@@ -80,11 +80,16 @@ class Look:
         return found
 
     def said(self, model: Model, seen: dict[str, Any]) -> dict[str, Any]:
-        """What it must hold. Whether a ticket that was granted is kept for a while is the store's business."""
+        """What it must hold. Two things are the store's business: whether it has noticed the end of a maintenance, and
+        how long it keeps a ticket that was granted.
+        """
         slots, grants = model.slots, model.grants
         waiting = [ticket for ticket in model.tickets.values() if ticket.state == "waiting"]
         runs = [ticket.wish.run for ticket in waiting]
         said: dict[str, Any] = {"names": self.names(model), "token": model.token, "clock": model.clock_ms}
+        for pool in [pool for pool in model.maintenance if model.is_over(pool)]:
+            if self._keys.maintenance(pool) not in seen["names"]:
+                said["names"] -= self._names_of_restart(model, pool)
         said |= {"nodes": set(model.nodes), "draining": model.draining, "leaving": model.leaving}
         said |= {"turns": model.turns, "pending": {run: runs.count(run) for run in runs}, "caps": model.caps}
         said["deadlines"] = {slot: grant.deadline_ms for slot, grant in grants.items()}
@@ -138,15 +143,15 @@ class Look:
             names |= {keys.borrow_ttl(slot)} if grant.footprint else set()
             names |= {keys.borrow_idle(slot)} if grant.watch_idle and grant.idle_footprint else set()
         names |= {keys.recycle(slot) for slot in model.marked}
-        return names | self._names_of_restarts(model) | self._names_of_the_line(model)
+        for pool in model.maintenance:
+            names |= self._names_of_restart(model, pool)
+        return names | self._names_of_the_line(model)
 
-    def _names_of_restarts(self, model: Model) -> set[str]:
-        keys, names = self._keys, set()
-        for pool, found in model.maintenance.items():
-            names |= {keys.maintenance(pool), keys.maintenance_target(pool), keys.maintenance_since(pool)}
-            names |= {keys.maintenance_free(pool), keys.maintenance_lent(pool)}
-            names |= {keys.replacing(pool)} if found.replacing else set()
-        return names
+    def _names_of_restart(self, model: Model, pool: str) -> set[str]:
+        keys = self._keys
+        names = {keys.maintenance(pool), keys.maintenance_target(pool), keys.maintenance_since(pool)}
+        names |= {keys.maintenance_free(pool), keys.maintenance_lent(pool)}
+        return names | {keys.replacing(pool)} if model.maintenance[pool].replacing else names
 
     def _names_of_the_line(self, model: Model) -> set[str]:
         keys, names = self._keys, set()

@@ -92,9 +92,9 @@ class Places:
 
     def take(self, pool: str) -> str | None:
         """The slot that is lent next from a pool: one about to be replaced goes last, one of a suspect not at all."""
-        if self.under_maintenance(pool):
-            return None
         listed = self.free.get(pool, [])
+        if not listed or self.under_maintenance(pool):
+            return None
         while listed:
             slot = next((each for each in listed if each not in self.marked), listed[0])
             listed.remove(slot)
@@ -110,17 +110,21 @@ class Places:
 
     def under_maintenance(self, pool: str) -> bool:
         """Whether a pool lends nothing; looking is what ends it."""
-        found = self.maintenance.get(pool)
-        if not found:
+        if pool not in self.maintenance:
             return False
-        if self.lent.get(pool) or found.on_s < 10:
-            return True
-        replaced = len(self.free.get(pool, [])) >= found.target and not self.of_pool(pool) & found.replacing
-        if found.on_s < 120 and not replaced:
+        if not self.is_over(pool):
             return True
         del self.maintenance[pool]
         self.reopened.append(pool)
         return False
+
+    def is_over(self, pool: str) -> bool:
+        """Whether the maintenance of a pool ends as soon as somebody looks."""
+        found = self.maintenance[pool]
+        if self.lent.get(pool) or found.on_s < 10:
+            return False
+        replaced = len(self.free.get(pool, [])) >= found.target and not self.of_pool(pool) & found.replacing
+        return found.on_s >= 120 or replaced
 
     # -- moving one
 

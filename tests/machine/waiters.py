@@ -6,6 +6,7 @@ from itertools import combinations, permutations, product
 
 from hypothesis import strategies as st
 
+from hub.capacity.models import read_item
 from tests.machine.base import HUBS, Base, any_one, hubs, labels, pick, step
 
 reasons = st.sampled_from(["gone", "timeout"])
@@ -125,6 +126,19 @@ class Waiters(Base):
 
     @step()
     def restart_the_server(self) -> None:
+        self.do_restart()
+
+    @step(label=labels, hub=hubs, report=st.booleans(), ms=st.sampled_from([1_000, 2_000]))
+    def restart_with_a_waiter(self, label: str, hub: str, report: bool, ms: int) -> None:
+        """Somebody comes in line while nothing is lent; nodes report, and lending begins again."""
+        self.do_restart()
+        self.ask(label=label, run="r1", keyed=False, hub=hub, wait_ms=30_000)
+        for slot, record in sorted(self.model.slots.items()):
+            if report and record.node in self.model.nodes:
+                self.do_publish(record.node, slot, record.pool, record.policy, version=read_item(record.item)["browserVersion"])
+        self.do_wait(ms)
+
+    def do_restart(self) -> None:
         """As a hub sees it: no scripts, another run id; then nothing is lent for a while."""
         self.redis.hset(self.keys.store, "run_id", "before")
         self.redis.script_flush()

