@@ -57,6 +57,8 @@ class Leases:
         self._idle_ms = int(settings.idle_timeout_s * 1000)
         # A node hears of a grant with its next beat, a sixth of its timeout later; until then only we know.
         self._remember_s = max(1.0, settings.node_timeout_s / 3)
+        self._ended: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        self._note_ended = store.script("capacity/note_ended")
         self._recent: OrderedDict[str, tuple[float, Grant]] = OrderedDict()
         self._busy_until = 0.0
         self._lend_now = store.script("capacity/lend_now")
@@ -212,24 +214,35 @@ class Leases:
             raise KeyReused("This Idempotency-Key was used with another request; use a new key")
         if word in ("returned", "ended"):
             self._recent.pop(slot, None)
+            if token:
+                self._ended.pop(slot, None)
+                self._ended[slot] = (time.monotonic(), token)
+                self._forget_old()
         metrics.returns.labels(word).inc()
         return word, pool, run
 
     async def renew(self, slot: str, token: str, ttl_ms: int | None) -> tuple[str, int]:
-        """Extend a lease; returns its token and the ms it now has left, or raises `GrantOver`."""
+        """Extend a lease; returns its token and the ms it now has left, or raises `GrantOver`, or `Settling`."""
         reply = await self._renew(slot=slot, token=token, ttl_ms=ttl_ms or self._default_ttl_ms, max_ms=self._max_ms)
         match reply:
             case ["ok", held, left_ms]:
                 metrics.renewals.labels("success").inc()
                 return held, left_ms
+            case ["settling"]:
+                raise _not_reported(slot)
             case ["over"]:
                 metrics.renewals.labels("over").inc()
                 raise GrantOver(f"The grant of {slot} is over")
         raise UnknownReply(self._renew.name, reply)
 
     async def verify(self, slot: str, token: str) -> tuple[str, int]:
-        """Whether `token` is that of the grant holding `slot`: (`ok`, ms left), or (`not lent` and the like, 0)."""
+        """Whether `token` is that of the grant holding `slot`: (`ok`, ms left), or (`not lent` and the like, 0).
+
+        Raises `Settling` while nodes report what the store has lost.
+        """
         word, *left_ms = await self._verify(slot=slot, token=token)
+        if word == "settling":
+            raise _not_reported(slot)
         return word, left_ms[0] if left_ms else 0
 
     async def attribute(self, slot: str, test: str, run: str) -> None:
@@ -291,6 +304,9 @@ class Leases:
     async def recall(self) -> None:
         """Bring back into a store that lost it what this hub lent so recently that its node may not know of it."""
         self._forget_old()
+        ended = [text for slot, (_, token) in self._ended.items() for text in (slot, token)]
+        for start in range(0, len(ended), 1000):
+            await self._note_ended(rest=ended[start : start + 1000])
         adopted = 0
         for granted, grant in list(self._recent.values()):
             left_ms = grant.left_ms - int((time.monotonic() - granted) * 1000)
@@ -320,8 +336,13 @@ class Leases:
 
     def _forget_old(self) -> None:
         horizon = time.monotonic() - self._remember_s
-        while self._recent and next(iter(self._recent.values()))[0] < horizon:
-            self._recent.popitem(last=False)
+        for memory in (self._recent, self._ended):
+            while memory and next(iter(memory.values()))[0] < horizon:
+                memory.popitem(last=False)
+
+
+def _not_reported(slot: str) -> Settling:
+    return Settling(f"The store was lost, and the node of {slot} has yet to say what is lent", retry_after_s=1)
 
 
 def _refusal(wish: Wish, reply: list[Any]) -> HubError | None:

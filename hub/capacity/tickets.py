@@ -10,7 +10,8 @@ from hub.capacity.models import Grant, Ticket, Waiting, read_item
 from hub.errors import GrantOver, TicketGranted, UnknownReply, UnknownTicket
 from hub.store.store import Store
 
-BITE = 100  # tickets or labels per script: under 1 ms
+BITE = 50  # tickets or labels per script: about 1 ms
+NAMES_MAX = 2000  # tickets one script names: under 1 ms
 _UNKNOWN = "No such ticket: nothing waits under this key, or it was given up"
 
 
@@ -97,11 +98,11 @@ class Tickets:
     async def lines(self, labels: Sequence[str], tickets: int) -> list[LineOfLabel]:
         """The lines of labels, each with so many tickets from its head; also of labels nobody waits for."""
         rows: list[Any] = []
-        for bite in _bites(labels):
+        for bite in _bites(labels, max(1, min(BITE, NAMES_MAX // max(1, tickets)))):
             rows += await self._describe(count=tickets, rest=bite)
         names = [name for row in rows for name in row[-1]]
         found: dict[str, Ticket] = {}
-        for bite in _bites(names):
+        for bite in _bites(names, BITE):
             for name, row in zip(bite, await self._look(rest=bite), strict=True):
                 if row[0] == "waiting":  # else it has left the line since
                     found[name] = _ticket(name, row)
@@ -117,5 +118,5 @@ def _ticket(name: str, row: list[Any]) -> Ticket:
     return Ticket(name, state, label, run, position, estimate_ms, priority, *times, fingerprint, int(keep_s))
 
 
-def _bites(names: Sequence[str]) -> list[Sequence[str]]:
-    return [names[start : start + BITE] for start in range(0, len(names), BITE)]
+def _bites(names: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [names[start : start + size] for start in range(0, len(names), size)]

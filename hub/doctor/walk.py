@@ -53,6 +53,7 @@ LIFETIMES_S = {
     "request": 86_400,
     "replacing": 1800,
     "pace": 3600,
+    "ended": 86_400,
     **{name: 1800 for name in WIRE if name.startswith("maintenance")},
 }
 # Private indexes whose members must belong; of `duty` only the fields that name a slot.

@@ -151,6 +151,7 @@ class Brake:
             registered=registered,
             limit=per_interval(registered, self._percent),
             window_ms=int(self._interval_ms * JITTER),
+            grace_ms=self._timeout_ms,
             dry_run=int(dry_run),
         )
         if not dry_run:

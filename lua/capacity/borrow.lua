@@ -15,7 +15,7 @@ local attempt     = ARGV[6]             -- of this very call: whoever repeats a 
 local fingerprint = ARGV[7]             -- of what was asked for
 local keep_s      = ARGV[8]             -- how long the request id is remembered
 local keyed       = ARGV[9]             -- '1': the caller knows the request id and may come back
-local repeated    = ARGV[10]            -- '1': there may be a ticket
+local repeated    = ARGV[10]            -- '1': this very call has asked before: it waits on
 local hub         = ARGV[11]            -- the hub that answers
 local wait_ms     = tonumber(ARGV[12])  -- how long this call may wait, 0: not at all
 local limit_ms    = tonumber(ARGV[13])  -- the wait must not be expected to take longer; -1: whatever it takes
@@ -27,23 +27,23 @@ local max_run     = tonumber(ARGV[16])  -- waiters per run
 -- @include stand
 local before, withdrawn = unpack(redis.call('MGET', key_request(request), key_request(attempt)))
 if withdrawn == 'undone' or before == 'undone' then return {'undone'} end
-if before then return granted(before, request, attempt, fingerprint, hub) end
+if before then return granted(before, request, attempt, fingerprint, hub, repeated) end
 
-local function answer(t)
-  local record = redis.call('GET', key_request(request))
-  if record then return granted(record, request, attempt, fingerprint, hub) end
-  local rank = redis.call('ZRANK', key_line(t.label), request)
-  return {'waiting', rank + 1, estimate(t.label, rank), dropped}
-end
 -- A call that the client of Redis has sent twice finds its own ticket as well.
 local known = (keyed == '1' or repeated == '1' or somebody_waits()) and read_ticket(request)
 if known and known.label then
   if known.fingerprint ~= fingerprint then return {'reused'} end
-  if wait_ms == 0 then return {'empty', dropped} end
-  attend(known, hub, attempt, clock_ms + wait_ms)
+  local waits = redis.call('ZSCORE', key_line(label), request)
+  if waits and wait_ms == 0 then return {'empty', dropped} end
+  -- A call that waits on does not take the place from a later one, unless the hub of that one is gone.
+  local later = waits and repeated == '1' and known.attempt ~= attempt and heard(known.hub)
+  if not later then attend(known, hub, attempt, clock_ms + wait_ms) end
   serve_label(label)
   serve_opened()
-  return answer(known)
+  local reply = standing(known, attempt, fingerprint, hub, repeated)
+  if wait_ms > 0 or reply[1] ~= 'waiting' then return reply end
+  set_aside(known, 'timeout')
+  return {'empty', dropped}
 end
 
 local cap = cap_of(label)
@@ -64,6 +64,7 @@ if settle_left_ms <= 0 and (cap == 0 or live < cap) then
     end
     hand_on(waiter, found)
   end
+  serve_opened()
 end
 if wait_ms <= math.max(0, settle_left_ms) then
   if settle_left_ms > 0 then return {'settling', math.ceil(settle_left_ms)} end
@@ -73,4 +74,4 @@ end
 local refusal = admit(wish, max_label, max_run, limit_ms, priority)
 if refusal then return refusal end
 enter(wish, priority, clock_ms + wait_ms)
-return answer(wish)
+return standing(wish, attempt, fingerprint, hub, repeated)

@@ -13,6 +13,7 @@ local keep_s  = ARGV[6]              -- how long its answer is remembered
 -- @include serve
 -- @include item
 -- @include new_slot
+-- @include missing_grant
 local before = redis.call('GET', key_request(request))
 if before then
   local same, word = string.match(before, '^return|(.*)|(.-)$')
@@ -31,7 +32,11 @@ local function done(word, pool, of_run)
   return {word, pool or '', of_run or ''}
 end
 
-if token ~= '' and session[1] ~= token then return done('stale token') end
+if token ~= '' and session[1] ~= token then
+  if not missing_grant(slot, token, session[1]) then return done('stale token') end
+  redis.call('SET', key_ended(slot), token, 'PX', 2 * node_timeout_ms)  -- when its node reports it, it is over
+  return done('ended')
+end
 local record = read_slot(slot)
 local late = record.unseen or (run ~= '' and run == record.before and run ~= record.run)
 if token == '' and record.place == 'lent' and late then return done('not lent', record.pool) end

@@ -10,8 +10,7 @@ local ttl_ms = tonumber(ARGV[4])     -- the lease of slots adopted as lent
 -- @include release
 -- @include new_slot
 -- @include lend
--- @include lost_grant
--- @include above
+-- @include reported_grant
 -- @include still_listed
 -- @include serve
 if redis.call('SISMEMBER', key_nodes, id) == 0 then return {'unknown'} end
@@ -23,7 +22,7 @@ for i = 5, #ARGV, 5 do
   local unchanged = record.item == item and record.pool == pool
     and still_listed(record.pool, record.item, record.place)
   -- A slot without a record is of a node that was gone: what it says to be lent is.
-  if token ~= '' and record.item and not lost_grant(token) then token = '' end
+  if token ~= '' and ((record.item and not lost_grant(token)) or returned_meanwhile(slot, token)) then token = '' end
   if record.item and record.part ~= part then
     word = 'taken'
   elseif record.place == 'lent' and not above(token, redis.call('HGET', key_session(slot), 'leaseToken') or token) then
@@ -32,7 +31,9 @@ for i = 5, #ARGV, 5 do
     word = 'lent'
   elseif unchanged and token == '' then
     redis.call('HSET', key_slot(slot), 'policy', policy, 'reported', opened[1])
-    if redis.call('SREM', key_aside(part), slot) == 1 then place_free(slot, part, pool, item) end
+    if redis.call('SREM', key_aside(part), slot) == 1 and record.place == 'held' then
+      place_free(slot, part, pool, item)
+    end
     word = 'unchanged'
   else
     if record.item then

@@ -14,16 +14,18 @@ local ttl_ms  = tonumber(ARGV[9])
 -- @include release
 -- @include new_slot
 -- @include lend
--- @include lost_grant
--- @include above
+-- @include reported_grant
 local record = read_slot(slot)
-if not lost_grant(token) then return {'kept'} end
+-- It was delivered, whatever the store remembers of that.
+if redis.call('HGET', key_session(slot), 'leaseToken') == token then redis.call('HDEL', key_slot(slot), 'unseen') end
+if not lost_grant(token) or returned_meanwhile(slot, token) then return {'kept'} end
 if record.place == 'lent' then
   if not above(token, redis.call('HGET', key_session(slot), 'leaseToken') or token) then return {'kept'} end
   end_grant(slot, record.label, record.run, record.part)  -- it had ended in what was lost
 end
 if record.item then
   unlist(slot, record.pool, record.item, record.place)
+  redis.call('HDEL', key_slot(slot), 'unseen', 'before')
 else
   new_slot(slot, item, pool, node, part, '', 'recycle')
   redis.call('HSET', key_slot(slot), 'unreported', '1')

@@ -1,11 +1,14 @@
 -- Extend a lease to ttl_ms from now, never beyond max_ms from the grant and never backwards. Safe to repeat.
 -- Returns {'ok', token, ms left} | {'over'} (no such grant, a later one, or its deadline has passed)
+--   | {'settling'} (the store was lost, and its node has yet to say what is lent)
 local slot   = ARGV[1]
 local token  = ARGV[2]               -- '' when the caller has none
 local ttl_ms = tonumber(ARGV[3])
 local max_ms = tonumber(ARGV[4])
 -- @include store
+-- @include missing_grant
 local held = redis.call('HGET', key_session(slot), 'leaseToken')
+if held ~= token and missing_grant(slot, token, held) then return {'settling'} end
 local deadline = tonumber(redis.call('ZSCORE', key_deadlines, slot) or '0')
 if not held or (token ~= '' and held ~= token) or deadline <= clock_ms then return {'over'} end
 local record = redis.call('HMGET', key_slot(slot), 'granted_ms', 'watch_idle')

@@ -51,8 +51,7 @@ local function next_waiter(pool)
       reoffer(label)
     else
       local t = read_ticket(first)
-      local heard = t.hub and redis.call('ZSCORE', key_hubs, t.hub)
-      if heard and clock_ms - tonumber(heard) <= SILENT_MS then return t end
+      if t.hub and heard(t.hub) then return t end
       if t.label then
         set_aside(t, 'hub')
       else

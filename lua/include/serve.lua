@@ -3,12 +3,12 @@
 -- @include next_waiter
 -- @include hand_on
 -- Serve waiters from slots that are free already: a cap was raised or a grant under it ended, a maintenance is over,
--- a node came back, another program put slots into a list. At most 64 in one script.
+-- a node came back, another program put slots into a list. At most 32 in one script.
 local served = 0
 
 -- From one pool, to whoever is next.
 local function serve_pool(pool)
-  while somebody_waits() and settle_left_ms <= 0 and served < 64 do
+  while somebody_waits() and settle_left_ms <= 0 and served < 32 do
     local waiter = next_waiter(pool)
     local found = waiter and take(pool)
     if not found then return end
@@ -20,7 +20,7 @@ end
 -- From whatever pools a label may use, while somebody waits for it.
 local function serve_label(label)
   reoffer(label)
-  while settle_left_ms <= 0 and served < 64 and redis.call('EXISTS', key_line(label)) == 1 and not capped(label) do
+  while settle_left_ms <= 0 and served < 32 and redis.call('EXISTS', key_line(label)) == 1 and not capped(label) do
     local found = match(label)
     if not found then return end
     local waiter = next_waiter(found.pool)

@@ -1,4 +1,4 @@
--- @include store
+-- @include reporting
 -- @include history
 -- A node that has been silent for half its timeout, on the hub clock, is lent from no more until it beats again.
 -- Nodes that never beat through a hub are judged by the sweeper alone.

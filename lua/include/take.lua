@@ -7,6 +7,7 @@
 -- @include suspect
 -- @include history
 local dropped = {}  -- what was found in a list and cannot be lent: pool, reason, item, ...
+local looks = 200  -- at slots that cannot be lent, over all pools, in one script
 
 -- The record of a popped item, made now if another program put it there; nil when it must not be lent.
 local function settle_item(pool, item)
@@ -67,14 +68,15 @@ local function spare_marked(pool, item)
 end
 
 -- Take the slot that is next in a pool out of its list; nil when the pool has none or is under maintenance. Slots of
--- suspect nodes are held aside, at most 200 at a time.
+-- suspect nodes are held aside; when that were too many for one script the next one finds the rest.
 local function take(pool)
   if under_maintenance(pool) then return nil end
-  for _ = 1, 200 do
+  while looks > 0 do
     local item = redis.call('LPOP', key_available(pool))
     if not item then close_pool(pool) return nil end
     local found = settle_item(pool, spare_marked(pool, item))
     if found and not suspect(found.node, found.part, found.reported) then return found end
     if found then hold_aside(found.slot, found.part, found.node) end
+    looks = looks - 1
   end
 end

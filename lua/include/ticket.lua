@@ -3,6 +3,12 @@
 local AWAY_MS = 60000   -- how long a ticket with a key keeps its place while nobody attends it
 local SILENT_MS = 3000  -- a hub that has not ticked for six periods is gone, and its waiters with it
 
+-- Whether a hub ticks, so that it may answer its waiters.
+local function heard(hub)
+  local ticked_ms = tonumber(redis.call('ZSCORE', key_hubs, hub) or nil)
+  return ticked_ms and clock_ms - ticked_ms <= SILENT_MS
+end
+
 -- A ticket as a table; label is nil when there is none.
 local function read_ticket(ticket)
   local t = redis.call('HMGET', key_ticket(ticket), 'label', 'run', 'hub', 'attempt', 'score', 'ttl_ms', 'idle_ms',

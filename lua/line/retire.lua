@@ -18,7 +18,8 @@ if silent then
   end
   for _, ticket in ipairs(redis.call('SPOP', key_handed(silent), limit)) do
     local slot, token = string.match(redis.call('GET', key_request(ticket)) or '', '^.-|(.*)|(%d+)|.-$')
-    if slot and take_back(ticket, slot, token, 'hub') then undone = undone + 1 end
+    local owed = slot and redis.call('HGET', key_slot(slot), 'unseen') == silent
+    if owed and take_back(ticket, slot, token, 'hub') then undone = undone + 1 end
   end
   if redis.call('EXISTS', key_waiters(silent), key_handed(silent)) == 0 then redis.call('ZREM', key_hubs, silent) end
 end

@@ -10,6 +10,7 @@ local keep       = ARGV[5]           -- '1': a node with a free slot is kept ali
 local limit      = tonumber(ARGV[6])
 -- @include store
 -- @include liveness
+-- @include reporting
 -- @include remove_node
 -- @include serve
 if redis.call('SISMEMBER', key_nodes, id) == 0 then
@@ -18,6 +19,7 @@ if redis.call('SISMEMBER', key_nodes, id) == 0 then
   return {'gone'}
 end
 local word, seen = liveness(id, part, timeout_ms)
+if word == 'stale' and reporting then word = 'fresh' end  -- the store was away, and so nobody could be heard
 if word == 'ahead' and parse_time(seen) <= now_ms + 5000 then word = 'fresh' end  -- no two clocks agree
 if word == 'alive' then
   -- Kept alive by somebody who writes the alive key directly: look again when that key would lapse.

@@ -124,6 +124,11 @@ async def test_e10_a_cap_makes_the_second_wait_although_a_slot_is_free(make_peop
         assert (await second).status_code == 200
 
 
+async def test_a_wait_ends_before_the_time_of_the_request_is_over(make_people):
+    async with make_people(request_timeout_s=1) as people:
+        assert refused(await people.start(), "timeout")["position"] == 1
+
+
 @pytest.mark.parametrize("cap", ["", f"{LABEL}=1"], ids=["nothing free", "at its cap"])
 async def test_who_would_not_wait_is_refused_at_once_and_told_his_place(make_people, cap):
     async with make_people(borrow_concurrency_caps=cap) as people:

@@ -80,7 +80,8 @@ class Crowd:
 
     async def cancel(self, place: Place) -> None:
         """Hang up."""
-        reply = await self._undo(request=place.ticket, attempt=place.ticket, why="gone")
+        hub = self._attended_by
+        reply = await self._undo(request=place.ticket, attempt=place.ticket, hub=hub, why="gone")
         assert reply == ["left", "dropped"], reply
 
     async def hand_over(self, slot: str, token: str) -> None:

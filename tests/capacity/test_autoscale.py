@@ -208,6 +208,7 @@ async def test_of_very_many_waiting_labels_at_least_one_waiter_each_is_counted(a
         redis.zadd(f"hub:line:{POOL}:x{n}", {"t1": 1, "t2": 2})
     redis.zadd(f"hub:under:{POOL}", {f"{POOL}:x{n}": n for n in range(10_000)})
     redis.zadd("hub:turns", {f"{POOL}:x{n}": n for n in range(10_000)})
+    redis.hset("hub:store", "waiting", "1")
     found = (await api.get(f"/autoscale/{POOL}")).json()
     assert (found["waiting"], found["waitingLabels"], found["truncated"]) == (10_400, 10_000, True)
     assert (await api.get("/autoscale/gpu:h100")).json()["waiting"] == 0

@@ -78,9 +78,27 @@ def test_the_embedded_store_of_a_running_hub_is_found_and_outlives_the_command(l
     assert (gone.returncode, gone.stdout) == (1, "")
 
 
-def test_several_workers_serve_one_port(lone_command: Command, redis_server):
+def test_several_workers_serve_one_port_and_tell_the_same_of_the_line(lone_command: Command, redis_server, redis):
     port = free_port()
     hub = lone_command.start("serve", "--port", str(port), "--workers", "2", HUB_REDIS_URL=redis_server.url)
     wait_until(lambda: _answers(port), 30)
+    assert _lines_seen(port) == {""}
+    borrower = lone_command.start("borrow", "gpu:a100", "--wait", "60", HUB_URL=f"http://127.0.0.1:{port}")
+    wait_until(lambda: redis.zcard("hub:line:gpu:a100") == 1, 20, lambda: borrower.err)
+    assert _lines_seen(port) == {'{label="gpu:a100"} 1.0'}
+    borrower.signal(signal.SIGTERM)
+    borrower.end()
+    wait_until(lambda: redis.zcard("hub:line:gpu:a100") == 0)
+    assert _lines_seen(port) == {""}, "a line that has ended is forgotten, whichever process is asked"
     hub.signal(signal.SIGTERM)
     assert hub.end(30) == 0
+
+
+def _lines_seen(port: int) -> set[str]:
+    """What `/metrics` says of those who wait, asked on so many connections that every process answers some."""
+    seen = set()
+    for _ in range(20):
+        lines = httpx.get(f"http://127.0.0.1:{port}/metrics").text.splitlines()
+        name = "hub_borrow_queue_length"
+        seen.add(" ".join(line.removeprefix(name) for line in lines if line.startswith(name)))
+    return seen

@@ -80,7 +80,7 @@ class Base(RuleBasedStateMachine):
     def ask(self, *, label: str, keyed: bool, **more: Any) -> None:
         attempt = f"try-{len(self.asked)}"
         request = f"key-{len(self.asked)}" if keyed else attempt
-        self.send(Wish(request, label, attempt=attempt, asked=label, keyed=keyed, repeated=keyed, **more))
+        self.send(Wish(request, label, attempt=attempt, asked=label, keyed=keyed, **more))
 
     def send(self, wish: Wish) -> None:
         """A borrow, or the repeat of one."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.machine.base import Base, any_one, hubs, labels, pick, slots, step
+from tests.machine.base import SLOTS, Base, any_one, hubs, labels, pick, slots, step
 from tests.machine.records import Wish
 
 ttls = st.sampled_from([20_000, 900_000])
@@ -44,9 +44,9 @@ class Borrowers(Base):
         """A caller who has heard nothing asks again, perhaps another hub, or uses his key for something else."""
         if self.asked:
             wish = self.asked[-1 - which % len(self.asked)]
-            wish = replace(wish, hub=hub, wait_ms=wait_ms, repeated=True)
+            wish = replace(wish, wait_ms=wait_ms, repeated=not wish.keyed)
             if wish.keyed:
-                wish = replace(wish, attempt=f"try-{len(self.asked)}")
+                wish = replace(wish, hub=hub, attempt=f"try-{len(self.asked)}")
             self.send(wish if same or not wish.keyed else replace(wish, label=label, asked=label))
 
     @step(which=any_one, hub=hubs)
@@ -56,7 +56,14 @@ class Borrowers(Base):
         if keys:
             ticket = self.model.tickets[pick(keys, which)]
             attempt = f"try-{len(self.asked)}"
-            self.send(replace(ticket.wish, hub=hub, attempt=attempt, wait_ms=30_000, repeated=True))
+            self.send(replace(ticket.wish, hub=hub, attempt=attempt, wait_ms=30_000, repeated=False))
+
+    @step(which=any_one)
+    def wait_on(self, which: int) -> None:
+        """A call that was woken asks what has become of its ticket; there may be a later call for the same one."""
+        waiting = [wish for wish in self.asked if wish.id in self.model.tickets or wish.id in self.model.answered]
+        if waiting:
+            self.send(replace(waiting[-1 - which % len(waiting)], wait_ms=5_000, repeated=True))
 
     # -- giving back
 
@@ -70,6 +77,14 @@ class Borrowers(Base):
     @step(which=any_one)
     def give_back_as_well(self, which: int) -> None:
         """The same again: most waiters are served by it."""
+        if self.model.grants:
+            slot = pick(self.model.grants, which)
+            self.hand_in(slot, str(self.model.grants[slot].token), "")
+
+    @step(which=any_one, label=labels, hub=hubs)
+    def give_back_and_wait(self, which: int, label: str, hub: str) -> None:
+        """A borrower who wants another one."""
+        self.ask(label=label, run="r2", keyed=which % 2 == 0, hub=hub, wait_ms=30_000)
         if self.model.grants:
             slot = pick(self.model.grants, which)
             self.hand_in(slot, str(self.model.grants[slot].token), "")
@@ -99,22 +114,14 @@ class Borrowers(Base):
             "capacity/renew", lambda: self.model.renew(slot, token, ttl_ms, max_ms),
             slot=slot, token=token, ttl_ms=ttl_ms, max_ms=max_ms,
         )  # fmt: skip
-
-    @step(slot=slots, which=any_one)
-    def verify(self, slot: str, which: int) -> None:
-        token = self.some_token(slot, which)
         self.call("capacity/verify", lambda: self.model.verify(slot, token), slot=slot, token=token)
 
-    @step(nominated=st.lists(slots, max_size=4, unique=True))
-    def lapse(self, nominated: list[str]) -> None:
-        """A sweeper nominates some grants, for whatever reason; only those that are over are ended."""
-        self.do_lapse(nominated)
-
-    @step(which=any_one, idle=st.booleans())
-    def delete_the_footprint(self, which: int, idle: bool) -> None:
-        if self.model.grants:
+    @step(which=any_one, how=st.sampled_from(["lease", "idle", "look", "look"]))
+    def lapse(self, which: int, how: str) -> None:
+        """A sweeper looks at some grants; of one, somebody has deleted a footprint."""
+        if self.model.grants and how != "look":
             slot = pick(self.model.grants, which)
-            grant = self.model.grants[slot]
-            self.redis.delete(self.keys.borrow_idle(slot) if idle else self.keys.borrow_ttl(slot))
-            grant.footprint, grant.idle_footprint = grant.footprint and idle, grant.idle_footprint and not idle
-            self.do_lapse([slot])
+            grant, lease = self.model.grants[slot], how == "lease"
+            self.redis.delete(self.keys.borrow_ttl(slot) if lease else self.keys.borrow_idle(slot))
+            grant.footprint, grant.idle_footprint = grant.footprint and not lease, grant.idle_footprint and lease
+        self.do_lapse(list(dict.fromkeys([*sorted(self.model.grants), SLOTS[which % len(SLOTS)]])))

@@ -7,19 +7,26 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.machine.base import Base, any_one, nodes, pick, pools, slots, step
+from tests.machine.base import NODES, POOLS, SLOTS, Base, any_one, nodes, pick, pools, slots, step
 from tests.machine.model import Model
 from tests.machine.records import TIMEOUT_MS
 
 limits = st.sampled_from([1, 2, 64])
+rarely = st.sampled_from([True, False, False])
 
 
 class Fleet(Base):
     """Rules of nodes, slots and pools."""
 
-    @step(node=nodes)
-    def register(self, node: str) -> None:
+    @step(node=nodes, which=any_one, publishes=st.booleans())
+    def come(self, node: str, which: int, publishes: bool) -> None:
+        """A node comes, or comes back, with what it has."""
         self.do_register(node)
+        if publishes and node in self.model.nodes:
+            for number, slot in enumerate(SLOTS):
+                if NODES[number % len(NODES)] == node:
+                    self.do_publish(node, slot, POOLS[(which + number) % len(POOLS)], "recycle")
+            self.do_beat(node, known=False)
 
     @step(node=nodes, known=st.booleans())
     def beat(self, node: str, known: bool) -> None:
@@ -44,20 +51,23 @@ class Fleet(Base):
         assert (bool(answer[1]), said, set(answer[3])) == (drain, lent, recycle)
         self.told[node] = (int(answer[0]), said, set(answer[3]))
 
-    @step(node=nodes)
-    def beat_by_the_key(self, node: str) -> None:
-        """A node that speaks to Redis itself writes its alive key, for a long time."""
-        if node in self.model.nodes:
+    @step(node=nodes, how=st.sampled_from(["silent", "silent", "by key", "resume"]))
+    def doubt(self, node: str, how: str) -> None:
+        """A node is not heard for more than half of its timeout, or writes its alive key itself; hubs look at suspects."""
+        if node in self.model.nodes and how == "silent":
+            self.silence(node)
+            self.age(node, TIMEOUT_MS // 2 + 1)
+            self.expire(node, "look", 64)
+        elif node in self.model.nodes and how == "by key":
             self.redis.set(self.keys.node_alive(node), "1", px=90_000)
             self.model.nodes[node].alive_until_ms = self.model.clock_ms + 90_000
-            self.resume()
+            self.do_resume()
+        elif how == "resume":
+            self.do_resume()
 
-    @step()
-    def resume(self) -> None:
-        """A hub looks at the suspects."""
+    def do_resume(self) -> None:
         answer = self.direct.call("nodes/resume")
-        self.in_some_order(self.model.resumable(), Model.resume)
-        assert answer == ["ok"]
+        assert answer == self.in_some_order(self.model.resumable(), Model.resume)
 
     @step(node=nodes, slot=slots)
     def acknowledge(self, node: str, slot: str) -> None:
@@ -66,13 +76,27 @@ class Fleet(Base):
 
     # -- leaving the books
 
-    @step(node=nodes, limit=limits)
-    def leave(self, node: str, limit: int) -> None:
-        """The first bite of it; the hub may die before the others."""
-        before = self.members(node)
-        word, *answer = self.direct.call("nodes/leave", id=node, part=node, limit=limit)
-        assert word == ("left" if node in self.model.nodes else "unknown")
-        self.check_removal(node, before, answer, Model.remove)
+    @step(node=nodes, limit=limits, how=st.sampled_from(["leave", "die", "die", "kept", "nominated", "look", "refresh"]))
+    def end(self, node: str, limit: int, how: str) -> None:
+        """A node leaves, or a sweeper finds it dead: the first bite; the hub may die before the others."""
+        if how == "leave":
+            before = self.members(node)
+            word, *answer = self.direct.call("nodes/leave", id=node, part=node, limit=limit)
+            assert word == ("left" if node in self.model.nodes else "unknown")
+            self.check_removal(node, before, answer, Model.remove)
+            return
+        if node in self.model.nodes and how != "nominated":  # for whatever reason; only a stale one is expired
+            self.silence(node)
+            self.age(node, TIMEOUT_MS + 1)
+        action = how if how in ("look", "refresh") else "expire"
+        self.expire(node, action, 64 if how == "kept" else limit, keep=how == "kept")
+
+    @step(node=nodes)
+    def fall_silent(self, node: str) -> None:
+        """Its traces in wall time run out; on the hub clock it may have been heard a moment ago."""
+        if node in self.model.nodes:
+            self.silence(node)
+            self.expire(node, "expire", 64)
 
     @step(which=any_one, limit=limits)
     def prune(self, which: int, limit: int) -> None:
@@ -95,41 +119,6 @@ class Fleet(Base):
         assert sorted(ended) == sorted(slot for slot in before - after if slot in self.model.grants)
         remove(self.model, node, [*ended, *sorted(before - after - set(ended))])
         self.model.finish()
-
-    @step(node=nodes)
-    def fall_silent(self, node: str) -> None:
-        """Its traces in wall time run out; on the hub clock it may have been heard a moment ago."""
-        if node in self.model.nodes:
-            self.silence(node)
-            self.expire(node, "expire", 64)
-
-    @step(node=nodes)
-    def die_while_that_is_kept(self, node: str) -> None:
-        """With HUB_SWEEPER_KEEP_IF_AVAILABLE only a node without free slots is expired."""
-        if node in self.model.nodes:
-            self.silence(node)
-            self.age(node, TIMEOUT_MS + 1)
-        self.expire(node, "expire", 64, keep=True)
-
-    @step(node=nodes, limit=limits, action=st.sampled_from(["expire", "expire", "refresh", "look"]))
-    def die(self, node: str, limit: int, action: str) -> None:
-        if node in self.model.nodes:
-            self.silence(node)
-            self.age(node, TIMEOUT_MS + 1)
-        self.expire(node, action, limit)
-
-    @step(node=nodes, limit=limits)
-    def nominate(self, node: str, limit: int) -> None:
-        """A sweeper nominates a node, for whatever reason; only a stale one is expired."""
-        self.expire(node, "expire", limit)
-
-    @step(node=nodes)
-    def become_suspect(self, node: str) -> None:
-        """Silent for more than half of its timeout."""
-        if node in self.model.nodes:
-            self.silence(node)
-            self.age(node, TIMEOUT_MS // 2 + 1)
-            self.expire(node, "look", 64)
 
     def silence(self, node: str) -> None:
         self.redis.delete(self.keys.node_alive(node))
@@ -163,16 +152,17 @@ class Fleet(Base):
 
     # -- draining
 
-    @step(node=nodes, on=st.booleans(), limit=limits, deadline_ms=st.sampled_from([None, None, 0, 5_000]))
+    @step(node=nodes, on=rarely, limit=limits, deadline_ms=st.sampled_from([None, None, 0, 5_000]))
     def drain(self, node: str, on: bool, limit: int, deadline_ms: int | None) -> None:
         self.do_drain(node, on, limit, deadline_ms)
+        self.do_end_drained(node, limit)
 
     def do_drain(self, node: str, on: bool, limit: int, deadline_ms: int | None = None) -> None:
         cursor: str | None = "0"
         while cursor is not None:
             cursor = self.drain_bite(node, on, cursor, limit, deadline_ms)
 
-    @step(node=nodes, on=st.booleans(), other=st.booleans())
+    @step(node=nodes, on=rarely, other=st.booleans())
     def drain_a_little(self, node: str, on: bool, other: bool) -> None:
         """The operator's hub dies after the first bite, or somebody switches it back between two bites."""
         cursor = self.drain_bite(node, on, "0", 1, None)
@@ -195,10 +185,6 @@ class Fleet(Base):
 
         answer = self.call("nodes/drain", expected, **named)
         return None if answer[1] == "0" else str(answer[1])
-
-    @step(node=nodes, limit=st.sampled_from([1, 64]))
-    def end_drained(self, node: str, limit: int) -> None:
-        self.do_end_drained(node, limit)
 
     def do_end_drained(self, node: str, limit: int) -> None:
         """A sweeper carries out the deadline of a drain, if there is one and it has passed."""
@@ -237,15 +223,7 @@ class Fleet(Base):
             slot=slot, node=node, only_free=int(only_free),
         )  # fmt: skip
 
-    @step(pool=pools)
-    def restart(self, pool: str) -> None:
-        """The first of its calls; the hub may die before it has marked the slots."""
-        self.restart_pool(pool)
-
-    def restart_pool(self, pool: str) -> None:
-        self.call("capacity/restart_pool", lambda: self.model.restart(pool), pool=pool)
-
-    @step(pool=pools, on_s=st.sampled_from([5, 11, 121]))
+    @step(pool=pools, on_s=st.sampled_from([11, 121]))
     def replace(self, pool: str, on_s: int) -> None:
         """A restart in which the free slots are replaced at once; nobody has looked at the pool since."""
         self.restart_pool(pool)
@@ -256,27 +234,27 @@ class Fleet(Base):
         if pool in self.model.maintenance:
             self.let_it_last(pool, on_s)
 
-    @step(which=any_one)
-    def mark(self, which: int) -> None:
-        if self.model.maintenance:
-            replacing = sorted(self.model.maintenance[pick(self.model.maintenance, which)].replacing)
-            self.call("capacity/mark_slots", lambda: self.model.mark_known(replacing), rest=replacing)
-
-    @step(which=any_one, on_s=st.sampled_from([5, 11, 121]), look=st.booleans())
-    def maintain(self, which: int, on_s: int, look: bool) -> None:
-        """So long a maintenance has been on; whoever looks at the pool may end it."""
-        if self.model.maintenance:
+    @step(which=any_one, on_s=st.sampled_from([5, 11, 121, 121]), how=st.sampled_from(["restart", "mark", "last", "last", "look"]))
+    def maintain(self, which: int, on_s: int, how: str) -> None:
+        """The steps of it one by one: a hub may die between them, and whoever looks at the pool may end it."""
+        if how == "restart":
+            self.restart_pool(POOLS[which % len(POOLS)])
+        elif self.model.maintenance:
             pool = pick(self.model.maintenance, which)
-            self.let_it_last(pool, on_s)
-            self.do_describe([pool] if look else [])
+            if how == "mark":
+                replacing = sorted(self.model.maintenance[pool].replacing)
+                self.call("capacity/mark_slots", lambda: self.model.mark_known(replacing), rest=replacing)
+            if how == "last":
+                self.let_it_last(pool, on_s)
+            self.do_describe([pool] if how != "last" else [])
+
+    def restart_pool(self, pool: str) -> None:
+        self.call("capacity/restart_pool", lambda: self.model.restart(pool), pool=pool)
 
     def let_it_last(self, pool: str, on_s: int) -> None:
+        """So long it has been on."""
         self.redis.expire(self.keys.maintenance(pool), 1800 - on_s)
         self.model.maintenance[pool].on_s = on_s
-
-    @step(pool=pools)
-    def describe(self, pool: str) -> None:
-        self.do_describe([pool])
 
     def do_describe(self, some: list[str]) -> None:
         if some:

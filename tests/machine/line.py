@@ -112,6 +112,7 @@ class Line(Places):
         if label in self.turns:
             self.take_turn(label)
         self.handed.setdefault(ticket.hub, set()).add(wish.id)
+        self.grants[slot].unseen = True
 
     def grant(self, wish: Wish, attempt: str, slot: str) -> None:
         self.token += 1
@@ -127,6 +128,13 @@ class Line(Places):
             return
         if self.turns and not self.settling and not self.under_maintenance(record.pool):
             ticket = self.next_waiter(record.pool)
+            if ticket and self.free.get(record.pool):  # of those that only a cap had kept free, the next one
+                record.place = "free"
+                self.free[record.pool].append(slot)
+                found = self.take(record.pool)
+                if found:
+                    self.hand_on(ticket, found)
+                return
             if ticket and self.suspect(slot):
                 self.hold_aside(slot)
                 return
@@ -152,7 +160,7 @@ class Line(Places):
             self.mark(slot)
         self.place_free(slot)
         if slot in self.grants:
-            self.grants[slot].before, self.grants[slot].unseen = grant.run, True
+            self.grants[slot].before = grant.run
 
     # -- serving from slots that are free already
 
@@ -218,11 +226,17 @@ class Line(Places):
         if ticket:
             if ticket.wish.asked != wish.asked:
                 return ["reused"]
-            if wish.wait_ms == 0:
+            waits = ticket.state == "waiting"
+            if waits and wish.wait_ms == 0:
                 return ["empty", []]
-            ticket.attempt = wish.attempt
-            self.join(ticket, wish.hub, self.clock_ms + wish.wait_ms)
+            if not (waits and wish.repeated and ticket.attempt != wish.attempt and self.heard(ticket.hub)):
+                ticket.attempt = wish.attempt
+                self.join(ticket, wish.hub, self.clock_ms + wish.wait_ms)
             self.serve_label(wish.label)
+            self.finish()
+            if wish.wait_ms == 0 and wish.id not in self.answered:
+                self.set_aside(ticket)
+                return ["empty", []]
             return self.stand(wish)
         if not self.settling:
             while not self.capped(wish.label) and (slot := self.match(wish.label)):
@@ -260,11 +274,13 @@ class Line(Places):
     def repeat(self, wish: Wish, before: Answered) -> list[Any]:
         if before.asked != wish.asked:
             return ["reused"]
-        self.picked_up(wish.id)
+        self.handed.get(wish.hub, set()).discard(wish.id)
         grant = self.grants.get(before.slot)
         if not grant or grant.token != before.token:
             return ["over", before.slot]
-        before.attempt, grant.unseen = wish.attempt, False
+        self.picked_up(wish.id)
+        before.attempt = before.attempt if wish.repeated else wish.attempt
+        grant.unseen = False
         return self.granted(before.slot)
 
     def granted(self, slot: str) -> list[Any]:
@@ -276,7 +292,7 @@ class Line(Places):
         for tickets in self.handed.values():
             tickets.discard(request)
 
-    def undo(self, request: str, attempt: str, why: str) -> list[Any]:
+    def undo(self, request: str, attempt: str, hub: str, why: str) -> list[Any]:
         before = self.answered.get(request)
         if before and why != "gone":
             return ["granted" if before.attempt == attempt else "nothing"]
@@ -287,7 +303,7 @@ class Line(Places):
             return ["left", self.set_aside(ticket)] if ticket and ticket.attempt == attempt else ["nothing"]
         if before.attempt != attempt:
             return ["nothing"]
-        self.picked_up(request)
+        self.handed.get(hub, set()).discard(request)
         return ["undone", before.slot] if self.take_back(request) else ["nothing"]
 
     def take_back(self, request: str) -> bool:
@@ -296,6 +312,7 @@ class Line(Places):
         grant = self.grants.get(before.slot)
         if not grant or grant.token != before.token:
             return False
+        self.picked_up(request)
         del self.answered[request]
         if request in self.tickets:
             self.tickets[request].state = "away"
@@ -360,7 +377,8 @@ class Line(Places):
                 self.set_aside(self.tickets[request])
             for request in undelivered:
                 self.handed[silent].discard(request)
-                undone += self.take_back(request)
+                grant = self.grants.get(self.answered[request].slot) if request in self.answered else None
+                undone += bool(grant and grant.unseen and self.take_back(request))
             dropped += len(aside)
             if not self.handed.get(silent) and not self.attended(silent):
                 del self.hubs[silent]

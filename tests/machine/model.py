@@ -67,6 +67,8 @@ class Model(Line):
             return "gone"
         if self.alive(node) or self.nodes[node].seen or self.clock_ms - self.nodes[node].beat_ms <= TIMEOUT_MS:
             return "alive" if self.alive(node) else "fresh"
+        if self.reporting:  # the store was away, and so nobody could be heard
+            return "fresh"
         offers = any(self.slots[s].place == "free" or s in self.aside.get(node, ()) for s in self.of_node(node))
         if action == "expire" and keep and offers:
             return "refreshed"

@@ -77,11 +77,13 @@ class Places:
     def candidates(self, wanted: str) -> list[str]:
         """The pools that may serve a label, best first: itself, shorter ones, longer ones."""
         trailing, prefix, wildcards = (option == "1" for option in self.options)
-        want = wanted.split(":")
-        pools = sorted({record.pool for record in self.slots.values()})
+        want, pools = wanted.split(":"), sorted(pool for pool, listed in self.free.items() if listed)
         found = []
         for n in range(len(want), 1 if trailing else len(want) - 1, -1):
-            found += [pool for pool in pools if pool.count(":") + 1 == n and fits(pool, want[:n], wildcards)]
+            if wildcards and "*" in want[:n]:
+                found += [pool for pool in pools if pool.count(":") + 1 == n and fits(pool, want[:n], wildcards)]
+            else:
+                found.append(":".join(want[:n]))  # looked at in any case, which ends a maintenance that is over
         if prefix:
             longer = [pool for pool in pools if pool.count(":") >= len(want) and fits(pool, want, wildcards)]
             found += sorted(longer, key=lambda pool: (pool.count(":"), pool))
@@ -92,9 +94,9 @@ class Places:
 
     def take(self, pool: str) -> str | None:
         """The slot that is lent next from a pool: one about to be replaced goes last, one of a suspect not at all."""
-        listed = self.free.get(pool, [])
-        if not listed or self.under_maintenance(pool):
+        if self.under_maintenance(pool):
             return None
+        listed = self.free.get(pool, [])
         while listed:
             slot = next((each for each in listed if each not in self.marked), listed[0])
             listed.remove(slot)

@@ -20,8 +20,9 @@ class Machine(Fleet, Borrowers, Waiters):
     """Every rule there is."""
 
     def come_to_rest(self) -> None:
-        for ticket in sorted(self.model.tickets):
-            self.undo(ticket, self.model.tickets[ticket].attempt, "stopping")
+        for request in sorted(self.model.tickets):
+            ticket = self.model.tickets[request]
+            self.undo(request, ticket.attempt, ticket.hub, "stopping")
         self.do_wait(70_000)  # nobody is heard, no place is kept
         while self.do_retire(50):
             pass

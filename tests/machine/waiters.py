@@ -7,72 +7,57 @@ from itertools import combinations, permutations, product
 from hypothesis import strategies as st
 
 from hub.capacity.models import read_item
-from tests.machine.base import HUBS, Base, any_one, hubs, labels, pick, step
+from tests.machine.base import HUBS, LABELS, Base, any_one, hubs, labels, pick, step
 
-reasons = st.sampled_from(["gone", "timeout"])
-times = st.sampled_from([500, 1_000, 4_000, 5_000, 20_000, 62_000])
+times = st.sampled_from([500, 1_000, 1_000, 1_000, 4_000, 5_000, 20_000, 62_000])
 
 
 class Waiters(Base):
     """Rules of tickets, hubs and caps."""
 
-    @step(which=any_one, why=reasons)
-    def give_up(self, which: int, why: str) -> None:
-        """A waiter has waited long enough, or his caller hung up."""
-        if self.model.tickets:
-            ticket = self.model.tickets[pick(self.model.tickets, which)]
-            self.undo(ticket.wish.id, ticket.attempt, why)
-
-    @step(which=any_one, why=reasons)
-    def undo_something(self, which: int, why: str) -> None:
-        """A hub could not deliver an answer, or never got it, and takes back what that attempt was granted."""
-        if self.asked:
-            wish = self.asked[-1 - which % len(self.asked)]
-            self.undo(wish.id, wish.attempt, why)
-
-    @step(which=any_one)
-    def fail_to_deliver(self, which: int) -> None:
-        """A grant was handed on to somebody who is not there any more."""
-        handed = {request for requests in self.model.handed.values() for request in requests}
-        if handed:
+    @step(which=any_one, how=st.sampled_from(["handed", "waiting", "any"]), why=st.sampled_from(["gone", "timeout"]))
+    def give_up(self, which: int, how: str, why: str) -> None:
+        """A waiter has waited long enough, or his caller hung up; or a hub got no answer and takes back what it may be."""
+        wish = self.asked[-1 - which % len(self.asked)] if self.asked else None
+        handed = {request: hub for hub, requests in self.model.handed.items() for request in requests}
+        if how == "handed" and handed:
             request = pick(handed, which)
-            self.undo(request, self.model.answered[request].attempt, "gone")
+            self.undo(request, self.model.answered[request].attempt, handed[request], "gone")
+        elif how == "waiting" and self.model.tickets:
+            ticket = self.model.tickets[pick(self.model.tickets, which)]
+            self.undo(ticket.wish.id, ticket.attempt, ticket.hub, why)
+        elif wish:
+            self.undo(wish.id, wish.attempt, wish.hub, why)
 
-    def undo(self, request: str, attempt: str, why: str) -> None:
-        named = {"request": request, "attempt": attempt, "why": why}
+    def undo(self, request: str, attempt: str, hub: str, why: str) -> None:
+        named = {"request": request, "attempt": attempt, "hub": hub, "why": why}
         self.call("capacity/undo", lambda: self.model.undo(**named), **named)
 
-    @step(which=any_one)
-    def cancel(self, which: int) -> None:
+    @step(which=any_one, look=st.booleans())
+    def cancel(self, which: int, look: bool) -> None:
+        """Somebody who knows a ticket looks at it, or cancels it."""
         known = [*self.model.tickets, *(wish.id for wish in self.asked[-3:])]
-        if known:
-            request = pick(known, which)
+        request = pick(known, which) if known else "unknown"
+        if not look:
             self.call("line/cancel", lambda: self.model.cancel(request), ticket=request)
+        (answer,) = self.direct.call("line/look", rest=[request])
+        if answer[0] in ("waiting", "away"):  # the estimate and the arrival are matters of wall time
+            answer[4:7] = [answer[4] >= 0, answer[5]]
+        assert answer == self.model.look(request)
 
-    @step(which=any_one)
-    def look(self, which: int) -> None:
-        known = [*self.model.tickets, *(wish.id for wish in self.asked[-3:])]
-        if known:
-            request = pick(known, which)
-            (answer,) = self.direct.call("line/look", rest=[request])
-            if answer[0] in ("waiting", "away"):  # the estimate and the arrival are matters of wall time
-                answer[4:7] = [answer[4] >= 0, answer[5]]
-            assert answer == self.model.look(request)
-
-    @step(hub=hubs, every=st.booleans(), some=st.lists(labels, max_size=2))
-    def check(self, hub: str, every: bool, some: list[str]) -> None:
-        """A hub looks after its waiters, and at their lines again."""
-        looked = list(self.model.turns) if every else some
+    @step(hub=hubs, some=st.lists(labels, max_size=2), how=st.sampled_from(["all", "some", "retire", "retire one"]))
+    def look_after(self, hub: str, some: list[str], how: str) -> None:
+        """A round of a hub, or a part of one: its waiters, their lines, and whom nobody attends."""
+        if how.startswith("retire"):
+            self.do_retire(1 if how == "retire one" else 50)
+            return
+        looked = list(self.model.turns) if how == "all" else some
         attended = sorted({wish.id for wish in self.asked if wish.hub == hub})
         self.call(
             "line/check", lambda: self.model.check(hub, looked, attended),
             hub=hub, labels=len(looked), rest=[*looked, *attended],
         )  # fmt: skip
-        self.unreviewed &= not every
-
-    @step(limit=st.sampled_from([1, 50]))
-    def retire(self, limit: int) -> None:
-        self.do_retire(limit)
+        self.unreviewed &= how != "all"
 
     def do_retire(self, limit: int) -> bool:
         """Drop what nobody attends, and whether there is more; of a silent hub Redis picks whom."""
@@ -84,26 +69,20 @@ class Waiters(Base):
         assert answer == wanted, f"line/retire answered {answer}, not {wanted}"
         return bool(answer[3])
 
-    @step(label=labels, cap=st.sampled_from(["", "0", "1", "2"]))
-    def set_cap(self, label: str, cap: str) -> None:
-        self.call("line/set_cap", lambda: self.model.set_cap(label, cap), label=label, cap=cap)
-
-    @step(cap=st.sampled_from(["", "0", "1", "3"]), review=st.booleans())
-    def set_default_cap(self, cap: str, review: bool) -> None:
-        """The hub may die before it has looked at every line again; others look within a second."""
+    @step(label=labels, cap=st.sampled_from(["", "0", "1", "2"]), of=st.sampled_from(["label", "label", "all", "review"]))
+    def set_cap(self, label: str, cap: str, of: str) -> None:
+        """For all labels, the hub may die before it has looked at every line again; others look within a second."""
+        if of == "label":
+            self.call("line/set_cap", lambda: self.model.set_cap(label, cap), label=label, cap=cap)
+            return
         self.call("line/set_cap", lambda: self.model.set_cap("", cap), label="", cap=cap)
         self.unreviewed = True
-        if review:
+        if of == "review":
             waiting = list(self.model.turns)
             self.call("line/review", lambda: self.model.review(waiting), rest=waiting)
             self.unreviewed = False
 
-    @step(hub=hubs)
-    def tick(self, hub: str) -> None:
-        self.direct.tick(hub)
-        self.model.hubs[hub] = self.model.clock_ms
-
-    @step(ms=times, dead=st.sampled_from(["", "", "h1", "h2"]), lapse=st.booleans())
+    @step(ms=times, dead=st.sampled_from(["", "", "", "", "h1", "h2"]), lapse=st.booleans())
     def wait(self, ms: int, dead: str, lapse: bool) -> None:
         """Time passes, perhaps without some hub; a sweeper may look at all leases after it."""
         self.do_wait(ms)
@@ -116,26 +95,24 @@ class Waiters(Base):
 
     # -- accidents
 
-    @step()
-    def send_the_next_call_twice(self) -> None:
-        self.twice = True
+    @step(which=any_one, how=st.sampled_from(["twice", "twice", "forget", "restart", "with waiter"]))
+    def accident(self, which: int, how: str) -> None:
+        if how == "twice":
+            self.twice = True
+        elif how == "forget":
+            self.redis.script_flush()
+        elif which % 2:  # rarely: nodes have to report for a whole timeout
+            self.do_restart()
+            if how == "with waiter":
+                self.begin_again(LABELS[which % len(LABELS)], 1_000 * (1 + which % 3 % 2))
 
-    @step()
-    def forget_the_scripts(self) -> None:
-        self.redis.script_flush()
-
-    @step()
-    def restart_the_server(self) -> None:
-        self.do_restart()
-
-    @step(label=labels, hub=hubs, report=st.booleans(), ms=st.sampled_from([1_000, 2_000]))
-    def restart_with_a_waiter(self, label: str, hub: str, report: bool, ms: int) -> None:
+    def begin_again(self, label: str, ms: int) -> None:
         """Somebody comes in line while nothing is lent; nodes report, and lending begins again."""
-        self.do_restart()
-        self.ask(label=label, run="r1", keyed=False, hub=hub, wait_ms=30_000)
+        self.ask(label=label, run="r1", keyed=False, hub="h1", wait_ms=30_000)
         for slot, record in sorted(self.model.slots.items()):
-            if report and record.node in self.model.nodes:
-                self.do_publish(record.node, slot, record.pool, record.policy, version=read_item(record.item)["browserVersion"])
+            if record.node in self.model.nodes:
+                version = read_item(record.item)["browserVersion"]
+                self.do_publish(record.node, slot, record.pool, record.policy, version=version)
         self.do_wait(ms)
 
     def do_restart(self) -> None:

@@ -12,7 +12,18 @@ from hub.core import Hub
 from hub.errors import Settling, StoreUnavailable
 from hub.store.connection import open_store
 from hub.store.store import SETTLE_MS
-from tests.world import RedisServer, beat, borrow, eventually, give_back, listed, publish, settings_for
+from tests.world import (
+    RedisServer,
+    age_node,
+    beat,
+    borrow,
+    eventually,
+    give_back,
+    listed,
+    publish,
+    settings_for,
+    sweepers,
+)
 
 LABEL = "a:b"
 
@@ -191,6 +202,75 @@ async def test_after_a_restart_a_node_that_does_not_report_is_lent_from_after_on
     redis.hincrby("hub:store", "clock_ms", int(settings.node_timeout_s * 1000))
     assert (await beat(api, "n1"))["known"] is True
     assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
+
+
+async def wiped(api, hub, redis):
+    """A slot is lent, the store is emptied, and no hub remembers. Returns the grant as its holder knows it."""
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    grant = (await borrow(api, LABEL)).json()
+    hub.leases._recent.clear()
+    redis.flushall()
+    await notice(hub)
+    settle(redis)
+    return {"browserId": "s1", "labelKey": LABEL, "leaseToken": grant["leaseToken"]}
+
+
+async def report(api, held):
+    """The node beats, registers, and says what it knows to be lent."""
+    assert (await beat(api, "n1"))["known"] is False
+    slots = [{"labelKey": LABEL, "slotId": "s1"}]
+    body = {"nodeId": "n1", "slots": slots, "lent": {"s1": held["leaseToken"]}}
+    return (await api.post("/node/register", json=body)).json()["slots"][0]["status"]
+
+
+async def test_a_lease_is_not_lost_because_its_node_has_not_reported_yet(serving, redis):
+    api, hub = serving
+    held = await wiped(api, hub, redis)
+    renewed = await api.post("/session/renew", json=held)
+    assert (renewed.status_code, renewed.json()["code"]) == (503, "settling")
+    asked = await api.get(f"/leases/s1/verify?token={held['leaseToken']}")
+    assert (asked.status_code, asked.json()["code"]) == (503, "settling")
+    assert await report(api, held) == "lent"
+    assert (await api.post("/session/renew", json=held)).status_code == 200
+
+
+async def test_a_slot_given_back_before_its_node_has_reported_is_free_when_it_has(serving, redis):
+    api, hub = serving
+    held = await wiped(api, hub, redis)
+    assert (await give_back(api, LABEL, "s1", leaseToken=held["leaseToken"])).status_code == 200
+    assert await report(api, held) == "published"
+    assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
+
+
+async def test_a_slot_given_back_just_before_the_loss_is_free_although_its_node_says_lent(serving, redis):
+    api, hub = serving
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    grant = (await borrow(api, LABEL)).json()
+    await give_back(api, LABEL, "s1", leaseToken=grant["leaseToken"])
+    redis.flushall()
+    await notice(hub)
+    settle(redis)
+    assert await report(api, grant) == "published"
+
+
+async def test_a_lease_that_nobody_reports_is_over_after_one_timeout(serving, redis, settings):
+    api, hub = serving
+    held = await wiped(api, hub, redis)
+    redis.hincrby("hub:store", "clock_ms", int(settings.node_timeout_s * 1000))
+    assert (await api.post("/session/renew", json=held)).status_code == 409
+
+
+async def test_nobody_expires_before_everybody_had_a_timeout_to_be_heard_after_a_restart(serving, redis, settings):
+    api, hub = serving
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    redis.hset("hub:store", "run_id", "before")
+    redis.script_flush()
+    await notice(hub)
+    age_node(redis, "n1", settings.node_timeout_s * 10)
+    service, _ = sweepers(hub)
+    assert (await service.sweep()).expired == 0
+    redis.hincrby("hub:store", "clock_ms", int(settings.node_timeout_s * 1000))
+    assert (await service.sweep()).expired == 1
 
 
 async def test_a_grant_of_a_slot_whose_return_was_lost_as_well_replaces_the_older_one(serving, redis):

@@ -1,0 +1,7 @@
+-- @include lost_grant
+-- @include above
+-- Whether a grant that is reported as lent was given back while the store did not know of it.
+local function returned_meanwhile(slot, token)
+  local ended = redis.call('GET', key_ended(slot))
+  return ended and not above(token, ended)
+end
