@@ -85,8 +85,8 @@ class Leases:
                 answer = await self._first_try(wish)
                 if isinstance(answer, Waiting):
                     answer = await self._wait(wish, answer, woken, gone)
-        except StoreUnavailable:
-            self._store.later(lambda: self.undo(wish))
+        except (StoreUnavailable, asyncio.CancelledError):
+            self._store.later(lambda: self._take_back(wish))
             raise
         self._remember(answer)
         return answer
@@ -122,10 +122,7 @@ class Leases:
                     place = answer
             return await self._give_up(wish, place)
         except CallerGone:
-            await self.undo(wish)
-            raise
-        except asyncio.CancelledError:
-            self._store.later(lambda: self.undo(wish))
+            await self._take_back(wish)
             raise
         finally:
             if leaving:
@@ -149,6 +146,7 @@ class Leases:
             answer = await self._try(wish, repeated=True)
             if isinstance(answer, Grant):
                 return answer
+            await self._take_back(wish)  # that grant was taken back meanwhile, and we stand in line again
         facts = {"ticket": wish.request, **place.facts()}
         if self._line.stopping:
             raise Stopping("The hub is stopping", **facts)
@@ -252,11 +250,16 @@ class Leases:
     async def undo(self, wish: Wish) -> None:
         """Take back what an attempt was granted, or its place in line, or keep it from either: its caller is gone.
 
-        A ticket with a key keeps its place for a minute.
+        A ticket with a key keeps its place for a minute. Raises `StoreUnavailable`; it is done when the store is back.
         """
-        word, *slot = await self._undo(
-            request=wish.request, attempt=wish.attempt, hub=self._line.hub_id, why="gone"
-        )
+        try:
+            await self._take_back(wish)
+        except (StoreUnavailable, asyncio.CancelledError):
+            self._store.later(lambda: self._take_back(wish))
+            raise
+
+    async def _take_back(self, wish: Wish) -> None:
+        word, *slot = await self._undo(request=wish.request, attempt=wish.attempt, hub=self._line.hub_id, why="gone")
         if word == "undone":
             self._recent.pop(slot[0], None)
             metrics.grants_undone.inc()

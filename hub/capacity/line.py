@@ -22,8 +22,8 @@ ROUND_S = 1.0  # a lost announcement, or capacity that appeared unnoticed, is fo
 BITE = 200  # tickets per script: under 0.5 ms
 LABELS = 20  # lines looked at again per script
 LABELS_MAX = 1000  # and per round; the next round goes on with the others
-SERVED_MAX = 64  # waiters one script serves from slots that were free already
-RETIRE_BITE = 50
+SERVED_MAX = 32  # waiters one script serves from slots that were free already
+RETIRE_BITE = 25  # waiters, and grants that go to somebody else: under 4 ms
 _log = get_logger("hub.line")
 
 
@@ -122,9 +122,7 @@ class Line:
             case ["ok", holds, live]:
                 keys = self._store.keys
                 labels = await self._store.read("ZRANGE", keys.turns, 0, -1) if label == "*" else [label]
-                for bite in _bites(labels, LABELS):
-                    while (await self._review(rest=bite))[1] >= SERVED_MAX:
-                        pass
+                await self._serve(labels)
                 return holds, live
         raise UnknownReply(self._set_cap.name, reply)
 
@@ -152,18 +150,23 @@ class Line:
                 _log.error("line not looked after", why=repr(error))
 
     async def look_after(self) -> None:
-        """One round: capacity that appeared unnoticed, announcements that were lost, nodes and hubs come and gone."""
+        """One round: hubs and nodes come and gone, announcements that were lost, capacity that appeared unnoticed.
+
+        In this order: those whose hub is gone are out of the way when the others are served.
+        """
+        await self._resume()
+        await self._clear()
         if self._waiting:
+            for bite in _bites(list(self._waiting), BITE):
+                await self._look(bite)
             await self._pools.discover()
             labels = list(islice(self._labels, LABELS_MAX))
             for label in labels:
                 if label in self._labels:
                     self._labels[label] = self._labels.pop(label)
-            for bite in _bites(labels, LABELS):
-                await self._look(bite, ())
-            for bite in _bites(list(self._waiting), BITE):
-                await self._look((), bite)
-        await self._resume()
+            await self._serve(labels)
+
+    async def _clear(self) -> None:
         while True:
             _, dropped, undone, more = await self._retire(limit=RETIRE_BITE)
             metrics.grants_undone.inc(undone)
@@ -173,11 +176,17 @@ class Line:
             if not more:
                 return
 
-    async def _look(self, labels: Sequence[str], tickets: Sequence[str]) -> None:
-        words: list[Any] = await self._check(hub=self.hub_id, labels=len(labels), rest=[*labels, *tickets])
+    async def _look(self, tickets: Sequence[str]) -> None:
+        words: list[Any] = await self._check(hub=self.hub_id, rest=tickets)
         for ticket, word in zip(tickets, words, strict=True):
             if word != "waiting":
                 self.wake(ticket)
+
+    async def _serve(self, labels: Sequence[str]) -> None:
+        """Look at lines until none of them can be served any more."""
+        for bite in _bites(labels, LABELS):
+            while (await self._review(rest=bite))[1] >= SERVED_MAX:
+                pass
 
 
 def _bites(records: Sequence[str], size: int) -> Iterator[Sequence[str]]:

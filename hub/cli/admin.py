@@ -79,9 +79,12 @@ async def brake(at: Address, as_json: bool, *, release: bool) -> None:
     seen = f"{answer.get('stale')} of {answer.get('registered')} nodes are silent"
     match answer.get("state"):
         case "engaged":
+            most, held = answer.get("perInterval"), answer.get("heldBack")
+            goes = f"Each sweep interval removes at most {most} and holds {held} back"
+            if why := answer.get("why"):
+                goes = f"None is removed: {why}"
             text = (
-                f"The brake is engaged since {answer.get('sinceUtc')}: {seen}. Each sweep interval removes at most "
-                f"{answer.get('perInterval')} and holds {answer.get('heldBack')} back; "
+                f"The brake is engaged since {answer.get('sinceUtc')}: {seen}. {goes}; "
                 "`hub brake release` lets them go."
             )
         case "released":

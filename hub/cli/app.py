@@ -303,7 +303,7 @@ def brake(
     url: Url = None,
     secret: Secret = None,
 ) -> None:
-    """Show or release the brake: when very many nodes are silent at once, hubs remove only some of them at a time."""
+    """Show or release the brake: when very many nodes are silent at once, none goes at first, then a few at a time."""
     asyncio.run(admin.brake(_operating(url, secret), as_json, release=action == "release"))
 
 

@@ -76,5 +76,5 @@ async def _end(hub: Hub, node: Node, alive_ms: int, brake: str | None) -> Step:
         return Step("node.kept", rule, due_ms)
     rule = f"Unless it beats: silent for HUB_NODE_TIMEOUT and expiry is on ({source}), so it is removed {swept}."
     if brake == "engaged":
-        rule += " The brake is engaged: so many are silent at once that only some go at a time."
+        rule += " The brake is engaged: so many are silent at once that none goes at first, then only some at a time."
     return Step("node.expired", rule, due_ms)

@@ -51,7 +51,8 @@ _RULES = {
     "cap.set cleared": "An operator cleared the cap; HUB_BORROW_CONCURRENCY_CAPS and its default hold again.",
     "pool.maintenance": "An operator restarts the pool: nothing of it is lent until its slots are replaced.",
     "pool.maintenance over": "Its slots were replaced, or two minutes were over, so it lends again.",
-    "brake.engaged": "More than HUB_SWEEPER_BRAKE_PERCENT of the nodes are silent at once: only some go at a time.",
+    "brake.engaged": "More than HUB_SWEEPER_BRAKE_PERCENT of the nodes are silent at once: none goes for one "
+    "HUB_NODE_TIMEOUT, nor while nobody at all is heard, then only some at a time.",
     "brake.released": "An operator released the brake: all that are silent are removed.",
     "brake.ended": "Not so many nodes are silent any more, so nothing is held back.",
     "sweep.switched": "An operator switched for all hubs whether silent nodes are removed (hub expire).",

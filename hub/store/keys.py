@@ -39,7 +39,8 @@ PRIVATE = {
     # nodes); history_max (entries), noted:<event> (the last one a hub wrote). One per store, never deleted.
     "store": "hub:store",
     # hash: the sweeper's brake: state (engaged, released), since; of the last pass seen, stale, registered, limit,
-    # held, pass, word, allowed; window, spent; released_by, _at, _until_ms. Deleted when the brake ends.
+    # held, pass, word, allowed; window, spent; since_ms (hub clock at which the grace began); released_by, _at,
+    # _until_ms. Deleted when the brake ends.
     "brake": "hub:brake",
     "beats": "hub:beats",  # zset: raw node id -> hub clock of its last beat. Deleted with the node.
     "duty": "hub:duty:{}",  # hash: version, drain, republish, recycle:<slot>: what a beat must tell. With the node.

@@ -1,7 +1,11 @@
-"""The brake: when very many nodes fall silent at once, the sweeper suspects itself and expires only some of them."""
+"""The brake: when very many nodes fall silent at once, the sweeper suspects itself.
+
+None of them goes in the first node timeout, and none while nobody at all is heard; then only some go at a time.
+"""
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -71,6 +75,15 @@ def per_interval(registered: int, percent: int) -> int:
     return max(1, percent * registered // 100)
 
 
+def why_none_goes(stale: int, registered: int, grace_left_ms: int) -> str | None:
+    """Why not a single node is expired while the brake is engaged; None where some are."""
+    if stale >= registered:
+        return "nobody at all is heard, so it may be the hub that is deaf"
+    if grace_left_ms > 0:
+        return f"nodes that are alive have {math.ceil(grace_left_ms / 1000)} s to be heard again"
+    return None
+
+
 def stale_in_all(nominated: Nominated, stale: Collection[str]) -> int:
     """How many nodes are stale in all. Of silent ones that were not fetched, all; of strangers, the same share."""
     strangers = set(nominated.strangers)
@@ -120,16 +133,26 @@ class Brake:
                 raise UnknownReply(self._release.name, reply)
 
     async def status(self) -> dict[str, Any]:
-        """The brake as operators see it: `off`, `engaged` or `released`, and what the last pass found."""
-        found = await self._store.read("HGETALL", self._store.keys.brake)
+        """The brake as operators see it: off, engaged or released, what the last pass found, and why none goes."""
+        keys = self._store.keys
+        found, clock_ms = await self._store.read_all([("HGETALL", keys.brake), ("HGET", keys.store, "clock_ms")])
+        stale, registered = _number(found.get("stale")), _number(found.get("registered"))
+        grace_s = why = None
+        if found.get("state") == "engaged" and stale is not None and registered is not None:
+            now_ms = int(clock_ms or 0)
+            begun_ms = now_ms if stale >= registered else int(found.get("since_ms") or now_ms)
+            left_ms = min(self._timeout_ms, max(0, begun_ms + self._timeout_ms - now_ms))
+            grace_s, why = math.ceil(left_ms / 1000), why_none_goes(stale, registered, left_ms)
         return {
             "state": found.get("state", "off"),
             "percent": self._percent,
             "minimum": self._minimum,
-            "stale": _number(found.get("stale")),
-            "registered": _number(found.get("registered")),
+            "stale": stale,
+            "registered": registered,
             "perInterval": _number(found.get("limit")),
             "heldBack": _number(found.get("held")),
+            "graceSecondsLeft": grace_s,
+            "why": why,
             "sinceUtc": found.get("since"),
             "seenUtc": found.get("seen"),
             "releasedBy": found.get("released_by"),
@@ -169,6 +192,8 @@ class Brake:
                 registered=registered,
                 percent=self._percent,
                 per_interval=per_interval(registered, self._percent),
+                grace_s=self._timeout_ms / 1000,
+                why=why_none_goes(stale, registered, self._timeout_ms),
             )
         elif word == "ended":
             _log.warning("brake ended", stale=stale, registered=registered)

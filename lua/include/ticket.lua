@@ -66,10 +66,13 @@ local function settle_delivery(slot, ticket)
   redis.call('HDEL', key_slot(slot), 'unseen')
 end
 
--- How long until a ticket with so many before it is served, in ms; -1 when this line has not moved yet.
+-- How long until a ticket with so many before it is served, in ms; -1 when this line has not moved yet, or when nobody
+-- has waited for longer than it took the last time: that was another time.
 local function estimate(label, before)
   local pace = redis.call('HMGET', key_pace(label), 'mark_ms', 'gap_ms')
   local gap_ms = tonumber(pace[2] or '')
   if not gap_ms then return -1 end
-  return math.ceil(before * gap_ms + math.max(gap_ms, now_ms - tonumber(pace[1])))
+  local since_ms = now_ms - tonumber(pace[1])
+  if redis.call('EXISTS', key_line(label)) == 0 then return since_ms > gap_ms and -1 or math.ceil(gap_ms) end
+  return math.ceil(before * gap_ms + math.max(gap_ms, since_ms))
 end

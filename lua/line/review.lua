@@ -1,4 +1,5 @@
--- Look again whether lines can be served: their cap has changed. Safe to repeat. Returns {'ok', waiters served}
+-- Look again whether lines can be served: their cap has changed, or slots may have appeared unnoticed. Safe to repeat.
+-- Returns {'ok', waiters served}
 -- @rest labels
 -- @include store
 -- @include serve

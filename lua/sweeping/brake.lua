@@ -1,7 +1,7 @@
 -- The brake of the node sweeper, one for all hubs. A pass says whether too many nodes are stale at once, and gets to know
 -- how many it may expire: `limit` per interval, whichever hub sweeps; none in the first `grace_ms`, which nodes that are
--- alive need to be heard again, and none while nobody at all is heard: then it is us. Safe to repeat: the same pass, the
--- same answer.
+-- alive need to be heard again, and none while nobody at all is heard: then it is us, and whoever is heard first begins
+-- the grace anew. A release lets all of them go at once. Safe to repeat: the same pass, the same answer.
 -- Returns {word, number}: 'off' | 'ended' (not too many any more) | 'engaged' (by this pass) | 'held' (it was before)
 --   | 'released' (by an operator, until they are not too many any more, and not for ever)
 local pass_id    = ARGV[1]              -- of the pass
@@ -13,10 +13,11 @@ local window_ms  = tonumber(ARGV[6])    -- the interval
 local grace_ms   = tonumber(ARGV[7])    -- one node timeout
 local dry_run    = ARGV[8]              -- '1': nothing changes
 -- @include store
+-- @include reporting
 -- @include time_text
 -- @include history
 local was = redis.call('HMGET', key_brake, 'state', 'pass', 'word', 'allowed', 'window', 'spent', 'released_until_ms',
-  'since_ms')
+  'since_ms', 'stale', 'registered')
 local state = was[1]
 if too_many ~= '1' then
   if not state then return {'off', stale} end
@@ -27,21 +28,24 @@ if too_many ~= '1' then
   return {'ended', stale}
 end
 if was[2] == pass_id then return {was[3], tonumber(was[4])} end
+if reporting and not state then return {'off', stale} end  -- the store was away: nobody is expired now
 
 local lapsed = state == 'released' and clock_ms >= tonumber(was[7])
 local word = (not state or lapsed) and 'engaged' or state == 'engaged' and 'held' or 'released'
 local window, spent = tonumber(was[5] or '0'), tonumber(was[6] or '0')
 if not was[5] or clock_ms - window >= window_ms then window, spent = clock_ms, 0 end
-local since_ms = word ~= 'engaged' and tonumber(was[8] or '0') or clock_ms
-if clock_ms - since_ms < grace_ms or stale >= registered then limit = 0 end
-local allowed = word == 'released' and stale or math.min(stale, math.max(0, limit - spent))
+local deaf = stale >= registered or tonumber(was[9] or '0') >= tonumber(was[10] or '1')  -- now, or in the pass before
+local since_ms = (word == 'engaged' or deaf) and clock_ms or tonumber(was[8] or clock_ms)
+local left = (reporting or clock_ms - since_ms < grace_ms) and 0 or limit - spent
+local allowed = word == 'released' and stale or math.min(stale, math.max(0, left))
 if dry_run == '1' then return {word, allowed} end
 
 if word == 'engaged' then
   redis.call('HDEL', key_brake, 'released_by', 'released_at', 'released_until_ms')
-  redis.call('HSET', key_brake, 'state', 'engaged', 'since', time_text(now_ms), 'since_ms', clock_ms)
+  redis.call('HSET', key_brake, 'state', 'engaged', 'since', time_text(now_ms))
   note('brake.engaged', 'stale', stale, 'registered', registered, 'limit', limit)
 end
 redis.call('HSET', key_brake, 'pass', pass_id, 'word', word, 'allowed', allowed, 'window', window, 'spent', spent + allowed,
-  'stale', stale, 'registered', registered, 'limit', limit, 'held', stale - allowed, 'seen', time_text(now_ms))
+  'stale', stale, 'registered', registered, 'limit', limit, 'held', stale - allowed, 'seen', time_text(now_ms),
+  'since_ms', since_ms)
 return {word, allowed}

@@ -121,7 +121,7 @@ async def test_e10_a_cap_makes_the_second_wait_although_a_slot_is_free(make_peop
         second = await people.come()
         assert not second.done()
         await give_back(people.api, LABEL, "s1")
-        assert (await second).status_code == 200
+        assert (await second).json()["browserId"] == "s2", "s1 is to be replaced, so it is lent last"
 
 
 async def test_a_wait_ends_before_the_time_of_the_request_is_over(make_people):

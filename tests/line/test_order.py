@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from hub.errors import CallerGone, LabelLineFull, RunLineFull, WaitedInVain
+from hub.errors import CallerGone, DeadlineMissed, LabelLineFull, RunLineFull, WaitedInVain
 from tests.line.crowd import offer, wish
 from tests.world import eventually
 
@@ -117,3 +117,19 @@ async def test_a_wait_that_ends_leaves_nothing_behind(crowd, redis):
         await crowd.hub.leases.borrow(wish("pay:chromium"), hang_up)
     left = {key for key in redis.keys("hub:*") if not key.startswith("hub:request:")}
     assert left <= {"hub:store", "hub:hubs", "hub:history", "hub:pace:pay:chromium"}
+
+
+async def test_a_wait_that_is_expected_to_be_too_long_is_refused_and_an_old_pace_refuses_nobody(crowd, redis):
+    await offer(crowd.hub, "pay:chromium", "s1")
+    await crowd.come("holder", "pay:chromium")
+    await crowd.come("first", "pay:chromium")
+    redis.hset("hub:pace:pay:chromium", "mark_ms", int(redis.hget("hub:pace:pay:chromium", "mark_ms")) - 60_000)
+    await serve(crowd)
+    with pytest.raises(DeadlineMissed) as refusal:  # it took a minute the last time
+        await crowd.hub.leases.borrow(wish("pay:chromium", wait_s=20, limit_ms=20_000))
+    assert 59 < refusal.value.facts["estimatedWaitSeconds"] < 62
+    assert refusal.value.facts["position"] == 1
+    redis.hset("hub:pace:pay:chromium", "mark_ms", int(redis.hget("hub:pace:pay:chromium", "mark_ms")) - 70_000)
+    await crowd.come("later", "pay:chromium", limit_ms=20_000)
+    await serve(crowd)
+    assert crowd.served[-1] == "later"

@@ -245,6 +245,7 @@ class Line(Places):
                     self.grant(wish, wish.attempt, slot)
                     return self.granted(slot)
                 self.hand_on(other, slot)
+            self.finish()
         return self.enter(wish)
 
     def enter(self, wish: Wish) -> list[Any]:
@@ -352,10 +353,8 @@ class Line(Places):
         facts = [wish.label in self.moved, wish.priority, left_ms, str(wish.ttl_ms), wish.asked, "600"]
         return [ticket.state, wish.label, wish.run, before_it + 1, *facts]
 
-    def check(self, hub: str, labels: list[str], requests: list[str]) -> list[str]:
+    def check(self, hub: str, requests: list[str]) -> list[str]:
         self.hubs[hub] = self.clock_ms
-        for label in labels:
-            self.serve_label(label)
         words = []
         for request in requests:
             ticket = self.tickets.get(request)

@@ -58,7 +58,7 @@ class Model(Line):
         return ["ok"]
 
     def resumable(self) -> set[str]:
-        back = set() if self.reporting else {node for node in self.aside if not self.silent(node)}
+        back = set() if self.reporting else {node for node in self.aside if node in self.nodes and not self.silent(node)}
         return {slot for node in back for slot in self.aside[node]}
 
     def liveness(self, node: str, action: str, keep: bool) -> str:

@@ -53,10 +53,8 @@ class Waiters(Base):
             return
         looked = list(self.model.turns) if how == "all" else some
         attended = sorted({wish.id for wish in self.asked if wish.hub == hub})
-        self.call(
-            "line/check", lambda: self.model.check(hub, looked, attended),
-            hub=hub, labels=len(looked), rest=[*looked, *attended],
-        )  # fmt: skip
+        self.call("line/check", lambda: self.model.check(hub, attended), hub=hub, rest=attended)
+        self.call("line/review", lambda: self.model.review(looked), rest=looked)
         self.unreviewed &= how != "all"
 
     def do_retire(self, limit: int) -> bool:
