@@ -306,7 +306,7 @@ class Leases:
 
     async def recall(self) -> None:
         """Bring back into a store that lost it what this hub lent so recently that its node may not know of it."""
-        self._forget_old()
+        self._forget_old(self._store.heard_at)  # nobody was told anything in an outage: it makes nothing older
         ended = [text for slot, (_, token) in self._ended.items() for text in (slot, token)]
         for start in range(0, len(ended), 1000):
             await self._note_ended(rest=ended[start : start + 1000])
@@ -337,8 +337,8 @@ class Leases:
         self._recent[grant.slot] = (time.monotonic(), grant)
         self._forget_old()
 
-    def _forget_old(self) -> None:
-        horizon = time.monotonic() - self._remember_s
+    def _forget_old(self, now: float | None = None) -> None:
+        horizon = (now or time.monotonic()) - self._remember_s
         for memory in (self._recent, self._ended):
             while memory and next(iter(memory.values()))[0] < horizon:
                 memory.popitem(last=False)

@@ -21,7 +21,7 @@ from hub.store.store import Store
 ROUND_S = 1.0  # a lost announcement, or capacity that appeared unnoticed, is found within this time
 BITE = 200  # tickets per script: under 0.5 ms
 LABELS = 20  # lines looked at again per script
-LABELS_MAX = 1000  # and per round; the next round goes on with the others
+LABELS_MAX = 300  # and per round, about 15 ms of Redis; the next round goes on with the others
 SERVED_MAX = 32  # waiters one script serves from slots that were free already
 RETIRE_BITE = 25  # waiters, and grants that go to somebody else: under 4 ms
 _log = get_logger("hub.line")

@@ -64,6 +64,7 @@ class HubClock:
         """One tick, sent also while the store is away: this is how the hub finds out that Redis is back."""
         try:
             await self._heard(await self._tick.probe(hub_id=self.hub_id, leader_ms=OFFICE_MS))
+            self._store.heard_at = time.monotonic()
         except (StoreUnavailable, RedisError) as error:
             self._lost(error)
 

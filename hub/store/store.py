@@ -51,6 +51,7 @@ class Store:
         self.keys = Keys(prefix)
         self.generation: str | None = None
         self.highest_token = "0"  # of the grants this hub made or learned of
+        self.heard_at: float | None = None  # when the hub clock ticked last, by the monotonic clock
         self.away = False  # while it is, requests are refused at once instead of waiting for a timeout
         self._scripts = load_all(self.keys)
         self._queue: deque[tuple[tuple[Any, ...], asyncio.Future[Any]]] = deque()

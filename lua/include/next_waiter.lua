@@ -43,7 +43,7 @@ end
 
 -- The ticket a free slot of a pool goes to; nil when nobody may have it. Tickets of hubs that are gone are passed over.
 local function next_waiter(pool)
-  for _ = 1, 50 do
+  for _ = 1, 200 do
     local label = next_label(pool)
     if not label then return nil end
     local first = redis.call('ZRANGE', key_line(label), 0, 0)[1]

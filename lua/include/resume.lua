@@ -10,6 +10,7 @@ local function resume(node, part)
     local record = redis.call('HMGET', key_slot(slot), 'item', 'pool', 'place')
     local place = record[3] == 'held' and not drains and place_free(slot, part, record[2], record[1])
     left_to_resume = left_to_resume - (place == 'lent' and 8 or 1)
+    if place == 'held' and redis.call('SISMEMBER', key_aside(part), slot) == 1 then break end  -- it is not reported yet
   end
   if redis.call('EXISTS', key_aside(part)) == 1 then return end
   redis.call('SREM', key_suspects, node)

@@ -13,6 +13,7 @@ if silent then
     if t.label and t.hub == silent then
       set_aside(t, 'hub')
       dropped = dropped + 1
+      headroom[#headroom + 1] = t.label  -- whoever stood behind them may have been passed by
     end
     redis.call('SREM', key_waiters(silent), ticket)
   end

@@ -39,7 +39,10 @@ local function beat(id, part, version)
   redis.call('HSET', key_node(part), 'LastSeen', seen)
   local duty = redis.call('HMGET', key_duty(part), 'version', 'drain', 'republish', 'suspect', 'reported')
   if reporting and duty[5] ~= opened[1] and redis.call('EXISTS', key_node_slots(part)) == 1 then return 0 end
-  if duty[4] then resume(id, part) end
+  if duty[4] then
+    resume(id, part)
+    duty[1] = redis.call('HGET', key_duty(part), 'version')
+  end
   if duty[3] then
     redis.call('HDEL', key_duty(part), 'republish')
     return 0

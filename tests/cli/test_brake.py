@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 
 import pytest
@@ -22,22 +23,29 @@ def own_hub(start_hub) -> HubProcess:
     return hub
 
 
-def test_the_brake_is_shown_released_and_off_again(own_command: Command):
+def test_the_brake_is_shown_released_and_off_again(own_command: Command, own_hub):
     assert own_command("brake").stdout == OFF
     refused = own_command("brake", "release")
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
     assert "nothing to release" in refused.stderr
     dry = own_command("sweep", "--once", "--dry-run").stdout
     assert dry.startswith(
-        "Nodes: 5 scanned, 5 stale, which would be expired but for 4 held back by the brake; 0 errors"
+        "Nodes: 5 scanned, 5 stale, which would be expired but for 5 held back by the brake; 0 errors"
     )
     assert dry.count("  stale: n") == 5
-    assert "5 stale: 1 expired, 0 kept, 4 held back by the brake; " in own_command("sweep", "--once").stdout
+    assert "5 stale: 0 expired, 0 kept, 5 held back by the brake; " in own_command("sweep", "--once").stdout
     shown = own_command("brake", "status").stdout
     assert shown.startswith("The brake is engaged since ")
     assert shown.endswith(
-        ": 5 of 5 nodes are silent. Each sweep interval removes at most 1 and holds 4 back; "
+        ": 5 of 5 nodes are silent. None is removed: nobody at all is heard, so it may be the hub that is deaf; "
         "`hub brake release` lets them go.\n"
+    )
+    register(own_hub, "n1")
+    own_command("sweep", "--once")
+    assert re.search(
+        r": 4 of 5 nodes are silent\. None is removed: nodes that are alive have [1-6]\d s to be heard again; "
+        r"`hub brake release` lets them go\.$",
+        own_command("brake").stdout,
     )
     released = own_command("brake", "release").stdout
     assert released.startswith("The brake was released by ")
@@ -49,13 +57,27 @@ def test_the_brake_is_shown_released_and_off_again(own_command: Command):
     assert own_command("brake").stdout == OFF
 
 
+def test_once_nodes_had_time_to_be_heard_again_it_says_how_many_go(own_command: Command, own_hub):
+    register(own_hub, "n1")
+    own_command("sweep", "--once")
+    own_hub.redis.hincrby("hub:brake", "since_ms", -62_000)
+    assert "4 stale: 1 expired, 0 kept, 3 held back by the brake; " in own_command("sweep", "--once").stdout
+    assert own_command("brake").stdout.endswith(
+        ": 4 of 5 nodes are silent. Each sweep interval removes at most 1 and holds 3 back; "
+        "`hub brake release` lets them go.\n"
+    )
+    shown = own_command.json("brake")
+    assert (shown["perInterval"], shown["graceSecondsLeft"], shown["why"]) == (1, 0, None)
+
+
 def test_it_works_straight_on_redis_when_no_hub_listens(own_command: Command, own_hub, redis_server):
     own_hub.kill()
     own_command.environment |= {"HUB_REDIS_URL": redis_server.url, "HUB_SWEEPER_EXPIRE": "true"}
-    assert own_command.json("sweep", "--once")["nodes"]["heldBack"] == 4
-    assert own_command.json("brake")["state"] == "engaged"
+    assert own_command.json("sweep", "--once")["nodes"]["heldBack"] == 5
+    shown = own_command.json("brake")
+    assert (shown["state"], shown["perInterval"], shown["graceSecondsLeft"]) == ("engaged", 1, 60)
     assert own_command.json("brake", "release")["state"] == "released"
-    assert own_command.json("sweep", "--once")["nodes"]["expired"] == 4
+    assert own_command.json("sweep", "--once")["nodes"]["expired"] == 5
 
 
 def test_only_operators_release_it(own_command: Command, own_hub):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
+from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from redis import Redis
 
 from hub.capacity.models import Grant, Wish
 from hub.core import Hub
-from hub.errors import StoreUnavailable, WaitedInVain
+from hub.errors import NoCapacity, StoreUnavailable, WaitedInVain
 from tests.line.crowd import offer, wish
 from tests.world import age_node, beat, borrow, eventually, listed, publish, push
 
@@ -99,7 +101,7 @@ async def test_a_round_serves_everybody_however_many_slots_another_program_pushe
 async def test_many_waiters_of_a_hub_that_is_gone_cost_the_one_behind_them_no_second_round(hub, redis):
     await offer(hub, POOL, "s1")
     token = (await ask(hub))[2]
-    for _ in range(60):
+    for _ in range(300):
         await ask(hub, at="gone")
     await ask(hub, at="h1", key="alive")
     await silence(hub, redis, "gone")
@@ -191,6 +193,19 @@ async def test_what_was_delivered_stays_delivered_when_redis_forgets_that(hub, r
     assert redis.hget("session:s1", "leaseToken") == held.token
 
 
+async def test_a_hub_knows_after_a_long_outage_what_it_lent_just_before(hub, redis):
+    """The node has not heard of that grant yet, and the store comes back empty."""
+    await offer(hub, POOL, "s1")
+    await hub.clock.tick()
+    held = await hub.leases.borrow(wish(POOL))
+    outage_s = 600
+    hub.store.heard_at -= outage_s
+    hub.leases._recent = OrderedDict({"s1": (time.monotonic() - outage_s, held)})
+    redis.flushall()
+    await hub.clock.tick()
+    assert redis.hget("session:s1", "leaseToken") == held.token
+
+
 # -- calls that end in the middle
 
 
@@ -208,9 +223,10 @@ async def in_line(hub: Hub, redis: Redis, waiter: Wish) -> asyncio.Task[Grant]:
 @pytest.mark.parametrize("free", [True, False])
 async def test_a_borrow_that_is_cancelled_while_redis_has_it_leaves_nothing_behind(hub, redis, free):
     """The time of its request is over: the script runs all the same."""
+    with pytest.raises(NoCapacity):
+        await hub.leases.borrow(wish(POOL, wait_s=0))  # the next one is put to the long script right away
     if free:
         await offer(hub, POOL, "s1")
-    await hub.line.be_configured()
     sent = asyncio.Event()
     send = hub.store._round_trip
 

@@ -37,7 +37,6 @@ class Model(Line):
             return
         for slot in resumed:
             self.place_free(slot)
-        self.aside.pop(node, None)
         self.orders[node] = self.orders.get(node, set()) & self.marked
 
     def to_report(self, node: str) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.machine.run import Machine, run
 
-EXAMPLES = 300
+EXAMPLES = 330
 
 
 @pytest.mark.timeout(600)

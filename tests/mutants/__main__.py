@@ -82,7 +82,9 @@ def main() -> int:
             good, line = row(mistake, result)
             bad += not good
             print(line, flush=True)
-    print(f"{len(chosen) - 1} mistakes, {bad} not as they should be" if bad else f"all {len(chosen) - 1} mistakes found")
+    print(
+        f"{len(chosen) - 1} mistakes, {bad} not as they should be" if bad else f"all {len(chosen) - 1} mistakes found"
+    )
     return 1 if bad else 0
 
 

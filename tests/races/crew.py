@@ -16,67 +16,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import httpx
-
-from hub.client import HubClient, LeaseLost, NodeAgent
-from hub.errors import HubError
+from hub.client import NodeAgent
+from tests.races.people import AnyHub, Note, borrow_for_ever, wait_for_ever
 from tests.world import clean_environment, wait_until
 
 _PR_SET_PDEATHSIG = 1
-Note = Callable[..., None]
-
-
-class AnyHub(httpx.AsyncBaseTransport):
-    """Sends to a hub that can be connected to, as a load balancer would."""
-
-    def __init__(self, ports: list[int]) -> None:
-        self._ports = random.sample(ports, len(ports))
-        self._inner = httpx.AsyncHTTPTransport()
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        for _ in self._ports:
-            request.url = request.url.copy_with(port=self._ports[0])
-            try:
-                return await self._inner.handle_async_request(request)
-            except httpx.ConnectError:
-                self._ports.append(self._ports.pop(0))
-        raise httpx.ConnectError("no hub takes connections")
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-async def borrow_for_ever(job: dict[str, Any], name: str, note: Note) -> None:
-    """Borrow, see whether the slot is ours, hold it, give it back; now and then hold it for longer than a lease."""
-    transport = AnyHub(job["ports"])
-    async with HubClient("http://127.0.0.1:1", job["secret"], timeout=5, transport=transport) as client:
-        while True:
-            try:
-                async with client.borrow(job["label"], ttl=job["ttl"], run=name, wait=10) as slot:
-                    until = time.time() + slot.seconds_left()
-                    note("holds", slot=slot.id, token=slot.token, node=slot.node_id, until=until)
-                    found = await client.verify(slot.id, slot.token)
-                    if not found["valid"] and slot.seconds_left() > 0:
-                        note("invalid", slot=slot.id, token=slot.token, why=found.get("reason"))
-                    hold_s = random.uniform(0.02, 0.4) if random.random() < 0.9 else job["ttl"] * 1.5
-                    ends = time.monotonic() + hold_s
-                    while time.monotonic() < ends:
-                        await asyncio.sleep(0.03)
-                        if (later := time.time() + slot.seconds_left()) > until + 0.1:
-                            until = later
-                            note("holds", slot=slot.id, token=slot.token, node=slot.node_id, until=until)
-                    note("gives", slot=slot.id, token=slot.token)
-            except LeaseLost as lost:
-                note("lost", why=str(lost))
-            except HubError as refused:
-                note("refused", why=refused.code)
-            await asyncio.sleep(random.uniform(0, job.get("pause_s", 0.02)))
 
 
 async def be_a_node(job: dict[str, Any], name: str, note: Note) -> None:
@@ -145,7 +94,7 @@ class Supervisor:
             random.seed(os.getpid())
             if self._job["kind"] == "agent":
                 be_an_agent(self._job, name)
-            act = {"node": be_a_node, "borrower": borrow_for_ever}[self._job["kind"]]
+            act = {"node": be_a_node, "borrower": borrow_for_ever, "waiter": wait_for_ever}[self._job["kind"]]
             asyncio.run(act(self._job, name, lambda event, **facts: self._note(name, event, **facts)))
         finally:
             os._exit(0)

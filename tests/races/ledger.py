@@ -90,3 +90,22 @@ def _held_twice(found: Iterable[Hold]) -> list[str]:
             if after.begin < before.end:
                 wrong.append(f"{slot}: held twice for {before.end - after.begin:.3f} s, {before} and {after}")
     return wrong
+
+
+def unanswered(lines: Iterable[Line], patience_s: float) -> list[Line]:
+    """Calls that ended so much later than they said, or never; those whose caller was killed meanwhile are no matter."""
+    asked: dict[str, Line] = {}
+    wrong = []
+    for line in sorted(lines, key=lambda each: each["at"]):
+        if line["event"] == "asks":
+            asked[line["ask"]] = line
+        elif line["event"] in ("ends", "died"):
+            over = [
+                ask
+                for ask in asked.values()
+                if line.get("ask") == ask["ask"] or line["event"] == "died" and line["who"] == ask["who"]
+            ]
+            wrong += [ask for ask in over if line["at"] - ask["at"] > ask["wait"] + patience_s]
+            for ask in over:
+                del asked[ask["ask"]]
+    return wrong + list(asked.values())

@@ -1,4 +1,4 @@
-"""The brake: when very many nodes are silent at once, the sweeper suspects itself and removes only some of them."""
+"""The brake: very many nodes are silent at once, so the sweeper suspects itself; at first it removes none, then few."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hub.doctor import examine
 from hub.errors import BrakeOff
 from hub.store.connection import open_store
 from hub.sweeping import nodes as sweeping
-from hub.sweeping.brake import Brake, Nominated, per_interval, stale_in_all, too_many
+from hub.sweeping.brake import Brake, Nominated, per_interval, stale_in_all, too_many, why_none_goes
 from tests.world import add_node, age_node, picture, settings_for, sweepers
 
 
@@ -37,6 +37,18 @@ def next_interval(redis):
     """Make the interval in which the brake has let nodes go a past one."""
     if redis.exists("hub:brake"):
         redis.hincrby("hub:brake", "window", -20_000)
+
+
+def end_grace(redis):
+    """Make the time that nodes have to be heard again a past one."""
+    redis.hincrby("hub:brake", "since_ms", -62_000)
+
+
+async def engage(hub, redis):
+    """The pass that engages the brake lets nobody go; then the grace is over."""
+    stale, expired, held, brake = await sweep(hub)
+    assert (expired, held, brake) == (0, stale, "engaged")
+    end_grace(redis)
 
 
 def told(caplog):
@@ -68,9 +80,139 @@ def test_per_interval_go_as_many_as_the_limit_allows_and_at_least_one(registered
     assert per_interval(registered, percent) == most
 
 
+@pytest.mark.parametrize(
+    ("stale", "registered", "grace_left_ms", "why"),
+    [
+        (3, 10, 59_001, "nodes that are alive have 60 s to be heard again"),
+        (3, 10, 1, "nodes that are alive have 1 s to be heard again"), (3, 10, 0, None),
+        (10, 10, 60_000, "nobody at all is heard, so it may be the hub that is deaf"),
+        (10, 10, 0, "nobody at all is heard, so it may be the hub that is deaf"), (9, 10, 0, None),
+    ],
+)  # fmt: skip
+def test_operators_are_told_why_none_goes(stale, registered, grace_left_ms, why):
+    assert why_none_goes(stale, registered, grace_left_ms) == why
+
+
+async def test_in_the_first_timeout_nobody_goes(hub, settings, redis, caplog):
+    await fleet(hub, redis, 10, 3)
+    before = picture(redis)
+    assert await sweep(hub) == (3, 0, 3, "engaged")
+    (line,) = (record.msg for record in caplog.records if record.msg["event"] == "brake engaged")
+    assert {name: line[name] for name in ("stale", "registered", "percent", "per_interval", "grace_s", "why")} == {
+        "stale": 3, "registered": 10, "percent": 20, "per_interval": 2, "grace_s": 60,
+        "why": "nodes that are alive have 60 s to be heard again",
+    }  # fmt: skip
+    shown = await status(hub)
+    assert (shown["state"], shown["stale"], shown["registered"]) == ("engaged", 3, 10)
+    assert (shown["perInterval"], shown["heldBack"]) == (2, 3)
+    assert (shown["graceSecondsLeft"], shown["why"]) == (60, "nodes that are alive have 60 s to be heard again")
+    async with open_store(settings) as store:  # the hub in office dies, and another one takes over
+        redis.hincrby("hub:brake", "since_ms", -50_000)
+        next_interval(redis)
+        assert await sweep(Hub(store, settings)) == (3, 0, 3, "engaged")
+        assert 9 <= (await Brake(store, settings).status())["graceSecondsLeft"] <= 11
+    assert picture(redis) == before
+    assert told(caplog) == ["brake engaged"]
+
+
+async def test_a_third_of_a_fleet_that_is_heard_again_within_the_timeout_loses_nobody(hub, redis, caplog):
+    names = await fleet(hub, redis, 60, 20)
+    assert await sweep(hub) == (20, 0, 20, "engaged")
+    for name in names[:20]:
+        await add_node(hub, name)
+    next_interval(redis)
+    assert await sweep(hub) == (0, 0, 0, "off")
+    assert redis.smembers("nodes") == set(names)
+    assert told(caplog) == ["brake engaged", "brake ended"]
+
+
+async def test_a_third_of_a_fleet_that_stays_silent_goes_by_the_limit_after_the_timeout(hub, redis):
+    names = await fleet(hub, redis, 60, 20)
+    await engage(hub, redis)
+    assert await sweep(hub) == (20, 12, 8, "engaged")
+    assert ((await status(hub))["graceSecondsLeft"], (await status(hub))["why"]) == (0, None)
+    next_interval(redis)
+    assert await sweep(hub) == (8, 8, 0, "off")  # eight of 48 are no reason for suspicion
+    assert redis.smembers("nodes") == set(names[20:])
+
+
+async def test_while_nobody_at_all_is_heard_nobody_goes_and_the_first_beat_begins_the_timeout(hub, redis, caplog):
+    names = await fleet(hub, redis, 10, 10)
+    for _ in range(10):
+        assert await sweep(hub) == (10, 0, 10, "engaged")
+        end_grace(redis)
+        redis.hincrby("hub:store", "clock_ms", 60_000)
+        next_interval(redis)
+    why = "nobody at all is heard, so it may be the hub that is deaf"
+    assert [record.msg["why"] for record in caplog.records if record.msg["event"] == "brake engaged"] == [why]
+    shown = await status(hub)
+    assert (shown["perInterval"], shown["graceSecondsLeft"], shown["why"]) == (2, 60, why)
+
+    await add_node(hub, "n03")
+    assert await sweep(hub) == (9, 0, 9, "engaged")
+    assert (await status(hub))["why"] == "nodes that are alive have 60 s to be heard again"
+    end_grace(redis)
+    assert await sweep(hub) == (9, 2, 7, "engaged")
+    assert redis.smembers("nodes") == set(names[2:])
+    assert told(caplog) == ["brake engaged"]
+
+
+async def test_a_deaf_hub_that_hears_again_loses_nobody(hub, redis, caplog):
+    names = await fleet(hub, redis, 20, 20)
+    await engage(hub, redis)
+    for some in (names[:1], names[1:10], names[10:]):  # each beats when its turn has come, and passes come between
+        assert (await sweep(hub))[1] == 0
+        for name in some:
+            await add_node(hub, name)
+        next_interval(redis)
+    assert await sweep(hub) == (0, 0, 0, "off")
+    assert redis.smembers("nodes") == set(names)
+    assert told(caplog) == ["brake engaged", "brake ended"]
+
+
+async def test_where_the_beginning_of_the_timeout_is_not_known_it_begins_now(hub, redis):
+    await fleet(hub, redis, 10, 3)
+    await engage(hub, redis)
+    redis.hdel("hub:brake", "since_ms")  # engaged by a hub of a release that kept no such thing
+    assert (await status(hub))["graceSecondsLeft"] == 60
+    assert await sweep(hub) == (3, 0, 3, "engaged")
+    end_grace(redis)
+    assert await sweep(hub) == (3, 2, 1, "engaged")
+
+
+async def test_while_nodes_report_after_a_restart_of_the_server_nobody_goes_and_nothing_is_suspected(
+    hub, redis, caplog
+):
+    await fleet(hub, redis, 10, 3)
+    clock_ms = redis.hget("hub:store", "clock_ms")
+    redis.hset("hub:store", mapping={"reopened_ms": clock_ms, "timeout_ms": 60_000})
+    assert await sweep(hub) == (0, 0, 0, "off")
+    redis.hincrby("hub:store", "reopened_ms", -60_000)
+    await engage(hub, redis)
+    redis.hincrby("hub:store", "reopened_ms", 60_000)  # again
+    assert await sweep(hub) == (3, 0, 3, "engaged")
+    redis.hincrby("hub:store", "reopened_ms", -60_000)
+    assert await sweep(hub) == (3, 2, 1, "engaged")
+    assert told(caplog) == ["brake engaged"]
+
+
+@pytest.mark.parametrize("silent", [12, 20])
+async def test_a_release_in_the_timeout_or_while_nobody_is_heard_lets_all_go_at_once(hub, redis, silent):
+    names = await fleet(hub, redis, 20, silent)
+    assert await sweep(hub) == (silent, 0, silent, "engaged")
+    await Brake(hub.store, hub.settings).release("ann")
+    shown = await status(hub)
+    assert (shown["state"], shown["graceSecondsLeft"], shown["why"]) == ("released", None, None)
+    assert await sweep(hub) == (silent, silent, 0, "released")
+    assert await sweep(hub) == (0, 0, 0, "off")
+    assert redis.smembers("nodes") == set(names[silent:])
+    assert redis.exists("hub:brake") == 0
+
+
 async def test_of_three_silent_nodes_in_ten_two_go_and_the_third_is_left_as_it_is(hub, redis, caplog):
     await fleet(hub, redis, 10, 3)
     before = picture(redis)
+    await engage(hub, redis)
     assert await sweep(hub) == (3, 2, 1, "engaged")
     left = picture(redis)
     assert left["nodes"] == {f"n{number:02}" for number in range(2, 10)}
@@ -89,24 +231,14 @@ async def test_of_three_silent_nodes_in_ten_two_go_and_the_third_is_left_as_it_i
     assert told(caplog) == ["brake engaged", "brake ended"]
 
 
-async def test_a_third_of_a_fleet_that_comes_back_loses_no_more_than_the_limit(hub, redis, caplog):
-    names = await fleet(hub, redis, 60, 20)
-    assert await sweep(hub) == (20, 12, 8, "engaged")
-    for name in redis.smembers("nodes"):
-        await add_node(hub, name)  # they are heard again
-    next_interval(redis)
-    assert await sweep(hub) == (0, 0, 0, "off")
-    assert redis.smembers("nodes") == set(names[12:])
-    assert told(caplog) == ["brake engaged", "brake ended"]
-
-
-async def test_a_fleet_that_is_really_dead_goes_little_by_little_with_one_warning(hub, redis, caplog):
-    await fleet(hub, redis, 20, 20)
+async def test_a_fleet_that_is_dead_but_for_one_node_goes_little_by_little_with_one_warning(hub, redis, caplog):
+    await fleet(hub, redis, 21, 20)
+    await engage(hub, redis)
     gone = []
-    while redis.exists("nodes"):
+    while redis.scard("nodes") > 1:
         gone.append((await sweep(hub))[1])
         next_interval(redis)
-    assert gone == [4, 3, 2, 2, 1, 1, 1, 1, 1, 1, 1, 2]  # a fifth of what is left, then one; two are too few to suspect
+    assert gone == [4, 3, 2, 2, 2, 1, 1, 1, 1, 1, 2]  # a fifth of what is left, then one; two are too few to suspect
     assert told(caplog) == ["brake engaged", "brake ended"]
 
 
@@ -116,6 +248,7 @@ async def test_the_limit_holds_for_an_interval_however_often_and_on_whatever_hub
     await fleet(hub, redis, 20, 10)
     async with open_store(settings) as store:
         other = Hub(store, settings)
+        await engage(hub, redis)
         assert await sweep(hub) == (10, 4, 6, "engaged")
         assert await sweep(other) == (6, 0, 6, "engaged")
         assert await sweep(hub) == (6, 0, 6, "engaged")
@@ -138,7 +271,9 @@ async def test_both_bounds_are_settings(redis_server, redis, percent, minimum, g
     settings = settings_for(redis_server.url, sweeper_brake_percent=percent, sweeper_brake_min=minimum)
     async with open_store(settings) as store:
         hub = Hub(store, settings)
-        await fleet(hub, redis, 10, 10)
+        await fleet(hub, redis, 11, 10)
+        if gone < 10:
+            await engage(hub, redis)
         assert (await sweep(hub))[1] == gone
 
 
@@ -147,6 +282,7 @@ async def test_foreign_nodes_count_as_well(hub, redis):
         redis.sadd("nodes", f"f{number}")
         if number > 4:
             redis.set(f"node_alive:f{number}", "1", ex=90)
+    await engage(hub, redis)
     assert await sweep(hub) == (5, 2, 3, "engaged")
     assert redis.scard("nodes") == 8
 
@@ -163,6 +299,7 @@ async def test_those_that_do_not_fit_into_a_pass_count_all_the_same(hub, redis, 
     monkeypatch.setattr(sweeping, "CANDIDATES_MAX", 4)
     monkeypatch.setattr(sweeping, "PAGE", 2)
     await fleet(hub, redis, 20, 10)
+    await engage(hub, redis)
     assert await sweep(hub) == (10, 4, 6, "engaged")
 
 
@@ -182,6 +319,7 @@ def test_of_what_was_not_looked_at_the_silent_count_in_full_and_strangers_by_the
 
 async def test_a_node_that_beats_between_the_two_looks_leaves_its_turn_to_another(hub, redis, monkeypatch):
     await fleet(hub, redis, 10, 4)
+    await engage(hub, redis)
     real = hub.nodes.expire
 
     async def late(node_id, *rest):
@@ -199,12 +337,18 @@ async def test_a_node_that_cannot_be_read_holds_up_nobody(hub, redis):
     redis.delete("node:n01")
     redis.set("node:n01", "a string where a hash should be")
     nodes, _ = sweepers(hub)
+    await nodes.sweep()
+    end_grace(redis)
     done = await nodes.sweep()
     assert (done.errors, done.stale, done.expired, done.held) == (1, 4, 2, 2)
 
 
 async def test_a_dry_run_shows_what_the_brake_would_do_and_changes_nothing(hub, redis, caplog):
     await fleet(hub, redis, 10, 3)
+    before = picture(redis, own=True)
+    assert await sweep(hub, dry_run=True) == (3, 0, 3, "engaged")
+    assert picture(redis, own=True) == before
+    await engage(hub, redis)
     before = picture(redis, own=True)
     assert await sweep(hub, dry_run=True) == (3, 0, 1, "engaged")
     assert picture(redis, own=True) == before
@@ -217,6 +361,7 @@ async def test_a_dry_run_shows_what_the_brake_would_do_and_changes_nothing(hub, 
 
 async def test_a_released_wave_passes_and_the_next_one_is_braked_again(hub, settings, redis, caplog):
     await fleet(hub, redis, 20, 12)
+    await engage(hub, redis)
     assert await sweep(hub) == (12, 4, 8, "engaged")
     async with open_store(settings) as store:
         other = Hub(store, settings)
@@ -228,7 +373,7 @@ async def test_a_released_wave_passes_and_the_next_one_is_braked_again(hub, sett
     assert await sweep(hub) == (0, 0, 0, "off")
     assert redis.exists("hub:brake") == 0
     await fleet(hub, redis, 20, 12)
-    assert await sweep(hub) == (12, 4, 8, "engaged")
+    assert await sweep(hub) == (12, 0, 12, "engaged")
     assert (await status(hub))["releasedBy"] is None
     assert told(caplog) == ["brake engaged", "brake released", "brake ended", "brake engaged"]
 
@@ -246,12 +391,14 @@ async def test_whoever_releases_first_stays_and_nothing_is_released_in_advance(h
 
 
 async def test_a_release_does_not_last_for_ever(hub, redis, caplog):
-    await fleet(hub, redis, 20, 20)
-    await sweep(hub)
+    await fleet(hub, redis, 20, 12)
+    await engage(hub, redis)
     await Brake(hub.store, hub.settings).release("ann")
     redis.hincrby("hub:store", "clock_ms", 601_000)
     next_interval(redis)
-    assert await sweep(hub) == (16, 3, 13, "engaged")
+    assert await sweep(hub) == (12, 0, 12, "engaged")  # from the beginning
+    end_grace(redis)
+    assert await sweep(hub) == (12, 4, 8, "engaged")
     assert (await status(hub))["releasedBy"] is None
     assert told(caplog) == ["brake engaged", "brake released", "brake engaged"]
 
@@ -260,10 +407,10 @@ async def test_where_expiry_is_off_there_is_nothing_to_brake(hub, redis):
     await fleet(hub, redis, 10, 5)
     await sweep(hub)
     await hub.clock.switch_expire(False, "ann")
-    assert await sweep(hub, dry_run=True) == (3, 0, 0, "off")
-    assert await sweep(hub) == (3, 0, 0, "off")
+    assert await sweep(hub, dry_run=True) == (5, 0, 0, "off")
+    assert await sweep(hub) == (5, 0, 0, "off")
     assert redis.exists("hub:brake") == 0
-    assert [redis.ttl(f"node_alive:n{number:02}") > 0 for number in (2, 3, 4)] == [True] * 3
+    assert [redis.ttl(f"node_alive:n{number:02}") > 0 for number in range(5)] == [True] * 5
 
 
 async def test_a_pause_after_an_outage_leaves_the_brake_as_it_is(hub, redis):
@@ -271,36 +418,42 @@ async def test_a_pause_after_an_outage_leaves_the_brake_as_it_is(hub, redis):
     await sweep(hub)
     await Brake(hub.store, hub.settings).release("ann")
     hub.clock._last_outage = (12.0, time.monotonic())
-    assert await sweep(hub) == (3, 0, 0, "off")
+    assert await sweep(hub) == (5, 0, 0, "off")
     assert (await status(hub))["state"] == "released"
 
 
 async def test_a_pass_that_asks_again_gets_the_same_answer_and_nothing_more(hub, redis):
     script = hub.store.script("sweeping/brake")
     facts = {"too_many": 1, "stale": 10, "registered": 20, "limit": 4, "window_ms": 20_000, "dry_run": 0}
-    assert [await script(pass_id="a", **facts) for _ in range(2)] == [["engaged", 4]] * 2
-    assert await script(pass_id="b", **facts) == ["held", 0]
+    facts["grace_ms"] = 60_000
+    assert [await script(pass_id="a", **facts) for _ in range(2)] == [["engaged", 0]] * 2
+    end_grace(redis)
+    assert await script(pass_id="a", **facts) == ["engaged", 0]
+    assert [await script(pass_id="b", **facts) for _ in range(2)] == [["held", 4]] * 2
+    assert await script(pass_id="c", **facts) == ["held", 0]
     next_interval(redis)
-    assert await script(pass_id="b", **facts) == ["held", 0]
-    assert await script(pass_id="c", **facts) == ["held", 4]
+    assert await script(pass_id="c", **facts) == ["held", 0]
+    assert await script(pass_id="d", **facts) == ["held", 4]
 
 
 async def test_it_is_on_every_surface_of_every_hub(make_api, redis, redis_server):
     async with make_api() as one, make_api() as two:
         assert (await one.get("/admin/brake")).json() == {
             "state": "off", "percent": 20, "minimum": 3, "stale": None, "registered": None, "perInterval": None,
-            "heldBack": None, "sinceUtc": None, "seenUtc": None, "releasedBy": None, "releasedAtUtc": None,
+            "heldBack": None, "graceSecondsLeft": None, "why": None, "sinceUtc": None, "seenUtc": None,
+            "releasedBy": None, "releasedAtUtc": None,
         }  # fmt: skip
         for number in range(10):
             await one.post("/node/register", json={"nodeId": f"n{number}"})
             age_node(redis, f"n{number}", 300)
         dry = (await one.post("/admin/sweep", json={"dryRun": True})).json()
-        assert (dry["brake"], dry["nodes"]["stale"], dry["nodes"]["heldBack"]) == ("engaged", 10, 8)
+        assert (dry["brake"], dry["nodes"]["stale"], dry["nodes"]["heldBack"]) == ("engaged", 10, 10)
         swept = (await one.post("/admin/sweep")).json()
-        assert (swept["brake"], swept["nodes"]["expired"], swept["nodes"]["heldBack"]) == ("engaged", 2, 8)
+        assert (swept["brake"], swept["nodes"]["expired"], swept["nodes"]["heldBack"]) == ("engaged", 0, 10)
         for api in (one, two):
             shown = (await api.get("/admin/brake")).json()
-            assert (shown["state"], shown["heldBack"]) == ("engaged", 8)
+            assert (shown["state"], shown["heldBack"], shown["graceSecondsLeft"]) == ("engaged", 10, 60)
+            assert shown["why"].startswith("nobody at all is heard")
             assert (await api.get("/admin/sweeper")).json()["brake"] == shown
             assert "\nhub_sweeper_brake_engaged 1.0\n" in (await api.get("/metrics")).text
         released = (await two.post("/admin/brake/release", json={"by": "ann"})).json()
@@ -308,7 +461,7 @@ async def test_it_is_on_every_surface_of_every_hub(make_api, redis, redis_server
         assert "\nhub_sweeper_brake_engaged 0.0\n" in (await one.get("/metrics")).text
         (noted,) = (await one.get("/audit", params={"action": "brake.release"})).json()
         assert (noted["category"], noted["actor"], noted["severity"]) == ("admin", "ann", "Warning")
-        assert (await one.post("/admin/sweep")).json()["nodes"]["expired"] == 8
+        assert (await one.post("/admin/sweep")).json()["nodes"]["expired"] == 10
         assert (await one.post("/admin/sweep")).json()["brake"] == "off"
         refused = await one.post("/admin/brake/release")
         assert (refused.status_code, refused.json()["code"]) == (409, "brake-off")
@@ -316,6 +469,7 @@ async def test_it_is_on_every_surface_of_every_hub(make_api, redis, redis_server
 
 async def test_what_the_brake_holds_back_is_no_finding_of_the_doctor(hub, redis):
     await fleet(hub, redis, 10, 5)
+    await engage(hub, redis)
     await sweep(hub)
     assert await examine(hub.store, settings=hub.settings, pause_s=0) == []
     redis.delete("hub:brake")

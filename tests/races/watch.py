@@ -1,0 +1,65 @@
+"""Looking at Redis ten times a second for what must not last."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from redis import Redis
+
+from hub.store.keys import Keys
+from hub.store.scripts import load
+
+PAUSE_S = 0.1
+GONE_MS = 5000  # of the hub clock: by then nothing is left of the waiters of a hub that is gone
+
+
+class Watch:
+    """What it saw while the `with` block ran."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._keys = Keys()
+        self._waits = load("doctor/look_waits", self._keys).text
+        self._since: dict[str, float] = {}  # pool -> when it was first seen with a free slot that somebody waits for
+        self.beside_s = 0.0  # how long that lasted, at most
+        self.left: set[str] = set()  # hubs that were gone for so long, and had waiters
+        self.waiters = 0  # how many stood in line at once, at most
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._over.wait(PAUSE_S):
+            self._look_at_pools()
+            self._look_at_hubs()
+
+    def _look_at_pools(self) -> None:
+        pools = self._redis.zrange(self._keys.pools, 0, -1)
+        words = self._redis.eval(self._waits, 1, self._keys.store, *pools)
+        now = time.monotonic()
+        waited_for = {pool for pool, some in zip(pools, words, strict=True) if some}
+        self._since = {pool: self._since.get(pool, now) for pool in waited_for}
+        self.beside_s = max([self.beside_s, *(now - since for since in self._since.values())])
+
+    def _look_at_hubs(self) -> None:
+        keys, silent, waiting = self._keys, {}, 0
+        clock_ms = int(self._redis.hget(keys.store, "clock_ms"))
+        heard = dict(self._redis.zrange(keys.hubs, 0, -1, withscores=True))
+        for key in self._redis.scan_iter(keys.waiters("*"), count=10_000):
+            count, hub = self._redis.scard(key), key.removeprefix(keys.waiters(""))
+            waiting += count
+            silent[hub] = clock_ms - heard.get(hub, 0) if count else 0
+        self.waiters = max(self.waiters, waiting)
+        self.left |= {hub for hub, silent_ms in silent.items() if silent_ms > GONE_MS}
