@@ -25,7 +25,11 @@ test: venv redis check ## everything that decides whether a change may be handed
 
 .PHONY: proof
 proof: venv redis ## the races and the state machine at full length, some ten minutes
-	@HUB_RACE_SECONDS=30 HUB_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest --timeout 1800 tests/races tests/capacity/test_machine.py $(PYTEST_ARGS)
+	@HUB_RACE_SECONDS=30 HUB_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest --timeout 1800 tests/races tests/machine $(PYTEST_ARGS)
+
+.PHONY: mutants
+mutants: venv redis ## plant mistakes in the scripts and see that the state machine finds each of them
+	@$(BIN)/python -m tests.mutants
 
 .PHONY: check
 check: venv ## style, formatting, types and layout; needs no Redis

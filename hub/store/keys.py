@@ -80,7 +80,7 @@ PRIVATE = {
     "pace": "hub:pace:{}",  # hash: mark_ms, gap_ms: how fast the line of a label moves; lives an hour.
     "history": "hub:history",  # stream: what happened, trimmed by whoever adds to it. One per store, never deleted.
     "ended": "hub:ended:{}",  # string: token of a grant that ended while the store did not know it; two node timeouts.
-    "request": "hub:request:{}",  # string: what a request was answered with, to which attempt; 60 s, with a key 24 h.
+    "request": "hub:request:{}",  # string: what a request was answered with, to which attempts; 60 s, with a key 24 h.
 }
 
 PATTERNS = WIRE | PRIVATE

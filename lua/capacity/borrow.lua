@@ -11,7 +11,7 @@ local ttl_ms      = ARGV[2]
 local idle_ms     = ARGV[3]             -- 0: no idle rule
 local run         = ARGV[4]
 local request     = ARGV[5]             -- request id, and the ticket
-local attempt     = ARGV[6]             -- of this very call: whoever repeats a request takes its grant over
+local attempt     = ARGV[6]             -- of this very call: a request may be repeated, at other hubs too
 local fingerprint = ARGV[7]             -- of what was asked for
 local keep_s      = ARGV[8]             -- how long the request id is remembered
 local keyed       = ARGV[9]             -- '1': the caller knows the request id and may come back
@@ -27,7 +27,7 @@ local max_run     = tonumber(ARGV[16])  -- waiters per run
 -- @include stand
 local before, withdrawn = unpack(redis.call('MGET', key_request(request), key_request(attempt)))
 if withdrawn == 'undone' or before == 'undone' then return {'undone'} end
-if before then return granted(before, request, attempt, fingerprint, hub, repeated) end
+if before then return granted(before, request, attempt, fingerprint, hub) end
 
 -- A call that the client of Redis has sent twice finds its own ticket as well.
 local known = (keyed == '1' or repeated == '1' or somebody_waits()) and read_ticket(request)
@@ -40,7 +40,7 @@ if known and known.label then
   if not later then attend(known, hub, attempt, clock_ms + wait_ms) end
   serve_label(label)
   serve_opened()
-  local reply = standing(known, attempt, fingerprint, hub, repeated)
+  local reply = standing(known, attempt, fingerprint, hub)
   if wait_ms > 0 or reply[1] ~= 'waiting' then return reply end
   set_aside(known, 'timeout')
   return {'empty', dropped}
@@ -74,4 +74,4 @@ end
 local refusal = admit(wish, max_label, max_run, limit_ms, priority)
 if refusal then return refusal end
 enter(wish, priority, clock_ms + wait_ms)
-return standing(wish, attempt, fingerprint, hub, repeated)
+return standing(wish, attempt, fingerprint, hub)

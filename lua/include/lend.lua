@@ -29,11 +29,25 @@ local function idle_of(own_ms, hub_idle_ms, ttl_ms)
   return hub_idle_ms > 0 and ttl_ms or 0
 end
 
+-- The next token. It has more digits than a Lua number holds, so the last nine are counted here and the rest is text;
+-- every thousand million grants Redis carries over.
+local last_token = opened[11] or '0'
+local function next_token()
+  local low = tonumber(string.sub(last_token, -9)) + 1
+  if #last_token > 9 and low < 1000000000 then
+    last_token = string.format('%s%09d', string.sub(last_token, 1, -10), low)
+    redis.call('HSET', key_store, 'token', last_token)
+  else
+    redis.call('HINCRBY', key_store, 'token', 1)
+    last_token = redis.call('HGET', key_store, 'token')
+  end
+  return last_token
+end
+
 -- Grant a slot that is in no list as it was asked for, under the next token, and remember that for the request.
 -- wish: id label run ttl_ms idle_ms fingerprint attempt keep_s. found: slot item pool node part own_idle_ms.
 local function grant_to(wish, found)
-  redis.call('HINCRBY', key_store, 'token', 1)
-  found.token = redis.call('HGET', key_store, 'token')  -- read as text: it has more digits than a Lua number
+  found.token = next_token()
   found.label, found.run, found.ttl_ms = wish.label, wish.run, tonumber(wish.ttl_ms)
   found.idle_ms = idle_of(found.own_idle_ms, tonumber(wish.idle_ms), found.ttl_ms)
   lend(found)

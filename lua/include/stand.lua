@@ -1,27 +1,25 @@
 -- @include ticket
 -- @include take
+-- @include owners
 -- @include history
--- What a repeat of a granted request is answered: its grant as it is now, taken over by this attempt, unless it is that
--- of a call that waits on: there may be a later one.
-local function granted(record, request, attempt, fingerprint, hub, waits_on)
-  local asked, slot, token = string.match(record, '^(.-)|(.*)|(%d+)|.*$')
+-- What a repeat of a granted request is answered: its grant as it is now, of which this attempt is an owner then.
+local function granted(record, request, attempt, fingerprint, hub)
+  local asked, slot, token, owners = string.match(record, '^(.-)|(.*)|(%d+)|(.*)$')
   if asked ~= fingerprint then return {'reused'} end
   redis.call('SREM', key_handed(hub), request)
   local held = redis.call('HMGET', key_session(slot), 'leaseToken', 'poolLabel', 'ttlSeconds', 'runId')
   if held[1] ~= token then return {'over', slot} end
-  settle_delivery(slot, request)
-  if waits_on ~= '1' then
-    redis.call('SET', key_request(request), table.concat({fingerprint, slot, token, attempt}, '|'), 'KEEPTTL')
-  end
+  owners = settle_delivery(slot, request) and attempt or add_owner(owners, attempt)
+  redis.call('SET', key_request(request), table.concat({fingerprint, slot, token, owners}, '|'), 'KEEPTTL')
   local left_ms = tonumber(redis.call('ZSCORE', key_deadlines, slot) or clock_ms) - clock_ms
   return {'ok', slot, token, redis.call('HGET', key_slot(slot), 'item'), held[2], math.max(0, math.floor(left_ms)),
     math.floor(tonumber(held[3]) * 1000), held[4], {}}
 end
 
 -- What somebody who stood in line at the beginning of the script is answered at its end.
-local function standing(t, attempt, fingerprint, hub, waits_on)
+local function standing(t, attempt, fingerprint, hub)
   local record = redis.call('GET', key_request(t.id))
-  if record then return granted(record, t.id, attempt, fingerprint, hub, waits_on) end
+  if record then return granted(record, t.id, attempt, fingerprint, hub) end
   local rank = redis.call('ZRANK', key_line(t.label), t.id)
   return {'waiting', rank + 1, estimate(t.label, rank), dropped}
 end

@@ -59,11 +59,12 @@ local function set_aside(t, why)
 end
 
 -- A grant that was handed on has been picked up, at whichever hub, or is taken back: its hub owes it to nobody any more.
+-- Returns whether it did until now.
 local function settle_delivery(slot, ticket)
   local hub = redis.call('HGET', key_slot(slot), 'unseen')
-  if not hub then return end
+  if not hub then return false end
   redis.call('SREM', key_handed(hub), ticket)
-  redis.call('HDEL', key_slot(slot), 'unseen')
+  return redis.call('HDEL', key_slot(slot), 'unseen') == 1
 end
 
 -- How long until a ticket with so many before it is served, in ms; -1 when this line has not moved yet, or when nobody

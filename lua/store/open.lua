@@ -10,7 +10,8 @@ local settle_ms = tonumber(ARGV[3])
 local floor     = ARGV[4]            -- the highest token the calling hub remembers, '0' for none
 local time = redis.call('TIME')
 local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-local store = redis.call('HMGET', key_store, 'generation', 'run_id', 'token', 'clock_ms', 'lost_above', 'reopened_ms', 'timeout_ms')
+local store = redis.call('HMGET', key_store, 'generation', 'run_id', 'token', 'clock_ms', 'lost_above', 'reopened_ms',
+  'timeout_ms')
 if store[1] and store[2] == run_id then return {'open', store[1]} end
 
 -- What a restart lost are the grants with tokens between the counter that came back and the new base.

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from tests.world import borrow, give_back, listed, publish, push
+from hub.capacity.models import Slot, Wish, slot_item
+from tests.world import add_node, borrow, give_back, listed, publish, push
 
 LABEL = "Maps:Chromium:Prod"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z")
@@ -263,3 +264,13 @@ async def test_other_spellings_are_lenient_where_the_wire_says_so(api):
     assert plain.json()["browserId"] == "s1"
     wrong_case = await api.post("/session/borrow", json={"LabelKey": "true:b"})
     assert wrong_case.json()["detail"] == "missing labelKey"
+
+
+async def test_tokens_rise_over_a_carry(hub, redis):
+    await add_node(hub, "n1")
+    slots = [Slot(f"s{n}", "a:b", slot_item("n1", f"s{n}", "kind", {})) for n in range(3)]
+    await hub.pools.publish("n1", slots, "reuse")
+    redis.hset("hub:store", "token", "1882451547999999998")
+    wishes = [Wish("a:b", 900_000, "r", f"try-{n}", f"try-{n}", "f", 60) for n in range(3)]
+    tokens = [(await hub.leases.borrow(wish)).token for wish in wishes]
+    assert tokens == ["1882451547999999999", "1882451548000000000", "1882451548000000001"]

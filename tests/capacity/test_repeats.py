@@ -165,7 +165,7 @@ async def test_an_undo_ends_no_later_grant_of_the_same_slot(hub, api):
     assert (await hub.leases.verify("s1", second.token))[0] == "ok"
 
 
-async def test_of_two_attempts_only_the_one_answered_last_can_be_undone(hub, api, redis):
+async def test_a_grant_that_two_attempts_have_is_undone_when_the_callers_of_both_are_gone(hub, api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     first, second = wish("try-1"), wish("try-2")
     await hub.leases.borrow(first)

@@ -37,7 +37,6 @@ class Node:
     version: int = 0
     lent: dict[str, str] = field(default_factory=dict)
     registered: bool = False
-    announced: bool = False  # it has been registered at least once
     dead: bool = False
     heard: float = 0.0  # when it last knew that a beat of it was taken
     forgotten: int = 0  # how often a hub that had it on the books did not know it any more
@@ -56,27 +55,24 @@ class Node:
 
     def registered_by(self, answer: Answer) -> None:
         """Take over what the registration was answered."""
-        self.registered = self.announced = True
-        self.version, self.heard = 0, answer.sent
+        self.registered, self.version, self.heard = True, 0, answer.sent
         for slot in answer.data.get("slots", ()):
             if slot["status"] == "published":
                 self.lent.pop(slot["browserId"], None)
 
     def told(self, orders: dict[str, Any], sent: float) -> None:
-        """Take over what a beat was answered; what is lent only once the hub has been told what was."""
+        """Take over what a beat was answered."""
         if not orders["known"]:
-            self.forgotten += self.registered
+            self.forgotten += 1
             self.registered = False
             return
-        self.heard = sent
-        if self.registered:
-            self.version, self.lent = orders["version"], orders.get("lent", self.lent)
+        self.heard, self.version, self.lent = sent, orders["version"], orders.get("lent", self.lent)
 
 
 class Agent:
     """Beats for its nodes in one call, and registers those that a hub does not know, a few at a time.
 
-    Those that wait for their turn to be registered beat on: a hub that only wants to be told anew keeps them.
+    Those that wait for their turn to be registered do not beat: that they beat once and were not known must be enough.
     """
 
     def __init__(self, nodes: list[Node], ports: Sequence[int], secret: str, timeout_s: float) -> None:
@@ -114,7 +110,7 @@ class Agent:
 
     async def _beat(self) -> None:
         live = [node for node in self.nodes if not node.dead]
-        known = [node for node in live if node.announced]
+        known = [node for node in live if node.registered]
         if known:
             beats = [{"nodeId": node.id, "version": node.version} for node in known]
             body = orjson.dumps({"beats": beats})

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.machine.base import SLOTS, Base, any_one, hubs, labels, pick, slots, step
 from tests.machine.records import Wish
 
-ttls = st.sampled_from([20_000, 900_000])
+ttls = st.sampled_from([5_000, 20_000, 900_000])
 runs = st.sampled_from(["r1", "r2"])
 waits = st.sampled_from([0, 5_000, 30_000])
 urgencies = st.sampled_from([0, 0, 0, 5, -5])
@@ -62,6 +62,7 @@ class Borrowers(Base):
     def wait_on(self, which: int) -> None:
         """A call that was woken asks what has become of its ticket; there may be a later call for the same one."""
         waiting = [wish for wish in self.asked if wish.id in self.model.tickets or wish.id in self.model.answered]
+        waiting += self.asked[-2:]  # or it was cancelled meanwhile
         if waiting:
             self.send(replace(waiting[-1 - which % len(waiting)], wait_ms=5_000, repeated=True))
 
@@ -107,9 +108,12 @@ class Borrowers(Base):
 
     # -- leases
 
-    @step(slot=slots, which=any_one, ttl_ms=ttls, max_ms=st.sampled_from([60_000, 86_400_000]))
-    def renew(self, slot: str, which: int, ttl_ms: int, max_ms: int) -> None:
+    @step(slot=slots, which=any_one, own=st.booleans(), ttl_ms=ttls, max_ms=st.sampled_from([60_000, 86_400_000]))
+    def renew(self, slot: str, which: int, own: bool, ttl_ms: int, max_ms: int) -> None:
         token = self.some_token(slot, which)
+        if own and self.model.grants:
+            slot = pick(self.model.grants, which)
+            token = str(self.model.grants[slot].token)
         self.call(
             "capacity/renew", lambda: self.model.renew(slot, token, ttl_ms, max_ms),
             slot=slot, token=token, ttl_ms=ttl_ms, max_ms=max_ms,

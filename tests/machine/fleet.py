@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.machine.base import NODES, PLACES, POOLS, SLOTS, Base, any_one, nodes, pick, pools, slots, step
+from tests.machine.base import NODES, PLACES, POOLS, SLOTS, Base, any_one, labels, nodes, pick, pools, slots, step
 from tests.machine.model import Model
 from tests.machine.records import TIMEOUT_MS
 
@@ -20,11 +20,12 @@ class Fleet(Base):
 
     @step(node=nodes, which=any_one, publishes=st.sampled_from([True, True, False]))
     def come(self, node: str, which: int, publishes: bool) -> None:
-        """A node comes, or comes back, with what it has."""
+        """A node comes, or says again what it has."""
         self.do_register(node)
         if publishes and node in self.model.nodes:
+            self.publish_all(node)
             for number, slot in enumerate(SLOTS):
-                if NODES[number % len(NODES)] == node:
+                if NODES[number % len(NODES)] == node and slot not in self.model.slots:
                     self.do_publish(node, slot, PLACES[(which + number) % len(PLACES)], "recycle")
             self.do_beat(node, known=False)
 
@@ -102,9 +103,12 @@ class Fleet(Base):
             self.silence(node)
             self.expire(node, "expire", 64)
 
-    @step(which=any_one, limit=limits)
-    def prune(self, which: int, limit: int) -> None:
-        if self.model.leaving:
+    @step(which=any_one, limit=limits, again=st.booleans())
+    def prune(self, which: int, limit: int, again: bool) -> None:
+        """The next bite, by whoever finds what is left of a node; or by a sweeper that still believes in it."""
+        if self.model.leaving and again:
+            self.expire(pick(self.model.leaving, which), "expire", limit)
+        elif self.model.leaving:
             self.do_prune(pick(self.model.leaving, which), limit)
 
     def do_prune(self, node: str, limit: int) -> None:
@@ -227,14 +231,16 @@ class Fleet(Base):
             slot=slot, node=node, only_free=int(only_free),
         )  # fmt: skip
 
-    @step(pool=pools, on_s=st.sampled_from([11, 121]))
-    def replace(self, pool: str, on_s: int) -> None:
-        """A restart in which the free slots are replaced at once; nobody has looked at the pool since."""
+    @step(pool=pools, waiting=st.lists(labels, max_size=3), on_s=st.sampled_from([5, 121, 121]))
+    def replace(self, pool: str, waiting: list[str], on_s: int) -> None:
+        """A restart in which the free slots are replaced at once; some come in line, and nobody looks at the pool."""
         self.restart_pool(pool)
         for slot in list(self.model.free.get(pool, [])):
             record = self.model.slots[slot]
             version = "2" if '"browserVersion":"1"' in record.item else "1"
             self.do_publish(record.node, slot, pool, record.policy, version=version)
+        for label in waiting:
+            self.ask(label=label, run="r2", keyed=True, hub="h1", wait_ms=30_000)
         if pool in self.model.maintenance:
             self.let_it_last(pool, on_s)
 

@@ -217,6 +217,17 @@ class Line(Places):
 
     # -- what borrowers and hubs ask for
 
+    def lend_now(self, wish: Wish) -> list[Any]:
+        """A grant where nothing stands in the way; else nothing happens."""
+        known = wish.id in self.tickets or wish.id in self.answered or {wish.id, wish.attempt} & self.withdrawn
+        if self.turns or self.settling or self.capped(wish.label) or known:
+            return ["ask", []]
+        slot = self.match(wish.label)
+        if not slot:
+            return ["ask", []]
+        self.grant(wish, wish.attempt, slot)
+        return self.granted(slot)
+
     def borrow(self, wish: Wish) -> list[Any]:
         if {wish.attempt, wish.id} & self.withdrawn:
             return ["undone"]
@@ -280,7 +291,10 @@ class Line(Places):
         if not grant or grant.token != before.token:
             return ["over", before.slot]
         self.picked_up(wish.id)
-        before.attempt = before.attempt if wish.repeated else wish.attempt
+        if grant.unseen:
+            before.attempt, before.also = wish.attempt, set()
+        elif before.attempt != wish.attempt:
+            before.also.add(wish.attempt)
         grant.unseen = False
         return self.granted(before.slot)
 
@@ -296,13 +310,18 @@ class Line(Places):
     def undo(self, request: str, attempt: str, hub: str, why: str) -> list[Any]:
         before = self.answered.get(request)
         if before and why != "gone":
-            return ["granted" if before.attempt == attempt else "nothing"]
+            return ["granted" if attempt in {before.attempt, *before.also} else "nothing"]
         if request != attempt or not before:
             self.withdrawn.add(attempt)
         ticket = self.tickets.get(request)
         if not before:
             return ["left", self.set_aside(ticket)] if ticket and ticket.attempt == attempt else ["nothing"]
-        if before.attempt != attempt:
+        owners = {before.attempt, *before.also}
+        if attempt not in owners:
+            return ["nothing"]
+        if owners != {attempt}:
+            before.attempt, *rest = sorted(owners - {attempt})
+            before.also = set(rest)
             return ["nothing"]
         self.handed.get(hub, set()).discard(request)
         return ["undone", before.slot] if self.take_back(request) else ["nothing"]
@@ -350,7 +369,8 @@ class Line(Places):
         wish, waits = ticket.wish, ticket.state == "waiting"
         before_it = sum(self.tickets[other].place < ticket.place for other in self.line(wish.label))
         left_ms = max(0, ticket.patience_ms - self.clock_ms - (2000 if waits else 0))
-        facts = [wish.label in self.moved, wish.priority, left_ms, str(wish.ttl_ms), wish.asked, "600"]
+        moved = wish.label in self.moved if self.line(wish.label) else None
+        facts = [moved, wish.priority, left_ms, str(wish.ttl_ms), wish.asked, "600"]
         return [ticket.state, wish.label, wish.run, before_it + 1, *facts]
 
     def check(self, hub: str, requests: list[str]) -> list[str]:
@@ -373,6 +393,7 @@ class Line(Places):
         silent, dropped, undone = self.silent_hub(), 0, 0
         if silent:
             for request in aside:
+                self.headroom.append(self.tickets[request].wish.label)
                 self.set_aside(self.tickets[request])
             for request in undelivered:
                 self.handed[silent].discard(request)

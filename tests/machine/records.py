@@ -65,6 +65,7 @@ class Answered:
     slot: str
     token: int
     attempt: str
+    also: set[str] = field(default_factory=set)  # other attempts that have it
 
 
 @dataclass

@@ -123,10 +123,6 @@ PLACES = (
         "a slot that is gone is still held back for its node",
     ),
     Mistake(
-        "include/drop_slot.lua", "  redis.call('HDEL', key_duty(part), 'recycle:' .. slot)\n", "",
-        "a node is told to replace a slot that it withdrew",
-    ),
-    Mistake(
         "include/remove_node.lua", "      end_grant(slot, record[4], record[5], part)\n", "",
         "grants outlive their node",
     ),
@@ -137,10 +133,6 @@ PLACES = (
     Mistake(
         "include/maintenance.lua", "    and redis.call('SINTERCARD', 2, key_pool_slots(pool), key_replacing(pool), 'LIMIT', 1) == 0\n", "",
         "a maintenance ends before every slot was replaced",
-    ),
-    Mistake(
-        "include/resume.lua", "record[3] == 'held' and not drains and place_free", "record[3] == 'held' and place_free",
-        "a draining node that was suspect lends again",
     ),
     Mistake(
         "capacity/publish.lua", "    redis.call('DEL', key_recycle(slot))\n", "",
@@ -278,6 +270,14 @@ LINE = (
         "a borrow that is sent twice stands in line anew",
     ),
     Mistake(
+        "capacity/lend_now.lua", "if opened[9] == '1' or settle_left_ms", "if settle_left_ms",
+        "the short way to a grant overtakes those who wait",
+    ),
+    Mistake(
+        "capacity/lend_now.lua", " or capped(label)\n", "\n",
+        "the short way to a grant knows no cap",
+    ),
+    Mistake(
         "capacity/undo.lua", "redis.call('SREM', key_handed(hub), request)", "",
         "a hub owes a grant that it has given back",
     ),
@@ -286,8 +286,8 @@ LINE = (
         "who waited too long stays in line without a ticket",
     ),
     Mistake(
-        "line/cancel.lua", "redis.call('SET', key_request(t.attempt), 'undone', 'EX', 60)\n", "",
-        "the call that waited stands in line again after its ticket was cancelled",
+        "line/cancel.lua", "redis.call('SET', key_request(ticket), 'undone', 'EX', 60)\n", "",
+        "a caller stands in line again after his ticket was cancelled",
     ),
 )  # fmt: skip
 

@@ -93,19 +93,15 @@ def _held_twice(found: Iterable[Hold]) -> list[str]:
 
 
 def unanswered(lines: Iterable[Line], patience_s: float) -> list[Line]:
-    """Calls that ended so much later than they said, or never; those whose caller was killed meanwhile are no matter."""
+    """Calls that ended so much later than they said, or never; one whose caller was killed had until then."""
     asked: dict[str, Line] = {}
-    wrong = []
+    late = []
     for line in sorted(lines, key=lambda each: each["at"]):
         if line["event"] == "asks":
             asked[line["ask"]] = line
-        elif line["event"] in ("ends", "died"):
-            over = [
-                ask
-                for ask in asked.values()
-                if line.get("ask") == ask["ask"] or line["event"] == "died" and line["who"] == ask["who"]
-            ]
-            wrong += [ask for ask in over if line["at"] - ask["at"] > ask["wait"] + patience_s]
-            for ask in over:
-                del asked[ask["ask"]]
-    return wrong + list(asked.values())
+        over = [line["ask"]] if line["event"] == "ends" else []
+        if line["event"] == "died":
+            over = [name for name, ask in asked.items() if ask["who"] == line["who"]]
+        ended = [asked.pop(name) for name in over if name in asked]
+        late += [ask for ask in ended if line["at"] - ask["at"] > ask["wait"] + patience_s]
+    return late + list(asked.values())

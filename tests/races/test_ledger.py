@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.races.ledger import broken, cut_by_dead_nodes, cut_by_expiry, holds
+from tests.races.ledger import broken, cut_by_dead_nodes, cut_by_expiry, holds, unanswered
 
 
 def line(at: float, event: str, **facts: object) -> dict[str, object]:
@@ -64,3 +64,12 @@ def test_a_hold_ends_with_the_expiry_of_its_node():
     assert len(broken(every, lines)) == 1
     cut_by_expiry(every, "1970-01-01T00:00:04.000Z WARNING node expired node=n1 slots=1")
     assert broken(every, lines) == []
+
+
+def test_a_call_that_does_not_end_in_time_is_found_unless_its_caller_was_killed():
+    asks = [line(1, "asks", ask=name, wait=2) for name in ("a", "b", "c")]
+    ends = line(2, "ends", ask="a", how="granted")
+    late = line(9, "ends", ask="b", how="timeout")
+    died = {"at": 3.0, "who": "b1", "event": "died"}
+    assert unanswered([*asks, ends, late, died], 5) == []
+    assert unanswered([*asks, ends, late], 5) == [asks[1], asks[2]]
