@@ -8,9 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.machine.base import SLOTS, Base, any_one, hubs, labels, pick, slots, step
-from tests.machine.records import Wish
 
-ttls = st.sampled_from([5_000, 20_000, 900_000])
+ttls = st.sampled_from([20_000, 20_000, 900_000])
 runs = st.sampled_from(["r1", "r2"])
 waits = st.sampled_from([0, 5_000, 30_000])
 urgencies = st.sampled_from([0, 0, 0, 5, -5])
@@ -98,13 +97,6 @@ class Borrowers(Base):
     def some_token(self, slot: str, which: int) -> str:
         tokens = ["", "1", *(str(token) for other, token in self.tokens if other == slot)]
         return tokens[-1 - which % len(tokens)]
-
-    def hand_in(self, slot: str, token: str, run: str, request: str = "") -> None:
-        request = request or f"return-{self.direct.calls + 10}"
-        self.call(
-            "capacity/give_back", lambda: self.model.give_back(slot, token, run, request),
-            slot=slot, hint="a:b", token=token, run=run, request=request, keep_s=600,
-        )  # fmt: skip
 
     # -- leases
 

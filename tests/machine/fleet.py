@@ -12,6 +12,8 @@ from tests.machine.model import Model
 from tests.machine.records import TIMEOUT_MS
 
 limits = st.sampled_from([1, 2, 64])
+ends = st.sampled_from(["leave", "die", "die", "kept", "nominated", "look", "refresh"])
+works = st.sampled_from(["restart", "mark", "last", "last", "look"])
 rarely = st.sampled_from([True, False, False, False])
 
 
@@ -38,27 +40,26 @@ class Fleet(Base):
         version, *told = self.told.get(node, (0,)) if known else (0,)
         (answer,) = self.direct.call("nodes/beat", timeout_ms=TIMEOUT_MS, rest=(node, node, version))
         held = {slot for slot in self.model.aside.get(node, ()) if node in self.model.nodes}
-        heard_before = self.model.orders_for(node)  # a slot that is lent as soon as it comes back may be told of next time
+        before = self.model.orders_for(node)  # what is lent as soon as it comes back may be told of next time
         self.in_some_order(held, lambda model, order: model.beat(node, order))
         wanted = self.model.orders_for(node)
         if wanted is None:
-            assert answer == 0
+            assert answer == 0, f"{node} was told {answer}, not to publish again"
             return
         drain, lent, recycle = wanted
         if isinstance(answer, int):
-            assert answer == (2 if drain else 1)
-            before = told if version else ({}, set())
-            assert (lent, recycle - before[1]) == (before[0], set()) or heard_before != wanted, (
-                f"{node} was told {before}, not {lent}, {recycle}"
-            )
+            assert answer == (2 if drain else 1), f"{node} was told {answer}, not {wanted}"
+            knows = told if version else ({}, set())
+            same = (lent, recycle - knows[1]) == (knows[0], set())
+            assert same or before != wanted, f"{node} was told {knows}, not {lent}, {recycle}"
             return
         said = dict(zip(answer[2][::2], answer[2][1::2], strict=True))
         assert (bool(answer[1]), said, set(answer[3])) == wanted, f"{node} was told {answer}, not {wanted}"
         self.told[node] = (int(answer[0]), said, set(answer[3]))
 
-    @step(node=nodes, how=st.sampled_from(["silent", "silent", "by key", "resume"]))
+    @step(node=nodes, how=st.sampled_from(["silent", "silent", "by key", "resume", "undrain"]))
     def doubt(self, node: str, how: str) -> None:
-        """A node is not heard for more than half of its timeout, or writes its alive key itself; hubs look at suspects."""
+        """A node is silent for half of its timeout, or writes its alive key itself; a hub looks at the suspects."""
         if node in self.model.nodes and how == "silent":
             self.silence(node)
             self.age(node, TIMEOUT_MS // 2 + 1)
@@ -69,6 +70,9 @@ class Fleet(Base):
             self.do_resume()
         elif how == "resume":
             self.do_resume()
+        elif how == "undrain":  # by somebody who believes that it drains
+            for other in sorted(self.model.aside):
+                self.do_drain(other, False, 64)
 
     def do_resume(self) -> None:
         answer = self.direct.call("nodes/resume")
@@ -81,13 +85,13 @@ class Fleet(Base):
 
     # -- leaving the books
 
-    @step(node=nodes, limit=limits, how=st.sampled_from(["leave", "die", "die", "kept", "nominated", "look", "refresh"]))
+    @step(node=nodes, limit=limits, how=ends)
     def end(self, node: str, limit: int, how: str) -> None:
         """A node leaves, or a sweeper finds it dead: the first bite; the hub may die before the others."""
         if how == "leave":
             before = self.members(node)
             word, *answer = self.direct.call("nodes/leave", id=node, part=node, limit=limit)
-            assert word == ("left" if node in self.model.nodes else "unknown")
+            assert word == ("left" if node in self.model.nodes else "unknown"), f"{node} {word}"
             self.check_removal(node, before, answer, Model.remove)
             return
         if node in self.model.nodes and how != "nominated":  # for whatever reason; only a stale one is expired
@@ -123,8 +127,9 @@ class Fleet(Base):
     def check_removal(self, node: str, before: set[str], answer: list[Any], remove: Callable[..., None]) -> None:
         dropped, ended, left = answer
         after = self.members(node)
-        assert (dropped, left) == (len(before - after), len(after))
-        assert sorted(ended) == sorted(slot for slot in before - after if slot in self.model.grants)
+        lent = [slot for slot in before - after if slot in self.model.grants]
+        assert [dropped, left] == [len(before - after), len(after)], f"{answer} of {before}, {after} are left"
+        assert sorted(ended) == sorted(lent), f"grants of {ended} ended, not of {lent}"
         remove(self.model, node, [*ended, *sorted(before - after - set(ended))])
         self.model.finish()
 
@@ -143,7 +148,8 @@ class Fleet(Base):
         word, *answer = self.direct.call(
             "nodes/expire", id=node, part=node, timeout_ms=TIMEOUT_MS, action=action, keep=int(keep), limit=limit
         )
-        assert word == self.model.liveness(node, action, keep)
+        wanted = self.model.liveness(node, action, keep)
+        assert word == wanted, f"{node} is {word}, not {wanted}"
         if word == "expired":
             self.check_removal(node, before, answer[1:], Model.remove)
         elif word == "gone" and action != "look":
@@ -155,7 +161,8 @@ class Fleet(Base):
             self.model.nodes[node].alive_until_ms = self.model.clock_ms + 30_000
         elif word == "alive":  # its reading moves to where the alive key would lapse, which is a matter of wall time
             reading = self.redis.zscore(self.keys.beats, node)
-            assert self.model.nodes[node].beat_ms <= reading <= self.model.nodes[node].alive_until_ms - TIMEOUT_MS or reading == self.model.nodes[node].beat_ms
+            was, most = self.model.nodes[node].beat_ms, self.model.nodes[node].alive_until_ms - TIMEOUT_MS
+            assert was <= reading <= max(was, most), f"the reading of {node} went from {was} to {reading}"
             self.model.nodes[node].beat_ms = reading
 
     # -- draining
@@ -183,7 +190,8 @@ class Fleet(Base):
         named = {"id": node, "part": node, "on": int(on), "cursor": cursor, "limit": limit}
         named["deadline_ms"] = "" if deadline_ms is None else deadline_ms
         if node not in self.model.nodes:
-            assert self.direct.call("nodes/drain", **named) == ["unknown"]
+            answer = self.direct.call("nodes/drain", **named)
+            assert answer == ["unknown"], f"{node} is not on the books: {answer}"
             return None
         after, page = self.redis.sscan(self.keys.node_slots(node), int(cursor), count=limit)
 
@@ -205,7 +213,7 @@ class Fleet(Base):
             self.model.finish()
             if wanted[0] != "nothing":
                 wanted[1] = {"again": cursor, "next": str(after)}[wanted[1]]
-            assert answer == wanted
+            assert answer == wanted, f"sweeping/end_drained {named} answered {answer}, not {wanted}"
             word, cursor = answer[0], answer[1] if len(answer) > 1 else "0"
 
     # -- slots and pools
@@ -231,8 +239,8 @@ class Fleet(Base):
             slot=slot, node=node, only_free=int(only_free),
         )  # fmt: skip
 
-    @step(pool=pools, waiting=st.lists(labels, max_size=3), on_s=st.sampled_from([5, 121, 121]))
-    def replace(self, pool: str, waiting: list[str], on_s: int) -> None:
+    @step(pool=pools, waiting=st.lists(labels, max_size=3), on_s=st.sampled_from([5, 121, 121]), look=st.booleans())
+    def replace(self, pool: str, waiting: list[str], on_s: int, look: bool) -> None:
         """A restart in which the free slots are replaced at once; some come in line, and nobody looks at the pool."""
         self.restart_pool(pool)
         for slot in list(self.model.free.get(pool, [])):
@@ -243,8 +251,9 @@ class Fleet(Base):
             self.ask(label=label, run="r2", keyed=True, hub="h1", wait_ms=30_000)
         if pool in self.model.maintenance:
             self.let_it_last(pool, on_s)
+        self.do_describe([pool] if look else [])
 
-    @step(which=any_one, on_s=st.sampled_from([5, 11, 121, 121]), how=st.sampled_from(["restart", "mark", "last", "last", "look"]))
+    @step(which=any_one, on_s=st.sampled_from([5, 11, 121, 121]), how=works)
     def maintain(self, which: int, on_s: int, how: str) -> None:
         """The steps of it one by one: a hub may die between them, and whoever looks at the pool may end it."""
         if how == "restart":

@@ -39,7 +39,8 @@ class Line(Places):
         return hub in self.hubs and self.clock_ms - self.hubs[hub] <= SILENT_MS
 
     def cap_of(self, label: str) -> int:
-        return next((self.caps[name] for name in (f"set:{label}", f"env:{label}", "set", "env") if name in self.caps), 0)
+        names = (f"set:{label}", f"env:{label}", "set", "env")
+        return next((self.caps[name] for name in names if name in self.caps), 0)
 
     def capped(self, label: str) -> bool:
         return 0 < self.cap_of(label) <= self.live(label)
@@ -83,7 +84,7 @@ class Line(Places):
         """Whether a pool may serve a label."""
         trailing, prefix, wildcards = (option == "1" for option in self.options)
         have, want = pool.count(":") + 1, label.split(":")
-        if have > len(want) and not prefix or have < len(want) and not trailing:
+        if (have > len(want) and not prefix) or (have < len(want) and not trailing):
             return False
         return fits(pool, want[:have], wildcards)
 
@@ -362,8 +363,8 @@ class Line(Places):
             grant = self.grants.get(before.slot)
             if not grant or grant.token != before.token:
                 return ["over", before.slot]
-            facts = [str(grant.token), *self.granted(before.slot)[4:2:-1], *self.granted(before.slot)[5:7], before.asked]
-            return ["granted", before.slot, grant.label, grant.run, *facts]
+            _, slot, token, item, pool, left_ms, ttl_ms, run, _ = self.granted(before.slot)
+            return ["granted", slot, grant.label, run, token, pool, item, left_ms, ttl_ms, before.asked]
         if not ticket:
             return ["unknown"]
         wish, waits = ticket.wish, ticket.state == "waiting"
@@ -386,7 +387,7 @@ class Line(Places):
 
     def silent_hub(self) -> str | None:
         """The hub that was heard longest ago, if that is too long."""
-        return next((hub for hub in sorted(self.hubs, key=lambda each: (self.hubs[each], each)) if not self.heard(hub)), None)
+        return min(((at, hub) for hub, at in self.hubs.items() if not self.heard(hub)), default=(0, None))[1]
 
     def retire(self, limit: int, aside: Sequence[str], undelivered: Sequence[str]) -> list[Any]:
         """Drop what nobody attends. Of a silent hub the script chooses: waiters `aside`, grants `undelivered`."""

@@ -57,7 +57,7 @@ class Model(Line):
         return ["ok"]
 
     def resumable(self) -> set[str]:
-        back = set() if self.reporting else {node for node in self.aside if node in self.nodes and not self.silent(node)}
+        back = {node for node in self.aside if node in self.nodes and not self.silent(node) and not self.reporting}
         return {slot for node in back for slot in self.aside[node]}
 
     def liveness(self, node: str, action: str, keep: bool) -> str:

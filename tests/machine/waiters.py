@@ -7,16 +7,20 @@ from itertools import combinations, islice, permutations, product
 from hypothesis import strategies as st
 
 from tests.machine.base import HUBS, ORDERS_MAX, Base, any_one, hubs, labels, pick, step
+from tests.machine.records import SILENT_MS, TIMEOUT_MS
 
 times = st.sampled_from([500, 1_000, 1_000, 1_000, 4_000, 5_000, 20_000, 62_000])
+losses = st.sampled_from(["handed", "waiting", "any", "granted"])
+ways = st.sampled_from(["label", "all", "review", "return"])
+accidents = st.sampled_from(["twice", "twice", "forget", "restart", "waiter", "dead waiter"])
 
 
 class Waiters(Base):
     """Rules of tickets, hubs and caps."""
 
-    @step(which=any_one, how=st.sampled_from(["handed", "waiting", "any", "granted"]), why=st.sampled_from(["gone", "timeout"]))
+    @step(which=any_one, how=losses, why=st.sampled_from(["gone", "timeout"]))
     def give_up(self, which: int, how: str, why: str) -> None:
-        """A waiter has waited long enough, or his caller hung up; or a hub got no answer and takes back what it may be."""
+        """A waiter has waited long enough, or his caller hung up, or a hub got no answer and takes back what it was."""
         wish = self.asked[-1 - which % len(self.asked)] if self.asked else None
         handed = {request: hub for hub, requests in self.model.handed.items() for request in requests}
         if how == "handed" and handed:
@@ -57,8 +61,11 @@ class Waiters(Base):
         looked = list(self.model.turns) if how == "all" else some
         attended = sorted({wish.id for wish in self.asked if wish.hub == hub})
         self.call("line/check", lambda: self.model.check(hub, attended), hub=hub, rest=attended)
-        self.call("line/review", lambda: self.model.review(looked), rest=looked)
+        self.do_review(looked)
         self.unreviewed &= how != "all"
+
+    def do_review(self, some: list[str]) -> None:
+        self.call("line/review", lambda: self.model.review(some), rest=some)
 
     def do_retire(self, limit: int) -> bool:
         """Drop what nobody attends, and whether there is more; of a silent hub Redis picks whom."""
@@ -71,7 +78,7 @@ class Waiters(Base):
         self.one_of(choices, lambda model, choice: model.retire(limit, *choice), answer)
         return bool(answer[3])
 
-    @step(label=labels, cap=st.sampled_from(["", "0", "1", "1", "2"]), of=st.sampled_from(["label", "all", "review"]))
+    @step(label=labels, cap=st.sampled_from(["", "0", "1", "1", "2"]), of=ways)
     def set_cap(self, label: str, cap: str, of: str) -> None:
         """For all labels, the hub may die before it has looked at every line again; others look within a second."""
         if of == "label":
@@ -79,9 +86,11 @@ class Waiters(Base):
             return
         self.call("line/set_cap", lambda: self.model.set_cap("", cap), label="", cap=cap)
         self.unreviewed = True
+        if of == "return" and self.model.grants:
+            slot = pick(self.model.grants, len(label))
+            self.hand_in(slot, str(self.model.grants[slot].token), "")
         if of == "review":
-            waiting = list(self.model.turns)
-            self.call("line/review", lambda: self.model.review(waiting), rest=waiting)
+            self.do_review(list(self.model.turns))
             self.unreviewed = False
 
     @step(ms=times, dead=st.sampled_from(["", "", "", "", "h1", "h2"]), lapse=st.booleans())
@@ -90,14 +99,36 @@ class Waiters(Base):
         self.do_wait(ms)
         for hub in HUBS:
             if hub != dead:
-                self.direct.tick(hub)
-                self.model.hubs[hub] = self.model.clock_ms
+                self.do_tick(hub)
         if lapse:
             self.do_lapse(sorted(self.model.grants, key=lambda slot: (self.model.grants[slot].deadline_ms, slot)))
 
+    @step(which=any_one, of=st.sampled_from(["lease", "lease", "patience", "drain", "hub", "suspicion"]))
+    def wait_for_it(self, which: int, of: str) -> None:
+        """Time passes until the very moment at which something may happen; hubs that wait for others tick."""
+        model = self.model
+        moments = {
+            "lease": [grant.deadline_ms for grant in model.grants.values()],
+            "patience": [ticket.patience_ms for ticket in model.tickets.values()],
+            "drain": list(model.drain_deadlines.values()),
+            "hub": [heard + SILENT_MS for heard in model.hubs.values()],
+            "suspicion": [int(node.beat_ms) + TIMEOUT_MS // 2 for node in model.nodes.values()],
+        }
+        left_ms = min((moment - model.clock_ms for moment in moments[of] if moment > model.clock_ms), default=0)
+        if 0 < left_ms < TIMEOUT_MS:
+            self.do_wait(left_ms)
+            if of != "hub":
+                self.do_tick(HUBS[which % 2])
+            if of == "lease" and which % 3:
+                self.do_lapse(sorted(model.grants))
+
+    def do_tick(self, hub: str) -> None:
+        self.direct.tick(hub)
+        self.model.hubs[hub] = self.model.clock_ms
+
     # -- accidents
 
-    @step(which=any_one, label=labels, how=st.sampled_from(["twice", "twice", "forget", "restart", "waiter", "dead waiter"]))
+    @step(which=any_one, label=labels, how=accidents)
     def accident(self, which: int, label: str, how: str) -> None:
         """The next call is sent twice, as by a client that lost the answer; or something happens to the server."""
         if how == "twice":
@@ -108,6 +139,8 @@ class Waiters(Base):
             self.do_restart()
             if how != "restart":
                 self.begin_again(label, 4_000 if how == "dead waiter" else 1_000 * (1 + which % 3 % 2))
+            if how == "dead waiter":
+                self.do_review(list(self.model.turns))
 
     def begin_again(self, label: str, ms: int) -> None:
         """Somebody comes in line while nothing is lent; nodes report, and lending begins again."""

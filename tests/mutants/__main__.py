@@ -74,7 +74,10 @@ def row(mistake: Mistake | None, result: dict[str, Any]) -> tuple[bool, str]:
 
 def main() -> int:
     words = sys.argv[1:]
-    chosen = [None, *(each for each in MISTAKES if not words or any(word in each.script or word in each.why for word in words))]
+    chosen = [
+        None,
+        *(each for each in MISTAKES if not words or any(word in each.script or word in each.why for word in words)),
+    ]
     print(f"{'':<9} {'steps':>7} {'time':>7}  mistake", flush=True)
     bad = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:

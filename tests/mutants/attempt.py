@@ -23,7 +23,7 @@ def main() -> None:
     started, found = time.monotonic(), None
     try:
         run(server, int(sys.argv[1]), shrink=False)
-    except BaseException as error:  # noqa: BLE001 - whatever the machine stumbles over, it has found
+    except BaseException as error:
         found = _first_line(error)
     finally:
         server.stop()

@@ -44,7 +44,7 @@ GRANTS = (
         "a slot that may be reused is to be replaced",
     ),
     Mistake(
-        "capacity/undo.lua", "if last ~= attempt then return {'nothing'} end\n", "",
+        "capacity/undo.lua", "if others ~= '' then\n", "if false then\n",
         "a hub undoes the grant that its caller has fetched elsewhere",
     ),
     Mistake(
@@ -242,7 +242,8 @@ LINE = (
         "the cap of the environment wins over the one set at run time",
     ),
     Mistake(
-        "include/stand.lua", "  settle_delivery(slot, request)\n", "",
+        "include/stand.lua", "  owners = settle_delivery(slot, request) and attempt or add_owner(owners, attempt)\n",
+        "  owners = add_owner(owners, attempt)\n",
         "a grant picked up at another hub is taken back when the first one dies",
     ),
     Mistake(
