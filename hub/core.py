@@ -19,6 +19,7 @@ class Hub:
     def __init__(self, store: Store, settings: Settings) -> None:
         self.settings = settings
         self.store = store
+        store.node_timeout_ms = int(settings.node_timeout_s * 1000)
         self.clock = HubClock(store)
         self.audit = AuditLog(store, settings.audit_max_entries)
         self.nodes = Nodes(store, settings)

@@ -51,6 +51,7 @@ class Store:
         self.keys = Keys(prefix)
         self.generation: str | None = None
         self.highest_token = "0"  # of the grants this hub made or learned of
+        self.node_timeout_ms = 0  # for a store that was emptied; whoever makes a hub of it sets it
         self.heard_at: float | None = None  # when the hub clock ticked last, by the monotonic clock
         self.away = False  # while it is, requests are refused at once instead of waiting for a timeout
         self._scripts = load_all(self.keys)
@@ -138,7 +139,7 @@ class Store:
         run_id = await self._run_id()
         script = self._scripts["store/open"]
         lost = "0" if self.generation is None else "1"
-        arguments = (run_id, lost, str(SETTLE_MS), self.highest_token)
+        arguments = (run_id, lost, str(SETTLE_MS), self.highest_token, str(self.node_timeout_ms))
         word, generation = await self.client.eval(script.text, 1, self.keys.store, *arguments)
         pipe = self.client.pipeline(transaction=False)
         for each in self._scripts.values():

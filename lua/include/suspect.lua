@@ -4,8 +4,6 @@
 -- Nodes that never beat through a hub are judged by the sweeper alone.
 -- After the server was restarted a slot may have been lent in what the restart lost: its node is to report it first,
 -- for which it has one timeout. `reported` is the generation of the store in which it last did.
-local node_timeout_ms = tonumber(opened[6] or '')
-local reporting = opened[8] and node_timeout_ms and clock_ms - tonumber(opened[8]) < node_timeout_ms
 local function suspect(node, part, reported)
   local reading = node_timeout_ms and redis.call('ZSCORE', key_beats, node)
   if not reading then return false end

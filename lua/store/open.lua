@@ -8,6 +8,7 @@ local run_id    = ARGV[1]            -- of the Redis server: a new one means tha
 local lost      = ARGV[2]            -- '1' when the calling hub knew this store before
 local settle_ms = tonumber(ARGV[3])
 local floor     = ARGV[4]            -- the highest token the calling hub remembers, '0' for none
+local timeout_ms = ARGV[5]           -- of nodes, '0' when the caller does not know
 local time = redis.call('TIME')
 local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 local store = redis.call('HMGET', key_store, 'generation', 'run_id', 'token', 'clock_ms', 'lost_above', 'reopened_ms',
@@ -31,6 +32,7 @@ local lost_above = store[3] or '0'
 if store[6] and clock_ms - tonumber(store[6]) < tonumber(store[7] or '0') then lost_above = store[5] end
 redis.call('HSET', key_store, 'lost_above', lost_above, 'lost_below', redis.call('HGET', key_store, 'token'))
 redis.call('HSET', key_store, 'generation', generation, 'run_id', run_id, 'clock_ms', clock_ms, 'tick_ms', now_ms)
+if not store[7] and timeout_ms ~= '0' then redis.call('HSET', key_store, 'timeout_ms', timeout_ms) end
 if store[1] or lost == '1' then
   redis.call('HSET', key_store, 'settle_ms', clock_ms + settle_ms, 'reopened_ms', clock_ms)
 end

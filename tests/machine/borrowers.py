@@ -43,7 +43,7 @@ class Borrowers(Base):
         """A caller who has heard nothing asks again, perhaps another hub, or uses his key for something else."""
         if self.asked:
             wish = self.asked[-1 - which % len(self.asked)]
-            wish = replace(wish, wait_ms=wait_ms, repeated=not wish.keyed)
+            wish = replace(wish, wait_ms=wait_ms, repeated=False)
             if wish.keyed:
                 wish = replace(wish, hub=hub, attempt=f"try-{len(self.asked)}")
             self.send(wish if same or not wish.keyed else replace(wish, label=label, asked=label))
