@@ -51,7 +51,7 @@ class Direct:
     def open(self, run_id: str = "r") -> None:
         """What a hub does that finds the server without scripts, or the store unopened: `hub.store.store` in short."""
         script = self._scripts["store/open"]
-        self.redis.eval(script.text, 1, self.keys.store, run_id, self._known, SETTLE_MS, "0")
+        self.redis.eval(script.text, 1, self.keys.store, run_id, self._known, SETTLE_MS, "0", "0")
         self._known = "1"
         self.redis.hset(self.keys.store, "tick_ms", STOPPED_MS)
         pipe = self.redis.pipeline(transaction=False)
