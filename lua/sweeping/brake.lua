@@ -19,7 +19,10 @@ local dry_run    = ARGV[8]              -- '1': nothing changes
 local was = redis.call('HMGET', key_brake, 'state', 'pass', 'word', 'allowed', 'window', 'spent', 'released_until_ms',
   'since_ms', 'stale', 'registered')
 local state = was[1]
-if too_many ~= '1' then
+local was_deaf = was[9] and tonumber(was[9]) >= tonumber(was[10] or '1')
+-- Fewer are stale, and the others are about to be heard as well: the grace is theirs to the end.
+local graced = state == 'engaged' and stale > 0 and (was_deaf or clock_ms - tonumber(was[8] or clock_ms) < grace_ms)
+if too_many ~= '1' and not graced then
   if not state then return {'off', stale} end
   if dry_run ~= '1' then
     redis.call('DEL', key_brake)
@@ -34,7 +37,7 @@ local lapsed = state == 'released' and clock_ms >= tonumber(was[7])
 local word = (not state or lapsed) and 'engaged' or state == 'engaged' and 'held' or 'released'
 local window, spent = tonumber(was[5] or '0'), tonumber(was[6] or '0')
 if not was[5] or clock_ms - window >= window_ms then window, spent = clock_ms, 0 end
-local deaf = stale >= registered or tonumber(was[9] or '0') >= tonumber(was[10] or '1')  -- now, or in the pass before
+local deaf = stale >= registered or was_deaf  -- now, or in the pass before
 local since_ms = (word == 'engaged' or deaf) and clock_ms or tonumber(was[8] or clock_ms)
 local left = (reporting or clock_ms - since_ms < grace_ms) and 0 or limit - spent
 local allowed = word == 'released' and stale or math.min(stale, math.max(0, left))

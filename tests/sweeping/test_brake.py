@@ -479,3 +479,16 @@ async def test_what_the_brake_holds_back_is_no_finding_of_the_doctor(hub, redis)
     redis.delete("hub:brake")
     found = await examine(hub.store, settings=hub.settings, pause_s=0)
     assert {finding.subject for finding in found} == {"node n02", "node n03", "node n04"}
+
+
+async def test_a_fleet_that_is_heard_again_bit_by_bit_loses_nobody(hub, redis):
+    """When most are back the rest is fewer than the limit: they have the grace as well."""
+    names = await fleet(hub, redis, 20, 20)
+    assert (await sweep(hub))[1] == 0
+    for name in names[:17]:
+        await add_node(hub, name)
+    assert await sweep(hub) == (3, 0, 3, "engaged")
+    for name in names[17:]:
+        await add_node(hub, name)
+    assert await sweep(hub) == (0, 0, 0, "off")
+    assert redis.smembers("nodes") == set(names)
