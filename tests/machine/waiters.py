@@ -28,7 +28,7 @@ class Waiters(Base):
             self.undo(request, self.model.answered[request].attempt, handed[request], "gone")
         elif how == "granted" and self.model.answered:
             shared = [request for request, answered in self.model.answered.items() if answered.also]
-            request = pick(shared or self.model.answered, which)
+            request = pick((which % 2 and shared) or self.model.answered, which)
             self.undo(request, self.model.answered[request].attempt, HUBS[which % 2], "gone")
         elif how == "waiting" and self.model.tickets:
             ticket = self.model.tickets[pick(self.model.tickets, which)]

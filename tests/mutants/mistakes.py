@@ -36,10 +36,6 @@ GRANTS = (
         "a run is said to hold what it gave back",
     ),
     Mistake(
-        "include/lend.lua", "  redis.call('HINCRBY', key_store, 'token', 1)\n", "",
-        "two grants with the same token",
-    ),
-    Mistake(
         "include/release.lua", "if recycle_s > 0 and record.policy ~= 'reuse' then", "if recycle_s > 0 then",
         "a slot that may be reused is to be replaced",
     ),
@@ -56,20 +52,8 @@ GRANTS = (
         "a repeat is answered with the grant that somebody else holds by now",
     ),
     Mistake(
-        "capacity/borrow.lua", "if withdrawn == 'undone' or before == 'undone' then", "if before == 'undone' then",
-        "an attempt that was withdrawn before it arrived is carried out",
-    ),
-    Mistake(
         "capacity/give_back.lua", "if token == '' and record.place == 'lent' and late then return done('not lent', record.pool) end\n", "",
         "a return that comes twice ends the grant of the next in line",
-    ),
-    Mistake(
-        "capacity/lapse.lua", "if deadline <= clock_ms then", "if deadline < clock_ms then",
-        "a lease outlives its deadline",
-    ),
-    Mistake(
-        "capacity/renew.lua", " or deadline <= clock_ms then", " then",
-        "a lease that is over is renewed",
     ),
     Mistake(
         "capacity/renew.lua", "math.max(deadline, math.min(clock_ms + ttl_ms, latest))", "math.min(clock_ms + ttl_ms, latest)",
@@ -111,10 +95,6 @@ PLACES = (
         "a slot about to be replaced is lent before others",
     ),
     Mistake(
-        "include/match.lua", "trailing == '1' and 2 or #want, -1 do", "trailing == '1' and 3 or #want, -1 do",
-        "a label never falls back to two segments",
-    ),
-    Mistake(
         "include/match.lua", "  if prefix ~= '1' then return nil end\n", "",
         "a label is served by longer ones although that is switched off",
     ),
@@ -137,10 +117,6 @@ PLACES = (
     Mistake(
         "capacity/publish.lua", "    redis.call('DEL', key_recycle(slot))\n", "",
         "a slot just published is to be replaced",
-    ),
-    Mistake(
-        "capacity/publish.lua", " == 1 and record.place == 'held' then", " == 1 then",
-        "a slot that is published twice is listed twice",
     ),
     Mistake(
         "nodes/drain.lua", "elseif drains ~= (on == '1') then", "elseif false then",
@@ -182,10 +158,6 @@ LINE = (
         "the last in line is served first",
     ),
     Mistake(
-        "include/next_waiter.lua", "if not first or capped(label) then", "if not first then",
-        "a waiter is served although the cap of his label is reached",
-    ),
-    Mistake(
         "include/next_waiter.lua", "its_turn < turn", "its_turn > turn",
         "the label that was served last is served next",
     ),
@@ -222,16 +194,8 @@ LINE = (
         "slots are taken for a label at its cap",
     ),
     Mistake(
-        "include/serve.lua", "      redis.call('LPUSH', key_available(found.pool), found.item)\n", "",
-        "a slot that nobody may have is lost",
-    ),
-    Mistake(
         "include/turns.lua", "  if turn and capped(label) then turn = false end\n", "",
         "labels at their cap are offered",
-    ),
-    Mistake(
-        "include/turns.lua", "    if not anybody then redis.call('HDEL', key_store, 'waiting') end\n", "",
-        "somebody is said to wait for ever",
     ),
     Mistake(
         "include/caps.lua", "redis.call('ZCARD', key_asked(label)) >= cap", "redis.call('ZCARD', key_asked(label)) > cap",
@@ -293,10 +257,6 @@ LINE = (
 )  # fmt: skip
 
 SERVING = (
-    Mistake(
-        "nodes/expire.lua", "local dropped, ended, left = remove_node(id, part, limit)\nserve_opened()\n", "local dropped, ended, left = remove_node(id, part, limit)\n",
-        "what an expiry makes possible is not served",
-    ),
     Mistake(
         "nodes/expire.lua", "remove_node(id, part, limit) end\n  serve_opened()\n", "remove_node(id, part, limit) end\n",
         "what the removal of the last slots of an expired node makes possible is not served",
