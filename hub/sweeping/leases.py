@@ -16,7 +16,7 @@ from hub.sweeping.audit import Audit
 from hub.sweeping.bites import each
 from hub.sweeping.drains import DrainDeadlines
 
-BITE = 64  # grants per script: under 2 ms when all of them end
+BITE = 32  # grants per script: under 4 ms when all of them end and go to waiters
 OVERDUE_MAX = 20_000  # per pass; the rest is still there in the next one
 LIVE_MAX = 5_000  # live grants looked at per pass for footprints that somebody deleted
 LINES_MAX = 100  # lines per pass in the log
