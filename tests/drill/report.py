@@ -10,19 +10,24 @@ SLACK_S = 1.0  # a beat on its way, the jitter of the interval, the pass itself,
 
 @dataclass(frozen=True)
 class Found:
-    """How soon dead nodes were off the books: the slowest of them, and the time that is promised."""
+    """How soon dead nodes were off the books: the slowest of them, and the time that is promised.
+
+    `stood_s`: how long the hub clock stood still meanwhile, because no hub could hear; that counts for nobody.
+    """
 
     seconds: float
+    stood_s: float
     within_s: float
     who: str = ""
 
     @property
     def kept(self) -> bool:
-        return self.seconds <= self.within_s + SLACK_S
+        return self.seconds - self.stood_s <= self.within_s + SLACK_S
 
     def text(self) -> str:
         who = f"{self.who}: " if self.who else ""
-        return f"{who}{self.seconds:.1f} s of {self.within_s:.1f} s"
+        stood = f" (the hub clock stood still for {self.stood_s:.1f} s)" if self.stood_s >= SLACK_S else ""
+        return f"{who}{self.seconds:.1f} s of {self.within_s:.1f} s{stood}"
 
 
 @dataclass(frozen=True)

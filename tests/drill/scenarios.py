@@ -144,7 +144,7 @@ async def _find(stage: Stage, dead: list[Node]) -> tuple[Found, ...]:
     longest = max(within_s for kind, within_s in within.items() if any(_kind(node) == kind for node in wanted))
     gone = await stage.find(wanted, longest + 2 * sizes.timeout_s)
     return tuple(
-        Found(max(gone.get(node.id, float("inf")) for node in wanted if _kind(node) == kind), within_s, kind)
+        Found(*max(gone.get(node.id, (float("inf"), 0.0)) for node in wanted if _kind(node) == kind), within_s, kind)
         for kind, within_s in within.items()
         if any(_kind(node) == kind for node in wanted)
     )

@@ -229,14 +229,22 @@ class Stage:
             pipe.hget(f"hub:slot:{slot}", "place")
         return Counter(place or "unknown" for place in await pipe.execute())
 
-    async def find(self, nodes: list[Node], seconds: float) -> dict[str, float]:
-        """Node -> how long after its last beat it was gone; those that were not within the time are left out."""
-        found: dict[str, float] = {}
+    async def find(self, nodes: list[Node], seconds: float) -> dict[str, tuple[float, float]]:
+        """Node -> how long after its last beat it was gone, and for how much of that the hub clock stood still.
+
+        Those that were not within the time are left out.
+        """
+        found: dict[str, tuple[float, float]] = {}
         left = list(nodes)
-        started = time.monotonic()
+        started, clock_ms = time.monotonic(), await self._clock_ms()
         while left and time.monotonic() - started < seconds:
             await asyncio.sleep(LOOK_S)
             for node in await self.gone(left):
-                found[node.id] = time.monotonic() - node.heard
+                now = time.monotonic()
+                stood_s = now - started - (await self._clock_ms() - clock_ms) / 1000
+                found[node.id] = (now - node.heard, max(0.0, stood_s))
                 left.remove(node)
         return found
+
+    async def _clock_ms(self) -> int:
+        return int(await self.client.hget("hub:store", "clock_ms") or 0)  # type: ignore[misc]
