@@ -7,10 +7,17 @@ from hub.capacity.leases import Leases
 from hub.capacity.line import Line
 from hub.capacity.pools import Pools
 from hub.capacity.tickets import Tickets
+from hub.jobs.jobs import Jobs
+from hub.jobs.pages import Pages
+from hub.jobs.providers import Providers
+from hub.jobs.tasks import Tasks
+from hub.jobs.workers import Workers
 from hub.nodes.nodes import Nodes
+from hub.presence.presence import Presence
 from hub.settings import Settings
 from hub.store.clock import HubClock
 from hub.store.store import Store
+from hub.tokens.tokens import Tokens
 
 
 class Hub:
@@ -27,3 +34,10 @@ class Hub:
         self.line = Line(store, settings, self.pools, self.clock.hub_id)
         self.leases = Leases(store, settings, self.pools, self.line)
         self.tickets = Tickets(store)
+        pages = Pages(store)
+        self.workers = Workers(store, pages)
+        self.jobs = Jobs(store, settings, pages)
+        self.tasks = Tasks(store, self.jobs, pages)
+        self.providers = Providers(store, settings, pages)
+        self.tokens = Tokens(store)
+        self.presence = Presence(store, settings, self.clock.hub_id)

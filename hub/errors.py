@@ -13,6 +13,10 @@
     |- Unavailable 503       Settling, Stopping, StoreUnavailable  (all carry Retry-After)
     |  |- NoCapacity         Capped, WaitedInVain, DeadlineMissed, LabelLineFull, RunLineFull
     |                        HubUnavailable, raised by the SDK alone
+    |- JobsProblem           InvalidRoomId, InvalidCategory 400, Forbidden 403,
+    |                        JobNotFound, WorkerNotFound, TaskNotFound, ProviderNotFound 404,
+    |                        SchemaConflict, InvalidTaskTransition 409,
+    |                        InternalJobNotConfigured 503, ProviderTimeout 504; Malformed 422
     |- LeaseLost             raised by the SDK alone: the block outlived its lease
     `- StartRefused          the one sentence a hub says before it does not start
 
@@ -226,6 +230,85 @@ class LeaseLost(HubError):
     status = 409
 
 
+class JobsProblem(HubError):
+    """A refusal of the jobs API; its documents are named by `type`, whose last part is the code."""
+
+    code = "jobs"
+
+
+class InvalidRoomId(JobsProblem):
+    code = "invalid-room-id"
+    status = 400
+
+
+class InvalidCategory(JobsProblem):
+    code = "invalid-category"
+    status = 400
+
+
+class Forbidden(JobsProblem):
+    """The caller is known, and may not do this."""
+
+    code = "forbidden"
+    status = 403
+
+
+class JobNotFound(JobsProblem):
+    code = "job-not-found"
+    status = 404
+
+
+class WorkerNotFound(JobsProblem):
+    code = "worker-not-found"
+    status = 404
+
+
+class TaskNotFound(JobsProblem):
+    code = "task-not-found"
+    status = 404
+
+
+class ProviderNotFound(JobsProblem):
+    code = "provider-not-found"
+    status = 404
+
+
+class SchemaConflict(JobsProblem):
+    """An active job of this name has another schema."""
+
+    code = "schema-conflict"
+    status = 409
+
+
+class InvalidTaskTransition(JobsProblem):
+    """The task is in a status from which this move is not allowed."""
+
+    code = "invalid-task-transition"
+    status = 409
+
+
+class InternalJobNotConfigured(JobsProblem):
+    """No executor runs this `@internal` job."""
+
+    code = "internal-job-not-configured"
+    status = 503
+
+
+class ProviderTimeout(JobsProblem):
+    """The provider did not answer in the time the reader had."""
+
+    code = "provider-timeout"
+    status = 504
+    retry_after_s = 2.0
+
+
+class Malformed(HubError):
+    """A request of the jobs API that does not validate; `errors` in the facts says what, where and why, one each."""
+
+    code = "malformed"
+    status = 422
+
+
 class Internal(HubError):
     code = "internal"
     status = 500
@@ -271,9 +354,13 @@ def from_problem(problem: dict[str, Any], retry_after_s: float | None = None) ->
     A known code wins over the status; without one the most general class of the status is taken. The facts are the
     other members: `status`, `code`, and what the refusal has of its own.
     """
-    code, status, detail = problem.get("code"), problem.get("status"), problem.get("detail")
+    status, detail = problem.get("status"), problem.get("detail")
+    code = problem.get("code") or str(problem.get("type", "")).rpartition("/")[2]
     kinds = _tree(HubError)
     kind = next((k for k in kinds if k.code == code), None) or next((k for k in kinds if k.status == status), HubError)
+    if isinstance(detail, list):  # how the jobs API says that a request does not validate
+        kind, detail = Malformed, "; ".join(str(fault.get("msg", fault)) for fault in detail if isinstance(fault, dict))
+        problem = {**problem, "errors": problem["detail"]}
     error = kind(detail) if kind is not UnknownReply else HubError(detail)
     error.facts = {name: value for name, value in problem.items() if name not in _OF_EVERY_PROBLEM}
     if retry_after_s is not None:

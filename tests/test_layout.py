@@ -17,7 +17,7 @@ TESTS = sorted(path.relative_to(TOP) for path in (TOP / "tests").rglob("*.py"))
 SCRIPTS = sorted(path.relative_to(TOP) for path in (TOP / "lua").rglob("*.lua"))
 
 BASE = {"errors", "settings", "observability"}
-DOMAINS = {"nodes", "capacity", "audit"}
+DOMAINS = {"nodes", "capacity", "audit", "tokens", "jobs", "presence"}
 BELOW_CORE = BASE | {"store"} | DOMAINS
 # part of hub/ -> the other parts it may import
 MAY_IMPORT = {
@@ -31,21 +31,26 @@ MAY_IMPORT = {
     "sweeping": BELOW_CORE | {"core"},
     "doctor": BELOW_CORE | {"core"},
     "history": BELOW_CORE | {"core"},
-    "api": BELOW_CORE | {"core", "sweeping", "doctor", "history", "__init__"},
+    "internal": BELOW_CORE | {"core"},
+    "api": BELOW_CORE | {"core", "sweeping", "doctor", "history", "internal", "__init__"},
     "client": {"errors"},  # and every models module
-    "cli": BELOW_CORE | {"core", "sweeping", "doctor", "api", "client", "__init__"},
+    "cli": BELOW_CORE | {"core", "sweeping", "doctor", "internal", "api", "client", "__init__"},
 }
 # third-party package -> the parts of hub/ that may import it
 AT_HOME_IN = {
     "fastapi": {"api"},
     "starlette": {"api"},
     "uvicorn": {"api", "cli"},
+    "socketio": {"api", "client"},
+    "engineio": {"api"},
+    "websockets": {"api"},
     "redis": {"store"},
     "hiredis": {"store"},
     "fakeredis": {"store"},
     "httpx": {"client", "cli"},
     "typer": {"cli"},
     "rich": {"cli"},
+    "taskiq": {"jobs"},
     "structlog": {"observability"},
     "prometheus_client": {"observability", "api"},
     "pydantic_settings": {"settings"},

@@ -45,10 +45,35 @@ def test_an_empty_environment_gives_the_defaults_and_no_notes():
         ("ASPNETCORE_ENVIRONMENT", "Staging", "environment", "Staging"),
         ("HUB_DATA_DIR", "/srv/hub", "data_dir", Path("/srv/hub")),
         ("HUB_BORROW_CONCURRENCY_CAPS", "a:b=3", "borrow_concurrency_caps", "a:b=3"),
+        ("HUB_ALLOWED_CATEGORIES", '["one", "zwei:2"]', "allowed_categories", ("one", "zwei:2")),
+        ("HUB_ALLOWED_CATEGORIES", "[]", "allowed_categories", ()),
+        ("HUB_ALLOWED_PROVIDER_CATEGORIES", '["files"]', "allowed_provider_categories", ("files",)),
+        ("HUB_ALLOWED_PROVIDER_CATEGORIES", "null", "allowed_provider_categories", None),
+        ("HUB_ANONYMOUS_READS", "TRUE", "anonymous_reads", True),
+        ("HUB_ANONYMOUS_READS", "off", "anonymous_reads", False),
+        ("HUB_TOKENS_FILE", "/etc/hub/tokens.toml", "tokens_file", Path("/etc/hub/tokens.toml")),
+        ("HUB_TASK_RETENTION_SECONDS", "0", "task_retention_s", 0),
+        ("HUB_TERMINAL_TASK_RETENTION_SECONDS", "63072000", "task_retention_s", 63_072_000),
+        ("ZNDRAW_JOBLIB_TERMINAL_TASK_RETENTION_SECONDS", "5", "task_retention_s", 5),
+        ("ZNDRAW_JOBLIB_ALLOWED_CATEGORIES", '["x"]', "allowed_categories", ("x",)),
+        ("ZNDRAW_JOBLIB_ALLOWED_PROVIDER_CATEGORIES", '["x"]', "allowed_provider_categories", ("x",)),
+        ("ZNDRAW_JOBLIB_WORKER_TIMEOUT_SECONDS", "1", "worker_timeout_s", 1),
+        ("ZNDRAW_JOBLIB_SWEEPER_INTERVAL_SECONDS", "1", "worker_sweep_interval_s", 1),
+        ("ZNDRAW_JOBLIB_LONG_POLL_MAX_WAIT_SECONDS", "1", "long_poll_max_wait_s", 1),
+        ("ZNDRAW_JOBLIB_INTERNAL_TASK_TIMEOUT_SECONDS", "1", "internal_task_timeout_s", 1),
+        ("ZNDRAW_JOBLIB_CLAIM_MAX_ATTEMPTS", "3", "claim_max_attempts", 3),
+        ("ZNDRAW_JOBLIB_CLAIM_BASE_DELAY_SECONDS", "0.5", "claim_base_delay_s", 0.5),
+        ("ZNDRAW_JOBLIB_PROVIDER_RESULT_TTL_SECONDS", "1", "provider_result_ttl_s", 1),
+        ("ZNDRAW_JOBLIB_PROVIDER_INFLIGHT_TTL_SECONDS", "1", "provider_inflight_ttl_s", 1),
+        ("ZNDRAW_JOBLIB_PROVIDER_LONG_POLL_DEFAULT_SECONDS", "1", "provider_long_poll_default_s", 1),
+        ("ZNDRAW_JOBLIB_PROVIDER_LONG_POLL_MAX_SECONDS", "9", "provider_long_poll_max_s", 9),
+        ("ZNDRAW_JOBLIB_SIO_DISCONNECT_GRACE_SECONDS", "0.5", "sio_disconnect_grace_s", 0.5),
+        ("ZNDRAW_JOBLIB_PROVIDER_RESULT_MAX_BYTES", "2048", "provider_result_max_bytes", 2048),
     ],
 )
 def test_a_setting_is_read_as_written(name, text, field, value):
-    settings = load_settings({name: text})
+    short = {"HUB_SWEEPER_INTERVAL_SECONDS": "0.5"} if field == "worker_timeout_s" else {}
+    settings = load_settings({name: text, **short})
     assert (getattr(settings, field), settings.notes) == (value, [])
 
 
@@ -69,13 +94,19 @@ def test_a_setting_is_read_as_written(name, text, field, value):
         ("HUB_BORROW_TRAILING_FALLBACK", "0", "borrow_trailing_fallback", True),
         ("LOG_LEVEL", "loud", "log_level", "INFO"),
         ("HUB_LOG_FORMAT", "xml", "log_format", "text"),
+        *(
+            ("HUB_ALLOWED_CATEGORIES", text, "allowed_categories", ("modifiers", "selections", "analysis"))
+            for text in ("modifiers,selections", '"modifiers"', "null", "[1]", '[""]', "[[]]", "{}", "[" * 100_000)
+        ),
+        ("HUB_ALLOWED_PROVIDER_CATEGORIES", "files", "allowed_provider_categories", None),
+        ("ZNDRAW_JOBLIB_WORKER_TIMEOUT_SECONDS", "soon", "worker_timeout_s", 60),
     ],
 )
 def test_what_cannot_be_read_becomes_the_default_and_a_note(name, text, field, default):
     settings = load_settings({name: text})
     assert getattr(settings, field) == default
     assert len(settings.notes) == 1
-    assert name in settings.notes[0]
+    assert name.removeprefix("ZNDRAW_JOBLIB_").removeprefix("HUB_") in settings.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -102,6 +133,13 @@ def test_what_cannot_be_read_becomes_the_default_and_a_note(name, text, field, d
         ({"REDIS_ASYNC_TIMEOUT_MS": "-1"}, "redis_timeout_s", 0),
         ({"HUB_PORT": "70000"}, "port", 65_535),
         ({"HUB_WORKERS": "0"}, "workers", 1),
+        ({"HUB_WORKER_TIMEOUT_SECONDS": "0", "HUB_SWEEPER_INTERVAL_SECONDS": "0.5"}, "worker_timeout_s", 1),
+        ({"HUB_SWEEPER_INTERVAL_SECONDS": "0"}, "worker_sweep_interval_s", 0.05),
+        ({"HUB_TASK_RETENTION_SECONDS": "-1"}, "task_retention_s", 0),
+        ({"HUB_LONG_POLL_MAX_WAIT_SECONDS": "3601"}, "long_poll_max_wait_s", 3600),
+        ({"HUB_TASK_PAYLOAD_MAX_BYTES": "1"}, "task_payload_max_bytes", 1024),
+        ({"HUB_TASK_PAYLOAD_MAX_BYTES": "999999999"}, "task_payload_max_bytes", 67_108_864),
+        ({"HUB_PROVIDER_RESULT_MAX_BYTES": "999999999"}, "provider_result_max_bytes", 268_435_456),
     ],
 )
 def test_a_number_out_of_bounds_becomes_the_bound_and_a_note(variables, field, value):
@@ -156,6 +194,8 @@ def test_only_the_matching_flags_can_be_overridden_for_one_environment():
 
 def test_the_name_wins_over_its_alias():
     assert load_settings({"REDIS_URL": "a:1", "HUB_REDIS_URL": "b:2"}).redis_url == "redis://b:2"
+    both = {"ZNDRAW_JOBLIB_ANONYMOUS_READS": "true", "HUB_ANONYMOUS_READS": "false"}
+    assert load_settings(both).anonymous_reads is False
 
 
 @pytest.mark.parametrize("url", ["http://x", "redis://", "redis://h:port", "unix://", "redis+cluster://a:1"])
@@ -165,8 +205,12 @@ def test_an_address_the_hub_cannot_use_stops_the_start(url):
 
 
 def test_an_unknown_name_leaves_a_note_with_the_nearest_one():
-    settings = load_settings({"HUB_NODE_TIMOUT": "9", "HUB_SERVICE_HOST": "10.0.0.1", "HUB_URL": "http://h"})
+    settings = load_settings(
+        {"HUB_NODE_TIMOUT": "9", "HUB_SERVICE_HOST": "10.0.0.1", "HUB_URL": "http://h", "HUB_TOKEN": "t"}
+    )
     assert settings.notes == ["HUB_NODE_TIMOUT is no setting of this hub; did you mean HUB_NODE_TIMEOUT?"]
+    (note,) = load_settings({"ZNDRAW_JOBLIB_WORKER_TIMEOUT": "9"}).notes
+    assert note.endswith("did you mean ZNDRAW_JOBLIB_WORKER_TIMEOUT_SECONDS?")
 
 
 @pytest.mark.parametrize(
@@ -174,6 +218,8 @@ def test_an_unknown_name_leaves_a_note_with_the_nearest_one():
     [
         ({"HUB_BORROW_TTL_SECONDS": "900", "HUB_MAX_SESSION_TTL_SECONDS": "300"}, "HUB_MAX_SESSION_TTL_SECONDS"),
         ({"HUB_NODE_TIMEOUT": "3"}, "REDIS_ASYNC_TIMEOUT_MS"),
+        ({"HUB_WORKER_TIMEOUT_SECONDS": "30"}, "HUB_SWEEPER_INTERVAL_SECONDS"),
+        ({"HUB_PROVIDER_LONG_POLL_MAX_SECONDS": "4"}, "HUB_PROVIDER_LONG_POLL_DEFAULT_SECONDS"),
     ],
 )
 def test_settings_that_do_not_fit_together_leave_a_note(variables, word):
@@ -228,7 +274,11 @@ def test_no_secret_is_shown():
 
 
 def test_what_is_shown_can_be_read_again():
-    settings = load_settings({"HUB_NODE_TIMEOUT": "1.5", "REDIS_ASYNC_TIMEOUT_MS": "333", "HUB_SWEEPER_EXPIRE": "true"})
+    variables = {
+        "HUB_NODE_TIMEOUT": "1.5", "REDIS_ASYNC_TIMEOUT_MS": "333", "HUB_SWEEPER_EXPIRE": "true",
+        "HUB_ALLOWED_CATEGORIES": '["ä"]', "HUB_ALLOWED_PROVIDER_CATEGORIES": "[]", "HUB_ANONYMOUS_READS": "no",
+    }  # fmt: skip
+    settings = load_settings(variables)
     assert load_settings(settings.masked()) == settings
 
 
@@ -260,6 +310,8 @@ def test_credentials_in_addresses_are_masked(text, shown):
         ({"HUB_HOST": "::"}, True),
         ({"HUB_HOST": "hub.example"}, True),
         ({"HUB_HOST": "0.0.0.0", "HUB_RUNNER_SECRET": "a", "HUB_NODE_SECRET": "b"}, False),
+        ({"HUB_HOST": "0.0.0.0", "HUB_TOKENS_FILE": "/t.toml"}, False),
+        ({"HUB_HOST": "0.0.0.0", "HUB_TOKENS_FILE": " "}, True),
     ],
 )
 def test_without_secrets_only_loopback_is_served(variables, refused):
@@ -269,6 +321,19 @@ def test_without_secrets_only_loopback_is_served(variables, refused):
         return
     with pytest.raises(BadSetting, match="loopback"):
         settings.refuse_open_access_beyond_loopback()
+
+
+@pytest.mark.parametrize(
+    ("variables", "opens"),
+    [
+        ({}, True),
+        ({"HUB_TOKENS_FILE": "/t.toml"}, True),
+        ({"HUB_TOKENS_FILE": "/t.toml", "HUB_HOST": "0.0.0.0"}, False),
+        ({"HUB_NODE_SECRET": "b"}, False),
+    ],
+)
+def test_tokens_in_a_file_shut_what_has_no_secret_where_others_can_connect(variables, opens):
+    assert load_settings(variables).open_access is opens
 
 
 @given(st.dictionaries(st.sampled_from(sorted(set(Settings().masked()) - {"HUB_REDIS_URL"})), st.text(max_size=30)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -118,25 +118,41 @@ async def _switch_state(hub: Hub) -> dict[str, Any]:
     }
 
 
-@router.get("/admin/brake", responses=schemas.REFUSALS)
+@router.get("/admin/brake", openapi_extra=schemas.query(of="string"), responses=schemas.REFUSALS)
 async def brake(request: Request) -> Response:
-    """Whether so many nodes are stale at once that the sweeper holds most of them back, and who released it."""
+    """Whether so many nodes, or with `of=workers` workers, are silent at once that the sweeper holds most of them back,
+    and who released it.
+    """
     hub = allowed(request, ADMIN)
-    return reply(await Brake(hub.store, hub.settings).status())
+    return reply(await Brake(hub.store, hub.settings, _braked(request.query_params.get("of"))).status())
 
 
 @router.post(
     "/admin/brake/release", openapi_extra=schemas.body(schemas.RELEASE, required=False), responses=schemas.REFUSALS
 )
 async def release_brake(request: Request) -> Response:
-    """Have all nodes removed that are stale now, on all hubs; the brake is ready again when that is done."""
+    """Have all nodes, or all workers, removed that are silent now, on all hubs.
+
+    The brake is ready again when that is done.
+    """
     hub = allowed(request, ADMIN)
     document = await bodies.read_body(request, optional=True)
+    of = _braked(document.get("of"))
     by = (bodies.text(document, "by") or remote_ip(request) or "unknown")[:100]
-    brake = Brake(hub.store, hub.settings)
+    brake = Brake(hub.store, hub.settings, of)
     await brake.release(by)
-    await hub.audit.write("admin", "brake.release", severity="Warning", actor=by, remote_ip=remote_ip(request))
+    await hub.audit.write("admin", "brake.release", severity="Warning", actor=by, remote_ip=remote_ip(request), of=of)
     return reply(await brake.status())
+
+
+def _braked(of: Any) -> Literal["nodes", "workers"]:
+    """Whose brake is meant; raises `InvalidValue`."""
+    match of:
+        case None | "nodes":
+            return "nodes"
+        case "workers":
+            return "workers"
+    raise InvalidValue("of must be nodes or workers", member="of")
 
 
 @router.post("/admin/sweep", openapi_extra=schemas.body(schemas.SWEEP, required=False), responses=schemas.REFUSALS)

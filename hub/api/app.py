@@ -11,14 +11,17 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
 from hub import __version__
-from hub.api import admin, caps, events, nodes, ops, pools, queue, sessions
+from hub.api import admin, caps, events, nodes, ops, pools, queue, sessions, tokens
 from hub.api.auth import Secrets
 from hub.api.deps import Serving
 from hub.api.edge import Edge
+from hub.api.joblib import dead, jobs, providers, tasks, workers
 from hub.api.problems import on_http_error, on_hub_error
+from hub.api.sockets import Sockets
 from hub.core import Hub
 from hub.errors import HubError
 from hub.history.reading import History
+from hub.internal.registry import load_internal_jobs, offer
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.connection import open_store
@@ -27,31 +30,38 @@ from hub.sweeping.leases import LeaseSweeperService
 from hub.sweeping.loop import SweepLoop
 from hub.sweeping.nodes import NodeSweeperService
 from hub.sweeping.noted import noted
+from hub.sweeping.tasks import INTERVAL_S, TaskSweeperService
+from hub.sweeping.workers import WorkerSweeperService
+from hub.tokens.file import TokensFile
 
 _log = get_logger("hub.api")
 
 
 def create_app(
-    settings: Settings, *, sweep: bool = True, when_started: Callable[[Serving], None] | None = None
+    settings: Settings, *, sweep: bool = True, when_started: Callable[[Serving, Sockets], None] | None = None
 ) -> Edge:
     """The whole hub as an ASGI application; with `sweep=False` it only answers and neither ticks nor sweeps."""
+    tokens_file = TokensFile(settings.tokens_file)
+    internal_jobs = load_internal_jobs(settings) if sweep else {}
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_store(settings) as store:
             hub = Hub(store, settings)
-            app.state.serving = Serving(hub, Secrets(settings))
+            app.state.serving = Serving(hub, Secrets(settings), tokens_file)
+            app.state.sockets = Sockets(app.state.serving)
             await hub.line.configure(over=sweep)  # a command that works straight on Redis overrules no hub
+            await offer(hub, internal_jobs)
             running = [asyncio.ensure_future(_logged(hub.line.run)), *(await _start(hub) if sweep else [])]
             if when_started:
-                when_started(app.state.serving)
+                when_started(app.state.serving, app.state.sockets)
             try:
-                yield
+                with tokens_file.read_again_on_sighup():
+                    yield
             finally:
                 app.state.serving.stop()
-                for task in running:
-                    task.cancel()
-                await asyncio.gather(*running, return_exceptions=True)
+                await app.state.sockets.close()
+                await _end(running)
 
     app = FastAPI(
         title="capacity-hub",
@@ -65,7 +75,9 @@ def create_app(
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_hub_error)
-    for module in (nodes, sessions, queue, pools, admin, caps, events, ops):
+    for module in (nodes, sessions, queue, pools, admin, caps, tokens, events, ops):
+        app.include_router(module.router)
+    for module in (workers, jobs, tasks, providers, dead):
         app.include_router(module.router)
     return Edge(app, settings)
 
@@ -78,6 +90,8 @@ async def _start(hub: Hub) -> list[asyncio.Task[None]]:
     audit = Audit(hub.store, settings, hub.pools)
     node_sweeper = NodeSweeperService(hub.store, settings, hub.nodes, hub.clock, audit, hub.audit)
     lease_sweeper = LeaseSweeperService(hub.store, hub.leases, audit, hub.audit)
+    worker_sweeper = WorkerSweeperService(hub.store, settings, hub.workers)
+    task_sweeper = TaskSweeperService(hub.store, settings, hub.workers)
     for kind, secret in (("runner", settings.runner_secret), ("node", settings.node_secret)):
         if secret:
             await hub.audit.note_secrets(kind, secret.get_secret_value())
@@ -90,10 +104,24 @@ async def _start(hub: Hub) -> list[asyncio.Task[None]]:
     )
     jobs: list[Callable[[], Awaitable[None]]] = [
         hub.clock.run,
+        hub.presence.run,
         SweepLoop("node", settings.node_sweep_interval_s, hub.clock, noted(hub.store, "node", node_sweeper.sweep)).run,
         SweepLoop("lease", settings.borrow_ttl_sweep_s, hub.clock, noted(hub.store, "lease", lease_sweeper.sweep)).run,
+        SweepLoop(
+            "worker", settings.worker_sweep_interval_s, hub.clock, noted(hub.store, "worker", worker_sweeper.sweep)
+        ).run,
+        SweepLoop("task", INTERVAL_S, hub.clock, task_sweeper.sweep).run,
     ]
     return [asyncio.ensure_future(_logged(job)) for job in jobs]
+
+
+async def _end(running: list[asyncio.Task[None]]) -> None:
+    """Cancel them until they have ended: on Python 3.11 a task that is just sending to Redis may not notice."""
+    left = set(running)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=0.5)
 
 
 async def _logged(job: Callable[[], Awaitable[None]]) -> None:

@@ -13,14 +13,17 @@ from hub.audit import time_text, to_json
 from hub.core import Hub
 from hub.errors import Stopping
 from hub.history.live import Live
+from hub.tokens.file import TokensFile
+from hub.tokens.holders import Holders
 
 
 class Serving:
     """What an application serves with, kept in `app.state.serving`."""
 
-    def __init__(self, hub: Hub, secrets: Secrets) -> None:
+    def __init__(self, hub: Hub, secrets: Secrets, tokens_file: TokensFile) -> None:
         self.hub = hub
         self.secrets = secrets
+        self.holders = Holders(hub.tokens, tokens_file)
         self.live = Live(hub.store)
         self.stopping = False
 

@@ -13,7 +13,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from hub.api import events, nodes, sessions
+from hub.api import events, nodes, sessions, sockets
+from hub.api.joblib import fast
+from hub.api.joblib.limits import Limits
+from hub.api.joblib.paths import is_ours
+from hub.api.joblib.waiting import CYCLE, TIME
 from hub.api.problems import answer, as_hub_error
 from hub.errors import HubError, Internal, RequestTimedOut, TooLarge, Unavailable
 from hub.observability import metrics
@@ -43,19 +47,24 @@ class Edge:
         self._timeout_s = settings.request_timeout_s
         self._control_bytes = settings.max_control_body_bytes
         self._log_bytes = settings.max_log_body_bytes
+        self._joblib = Limits(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan" and scope["path"].startswith(sockets.PATH):
+            await sockets.serve(self.app, scope, receive, send)
+            return
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if scope["path"].startswith(ALIAS + "/"):
+        if scope["path"].startswith(ALIAS + "/") and not is_ours(scope["path"][len(ALIAS) :]):
             scope["path"] = scope["path"][len(ALIAS) :]
             scope["raw_path"] = scope["path"].encode()
         exchange = _Exchange(receive, send, self._limit(scope["path"]))
         try:
-            async with asyncio.timeout(None if scope["path"] == events.PATH else self._timeout_s):
+            async with asyncio.timeout(None if scope["path"] == events.PATH else self._timeout_s) as limit:
+                scope[TIME], scope[CYCLE] = limit, getattr(receive, "__self__", None)
                 exchange.check_length(scope)
-                endpoint = _DIRECT.get(scope["path"]) if scope["method"] == "POST" else None
+                endpoint = fast.find(scope) or (_DIRECT.get(scope["path"]) if scope["method"] == "POST" else None)
                 if endpoint is None:
                     await self._routed(scope, exchange.receive, exchange.send)
                     return
@@ -86,6 +95,8 @@ class Edge:
             await answer(refusal, scope["path"])(scope, receive, send)
 
     def _limit(self, path: str) -> int:
+        if is_ours(path):
+            return self._joblib.of(path)
         return self._log_bytes if "/commands" in path or "/api-logs" in path else self._control_bytes
 
 

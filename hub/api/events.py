@@ -35,7 +35,8 @@ def _which(query: Mapping[str, str]) -> Wanted:
 
 @router.get("/history", openapi_extra=schemas.query(limit="integer", **_FILTERS), responses=schemas.REFUSALS)
 async def history(request: Request) -> Response:
-    """What happened last, newest first: all, or that of some kinds and about one node, slot, pool, run or ticket.
+    """What happened last, newest first: all, or that of some kinds and about one node, slot, pool, run, ticket, worker,
+    task or job.
 
     `complete` says that there is nothing older, neither beyond `limit` nor trimmed from the bounded history.
     """
@@ -47,9 +48,10 @@ async def history(request: Request) -> Response:
 
 @router.get("/why/{kind}/{id:path}", openapi_extra=schemas.query(limit="integer"), responses=schemas.REFUSALS)
 async def explain(request: Request, kind: str, id: str) -> Response:
-    """Why a `node`, a `slot`, a `ticket` or a `run` is as it is: what happened, by which rule, and what comes next.
+    """Why a `node`, `slot`, `ticket`, `run`, `task`, `worker` or `job` is as it is: what happened, by which rule, and
+    what comes next. 404 when nothing is known of it.
 
-    A ticket is named by its id or by the `Idempotency-Key` of its borrow. 404 when nothing is known of it.
+    A ticket is named by its id or by the `Idempotency-Key` of its borrow, a job by its full name.
     """
     hub = allowed(request, RUNNER, ADMIN)
     if kind not in KINDS:

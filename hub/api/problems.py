@@ -12,7 +12,17 @@ from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from hub.errors import HubError, Internal, MethodNotAllowed, NotFound, StoreUnavailable, TooLarge, Unauthorized
+from hub.api.joblib.paths import is_ours
+from hub.errors import (
+    HubError,
+    Internal,
+    Malformed,
+    MethodNotAllowed,
+    NotFound,
+    StoreUnavailable,
+    TooLarge,
+    Unauthorized,
+)
 from hub.store.store import is_away
 
 MEDIA_TYPE = "application/problem+json"
@@ -41,22 +51,39 @@ def answer(error: HubError, path: str) -> Response:
     headers = {}
     if error.retry_after_s is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
+    if is_ours(path):
+        return _answer_of_jobs(error, headers)
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = "x-hub-secret"
     return Response(orjson.dumps(problem(error, path)), error.status, headers, MEDIA_TYPE)
 
 
+def _answer_of_jobs(error: HubError, headers: dict[str, str]) -> Response:
+    """As the contract of the jobs API has it: problem documents of four members, and what FastAPI makes of the rest."""
+    if isinstance(error, Unauthorized):
+        headers["www-authenticate"] = "Bearer"
+        return Response(b'{"detail":"Unauthorized"}', 401, headers, "application/json")
+    if isinstance(error, Malformed):
+        return Response(orjson.dumps({"detail": error.facts["errors"]}), 422, headers, "application/json")
+    document = {"type": f"/v1/problems/{error.code}", "title": _title(error.status), "status": error.status}
+    if error.detail:
+        document["detail"] = error.detail
+    return Response(orjson.dumps(document), error.status, headers, MEDIA_TYPE)
+
+
 async def on_hub_error(request: Request, error: Exception) -> Response:
     """For refusals raised by a route."""
     if isinstance(error, HubError):
-        return answer(error, request.url.path)
-    return answer(as_hub_error(error), request.url.path)
+        return answer(error, request.scope["path"])
+    return answer(as_hub_error(error), request.scope["path"])
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
     """For refusals of the router: no such path, no such method."""
     status = error.status_code if isinstance(error, HTTPException) else 500
-    path = request.url.path
+    path = request.scope["path"]
+    if is_ours(path) and isinstance(error, HTTPException):
+        return Response(orjson.dumps({"detail": error.detail}), status, error.headers, "application/json")
     if status == 405:
         refusal = answer(MethodNotAllowed(f"{path} does not take {request.method}"), path)
         refusal.headers.update(getattr(error, "headers", None) or {})

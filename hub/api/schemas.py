@@ -82,7 +82,7 @@ CAP = {
     "required": ["cap"],
     "properties": {"cap": {"type": ["integer", "null"], "minimum": 0, "maximum": 999_999_999}, "by": _TEXT},
 }
-RELEASE = {"type": "object", "properties": {"by": _TEXT}}
+RELEASE = {"type": "object", "properties": {"by": _TEXT, "of": {"type": "string", "enum": ["nodes", "workers"]}}}
 SWEEP = {"type": "object", "properties": {"dryRun": {"type": "boolean"}}}
 
 PROBLEM = {

@@ -12,31 +12,37 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
+from uvicorn.supervisors import Multiprocess
 
 from hub.api.app import create_app
 from hub.api.deps import Serving
 from hub.api.protocol import HubProtocol
+from hub.api.sockets import Sockets
+from hub.api.sockets.protocol import SocketProtocol, UpgradingProtocol
+from hub.api.sockets.sockets import MESSAGE_BYTES
 from hub.errors import StartRefused
+from hub.internal.registry import load_internal_jobs
 from hub.observability.logs import configure_logs, get_logger
 from hub.settings import BadSetting, Settings, load_settings
 from hub.store.connection import open_store
 from hub.store.embedded import EmbeddedRedis, find_server
+from hub.tokens.file import read_tokens
 
 LINGER_S = 1.0  # between refusing borrows and closing the door: load balancers look at /health/ready about that often
 _log = get_logger("hub.serve")
 
 
-def take_over(serving: Serving) -> None:
+def take_over(serving: Serving, sockets: Sockets) -> None:
     """What a started application needs of its server: the short cut for heartbeats, and time to stop."""
     HubProtocol.serving = serving
     # What start-up made stays; collections then look at what requests make, and less often.
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
-    refuse_before_stopping(serving)
+    refuse_before_stopping(serving, sockets)
 
 
-def refuse_before_stopping(serving: Serving) -> None:
+def refuse_before_stopping(serving: Serving, sockets: Sockets) -> None:
     """On the first signal refuse new borrows and turn unready, still take returns, and stop a moment later.
 
     Wraps the handlers that the server has set; on a second signal they act at once.
@@ -48,11 +54,17 @@ def refuse_before_stopping(serving: Serving) -> None:
 
         def handle(given: int, frame: FrameType | None) -> None:
             if serving.stopping:
+                loop.call_soon_threadsafe(sockets.hang_up)
                 stop(given, frame)  # type: ignore[operator, misc]
                 return
             serving.stop()
             _log.info("stopping", signal=signal.Signals(given).name, linger_s=LINGER_S)
-            loop.call_later(LINGER_S, lambda: stop(given, frame))  # type: ignore[operator, misc]
+
+            def stop_now() -> None:
+                sockets.hang_up()  # the server would wait for polls to be answered
+                stop(given, frame)  # type: ignore[operator, misc]
+
+            loop.call_later(LINGER_S, stop_now)
 
         if callable(stop):
             signal.signal(number, handle)
@@ -67,6 +79,9 @@ def run(settings: Settings) -> int:
         settings.refuse_open_access_beyond_loopback()
     except BadSetting as error:
         raise StartRefused(str(error)) from None
+    if settings.tokens_file:
+        read_tokens(settings.tokens_file)  # with several processes each would say it for itself
+    load_internal_jobs(settings)
     # Held open until the end: whether the store can be used is known now, in one sentence, and worker processes that
     # come and go share one embedded server.
     embedded = None if settings.redis_url or not find_server() else EmbeddedRedis(settings.data_dir)
@@ -105,11 +120,27 @@ def _run_many(settings: Settings) -> int:
     folder = tempfile.mkdtemp(prefix="capacity-hub-metrics-")
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
     os.environ["HUB_WORKERS"] = str(settings.workers)
+    config = uvicorn.Config("hub.api.server:worker_app", factory=True, workers=settings.workers, **_options(settings))
+    supervisor = _Supervisor(config, sockets=[config.bind_socket()])
+    supervisor.passes_on = settings.tokens_file is not None
     try:
-        uvicorn.run("hub.api.server:worker_app", factory=True, workers=settings.workers, **_options(settings))
+        supervisor.run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return 0
+
+
+class _Supervisor(Multiprocess):
+    """Passes SIGHUP on, for the tokens file. Replacing every process instead, as uvicorn does, would cut sockets, and
+    stop half way when one is slow to start.
+    """
+
+    passes_on = False  # without a tokens file a process has no use for it, and would end
+
+    def handle_hup(self) -> None:
+        for process in self.processes:
+            if self.passes_on and process.pid is not None:
+                os.kill(process.pid, signal.SIGHUP)
 
 
 def worker_app() -> Any:
@@ -124,9 +155,12 @@ def _options(settings: Settings) -> dict[str, Any]:
     return {
         "host": settings.host,
         "port": settings.port,
-        "http": HubProtocol,
+        "http": UpgradingProtocol,
         "loop": "uvloop",
-        "ws": "none",
+        "ws": SocketProtocol,
+        "ws_max_size": MESSAGE_BYTES,
+        "ws_ping_interval": None,  # Socket.IO has pings of its own
+        "ws_per_message_deflate": False,  # events are short, and a compressor is 32 kB a connection
         "lifespan": "on",
         "log_config": None,
         "access_log": False,
@@ -135,4 +169,5 @@ def _options(settings: Settings) -> dict[str, Any]:
         "date_header": False,
         "timeout_keep_alive": int(settings.keep_alive_timeout_s),
         "timeout_graceful_shutdown": 10,
+        "timeout_worker_healthcheck": 30,  # while it imports, on a busy machine, a process answers nothing
     }

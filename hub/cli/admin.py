@@ -65,28 +65,26 @@ async def expire(at: Address, switch: Switch | None, as_json: bool) -> None:
     output.put(f"Expiry is {state} ({output.one_line(why)}).")
 
 
-async def brake(at: Address, as_json: bool, *, release: bool) -> None:
-    """Show the brake, or let the nodes go that it holds back."""
+async def brake(at: Address, as_json: bool, *, of: Literal["nodes", "workers"], release: bool) -> None:
+    """Show a brake, or let those go that it holds back."""
     async with reach(at) as hub:
         if release:
-            answer = await hub.post("admin", "brake", "release", body={"by": caller()})
+            answer = await hub.post("admin", "brake", "release", body={"by": caller(), "of": of})
         else:
-            answer = await hub.get("admin", "brake")
+            answer = await hub.get("admin", "brake", of=of)
     if as_json:
         output.put_json(answer)
         return
-    bounds = f"more than {answer.get('percent')} % of the nodes, and at least {answer.get('minimum')}"
-    seen = f"{answer.get('stale')} of {answer.get('registered')} nodes are silent"
+    bounds = f"more than {answer.get('percent')} % of the {of}, and at least {answer.get('minimum')}"
+    seen = f"{answer.get('stale')} of {answer.get('registered')} {of} are silent"
+    again = "hub brake release" + (" --workers" if of == "workers" else "")
     match answer.get("state"):
         case "engaged":
             most, held = answer.get("perInterval"), answer.get("heldBack")
             goes = f"Each sweep interval removes at most {most} and holds {held} back"
             if why := answer.get("why"):
                 goes = f"None is removed: {why}"
-            text = (
-                f"The brake is engaged since {answer.get('sinceUtc')}: {seen}. {goes}; "
-                "`hub brake release` lets them go."
-            )
+            text = f"The brake is engaged since {answer.get('sinceUtc')}: {seen}. {goes}; `{again}` lets them go."
         case "released":
             text = (
                 f"The brake was released by {answer.get('releasedBy')} at {answer.get('releasedAtUtc')}: {seen}; "

@@ -9,7 +9,23 @@ from typing import Annotated, Literal
 import typer
 
 from hub import __version__
-from hub.cli import admin, announce, demo, draining, history, inputs, lend, line, look, output, serving
+from hub.cli import (
+    admin,
+    announce,
+    dead,
+    demo,
+    draining,
+    history,
+    inputs,
+    internal,
+    jobs,
+    lend,
+    line,
+    look,
+    output,
+    serving,
+    tokens,
+)
 from hub.cli.inputs import (
     Pair,
     Pool,
@@ -297,18 +313,25 @@ def expire(
 def brake(
     action: Annotated[
         Literal["status", "release"],
-        typer.Argument(help="status: show it. release: have all nodes removed that are silent now."),
+        typer.Argument(help="status: show it. release: have all removed that are silent now."),
     ] = "status",
+    workers: Annotated[bool, typer.Option("--workers", help="The brake on workers; else that on nodes.")] = False,
     as_json: AsJson = False,
     url: Url = None,
     secret: Secret = None,
 ) -> None:
     """Show or release the brake: when very many nodes are silent at once, none goes at first, then a few at a time."""
-    asyncio.run(admin.brake(_operating(url, secret), as_json, release=action == "release"))
+    of: Literal["nodes", "workers"] = "workers" if workers else "nodes"
+    asyncio.run(admin.brake(_operating(url, secret), as_json, of=of, release=action == "release"))
 
 
 app.add_typer(line.queue_app, name="queue")
 app.add_typer(line.caps_app, name="caps")
+app.add_typer(tokens.app, name="token")
+for command in (jobs.jobs, jobs.workers, jobs.tasks, jobs.submit, jobs.cancel, jobs.retry):
+    app.command()(command)
+app.add_typer(dead.app, name="dead")
+app.command()(internal.internal_worker)
 app.command()(history.why)
 app.command()(history.events)
 

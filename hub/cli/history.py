@@ -13,15 +13,17 @@ import typer
 from hub.cli import output
 from hub.cli.child import Signals
 from hub.cli.inputs import read_id, read_label
+from hub.cli.job_inputs import read_uuid
 from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, Reach, address, listens, plain_logs, reach
 from hub.errors import HubError, HubUnavailable, NotFound
+from hub.jobs.names import parse_full_name, to_id
 from hub.settings import mask_url
 
-Kind = Literal["node", "slot", "ticket", "run"]
-EventKind = Literal["node", "pool", "grant", "ticket", "sweep"]
+Kind = Literal["node", "slot", "ticket", "run", "task", "worker", "job"]
+EventKind = Literal["node", "pool", "grant", "ticket", "worker", "job", "task", "sweep"]
 
-_KINDS: tuple[Kind, ...] = ("node", "slot", "ticket", "run")
+_KINDS: tuple[Kind, ...] = ("node", "slot", "ticket", "run")  # those that an id of any form may name
 _SILENCE_S = 45.0  # the hub says something every 15 s
 _BACK_S = 2.0
 _OWN = ("id", "atUtc", "event", "rule")
@@ -30,17 +32,33 @@ _OWN = ("id", "atUtc", "event", "rule")
 def why(
     subject: Annotated[
         str,
-        typer.Argument(parser=read_id, metavar="ID", help="A node, slot, ticket (or its Idempotency-Key) or run."),
+        typer.Argument(
+            parser=read_id,
+            metavar="ID",
+            help="A node, slot, ticket (or its Idempotency-Key), run, task, worker, or a job by its full name.",
+        ),
     ],
-    kind: Annotated[Kind | None, typer.Option(help="What ID names; else all four are looked for.")] = None,
+    kind: Annotated[Kind | None, typer.Option(help="What ID names; else all that it may name.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Events shown at most, the latest.")] = 20,
     as_json: AsJson = False,
     url: Url = None,
     secret: Secret = None,
 ) -> None:
-    """Say why a node, a slot, a ticket or a run is as it is: what happened, by which rule, and what happens next."""
+    """Say why a node, a slot, a task, a worker ... is as it is: what happened, by which rule, and what happens next."""
     plain_logs()
-    asyncio.run(_why(address(url, secret, "runner"), subject, [kind] if kind else list(_KINDS), limit, as_json))
+    asyncio.run(_why(address(url, secret, "runner"), subject, [kind] if kind else _kinds(subject), limit, as_json))
+
+
+def _kinds(subject: str) -> list[Kind]:
+    """What an id may name, by its form: workers and tasks have UUIDs, the full name of a job has two colons."""
+    kinds = list(_KINDS)
+    try:
+        to_id(subject)
+        kinds += ["task", "worker"]
+    except ValueError:
+        if parse_full_name(subject) is not None:
+            kinds.append("job")
+    return kinds
 
 
 def events(
@@ -50,6 +68,9 @@ def events(
     slot: Annotated[str | None, typer.Option(parser=read_id, metavar="SLOT", help="Only about this slot.")] = None,
     pool: Annotated[str | None, typer.Option(parser=read_label, metavar="LABEL", help="Of this pool or label.")] = None,
     run: Annotated[str | None, typer.Option(parser=read_id, metavar="RUN", help="Only about this run.")] = None,
+    worker: Annotated[str | None, typer.Option(parser=read_uuid, metavar="ID", help="Only about this worker.")] = None,
+    task: Annotated[str | None, typer.Option(parser=read_uuid, metavar="ID", help="Only about this task.")] = None,
+    job: Annotated[str | None, typer.Option(parser=read_id, metavar="JOB", help="Only about this job.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Begin with so many of the latest.")] = 20,
     as_json: AsJson = False,
     url: Url = None,
@@ -57,7 +78,11 @@ def events(
 ) -> None:
     """Show what happened last, and with --follow what happens. With --json, following, each event is a line."""
     plain_logs()
-    asked = {"kind": kind, "node": node, "slot": slot, "pool": pool, "run": run}
+    asked = {"kind": kind, "node": node, "slot": slot, "pool": pool, "run": run} | {
+        "worker": worker,
+        "task": task,
+        "job": job,
+    }
     which = {name: value for name, value in asked.items() if value is not None}
     asyncio.run(_events(address(url, secret, "runner"), which, limit, as_json, follow=follow))
 

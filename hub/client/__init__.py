@@ -6,7 +6,8 @@
     async with NodeAgent("n1", pools={"gpu:a100": 4}):
         await serve()
 
-Refusals are raised as the classes of `hub.errors`; the ones met most are here as well.
+Jobs and tasks have a package of their own, `hub.client.jobs`. Refusals are raised as the classes of `hub.errors`; the
+ones met most are here as well.
 """
 
 from hub.client.book import AgentOptions

@@ -54,9 +54,7 @@ class _Examination:
         suspicions = await self._after_a_sweep(suspicions)
         left = suspicions
         if repair and suspicions:
-            mender = Mender(self._store, self._settings)
-            for suspicion, words in mender.in_order(suspicions):
-                await mender.mend(suspicion, words)
+            await Mender(self._store, self._settings).mend(suspicions)
             left = await self._looks.again(suspicions)
         found = [
             Finding(
@@ -96,12 +94,15 @@ class _Examination:
     async def _expected(self, suspicions: Mapping[Suspicion, Words]) -> dict[Suspicion, Words]:
         """Leave out the dead where nobody is to take them away: expiry is off, braked, or spares who has free slots."""
         keys = self._store.keys
-        override, brake = await self._store.read_all([("HGET", keys.store, "expire"), ("HGET", keys.brake, "state")])
+        override, brake, worker_brake = await self._store.read_all(
+            [("HGET", keys.store, "expire"), ("HGET", keys.brake, "state"), ("HGET", keys.worker_brake, "state")]
+        )
         expires = self._settings.sweeper_expire if override is None else override == "true"
-        if expires and brake != "engaged" and not self._settings.sweeper_keep_if_available:
-            return dict(suspicions)
+        spared = {"workers"} if worker_brake == "engaged" else set()
+        if not expires or brake == "engaged" or self._settings.sweeper_keep_if_available:
+            spared.add("nodes")
         kept = {
-            suspicion: words - {"dead"} if suspicion.look == "nodes" else words
+            suspicion: words - {"dead"} if suspicion.look in spared else words
             for suspicion, words in suspicions.items()
         }
         return {suspicion: words for suspicion, words in kept.items() if words}

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from hub.doctor.counts import Counts
+from hub.doctor.job_words import COUNTS, ENTRIES, ENTRY_STRAYS, JOBS, LINKS, PROVIDERS, TASKS, WORKERS
 from hub.doctor.words import (
     HUBS,
     KEYS,
@@ -29,10 +31,14 @@ from hub.doctor.words import (
     Trouble,
 )
 from hub.errors import ForeignKey, StoreFault
+from hub.jobs.names import dashed
 from hub.settings import Settings
 from hub.store.store import ScriptCall, Store
 
 BITE = 50  # things looked at per script: under 2 ms
+ENTRIES_BITE = 200  # under 1 ms
+WORKERS_BITE = 5  # with 1,000 jobs each 5 ms, with a few under 0.2 ms
+ALL_AT_ONCE = 10**9  # tasks are counted for any number of jobs in one go
 PLACES_BITE = 4  # finding a slot in lists of 100,000 takes up to 1 ms
 GONE_MS = 5000  # a hub is gone after 3 s without a tick, and what it left within a second more
 UNREAD = "unreadable"
@@ -66,11 +72,12 @@ class Looks:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
+        self._counts = Counts(store)
         keys = store.keys
         leases_ms = int((settings.borrow_ttl_sweep_s + SLACK_S) * 1000)
         nodes_ms = int((settings.node_sweep_interval_s + SLACK_S) * 1000)
         timeout_ms = int(settings.node_timeout_s * 1000)
-        self._looks = {
+        self._looks = self._at_jobs(settings) | {
             "slots": Look(SLOTS, _called("slot"), store.script("doctor/look_slots"), {"grace_ms": leases_ms}),
             "places": Look(PLACES, self._shown_place, store.script("doctor/look_places"), bite=PLACES_BITE),
             "members": Look(MEMBERS, self._shown_member, store.script("doctor/look_members")),
@@ -92,6 +99,22 @@ class Looks:
             "keys": Look(KEYS, lambda subject: subject[0]),
             "tokens": Look(TOKENS, lambda subject: f"slots {', '.join(subject[1:])}"),
         }  # fmt: skip
+
+    def _at_jobs(self, settings: Settings) -> dict[str, Look]:
+        script = self._store.script
+        silence = {
+            "timeout_ms": int(settings.worker_timeout_s * 1000),
+            "grace_ms": int((settings.worker_sweep_interval_s + SLACK_S) * 1000),
+        }
+        return {
+            "tasks": Look(TASKS, _called_by_id("task"), script("doctor/look_tasks")),
+            "entries": Look(ENTRIES, self._shown_member, script("doctor/look_entries"), bite=ENTRIES_BITE),
+            "workers": Look(WORKERS, _called_by_id("worker"), script("doctor/look_workers"), silence, WORKERS_BITE),
+            "links": Look(LINKS, _shown_link, script("doctor/look_links")),
+            "jobs": Look(JOBS, _called("job"), script("doctor/look_jobs")),
+            "counts": Look(COUNTS, _called("job"), bite=ALL_AT_ONCE),
+            "providers": Look(PROVIDERS, _called("provider"), script("doctor/look_providers")),
+        }
 
     async def at(self, name: str, subjects: Iterable[Subject]) -> dict[Suspicion, Words]:
         """What there is to say about these subjects; those that are as they should be are left out."""
@@ -119,6 +142,8 @@ class Looks:
             return UNREADABLE
         if suspicion.look == "members" and suspicion.subject[0] in STRAYS:
             return STRAYS[suspicion.subject[0]]
+        if suspicion.look == "entries" and suspicion.subject[0] in ENTRY_STRAYS:
+            return ENTRY_STRAYS[suspicion.subject[0]]
         return self._looks[suspicion.look].troubles[word]
 
     def shown(self, suspicion: Suspicion) -> str:
@@ -143,6 +168,8 @@ class Looks:
         if name == "lifetimes":
             left = await self._store.read_all(("PTTL", key) for (key,) in bite)
             return [["for ever"] if ms == -1 else [] for ms in left]
+        if name == "counts":
+            return list(await self._counts.words([full for (full,) in bite]))
         if name == "keys":
             kinds = await self._store.read_all(("TYPE", key) for key, _ in bite)
             return [_key_words(kind, wanted) for kind, (_, wanted) in zip(kinds, bite, strict=True)]
@@ -161,6 +188,8 @@ class Looks:
     def _shown_member(self, subject: Subject) -> str:
         kind, owner, member = subject
         key = getattr(self._store.keys, kind)
+        if callable(key) and not owner:
+            return str(key(member))
         return f"{key(owner) if callable(key) else key} {member}"
 
 
@@ -175,6 +204,20 @@ def _key_words(kind: str, wanted: str) -> list[str]:
     if not wanted:
         return ["unknown"]
     return [] if kind == wanted else ["wrong type"]
+
+
+def _shown_link(subject: Subject) -> str:
+    worker, full = subject
+    return f"worker {_as_sent(worker)} and job {full}"
+
+
+def _called_by_id(noun: str) -> Callable[[Subject], str]:
+    return lambda subject: f"{noun} {_as_sent(subject[0])}"
+
+
+def _as_sent(found: str) -> str:
+    """An id as people know it: found in the name of a key it may be anything."""
+    return dashed(found) if len(found) == 32 else found
 
 
 def _called(noun: str) -> Callable[[Subject], str]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 
 from hub.core import Hub
+from hub.doctor.job_mend import JobMender
 from hub.doctor.looks import UNREAD, Subject, Suspicion, Words
 from hub.doctor.walk import LIFETIMES_S
 from hub.errors import ForeignKey, StoreFault
@@ -24,6 +25,7 @@ class Mender:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         self._hub = Hub(store, settings)
+        self._jobs = JobMender(store, settings, self._hub)
         self._node_timeout_s = settings.node_timeout_s
         # Where a slot is comes before who holds it, and both before the indexes that follow from them.
         self._ways = {
@@ -40,6 +42,7 @@ class Mender:
             "runs": self._by_name("run"),
             "lines": self._by_name("line"),
             "waits": self._by_name("wait"),
+            **self._jobs.ways,
         }
         self._scripts = {
             name: store.script(f"doctor/mend_{name}")
@@ -60,18 +63,17 @@ class Mender:
             )
         }
 
-    def in_order(self, suspicions: Mapping[Suspicion, Words]) -> list[tuple[Suspicion, Words]]:
-        """Those that can be mended, in the order that leaves nothing behind."""
+    async def mend(self, suspicions: Mapping[Suspicion, Words]) -> None:
+        """Mend what is still so, as far as it can be, in the order that leaves nothing behind."""
         order = list(self._ways)
-        able = [
-            (suspicion, words)
-            for suspicion, words in suspicions.items()
-            if suspicion.look in order and UNREAD not in words
-        ]
-        return sorted(able, key=lambda each: order.index(each[0].look))
+        able = [each for each in suspicions if each.look in order and UNREAD not in suspicions[each]]
+        for suspicion in sorted(able, key=lambda each: order.index(each.look)):
+            await self._mend(suspicion, suspicions[suspicion])
+        if miscounted := [each.subject[0] for each in suspicions if each.look == "counts"]:
+            await self._jobs.recount(miscounted)
 
-    async def mend(self, suspicion: Suspicion, words: Words) -> None:
-        """Mend it if it is still so; what cannot be mended because a key holds something else stays."""
+    async def _mend(self, suspicion: Suspicion, words: Words) -> None:
+        """Mend it; what cannot be mended because a key holds something else stays."""
         try:
             await self._ways[suspicion.look](suspicion.subject, words)
         except (ForeignKey, StoreFault) as error:

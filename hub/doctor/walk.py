@@ -3,45 +3,47 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from hub.capacity.labels import parse_label
 from hub.capacity.models import listed_id
+from hub.doctor.job_walk import JobWalk
 from hub.doctor.looks import Looks, Subject, Suspicion, Words, seen_subject
+from hub.doctor.scan import LIST_PAGE, items_of, keys_of, members_of
 from hub.errors import InvalidLabel
 from hub.store.keys import PATTERNS, PRIVATE, WIRE, key_part
 from hub.store.store import Store
 
-PAGE = 500  # keys per step through the keyspace: under 1 ms of Redis
-LIST_PAGE = 500  # items or members fetched at a time
-
 # name of a key in `hub.store.keys` -> what Redis calls the type of its value
 TYPES = {
     "hash": (
-        "node",
-        "session",
-        "store",
-        "duty",
-        "lent",
-        "leaving",
-        "slot",
-        "brake",
-        "ticket",
-        "pending",
-        "caps",
-        "pace",
+        *("node", "session", "store", "duty", "lent", "leaving", "slot", "brake", "ticket", "pending", "caps", "pace"),
+        *("worker", "worker_rooms", "worker_brake", "job", "task", "provider", "token"),
     ),
-    "set": ("nodes", "draining", "node_slots", "pool_slots", "replacing", "aside", "suspects", "waiters", "handed"),
+    "set": (
+        *("nodes", "draining", "node_slots", "pool_slots", "replacing", "aside", "suspects", "waiters", "handed"),
+        *("worker_jobs", "worker_tasks", "worker_providers", "dead_workers", "job_workers", "executors"),
+        *("sockets", "bound", "connections", "socket_hubs"),
+    ),
     "zset": (
         *("beats", "drain_deadlines", "pools", "open_pools", "deadlines", "asked", "run"),
         *("line", "turns", "under", "wild", "patience", "hubs"),
+        *(
+            "workers",
+            "worker_beats",
+            "room_workers",
+            "room_jobs",
+            "deleted_jobs",
+            "room_providers",
+            "tokens",
+            "hung_up",
+        ),
+        *("queue", "later", "room_tasks", "job_tasks", "runtimes", "ownerless", "internal_tasks", "finished", "dead"),
     ),
     "list": ("available", "inuse", "audit"),
-    "stream": ("history",),
+    "stream": ("history", "taskiq"),
 }
 TYPE_OF = dict.fromkeys(PATTERNS, "string") | {name: kind for kind, names in TYPES.items() for name in names}
-SCANS = {"hash": "HSCAN", "set": "SSCAN", "zset": "ZSCAN"}
 
 # Keys that end by themselves, and after how many seconds at most; of a node's alive key its timeout decides.
 LIFETIMES_S = {
@@ -54,6 +56,10 @@ LIFETIMES_S = {
     "replacing": 1800,
     "pace": 3600,
     "ended": 86_400,
+    "claim": 60,
+    "submitted": 86_400,
+    "result": 300,
+    "inflight": 30,
     **{name: 1800 for name in WIRE if name.startswith("maintenance")},
 }
 # Private indexes whose members must belong; of `duty` only the fields that name a slot.
@@ -78,22 +84,19 @@ class Walk:
         self._listed: dict[str, tuple[str, str, str]] = {}  # slot -> place, label and item it was first seen as
         self._doubtful: dict[str, set[tuple[str, str, str]]] = defaultdict(set)  # the same, all of them
         self._tokens: dict[str, str] = {}  # token -> slot
+        self._jobs = JobWalk(store, self._look)
         heads = {name: pattern.partition("{}")[0] for name, pattern in PATTERNS.items()}
         self._heads = sorted(heads.items(), key=lambda each: -len(each[1]))
 
     async def everything(self) -> dict[Suspicion, Words]:
         """Look at all there is; the answer may hold what was only changing at that moment."""
         await self._look("store", [("",)])
-        async for bite in self._members(self._keys.nodes, "set"):
+        async for bite in members_of(self._store, self._keys.nodes, "set"):
             self._odd |= {part: raw for raw in bite if (part := key_part(raw)) != raw}
             await self._look("nodes", [(raw, key_part(raw)) for raw in bite])
-        cursor: Any = "0"
-        while True:
-            options = ("MATCH", _glob(self._keys.prefix) + "*") if self._keys.prefix else ()
-            cursor, names = await self._store.read("SCAN", cursor, *options, "COUNT", PAGE)
-            await self._page(dict.fromkeys(names))
-            if str(cursor) == "0":
-                break
+        async for names in keys_of(self._store, self._keys.prefix):
+            await self._page(names)
+        await self._jobs.finish()
         await self._look("places", [seen_subject(slot, seen) for slot, seen in self._doubtful.items()])
         return self.suspicions
 
@@ -113,12 +116,13 @@ class Walk:
         for kind in INDEXES:
             await self._look_at_index(kind, ids[kind])
         await self._look_at_lines(ids)
+        await self._jobs.page(ids)
         if ids["pools"]:
             await self._look_at_labels("pools", "")
         for segments in ids["open_pools"]:
             await self._look_at_labels("open_pools", segments)
         if ids["leaving"]:
-            async for parts in self._members(self._keys.leaving, "hash"):
+            async for parts in members_of(self._store, self._keys.leaving, "hash"):
                 await self._look("parts", [(part, "") for part in parts])
 
     async def _look_at_lines(self, ids: dict[str, list[str]]) -> None:
@@ -128,14 +132,14 @@ class Walk:
         await self._look("waits", [(pool,) for pool in ids["available"] if _valid(pool)])
         for name in ids["line"]:
             await self._look("lines", [(name,)])
-            async for tickets in self._members(self._keys.line(name), "zset"):
+            async for tickets in members_of(self._store, self._keys.line(name), "zset"):
                 await self._look("tickets", [(ticket,) for ticket in tickets])
         indexes = [self._keys.under(stem) for stem in ids["under"]]
         for index in (*indexes, *(getattr(self._keys, name) for name in ("turns", "wild") if ids[name])):
-            async for labels in self._members(index, "zset"):
+            async for labels in members_of(self._store, index, "zset"):
                 await self._look("lines", [(label,) for label in labels])
         if ids["pending"]:
-            async for runs in self._members(self._keys.pending, "hash"):
+            async for runs in members_of(self._store, self._keys.pending, "hash"):
                 await self._look("runs", [(run,) for run in runs])
 
     def _kind(self, name: str) -> str | None:
@@ -169,7 +173,7 @@ class Walk:
     async def _look_at_index(self, kind: str, owners: Sequence[str]) -> None:
         for owner in owners:
             key = getattr(self._keys, kind)
-            async for bite in self._members(key(owner) if callable(key) else key, TYPE_OF[kind]):
+            async for bite in members_of(self._store, key(owner) if callable(key) else key, TYPE_OF[kind]):
                 members = bite
                 if kind == "duty":
                     members = [each[len(_RECYCLE) :] for each in bite if each.startswith(_RECYCLE)]
@@ -177,17 +181,8 @@ class Walk:
 
     async def _look_at_labels(self, kind: str, segments: str) -> None:
         key = self._keys.pools if kind == "pools" else self._keys.open_pools(segments)
-        async for labels in self._members(key, "zset"):
+        async for labels in members_of(self._store, key, "zset"):
             await self._look("pools", [(label, segments or _segments(label)) for label in labels])
-
-    async def _members(self, key: str, kind: str) -> AsyncIterator[list[str]]:
-        """The members of a set, a sorted set, or the fields of a hash, a bite at a time."""
-        cursor: Any = "0"
-        while True:
-            cursor, found = await self._store.read(SCANS[kind], key, cursor, "COUNT", LIST_PAGE)
-            yield _names(found)
-            if str(cursor) == "0":
-                return
 
     async def _look_at_pools(self, labels: Iterable[str]) -> None:
         fresh = [label for label in dict.fromkeys(labels) if label not in self._pools and _valid(label)]
@@ -200,14 +195,14 @@ class Walk:
         """Compare the two lists of a pool with the records of the slots in them, and of those that should be."""
         seen: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
         for place, key in (("free", self._keys.available(label)), ("lent", self._keys.inuse(label))):
-            async for items in self._items(key):
+            async for items in items_of(self._store, key):
                 for item in items:
                     seen[listed_id(item)].append((place, label, item))
         for slot, where in seen.items():
             first = self._listed.setdefault(slot, where[0])
             if first[1] != label:
                 where.append(first)
-        async for slots in self._members(self._keys.pool_slots(label), "set"):
+        async for slots in members_of(self._store, self._keys.pool_slots(label), "set"):
             for slot in slots:
                 seen.setdefault(slot, [])
         slots = list(seen)
@@ -220,12 +215,6 @@ class Walk:
                 if not _agrees(slot, record, seen[slot], label):
                     self._doubtful[slot].update(seen[slot])
 
-    async def _items(self, key: str) -> AsyncIterator[list[str]]:
-        position = 0
-        while items := await self._store.read("LRANGE", key, position, position + LIST_PAGE - 1):
-            yield items
-            position += len(items)
-
 
 def _agrees(slot: str, record: Sequence[str | None], seen: Sequence[tuple[str, str, str]], label: str) -> bool:
     item, pool, place = record
@@ -234,11 +223,6 @@ def _agrees(slot: str, record: Sequence[str | None], seen: Sequence[tuple[str, s
     if not seen:
         return place == "held" or pool != label
     return list(seen) == [(place, pool, item)]
-
-
-def _names(found: Any) -> list[str]:
-    """The names in an answer of SSCAN, HSCAN (a dict) or ZSCAN (pairs)."""
-    return [each if isinstance(each, str) else each[0] for each in found]
 
 
 def _segments(label: str) -> str:
@@ -250,7 +234,3 @@ def _valid(label: str) -> bool:
         return parse_label(label).text == label
     except InvalidLabel:
         return False
-
-
-def _glob(text: str) -> str:
-    return "".join(f"\\{c}" if c in "*?[]\\^-" else c for c in text)

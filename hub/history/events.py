@@ -10,14 +10,22 @@ from typing import Any
 from hub.audit import time_text
 from hub.errors import InvalidValue
 from hub.history.rules import rule
+from hub.jobs.names import dashed, to_id
 
-NAMES = ("node", "slot", "pool", "label", "run", "ticket")  # the facts that name what an event is about
+# the facts that name what an event is about
+NAMES = ("node", "slot", "pool", "label", "run", "ticket", "worker", "task", "job")
+_IDS = {"worker", "task"}  # UUIDs: scripts write them without hyphens
+# events whose `why` is what somebody said, not a code of the rules -> what that is called on the wire
+_SAID = {"task.retried": "error"}
 # kind -> how the events of that kind begin
 KINDS = {
     "node": ("node.",),
     "pool": ("pool.", "slot.", "cap."),
     "grant": ("grant.",),
     "ticket": ("ticket.",),
+    "worker": ("worker.",),
+    "job": ("job.",),
+    "task": ("task.",),
     "sweep": ("sweep.", "brake."),
 }
 _NUMBERS = {
@@ -32,6 +40,10 @@ _NUMBERS = {
     "refreshed",
     "adopted",
     "rewritten",
+    "stuck",
+    "ownerless",
+    "held",
+    "attempt",
 }
 _ID_MAX = 2**64 - 1
 
@@ -69,11 +81,13 @@ class Event:
     @property
     def why(self) -> str:
         """The sentence of the rule."""
-        return rule(self.what, self.facts.get("why", ""))
+        return rule(self.what, self.facts.get("why") or self.facts.get("of", ""))
 
     def document(self) -> dict[str, Any]:
         """As it goes over the wire."""
-        facts = {_camel(name): _number(name, value) for name, value in self.facts.items() if name != "why"}
+        facts = {_camel(name): _shown(name, value) for name, value in self.facts.items() if name != "why"}
+        if self.what in _SAID and "why" in self.facts:
+            facts[_SAID[self.what]] = self.facts["why"]
         return {"id": self.id, "atUtc": self.at, "event": self.what, **facts, "rule": self.why}
 
 
@@ -99,7 +113,17 @@ def wanted(kinds: str, names: Mapping[str, str]) -> Wanted:
     chosen = frozenset(kind.strip() for kind in kinds.split(",") if kind.strip())
     if unknown := chosen - KINDS.keys():
         raise InvalidValue(f"kind must be one of {', '.join(KINDS)}, not {min(unknown)!r:.60}", member="kind")
-    return Wanted(chosen, {name: value for name, value in names.items() if value})
+    return Wanted(chosen, {name: _inside(name, value) for name, value in names.items() if value})
+
+
+def _inside(name: str, value: str) -> str:
+    """What somebody asks for as scripts write it: the id of a worker or a task in any spelling of a UUID."""
+    if name not in _IDS:
+        return value
+    try:
+        return to_id(value)
+    except ValueError:
+        raise InvalidValue(f"{name} must be a UUID, not {value!r:.60}", member=name) from None
 
 
 def _names(facts: Mapping[str, str], name: str, value: str) -> bool:
@@ -111,6 +135,13 @@ def _names(facts: Mapping[str, str], name: str, value: str) -> bool:
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
+
+
+def _shown(name: str, value: str) -> Any:
+    """A fact as it goes over the wire."""
+    if name in _IDS:
+        return dashed(value) if len(value) == 32 else value
+    return _number(name, value)
 
 
 def _number(name: str, value: str) -> Any:

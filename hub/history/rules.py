@@ -51,14 +51,29 @@ _RULES = {
     "cap.set cleared": "An operator cleared the cap; HUB_BORROW_CONCURRENCY_CAPS and its default hold again.",
     "pool.maintenance": "An operator restarts the pool: nothing of it is lent until its slots are replaced.",
     "pool.maintenance over": "Its slots were replaced, or two minutes were over, so it lends again.",
+    "worker.gone": "It was removed: what it had claimed fails or is tried again, and its providers are gone.",
+    "worker.gone deleted": "Its user, or a superuser, removed it: what it had claimed fails or is tried again.",
+    "worker.gone silent": "Silent for longer than HUB_WORKER_TIMEOUT_SECONDS on the hub clock, so it was removed: what "
+    "it had claimed fails or is tried again.",
+    "worker.gone hung up": "Its last connection was lost and it was not back in HUB_SIO_DISCONNECT_GRACE_SECONDS: what "
+    "it had claimed fails or is tried again.",
+    "worker.gone doctor": "hub doctor removed what was left of it, or what could not be read.",
+    "job.orphaned": "No worker serves it and no task waits for it, so it was soft-deleted; whoever registers it again "
+    "takes it back.",
+    "task.retried": "It failed and has another attempt, so it waits again; the pause before it doubles with each one.",
     "brake.engaged": "More than HUB_SWEEPER_BRAKE_PERCENT of the nodes are silent at once: none goes for one "
     "HUB_NODE_TIMEOUT, nor while nobody at all is heard, then only some at a time.",
     "brake.released": "An operator released the brake: all that are silent are removed.",
     "brake.ended": "Not so many nodes are silent any more, so nothing is held back.",
+    "brake.engaged workers": "More than HUB_SWEEPER_BRAKE_PERCENT of the workers are silent at once: none goes for one "
+    "HUB_WORKER_TIMEOUT_SECONDS, then only some at a time.",
+    "brake.released workers": "An operator released the brake: all workers that are silent are removed.",
+    "brake.ended workers": "Not so many workers are silent any more, so nothing is held back.",
     "sweep.switched": "An operator switched for all hubs whether silent nodes are removed (hub expire).",
     "sweep.switched cleared": "An operator cleared the switch of expiry; HUB_SWEEPER_EXPIRE holds again.",
     "sweep.node": "The pass over silent nodes found something to do.",
     "sweep.lease": "The pass over leases found something to do.",
+    "sweep.worker": "The pass over silent workers, and over tasks that nobody would end, found something to do.",
 }
 
 

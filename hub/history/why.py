@@ -1,4 +1,4 @@
-"""Why: a node, a slot, a ticket or a run as it is, what happened to it and by which rule, and what happens next."""
+"""Why a thing is as it is: what happened to it and by which rule, and what happens next."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from hub.history.explained import Explanation, Now
 from hub.history.nodes import node_now
 from hub.history.reading import Found, History
 from hub.history.slots import slot_now
+from hub.history.tasks import job_now, task_now
 from hub.history.tickets import run_now, ticket_ids, ticket_now
+from hub.history.workers import worker_now
+from hub.jobs.names import dashed, to_id
 from hub.store.keys import key_part
 
-KINDS = ("node", "slot", "ticket", "run")
+KINDS = ("node", "slot", "ticket", "run", "task", "worker", "job")
+_IDS = ("task", "worker")  # UUIDs, written in any way
 _WIDE = 1000  # events of a run looked through for the tickets it waits with, however few are shown
 # Ordinary lending says nothing about a node: it would push everything else out of what is shown of it.
 _LENDING = frozenset({"grant.lent", "grant.handed", "grant.returned"})
@@ -26,13 +30,18 @@ async def why(hub: Hub, history: History, kind: str, given: str, limit: int) -> 
         )
         now = await _now(hub, kind, name, past)
         if now is not None or past.events:
-            return Explanation(kind, name, now or _gone(past), past)
+            return Explanation(kind, dashed(name) if kind in _IDS else name, now or _gone(past), past)
     raise NotFound(f"nothing is known of a {kind} {given}")
 
 
 def _names(kind: str, given: str) -> tuple[str, ...]:
     if kind == "ticket":
         return ticket_ids(given)
+    if kind in _IDS:
+        try:
+            return (to_id(given.strip()),)
+        except ValueError:
+            return ()
     return (key_part(given),) if kind == "slot" else (given,)
 
 
@@ -44,6 +53,12 @@ async def _now(hub: Hub, kind: str, name: str, past: Found) -> Now | None:
             return await slot_now(hub, name)
         case "ticket":
             return await ticket_now(hub, name)
+        case "task":
+            return await task_now(hub, name)
+        case "worker":
+            return await worker_now(hub, name)
+        case "job":
+            return await job_now(hub, name)
     return await run_now(hub, name, past)
 
 

@@ -65,7 +65,19 @@ nodes_refreshed = Counter("hub_nodes_refreshed_total", "Stale nodes kept for 30 
 brake_engaged = Gauge(
     "hub_sweeper_brake_engaged", "1 while too many nodes are stale at once.", multiprocess_mode="mostrecent"
 )
+worker_brake_engaged = Gauge(
+    "hub_worker_brake_engaged", "1 while too many workers are silent at once.", multiprocess_mode="mostrecent"
+)
 expiries_held = Counter("hub_sweeper_held_total", "Expiries that the brake held back, pass by pass.")
+workers_registered = Gauge(
+    "hub_workers_registered", "Workers, read by each worker sweep.", multiprocess_mode="mostrecent"
+)
+workers_removed = Counter("hub_workers_removed_total", "Workers that a sweep removed.", ["why"])
+tasks_submitted = Counter("hub_tasks_submitted_total", "Tasks submitted through this hub.")
+tasks_claimed = Counter("hub_tasks_claimed_total", "Tasks given to workers.")
+tasks_moved = Counter("hub_tasks_moved_total", "Tasks that workers and callers moved on.", ["status"])
+tasks_overdue = Counter("hub_tasks_overdue_total", "Tasks that a sweep failed because their time was over.", ["kind"])
+tasks_forgotten = Counter("hub_tasks_forgotten_total", "Finished tasks that were removed after their retention.")
 sweeps_skipped = Counter("hub_sweeps_skipped_total", "Turns skipped because this hub woke up late.", ["service"])
 leases_ended = Counter("hub_leases_ended_total", "Leases ended by the sweeper.", ["why"])
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, quote, urlsplit
 
+import orjson
+
 from hub.errors import StartRefused
 
 MASK: Final = "***"
@@ -94,6 +96,22 @@ def read_switch(text: str) -> bool:
 
 def read_text(text: str) -> str:
     return text
+
+
+def read_list(text: str) -> tuple[str, ...]:
+    """A JSON list of texts, such as `["modifiers","selections"]`; the empty list is one."""
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(each, str) and each for each in found):
+        raise ValueError('is no JSON list of texts, such as ["one","two"]')
+    return tuple(found)
+
+
+def read_optional_list(text: str) -> tuple[str, ...] | None:
+    """As `read_list`; `null` is no list at all."""
+    return None if text == "null" else read_list(text)
 
 
 def read_path(text: str) -> Path:

@@ -7,9 +7,11 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import orjson
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from hub.settings.jobs import JobsSettings, contradictions
 from hub.settings.knobs import (
     MASK,
     YEAR_S,
@@ -57,8 +59,8 @@ def _default_data_dir() -> Path:
         return Path(".hub").absolute()
 
 
-class Settings(BaseSettings):
-    """Every knob. Built directly it reads nothing and bounds nothing; `load_settings` reads the environment."""
+class HubSettings(BaseSettings):
+    """Every knob that does not belong to the jobs API."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -170,6 +172,10 @@ class Settings(BaseSettings):
     environment: Annotated[str, Knob("HUB_ENVIRONMENT", read_text, aliases=("ASPNETCORE_ENVIRONMENT",))] = "Production"
     """The suffix of per-environment overrides: HUB_BORROW_WILDCARDS_Staging=true counts where this is Staging."""
 
+
+class Settings(JobsSettings, HubSettings):
+    """Every knob. Built directly it reads nothing and bounds nothing; `load_settings` reads the environment."""
+
     notes: list[str] = []
     """What was not taken as written, one sentence each; whoever loads the settings logs them as warnings."""
 
@@ -186,11 +192,18 @@ class Settings(BaseSettings):
 
     @property
     def open_access(self) -> bool:
-        """True when no secret is set at all: everybody who can connect may do everything."""
-        return not (self.runner_secret or self.node_secret or self.admin_secret)
+        """True when no secret is set at all: everybody who can connect may do everything, in the jobs API while nobody
+        has a token.
+
+        Where others can connect, tokens in a file take the place of the secrets: the jobs API asks for one of them,
+        and what only a secret opens stays shut.
+        """
+        if self.runner_secret or self.node_secret or self.admin_secret:
+            return False
+        return self.tokens_file is None or _is_loopback(self.host)
 
     def refuse_open_access_beyond_loopback(self) -> None:
-        """Raise `BadSetting` when the hub would serve without secrets on an address others can reach."""
+        """Raise `BadSetting` when the hub would serve everyone on an address others can reach."""
         if self.open_access and not _is_loopback(self.host):
             raise BadSetting(
                 f"Without HUB_RUNNER_SECRET and HUB_NODE_SECRET the hub serves on loopback only; HUB_HOST={self.host} "
@@ -259,7 +272,7 @@ def _contradictions(settings: Settings) -> list[str]:
         )
     if settings.node_timeout_s <= settings.redis_timeout_s:
         found.append("HUB_NODE_TIMEOUT is not above REDIS_ASYNC_TIMEOUT_MS; one slow answer of Redis can cost a node")
-    return found
+    return found + contradictions(settings)
 
 
 def _is_loopback(host: str) -> bool:
@@ -279,5 +292,7 @@ def _shown(knob: Knob, value: object) -> str:
             return str(value).lower()
         case int() | float():
             return f"{value / knob.scale:.15g}"
+        case tuple():
+            return orjson.dumps(value).decode()
         case _:
             return mask_url(str(value))

@@ -10,8 +10,9 @@ from dotenv import dotenv_values
 
 from hub.settings.knobs import Knob
 
+_OWN_PREFIXES = ("HUB_", "ZNDRAW_JOBLIB_")
 # The hub's clients read these, or set them for the commands they run; they are no settings of the server.
-_CLIENT_NAMES = frozenset({"HUB_URL", "HUB_NODE_ID", "HUB_RUN_ID", "HUB_LEASE_TOKEN"})
+_CLIENT_NAMES = frozenset({"HUB_URL", "HUB_TOKEN", "HUB_NODE_ID", "HUB_RUN_ID", "HUB_LEASE_TOKEN"})
 # Container platforms add `HUB_SERVICE_HOST`, `HUB_PORT_8080_TCP` and so on for a service named "hub"; `hub borrow`
 # tells its command of the slot.
 _FOREIGN_PREFIXES = ("HUB_SERVICE_", "HUB_PORT_", "HUB_SLOT_")
@@ -62,12 +63,12 @@ def find_text(knob: Knob, variables: Mapping[str, str], environment: str) -> str
 
 
 def unknown_names(knobs: Iterable[Knob], variables: Mapping[str, str]) -> list[str]:
-    """One note for every `HUB_` variable that nothing reads: a typing error in a name must not pass in silence."""
+    """One note for every variable meant for the hub that nothing reads: a typing error must not pass in silence."""
     known = {name for knob in knobs for name in (knob.name, *knob.aliases)}
     prefixes = tuple(f"{knob.name}_" for knob in knobs if knob.per_environment)
     notes = []
     for name in sorted(variables):
-        if not name.startswith("HUB_") or name in known or name in _CLIENT_NAMES:
+        if not name.startswith(_OWN_PREFIXES) or name in known or name in _CLIENT_NAMES:
             continue
         if name.startswith((*_FOREIGN_PREFIXES, *prefixes)):
             continue

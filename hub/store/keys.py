@@ -29,14 +29,17 @@ WIRE = {
     "maintenance_since": "maintenance:since:{}",  # string: time text, 1800 s.
     "maintenance_free": "maintenance:snap_avail:{}",  # string: free at the start, 1800 s.
     "maintenance_lent": "maintenance:snap_inuse:{}",  # string: lent at the start, 1800 s.
+    # stream: messages of @internal tasks as taskiq writes them, in its field `data`. Deleted with the end of the task.
+    "taskiq": "taskiq",
     "audit": "audit:entries",  # list of audit entries, newest first, trimmed to HUB_AUDIT_MAX_ENTRIES.
     "audit_fingerprint": "audit:secrets:{}:fp",  # string: SHA-256 of a secret list; overwritten at start.
 }
 
 PRIVATE = {
-    # hash: generation, run_id, token (counter), clock_ms, tick_ms, settle_ms, leader, leader_until_ms and the
-    # run-time switch expire, expire_by, expire_at; turn (counter of the line), options (matching), timeout_ms (of
-    # nodes); history_max (entries), noted:<event> (the last one a hub wrote). One per store, never deleted.
+    # hash: generation, run_id, token (counter), last_us (counter of jobs), clock_ms, tick_ms, settle_ms, leader,
+    # leader_until_ms and the run-time switch expire, expire_by, expire_at; turn (counter of the line), options
+    # (matching), timeout_ms (of nodes); history_max (entries), noted:<event> (the last one a hub wrote). One per store,
+    # never deleted.
     "store": "hub:store",
     # hash: the sweeper's brake: state (engaged, released), since; of the last pass seen, stale, registered, limit,
     # held, pass, word, allowed; window, spent; since_ms (hub clock at which the grace began); released_by, _at,
@@ -80,6 +83,58 @@ PRIVATE = {
     "pace": "hub:pace:{}",  # hash: mark_ms, gap_ms: how fast the line of a label moves; lives an hour.
     "history": "hub:history",  # stream: what happened, trimmed by whoever adds to it. One per store, never deleted.
     "ended": "hub:ended:{}",  # string: token of a grant that ended while the store did not know it; two node timeouts.
+    # -- jobs: ids are 32 hex digits; a full name is room:category:name; times are in microseconds
+    "worker": "hub:worker:{}",  # hash: user, at, beat; its last claim with a key: claim, tasks. Goes with the worker.
+    "workers": "hub:workers",  # zset: worker -> when it was made. Deleted with the worker.
+    "worker_beats": "hub:worker_beats",  # zset: worker -> hub clock of its last beat. Deleted with the worker.
+    "worker_jobs": "hub:worker_jobs:{}",  # set: full names of the jobs it is linked to. Deleted with the worker.
+    "worker_rooms": "hub:worker_rooms:{}",  # hash: room -> links there. Deleted with the worker.
+    "worker_tasks": "hub:worker_tasks:{}",  # set: claimed and running tasks. Empties as they end.
+    "worker_providers": "hub:worker_providers:{}",  # set: full names of its providers. Deleted with the worker.
+    "dead_workers": "hub:dead_workers",  # set: removed workers some of whose tasks are not failed yet. Empties so.
+    "worker_brake": "hub:worker_brake",  # hash: as `brake`, for workers. Deleted when the brake ends.
+    # zset: worker -> when it was made: those with a job in a shared room (`*`), in that very room (`@global`,
+    # `@internal`), or in this room and in no shared one. Empties as workers go.
+    "room_workers": "hub:room_workers:{}",
+    # hash: id, at, schema, digest, tasks (records), later (put off), back (the request that took it back); deleted, the
+    # time, of a soft-deleted one. Deleted
+    # when it was soft-deleted for HUB_TASK_RETENTION_SECONDS and its last task is forgotten.
+    "job": "hub:job:{}",
+    "job_workers": "hub:job_workers:{}",  # set: workers linked to it. Empties as they go.
+    "room_jobs": "hub:room_jobs:{}",  # zset: full name -> when it was made, of the active ones. Empties as they go.
+    "deleted_jobs": "hub:deleted_jobs",  # zset: full name -> when it was soft-deleted. Until it is back or gone.
+    "executors": "hub:executors",  # set: full names of the @internal jobs that somebody can execute. Never deleted.
+    # hash: job, room, user, at, status; then worker, started, done, error, last (request of the last move); where asked
+    # for prio, attempt, max, backoff_ms, due, print (of the request). Deleted HUB_TASK_RETENTION_SECONDS after its end.
+    "task": "hub:task:{}",
+    "payload": "hub:payload:{}",  # string: JSON as it was submitted, none for {}. Deleted with the task.
+    "queue": "hub:queue:{}",  # zset: task -> when it was submitted less a second per priority: what a claim takes.
+    "later": "hub:later",  # zset: task -> when it is due: pending, and not in its queue yet.
+    "room_tasks": "hub:room_tasks:{}",  # zset, per status:room: task -> when it was submitted. Deleted with the task.
+    "job_tasks": "hub:job_tasks:{}",  # zset, per status:room:full name: the same. Deleted with the task.
+    "runtimes": "hub:runtimes",  # zset: task -> hub clock at which it has run for too long. Deleted when it ends.
+    "ownerless": "hub:ownerless",  # zset: task -> hub clock since when it is claimed by nobody. Deleted when it ends.
+    "internal_tasks": "hub:internal_tasks",  # zset: task of an @internal job -> hub clock of its start, or submission.
+    "finished": "hub:finished",  # zset: task -> when it ended. Deleted with the task.
+    "dead": "hub:dead",  # zset: failed task whose attempts are used up -> when it ended. Deleted with the task.
+    "claim": "hub:claim:{}",  # string: the tasks a claim was answered with, 60 s.
+    "submitted": "hub:submitted:{}",  # string: fingerprint of a submit with a key, 24 h.
+    "task_done": "hub:task_done:{}",  # a channel, not a key: this task has ended.
+    "job_bell": "hub:job_bell:{}",  # a channel, not a key: a task of this job can be claimed.
+    "provider": "hub:provider:{}",  # hash: id, at, schema, type, worker, user. Deleted with it or its worker.
+    "provider_name": "hub:provider_name:{}",  # string: full name of a provider's id. Deleted with the provider.
+    "room_providers": "hub:room_providers:{}",  # zset: full name -> when it was made. Deleted with the provider.
+    "result": "hub:result:{}",  # string, per provider:hash: what it answered, HUB_PROVIDER_RESULT_TTL_SECONDS.
+    "inflight": "hub:inflight:{}",  # string 1, per provider:hash: it was asked, HUB_PROVIDER_INFLIGHT_TTL_SECONDS.
+    "result_bell": "hub:result_bell:{}",  # a channel, not a key, per provider:hash: the result is there.
+    "tokens": "hub:tokens",  # zset: token id -> when it was made. Deleted when it is revoked.
+    "token": "hub:token:{}",  # hash: digest (SHA-256 of the secret), name, user, superuser, scopes, at. The same.
+    "socketio": "hub:socketio",  # a channel, not a key: events for the sockets of all hubs.
+    "sockets": "hub:sockets:{}",  # set: connections that are bound to a worker. Empties as they end.
+    "bound": "hub:bound:{}",  # set: workers bound to a connection (hub.sid). Deleted with it, or with its hub.
+    "connections": "hub:connections:{}",  # set: connections of a hub that have workers. Empties as they end.
+    "socket_hubs": "hub:socket_hubs",  # set: hubs that have such connections. A member goes with the last of them.
+    "hung_up": "hub:hung_up",  # zset: worker that hung up -> hub clock at which it is removed. Until it is back.
     "request": "hub:request:{}",  # string: what a request was answered with, to which attempts; 60 s, with a key 24 h.
 }
 

@@ -23,6 +23,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from hub.errors import ForeignKey, StoreFault, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
+from hub.store.bells import Bells
 from hub.store.keys import Keys
 from hub.store.scripts import Script, load_all
 
@@ -49,6 +50,7 @@ class Store:
     def __init__(self, client: Redis, prefix: str = "") -> None:
         self.client = client
         self.keys = Keys(prefix)
+        self.bells = Bells(client)
         self.generation: str | None = None
         self.highest_token = "0"  # of the grants this hub made or learned of
         self.node_timeout_ms = 0  # for a store that was emptied; whoever makes a hub of it sets it
@@ -100,6 +102,7 @@ class Store:
         self.set_away()
         if self._sender is not None:
             await asyncio.wait([self._sender], timeout=CLOSE_S)
+        await self.bells.close()
         await self.client.aclose()
 
     async def ping(self) -> None:

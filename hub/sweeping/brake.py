@@ -9,7 +9,7 @@ import math
 import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from hub.errors import BrakeOff, UnknownReply
 from hub.observability import metrics
@@ -20,6 +20,7 @@ from hub.store.store import Store
 from hub.sweeping.bites import each
 
 BITE = 100  # nodes looked at per script: under 1 ms
+SUSPECTS_MAX = 2_000  # nodes looked at for being about to be stale; of more, the same share is taken to be
 RELEASE_MIN_S = 600.0  # a release that nothing ends is over after this, or after three intervals where that is longer
 JITTER = 0.9  # a pass may come a little before its interval is over
 _log = get_logger("hub.sweeping")
@@ -29,7 +30,7 @@ _log = get_logger("hub.sweeping")
 class Nominated:
     """Nodes that may be stale: by an index of beats (`silent`), and those that no hub ever heard (`strangers`).
 
-    Of both there may be more than were fetched.
+    Of both there may be more than were fetched. `suspected`: how many others the index has silent for half the timeout.
     """
 
     registered: int
@@ -37,6 +38,7 @@ class Nominated:
     silent_total: int
     strangers: list[str]
     strangers_total: int
+    suspected: int = 0
 
     @property
     def ids(self) -> list[str]:
@@ -75,12 +77,12 @@ def per_interval(registered: int, percent: int) -> int:
     return max(1, percent * registered // 100)
 
 
-def why_none_goes(stale: int, registered: int, grace_left_ms: int) -> str | None:
-    """Why not a single node is expired while the brake is engaged; None where some are."""
-    if stale >= registered:
+def why_none_goes(stale: int, registered: int, grace_left_ms: int, of: str = "nodes") -> str | None:
+    """Why not a single one is expired while the brake is engaged; None where some are."""
+    if of == "nodes" and stale >= registered:
         return "nobody at all is heard, so it may be the hub that is deaf"
     if grace_left_ms > 0:
-        return f"nodes that are alive have {math.ceil(grace_left_ms / 1000)} s to be heard again"
+        return f"{of} that are alive have {math.ceil(grace_left_ms / 1000)} s to be heard again"
     return None
 
 
@@ -95,14 +97,18 @@ def stale_in_all(nominated: Nominated, stale: Collection[str]) -> int:
 
 
 class Brake:
-    """The state of the brake, shared by all hubs through the store."""
+    """The state of a brake, of that on nodes or of that on workers, shared by all hubs through the store."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store, settings: Settings, of: Literal["nodes", "workers"] = "nodes") -> None:
         self._store = store
+        self._of = of
+        nodes = of == "nodes"
+        self._key = store.keys.brake if nodes else store.keys.worker_brake
         self._percent = settings.sweeper_brake_percent
         self._minimum = settings.sweeper_brake_min
-        self._timeout_ms = int(settings.node_timeout_s * 1000)
-        self._interval_ms = int(settings.node_sweep_interval_s * 1000)
+        self._timeout_ms = int((settings.node_timeout_s if nodes else settings.worker_timeout_s) * 1000)
+        interval_s = settings.node_sweep_interval_s if nodes else settings.worker_sweep_interval_s
+        self._interval_ms = int(interval_s * 1000)
         self._brake = store.script("sweeping/brake")
         self._release = store.script("sweeping/release_brake")
         self._find_stale = store.script("sweeping/find_stale")
@@ -110,39 +116,44 @@ class Brake:
     async def judge(self, nominated: Nominated, *, dry_run: bool) -> Verdict:
         """Whether this pass may expire all that is stale. Looks at each node only where there may be too many."""
         at_most = nominated.at_most
-        if not self._too_many(at_most, nominated.registered):
-            return await self._ask(at_most, nominated.registered, dry_run)
+        if not self._too_many(at_most, nominated):
+            return await self._ask(at_most, nominated, dry_run)
+        if self._of == "workers":  # every one of them is in the index, and nothing but a beat counts
+            verdict = await self._ask(nominated.silent_total, nominated, dry_run)
+            return replace(verdict, ids=tuple(nominated.silent))
         words, errors = await each(nominated.ids, BITE, self._look)
         ids = tuple(node for node, word in words if word == "stale")
-        verdict = await self._ask(stale_in_all(nominated, ids), nominated.registered, dry_run)
+        stale = stale_in_all(nominated, ids)
+        nominated = replace(nominated, suspected=await self._suspected(nominated.suspected) if stale else 0)
+        verdict = await self._ask(stale, nominated, dry_run)
         return replace(verdict, ids=ids, errors=errors)
 
     async def lift(self) -> None:
         """Nothing is expired at all, so there is nothing to hold back."""
-        await self._ask(0, 0, dry_run=False)
+        await self._ask(0, Nominated(0, [], 0, [], 0), dry_run=False)
 
     async def release(self, by: str) -> None:
         """Let the nodes it holds back go, on all hubs; raises `BrakeOff` when it holds nothing back."""
         for_ms = max(int(RELEASE_MIN_S * 1000), 3 * self._interval_ms)
-        match await self._release(by=by, for_ms=for_ms):
+        match await self._release(by=by, for_ms=for_ms, of=self._of):
             case ["off"]:
                 raise BrakeOff("The brake is not engaged; there is nothing to release")
             case ["released", who, at]:
-                _log.warning("brake released", by=who, at=at)
+                _log.warning("brake released", of=self._of, by=who, at=at)
             case reply:
                 raise UnknownReply(self._release.name, reply)
 
     async def status(self) -> dict[str, Any]:
         """The brake as operators see it: off, engaged or released, what the last pass found, and why none goes."""
         keys = self._store.keys
-        found, clock_ms = await self._store.read_all([("HGETALL", keys.brake), ("HGET", keys.store, "clock_ms")])
+        found, clock_ms = await self._store.read_all([("HGETALL", self._key), ("HGET", keys.store, "clock_ms")])
         stale, registered = _number(found.get("stale")), _number(found.get("registered"))
         grace_s = why = None
         if found.get("state") == "engaged" and stale is not None and registered is not None:
             now_ms = int(clock_ms or 0)
-            begun_ms = now_ms if stale >= registered else int(found.get("since_ms") or now_ms)
+            begun_ms = now_ms if self._of == "nodes" and stale >= registered else int(found.get("since_ms") or now_ms)
             left_ms = min(self._timeout_ms, max(0, begun_ms + self._timeout_ms - now_ms))
-            grace_s, why = math.ceil(left_ms / 1000), why_none_goes(stale, registered, left_ms)
+            grace_s, why = math.ceil(left_ms / 1000), why_none_goes(stale, registered, left_ms, self._of)
         return {
             "state": found.get("state", "off"),
             "percent": self._percent,
@@ -159,44 +170,64 @@ class Brake:
             "releasedAtUtc": found.get("released_at"),
         }
 
-    def _too_many(self, stale: int, registered: int) -> bool:
-        return too_many(stale, registered, self._percent, self._minimum)
+    def _too_many(self, stale: int, nominated: Nominated) -> bool:
+        """Nodes beat at different times, so a silence of many makes them stale one after the other: those that are
+        about to be stale count as soon as the first one is.
+        """
+        counted = stale + nominated.suspected if stale else 0
+        return too_many(counted, nominated.registered, self._percent, self._minimum)
+
+    async def _suspected(self, by_index: int) -> int:
+        """How many of those that the index has silent for half the timeout are: some of them others keep alive."""
+        keys = self._store.keys
+        clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
+        between = f"{clock_ms - self._timeout_ms}", f"({clock_ms - self._timeout_ms // 2}"
+        some = await self._store.read("ZRANGE", keys.beats, *between, "BYSCORE", "LIMIT", 0, SUSPECTS_MAX)
+        words, _ = await each(some, BITE, self._look)
+        found = sum(word == "suspect" for _, word in words)
+        return found * max(by_index, len(some)) // max(1, len(some))
 
     async def _look(self, bite: Sequence[str]) -> list[str]:
         facts = [text for node in bite for text in (node, key_part(node))]
         return list(await self._find_stale(timeout_ms=self._timeout_ms, rest=facts))
 
-    async def _ask(self, stale: int, registered: int, dry_run: bool) -> Verdict:
+    async def _ask(self, stale: int, nominated: Nominated, dry_run: bool) -> Verdict:
+        registered = nominated.registered
         word, allowed = await self._brake(
             pass_id=secrets.token_hex(8),
-            too_many=int(self._too_many(stale, registered)),
+            too_many=int(self._too_many(stale, nominated)),
             stale=stale,
             registered=registered,
             limit=per_interval(registered, self._percent),
             window_ms=int(self._interval_ms * JITTER),
             grace_ms=self._timeout_ms,
             dry_run=int(dry_run),
+            of=self._of,
         )
         if not dry_run:
-            self._tell(word, stale, registered)
+            self._tell(word, stale, nominated)
         if word in ("engaged", "held"):
             return Verdict("engaged", stale, allowed)
         return Verdict("released" if word == "released" else "off", stale)
 
-    def _tell(self, word: str, stale: int, registered: int) -> None:
-        metrics.brake_engaged.set(word in ("engaged", "held"))
+    def _tell(self, word: str, stale: int, nominated: Nominated) -> None:
+        registered = nominated.registered
+        gauge = metrics.brake_engaged if self._of == "nodes" else metrics.worker_brake_engaged
+        gauge.set(word in ("engaged", "held"))
         if word == "engaged":
             _log.warning(
                 "brake engaged",
+                of=self._of,
                 stale=stale,
+                suspected=nominated.suspected,
                 registered=registered,
                 percent=self._percent,
                 per_interval=per_interval(registered, self._percent),
                 grace_s=self._timeout_ms / 1000,
-                why=why_none_goes(stale, registered, self._timeout_ms),
+                why=why_none_goes(stale, registered, self._timeout_ms, self._of),
             )
         elif word == "ended":
-            _log.warning("brake ended", stale=stale, registered=registered)
+            _log.warning("brake ended", of=self._of, stale=stale, registered=registered)
 
 
 def _number(text: str | None) -> int | None:

@@ -128,11 +128,12 @@ class NodeSweeperService:
         keys = self._store.keys
         clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
         before = f"({clock_ms - self._nodes.timeout_ms}"
-        heard, silent_total = await self._store.read_all(
-            [("ZCARD", keys.beats), ("ZCOUNT", keys.beats, "-inf", before)]
+        half = f"({clock_ms - self._nodes.timeout_ms // 2}"
+        heard, silent_total, suspected = await self._store.read_all(
+            [("ZCARD", keys.beats), ("ZCOUNT", keys.beats, "-inf", before), ("ZCOUNT", keys.beats, "-inf", half)]
         )
         silent, strangers = await self._silent(before), await self._strangers(registered, heard)
-        return Nominated(registered, silent, silent_total, strangers, registered - heard)
+        return Nominated(registered, silent, silent_total, strangers, registered - heard, suspected - silent_total)
 
     async def _silent(self, before: str) -> list[str]:
         """Nodes whose last beat is more than the timeout ago on the hub clock."""

@@ -321,11 +321,12 @@ async def test_the_history_is_trimmed_to_what_the_settings_say(hub, redis):
 def noted_events() -> set[str]:
     """The events that scripts write, by their text."""
     text = "\n".join(path.read_text() for path in folder().rglob("*.lua"))
-    return set(re.findall(r"""'((?:node|slot|pool|grant|ticket|cap|brake|sweep)\.\w+)'""", text))
+    return set(re.findall(r"""'((?:node|slot|pool|grant|ticket|cap|brake|sweep|worker|job|task)\.\w+)'""", text))
 
 
 def test_every_event_has_a_rule_and_a_kind():
-    events = noted_events() | {"sweep.node", "sweep.lease"}
+    events = noted_events() | {"sweep.node", "sweep.lease", "sweep.worker"}
+    assert {"worker.gone", "job.orphaned", "task.retried"} <= events
     assert len(events) > 25
     assert {event for event in events if not (rule(event) or rule(event, "lapsed") or rule(event, "node"))} == set()
     assert {event for event in events if not any(event.startswith(heads) for heads in KINDS.values())} == set()

@@ -9,6 +9,7 @@ from tests.machine.base import HUBS, LABELS, NODES, SLOTS
 from tests.machine.borrowers import Borrowers
 from tests.machine.direct import Direct
 from tests.machine.fleet import Fleet
+from tests.machine.jobs.machine import JobsMachine
 from tests.machine.look import Look
 from tests.machine.waiters import Waiters
 from tests.world import RedisServer
@@ -43,19 +44,30 @@ def run(server: RedisServer, examples: int, *, shrink: bool) -> None:
     Machine.direct = Direct(server)
     Machine.look = Look(server.url, LABELS, SLOTS, NODES, HUBS)
     try:
-        run_state_machine_as_test(
-            Machine,
-            settings=settings(
-                max_examples=examples,
-                stateful_step_count=STEPS,
-                phases=[Phase.generate, *([Phase.shrink] if shrink else [])],
-                deadline=None,
-                suppress_health_check=list(HealthCheck),
-                derandomize=not shrink,
-                database=None,
-                print_blob=True,
-            ),
-        )
+        run_state_machine_as_test(Machine, settings=_chosen(examples, shrink))
     finally:
         Machine.look.close()
         Machine.direct.close()
+
+
+def run_jobs(server: RedisServer, examples: int, *, shrink: bool) -> None:
+    """As `run`, for the machine of jobs, workers and tasks."""
+    JobsMachine.steps = 0
+    JobsMachine.direct = Direct(server)
+    try:
+        run_state_machine_as_test(JobsMachine, settings=_chosen(examples, shrink))
+    finally:
+        JobsMachine.direct.close()
+
+
+def _chosen(examples: int, shrink: bool) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=STEPS,
+        phases=[Phase.generate, *([Phase.shrink] if shrink else [])],
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        derandomize=not shrink,
+        database=None,
+        print_blob=True,
+    )

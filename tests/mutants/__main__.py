@@ -1,7 +1,7 @@
-"""`make mutants`: plants each mistake of `mistakes.py` in a copy of the project and lets the state machine look for it.
+"""`make mutants`: plants each mistake in a copy of the project and lets the state machine look for it that covers it.
 
-Exits 1 when one is not found within three times the steps of the test itself, when the text it replaces is not there
-any more, or when the machine finds something in the project as it is. Words of its description as arguments choose some.
+Exits 1 when one is not found within a few times the steps of the test itself, when the text it replaces is not there
+any more, or when a machine finds something in the project as it is. Words of its description as arguments choose some.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from tests.machine.jobs.test_jobs_machine import EXAMPLES as JOBS_EXAMPLES
 from tests.machine.test_machine import EXAMPLES
+from tests.mutants.in_jobs import TASKS
 from tests.mutants.mistakes import MISTAKES, Mistake
 
 TOP = Path(__file__).parent.parent.parent
 AT_ONCE = 2
-BUDGET = 3 * EXAMPLES
+BUDGET = {"line": 3 * EXAMPLES, "jobs": 8 * JOBS_EXAMPLES}
 MOST_S = 1200  # for one attempt; the whole budget takes a few minutes
 
 
-def attempt(mistake: Mistake | None) -> dict[str, Any]:
-    """What the machine finds in a copy of the project with this mistake, or with none."""
+def attempt(mistake: Mistake | None, machine: str = "line") -> dict[str, Any]:
+    """What a machine finds in a copy of the project with this mistake, or with none."""
+    machine = "jobs" if mistake in TASKS else machine
     with tempfile.TemporaryDirectory(prefix="hub-mutants-") as name:
         tree = Path(name)
         for part in ("hub", "lua", "tests"):
@@ -38,12 +41,12 @@ def attempt(mistake: Mistake | None) -> dict[str, Any]:
             if text.count(mistake.old) != 1:
                 return {"broken": f"its text is there {text.count(mistake.old)} times"}
             path.write_text(text.replace(mistake.old, mistake.new))
-        return _run(tree)
+        return _run(tree, machine)
 
 
-def _run(tree: Path) -> dict[str, Any]:
+def _run(tree: Path, machine: str) -> dict[str, Any]:
     environment = {**os.environ, "PYTHONPATH": str(tree)}
-    command = [sys.executable, "-m", "tests.mutants.attempt", str(BUDGET)]
+    command = [sys.executable, "-m", "tests.mutants.attempt", machine, str(BUDGET[machine])]
     process = subprocess.Popen(
         command, cwd=tree, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -74,12 +77,17 @@ def row(mistake: Mistake | None, result: dict[str, Any]) -> tuple[bool, str]:
 
 def main() -> int:
     words = sys.argv[1:]
-    chosen = [each for each in MISTAKES if not words or any(word in each.script or word in each.why for word in words)]
+    chosen = [
+        each
+        for each in (*TASKS, *MISTAKES)
+        if not words or any(word in each.script or word in each.why for word in words)
+    ]
     print(f"{'':<9} {'steps':>7} {'time':>7}  mistake", flush=True)
-    sound, line = row(None, attempt(None))
-    print(line, flush=True)
-    if not sound:
-        return 1
+    for machine in BUDGET:
+        sound, line = row(None, attempt(None, machine))
+        print(line, flush=True)
+        if not sound:
+            return 1
     bad = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for mistake, result in zip(chosen, pool.map(attempt, chosen), strict=True):

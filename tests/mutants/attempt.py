@@ -1,4 +1,4 @@
-"""Runs the state machine of the tree it stands in: `python -m tests.mutants.attempt EXAMPLES`.
+"""Runs a state machine of the tree it stands in: `python -m tests.mutants.attempt line|jobs EXAMPLES`.
 
 The last line it prints is a JSON object: what the machine found, or null, after how many steps and seconds.
 """
@@ -12,7 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.machine.run import Machine, run
+from tests.machine.jobs.machine import JobsMachine
+from tests.machine.run import Machine, run, run_jobs
 from tests.world import RedisServer
 
 
@@ -22,13 +23,14 @@ def main() -> None:
     server.start()
     started, found = time.monotonic(), None
     try:
-        run(server, int(sys.argv[1]), shrink=False)
+        (run_jobs if sys.argv[1] == "jobs" else run)(server, int(sys.argv[2]), shrink=False)
     except BaseException as error:
         found = _first_line(error)
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    print(json.dumps({"found": found, "steps": Machine.steps, "seconds": round(time.monotonic() - started, 1)}))
+    steps = JobsMachine.steps if sys.argv[1] == "jobs" else Machine.steps
+    print(json.dumps({"found": found, "steps": steps, "seconds": round(time.monotonic() - started, 1)}))
 
 
 def _first_line(error: BaseException) -> str:

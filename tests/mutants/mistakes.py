@@ -99,10 +99,6 @@ PLACES = (
         "a label is served by longer ones although that is switched off",
     ),
     Mistake(
-        "include/drop_slot.lua", "  redis.call('SREM', key_aside(part), slot)\n", "",
-        "a slot that is gone is still held back for its node",
-    ),
-    Mistake(
         "include/remove_node.lua", "      end_grant(slot, record[4], record[5], part)\n", "",
         "grants outlive their node",
     ),
@@ -271,7 +267,6 @@ SERVING = (
             "capacity/undo.lua": "an undo",
             "capacity/describe_pools.lua": "the end of a maintenance that is looked at",
             "nodes/beat.lua": "a beat",
-            "nodes/drain.lua": "a drain",
             "nodes/leave.lua": "a leave",
             "nodes/prune.lua": "the removal of the last slots of a node",
             "nodes/resume.lua": "the return of a suspect",

@@ -106,8 +106,10 @@ def test_a_hub_that_was_stopped_skips_one_turn_of_each_sweeper_and_goes_on(start
     ticked = redis.hget("hub:store", "tick_ms")
     wait_until(lambda: redis.time()[0] * 1000 - int(ticked) > 3000, 10)
     hub.signal(signal.SIGCONT)
-    wait_until(lambda: len(lines(hub, "sweep skipped")) == 2, 10, hub.log)
-    assert {line.split("service=")[1].split()[0] for line in lines(hub, "sweep skipped")} == {"node", "lease"}
+    wait_until(lambda: len(lines(hub, "sweep skipped")) == 3, 10, hub.log)
+    assert {line.split("service=")[1].split()[0] for line in lines(hub, "sweep skipped")} == {
+        "node", "lease", "task",
+    }  # fmt: skip
     offer(hub, "mute")
     wait_until(lambda: lines(hub, "node expired"), 10, hub.log)
     assert 'hub_sweeps_skipped_total{service="node"} 1.0' in httpx.get(f"{hub.url}/metrics").text

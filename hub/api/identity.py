@@ -1,0 +1,101 @@
+"""Who calls the jobs API: a bearer token, or the operators' secret; on an open hub everybody is the operator."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from starlette.requests import Request
+
+from hub.api.auth import ADMIN, HEADER
+from hub.api.deps import Serving, serving
+from hub.errors import Forbidden, Unauthorized
+from hub.tokens.models import Holder, in_order, user_of
+
+_BEARER: Final = re.compile(r"bearer +([\x21-\x7e]+) *", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """A user: 32 hex digits, and what his token lets him do. Without `scopes` it is everything he may."""
+
+    user: str
+    superuser: bool
+    scopes: frozenset[str] = frozenset()
+    name: str = ""
+
+
+OPERATOR: Final = Caller(user_of(""), superuser=True, name="operator")  # no user can have the empty name
+
+
+async def caller(request: Request, scope: str) -> Caller:
+    """Who calls. Raises `Unauthorized` for a stranger, `Forbidden` for a token without this scope, and
+    `StoreUnavailable` when Redis has to be asked and does not answer."""
+    found = await known(serving(request), request.headers.getlist("authorization"), request.headers.get(HEADER, ""))
+    if found is None:
+        raise Unauthorized()
+    allow(found, scope)
+    return found
+
+
+async def reader(request: Request) -> Caller | None:
+    """Who reads, None for a stranger; raises as `caller` does where HUB_ANONYMOUS_READS is off."""
+    found = serving(request)
+    if not found.hub.settings.anonymous_reads:
+        return await caller(request, "read")
+    return await known(found, request.headers.getlist("authorization"), request.headers.get(HEADER, ""))
+
+
+async def superuser(request: Request, scope: str) -> Caller:
+    """As `caller`, and `Forbidden` for whoever is no superuser."""
+    found = await caller(request, scope)
+    if not found.superuser:
+        raise Forbidden("This is for superusers.")
+    return found
+
+
+def allow(found: Caller, scope: str) -> None:
+    """Raise `Forbidden` unless the caller's token has this scope."""
+    if found.scopes and scope not in found.scopes:
+        has = ", ".join(in_order(found.scopes))
+        raise Forbidden(f"This needs a token with the scope {scope}; the one shown has {has}.")
+
+
+async def known(found: Serving, authorization: Sequence[str], secret: str = "") -> Caller | None:
+    """Whoever shows these values of `Authorization` and `x-hub-secret`; None for a stranger.
+
+    A value of `Authorization` alone decides where there is one: a wrong token is not made good by a secret.
+    """
+    if await is_open(found):
+        return OPERATOR
+    if authorization:
+        bearer = _BEARER.fullmatch(authorization[0]) if len(authorization) == 1 else None
+        return _caller(await found.holders.resolve(bearer[1])) if bearer else None
+    if not secret:
+        return None
+    if _is_operators(found, secret):
+        return OPERATOR
+    return _caller(await found.holders.resolve(secret))  # commands have one option for either
+
+
+async def is_open(found: Serving) -> bool:
+    """Whether everybody is the operator: there is no secret, and no token in the store or the file."""
+    return found.secrets.open and await found.holders.none()
+
+
+def _is_operators(found: Serving, secret: str) -> bool:
+    if found.secrets.open:
+        return False
+    try:
+        found.secrets.check_value(secret, ADMIN)
+    except Unauthorized:
+        return False
+    return True
+
+
+def _caller(holder: Holder | None) -> Caller | None:
+    if holder is None or not holder.active:
+        return None
+    return Caller(holder.user, holder.superuser, holder.scopes, holder.name)

@@ -1,0 +1,1 @@
+"""The jobs API: workers, jobs, tasks and providers over HTTP, one module per noun."""

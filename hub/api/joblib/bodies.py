@@ -1,0 +1,208 @@
+"""Reading requests to the jobs API: what does not validate is answered as FastAPI and pydantic would."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from hub.api.joblib.wishes import JobBody, PageQuery, SubmitBody, TasksQuery
+from hub.errors import Malformed, TooLarge
+from hub.jobs.names import preferred_wait, to_id
+from hub.settings import Settings
+
+NESTING_MAX = 128  # levels of a payload or schema: readers of JSON give up at 200 and more
+SHOWN_BYTES = 64 * 1024  # of a larger body no part is shown again in the refusal
+OFFSET_MAX = 10**15  # further than any list goes, and exact in every number on the way
+KEY_MAX = 255
+
+M = TypeVar("M", bound=BaseModel)
+_scan = JSONDecoder().scan_once  # type: ignore[attr-defined]
+_blank = re.compile(r"[ \t\n\r]*").match
+_BLANKS = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\n\r]+')
+_UUID = "Input should be a valid UUID"
+
+
+class Slice(NamedTuple):
+    """Which part of a list is asked for, and tasks of which status."""
+
+    limit: int
+    offset: int
+    status: str | None
+
+
+class Body(NamedTuple):
+    """A body that is JSON: its text and what that says."""
+
+    text: bytes
+    document: dict[str, Any]
+
+    def opaque(self, name: str) -> str:
+        """A member as it was sent, without the blanks between its parts."""
+        return _compact(self._member(name))
+
+    def opaque_list(self, name: str) -> list[str]:
+        """The items of a member that is a list, each as it was sent."""
+        return [_compact(item) for _, item in _parts(self._member(name))]
+
+    def _member(self, name: str) -> str:
+        return dict(_parts(self.text.decode()))[name]  # of two with one name the last counts, for every reader
+
+
+def malformed(kind: str, where: Iterable[str | int], message: str, given: Any) -> Malformed:
+    """One thing that is wrong with a request, as pydantic says it."""
+    return Malformed(errors=[{"type": kind, "loc": list(where), "msg": message, "input": given}])
+
+
+async def read(request: Request, model: type[M]) -> tuple[M, Body]:
+    """The body of a request; raises `Malformed`. The content type does not matter."""
+    text = await request.body()
+    if not text:
+        raise malformed("missing", ["body"], "Field required", None)
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise malformed("json_invalid", ["body", error.pos], "JSON decode error", {}) from None
+    if not isinstance(document, dict):
+        message = "Input should be a valid dictionary or object to extract fields from"
+        raise malformed("model_attributes_type", ["body"], message, _shown(document, text))
+    return validated(model, document, "body", text), Body(text, document)
+
+
+def validated(model: type[M], document: Any, where: str, text: bytes = b"") -> M:
+    """The model of what was sent there; raises `Malformed` with all that is wrong about it."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        wrong = [
+            {"type": e["type"], "loc": [where, *e["loc"]], "msg": e["msg"], "input": _shown(e["input"], text)}
+            for e in error.errors(include_url=False, include_context=False)
+        ]
+    raise Malformed(errors=wrong)
+
+
+def _shown(given: Any, text: bytes) -> Any:
+    """A part of what was sent, for the refusal; nothing of what is large, or nested too deeply to be written again."""
+    if len(text) > SHOWN_BYTES:
+        return None
+    try:
+        orjson.dumps(given)
+    except TypeError:
+        return None
+    return given
+
+
+def path_id(request: Request, name: str) -> str:
+    """An id that is part of the path, as 32 hex digits; raises `Malformed`."""
+    given = request.path_params[name]
+    try:
+        return to_id(given)
+    except ValueError:
+        raise malformed("uuid_parsing", ["path", name], _UUID, given) from None
+
+
+def request_key(request: Request, user: str) -> str:
+    """The `Idempotency-Key` of a user's call, digested so that any text fits into a key; empty without one."""
+    given = request.headers.get("idempotency-key")
+    if given is None:
+        return ""
+    if not given.strip() or len(given) > KEY_MAX:
+        message = f"String should have 1 to {KEY_MAX} characters that are no blanks"
+        raise malformed("string_length", ["header", "idempotency-key"], message, given[:KEY_MAX])
+    return hashlib.sha256(f"{user}\0{given}".encode()).hexdigest()[:32]
+
+
+def wait_preference(request: Request) -> int | None:
+    """Seconds of `Prefer: wait=N`, None without it."""
+    given = request.headers.getlist("prefer")
+    return preferred_wait(", ".join(given)) if given else None
+
+
+def part(request: Request, model: type[PageQuery] = PageQuery) -> Slice:
+    """The part of a list that the query asks for; raises `Malformed`."""
+    asked = validated(model, dict(request.query_params), "query")
+    return Slice(asked.limit, min(asked.offset, OFFSET_MAX), asked.status if isinstance(asked, TasksQuery) else None)
+
+
+def schema(said: JobBody, body: Body, settings: Settings) -> str:
+    """The schema of a job or a provider as it was sent; raises `TooLarge` and `Malformed`."""
+    name = next((name for name in ("schema", "schema_") if name in body.document), None)
+    if name is None:
+        return "{}"
+    text = body.opaque(name)
+    _check(text, said.schema_, settings.schema_max_bytes, ("body", name))
+    return text
+
+
+def payloads(said: SubmitBody, body: Body, settings: Settings) -> list[str]:
+    """The payload of a submit, or all of them, as they were sent; raises `TooLarge` and `Malformed`."""
+    most = settings.task_payload_max_bytes
+    if said.payloads is None:
+        texts, values = [body.opaque("payload") if "payload" in body.document else "{}"], [said.payload]
+        wheres: list[tuple[str | int, ...]] = [("body", "payload")]
+    else:
+        if "payload" in body.document:
+            raise malformed("either", ("body", "payload"), "Input should be left out beside payloads", None)
+        texts, values = body.opaque_list("payloads"), said.payloads
+        wheres = [("body", "payloads", number) for number in range(len(texts))]
+    for text, value, where in zip(texts, values, wheres, strict=True):
+        _check(text, value, most, where)
+    return texts
+
+
+def _check(text: str, value: Any, most: int, where: tuple[str | int, ...]) -> None:
+    if len(text) > most or (not text.isascii() and len(text.encode()) > most):
+        raise TooLarge(f"{'.'.join(map(str, where[1:]))} has more than {most} bytes.")
+    if text.count("[") + text.count("{") > NESTING_MAX and _is_deep(value):
+        raise malformed("nesting", where, f"Input should have at most {NESTING_MAX} levels", None)
+
+
+def _is_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(NESTING_MAX):
+        inner = (each for outer in level for each in (outer.values() if isinstance(outer, dict) else outer))
+        level = [each for each in inner if isinstance(each, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _parts(text: str) -> Iterator[tuple[str, str]]:
+    """(name, text) of each member of an object, ("", text) of each item of a list; the text is known to be JSON."""
+    at = _after_blanks(text, 0)
+    named = text[at] == "{"
+    at = _after_blanks(text, at + 1)
+    while text[at] not in "}]":
+        name = ""
+        if named:
+            name, at = scanstring(text, at + 1)
+            at = _after_blanks(text, _after_blanks(text, at) + 1)
+        end = _end(text, at)
+        yield name, text[at:end]
+        at = _after_blanks(text, end)
+        if text[at] == ",":
+            at = _after_blanks(text, at + 1)
+
+
+def _end(text: str, at: int) -> int:
+    try:
+        end: int = _scan(text, at)[1]
+    except (ValueError, RecursionError):  # digits by the thousand; levels by the thousand
+        raise malformed("json_invalid", ["body", at], "JSON decode error", {}) from None
+    return end
+
+
+def _after_blanks(text: str, at: int) -> int:
+    found = _blank(text, at)
+    return found.end() if found else at
+
+
+def _compact(text: str) -> str:
+    blanks = any(blank in text for blank in " \n\t\r")
+    return _BLANKS.sub(r"\1", text) if blanks else text

@@ -1,0 +1,75 @@
+"""Jobs: registered, looked at, and listed."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api.deps import serving
+from hub.api.identity import caller, reader
+from hub.api.joblib import answers, bodies, shapes
+from hub.api.joblib.callers import WORKER
+from hub.api.joblib.paths import PREFIX
+from hub.api.joblib.wishes import JobBody, PageQuery, TasksQuery
+from hub.jobs.models import JobWish
+from hub.jobs.names import check_room
+
+router = APIRouter(prefix=PREFIX, tags=["jobs"])
+
+
+@router.put(
+    "/rooms/{room_id}/jobs",
+    **shapes.described("room_id", {201: shapes.JOB, 200: shapes.JOB}, refusals=(400, 403, 409), body=JobBody),
+)
+async def register(request: Request) -> Response:
+    """Offer a job: 201 when it is new or was taken back, 200 when it was there with the same schema.
+
+    Without `worker_id` a worker is made for it.
+    """
+    room = request.path_params["room_id"]
+    check_room(room)
+    who = await caller(request, WORKER)
+    said, body = await bodies.read(request, JobBody)
+    hub = serving(request).hub
+    schema = bodies.schema(said, body, hub.settings)
+    wish = JobWish(room, said.category, said.name, schema, said.worker_id.hex if said.worker_id else None)
+    job, created = await hub.jobs.register(wish, said.schema_, who.user, who.superuser)
+    return answers.reply(answers.job(job), 201 if created else 200)
+
+
+@router.get(
+    "/rooms/{room_id}/jobs", **shapes.described("room_id", {200: shapes.JOBS}, refusals=(400,), query=PageQuery)
+)
+async def listed(request: Request) -> Response:
+    """The jobs that are seen from a room, newest first."""
+    await reader(request)
+    asked = bodies.part(request)
+    room = request.path_params["room_id"]
+    check_room(room)
+    found = await serving(request).hub.jobs.page(room, asked.limit, asked.offset)
+    return answers.page(found, asked, answers.job_line)
+
+
+@router.get(
+    "/rooms/{room_id}/jobs/{job_name:full}/tasks",
+    **shapes.described("room_id job_name", {200: shapes.TASKS}, refusals=(400,), query=TasksQuery),
+)
+async def tasks(request: Request) -> Response:
+    """The tasks of a job that were submitted to a room, newest first."""
+    await reader(request)
+    asked = bodies.part(request, TasksQuery)
+    room = request.path_params["room_id"]
+    check_room(room)
+    full = request.path_params["job_name"]
+    found = await serving(request).hub.tasks.page_of_job(room, full, asked.status, asked.limit, asked.offset)
+    return answers.page(found, asked, answers.task)
+
+
+@router.get(
+    "/rooms/{room_id}/jobs/{job_name:full}", **shapes.described("room_id job_name", {200: shapes.JOB}, refusals=(400,))
+)
+async def look(request: Request) -> Response:
+    """An active job by its full name, room:category:name."""
+    await reader(request)
+    check_room(request.path_params["room_id"])
+    return answers.reply(answers.job(await serving(request).hub.jobs.get(request.path_params["job_name"])))

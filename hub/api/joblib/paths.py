@@ -1,0 +1,27 @@
+"""Where the jobs API lives, and how its paths are taken apart."""
+
+from __future__ import annotations
+
+from starlette.convertors import Convertor, register_url_convertor
+
+PREFIX = "/v1/joblib"
+
+
+def is_ours(path: str) -> bool:
+    """Whether a path is one of the jobs API, known to it or not."""
+    return path.startswith(PREFIX) and path[len(PREFIX) :][:1] in ("", "/")
+
+
+class _Rest(Convertor[str]):
+    """The rest of a path as a full name: slashes, colons, line breaks, and nothing at all."""
+
+    regex = r"[\s\S]*"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("full", _Rest())

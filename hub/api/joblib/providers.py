@@ -1,0 +1,134 @@
+"""Providers: registered, asked for data, answering, and looked at."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api.deps import serving
+from hub.api.identity import caller, reader
+from hub.api.joblib import answers, bodies, shapes, waiting
+from hub.api.joblib.callers import READ, WORKER
+from hub.api.joblib.paths import PREFIX
+from hub.api.joblib.wishes import PageQuery, ProviderBody
+from hub.core import Hub
+from hub.errors import ProviderTimeout
+from hub.jobs.models import Provider, ProviderWish
+from hub.jobs.names import check_room
+
+router = APIRouter(prefix=PREFIX, tags=["providers"])
+
+
+@router.put(
+    "/rooms/{room_id}/providers",
+    **shapes.described("room_id", {201: shapes.PROVIDER, 200: shapes.PROVIDER}, refusals=(400, 403), body=ProviderBody),
+)
+async def register(request: Request) -> Response:
+    """Offer a provider of data: 201 when it is new, 200 when it replaces the caller's own. Without `worker_id` a
+    worker is made for it."""
+    room = request.path_params["room_id"]
+    check_room(room)
+    who = await caller(request, WORKER)
+    said, body = await bodies.read(request, ProviderBody)
+    hub = serving(request).hub
+    wish = ProviderWish(
+        room,
+        said.category,
+        said.name,
+        bodies.schema(said, body, hub.settings),
+        said.worker_id.hex if said.worker_id else None,
+        content_type=said.content_type,
+    )
+    provider, created = await hub.providers.register(wish, who.user, who.superuser)
+    return answers.reply(answers.provider(provider), 201 if created else 200)
+
+
+@router.get(
+    "/rooms/{room_id}/providers",
+    **shapes.described("room_id", {200: shapes.PROVIDERS}, refusals=(400,), query=PageQuery),
+)
+async def listed(request: Request) -> Response:
+    """The providers that are seen from a room, newest first."""
+    await reader(request)
+    asked = bodies.part(request)
+    room = request.path_params["room_id"]
+    check_room(room)
+    found = await serving(request).hub.providers.page(room, asked.limit, asked.offset)
+    return answers.page(found, asked, answers.provider)
+
+
+@router.get(
+    "/rooms/{room_id}/providers/{name:full}/info",
+    **shapes.described("room_id name", {200: shapes.PROVIDER}, refusals=(400,)),
+)
+async def look(request: Request) -> Response:
+    """A provider by its full name, room:category:name."""
+    await reader(request)
+    room = request.path_params["room_id"]
+    check_room(room)
+    found = await serving(request).hub.providers.get(room, request.path_params["name"])
+    return answers.reply(answers.provider(found))
+
+
+@router.get(
+    "/rooms/{room_id}/providers/{name:full}",
+    **shapes.described("room_id name", {200: None}, refusals=(400, 403, 504), headers=("Prefer",), raw=True),
+)
+async def read(request: Request) -> Response:
+    """What a provider answers for the parameters of the query, asked for or from the cache.
+
+    Waits a few seconds for it, with `Prefer: wait=N` N seconds; 504 when there is none by then.
+    """
+    await caller(request, READ)
+    room = request.path_params["room_id"]
+    check_room(room)
+    hub = serving(request).hub
+    provider = await hub.providers.get(room, request.path_params["name"])
+    preferred, longest_s = bodies.wait_preference(request), hub.settings.provider_long_poll_max_s
+    wait_s = min(hub.settings.provider_long_poll_default_s if preferred is None else preferred, longest_s)
+    params = dict(request.query_params)
+    headers = {}
+    body = await hub.providers.cached(provider, params)
+    if body is None:
+        body = await _awaited(request, hub, provider, params, wait_s)
+        if preferred is not None:
+            headers["preference-applied"] = f"wait={wait_s:g}"
+    return Response(body, headers=headers, media_type=provider.content_type)
+
+
+async def _awaited(request: Request, hub: Hub, provider: Provider, params: dict[str, str], wait_s: float) -> bytes:
+    async def look(seconds: float) -> bytes | None:
+        try:
+            return await hub.providers.read(provider, params, seconds)
+        except ProviderTimeout:
+            return None
+
+    found = await waiting.wait(request, wait_s, look, lambda body: body is not None)
+    if found is None:
+        raise ProviderTimeout(f"Provider {provider.full} did not answer within {wait_s:g} s")
+    return found
+
+
+@router.delete("/providers/{provider_id}", **shapes.described("provider_id", {204: None}, refusals=(403,)))
+async def remove(request: Request) -> Response:
+    """Delete a provider. For its owner and superusers."""
+    who = await caller(request, WORKER)
+    provider = bodies.path_id(request, "provider_id")
+    await serving(request).hub.providers.delete(provider, who.user, who.superuser)
+    return answers.nothing()
+
+
+@router.post(
+    "/providers/{provider_id}/results",
+    **shapes.described("provider_id", {204: None}, refusals=(403,), headers=("X-Request-Hash",), raw=True),
+)
+async def upload(request: Request) -> Response:
+    """What a provider answers to the request of this hash, in bytes as they are. For its owner and superusers."""
+    who = await caller(request, WORKER)
+    provider = bodies.path_id(request, "provider_id")
+    digest = request.headers.get("x-request-hash")
+    if digest is None:
+        raise bodies.malformed("missing", ["header", "x-request-hash"], "Field required", None)
+    body = await request.body()
+    await serving(request).hub.providers.upload(provider, digest, body, who.user, who.superuser)
+    return answers.nothing()

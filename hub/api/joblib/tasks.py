@@ -1,0 +1,149 @@
+"""Tasks: submitted, claimed, moved on, looked at, waited for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api.deps import serving
+from hub.api.identity import caller, reader
+from hub.api.joblib import answers, bodies, shapes, waiting
+from hub.api.joblib.callers import SUBMIT, WORKER, mover
+from hub.api.joblib.paths import PREFIX
+from hub.api.joblib.wishes import ClaimBody, MoveBody, SubmitBody, TasksQuery, moment_us
+from hub.core import Hub
+from hub.jobs.models import TERMINAL, Claim, Options, Result, Task
+from hub.jobs.names import INTERNAL, check_room, dashed
+from hub.jobs.workers import not_yours
+
+router = APIRouter(prefix=PREFIX, tags=["tasks"])
+_KEY = "Idempotency-Key"
+
+
+@router.post(
+    "/rooms/{room_id}/tasks/{job_name:full}",
+    **shapes.described(
+        "room_id job_name", {202: shapes.TASK_OR_IDS}, refusals=(400, 403), body=SubmitBody, headers=(_KEY,)
+    ),
+)
+async def submit(request: Request) -> Response:
+    """Submit a task to a job, or with `payloads` up to 1,000 at once; then the answer is their ids, in order.
+
+    With an `Idempotency-Key` a repeat within 24 h is answered with the same tasks.
+    """
+    room, full = request.path_params["room_id"], request.path_params["job_name"]
+    check_room(room)
+    who = await caller(request, SUBMIT)
+    said, body = await bodies.read(request, SubmitBody)
+    hub = serving(request).hub
+    payloads, options = bodies.payloads(said, body, hub.settings), _options(said, full)
+    key = bodies.request_key(request, who.user)
+    made = await hub.tasks.submit(room, full, payloads, who.user, options, key)
+    if said.payloads is None:
+        return answers.submitted(made[0])
+    return answers.reply({"ids": [dashed(task.id) for task in made]}, 202, {"retry-after": "1"})
+
+
+def _options(said: SubmitBody, full: str) -> Options:
+    """What is asked for beyond the plain submit; raises `Malformed` for an `@internal` job, which knows none of it."""
+    due_us = None if said.not_before is None else moment_us(said.not_before)
+    backoff_ms = None if said.backoff_s is None else int(said.backoff_s * 1000)
+    asked = {"priority": said.priority, "due_us": due_us, "max_attempts": said.max_attempts, "backoff_ms": backoff_ms}
+    given = {name: value for name, value in asked.items() if value is not None}
+    if given and full.startswith(f"{INTERNAL}:"):
+        message = "priority, notBefore, maxAttempts and backoffSeconds should be left out for an @internal job"
+        raise bodies.malformed("unsupported", ["body"], message, None)
+    return Options(**given)
+
+
+@router.post(
+    "/tasks/claim",
+    **shapes.described("", {200: shapes.CLAIMED}, refusals=(403,), body=ClaimBody, headers=(_KEY,)),
+)
+async def claim(request: Request) -> Response:
+    """The oldest task of all the jobs of a worker, or null; for its owner alone.
+
+    `limit` asks for several, `waitSeconds` waits for one, `start` takes them as running. `results` says first what has
+    become of others. With an `Idempotency-Key` a repeat is answered with the same tasks while the worker holds them.
+    """
+    who = await caller(request, WORKER)
+    said, _ = await bodies.read(request, ClaimBody)
+    key = bodies.request_key(request, who.user)
+    hub, worker = serving(request).hub, said.worker_id.hex
+    outcomes = []
+    if said.results:
+        results = [Result(each.id.hex, each.status, each.error or "") for each in said.results]
+        words = await hub.tasks.finish(worker, who.user, results, key)
+        outcomes = [{"id": dashed(r.task), "outcome": word} for r, word in zip(results, words, strict=True)]
+    elif said.limit == 0 and (await hub.workers.get(worker)).user != who.user:
+        raise not_yours(worker)
+    tasks = [] if said.limit == 0 else await _claimed(request, hub, said, who.user, key)
+    shown = [answers.task(task) for task in tasks]
+    answer: dict[str, Any] = {"task": shown[0] if shown else None}
+    if said.limit is not None:
+        answer["tasks"] = shown
+    if said.limit is not None or said.results is not None:
+        answer["results"] = outcomes
+    return answers.reply(answer)
+
+
+async def _claimed(request: Request, hub: Hub, said: ClaimBody, user: str, key: str) -> list[Task]:
+    """The tasks a claim gets. When the caller has hung up they are given back, unless he can ask for them again."""
+    worker = said.worker_id.hex
+    runtime_ms = int((said.runtime_s or 0) * 1000)
+    wish = Claim(said.limit or 1, bool(said.start), runtime_ms, key)
+    found = await hub.tasks.claim(worker, user, wish)
+    wait_s = min(said.wait_s or 0, hub.settings.long_poll_max_wait_s)
+    if not found and wait_s:
+        found = await waiting.wait(request, wait_s, lambda s: hub.tasks.claim_or_wait(worker, user, wish, s), bool)
+    if found and not key and await waiting.hung_up(request):
+        await hub.tasks.finish(worker, user, [Result(task.id, "pending", "") for task in found])
+    return found
+
+
+@router.get(
+    "/rooms/{room_id}/tasks", **shapes.described("room_id", {200: shapes.TASKS}, refusals=(400,), query=TasksQuery)
+)
+async def of_room(request: Request) -> Response:
+    """The tasks submitted to a room, newest first."""
+    await reader(request)
+    asked = bodies.part(request, TasksQuery)
+    room = request.path_params["room_id"]
+    check_room(room)
+    found = await serving(request).hub.tasks.page_of_room(room, asked.status, asked.limit, asked.offset)
+    return answers.page(found, asked, answers.task)
+
+
+@router.get("/tasks/{task_id}", **shapes.described("task_id", {200: shapes.TASK}, headers=("Prefer",)))
+async def look(request: Request) -> Response:
+    """A task as it is; with `Prefer: wait=N` as soon as it has ended, or as it is after N seconds."""
+    await reader(request)
+    task = bodies.path_id(request, "task_id")
+    hub = serving(request).hub
+    found = await hub.tasks.get(task)
+    wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
+    if not wait_s or found.status in TERMINAL:
+        return answers.reply(answers.task(found))
+    found = await waiting.wait(request, wait_s, lambda s: hub.tasks.wait(task, s), lambda t: t.status in TERMINAL)
+    return answers.reply(answers.task(found), headers={"preference-applied": f"wait={wait_s:g}"})
+
+
+@router.patch(
+    "/tasks/{task_id}",
+    **shapes.described("task_id", {200: shapes.TASK}, refusals=(403, 409), body=MoveBody, headers=(_KEY,)),
+)
+async def move(request: Request) -> Response:
+    """Give a task another status: for the owner of the worker that holds it, and to cancel it for its submitter.
+
+    With an `Idempotency-Key` a repeat is answered alike while the task has not moved on.
+    """
+    who = await mover(request)
+    task = bodies.path_id(request, "task_id")
+    said, _ = await bodies.read(request, MoveBody)
+    key = bodies.request_key(request, who.user)
+    moved = await serving(request).hub.tasks.move(
+        task, said.status, said.error or "", user=who.user, superuser=who.superuser, request=key
+    )
+    return answers.reply(answers.task(moved))

@@ -1,0 +1,65 @@
+"""Workers: made, heard, removed, and listed."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api.deps import serving
+from hub.api.identity import caller, reader
+from hub.api.joblib import answers, bodies, shapes
+from hub.api.joblib.callers import WORKER
+from hub.api.joblib.paths import PREFIX
+from hub.api.joblib.wishes import PageQuery
+from hub.jobs.jobs import new_id
+from hub.jobs.names import check_room
+
+router = APIRouter(prefix=PREFIX, tags=["workers"])
+
+
+@router.post("/workers", **shapes.described("", {201: shapes.WORKER}, refusals=(403,)))
+async def create(request: Request) -> Response:
+    """A new worker of the caller's. It must beat from now on, or it is removed."""
+    who = await caller(request, WORKER)
+    made = await serving(request).hub.workers.create(who.user, new_id())
+    return Response(answers.beaten(made.id, made.beat_us), 201, media_type="application/json")
+
+
+@router.get("/workers", **shapes.described("", {200: shapes.WORKERS}, query=PageQuery))
+async def listed(request: Request) -> Response:
+    """All workers of all users, newest first."""
+    await reader(request)
+    asked = bodies.part(request)
+    return answers.page(await serving(request).hub.workers.page(asked.limit, asked.offset), asked, answers.worker)
+
+
+@router.get(
+    "/rooms/{room_id}/workers",
+    **shapes.described("room_id", {200: shapes.WORKERS}, refusals=(400,), query=PageQuery),
+)
+async def of_room(request: Request) -> Response:
+    """The workers of the jobs that are seen from a room, newest first."""
+    await reader(request)
+    asked = bodies.part(request)
+    room = request.path_params["room_id"]
+    check_room(room)
+    found = await serving(request).hub.workers.page_of_room(room, asked.limit, asked.offset)
+    return answers.page(found, asked, answers.worker)
+
+
+@router.patch("/workers/{worker_id}", **shapes.described("worker_id", {200: shapes.WORKER}, refusals=(403,)))
+async def beat(request: Request) -> Response:
+    """Say that a worker is alive. Answered once Redis has it; for its owner alone."""
+    who = await caller(request, WORKER)
+    worker = bodies.path_id(request, "worker_id")
+    at_us = await serving(request).hub.workers.beat(worker, who.user)
+    return Response(answers.beaten(worker, at_us), media_type="application/json")
+
+
+@router.delete("/workers/{worker_id}", **shapes.described("worker_id", {204: None}, refusals=(403,)))
+async def remove(request: Request) -> Response:
+    """Remove a worker. What it has claimed fails, its providers go, and so do jobs that nobody serves any more."""
+    who = await caller(request, WORKER)
+    worker = bodies.path_id(request, "worker_id")
+    await serving(request).hub.workers.delete(worker, who.user, who.superuser)
+    return answers.nothing()

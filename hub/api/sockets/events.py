@@ -1,0 +1,109 @@
+"""The events that scripts publish for all hubs, brought to the connections of this one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import orjson
+from socketio.async_pubsub_manager import AsyncPubSubManager
+
+from hub.errors import StoreUnavailable
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.store.store import Store, translated
+
+IDLE_S = 1.0  # how often the reader looks up
+AGAIN_S = 0.5  # before a lost channel is listened to again
+_log = get_logger("hub.sockets")
+
+
+class Events(AsyncPubSubManager):  # type: ignore[misc]
+    """python-socketio's manager on the clients of the store, whatever server that is, Sentinel's or fakeredis.
+
+    Its own Redis manager opens connections itself, and never tells from when on it hears anything.
+    """
+
+    name = "store"
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(channel=store.keys.socketio)
+        self._store = store
+        self._subscribed = asyncio.Event()
+        self._entered: dict[str, set[str | None]] = {}
+        self.thread: asyncio.Task[None] | None = None  # set with the first connection
+
+    async def hears(self, seconds: float) -> bool:
+        """Whether every event published from now on will be heard, once that is known or the time is up."""
+        if not self._subscribed.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._subscribed.wait(), seconds)
+        return self._subscribed.is_set()
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self.thread is not None:
+            self.thread.cancel()
+            await asyncio.wait([self.thread])
+
+    def basic_enter_room(self, sid: str, namespace: str, room: str | None, eio_sid: str | None = None) -> None:
+        """As python-socketio does, and remember it for the end of the connection."""
+        super().basic_enter_room(sid, namespace, room, eio_sid)
+        self._entered.setdefault(sid, set()).add(room)
+
+    def basic_leave_room(self, sid: str, namespace: str, room: str | None) -> None:
+        """As python-socketio does."""
+        super().basic_leave_room(sid, namespace, room)
+        self._entered.get(sid, set()).discard(room)
+
+    def basic_disconnect(self, sid: str, namespace: str, **_: Any) -> None:
+        """As python-socketio does, which looks through the rooms of everybody: 2 ms each with 5,000 connections."""
+        for room in self._entered.pop(sid, ()):
+            super().basic_leave_room(sid, namespace, room)
+        self.callbacks.pop(sid, None)
+        for pending in (self.pending_connect, self.pending_disconnect):
+            if sid in pending.get(namespace, ()):
+                pending[namespace].remove(sid)
+                if not pending[namespace]:
+                    del pending[namespace]
+
+    async def _listen(self) -> AsyncIterator[dict[str, Any]]:
+        while True:
+            try:
+                async for event in self._heard():
+                    yield event
+            except Exception as error:  # noqa: BLE001 - it must be listened to again; told apart and counted below
+                if not isinstance(translated(error), StoreUnavailable):  # of an outage the hub clock tells
+                    metrics.unhandled.inc()
+                    _log.error("events not heard", why=repr(error))
+            self._subscribed.clear()
+            await asyncio.sleep(AGAIN_S)
+
+    async def _heard(self) -> AsyncIterator[dict[str, Any]]:
+        async with self._store.client.pubsub() as subscription:
+            await subscription.subscribe(self.channel)
+            while True:
+                message = await subscription.get_message(timeout=IDLE_S)
+                if message is None:
+                    continue
+                if message["type"] == "subscribe":
+                    self._subscribed.set()
+                elif message["type"] == "message" and (event := self._wanted(message["data"])):
+                    yield event
+
+    def _wanted(self, text: str) -> dict[str, Any] | None:
+        """The event, if anybody here is in its room: most are for connections of other hubs, and that costs little."""
+        try:
+            event: dict[str, Any] = orjson.loads(text)
+            if event["method"] == "emit" and event["room"] not in self.rooms.get(event["namespace"], ()):
+                return None
+        except (ValueError, KeyError, TypeError) as error:
+            _log.debug("event not understood", why=repr(error))
+            return None
+        return event
+
+    async def _publish(self, data: dict[str, Any]) -> None:
+        with suppress(StoreUnavailable):  # whoever should have heard it is at a hub that hears nothing either
+            await self._store.read("PUBLISH", self.channel, orjson.dumps(data).decode())

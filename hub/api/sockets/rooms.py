@@ -1,0 +1,208 @@
+"""What clients may say: who they are, which rooms they want to hear, and which workers they speak for."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from socketio import AsyncServer
+from socketio.exceptions import ConnectionRefusedError as Refused
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from hub.api.auth import HEADER
+from hub.api.deps import Serving
+from hub.api.identity import Caller, allow, known
+from hub.api.sockets.events import Events
+from hub.errors import HubError, Stopping, StoreUnavailable, Unauthorized
+from hub.jobs.names import check_room, parse_full_name, to_id
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+
+HEARD_S = 2.0  # for Redis to confirm that events are heard
+ROOMS_MAX = 5_000  # of one connection
+NAME_MAX = 1_000  # characters of a room's name
+OK = {"status": "ok"}
+_AGAIN = "The hub does not reach its store now; try again in a moment."
+_log = get_logger("hub.sockets")
+
+
+class Ignored(Exception):
+    """What the client said makes no sense; the text says why."""
+
+
+class Connection:
+    """A client that was let in; `caller` is None for a stranger, who may read where strangers may."""
+
+    def __init__(self, caller: Caller | None) -> None:
+        self.caller = caller
+        self.rooms: set[str] = set()
+
+
+class Rooms:
+    """Lets clients in and takes their events. Nothing that they send ends in an exception."""
+
+    def __init__(self, serving: Serving, server: AsyncServer, events: Events) -> None:
+        self._serving = serving
+        self._server = server
+        self._events = events
+        self._presence = serving.hub.presence
+        self.connections: dict[str, Connection] = {}
+        server.on("connect", self.connect)
+        for event, act in (
+            ("join_job_room", self._join_jobs),
+            ("leave_job_room", self._leave_jobs),
+            ("join_provider_room", self._join_providers),
+            ("leave_provider_room", self._leave_providers),
+            ("room_join", self._join_room),
+            ("room_leave", self._leave_room),
+        ):
+            server.on(event, self._taking(event, act))
+
+    async def connect(self, sid: str, environ: dict[str, Any], auth: Any = None) -> None:
+        """Let a client in, or refuse him with a text."""
+        try:
+            caller = await self._who(environ["asgi.scope"], auth)
+            if not await self._events.hears(HEARD_S):
+                raise StoreUnavailable(_AGAIN)
+        except HubError as refusal:
+            _log.debug("socket refused", why=refusal.code)
+            raise Refused(_text(refusal)) from None
+        except Exception as error:  # noqa: BLE001 - refused below
+            metrics.unhandled.inc()
+            _log.error("socket not connected", why=repr(error), exc_info=error)
+            raise Refused("The hub failed on this connection.") from None
+        self.connections[sid] = Connection(caller)
+        self._presence.connected(sid)
+        _log.debug("socket connected", sid=sid, user=caller.user if caller else None)
+
+    async def disconnect(self, sid: str, reason: str) -> None:
+        """A client is gone, whoever hung up."""
+        self.connections.pop(sid, None)
+        try:
+            await self._presence.ended(sid)
+        except Exception as error:  # noqa: BLE001 - the connection is over either way; heartbeats tell of its workers
+            metrics.unhandled.inc()
+            _log.error("socket not unbound", why=repr(error))
+        _log.debug("socket disconnected", sid=sid, why=reason)
+
+    async def _who(self, scope: Scope, auth: Any) -> Caller | None:
+        """The token of the connect packet decides where there is one, then the header."""
+        if self._serving.stopping:
+            raise Stopping("The hub is stopping; connect to another one.")
+        if self._serving.hub.store.away:
+            raise StoreUnavailable(_AGAIN)
+        headers = Headers(scope=scope)
+        shown, secret = headers.getlist("authorization"), headers.get(HEADER, "")
+        token = auth.get("token") if isinstance(auth, dict) else None
+        if token:
+            shown = [f"Bearer {token}"]
+        caller = await known(self._serving, shown, secret)
+        if caller is None and (shown or secret or not self._serving.hub.settings.anonymous_reads):
+            raise Unauthorized("Unauthorized")
+        return caller
+
+    def _taking(self, event: str, act: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[Any]]:
+        """A handler that answers `{"status": "ok"}`, or in words why not."""
+
+        async def take(sid: str, *said: Any) -> Any:
+            connection = self.connections.get(sid)
+            if connection is None:
+                return "This connection has ended."
+            try:
+                await act(sid, connection, said[0] if said else None)
+            except Ignored as reason:
+                _log.debug("event ignored", said=event, why=str(reason), sid=sid)
+                return str(reason)
+            except HubError as refusal:
+                _log.debug("event refused", said=event, why=refusal.code, sid=sid)
+                return _text(refusal)
+            except Exception as error:  # noqa: BLE001 - the connection goes on; the line and the counter tell of it
+                metrics.unhandled.inc()
+                _log.error("event failed", said=event, why=repr(error), exc_info=error)
+                return "The hub failed on this event."
+            return OK
+
+        return take
+
+    async def _join_jobs(self, sid: str, connection: Connection, said: Any) -> None:
+        await self._join_as_worker(sid, connection, said, "job_name", "jobs:")
+
+    async def _join_providers(self, sid: str, connection: Connection, said: Any) -> None:
+        await self._join_as_worker(sid, connection, said, "provider_name", "providers:")
+
+    async def _join_as_worker(self, sid: str, connection: Connection, said: Any, member: str, kind: str) -> None:
+        """The room is joined also with a worker that is unknown or another's; only its own user's can hang up."""
+        full = _full_name(said, member)
+        caller = connection.caller
+        if caller is None:
+            raise Unauthorized("Unauthorized")
+        allow(caller, "worker")
+        await self._enter(sid, connection, kind + full)
+        worker = _worker(said)
+        if worker is not None:
+            await self._presence.bind(worker, caller.user, sid)
+        await self._be_heard()
+
+    async def _join_room(self, sid: str, connection: Connection, said: Any) -> None:
+        room = _text_of(said, "room_id")
+        check_room(room)
+        if not self._serving.hub.settings.anonymous_reads:
+            if connection.caller is None:
+                raise Unauthorized("Unauthorized")
+            allow(connection.caller, "read")
+        await self._enter(sid, connection, f"room:{room}")
+        await self._be_heard()
+
+    async def _leave_jobs(self, sid: str, connection: Connection, said: Any) -> None:
+        await self._leave(sid, connection, f"jobs:{_full_name(said, 'job_name')}")
+
+    async def _leave_providers(self, sid: str, connection: Connection, said: Any) -> None:
+        await self._leave(sid, connection, f"providers:{_full_name(said, 'provider_name')}")
+
+    async def _leave_room(self, sid: str, connection: Connection, said: Any) -> None:
+        await self._leave(sid, connection, f"room:{_text_of(said, 'room_id')}")
+
+    async def _enter(self, sid: str, connection: Connection, room: str) -> None:
+        if room not in connection.rooms and len(connection.rooms) >= ROOMS_MAX:
+            raise Ignored(f"A connection may be in {ROOMS_MAX} rooms.")
+        connection.rooms.add(room)
+        await self._server.enter_room(sid, room)
+
+    async def _leave(self, sid: str, connection: Connection, room: str) -> None:
+        connection.rooms.discard(room)
+        await self._server.leave_room(sid, room)
+
+    async def _be_heard(self) -> None:
+        """Nobody is told that he is in a room before every event for it is heard."""
+        if self._serving.hub.store.away or not await self._events.hears(HEARD_S):
+            raise StoreUnavailable("The hub does not reach its store now; events come again when it does.")
+
+
+def _text_of(said: Any, member: str) -> str:
+    text = said.get(member) if isinstance(said, dict) else None
+    if not isinstance(text, str) or not text:
+        raise Ignored(f"There must be an object with a text as {member}.")
+    if len(text) > NAME_MAX:
+        raise Ignored(f"{member} has more than {NAME_MAX} characters.")
+    return text
+
+
+def _full_name(said: Any, member: str) -> str:
+    full = _text_of(said, member)
+    if parse_full_name(full) is None:
+        raise Ignored(f"{member} must be room:category:name.")
+    return full
+
+
+def _worker(said: dict[str, Any]) -> str | None:
+    """The id it names, or None: clients send `None` in words before they have one."""
+    named = said.get("worker_id")
+    try:
+        return to_id(named) if isinstance(named, str) else None
+    except ValueError:
+        return None
+
+
+def _text(refusal: HubError) -> str:
+    return refusal.detail or refusal.code

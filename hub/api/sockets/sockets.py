@@ -1,0 +1,326 @@
+"""Socket.IO as a part of the application: long polling and WebSockets, bounded, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qs
+
+from fastapi import FastAPI
+from socketio import AsyncServer
+from socketio.packet import BINARY_ACK, BINARY_EVENT, Packet
+from starlette.responses import PlainTextResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from hub.api.deps import Serving
+from hub.api.problems import answer
+from hub.api.sockets.events import Events
+from hub.api.sockets.protocol import ABORT, PATH
+from hub.api.sockets.rooms import Rooms
+from hub.errors import HubError, RequestTimedOut, Stopping, TooLarge
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+
+__all__ = ["PATH", "Sockets", "serve"]
+
+PING_S = 20  # a poll is answered after so long, sooner than proxies give up
+PONG_S = 20  # for the answer: clients compute, and their threads share one interpreter
+MESSAGE_BYTES = 65_536  # what clients say is a name and an id
+SEND_S = 20.0  # for a client to take what was sent; then its connection is cut
+BACKLOG = 5_000  # events that wait for one client; with more it is cut off, and sees the present when it is back
+ROUND_S = 2.0
+SILENT_ROUNDS = 10  # for a client to say who it is
+CLOSE_S = 5.0  # for all that remains when the hub stops
+_CLOSE = "1"  # python-engineio's packet that ends a connection for good
+_WIRE = "hub.wire"
+_log = get_logger("hub.sockets")
+
+
+async def serve(app: FastAPI, scope: Scope, receive: Receive, send: Send) -> None:
+    """Hand a request for the sockets to those of the application."""
+    found: Sockets | None = getattr(app.state, "sockets", None)
+    if found is None:
+        await _refuse(Stopping("The hub is starting", retry_after_s=1), scope, receive, send)
+        return
+    await found(scope, receive, send)
+
+
+class Sockets:
+    """The connections of one hub process, as an ASGI application."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        self._timeout_s = serving.hub.settings.request_timeout_s
+        self._events = Events(serving.hub.store)
+        # Polling needs every request of a client at the same process, and processes behind one port share it out.
+        self._alone = serving.hub.settings.workers == 1
+        self._server = AsyncServer(
+            async_mode="asgi",
+            client_manager=self._events,
+            serializer=TextPacket,
+            async_handlers=False,  # a client's events one after the other: no client keeps more than one task busy
+            ping_interval=PING_S,
+            ping_timeout=PONG_S,
+            max_http_buffer_size=MESSAGE_BYTES,
+            http_compression=False,
+            transports=["polling", "websocket"] if self._alone else ["websocket"],
+            logger=_Quiet("server", counted=True),
+            engineio_logger=_Quiet("wire"),
+        )
+        self._rooms = Rooms(serving, self._server, self._events)
+        self._server.on("disconnect", self._disconnected)
+        self._stopping = False
+        self._polls: set[asyncio.Task[None]] = set()
+        self._sending: set[Callable[[], None]] = set()  # ways to cut the connections that are being written to
+        self._silent: dict[str, int] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look_after(), name="sockets")
+        if self._stopping or (self._serving.stopping and not _session(scope)):
+            await _refuse(Stopping("The hub is stopping; connect to another one."), scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        else:
+            await self._http(scope, receive, send)
+
+    def hang_up(self) -> None:
+        """Let go of everybody: they come back, to another hub. The server is about to close their connections."""
+        self._stopping = True
+        self._serving.hub.presence.stop()
+        for poll in self._polls:
+            poll.cancel()
+        for cut in list(self._sending):
+            cut()
+
+    async def close(self) -> None:
+        """End what has not ended with its connection."""
+        self.hang_up()
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+        if left := [self._end(socket) for socket in list(self._server.eio.sockets.values())]:
+            await asyncio.wait([asyncio.ensure_future(each) for each in left], timeout=CLOSE_S)
+        await self._server.shutdown()
+        await self._events.close()
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._alone:
+            text = "This hub runs several processes, so polling does not work: connect with transports=['websocket']."
+            await PlainTextResponse(text, 400)(scope, receive, send)
+            return
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                body = await _whole(receive)
+        except TimeoutError:
+            refusal = RequestTimedOut(f"The body did not arrive within {self._timeout_s:g} s.")
+            await _refuse(refusal, scope, receive, send)
+            return
+        except TooLarge as error:
+            await _refuse(error, scope, receive, send)
+            return
+        if body is not None:
+            await self._poll(_with_length(scope, len(body)), body, receive, send)
+
+    async def _poll(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        exchange = _Exchange(body, send)
+        answering = asyncio.ensure_future(self._server.handle_request(scope, exchange.receive, exchange.send))
+        if scope["method"] == "GET":
+            watching = asyncio.ensure_future(_until_gone(receive))
+            self._polls.add(answering)
+            # Whoever hangs up on a poll is gone: without this it would be noticed by a ping that is not answered.
+            await asyncio.wait((answering, watching), return_when=asyncio.FIRST_COMPLETED)
+            self._polls.discard(answering)
+            answering.cancel()  # python-engineio ends the connection of a poll that is cancelled
+            watching.cancel()
+        elif (socket := self._server.eio.sockets.get(_session(scope))) is not None:
+            await asyncio.wait((answering,))
+            if socket.closed:
+                _wake(socket)
+        await asyncio.wait((answering,))
+        if not answering.cancelled() and (error := answering.exception()):
+            await self._failed(error, scope)
+            if not exchange.answered:
+                await PlainTextResponse("Bad Request", 400)(scope, receive, send)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        abort = scope.get("extensions", {}).get(ABORT, lambda: None)
+
+        async def put(message: Message) -> None:
+            if message.get("text") == _CLOSE:
+                raise OSError("the connection ends, without a word: a client that is told to close does not come back")
+            self._sending.add(abort)
+            try:
+                async with asyncio.timeout(SEND_S):
+                    await send(message)
+            except TimeoutError:
+                abort()
+                raise OSError("the client does not read") from None
+            finally:
+                self._sending.discard(abort)
+
+        sid = _session(scope)
+        if sid in self._server.environ and sid in self._server.eio.sockets:
+            self._server.environ[sid][_WIRE] = scope
+        try:
+            await self._server.handle_request(scope, receive, put)
+        except Exception as error:  # noqa: BLE001 - handed on
+            await self._failed(error, scope)
+            abort()
+
+    async def _failed(self, error: BaseException, scope: Scope) -> None:
+        """A client sent what python-engineio does not take, as a rule; whatever it was, its connection is over."""
+        _log.debug("socket failed", why=repr(error))
+        for sid in list(self._server.environ):
+            if self._wire(sid) is scope and sid in self._server.eio.sockets:
+                await self._end(self._server.eio.sockets[sid])
+
+    async def _disconnected(self, sid: str, reason: str) -> None:
+        wire = self._wire(self._events.eio_sid_from_sid(sid, "/"))
+        await self._rooms.disconnect(sid, reason)
+        if reason == self._server.reason.PING_TIMEOUT:
+            _cut(wire)  # should the client be there after all it notices, and comes back
+
+    async def _look_after(self) -> None:
+        while True:
+            await asyncio.sleep(ROUND_S)
+            try:
+                await self._round()
+            except Exception as error:  # noqa: BLE001 - the next round must come; the line and the counter tell of this one
+                metrics.unhandled.inc()
+                _log.error("sockets not looked after", why=repr(error))
+
+    async def _round(self) -> None:
+        """End connections that nobody speaks for, and those that do not take what they are sent."""
+        sockets = self._server.eio.sockets
+        silent = {}
+        for sid, socket in list(sockets.items()):
+            if self._events.sid_from_eio_sid(sid, "/") is None:
+                silent[sid] = self._silent.get(sid, 0) + 1
+            if silent.get(sid, 0) > SILENT_ROUNDS or socket.queue.qsize() > BACKLOG:
+                _log.debug("socket cut off", sid=sid, waiting=socket.queue.qsize())
+                await self._end(socket)
+        self._silent = silent
+        for sid in list(self._rooms.connections):
+            socket = sockets.get(self._events.eio_sid_from_sid(sid, "/"))
+            if socket is None or socket.closed:  # it ended while it was let in
+                await self._rooms.disconnect(sid, "ended early")
+                await self._events.disconnect(sid, "/", ignore_queue=True)
+
+    async def _end(self, socket: Any) -> None:
+        """End a connection of python-engineio's; the client finds that it has broken."""
+        wire = self._wire(socket.sid)
+        await socket.close(wait=False, abort=True, reason=self._server.reason.TRANSPORT_ERROR)
+        self._server.eio.sockets.pop(socket.sid, None)
+        _wake(socket)
+        _cut(wire)
+
+    def _wire(self, sid: str) -> Scope:
+        """The request a connection came by, or the WebSocket it was upgraded to."""
+        environ = self._server.environ.get(sid, {})
+        wire: Scope = environ.get(_WIRE) or environ.get("asgi.scope") or {}
+        return wire
+
+
+class _Exchange:
+    """A request whose body is here, and whether it was answered."""
+
+    def __init__(self, body: bytes, send: Send) -> None:
+        self._body = body
+        self._send = send
+        self.answered = False
+
+    async def receive(self) -> Message:
+        return {"type": "http.request", "body": self._body, "more_body": False}
+
+    async def send(self, message: Message) -> None:
+        self.answered = True
+        await self._send(message)
+
+
+class TextPacket(Packet):  # type: ignore[misc]
+    """Socket.IO without attachments: nobody here has any use for them, and they are gathered without a bound."""
+
+    def decode(self, encoded_packet: str) -> Any:
+        found = super().decode(encoded_packet)
+        if self.packet_type in (BINARY_EVENT, BINARY_ACK):
+            raise ValueError("no attachments here")
+        return found
+
+
+class _Quiet:
+    """The logger of the two libraries. They call nonsense of a client an error, and tell of every packet."""
+
+    def __init__(self, part: str, *, counted: bool = False) -> None:
+        self._part = part
+        self._counted = counted
+
+    def debug(self, *_: Any, **__: Any) -> None:
+        """Nothing."""
+
+    info = debug
+
+    def warning(self, text: str, *values: Any, **_: Any) -> None:
+        _log.debug("socket trouble", part=self._part, text=text % values if values else text)
+
+    error = warning
+
+    def exception(self, text: str, *values: Any, **_: Any) -> None:
+        """What is raised while a packet is taken is the client's doing; beside that it is ours."""
+        if not self._counted:
+            _log.debug("socket trouble", part=self._part, text=text % values if values else text, exc_info=True)
+            return
+        metrics.unhandled.inc()
+        _log.error("sockets failed", text=text % values if values else text, exc_info=True)
+
+
+async def _whole(receive: Receive) -> bytes | None:
+    """The body of a request, None when the client is gone before it is complete; raises `TooLarge`."""
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > MESSAGE_BYTES:
+            raise TooLarge(f"The body has more than {MESSAGE_BYTES} bytes; send less at a time.")
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def _with_length(scope: Scope, length: int) -> Scope:
+    """As it arrived, not as it was announced."""
+    headers = [(name, value) for name, value in scope["headers"] if name != b"content-length"]
+    return {**scope, "headers": [*headers, (b"content-length", str(length).encode())]}
+
+
+def _session(scope: Scope) -> str:
+    query: bytes = scope["query_string"]
+    return parse_qs(query).get(b"sid", [b""])[0].decode("latin-1")
+
+
+def _wake(socket: Any) -> None:
+    """Let the poll of a connection that has ended be answered: python-engineio leaves it waiting for a ping."""
+    socket.queue.put_nowait(None)
+
+
+def _cut(wire: Scope) -> None:
+    wire.get("extensions", {}).get(ABORT, lambda: None)()
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _refuse(refusal: HubError, scope: Scope, receive: Receive, send: Send) -> None:
+    response = answer(refusal, scope["path"])
+    if scope["type"] == "http":
+        await response(scope, receive, send)
+        return
+    head = {"type": "websocket.http.response.start", "status": response.status_code, "headers": response.raw_headers}
+    await send(head)
+    await send({"type": "websocket.http.response.body", "body": response.body})

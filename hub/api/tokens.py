@@ -1,0 +1,127 @@
+"""Bearer tokens of the jobs API: made, listed and revoked by operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import bodies, schemas
+from hub.api.deps import remote_ip, reply, serving
+from hub.api.identity import superuser
+from hub.audit import time_text
+from hub.errors import InvalidValue, MissingMember
+from hub.jobs.names import dashed
+from hub.tokens.models import (
+    SCOPES,
+    Holder,
+    Token,
+    digest_of,
+    in_order,
+    new_secret,
+    read_digest,
+    read_flag,
+    read_name,
+    read_scopes,
+    read_user,
+    user_of,
+)
+
+T = TypeVar("T")
+router = APIRouter(tags=["admin"])
+_WISH = {
+    "type": "object",
+    "required": ["user"],
+    "properties": {
+        "user": {"type": "string", "minLength": 1, "maxLength": 200},
+        "userId": {"type": "string", "format": "uuid", "description": "derived from the name when it is left out"},
+        "superuser": {"type": "boolean"},
+        "scopes": {"type": "array", "items": {"type": "string", "enum": list(SCOPES)}, "minItems": 1},
+        "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "of a secret made by the caller"},
+    },
+}
+_REFUSALS: dict[int | str, dict[str, Any]] = {
+    **schemas.REFUSALS,
+    403: {"description": "The token shown is not one of a superuser with the scope admin."},
+}
+
+
+@router.post("/admin/tokens", status_code=201, openapi_extra=schemas.body(_WISH), responses=_REFUSALS)
+async def create(request: Request) -> Response:
+    """Make a token for a user. Its secret is in `token`, here and never again; with `sha256` nobody but the caller
+    knows it, and the call may be repeated.
+
+    The first token of a hub without secrets shuts its jobs API to everybody who shows none.
+    """
+    operator, found = await superuser(request, "admin"), serving(request)
+    document = await bodies.read_body(request)
+    if document.get("user") is None:
+        raise MissingMember("missing user: the name of whoever will show the token", member="user")
+    name = _member(document, "user", read_name, "")
+    holder = Holder(
+        name,
+        _member(document, "userId", read_user, user_of(name)),
+        _member(document, "superuser", read_flag, False),
+        scopes=_member(document, "scopes", read_scopes, frozenset()),
+    )
+    secret = None if document.get("sha256") is not None else new_secret()
+    digest = digest_of(secret) if secret else None
+    token = await found.hub.tokens.create(holder, digest or _member(document, "sha256", read_digest, ""))
+    found.holders.forget()
+    await found.hub.audit.write(
+        "admin", "token.create", actor=operator.name, remote_ip=remote_ip(request), id=token.id, user=holder.name,
+        userId=dashed(holder.user), superuser=holder.superuser, scopes=" ".join(in_order(holder.scopes)) or "all",
+    )  # fmt: skip
+    answer = reply({**_shown(token), **({"token": secret} if secret else {})}, status=201)
+    answer.headers["cache-control"] = "no-store"
+    return answer
+
+
+@router.get("/admin/tokens", openapi_extra=schemas.query(offset="integer", limit="integer"), responses=_REFUSALS)
+async def tokens(request: Request) -> Response:
+    """The tokens, newest first, and those of HUB_TOKENS_FILE; never a secret."""
+    await superuser(request, "admin")
+    found = serving(request)
+    offset, limit = bodies.page(request)
+    total, page = await found.hub.tokens.page(offset, limit)
+    in_file = [_shown(token) for token in found.holders.file.tokens]
+    return reply({"total": total, "tokens": [_shown(token) for token in page], "inFile": in_file})
+
+
+@router.delete("/admin/tokens/{id}", responses=_REFUSALS)
+async def revoke(request: Request, id: str) -> Response:
+    """Revoke a token: within a second no hub knows it any more. `last` tells that there is none left, so that a hub
+    without secrets is open again."""
+    operator, found = await superuser(request, "admin"), serving(request)
+    if found.holders.file.find(id):
+        raise InvalidValue("This token stands in HUB_TOKENS_FILE: take it out there and send SIGHUP", member="id")
+    await found.hub.tokens.revoke(id)
+    found.holders.forget()
+    await found.hub.audit.write("admin", "token.revoke", actor=operator.name, remote_ip=remote_ip(request), id=id)
+    return reply({"revoked": id, "last": await found.holders.none()})
+
+
+def _member(document: dict[str, Any], name: str, read: Callable[[Any], T], default: T) -> T:
+    given = document.get(name)
+    if given is None:
+        return default
+    try:
+        return read(given)
+    except ValueError as error:
+        raise InvalidValue(f"{name} {error}", member=name) from None
+
+
+def _shown(token: Token) -> dict[str, Any]:
+    holder, at = token.holder, token.created_us
+    return {
+        "id": token.id,
+        "user": holder.name,
+        "userId": dashed(holder.user),
+        "superuser": holder.superuser,
+        "active": holder.active,
+        "scopes": in_order(holder.scopes) or None,
+        "createdAtUtc": None if at is None else time_text(datetime.fromtimestamp(at / 1_000_000, UTC)),
+    }

@@ -1,0 +1,242 @@
+"""`hub jobs`, `workers`, `tasks`, `submit`, `cancel` and `retry`: the jobs API on the command line."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, Literal
+
+import typer
+
+from hub.cli import output
+from hub.cli.child import Signals
+from hub.cli.job_inputs import (
+    FullName,
+    Limit,
+    Room,
+    TaskId,
+    Token,
+    read_full_name,
+    read_key,
+    read_moment,
+    read_payload,
+)
+from hub.cli.jobs_api import ONCE, Caller, JobsApi, caller, jobs_api
+from hub.cli.look import whole_seconds
+from hub.cli.options import AsJson, Secret, Url
+from hub.errors import HubError, Unavailable
+from hub.jobs.models import TERMINAL
+from hub.jobs.names import GLOBAL, parse_full_name
+
+Status = Literal["pending", "claimed", "running", "completed", "failed", "cancelled"]
+Row = dict[str, Any]
+
+WAIT_S = 30  # asked for at a time
+PAUSE_S = 1.0  # before a hub is asked again that does not let anybody wait, or does not answer
+
+_JOB_COLUMNS = ("JOB", "WORKERS")
+_WORKER_COLUMNS = ("WORKER", "LAST BEAT", "JOBS")
+_TASK_COLUMNS = ("TASK", "STATUS", "JOB", "ROOM", "SUBMITTED", "STARTED", "ENDED", "POSITION", "WORKER", "ERROR")
+_LESS_WANTED = ("STARTED", "WORKER", "ENDED", "ROOM", "POSITION")
+
+
+def jobs(
+    room: Room = None,
+    limit: Limit = 1000,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+    token: Token = None,
+) -> None:
+    """Show the jobs that are seen from a room, newest first; without --room those of @global."""
+    where = ("rooms", room or GLOBAL, "jobs")
+    found = asyncio.run(_pages(caller(url, secret, token), limit, "full_name", where))
+    show(as_json, "jobs", found, _JOB_COLUMNS, _job_row, numbers=("WORKERS",))
+
+
+def workers(
+    room: Room = None,
+    limit: Limit = 1000,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+    token: Token = None,
+) -> None:
+    """Show all workers, newest first; with --room those of the jobs that are seen from it."""
+    where = ("workers",) if room is None else ("rooms", room, "workers")
+    found = asyncio.run(_pages(caller(url, secret, token), limit, "id", where))
+    show(as_json, "workers", found, _WORKER_COLUMNS, _worker_row, numbers=("JOBS",))
+
+
+def tasks(
+    room: Room = None,
+    job: Annotated[
+        str | None, typer.Option("--job", parser=read_full_name, metavar="JOB", help="Only of this job.")
+    ] = None,
+    status: Annotated[Status | None, typer.Option(help="Only in this status.")] = None,
+    limit: Limit = 100,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+    token: Token = None,
+) -> None:
+    """Show the tasks submitted to a room, newest first; without --room to that of the job, else to @global."""
+    if job is None:
+        where = ["rooms", room or GLOBAL, "tasks"]
+    else:
+        where = ["rooms", room or _room_of(job), "jobs", job, "tasks"]
+    found = asyncio.run(_pages(caller(url, secret, token), limit, "id", where, status=status))
+    show_tasks(as_json, found)
+
+
+def submit(
+    job: FullName,
+    payload: Annotated[str, typer.Argument(metavar="PAYLOAD", help="A JSON object; - reads it from stdin.")] = "{}",
+    room: Room = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Until the task has ended; 1 unless it was completed.")] = False,
+    priority: Annotated[
+        int | None, typer.Option(min=-100, max=100, help="A point of it counts as a second in the queue.")
+    ] = None,
+    not_before: Annotated[
+        str | None, typer.Option(parser=read_moment, metavar="TIME", help="Not before this time, in ISO 8601.")
+    ] = None,
+    max_attempts: Annotated[int | None, typer.Option(min=1, max=100, help="Try again when it fails.")] = None,
+    key: Annotated[
+        str | None, typer.Option(parser=read_key, metavar="KEY", help="The same key within 24 h gets the same task.")
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+    token: Token = None,
+) -> int:
+    """Submit a task to a job and print its id; without --room to the room of the job."""
+    wish: dict[str, Any] = {"payload": read_payload(payload)}
+    given = {"priority": priority, "notBefore": not_before, "maxAttempts": max_attempts}
+    wish |= {name: value for name, value in given.items() if value is not None}
+    where = ("rooms", room or _room_of(job), "tasks", job)
+    return asyncio.run(_submit(caller(url, secret, token), where, wish, key, as_json, wait=wait))
+
+
+def cancel(task: TaskId, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None) -> None:
+    """Cancel a task that has not ended. Its worker is not told: it hears of it when it reports the end."""
+    answer = asyncio.run(_cancel(caller(url, secret, token), task))
+    if as_json:
+        output.put_json(answer)
+    else:
+        output.put(f"{answer.get('id')} is cancelled.")
+
+
+def retry(task: TaskId, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None) -> None:
+    """Submit a task that failed or was cancelled once more, as a new one, and print the id of that."""
+    answer = asyncio.run(ask_to_retry(caller(url, secret, token), task))
+    if as_json:
+        output.put_json(answer)
+    else:
+        output.put(str(answer.get("id")))
+
+
+def show_tasks(as_json: bool, found: tuple[int, list[Row]], what: str = "tasks") -> None:
+    """Tasks, one a line."""
+    show(as_json, "tasks", found, _TASK_COLUMNS, _task_row, ("POSITION",), _LESS_WANTED, what)
+
+
+def show(
+    as_json: bool,
+    noun: str,
+    found: tuple[int, list[Row]],
+    columns: Sequence[str],
+    row: Callable[[Row], Iterable[Any]],
+    numbers: Sequence[str] = (),
+    expendable: Sequence[str] = (),
+    what: str = "",
+) -> None:
+    """How many there are and those that were asked for; `what` they are called where it is not `noun`."""
+    (total, rows), what = found, what or noun
+    if as_json:
+        output.put_json({"total": total, noun: rows})
+    elif rows:
+        output.put_table(columns, [tuple(row(each)) for each in rows], numbers=numbers, expendable=expendable)
+    else:
+        output.put(f"No {what}.")
+    if total > len(rows) and rows:
+        output.note(f"{len(rows)} of {total} {what} shown; --limit shows more.")
+
+
+async def ask_to_retry(who: Caller, task: str) -> Row:
+    """The new task. Asked for once alone: should only the answer get lost, asking again would make another one."""
+    async with jobs_api(who) as api:
+        return await api.ask("POST", "tasks", task, "retry", patience=ONCE)
+
+
+async def _pages(who: Caller, limit: int, name: str, where: Sequence[str], **query: Any) -> tuple[int, list[Row]]:
+    async with jobs_api(who) as api:
+        return await api.pages(limit, name, *where, **query)
+
+
+async def _submit(who: Caller, where: Sequence[str], wish: Row, key: str | None, as_json: bool, *, wait: bool) -> int:
+    async with jobs_api(who) as api:
+        headers = {"idempotency-key": key or secrets.token_hex(16)}  # a repeat after a lost answer makes no second task
+        task = await api.ask("POST", *where, body=wish, headers=headers)
+        if not as_json:
+            output.put(str(task.get("id")))
+        if wait:
+            task = await _until_ended(api, str(task.get("id")))
+    if as_json:
+        output.put_json(task)
+    if not wait or task.get("status") == "completed":
+        return 0
+    why = f": {task['error']}" if task.get("error") else ""
+    output.note(f"the task {'has failed' if task.get('status') == 'failed' else 'was cancelled'}{why}.")
+    return 1
+
+
+async def _until_ended(api: JobsApi, task: str) -> Row:
+    """The task once it has ended; interrupted, it goes on."""
+    current = asyncio.current_task()
+    assert current is not None
+    told = False
+    with Signals(lambda _: current.cancel()):
+        try:
+            while True:
+                asked = time.monotonic()
+                try:
+                    found = await api.ask("GET", "tasks", task, headers={"prefer": f"wait={WAIT_S}"}, wait_s=WAIT_S)
+                    if found.get("status") in TERMINAL:
+                        return found
+                except Unavailable as error:
+                    if not told:
+                        output.note(f"still waiting: {error.detail or error.code}")
+                    told = True
+                await asyncio.sleep(max(0.0, PAUSE_S - (time.monotonic() - asked)))
+        except asyncio.CancelledError:
+            raise HubError(f"Interrupted; task {task} goes on.") from None
+
+
+async def _cancel(who: Caller, task: str) -> Row:
+    async with jobs_api(who) as api:
+        headers = {"idempotency-key": secrets.token_hex(16)}
+        return await api.ask("PATCH", "tasks", task, body={"status": "cancelled"}, headers=headers)
+
+
+def _room_of(full: str) -> str:
+    parts = parse_full_name(full)
+    assert parts is not None
+    return parts[0]
+
+
+def _job_row(job: Row) -> Iterable[Any]:
+    return job.get("full_name"), len(job.get("workers") or ())
+
+
+def _worker_row(worker: Row) -> Iterable[Any]:
+    return worker.get("id"), whole_seconds(worker.get("last_heartbeat")), worker.get("job_count")
+
+
+def _task_row(task: Row) -> Iterable[Any]:
+    return (
+        task.get("id"), task.get("status"), task.get("job_name"), task.get("room_id"),
+        *(whole_seconds(task.get(name)) for name in ("created_at", "started_at", "completed_at")),
+        task.get("queue_position"), task.get("worker_id"), task.get("error"),
+    )  # fmt: skip

@@ -1,0 +1,181 @@
+"""`hub token`: who may use the jobs API. Secrets are made here, and only their digests travel."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, TypeVar
+
+import httpx
+import typer
+from pydantic import SecretStr
+
+from hub.cli import output
+from hub.cli.inputs import read_id, shown
+from hub.cli.look import PAGE, members, whole_seconds
+from hub.cli.options import AsJson, Secret, Url
+from hub.cli.reach import Address, Reach, address, plain_logs, reach, store_settings, store_shown
+from hub.client.transport import AsyncTransport
+from hub.errors import HubUnavailable, Unauthorized
+from hub.settings import Settings
+from hub.tokens.models import SCOPES, digest_of, new_secret, read_name, read_user
+
+_COLUMNS = ("TOKEN", "USER", "SUPERUSER", "SCOPES", "CREATED", "ACTIVE", "KEPT IN")
+_LESS_WANTED = ("CREATED", "KEPT IN")
+T = TypeVar("T")
+
+app = typer.Typer(help="Make, list and revoke the bearer tokens of the jobs API.")
+
+
+def _reader(read: Callable[[Any], str]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        try:
+            return read(text)
+        except ValueError as error:
+            raise typer.BadParameter(f"{shown(text)} {error}.") from None
+
+    return parse
+
+
+def _read_scope(text: str) -> str:
+    if text not in SCOPES:
+        raise typer.BadParameter(f"{shown(text)} is none of {', '.join(SCOPES)}.")
+    return text
+
+
+@app.command("create")
+def create(
+    user: Annotated[str, typer.Option("--user", parser=_reader(read_name), metavar="NAME", help="Who will show it.")],
+    user_id: Annotated[
+        str | None,
+        typer.Option("--user-id", parser=_reader(read_user), metavar="UUID", help="Else derived from the name."),
+    ] = None,
+    superuser: Annotated[bool, typer.Option("--superuser", help="May do what only superusers may.")] = False,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--scope",
+            parser=_read_scope,
+            metavar="|".join(SCOPES),
+            help="Good for this alone. Repeatable. Else: for all.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Make a token and print it, this once. The first one shuts the jobs API of a hub without secrets to strangers."""
+    wish: dict[str, Any] = {"user": user, "superuser": superuser}
+    if user_id is not None:
+        wish["userId"] = user_id
+    if scope:
+        wish["scopes"] = list(dict.fromkeys(scope))
+    asyncio.run(_create(_operating(url, secret), wish, as_json))
+
+
+@app.command("list")
+def show(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
+    """Show the tokens, newest first, and those of HUB_TOKENS_FILE; never a secret."""
+    asyncio.run(_list(_operating(url, secret), as_json))
+
+
+@app.command("revoke")
+def revoke(
+    token: Annotated[str, typer.Argument(parser=read_id, metavar="ID", help="As `hub token list` shows it.")],
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Revoke a token: within a second no hub knows it any more."""
+    asyncio.run(_revoke(_operating(url, secret), token, as_json))
+
+
+def _operating(url: str | None, secret: str | None) -> Address:
+    plain_logs()
+    return address(url, secret, "admin")
+
+
+async def _create(at: Address, wish: dict[str, Any], as_json: bool) -> None:
+    made = new_secret()
+    body = {**wish, "sha256": digest_of(made)}  # asked again after a lost answer, this makes no second token
+    answer = await _ask(at, lambda hub: hub.post("admin", "tokens", body=body))
+    if as_json:
+        output.put_json({**answer, "token": made})
+        return
+    output.put(made)
+    output.note(f"this is token {answer.get('id')} of {answer.get('user')}; it is not shown again.")
+
+
+async def _list(at: Address, as_json: bool) -> None:
+    found = await _ask(at, _all)
+    if as_json:
+        output.put_json(found)
+        return
+    rows = [_row(token, "store") for token in found["tokens"]] + [_row(token, "file") for token in found["inFile"]]
+    if rows:
+        output.put_table(_COLUMNS, rows, expendable=_LESS_WANTED)
+    else:
+        output.put("There are no tokens.")
+
+
+async def _all(hub: Reach) -> dict[str, Any]:
+    found: list[dict[str, Any]] = []
+    while True:
+        page = await hub.get("admin", "tokens", offset=len(found), limit=PAGE)
+        total, tokens = members(page, "tokens")
+        found += tokens
+        if not tokens or len(found) >= total:
+            return {"total": total, "tokens": found, "inFile": list(page.get("inFile") or ())}
+
+
+def _row(token: dict[str, Any], where: str) -> tuple[Any, ...]:
+    scopes = " ".join(token.get("scopes") or ("all",))
+    created = token.get("createdAtUtc")
+    return (
+        token.get("id"), token.get("user"), token.get("superuser"), scopes,
+        created and whole_seconds(created), token.get("active"), where,
+    )  # fmt: skip
+
+
+async def _revoke(at: Address, token: str, as_json: bool) -> None:
+    answer = await _ask(at, lambda hub: hub.delete("admin", "tokens", token))
+    if as_json:
+        output.put_json(answer)
+        return
+    output.put(f"{token} is revoked.")
+    if answer.get("last"):
+        output.note("no token is left: where no secret is set either, everybody on that machine may use the jobs API.")
+
+
+async def _ask(at: Address, ask: Callable[[Reach], Awaitable[T]]) -> T:
+    """Ask the hub. Where it refuses somebody who has no secret, straight on Redis: who can write there needs none."""
+    try:
+        async with reach(at) as hub:
+            return await ask(hub)
+    except Unauthorized as error:
+        if at.chosen or at.secret:
+            raise
+        try:
+            settings = store_settings("The hub asks for a secret")
+        except HubUnavailable:
+            raise error from None
+    async with _on_redis(settings) as hub:
+        return await ask(hub)
+
+
+@asynccontextmanager
+async def _on_redis(settings: Settings) -> AsyncIterator[Reach]:
+    from hub.api.app import create_app  # as in `reach`
+
+    output.note(f"the hub asks for a secret; working straight on Redis at {store_shown(settings)}.")
+    secret = secrets.token_hex(16)
+    app = create_app(settings.model_copy(update={"admin_secret": SecretStr(secret)}), sweep=False)
+    async with app.app.router.lifespan_context(app.app):
+        inside = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        transport = AsyncTransport("http://in-process", secret, "", inside)
+        try:
+            yield Reach(transport)
+        finally:
+            await transport.close()

@@ -1,0 +1,213 @@
+"""The calls of the jobs API as steps: what is sent, how often, what comes back, when it is refused."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import random
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import httpx
+
+from hub.client import calls
+from hub.client.exchange import (
+    Answer,
+    Outcome,
+    Pause,
+    Send,
+    Steps,
+    accepted,
+    now_s,
+    passing,
+    pause_s,
+    readable,
+    refusal,
+)
+from hub.client.jobs.tasks import Report, TaskInfo
+from hub.client.jobs.wire import Upload
+from hub.errors import HubError, JobsProblem, Malformed, from_problem
+
+log = logging.getLogger("hub.client")
+
+PREFIX = "/v1/joblib"
+ATTEMPT_S = 15.0
+TROUBLE_S = 10.0
+LEAVE_S = 5.0
+# A hub that stops asks for half a minute; the next one is there long before.
+LONGEST_PAUSE_S = 5.0
+# What the hub takes in one call.
+MOST_RESULTS = 100
+MOST_CLAIMED = 100
+
+# Seconds for which a call may still be repeated.
+Left = Callable[[], float]
+
+
+def place(*parts: str) -> str:
+    """A path of the jobs API; what is special in a name is escaped."""
+    return PREFIX + calls.path(*parts)
+
+
+def lasting(seconds: float) -> Left:
+    """Time that runs from now."""
+    until_s = now_s() + seconds
+    return lambda: until_s - now_s()
+
+
+def judged(outcome: Outcome) -> tuple[HubError, bool]:
+    """As `refusal`; what the jobs API itself refuses is never worth repeating, whatever its status."""
+    error, again = refusal(outcome)
+    if isinstance(outcome, httpx.Response):
+        try:
+            problem = outcome.json()
+        except ValueError:
+            problem = None
+        if isinstance(problem, dict):
+            if outcome.status_code == 422 and isinstance(details := problem.get("detail"), list):
+                return Malformed(f"the hub does not take this: {details}", status=422, errors=details), False
+            if isinstance(told := from_problem(problem), JobsProblem):
+                told.retry_after_s = error.retry_after_s or told.retry_after_s
+                return told, False
+    return error, again
+
+
+def ask(send: Send, left_s: Left, attempt_s: float = ATTEMPT_S) -> Steps[Answer]:
+    """Send until it is accepted, refused for good, or no time is left; then the last refusal is raised."""
+    for attempt in itertools.count():
+        sent_s = now_s()
+        outcome = yield replace(send, timeout_s=attempt_s)
+        if isinstance(outcome, httpx.Response) and outcome.is_success:
+            return accepted(outcome, sent_s)
+        error, again = judged(outcome)
+        if not again or left_s() <= 0:
+            raise error
+        yield Pause(min(pause_s(attempt, error.retry_after_s), LONGEST_PAUSE_S, max(0.0, left_s())))
+    raise AssertionError("unreachable")
+
+
+def starting(send: Send, attempts: int) -> Steps[dict[str, Any]]:
+    """A call at start: tried `attempts` times with growing pauses while no hub answers or it is in trouble."""
+    for attempt in itertools.count(1):
+        sent_s = now_s()
+        outcome = yield replace(send, timeout_s=ATTEMPT_S)
+        if isinstance(outcome, httpx.Response) and outcome.is_success:
+            return _object(accepted(outcome, sent_s))
+        error, _ = judged(outcome)
+        if not passing(error) or attempt >= attempts:
+            raise error
+        log.warning("%s %s failed (attempt %d of %d): %s", send.method, send.path, attempt, attempts, error)
+        yield Pause(max(min(2.0 ** (attempt - 1), 30.0) + random.random(), min(error.retry_after_s or 0.0, 30.0)))
+    raise AssertionError("unreachable")
+
+
+# -- workers ------------------------------------------------------------------------------------------------------
+
+
+def new_worker() -> Send:
+    """Create a worker."""
+    return Send("POST", place("workers"))
+
+
+def job(room: str, category: str, name: str, schema: Mapping[str, Any], worker_id: str | None) -> Send:
+    """Register a job; without a worker the hub makes one."""
+    body = {"category": category, "name": name, "schema": schema}
+    return Send("PUT", place("rooms", room, "jobs"), {**body, **({"worker_id": worker_id} if worker_id else {})})
+
+
+def provider(room: str, body: Mapping[str, Any], worker_id: str | None) -> Send:
+    """Register a provider; without a worker the hub makes one."""
+    return Send("PUT", place("rooms", room, "providers"), {**body, **({"worker_id": worker_id} if worker_id else {})})
+
+
+def drop_provider(provider_id: str) -> Steps[None]:
+    """Unregister a provider."""
+    yield from ask(Send("DELETE", place("providers", provider_id)), lasting(TROUBLE_S))
+
+
+def upload(provider_id: str, request_hash: str, content: bytes) -> Steps[None]:
+    """Hand in what a provider has read."""
+    headers = {"X-Request-Hash": request_hash}
+    send = Upload("POST", place("providers", provider_id, "results"), headers=headers, content=content)
+    yield from ask(send, lasting(TROUBLE_S))
+
+
+def beat(worker_id: str, attempt_s: float = ATTEMPT_S) -> Steps[None]:
+    """Keep a worker alive; one attempt."""
+    yield from ask(Send("PATCH", place("workers", worker_id)), lasting(0.0), attempt_s)
+
+
+def leave(worker_id: str) -> Steps[None]:
+    """Delete a worker; bounded to a few seconds, logged instead of raised."""
+    try:
+        yield from ask(Send("DELETE", place("workers", worker_id)), lasting(LEAVE_S), LEAVE_S)
+    except HubError as error:
+        log.info("worker %s was not deleted and is left to the hub: %s", worker_id, error)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim with what is reported beside it. Repeated as it is, it gives the same tasks."""
+
+    worker_id: str
+    limit: int = 1
+    start: bool = False
+    max_runtime_s: float | None = None
+    reports: Sequence[Report] = ()
+    key: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+    def send(self, wait_s: float = 0.0) -> Send:
+        """The request; the hub may hold it for `wait_s` while there is nothing to do."""
+        body: dict[str, Any] = {"worker_id": self.worker_id, "limit": self.limit}
+        if wait_s > 0 and self.limit:
+            body["waitSeconds"] = wait_s
+        if self.start:
+            body["start"] = True
+        if self.max_runtime_s:
+            body["maxRuntimeSeconds"] = self.max_runtime_s
+        if self.reports:
+            body["results"] = [report.body() for report in self.reports]
+        return Send("POST", place("tasks", "claim"), body, headers={"Idempotency-Key": self.key}, wait_s=wait_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """What came of a claim: the tasks, and per reported task what became of the report."""
+
+    tasks: list[TaskInfo]
+    outcomes: dict[str, str]
+
+    @classmethod
+    def of(cls, answer: Answer) -> Claimed:
+        """Read an answer. A hub that knows nothing of many tasks at once gives one."""
+        with readable():
+            one = answer.data.get("task")
+            many = answer.data.get("tasks", [one] if one else [])
+            outcomes = {str(result["id"]): str(result["outcome"]) for result in answer.data.get("results", ())}
+        return cls([TaskInfo.of(task) for task in many], outcomes)
+
+
+def claim(wish: Claim, left_s: Left, wait_s: float = 0.0) -> Steps[Claimed]:
+    """Claim, and repeat it as it is while no hub answers."""
+    return Claimed.of((yield from ask(wish.send(wait_s), left_s)))
+
+
+# -- tasks --------------------------------------------------------------------------------------------------------
+
+
+def move(task_id: str, status: str, error: str | None, left_s: Left) -> Steps[None]:
+    """Move a task to another status. The key lets the hub know a repeated call from a second one."""
+    body = {"status": status, **({"error": error} if error is not None else {})}
+    yield from ask(Send("PATCH", place("tasks", task_id), body, headers={"Idempotency-Key": uuid.uuid4().hex}), left_s)
+
+
+def task(task_id: str) -> Steps[TaskInfo]:
+    """One task; raises `TaskNotFound` when there is none."""
+    return TaskInfo.of(_object((yield from ask(Send("GET", place("tasks", task_id)), lasting(TROUBLE_S)))))
+
+
+def _object(answer: Answer) -> dict[str, Any]:
+    with readable():
+        return dict(answer.data)

@@ -1,0 +1,168 @@
+"""`Listener`: claiming tasks and saying what becomes of them, one call each, from any number of threads."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from hub.client.exchange import now_s, passing
+from hub.client.jobs import calls
+from hub.client.jobs.beating import fatal
+from hub.client.jobs.calls import LEAVE_S, TROUBLE_S, Claim, Left, lasting
+from hub.client.jobs.extension import ClaimedTask, Extension
+from hub.client.jobs.serving import LONGEST_WAIT_S, Signals
+from hub.client.jobs.sockets import Socket
+from hub.client.jobs.tasks import LONGEST_REASON, Report, TaskInfo, reason
+from hub.client.jobs.wire import SyncWire
+from hub.errors import HubError
+
+log = logging.getLogger("hub.client")
+
+
+class Listener:
+    """What a worker does with tasks; `JobManager` is one."""
+
+    def __init__(self, wire: SyncWire, signals: Signals) -> None:
+        self._wire = wire
+        self._signals = signals
+        self._socket: Socket | None = None
+        self._worker_id: str | None = None
+        self._registry: dict[str, tuple[type[Extension], dict[str, Any]]] = {}
+        # One claim at a time: the hub remembers what it gave out for the last one, should that have to be repeated.
+        self._claiming = threading.Lock()
+        self._unanswered: Claim | None = None
+
+    def claim(self, *, wait: float = 0.0) -> ClaimedTask[Any] | None:
+        """Claim a task, or None when there is none; with `wait` the hub looks for one that long.
+
+        A task whose payload the class does not take, or of a job that is not registered here, is failed, saying so, and
+        the next one claimed. Raises `ValueError` without a worker.
+        """
+        taken = self.take(start=False, wait_s=wait, left_s=lasting(TROUBLE_S))
+        return taken[0] if taken else None
+
+    def listen(
+        self, polling_interval: float = 2.0, stop_event: threading.Event | None = None
+    ) -> Iterator[ClaimedTask[Any]]:
+        """Claimed tasks, one after the other, until `stop_event` is set or the manager ends.
+
+        While no hub answers it goes on trying; raises what ends the worker.
+        """
+        signals = self._signals
+
+        def rest(until_s: float) -> None:
+            while not stopped() and (left_s := until_s - now_s()) > 0 and not signals.wake.wait(min(0.1, left_s)):
+                pass
+
+        def stopped() -> bool:
+            return signals.stop.is_set() or (stop_event is not None and stop_event.is_set())
+
+        while not stopped():
+            signals.wake.clear()
+            until_s = now_s() + polling_interval
+            try:
+                task = self.claim(wait=0.0 if self._told() else min(polling_interval, LONGEST_WAIT_S))
+            except HubError as error:
+                if signals.over(error):
+                    raise
+                log.warning("claim failed: %s", error)
+                task = None
+            else:
+                signals.contact.heard()
+            if task is not None:
+                yield task
+            else:
+                rest(until_s)
+
+    def take(self, *, start: bool, wait_s: float, left_s: Left) -> tuple[ClaimedTask[Any], bool] | None:
+        """As `claim`: a task and whether it is running already. A claim without an answer is repeated as it was."""
+        if self._worker_id is None:
+            raise ValueError("there is no worker yet: register something, or call create_worker()")
+        while info := self._claim(Claim(self._worker_id, start=start), left_s, wait_s):
+            if (task := self._task_of(info)) is not None:
+                return task, info.status == "running"
+        return None
+
+    def _claim(self, wish: Claim, left_s: Left, wait_s: float) -> TaskInfo | None:
+        with self._claiming:
+            wish = self._unanswered = self._unanswered or wish
+            try:
+                claimed = self._wire.run(calls.claim(wish, left_s, wait_s))
+            except HubError as error:
+                if not passing(error):
+                    self._unanswered = None
+                raise
+            self._unanswered = None
+            return claimed.tasks[0] if claimed.tasks else None
+
+    def _settle(self) -> None:
+        """Give back what a claim without an answer may have got."""
+        if self._unanswered is None:
+            return
+        try:
+            if info := self._claim(self._unanswered, lasting(LEAVE_S), 0.0):
+                self.put(info.id, "pending", None, lasting(LEAVE_S))
+        except HubError as error:
+            log.warning("it is not known whether the last claim got a task: %s", error)
+
+    def _task_of(self, info: TaskInfo) -> ClaimedTask[Any] | None:
+        if info.job_name not in self._registry:
+            self._unfit(info, f"{info.job_name} is not registered with the worker that got this task")
+            return None
+        kind, run_kwargs = self._registry[info.job_name]
+        try:
+            return ClaimedTask(info.id, info.job_name, info.room_id, kind.model_validate(info.payload), run_kwargs)
+        except ValidationError as error:
+            self._unfit(info, f"the payload does not fit {info.job_name}: {reason(error)}")
+            return None
+
+    def _unfit(self, info: TaskInfo, why: str) -> None:
+        log.error("task %s is failed: %s", info.id, why)
+        try:
+            self.put(info.id, "failed", why, lasting(TROUBLE_S))
+        except HubError as error:
+            if fatal(error):
+                raise
+            log.warning("task %s stays claimed: %s", info.id, error)
+
+    def put(self, task_id: str, status: str, error: str | None, left_s: Left) -> None:
+        """Move a task to another status; `pending` gives it back."""
+        if status != "pending":
+            self._wire.run(calls.move(task_id, status, error, left_s))
+        elif self._worker_id is not None:
+            given_back = Claim(self._worker_id, limit=0, reports=[Report(task_id, status)])
+            self._wire.run(calls.claim(given_back, left_s))
+
+    def start(self, task: ClaimedTask[Any]) -> None:
+        """A claimed task is running now."""
+        self.put(task.task_id, "running", None, lasting(TROUBLE_S))
+
+    def complete(self, task: ClaimedTask[Any]) -> None:
+        """A running task is done."""
+        self.put(task.task_id, "completed", None, lasting(TROUBLE_S))
+
+    def fail(self, task: ClaimedTask[Any], error: str) -> None:
+        """A claimed or running task has failed, and why."""
+        self.fail_by_id(task.task_id, error)
+
+    def fail_by_id(self, task_id: str, error: str) -> None:
+        """As `fail`, for who has only the id."""
+        self.put(task_id, "failed", error[:LONGEST_REASON], lasting(TROUBLE_S))
+
+    def cancel(self, task: ClaimedTask[Any]) -> None:
+        """A claimed or running task is given up."""
+        self.put(task.task_id, "cancelled", None, lasting(TROUBLE_S))
+
+    def heartbeat(self) -> None:
+        """Beat once, beside what the thread does."""
+        if self._worker_id is None:
+            raise ValueError("there is no worker yet: register something, or call create_worker()")
+        self._wire.run(calls.beat(self._worker_id))
+
+    def _told(self) -> bool:
+        """Whether news of tasks comes by itself at this moment."""
+        return self._socket is not None and self._socket.connected

@@ -1,0 +1,306 @@
+"""`JobManager`: a program that offers jobs and data to a hub and serves them from threads."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import Any, Self, TypeVar, Unpack, overload
+from uuid import UUID
+
+import httpx
+
+from hub.client.exchange import Send, readable
+from hub.client.jobs import calls, submitting
+from hub.client.jobs.beating import Contact, Heart
+from hub.client.jobs.extension import ClaimedTask, Extension, Provider, category_of, job_name
+from hub.client.jobs.listening import Listener
+from hub.client.jobs.providers import Providers, Registered
+from hub.client.jobs.serving import Serving, Signals
+from hub.client.jobs.sockets import Message, Socket
+from hub.client.jobs.tasks import SubmitOptions, TaskInfo
+from hub.client.jobs.wire import SyncWire, Token
+from hub.errors import HubError
+
+log = logging.getLogger("hub.client")
+
+# How long a task that runs may take to end when the manager leaves.
+JOIN_S = 10.0
+# How soon a signal is noticed: its handler may not touch what the main thread waits on.
+NOTICE_S = 0.2
+Kind = TypeVar("Kind", bound=type[Extension])
+
+
+class JobManager(Listener):
+    """Registers extensions as jobs and claims their tasks: `with JobManager(url, token, execute=run) as manager:`.
+
+    With `execute`, tasks are claimed and run in a thread from the first registration on, one after the other: completed
+    when it returns, failed with the text of what it raises. Without it the program calls `claim` or `listen`. From the
+    first registration a thread of its own heartbeats every `heartbeat_interval` seconds.
+
+    `url` is where the hub is (default `HUB_URL`), or a `httpx.Client` with a base URL; `token` is a bearer token, or a
+    callable asked for each request (default `HUB_TOKEN`). `socket` is True for a Socket.IO connection, or a
+    `socketio.Client`: then tasks are noticed at once, and providers are asked at all.
+
+    Refusals are raised as `hub.errors`. The calls at start (`create_worker`, `register`, `register_provider`) are tried
+    `max_startup_retries` times while no hub answers or it is in trouble; what it refuses (400, 401, 403, 404, 409, 422)
+    is raised at once, for a second try would be refused as well. A worker that the hub no longer has (401, 403, 404),
+    and one that has heard no hub for `max_unreachable_seconds`, ends: `wait` returns and `failure` says why.
+    """
+
+    def __init__(
+        self,
+        url: str | httpx.Client | None = None,
+        token: Token = None,
+        *,
+        socket: Any = None,
+        execute: Callable[[ClaimedTask[Any]], Any] | None = None,
+        heartbeat_interval: float = 30.0,
+        polling_interval: float = 2.0,
+        max_unreachable_seconds: float = 120.0,
+        max_startup_retries: int = 5,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        contact = Contact(max_unreachable_seconds)
+        super().__init__(SyncWire(url, token, transport), Signals(contact))
+        self._heart = Heart(SyncWire(url, token, transport), heartbeat_interval, contact, self._heart_ended)
+        self._startup_retries = max_startup_retries
+        self._providers = Providers()
+        self._registering = threading.RLock()
+        self._leaving = threading.RLock()  # a signal handler may disconnect what is disconnecting
+        self._begun = False
+        if socket is not None and socket is not False:
+            self._socket = Socket(
+                socket, self._wire.url, self._wire.credentials, self._joined, self._signals.wake.set, self._asked
+            )
+        self._serving: Serving | None = None
+        if execute is not None:
+            self._serving = Serving(self, execute, self._signals, polling_interval, max_unreachable_seconds, self._told)
+
+    # -- what is registered -------------------------------------------------------------------------------------------
+
+    def __getitem__(self, full_name: str) -> type[Extension]:
+        return self._registry[full_name][0]
+
+    def __contains__(self, full_name: object) -> bool:
+        return full_name in self._registry
+
+    def __len__(self) -> int:
+        return len(self._registry)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._registry))
+
+    def get_run_kwargs(self, full_name: str) -> dict[str, Any]:
+        """What was registered with the class, for its `run`."""
+        return self._registry[full_name][1]
+
+    @property
+    def handlers(self) -> dict[str, Any]:
+        """Full name -> handler of each provider, for extensions that read from them."""
+        return {name: provider.handler for name, provider in list(self._providers.items())}
+
+    @property
+    def worker_id(self) -> UUID | None:
+        """The worker this manager is to the hub; None before the first registration and after `disconnect`."""
+        return UUID(self._worker_id) if self._worker_id else None
+
+    @property
+    def failure(self) -> HubError | None:
+        """What ended the worker, None while it lives or when it was told to stop."""
+        return self._signals.failure
+
+    # -- registering --------------------------------------------------------------------------------------------------
+
+    def create_worker(self) -> UUID:
+        """Create a worker. It does not beat before something is registered with it."""
+        with self._registering:
+            data = self._start(calls.new_worker())
+            with readable():
+                self._worker_id = str(UUID(data["id"]))
+            return UUID(self._worker_id)
+
+    @overload
+    def register(self, extension: Kind, *, room: str | None = ..., run_kwargs: dict[str, Any] | None = ...) -> Kind: ...
+
+    @overload
+    def register(
+        self, extension: None = ..., *, room: str | None = ..., run_kwargs: dict[str, Any] | None = ...
+    ) -> Callable[[Kind], Kind]: ...
+
+    def register(
+        self, extension: Kind | None = None, *, room: str | None = None, run_kwargs: dict[str, Any] | None = None
+    ) -> Kind | Callable[[Kind], Kind]:
+        """Register a class as a job of `room` (default `@global`): called, as a decorator, or with arguments as one.
+
+        `run_kwargs` stay here, and are found at each task: a model that takes long to load, say.
+        """
+
+        def registered(kind: Kind) -> Kind:
+            self._register(kind, room or "@global", run_kwargs or {})
+            return kind
+
+        return registered if extension is None else registered(extension)
+
+    def _register(self, kind: type[Extension], room: str, run_kwargs: dict[str, Any]) -> None:
+        with self._registering:
+            body = (room, category_of(kind), kind.__name__, kind.model_json_schema())
+            full_name = job_name(kind, room)
+            before = self._registry.get(full_name)
+            self._registry[full_name] = (
+                kind,
+                run_kwargs,
+            )  # first: a task of it may be claimed before we hear that it is
+            try:
+                self._take_worker(self._start(calls.job(*body, self._worker_id)))
+            except BaseException:
+                if before is None:
+                    del self._registry[full_name]
+                else:
+                    self._registry[full_name] = before
+                raise
+            self._emit("join_job_room", {"job_name": full_name})
+            self._begin()
+
+    def register_provider(self, provider: type[Provider], *, name: str, handler: Any, room: str = "@global") -> UUID:
+        """Answer reads of a kind of data, through `provider.read(handler)`; the id of the provider. Needs a socket."""
+        with self._registering:
+            body = {"category": provider.category, "name": name, "schema": provider.model_json_schema()}
+            data = self._start(calls.provider(room, {**body, "content_type": provider.content_type}, self._worker_id))
+            self._take_worker(data)
+            full_name = f"{room}:{provider.category}:{name}"
+            with readable():
+                self._providers[full_name] = Registered(str(UUID(data["id"])), provider, handler)
+            self._emit("join_provider_room", {"provider_name": full_name})
+            self._begin()
+            return UUID(self._providers[full_name].id)
+
+    def unregister_provider(self, full_name: str) -> None:
+        """Answer reads of it no more; nothing when it is not registered here."""
+        if (provider := self._providers.pop(full_name, None)) is not None:
+            self._wire.run(calls.drop_provider(provider.id))
+            self._emit("leave_provider_room", {"provider_name": full_name})
+
+    def _start(self, send: Send) -> dict[str, Any]:
+        if self._signals.stop.is_set():
+            raise RuntimeError("this JobManager has ended; make another")
+        return self._wire.run(calls.starting(send, self._startup_retries))
+
+    def _take_worker(self, data: dict[str, Any]) -> None:
+        with readable():
+            if data.get("worker_id"):
+                self._worker_id = str(UUID(data["worker_id"]))
+
+    def _begin(self) -> None:
+        if self._begun or self._worker_id is None:
+            return
+        self._begun = True
+        self._heart.beat_for(self._worker_id)
+        if self._socket is not None:
+            self._socket.start()
+        if self._serving is not None:
+            self._serving.thread.start()
+
+    # -- submitting ---------------------------------------------------------------------------------------------------
+
+    def submit(
+        self, extension: Extension, room: str, *, job_room: str = "@global", **options: Unpack[SubmitOptions]
+    ) -> str:
+        """Submit a task with the parameters of `extension` from `room`; its id."""
+        job = job_name(type(extension), job_room)
+        return self._wire.run(submitting.submit(job, extension.model_dump(mode="json"), room, options))
+
+    def submit_many(
+        self, extensions: Sequence[Extension], room: str, *, job_room: str = "@global", **options: Unpack[SubmitOptions]
+    ) -> list[str]:
+        """As `submit` for many of one class in few calls; their ids, in this order."""
+        if len({type(extension) for extension in extensions}) > 1:
+            raise ValueError("submit_many takes extensions of one class")
+        if not extensions:
+            return []
+        payloads = [extension.model_dump(mode="json") for extension in extensions]
+        return self._wire.run(submitting.submit_many(job_name(type(extensions[0]), job_room), payloads, room, options))
+
+    def wait_for(self, task_id: str, timeout: float | None = None) -> TaskInfo:
+        """The task once it has ended; raises `TimeoutError` when it has not within `timeout` seconds (None: ever)."""
+        return self._wire.run(submitting.wait_for(task_id, timeout))
+
+    # -- living and leaving -------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.disconnect()
+
+    def wait(self) -> None:
+        """Return once the manager has ended: after `disconnect`, when `failure` says why, or on a signal.
+
+        In the main thread SIGINT and SIGTERM make it disconnect; a second one does not wait for that. The handlers that
+        there were before are put back.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            self._signals.stop.wait()
+            return
+        signalled = 0
+
+        def leave(number: int, _: FrameType | None) -> None:
+            nonlocal signalled
+            signalled += 1
+            if signalled > 1:
+                raise KeyboardInterrupt(f"signal {number}, again")
+
+        before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            while not signalled and not self._signals.stop.wait(NOTICE_S):
+                pass
+            if signalled:
+                log.info("told to stop by a signal")
+                self.disconnect()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+    def disconnect(self) -> None:
+        """Leave: no new tasks, up to ten seconds for the one that runs, and the hub forgets the worker.
+
+        Safe to call twice, and from several threads: all return when it is done. Never raises for a hub that is away.
+        """
+        self._signals.end()
+        with self._leaving:
+            serving = self._serving.thread if self._serving is not None else threading.current_thread()
+            if serving is not threading.current_thread() and serving.is_alive():
+                serving.join(JOIN_S)
+            if self._worker_id is not None:
+                self._settle()
+            worker_id, self._worker_id = self._worker_id, None
+            self._heart.close(JOIN_S)
+            if worker_id is not None:
+                for event, message in self._joined(worker_id):
+                    self._emit(event.replace("join", "leave"), message, worker_id)
+                self._wire.run(calls.leave(worker_id))
+            if self._socket is not None:
+                self._socket.close()
+            self._wire.close()
+            self._providers.clear()
+            self._registry.clear()
+
+    def _heart_ended(self, _: str, error: HubError) -> None:
+        self._heart.stop()
+        self._signals.end(error)
+
+    # -- the socket ---------------------------------------------------------------------------------------------------
+
+    def _joined(self, worker_id: str | None = None) -> list[Message]:
+        worker = {"worker_id": worker_id or str(self._worker_id)}
+        jobs: list[Message] = [("join_job_room", {"job_name": name, **worker}) for name in list(self._registry)]
+        return jobs + [("join_provider_room", {"provider_name": name, **worker}) for name in list(self._providers)]
+
+    def _emit(self, event: str, message: dict[str, str], worker_id: str | None = None) -> None:
+        if self._socket is not None:
+            self._socket.emit(event, {"worker_id": worker_id or str(self._worker_id), **message})
+
+    def _asked(self, request: dict[str, Any]) -> None:
+        self._providers.answer(request, self._wire, self._signals.end)

@@ -1,0 +1,139 @@
+"""Serving tasks one after the other, in a thread: claim, run, say what came of it, and so on until told to stop."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from hub.client.exchange import now_s
+from hub.client.jobs.beating import Contact, fatal
+from hub.client.jobs.calls import LEAVE_S, Left
+from hub.client.jobs.extension import ClaimedTask
+from hub.client.jobs.tasks import reason
+from hub.errors import HubError
+
+log = logging.getLogger("hub.client")
+
+# How long the hub may hold a claim that finds nothing: who stops waits for no longer than that.
+LONGEST_WAIT_S = 2.0
+
+
+class Counter(Protocol):
+    """What tasks come from and where the results go: the calls of a `JobManager`."""
+
+    def take(self, *, start: bool, wait_s: float, left_s: Left) -> tuple[ClaimedTask[Any], bool] | None:
+        """A task and whether it is running already, None when there is nothing to do."""
+
+    def put(self, task_id: str, status: str, error: str | None, left_s: Left) -> None:
+        """Say what became of a task."""
+
+
+@dataclass
+class Signals:
+    """How the threads of a worker speak to each other. `end` is for good."""
+
+    contact: Contact
+    stop: threading.Event = field(default_factory=threading.Event)
+    wake: threading.Event = field(default_factory=threading.Event)
+    failure: HubError | None = None
+    stopped_s: float = 0.0
+
+    def end(self, error: HubError | None = None) -> None:
+        """Stop everything; because of an error, when there is one."""
+        if not self.stop.is_set():
+            self.stopped_s = now_s()
+            if error is not None:
+                self.failure = error
+                log.error("the worker ends: %s", error)
+        self.stop.set()
+        self.wake.set()
+
+    def over(self, error: HubError) -> bool:
+        """Whether a failed call ends the worker: the hub no longer has it, or contact is lost."""
+        ended = error if fatal(error) else self.contact.lost()
+        if ended is not None:
+            self.end(ended)
+        return ended is not None
+
+    def patience(self, seconds: float) -> Left:
+        """Time that runs from now, and is over soon after everything was stopped."""
+        until_s = now_s() + seconds
+        return lambda: min(until_s, self.stopped_s + LEAVE_S if self.stop.is_set() else until_s) - now_s()
+
+
+class Serving:
+    """Runs `execute` for task after task; after a claim that finds nothing it rests, until there are news of one."""
+
+    def __init__(
+        self,
+        counter: Counter,
+        execute: Callable[[ClaimedTask[Any]], Any],
+        signals: Signals,
+        polling_interval: float,
+        report_s: float,
+        told: Callable[[], bool],
+    ) -> None:
+        self._counter = counter
+        self._execute = execute
+        self._signals = signals
+        self._polling_s = polling_interval
+        self._report_s = report_s
+        self._told = told
+        self.thread = threading.Thread(target=self._serve, name="claims", daemon=True)
+
+    def _serve(self) -> None:
+        try:
+            self._serve_for_ever()
+        except Exception as error:  # noqa: BLE001 - a bug, but a worker that beats and does nothing is worse than none
+            self._signals.end(HubError(f"serving broke off with {error!r}"))
+
+    def _serve_for_ever(self) -> None:
+        signals = self._signals
+        while not signals.stop.is_set():
+            signals.wake.clear()
+            asked_s = now_s()
+            wait_s = 0.0 if self._told() else min(self._polling_s, LONGEST_WAIT_S)
+            try:
+                taken = self._counter.take(start=True, wait_s=wait_s, left_s=lambda: 0.0)
+            except HubError as error:
+                self._not_claimed(error)
+                continue
+            signals.contact.heard()
+            if taken is None:
+                if (rest_s := self._polling_s - (now_s() - asked_s)) > 0:
+                    signals.wake.wait(rest_s)
+            elif signals.stop.is_set():
+                self._say(taken[0], "pending", None)
+            else:
+                self._run(*taken)
+
+    def _not_claimed(self, error: HubError) -> None:
+        if not self._signals.stop.is_set() and not self._signals.over(error):
+            log.warning("claim failed: %s", error)
+            self._signals.wake.wait(max(self._polling_s, min(error.retry_after_s or 0.0, LEAVE_S)))
+
+    def _run(self, task: ClaimedTask[Any], running: bool) -> None:
+        if not running and not self._say(task, "running", None):
+            return
+        try:
+            self._execute(task)
+        except BaseException as error:  # noqa: BLE001 - also `sys.exit`: who dies here would hold the task for ever
+            log.error("task %s of %s failed: %r", task.task_id, task.job_name, error)
+            self._say(task, "failed", reason(error))
+        else:
+            self._say(task, "completed", None)
+
+    def _say(self, task: ClaimedTask[Any], status: str, error: str | None) -> bool:
+        try:
+            self._counter.put(task.task_id, status, error, self._signals.patience(self._report_s))
+        except HubError as refused:
+            if fatal(refused):
+                self._signals.end(refused)
+            else:
+                log.warning("task %s is not %s for the hub: %s", task.task_id, status, refused)
+            return False
+        self._signals.contact.heard()
+        return True

@@ -1,0 +1,192 @@
+"""Submitting tasks and waiting for them: the steps, and a client of them for asyncio and one for threads."""
+
+from __future__ import annotations
+
+import json
+import math
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self, Unpack
+
+import httpx
+
+from hub.client.exchange import Pause, Send, Steps, now_s, readable
+from hub.client.jobs.calls import TROUBLE_S, ask, lasting, move, place, task
+from hub.client.jobs.tasks import SubmitOptions, TaskInfo
+from hub.client.jobs.wire import SyncWire, Token, Wire
+from hub.errors import TooLarge
+
+# How long one call may wait for the end of a task: shorter than what proxies usually put up with.
+LONGEST_WAIT_S = 25.0
+# What goes out in one call; a hub that takes less says so, and gets half.
+MOST_AT_ONCE = 1000
+MOST_BYTES = 512 * 1024
+
+
+def submit(job: str, payload: Mapping[str, Any], room: str, options: SubmitOptions) -> Steps[str]:
+    """Submit a task; its id."""
+    answer = yield from ask(_submission(job, room, {"payload": payload}, options, ""), lasting(TROUBLE_S))
+    with readable():
+        return str(answer.data["id"])
+
+
+def submit_many(job: str, payloads: Sequence[Mapping[str, Any]], room: str, options: SubmitOptions) -> Steps[list[str]]:
+    """Submit tasks of one job, as many in a call as the hub takes; their ids, in the order of the payloads."""
+    options = {"idempotency_key": uuid.uuid4().hex, **options}
+    ids: list[str] = []
+    for bite in _bites(payloads):
+        ids += yield from _submit_bite(job, bite, room, options, len(ids))
+    return ids
+
+
+def _submit_bite(
+    job: str, payloads: Sequence[Mapping[str, Any]], room: str, options: SubmitOptions, first: int
+) -> Steps[list[str]]:
+    suffix = f":{first}" if first else ""
+    try:
+        answer = yield from ask(
+            _submission(job, room, {"payloads": payloads}, options, suffix), lasting(TROUBLE_S), attempt_s=60.0
+        )
+    except TooLarge:
+        if len(payloads) == 1:
+            raise
+    else:
+        with readable():
+            return [str(task_id) for task_id in answer.data["ids"]]
+    middle = len(payloads) // 2
+    before = yield from _submit_bite(job, payloads[:middle], room, options, first)
+    after = yield from _submit_bite(job, payloads[middle:], room, options, first + middle)
+    return before + after
+
+
+def _submission(job: str, room: str, body: dict[str, Any], options: SubmitOptions, suffix: str) -> Send:
+    if (not_before := options.get("not_before")) is not None:
+        if not_before.tzinfo is None:
+            raise ValueError("not_before needs an offset from UTC: datetime.now(UTC) + timedelta(minutes=5)")
+        body["notBefore"] = not_before.isoformat()
+    for name, member in (("priority", "priority"), ("max_attempts", "maxAttempts"), ("backoff", "backoffSeconds")):
+        if (value := options.get(name)) is not None:
+            body[member] = value
+    key = options.get("idempotency_key") or uuid.uuid4().hex
+    return Send("POST", place("rooms", room, "tasks", job), body, headers={"Idempotency-Key": key + suffix})
+
+
+def _bites(payloads: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+    begin = size = 0
+    for index, payload in enumerate(payloads):
+        length = len(json.dumps(payload))
+        if index > begin and (size + length > MOST_BYTES or index - begin >= MOST_AT_ONCE):
+            yield payloads[begin:index]
+            begin, size = index, 0
+        size += length
+    if begin < len(payloads):
+        yield payloads[begin:]
+
+
+def wait_for(task_id: str, timeout: float | None = None) -> Steps[TaskInfo]:
+    """The task once it is completed, failed or cancelled; raises `TimeoutError` when it is not in `timeout` seconds."""
+    until_s = now_s() + (math.inf if timeout is None else timeout)
+    while True:
+        asked_s = now_s()
+        wait_s = int(max(0.0, min(LONGEST_WAIT_S, until_s - asked_s)))
+        headers = {"Prefer": f"wait={wait_s}"} if wait_s else {}
+        send = Send("GET", place("tasks", task_id), headers=headers, wait_s=float(wait_s))
+        info = TaskInfo.of((yield from ask(send, lambda: until_s - now_s())).data)
+        if info.finished:
+            return info
+        left_s = until_s - now_s()
+        if left_s <= 0:
+            raise TimeoutError(f"task {task_id} is still {info.status} after {timeout:g} s")
+        # Who was asked to wait and did not would be asked without end; the last second is waited for here.
+        yield Pause(min(left_s, 0.1 if wait_s < 1 else max(0.0, 1.0 - (now_s() - asked_s))))
+
+
+class JobsClient:
+    """Submits tasks and waits for them, for asyncio: `await client.submit("@global:modifiers:Rotate", {}, "room-1")`.
+
+    `url` defaults to `HUB_URL`, `token` to `HUB_TOKEN`; a callable is asked for the token of each request. Calls are
+    repeated for ten seconds while no hub answers or it asks for patience, and never have their effect twice; then, or
+    when the hub refuses, they raise a `hub.errors.HubError`. Close it with `await client.close()` or `async with`.
+    """
+
+    def __init__(
+        self, url: str | None = None, token: Token = None, *, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self._wire = Wire(url, token, transport)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._wire.close()
+
+    async def submit(self, job: str, payload: Mapping[str, Any], room: str, **options: Unpack[SubmitOptions]) -> str:
+        """Submit a task to `room:category:name` from `room`; its id. Raises `JobNotFound` when there is no such job."""
+        return await self._wire.run(submit(job, payload, room, options))
+
+    async def submit_many(
+        self, job: str, payloads: Sequence[Mapping[str, Any]], room: str, **options: Unpack[SubmitOptions]
+    ) -> list[str]:
+        """As `submit` for many tasks at once, in few calls; their ids, in the order of the payloads."""
+        return await self._wire.run(submit_many(job, payloads, room, options))
+
+    async def wait_for(self, task_id: str, timeout: float | None = None) -> TaskInfo:
+        """The task once it has ended; raises `TimeoutError` when it has not within `timeout` seconds (None: ever)."""
+        return await self._wire.run(wait_for(task_id, timeout))
+
+    async def task(self, task_id: str) -> TaskInfo:
+        """The task as it is now; raises `TaskNotFound`."""
+        return await self._wire.run(task(task_id))
+
+    async def cancel(self, task_id: str) -> None:
+        """Cancel a task; raises `InvalidTaskTransition` when it has ended."""
+        await self._wire.run(move(task_id, "cancelled", None, lasting(TROUBLE_S)))
+
+
+class SyncJobsClient:
+    """The twin of `JobsClient` for programs with threads; any number of them may share one."""
+
+    def __init__(
+        self,
+        url: str | httpx.Client | None = None,
+        token: Token = None,
+        *,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._wire = SyncWire(url, token, transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections, unless they were given."""
+        self._wire.close()
+
+    def submit(self, job: str, payload: Mapping[str, Any], room: str, **options: Unpack[SubmitOptions]) -> str:
+        """As `JobsClient.submit`: the id of the task."""
+        return self._wire.run(submit(job, payload, room, options))
+
+    def submit_many(
+        self, job: str, payloads: Sequence[Mapping[str, Any]], room: str, **options: Unpack[SubmitOptions]
+    ) -> list[str]:
+        """As `JobsClient.submit_many`: the ids, in the order of the payloads."""
+        return self._wire.run(submit_many(job, payloads, room, options))
+
+    def wait_for(self, task_id: str, timeout: float | None = None) -> TaskInfo:
+        """As `JobsClient.wait_for`: the task once it has ended."""
+        return self._wire.run(wait_for(task_id, timeout))
+
+    def task(self, task_id: str) -> TaskInfo:
+        """As `JobsClient.task`: the task as it is now."""
+        return self._wire.run(task(task_id))
+
+    def cancel(self, task_id: str) -> None:
+        """As `JobsClient.cancel`."""
+        self._wire.run(move(task_id, "cancelled", None, lasting(TROUBLE_S)))

@@ -1,0 +1,100 @@
+"""What the SDK knows of a task, what it says of one, and what a submitter may ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypedDict
+
+from hub.client.exchange import readable
+from hub.jobs.models import TERMINAL
+
+# What failed is told in some lines; a hub need not keep all of a long one.
+LONGEST_REASON = 4000
+
+
+class SubmitOptions(TypedDict, total=False):
+    """What a submitter may ask for; everything is optional."""
+
+    priority: int
+    """From -100 to 100: a point counts as a second in the queue."""
+    not_before: datetime
+    """No worker gets the task before this time, which says its offset from UTC."""
+    max_attempts: int
+    """How often the task is tried when it fails; without it once."""
+    backoff: float
+    """Seconds to the second attempt, doubled with each further one up to an hour."""
+    idempotency_key: str
+    """The same key with the same tasks gives the tasks that were submitted with it before, for 24 hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskInfo:
+    """A task as the hub describes it at one moment."""
+
+    id: str
+    job_name: str
+    room_id: str
+    status: str
+    payload: dict[str, Any]
+    created_at: datetime
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    worker_id: str | None = None
+    error: str | None = None
+    queue_position: int | None = None
+    attempt: int = 1
+    max_attempts: int = 1
+
+    @property
+    def finished(self) -> bool:
+        """Whether it is completed, failed or cancelled: then it never changes again."""
+        return self.status in TERMINAL
+
+    @property
+    def ok(self) -> bool:
+        """Whether it is completed."""
+        return self.status == "completed"
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> TaskInfo:
+        """The task of an answer; raises `HubError` when that is none."""
+        with readable():
+            return cls(
+                id=str(data["id"]),
+                job_name=str(data["job_name"]),
+                room_id=str(data["room_id"]),
+                status=str(data["status"]),
+                payload=dict(data.get("payload") or {}),
+                created_at=datetime.fromisoformat(data["created_at"]),
+                started_at=_time(data.get("started_at")),
+                completed_at=_time(data.get("completed_at")),
+                worker_id=data.get("worker_id"),
+                error=data.get("error"),
+                queue_position=data.get("queue_position"),
+                attempt=int(data.get("attempt") or 1),
+                max_attempts=int(data.get("maxAttempts") or 1),
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a worker says of a task it holds; `pending` gives it back to the queue."""
+
+    task: str
+    status: str
+    error: str = ""
+
+    def body(self) -> dict[str, str]:
+        """As the wire has it."""
+        return {"id": self.task, "status": self.status, **({"error": self.error} if self.error else {})}
+
+
+def reason(error: BaseException) -> str:
+    """What a failure is called in the task's record: the text of the exception, or its name where it has none."""
+    return (str(error) or repr(error))[:LONGEST_REASON]
+
+
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None

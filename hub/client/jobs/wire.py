@@ -1,0 +1,97 @@
+"""Connections that carry a bearer token, and requests that carry bytes; what they play are steps of `exchange`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import httpx
+
+from hub.client.exchange import Outcome, Send, Unreachable
+from hub.client.transport import AsyncTransport, SyncTransport
+
+Token = str | Callable[[], str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Upload(Send):
+    """A request whose body is bytes as they are."""
+
+    content: bytes = b""
+
+
+class Credentials:
+    """Gives a request the token of the moment: a callable is asked anew each time; None is `HUB_TOKEN`, where set."""
+
+    def __init__(self, token: Token) -> None:
+        self._token = token
+
+    def now(self) -> str | None:
+        """The token, or None where callers need not say who they are."""
+        token = self._token() if callable(self._token) else self._token
+        return token if token is not None else os.environ.get("HUB_TOKEN")
+
+    def sign(self, send: Send) -> Send | Unreachable:
+        """The request, saying who sends it; a token that cannot be had now is trouble like that of the network."""
+        try:
+            token = self.now()
+        except Exception as error:  # noqa: BLE001 - whatever the callable does to get one
+            return Unreachable(f"there is no token: {error!r}", sent=False)
+        return replace(send, headers={**send.headers, "Authorization": f"Bearer {token}"}) if token else send
+
+
+class Wire(AsyncTransport):
+    """Plays steps on the running event loop."""
+
+    def __init__(
+        self, url: str | None = None, token: Token = None, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        super().__init__(url, "", "", transport)
+        self._credentials = Credentials(token)
+
+    async def _send(self, send: Send) -> Outcome:
+        signed = self._credentials.sign(send)
+        return signed if isinstance(signed, Unreachable) else await super()._send(signed)
+
+
+class SyncWire(SyncTransport):
+    """Plays steps on the calling thread, through a client of its own or one that is given and stays its owner's."""
+
+    def __init__(
+        self, url: str | httpx.Client | None = None, token: Token = None, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        self._given = isinstance(url, httpx.Client)
+        if isinstance(url, httpx.Client):
+            self._client = self._line = url
+        else:
+            super().__init__(url, "", "", transport)
+        self.credentials = Credentials(token)
+
+    @property
+    def url(self) -> str:
+        """Where the hub is."""
+        return str(self._client.base_url).rstrip("/")
+
+    def _send(self, send: Send) -> Outcome:
+        signed = self.credentials.sign(send)
+        if isinstance(signed, Unreachable):
+            return signed
+        try:
+            return self._upload(signed) if isinstance(signed, Upload) else super()._send(signed)
+        except RuntimeError:
+            if not self._client.is_closed:
+                raise
+            return Unreachable("the connections are closed", sent=False)
+
+    def _upload(self, send: Upload) -> Outcome:
+        options = {"content": send.content, "headers": dict(send.headers), "timeout": send.timeout_s}
+        try:
+            return self._client.request(send.method, send.path, **options)  # type: ignore[arg-type]
+        except httpx.RequestError as error:
+            return Unreachable(f"no answer from {self.url}: {str(error) or type(error).__name__}")
+
+    def close(self) -> None:
+        """Close the connections, unless they are somebody else's."""
+        if not self._given:
+            super().close()

@@ -1,0 +1,340 @@
+"""`Worker`: runs the tasks of jobs, many at a time, for asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Self, TypeVar
+
+import httpx
+from pydantic import BaseModel
+
+from hub.client.exchange import Send, passing, pause_s, readable
+from hub.client.jobs import calls
+from hub.client.jobs.beating import Contact, Heart
+from hub.client.jobs.calls import LONGEST_PAUSE_S, lasting
+from hub.client.jobs.desk import Desk
+from hub.client.jobs.handlers import Handler
+from hub.client.jobs.places import READY_S, Places
+from hub.client.jobs.sockets import Message, Socket
+from hub.client.jobs.stock import Pace
+from hub.client.jobs.wire import SyncWire, Token, Wire
+from hub.errors import HubError, WorkerNotFound
+
+log = logging.getLogger("hub.client")
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+# What a task may wait for its place and its report be on its way, before the hub ends it for taking too long.
+SLACK_S = 5.0
+
+
+class Worker:
+    """Runs tasks, `concurrency` at a time, until it is told to stop: `await Worker(url, token).run()`.
+
+    @worker.job("modifiers", schema=Rotate)
+    async def rotate(payload: Rotate, task: Task) -> None: ...
+
+    Tasks are claimed and reported many in one call; `prefetch` are held ready beyond those that run (None: none for
+    tasks that take long, up to 200 for short ones). A thread of its own heartbeats every `heartbeat_interval` seconds,
+    whatever the handlers do.
+
+    It outlives hubs and Redis: what could not be reported is reported later, and a call whose answer was lost is
+    repeated as it was, so that nothing is run twice or forgotten. A worker that the hub has given up registers again;
+    what it held is lost to it, its async handlers are cancelled, and `task.lost` is set. Only a refusal ends it
+    (`Unauthorized`, `Forbidden`, `SchemaConflict`, ...), and is raised. `stop`, SIGTERM and SIGINT let it claim nothing
+    more, give what runs `grace` seconds to end, give back the rest, and tell the hub that it leaves.
+
+    `url` defaults to `HUB_URL`, `token` to `HUB_TOKEN`; `room` is where jobs are registered. With `socket=True` the hub
+    misses a worker that dies within seconds; it needs `python-socketio[client]`.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: Token = None,
+        *,
+        concurrency: int = 10,
+        prefetch: int | None = None,
+        room: str = "@global",
+        grace: float = 30.0,
+        heartbeat_interval: float = 30.0,
+        polling_interval: float = 2.0,
+        socket: Any = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sync_transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        if concurrency < 1 or (prefetch is not None and prefetch < 0):
+            raise ValueError("concurrency is at least 1, prefetch at least 0")
+        self.counts: Counter[str] = Counter()
+        """How many tasks were: claimed, completed, failed, given back; lost with the worker, refused in a report."""
+        self._room = room
+        self._grace_s = grace
+        pace = Pace(concurrency, prefetch)
+        self._wire = Wire(url, token, transport)
+        self._desk = Desk(self._wire, pace, self.counts, polling_interval, self._lost)
+        self._places = Places(concurrency, pace, self.counts, self._desk.say)
+        beats = SyncWire(url, token, sync_transport)
+        self._heart = Heart(beats, heartbeat_interval, Contact(None), self._heart_ended)
+        self._socket: Socket | None = None
+        if socket is not None and socket is not False:
+            self._socket = Socket(socket, beats.url, beats.credentials, self._joined, self._news, lambda _: None)
+        self._failure: Exception | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._claiming: asyncio.Task[None] | None = None
+        self._others: set[asyncio.Task[None]] = set()
+        self._renewing = asyncio.Lock()
+        self._stop, self._hurry = asyncio.Event(), asyncio.Event()
+        self._stopping = self._hurried = False
+
+    # -- jobs ---------------------------------------------------------------------------------------------------------
+
+    def job(
+        self,
+        category: str,
+        name: str | None = None,
+        *,
+        schema: Mapping[str, Any] | type[BaseModel] | None = None,
+        room: str | None = None,
+        max_runtime: float | None = None,
+    ) -> Callable[[Function], Function]:
+        """Run the tasks of a job with the decorated function, `handler(payload, task)`; plain functions run in threads.
+
+        `name` is that of the function by default. With a model as `schema` the payload is one, and a task that does not
+        fit fails. A task fails that takes longer than `max_runtime` seconds: an async handler is cancelled.
+        """
+
+        def registered(function: Function) -> Function:
+            if self._loop is not None:
+                raise RuntimeError("jobs are registered before the worker runs")
+            model = schema if isinstance(schema, type) else None
+            known = model.model_json_schema() if model is not None else schema
+            handler = Handler(
+                room or self._room, str(category), name or function.__name__,
+                known or {},  # type: ignore[arg-type]
+                function, model, max_runtime,
+            )  # fmt: skip
+            self._places.handlers[handler.full_name] = handler
+            return function
+
+        return registered
+
+    @property
+    def worker_id(self) -> str | None:
+        """The worker this is to the hub; None while it is not registered."""
+        return self._desk.worker_id or None
+
+    # -- running ------------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Work until `stop`, SIGTERM or SIGINT; a second signal does not wait for what runs. Raises what ended it."""
+        with self._signals():
+            async with self:
+                await self.ended()
+
+    async def ended(self) -> None:
+        """Return once it was told to stop, or something has ended it."""
+        await self._stop.wait()
+
+    def stop(self, *, hurry: bool = False) -> None:
+        """Let it end; with `hurry` what runs is given back at once. May be called from any thread, more than once."""
+        self._stopping = True
+        self._hurried = self._hurried or hurry
+        if self._loop is not None:
+            with suppress(RuntimeError):  # its loop has ended
+                self._loop.call_soon_threadsafe(self._show_stop)
+
+    def _show_stop(self) -> None:
+        if self._stopping:
+            self._stop.set()
+        if self._hurried:
+            self._hurry.set()
+
+    async def __aenter__(self) -> Self:
+        if self._loop is not None:
+            raise RuntimeError("a worker runs once; make another")
+        self._loop = asyncio.get_running_loop()
+        self._show_stop()
+        limits = [handler.max_runtime_s for handler in self._places.handlers.values()]
+        if limits and all(limits):
+            self._desk.max_runtime_s = max(limit for limit in limits if limit) + SLACK_S
+        try:
+            await self._register()
+        except BaseException:
+            await self._close()
+            raise
+        if self._desk.worker_id:
+            if self._socket is not None:
+                self._socket.start()
+                self._join()
+            self._claiming = self._spawn(self._desk.claim_for_ever(self._places))
+            self._others |= {self._spawn(self._desk.report_for_ever()), self._spawn(self._watch())}
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
+        self._stopping = True
+        self._stop.set()
+        try:
+            await self._end(self._claiming)
+            await self._places.close(0.0 if self._failure else self._grace_s, self._hurry)
+            await self._end(*self._others)
+            if self._desk.worker_id:
+                await self._desk.close(self._places)
+        finally:
+            await self._end(self._claiming, *self._others)
+            await self._close()
+        if self._failure is not None and (error is None or isinstance(error, Exception)):
+            raise self._failure from error
+
+    async def _end(self, *tasks: asyncio.Task[None] | None) -> None:
+        running = [task for task in tasks if task is not None]
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running)
+
+    async def _close(self) -> None:
+        try:
+            worker_id, self._desk.worker_id = self._desk.worker_id, ""
+            if worker_id:
+                await self._wire.run(calls.leave(worker_id))
+        finally:
+            if self._socket is not None:
+                await asyncio.to_thread(self._socket.close)
+            await asyncio.to_thread(self._heart.close, READY_S)
+            await self._wire.close()
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        task.add_done_callback(self._task_ended)
+        return task
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._others.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._fail(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
+    def _fail(self, error: Exception) -> None:
+        if self._failure is None and not self._stopping:
+            log.error("the worker ends: %s", error)
+            self._failure = error
+        self._stop.set()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(READY_S / 2)
+            self._places.give_back_old()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT stop the worker, where they can be had; whoever had them before gets them back."""
+        numbers = (signal.SIGTERM, signal.SIGINT)
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        before = {number: signal.getsignal(number) for number in numbers}
+
+        def told() -> None:
+            self.stop(hurry=self._stopping)
+
+        for number in numbers:
+            loop.add_signal_handler(number, told)
+        try:
+            yield
+        finally:
+            for number in numbers:
+                loop.remove_signal_handler(number)
+                signal.signal(number, before[number] or signal.SIG_DFL)
+
+    # -- being known to the hub ---------------------------------------------------------------------------------------
+
+    async def _register(self) -> None:
+        """Make a worker and register the jobs with it, for as long as it takes; raises what the hub refuses."""
+        worker_id = None
+        left = list(self._places.handlers.values())
+        failures = 0
+        while not self._stop.is_set():
+            try:
+                if worker_id is None:
+                    worker_id = await self._id_of(calls.new_worker(), "id")
+                while left:
+                    job = left[0]
+                    await self._id_of(calls.job(job.room, job.category, job.name, job.schema, worker_id), "worker_id")
+                    left.pop(0)
+                break
+            except HubError as error:
+                if isinstance(error, WorkerNotFound):
+                    worker_id, left = None, list(self._places.handlers.values())
+                elif not passing(error):
+                    self._desk.worker_id = worker_id or ""
+                    raise
+                if not failures:
+                    log.warning("the hub does not take the worker yet: %s", error)
+            with suppress(TimeoutError):
+                pause = min(LONGEST_PAUSE_S, pause_s(failures))
+                await asyncio.wait_for(self._stop.wait(), pause)
+            failures += 1
+        self._desk.worker_id = worker_id or ""
+        if worker_id is not None:
+            self._heart.beat_for(worker_id)
+
+    async def _id_of(self, send: Send, member: str) -> str:
+        answer = await self._wire.run(calls.ask(send, lasting(0.0)))
+        with readable():
+            return str(answer.data[member])
+
+    async def _lost(self, worker_id: str) -> None:
+        """The hub has given this worker up: be another one."""
+        async with self._renewing:
+            if self._desk.worker_id != worker_id:
+                return
+            log.warning("the hub has given up worker %s: what it held is lost, and it registers again", worker_id)
+            self._places.lose()
+            self._desk.forget()
+            if self._stop.is_set():
+                self._desk.worker_id = ""
+                return
+            await self._register()
+            self._join()
+
+    async def _renew(self, worker_id: str) -> None:
+        await self._lost(worker_id)
+        if self._claiming is not None and not self._stop.is_set():  # it may be waiting for the worker that is no more
+            await self._end(self._claiming)
+            self._claiming = self._spawn(self._desk.claim_for_ever(self._places))
+
+    def _heart_ended(self, worker_id: str, error: HubError) -> None:
+        """In the thread of the heart."""
+        assert self._loop is not None
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._not_beating, worker_id, error)
+
+    def _not_beating(self, worker_id: str, error: HubError) -> None:
+        if self._stop.is_set() or worker_id != self._desk.worker_id:
+            return
+        if isinstance(error, WorkerNotFound):
+            self._others.add(self._spawn(self._renew(worker_id)))
+        else:
+            self._fail(error)
+
+    # -- the socket ---------------------------------------------------------------------------------------------------
+
+    def _news(self) -> None:
+        """In a thread of the socket."""
+        if self._loop is not None:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._desk.woken.set)
+
+    def _joined(self) -> list[Message]:
+        worker_id = self._desk.worker_id
+        return [("join_job_room", {"job_name": name, "worker_id": worker_id}) for name in self._places.handlers]
+
+    def _join(self) -> None:
+        if self._socket is not None:
+            for event, message in self._joined():
+                self._socket.emit(event, message)

@@ -1,0 +1,71 @@
+"""How many tasks a job has: no list holds all of them, so they are counted; a job in use meanwhile is not judged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+
+from hub.doctor.scan import keys_of
+from hub.store.store import Store
+
+BITE = 200  # tasks looked at per script: about 0.5 ms
+
+
+@dataclass(frozen=True)
+class Count:
+    """The numbers kept of a job, as text, and those that were counted."""
+
+    kept: tuple[str, str]
+    counted: tuple[str, str]
+
+    @property
+    def words(self) -> list[str]:
+        """Which of the two differ."""
+        pairs = zip(("tasks", "later"), self.kept, self.counted, strict=True)
+        return [word for word, kept, counted in pairs if kept != counted]
+
+
+class Counts:
+    """Counts tasks by the records of all of them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._look = store.script("doctor/look_counts")
+
+    async def words(self, names: Sequence[str]) -> list[list[str]]:
+        """What is wrong with the numbers kept of each of these jobs; nothing for those in use, which count right."""
+        found = await self.count(names)
+        return [found[name].words if name in found else [] for name in names]
+
+    async def count(self, names: Sequence[str]) -> dict[str, Count]:
+        """The jobs whose numbers were the same before and after."""
+        before = await self._kept(names)
+        tasks: Counter[str] = Counter()
+        later: Counter[str] = Counter()
+        wanted = frozenset(names)
+        seen: set[str] = set()
+        async for bite in self._tasks():
+            facts = await self._look(rest=bite)
+            for task, job, put_off in zip(bite, facts[::2], facts[1::2], strict=True):
+                if job in wanted and task not in seen:
+                    seen.add(task)
+                    tasks[job] += 1
+                    later[job] += put_off == "1"
+        after = await self._kept(names)
+        return {
+            name: Count(before[name], (str(tasks[name]), str(later[name])))
+            for name in names
+            if before[name] == after[name]
+        }
+
+    async def _kept(self, names: Iterable[str]) -> dict[str, tuple[str, str]]:
+        listed = list(names)
+        found = await self._store.read_all(("HMGET", self._store.keys.job(name), "tasks", "later") for name in listed)
+        return {name: (kept[0] or "0", kept[1] or "0") for name, kept in zip(listed, found, strict=True)}
+
+    async def _tasks(self) -> AsyncIterator[list[str]]:
+        begin = self._store.keys.task("")
+        async for names in keys_of(self._store, begin):
+            for start in range(0, len(names), BITE):
+                yield [name[len(begin) :] for name in names[start : start + BITE]]

@@ -1,0 +1,50 @@
+"""Going through keys and through what they hold, a bounded stretch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from hub.store.store import Store
+
+PAGE = 500  # keys per step through the keyspace: under 1 ms of Redis
+LIST_PAGE = 500  # items or members fetched at a time
+_SCANS = {"hash": "HSCAN", "set": "SSCAN", "zset": "ZSCAN"}
+
+
+async def keys_of(store: Store, begin: str) -> AsyncIterator[list[str]]:
+    """The keys that begin so; one that comes and goes meanwhile may be left out, any may come twice."""
+    cursor: Any = "0"
+    options = ("MATCH", _glob(begin) + "*") if begin else ()
+    while True:
+        cursor, names = await store.read("SCAN", cursor, *options, "COUNT", PAGE)
+        yield list(dict.fromkeys(names))
+        if str(cursor) == "0":
+            return
+
+
+async def members_of(store: Store, key: str, kind: str) -> AsyncIterator[list[str]]:
+    """The members of a set, a sorted set, or the fields of a hash, a bite at a time."""
+    cursor: Any = "0"
+    while True:
+        cursor, found = await store.read(_SCANS[kind], key, cursor, "COUNT", LIST_PAGE)
+        yield _names(found)
+        if str(cursor) == "0":
+            return
+
+
+async def items_of(store: Store, key: str) -> AsyncIterator[list[str]]:
+    """The items of a list, a bite at a time."""
+    position = 0
+    while items := await store.read("LRANGE", key, position, position + LIST_PAGE - 1):
+        yield items
+        position += len(items)
+
+
+def _names(found: Any) -> list[str]:
+    """The names in an answer of SSCAN, HSCAN (a dict) or ZSCAN (pairs)."""
+    return [each if isinstance(each, str) else each[0] for each in found]
+
+
+def _glob(text: str) -> str:
+    return "".join(f"\\{c}" if c in "*?[]\\^-" else c for c in text)

@@ -1,0 +1,1 @@
+"""`@internal` jobs: a module defines what this deployment executes itself, and internal workers run it."""

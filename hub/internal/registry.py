@@ -1,0 +1,96 @@
+"""The `@internal` jobs of a deployment: loaded from the module that `HUB_INTERNAL_JOBS` names, and registered."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from hub.core import Hub
+from hub.errors import StartRefused
+from hub.jobs.dispatch import formatter
+from hub.jobs.names import INTERNAL, parse_full_name
+from hub.observability.logs import get_logger
+from hub.settings import Settings
+
+NAME = "internal_jobs"  # what the module calls the mapping unless the setting says otherwise
+_log = get_logger("hub.internal")
+
+Execute = Callable[[dict[str, Any], str, str], Any]
+
+
+@dataclass(frozen=True)
+class Executable:
+    """A job as it is registered and run: its schema, also as text, and what executes a task of it."""
+
+    full: str
+    schema: Mapping[str, Any]
+    text: str
+    execute: Execute
+
+
+def load_internal_jobs(settings: Settings) -> dict[str, Executable]:
+    """The jobs of the module by full name, none where no module is named; raises `StartRefused` in one sentence."""
+    if not settings.internal_jobs:
+        return {}
+    where = f"HUB_INTERNAL_JOBS={settings.internal_jobs}"
+    found = _mapping(settings.internal_jobs, where)
+    return {full: _executable(full, job, settings.allowed_categories, where) for full, job in found.items()}
+
+
+async def register(hub: Hub, jobs: Mapping[str, Executable]) -> None:
+    """Register the jobs, whatever schema they had, and make them the ones that can be executed. Safe to repeat."""
+    for job in jobs.values():
+        await hub.jobs.ensure_internal(job.full, job.schema, job.text)
+    await hub.store.script("internal/keep_executors")(rest=list(jobs))
+    _log.info("internal jobs registered", jobs=len(jobs))
+
+
+async def offer(hub: Hub, jobs: Mapping[str, Executable]) -> None:
+    """Register the jobs now, and again whenever the store turns out to be another one."""
+    if jobs:
+        formatter()  # what it imports takes its time, better now than in the first submit
+        await register(hub, jobs)
+        hub.store.when_replaced(partial(register, hub, jobs))
+
+
+def _mapping(named: str, where: str) -> Mapping[Any, Any]:
+    module, _, name = named.partition(":")
+    name = name or NAME
+    # What is started by its script finds only what is installed; people keep the module where they start the hub.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except (Exception, SystemExit) as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".: ")
+        raise StartRefused(f"{where}: {module} cannot be imported: {said}.") from error
+    if found is None:
+        raise StartRefused(f"{where}: the module {module} has no `{name}`.")
+    if not isinstance(found, Mapping):
+        raise StartRefused(f"{where}: `{name}` is no mapping from full names to jobs.")
+    return found
+
+
+def _executable(full: Any, job: Any, categories: tuple[str, ...], where: str) -> Executable:
+    parts = parse_full_name(full) if isinstance(full, str) else None
+    if parts is None or parts[0] != INTERNAL or not parts[2]:
+        raise StartRefused(f"{where}: {full!r} is no full name such as {INTERNAL}:{(*categories, 'category')[0]}:Name.")
+    if parts[1] not in categories:
+        raise StartRefused(f"{where}: the category of {full} is none of {', '.join(categories)}.")
+    schema, execute = getattr(job, "schema", None), getattr(job, "execute", None)
+    if not callable(execute):
+        raise StartRefused(f"{where}: {full} has no `execute` that could be called.")
+    if not isinstance(schema, Mapping):
+        raise StartRefused(f"{where}: the schema of {full} is no JSON object.")
+    try:
+        text = json.dumps(dict(schema), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StartRefused(f"{where}: the schema of {full} cannot be written as JSON: {error}.") from None
+    return Executable(full, dict(schema), text, execute)

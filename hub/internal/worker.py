@@ -1,0 +1,221 @@
+"""The internal worker: takes messages from the stream, runs what they ask for, and reports to the store itself.
+
+It reads the stream as taskiq-redis does, under the same group, but not through its broker: that one hands on what a
+killed worker left only when a new message comes, and ends with its group when the store is emptied.
+
+A message is acknowledged as soon as its task is `running`. Who loses the race for that move, or finds the task
+cancelled, drops the message; so however often one is delivered, a task runs once at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from hub.core import Hub
+from hub.errors import InvalidTaskTransition, StoreFault, StoreUnavailable, TaskNotFound
+from hub.internal.calling import call, place_of, text_of
+from hub.internal.registry import Executable
+from hub.jobs.dispatch import formatter
+from hub.jobs.names import dashed, to_id
+from hub.observability.logs import get_logger
+from hub.store.group import Entry, GroupReader
+
+GROUP = "taskiq"  # the default of taskiq-redis
+IDLE_S = 5.0  # a message is acknowledged within milliseconds; one that is not after this was left by a worker that died
+RETRY_S = (0.2, 5.0)  # pauses while the store does not answer, doubling
+REPORT_S = 5.0  # for the last reports when the worker stops
+STOPPED = "Internal worker stopped"
+_log = get_logger("hub.internal")
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a message asks for."""
+
+    full: str
+    task: str
+    room: str
+    payload: dict[str, Any]
+
+    @staticmethod
+    def read(fields: Mapping[str, str]) -> Order:
+        """The order in an entry of the stream; raises ValueError, KeyError or TypeError for what is none."""
+        message = formatter().loads(fields["data"].encode("utf-8", "surrogateescape"))
+        arguments = message.kwargs
+        return Order(
+            message.task_name, to_id(str(arguments["task_id"])), str(arguments["room_id"]), arguments["payload"]
+        )
+
+
+class InternalWorker:
+    """Runs tasks of the jobs it knows, at most `concurrency` at once, until it is told to stop."""
+
+    def __init__(self, hub: Hub, jobs: Mapping[str, Executable], concurrency: int, grace_s: float) -> None:
+        self._tasks = hub.tasks
+        self._jobs = jobs
+        self._concurrency = concurrency
+        self._grace_s = grace_s
+        self._queue = GroupReader(hub.store, hub.store.keys.taskiq, GROUP, secrets.token_hex(8), IDLE_S)
+        self._running: dict[str, asyncio.Task[None]] = {}  # by stream entry
+        self._strange: set[str] = set()
+        self._taking: asyncio.Task[None] | None = None
+        self._stopping = False
+        self._hurry = asyncio.Event()
+        self._place = asyncio.Event()
+
+    def stop(self) -> None:
+        """Take nothing more and let what runs come to its end; told again, do not wait for that."""
+        if self._stopping:
+            self._hurry.set()
+        self._stopping = True
+        if self._taking is not None:
+            self._taking.cancel()
+
+    async def run(self) -> None:
+        """Work until `stop`; what then runs for longer than the grace fails. Raises `ForeignKey`."""
+        self._taking = asyncio.create_task(self._take(), name="internal-take")
+        if self._stopping:
+            self._taking.cancel()
+        try:
+            await asyncio.wait({self._taking})
+            if not self._taking.cancelled():
+                self._taking.result()
+        finally:
+            self._stopping = True
+            self._taking.cancel()
+            await asyncio.wait({self._taking})
+            await self._finish()
+            await self._queue.close()
+            _log.info("internal worker stopped")
+
+    async def _take(self) -> None:
+        """Start what there is to do as long as there are places."""
+        await self._queue.join()
+        _log.info("internal worker started", jobs=len(self._jobs), concurrency=self._concurrency)
+        # Looked at as well as cancelled: what redis-py sends with may swallow a cancellation before Python 3.12.
+        while not self._stopping:
+            self._place.clear()
+            free = self._concurrency - len(self._running)
+            if not free:
+                await self._place.wait()
+                continue
+            found = await self._next(free)
+            for entry_id, fields in [] if self._stopping else found:
+                if entry_id not in self._running:  # else it came again while the store kept us waiting
+                    self._start(entry_id, fields)
+
+    async def _next(self, most: int) -> list[Entry]:
+        pause_s, longest_s = RETRY_S
+        away = False
+        while not self._stopping:
+            try:
+                found = await self._queue.next(most)
+            except (StoreUnavailable, StoreFault) as error:
+                if not away:
+                    _log.warning("internal queue not heard", why=str(error))
+                away = True
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, longest_s)
+                continue
+            if away:
+                _log.info("internal queue heard again")
+            return found
+        return []
+
+    def _start(self, entry_id: str, fields: Mapping[str, str]) -> None:
+        running = asyncio.create_task(self._handle(entry_id, fields), name=f"internal-{entry_id}")
+        self._running[entry_id] = running
+        running.add_done_callback(lambda ended: self._done(entry_id, ended))
+
+    def _done(self, entry_id: str, ended: asyncio.Task[None]) -> None:
+        del self._running[entry_id]
+        self._place.set()
+        if ended.cancelled() or ended.exception():
+            why = "stopped" if ended.cancelled() else repr(ended.exception())
+            _log.error("internal task not reported", entry=entry_id, why=why)
+
+    async def _handle(self, entry_id: str, fields: Mapping[str, str]) -> None:
+        try:
+            order = Order.read(fields)
+        except (ValueError, KeyError, TypeError) as error:
+            _log.warning("internal message not understood", entry=entry_id, why=repr(error))
+            await self._if_it_answers(self._queue.acknowledge(entry_id))
+            return
+        job = self._jobs.get(order.full)
+        if job is None:
+            self._leave(order)
+        elif await self._move(order, "running"):
+            await self._execute(order, job, entry_id)
+        else:
+            await self._if_it_answers(self._queue.acknowledge(entry_id))
+
+    def _leave(self, order: Order) -> None:
+        """For a worker that knows the job, as there may be one while a new release is rolled out."""
+        if order.full not in self._strange:
+            self._strange.add(order.full)
+            _log.warning("internal job not known here", job=order.full, task=dashed(order.task))
+
+    async def _execute(self, order: Order, job: Executable, entry_id: str) -> None:
+        """Run a task that is `running` because of us, and say how that ended."""
+        facts = {"task": dashed(order.task), "job": order.full}
+        _log.info("internal task started", room=order.room, **facts)
+        began = time.monotonic()
+        try:
+            await self._if_it_answers(self._queue.acknowledge(entry_id))
+            await call(job.execute, order.payload, order.room, dashed(order.task))
+        except asyncio.CancelledError:
+            status, why = "failed", STOPPED
+            _log.warning("internal task cut short", seconds=round(time.monotonic() - began, 3), **facts)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the task says what it was
+            status, why = "failed", text_of(error)
+            _log.warning("internal task failed", why=why, at=place_of(error), **facts)
+        else:
+            status, why = "completed", ""
+            _log.info("internal task completed", seconds=round(time.monotonic() - began, 3), **facts)
+        await self._move(order, status, why)
+
+    async def _move(self, order: Order, status: str, error: str = "") -> bool:
+        """Move the task, however long the store takes to answer; False when others have moved it where it cannot."""
+        pause_s, longest_s = RETRY_S
+        request = secrets.token_hex(8)  # so that the answer to a move of ours that was lost is not taken for another's
+        while True:
+            try:
+                await self._tasks.move(order.task, status, error, superuser=True, request=request)
+            except (InvalidTaskTransition, TaskNotFound) as over:
+                _log.info("internal task is over", task=dashed(order.task), job=order.full, why=over.detail)
+                return False
+            except StoreUnavailable:
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, longest_s)
+            else:
+                return True
+
+    async def _finish(self) -> None:
+        """Let what runs come to its end within the grace, then cut it short."""
+        running = set(self._running.values())
+        if not running:
+            return
+        _log.info("internal worker stopping", running=len(running), grace_s=self._grace_s)
+        hurry = asyncio.ensure_future(self._hurry.wait())
+        ended = asyncio.ensure_future(asyncio.wait(running))
+        await asyncio.wait({hurry, ended}, timeout=self._grace_s, return_when=asyncio.FIRST_COMPLETED)
+        for waiting in (hurry, ended):
+            waiting.cancel()
+        for bound_s in (REPORT_S, 1.0):  # the first time they report, the second time they are not listened to any more
+            left = {task for task in running if not task.done()}
+            for task in left:
+                task.cancel()
+            if left:
+                await asyncio.wait(left, timeout=bound_s)
+
+    @staticmethod
+    async def _if_it_answers(call: Awaitable[None]) -> None:
+        """For what comes again by itself: a message that stays unacknowledged is dropped when it is delivered anew."""
+        with suppress(StoreUnavailable, StoreFault):
+            await call

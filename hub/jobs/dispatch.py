@@ -1,0 +1,83 @@
+"""Tasks of `@internal` jobs: claimed from the start, and handed to whoever executes them as a message of taskiq.
+
+The messages are those of taskiq, as the stream broker of taskiq-redis lays them out: any worker of taskiq reads them.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING
+
+from hub.errors import InternalJobNotConfigured, KeyReused, UnknownReply
+from hub.jobs.jobs import no_job
+from hub.jobs.models import Task
+from hub.jobs.names import dashed
+from hub.jobs.replies import task_of
+from hub.observability.logs import get_logger
+from hub.store.store import Store
+
+if TYPE_CHECKING:
+    from taskiq.abc.formatter import TaskiqFormatter
+
+_log = get_logger("hub.jobs")
+
+
+class Dispatch:
+    """Submits to `@internal` jobs."""
+
+    def __init__(self, store: Store) -> None:
+        self._submit = store.script("tasks/submit_internal")
+
+    async def submit(
+        self, room: str, full: str, payload: str, user: str, task: str, *, key: str = "", fingerprint: str = ""
+    ) -> Task:
+        """The new task, `claimed`, or `failed` where it could not be handed over; the same id gets the same task.
+
+        Raises `JobNotFound`, `InternalJobNotConfigured` when nobody executes the job, and `KeyReused` when the key of
+        the request came with another fingerprint; then nothing was stored.
+        """
+        message, why_not = _message(room, full, payload, task)
+        reply = await self._submit(
+            full=full,
+            room=room,
+            user=user,
+            id=task,
+            payload=payload,
+            message=message,
+            key=key,
+            fingerprint=fingerprint,
+        )
+        match reply:
+            case ["ok", found]:
+                return task_of(found)
+            case ["failed", found, why]:
+                _log.warning("internal task not dispatched", task=dashed(task), job=full, why=why or why_not)
+                return task_of(found)
+            case ["job"]:
+                raise no_job(full)
+            case ["executor"]:
+                raise InternalJobNotConfigured(f"No executor runs the @internal job {full}")
+            case ["reused"]:
+                raise KeyReused("This Idempotency-Key came before with another request")
+        raise UnknownReply(self._submit.name, reply)
+
+
+def _message(room: str, full: str, payload: str, task: str) -> tuple[bytes, str]:
+    """What executors read; or nothing, and why there can be no such message."""
+    from taskiq.message import TaskiqMessage
+
+    try:
+        arguments = {"task_id": dashed(task), "room_id": room, "payload": json.loads(payload)}
+        message = TaskiqMessage(task_id=task, task_name=full, labels={}, labels_types={}, args=[], kwargs=arguments)
+        return formatter().dumps(message).message, ""
+    except (ValueError, RecursionError) as error:  # nested too deeply, or a number of thousands of digits
+        return b"", str(error)
+
+
+@cache
+def formatter() -> TaskiqFormatter:
+    """What a broker of taskiq writes and reads messages with. Importing taskiq takes a third of a second, once."""
+    from taskiq import InMemoryBroker
+
+    return InMemoryBroker().formatter

@@ -1,0 +1,93 @@
+"""Jobs: what workers offer, by full name."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from hub.errors import Forbidden, InvalidCategory, JobNotFound, SchemaConflict, UnknownReply
+from hub.jobs.models import Job, JobWish, Page
+from hub.jobs.names import SHARED, full_name, parse_full_name, schema_digest
+from hub.jobs.pages import Pages
+from hub.jobs.workers import unknown
+from hub.settings import Settings
+from hub.store.store import Store
+
+
+class Jobs:
+    """Keeps `Job`."""
+
+    def __init__(self, store: Store, settings: Settings, pages: Pages) -> None:
+        self._store = store
+        self._categories = settings.allowed_categories
+        self._pages = pages
+        self._register = store.script("jobs/register")
+        self._ensure_internal = store.script("jobs/ensure_internal")
+        self._describe = store.script("jobs/describe")
+
+    async def register(self, wish: JobWish, schema: Any, user: str, superuser: bool) -> tuple[Job, bool]:
+        """The job with the worker that serves it now, and whether it is new or was taken back.
+
+        `schema` is what the text in the wish says. Raises `Forbidden`, `InvalidCategory`, `SchemaConflict` and
+        `WorkerNotFound`, in this order; a refusal leaves no trace.
+        """
+        if wish.room in SHARED and not superuser:
+            raise Forbidden(f"Only a superuser registers jobs in {wish.room}")
+        if wish.category not in self._categories:
+            allowed = ", ".join(self._categories)
+            raise InvalidCategory(f"Category {wish.category!r} is not one of {allowed}")
+        full = full_name(wish.room, wish.category, wish.name)
+        reply = await self._register(
+            full=full,
+            id=new_id(),
+            schema=wish.schema,
+            digest=schema_digest(schema),
+            worker=wish.worker or new_id(),
+            user=user,
+            made_for="0" if wish.worker else "1",
+        )
+        match reply:
+            case [("created" | "joined") as word, job, worker, *workers]:
+                return Job(job, full, wish.schema, tuple(workers), worker), word == "created"
+            case ["conflict"]:
+                raise SchemaConflict(f"Job {full} is registered with another schema")
+            case ["worker"]:
+                raise unknown(wish.worker or "")
+        raise UnknownReply(self._register.name, reply)
+
+    async def ensure_internal(self, full: str, schema: Any, text: str) -> None:
+        """Register an `@internal` job that somebody executes, whatever schema it had."""
+        await self._ensure_internal(full=full, id=new_id(), schema=text, digest=schema_digest(schema))
+
+    async def get(self, full: str) -> Job:
+        """The active job of this full name; raises `JobNotFound`."""
+        found = await self._read([full])
+        if not found:
+            raise no_job(full)
+        return found[0]
+
+    async def page(self, room: str, limit: int, offset: int) -> Page[Job]:
+        """The active jobs that are seen from a room."""
+        rooms = [room] if room in SHARED else [room, *SHARED]
+        return await self._pages.read([self._store.keys.room_jobs(r) for r in rooms], limit, offset, self._read)
+
+    async def _read(self, names: list[str]) -> list[Job]:
+        return [_job(reply) for reply in await self._describe(rest=names) if reply]
+
+
+def _job(reply: Any) -> Job:
+    full, job, schema, *workers = reply
+    return Job(job, full, schema, tuple(workers))
+
+
+def new_id() -> str:
+    """A random UUID, version 4, as 32 hex digits."""
+    value = secrets.randbits(128) & ~(0xF << 76) & ~(0x3 << 62) | (0x4 << 76) | (0x2 << 62)
+    return f"{value:032x}"
+
+
+def no_job(full: str) -> JobNotFound:
+    """For a job that is not active, or a name that is none."""
+    if parse_full_name(full) is None:
+        return JobNotFound(f"Invalid job name format: {full!r} is not room:category:name")
+    return JobNotFound(f"There is no active job {full}")

@@ -1,0 +1,87 @@
+"""Names, ids, times and digests of the jobs API. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from hub.errors import InvalidRoomId
+
+GLOBAL, INTERNAL = "@global", "@internal"
+SHARED = (GLOBAL, INTERNAL)  # what is registered there is seen beyond its own room
+
+
+def to_id(text: str) -> str:
+    """A UUID in any of its spellings as 32 hex digits; raises ValueError."""
+    return UUID(text).hex
+
+
+def dashed(hex_id: str) -> str:
+    """The 32 digits as the wire writes them."""
+    return f"{hex_id[:8]}-{hex_id[8:12]}-{hex_id[12:16]}-{hex_id[16:20]}-{hex_id[20:]}"
+
+
+def time_text(at_us: int) -> str:
+    """A time in microseconds since 1970 as the wire writes it."""
+    return f"{_second(at_us // 1_000_000)}.{at_us % 1_000_000:06d}Z"
+
+
+@lru_cache(maxsize=1024)
+def _second(at_s: int) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def check_room(room: str) -> None:
+    """Raise `InvalidRoomId` unless a room may be called that."""
+    if room in SHARED or (room and "@" not in room and ":" not in room):
+        return
+    raise InvalidRoomId(f"Room id {room!r} is empty or has invalid characters: '@' and ':' are not allowed")
+
+
+def full_name(room: str, category: str, name: str) -> str:
+    """The full name of a job or a provider."""
+    return f"{room}:{category}:{name}"
+
+
+def parse_full_name(full: str) -> tuple[str, str, str] | None:
+    """Room, category and name; None where there are fewer than three parts. The name may hold colons itself."""
+    parts = full.split(":", 2)
+    return (parts[0], parts[1], parts[2]) if len(parts) == 3 else None
+
+
+def preferred_wait(prefer: str | None) -> int | None:
+    """The seconds of `wait=N` anywhere in a `Prefer` header; None when there is no such word."""
+    found = re.search(r"\bwait=(\d+)\b", prefer or "", re.ASCII)
+    return int(found[1][:9]) if found else None
+
+
+def params_text(params: Mapping[str, str]) -> str:
+    """Query parameters as the text whose SHA-256 names a provider's result: callers compute the same."""
+    return json.dumps(dict(params), sort_keys=True, separators=(",", ":"))
+
+
+def params_hash(params: Mapping[str, str]) -> str:
+    """What the result for these parameters is kept under."""
+    return hashlib.sha256(params_text(params).encode()).hexdigest()
+
+
+def schema_digest(schema: Any) -> str:
+    """The same for schemas that are structurally equal: key order and 1 or 1.0 make no difference, true and 1 do."""
+    canonical = json.dumps(_by_value(schema), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:32]
+
+
+def _by_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _by_value(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_by_value(inner) for inner in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value

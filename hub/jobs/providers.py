@@ -1,0 +1,135 @@
+"""Providers: registered, asked, and what they answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from hub.errors import Forbidden, InvalidCategory, ProviderNotFound, ProviderTimeout, UnknownReply
+from hub.jobs.jobs import new_id
+from hub.jobs.models import Page, Provider, ProviderWish
+from hub.jobs.names import GLOBAL, SHARED, dashed, full_name, params_hash, params_text, parse_full_name
+from hub.jobs.pages import Pages
+from hub.jobs.workers import unknown
+from hub.settings import Settings
+from hub.store.store import Store
+
+RECHECK_S = 5.0  # a bell that did not ring is not waited for longer than this
+
+
+class Providers:
+    """Keeps `Provider`, and results for as long as they are good."""
+
+    def __init__(self, store: Store, settings: Settings, pages: Pages) -> None:
+        self._store = store
+        self._pages = pages
+        self._categories = settings.allowed_provider_categories
+        self._result_ttl_ms = int(settings.provider_result_ttl_s * 1000)
+        self._inflight_ttl_ms = int(settings.provider_inflight_ttl_s * 1000)
+        self._register = store.script("providers/register")
+        self._remove = store.script("providers/remove")
+        self._describe = store.script("providers/describe")
+        self._ask = store.script("providers/ask")
+        self._upload = store.script("providers/upload")
+
+    async def register(self, wish: ProviderWish, user: str, superuser: bool) -> tuple[Provider, bool]:
+        """The provider and whether it is new; raises `Forbidden`, `InvalidCategory` and `WorkerNotFound`."""
+        if wish.room in SHARED and not superuser:
+            raise Forbidden(f"Only a superuser registers providers in {wish.room}")
+        if self._categories is not None and wish.category not in self._categories:
+            raise InvalidCategory(f"Category {wish.category!r} is not one of {', '.join(self._categories)}")
+        full = full_name(wish.room, wish.category, wish.name)
+        reply = await self._register(
+            full=full,
+            id=new_id(),
+            schema=wish.schema,
+            content_type=wish.content_type,
+            worker=wish.worker or new_id(),
+            user=user,
+            superuser=int(superuser),
+            made_for="0" if wish.worker else "1",
+        )
+        match reply:
+            case [("created" | "replaced") as word, provider, at, worker]:
+                made = Provider(provider, full, wish.schema, wish.content_type, worker, user, int(at))
+                return made, word == "created"
+            case ["worker"]:
+                raise unknown(wish.worker or "")
+            case ["forbidden"]:
+                raise Forbidden(f"Provider {full} belongs to another user")
+        raise UnknownReply(self._register.name, reply)
+
+    async def get(self, room: str, full: str) -> Provider:
+        """The provider, if it is seen from the room; raises `ProviderNotFound`."""
+        parts = parse_full_name(full)
+        seen = parts is not None and (room == GLOBAL or parts[0] in (room, GLOBAL))
+        found = await self._read([full]) if seen else []
+        if not found:
+            raise ProviderNotFound(f"There is no provider {full} in room {room}")
+        return found[0]
+
+    async def page(self, room: str, limit: int, offset: int) -> Page[Provider]:
+        """The providers that are seen from a room."""
+        keys = [self._store.keys.room_providers(name) for name in dict.fromkeys((room, GLOBAL))]
+        return await self._pages.read(keys, limit, offset, self._read)
+
+    async def delete(self, provider: str, user: str, superuser: bool) -> None:
+        """Delete it; raises `ProviderNotFound` and `Forbidden`."""
+        reply = await self._remove(id=provider, user=user, superuser=int(superuser))
+        _check(self._remove.name, reply, provider)
+
+    async def cached(self, provider: Provider, params: Mapping[str, str]) -> bytes | None:
+        """What it answered for these parameters a while ago, None when that is not remembered."""
+        return await self._result(f"{provider.id}:{params_hash(params)}")
+
+    async def read(self, provider: Provider, params: Mapping[str, str], wait_s: float) -> bytes:
+        """What it answers for these parameters; raises `ProviderTimeout` after so many seconds."""
+        digest = params_hash(params)
+        about = f"{provider.id}:{digest}"
+        until = time.monotonic() + wait_s
+        async with self._store.bells.listen(self._store.keys.result_bell(about)) as bell:
+            while True:
+                asked = await self._ask(
+                    full=provider.full,
+                    id=provider.id,
+                    hash=digest,
+                    params=params_text(params),
+                    ttl_ms=self._inflight_ttl_ms,
+                )
+                if asked == ["ready"] and (found := await self._result(about)) is not None:
+                    return found
+                left_s = until - time.monotonic()
+                if left_s <= 0:
+                    raise ProviderTimeout(f"Provider {provider.full} did not answer within {wait_s:g} s")
+                await bell.wait(min(left_s, RECHECK_S))
+
+    async def upload(self, provider: str, digest: str, body: bytes, user: str, superuser: bool) -> None:
+        """Keep an answer and wake who waits for it; raises `ProviderNotFound` and `Forbidden`."""
+        reply = await self._upload(
+            id=provider, user=user, superuser=int(superuser), hash=digest, body=body, ttl_ms=self._result_ttl_ms
+        )
+        _check(self._upload.name, reply, provider)
+
+    async def _result(self, about: str) -> bytes | None:
+        found = await self._store.read("GET", self._store.keys.result(about))
+        return None if found is None else str(found).encode("utf-8", "surrogateescape")  # bytes as they came
+
+    async def _read(self, names: list[str]) -> list[Provider]:
+        return [_provider(reply) for reply in await self._describe(rest=names) if reply]
+
+
+def _provider(reply: Any) -> Provider:
+    full, provider, at, schema, content_type, worker, user = reply
+    return Provider(provider, full, schema, content_type, worker, user, int(at))
+
+
+def _check(script: str, reply: Any, provider: str) -> None:
+    match reply:
+        case ["ok"]:
+            return
+        case ["provider"]:
+            raise ProviderNotFound(f"Provider {dashed(provider)} is not known")
+        case ["forbidden"]:
+            raise Forbidden(f"Provider {dashed(provider)} belongs to another user")
+    raise UnknownReply(script, reply)

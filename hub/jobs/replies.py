@@ -1,0 +1,32 @@
+"""What scripts answer of a task, as a `Task`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hub.jobs.models import Task
+
+
+def task_of(reply: Any) -> Task:
+    """The task of a reply of `lua/include/task_reply.lua`."""
+    task, job, room, status, at, user, started, done, worker, error, attempt, most, priority, due, payload, place = (
+        reply
+    )
+    return Task(
+        id=task,
+        job=job,
+        room=room,
+        status=status,
+        created_us=int(at),
+        payload=payload,
+        user=user,
+        started_us=int(started) if started else None,
+        completed_us=int(done) if done else None,
+        worker=worker or None,
+        error=error or None,
+        position=place or None,
+        attempt=int(attempt or 1),
+        max_attempts=int(most or 1),
+        priority=int(priority or 0),
+        due_us=int(due) if due else None,
+    )

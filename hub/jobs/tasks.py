@@ -1,0 +1,274 @@
+"""Tasks: submitted, claimed, moved on, waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import astuple
+from typing import Any
+
+from hub.errors import (
+    Forbidden,
+    InvalidTaskTransition,
+    KeyReused,
+    TaskNotFound,
+    UnknownReply,
+)
+from hub.jobs.dispatch import Dispatch
+from hub.jobs.jobs import Jobs, new_id, no_job
+from hub.jobs.models import STATUSES, TERMINAL, Claim, Options, Page, Result, Task
+from hub.jobs.names import INTERNAL, dashed
+from hub.jobs.pages import Pages
+from hub.jobs.replies import task_of
+from hub.jobs.workers import not_yours, unknown
+from hub.observability import metrics
+from hub.store.store import Store
+
+BITE = 64  # tasks submitted, or reported, per script: 2 to 3 ms
+PLAIN, ONE = Options(), Claim()
+RECHECK_S = 5.0  # a bell that did not ring is not waited for longer than this
+
+
+class Tasks:
+    """Keeps `Task`."""
+
+    def __init__(self, store: Store, jobs: Jobs, pages: Pages) -> None:
+        self._store = store
+        self._jobs = jobs
+        self._pages = pages
+        self._dispatch = Dispatch(store)
+        self._submit = store.script("tasks/submit")
+        self._claim = store.script("tasks/claim")
+        self._move = store.script("tasks/move")
+        self._finish = store.script("tasks/finish")
+        self._describe = store.script("tasks/describe")
+        self._again = store.script("tasks/again")
+        self._drop_dead = store.script("tasks/drop_dead")
+
+    async def submit(
+        self, room: str, full: str, payloads: Sequence[str], user: str, options: Options = PLAIN, key: str = ""
+    ) -> list[Task]:
+        """The new tasks, in order; with a key, those that the same request was given within the last 24 h.
+
+        Raises `JobNotFound`, and `KeyReused` when the key came with another request.
+        """
+        key, ids, fingerprint = _ids(key, user, room, full, payloads, options)
+        if full.startswith(f"{INTERNAL}:"):  # claimed at once by whoever executes it: nothing to put off or to repeat
+            calls = (
+                self._dispatch.submit(room, full, payload, user, task, key=key, fingerprint=fingerprint)
+                for payload, task in zip(payloads, ids, strict=True)
+            )
+            sent = list(await asyncio.gather(*calls))
+            metrics.tasks_submitted.inc(len(sent))
+            return sent
+        made: list[Task] = []
+        for start in range(0, len(payloads), BITE):
+            pairs = zip(ids[start : start + BITE], payloads[start : start + BITE], strict=True)
+            reply = await self._submit(
+                full=full,
+                room=room,
+                user=user,
+                priority=options.priority,
+                due_us=options.due_us,
+                attempts=options.max_attempts,
+                backoff_ms=options.backoff_ms,
+                key=key,
+                fingerprint=fingerprint,
+                rest=[text for pair in pairs for text in pair],
+            )
+            made += self._submitted(reply, full)
+        metrics.tasks_submitted.inc(len(made))
+        return made
+
+    def _submitted(self, reply: Any, full: str) -> list[Task]:
+        match reply:
+            case ["ok", *tasks]:
+                return [task_of(task) for task in tasks]
+            case ["job"]:
+                raise no_job(full)
+            case ["reused"]:
+                raise KeyReused("This Idempotency-Key came before with another request")
+        raise UnknownReply(self._submit.name, reply)
+
+    async def claim(self, worker: str, user: str, wish: Claim = ONE) -> list[Task]:
+        """The oldest tasks the worker may have, none when there are none; raises `WorkerNotFound` and `Forbidden`."""
+        reply = await self._claim(
+            worker=worker,
+            user=user,
+            most=wish.most,
+            start=int(wish.start),
+            runtime_ms=wish.max_runtime_ms,
+            request=wish.request or secrets.token_hex(8),
+            keyed=int(bool(wish.request)),
+        )
+        match reply:
+            case ["ok", *tasks]:
+                metrics.tasks_claimed.inc(len(tasks))
+                return [task_of(task) for task in tasks]
+            case ["worker"]:
+                raise unknown(worker)
+            case ["forbidden"]:
+                raise not_yours(worker)
+        raise UnknownReply(self._claim.name, reply)
+
+    async def claim_or_wait(self, worker: str, user: str, wish: Claim, wait_s: float) -> list[Task]:
+        """As `claim`, but waits for work where there is none, for at most `wait_s` seconds."""
+        until = time.monotonic() + wait_s
+        while not (found := await self.claim(worker, user, wish)):
+            left_s = until - time.monotonic()
+            if left_s <= 0:
+                return []
+            names = await self._store.read("SMEMBERS", self._store.keys.worker_jobs(worker))
+            async with self._store.bells.listen(*(self._store.keys.job_bell(full) for full in names)) as bell:
+                if found := await self.claim(worker, user, wish):
+                    return found
+                await bell.wait(min(max(0.0, until - time.monotonic()), RECHECK_S))
+        return found
+
+    async def move(
+        self, task: str, status: str, error: str = "", *, user: str = "", superuser: bool = False, request: str = ""
+    ) -> Task:
+        """The task in its new status; raises `TaskNotFound`, `Forbidden` and `InvalidTaskTransition`.
+
+        A repeat with the same `request` gets the same answer, as long as the task has not moved on.
+        """
+        reply = await self._move(
+            id=task,
+            status=status,
+            error=error,
+            user=user,
+            superuser=int(superuser),
+            request=f"{user}:{request}" if request else secrets.token_hex(6),
+        )
+        match reply:
+            case ["ok", found]:
+                metrics.tasks_moved.labels(status).inc()
+                return task_of(found)
+            case ["task"]:
+                raise no_task(task)
+            case ["forbidden"]:
+                raise Forbidden(f"Task {dashed(task)} is moved by its worker's owner or a superuser alone")
+            case ["conflict", was]:
+                raise InvalidTaskTransition(f"Task {dashed(task)} is {was}; it cannot become {status}")
+        raise UnknownReply(self._move.name, reply)
+
+    async def finish(self, worker: str, user: str, results: Sequence[Result], request: str = "") -> list[str]:
+        """A word per result: ok, gone, forbidden or conflict; raises `WorkerNotFound` and `Forbidden`.
+
+        A repeat with the same `request` gets the same words.
+        """
+        words: list[str] = []
+        request = f"{user}:{request}" if request else secrets.token_hex(6)
+        for start in range(0, len(results), BITE):
+            bite = [text for result in results[start : start + BITE] for text in astuple(result)]
+            reply = await self._finish(worker=worker, user=user, request=request, rest=bite)
+            if reply == ["worker"]:
+                raise unknown(worker)
+            if reply == ["owner"]:
+                raise not_yours(worker)
+            words += reply
+        for result, word in zip(results, words, strict=True):
+            if word == "ok":
+                metrics.tasks_moved.labels(result.status).inc()
+        return words
+
+    async def get(self, task: str) -> Task:
+        """The task; raises `TaskNotFound`."""
+        found = await self._read([task])
+        if not found:
+            raise no_task(task)
+        return found[0]
+
+    async def wait(self, task: str, seconds: float) -> Task:
+        """The task as soon as it has ended, or as it is after so many seconds; raises `TaskNotFound`."""
+        until = time.monotonic() + seconds
+        found = await self.get(task)
+        if found.status in TERMINAL or seconds <= 0:
+            return found
+        async with self._store.bells.listen(self._store.keys.task_done(task)) as bell:
+            while True:
+                found = await self.get(task)
+                left_s = until - time.monotonic()
+                if found.status in TERMINAL or left_s <= 0:
+                    return found
+                await bell.wait(min(left_s, RECHECK_S))
+
+    async def page_of_room(self, room: str, status: str | None, limit: int, offset: int) -> Page[Task]:
+        """The tasks submitted to a room."""
+        keys = [self._store.keys.room_tasks(f"{s}:{room}") for s in _statuses(status)]
+        return await self._pages.read(keys, limit, offset, self._read)
+
+    async def page_of_job(self, room: str, full: str, status: str | None, limit: int, offset: int) -> Page[Task]:
+        """The tasks of a job that were submitted to a room; raises `JobNotFound`."""
+        await self._jobs.get(full)
+        keys = [self._store.keys.job_tasks(f"{s}:{room}:{full}") for s in _statuses(status)]
+        return await self._pages.read(keys, limit, offset, self._read)
+
+    async def dead_page(self, limit: int, offset: int) -> Page[Task]:
+        """The dead letters: tasks that failed for the last time they might."""
+        return await self._pages.read([self._store.keys.dead], limit, offset, self._read)
+
+    async def dead(self, task: str) -> Task:
+        """A dead letter; raises `TaskNotFound`."""
+        if await self._store.read("ZSCORE", self._store.keys.dead, task) is None:
+            raise TaskNotFound(f"Task {dashed(task)} is no dead letter")
+        return await self.get(task)
+
+    async def drop_dead(self, task: str) -> None:
+        """Take a task off the dead-letter list; it stays failed. Raises `TaskNotFound`."""
+        if await self._drop_dead(id=task) == ["task"]:
+            raise TaskNotFound(f"Task {dashed(task)} is no dead letter")
+
+    async def retry(self, task: str, user: str, superuser: bool) -> Task:
+        """A new task like one that has failed or was cancelled, which leaves the dead-letter list.
+
+        Raises `TaskNotFound`, `Forbidden` for anybody but its submitter or a superuser, `InvalidTaskTransition` while
+        it has not failed, and `JobNotFound` when its job is no more.
+        """
+        reply = await self._again(id=task, new=new_id(), user=user, superuser=int(superuser))
+        match reply:
+            case ["ok", found]:
+                return task_of(found)
+            case ["task"]:
+                raise no_task(task)
+            case ["job", full]:
+                raise no_job(full)
+            case ["forbidden"]:
+                raise Forbidden(f"Task {dashed(task)} is tried again by its submitter or a superuser alone")
+            case ["conflict", was]:
+                raise InvalidTaskTransition(
+                    f"Task {dashed(task)} is {was}; only failed and cancelled ones are tried again"
+                )
+        raise UnknownReply(self._again.name, reply)
+
+    async def _read(self, ids: list[str]) -> list[Task]:
+        return [task_of(reply) for reply in await self._describe(rest=ids) if reply]
+
+
+def _statuses(status: str | None) -> Sequence[str]:
+    return STATUSES if status is None else [status]
+
+
+def _ids(
+    key: str, user: str, room: str, full: str, payloads: Sequence[str], options: Options
+) -> tuple[str, list[str], str]:
+    """The key as it is kept, an id per payload - the same for the same key - and the fingerprint of the request."""
+    if not key:
+        return "", [new_id() for _ in payloads], ""
+    kept = hashlib.sha256(f"{user}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    wish = repr((room, full, options, list(payloads)))
+    fingerprint = hashlib.sha256(wish.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return kept, [_derived(f"{kept}\0{number}") for number in range(len(payloads))], fingerprint
+
+
+def _derived(seed: str) -> str:
+    digest = hashlib.sha256(seed.encode()).hexdigest()
+    return f"{digest[:12]}4{digest[13:16]}{'89ab'[int(digest[16], 16) % 4]}{digest[17:32]}"
+
+
+def no_task(task: str) -> TaskNotFound:
+    """For a task nobody has submitted, or which is forgotten."""
+    return TaskNotFound(f"Task {dashed(task)} is not known")

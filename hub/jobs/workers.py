@@ -1,0 +1,146 @@
+"""Workers: made, heard, listed, and removed with all they held."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from hub.errors import Forbidden, UnknownReply, WorkerNotFound
+from hub.jobs.models import Page, Worker
+from hub.jobs.names import GLOBAL, INTERNAL, dashed
+from hub.jobs.pages import Pages
+from hub.store.store import Store
+
+BITE = 128  # beats, or tasks of a removed worker, per script: about 1 and 4 ms
+
+
+class Workers:
+    """Keeps `Worker`."""
+
+    def __init__(self, store: Store, pages: Pages) -> None:
+        self._store = store
+        self._pages = pages
+        self._create = store.script("workers/create")
+        self._beat = store.script("workers/beat")
+        self._remove = store.script("workers/remove")
+        self._bury = store.script("workers/bury")
+        self._describe = store.script("workers/describe")
+        self._waiting: list[tuple[str, str, asyncio.Future[int]]] = []
+        self._sender: asyncio.Task[None] | None = None
+
+    async def create(self, user: str, worker: str) -> Worker:
+        """A worker of the user's, under the id the caller brings."""
+        match await self._create(worker=worker, user=user):
+            case ["ok", beat]:
+                return Worker(worker, int(beat), user=user)
+            case reply:
+                raise UnknownReply(self._create.name, reply)
+
+    def beat(self, worker: str, user: str) -> asyncio.Future[int]:
+        """The time of this beat in microseconds, once Redis has it.
+
+        Beats that come while one call is under way go out together in the next. Fails with `WorkerNotFound`, with
+        `Forbidden` for anybody but its owner, and with `StoreUnavailable`.
+        """
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._waiting.append((worker, user, answer))
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.create_task(self._send(), name="worker-beats")
+        return answer
+
+    async def _send(self) -> None:
+        await asyncio.sleep(0)  # beats that can be read now join the first call
+        while self._waiting:
+            bite, self._waiting = self._waiting[:BITE], self._waiting[BITE:]
+            try:
+                replies = await self._beat(rest=[text for worker, user, _ in bite for text in (worker, user)])
+            except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, every one of them
+                for _, _, answer in bite:
+                    if not answer.done():
+                        answer.set_exception(error)
+                continue
+            for (worker, _, answer), reply in zip(bite, replies, strict=True):
+                if not answer.done():
+                    _settle(answer, worker, reply)
+
+    async def delete(self, worker: str, user: str, superuser: bool) -> None:
+        """Remove it and end what it held; raises `WorkerNotFound` and `Forbidden`."""
+        match await self._take_off(worker, user, superuser, "deleted", -1):
+            case "worker":
+                raise unknown(worker)
+            case "forbidden":
+                raise not_yours(worker)
+
+    async def expire(self, worker: str, why: str, silent_ms: int) -> str:
+        """Remove it if it has been silent for longer than that on the hub clock, -1 for in any case.
+
+        Returns `ok`, `worker` (it is gone already) or `alive`.
+        """
+        return await self._take_off(worker, "", True, why, silent_ms)
+
+    async def bury(self, worker: str) -> None:
+        """Fail what a removed worker still holds."""
+        left = 1
+        while left:
+            match await self._bury(worker=worker, limit=BITE):
+                case ["ok", int(left)]:
+                    pass
+                case reply:
+                    raise UnknownReply(self._bury.name, reply)
+
+    async def _take_off(self, worker: str, user: str, superuser: bool, why: str, silent_ms: int) -> str:
+        reply = await self._remove(
+            worker=worker, user=user, superuser=int(superuser), why=why, silent_ms=silent_ms, limit=BITE
+        )
+        match reply:
+            case ["ok", left]:
+                if left:
+                    await self.bury(worker)
+                return "ok"
+            case [("worker" | "forbidden" | "alive") as word]:
+                return str(word)
+        raise UnknownReply(self._remove.name, reply)
+
+    async def get(self, worker: str) -> Worker:
+        """The worker; raises `WorkerNotFound`."""
+        found = await self._read([worker])
+        if not found:
+            raise unknown(worker)
+        return found[0]
+
+    async def page(self, limit: int, offset: int) -> Page[Worker]:
+        """All workers of all users."""
+        return await self._pages.read([self._store.keys.workers], limit, offset, self._read)
+
+    async def page_of_room(self, room: str, limit: int, offset: int) -> Page[Worker]:
+        """The workers of the jobs that are seen from a room."""
+        lists = [room] if room in (GLOBAL, INTERNAL) else [room, "*"]
+        keys = [self._store.keys.room_workers(name) for name in lists]
+        return await self._pages.read(keys, limit, offset, self._read)
+
+    async def _read(self, ids: list[str]) -> list[Worker]:
+        return [_worker(reply) for reply in await self._describe(rest=ids) if reply]
+
+
+def _settle(answer: asyncio.Future[int], worker: str, reply: Any) -> None:
+    if reply == 0:
+        answer.set_exception(unknown(worker))
+    elif reply == 1:
+        answer.set_exception(not_yours(worker))
+    else:
+        answer.set_result(int(reply))
+
+
+def _worker(reply: Any) -> Worker:
+    worker, beat, jobs, user = reply
+    return Worker(worker, int(beat), jobs, user)
+
+
+def unknown(worker: str) -> WorkerNotFound:
+    """For a worker nobody has registered, or not any more."""
+    return WorkerNotFound(f"Worker {dashed(worker)} is not known; it may have been removed after it fell silent")
+
+
+def not_yours(worker: str) -> Forbidden:
+    """For a worker of somebody else."""
+    return Forbidden(f"Worker {dashed(worker)} belongs to another user")

@@ -1,0 +1,1 @@
+"""Which workers are connected by a socket, and which have hung up."""

@@ -1,0 +1,102 @@
+"""Reading a stream as one of a group: each entry goes to one reader, and to another one when it is not acknowledged.
+
+On a connection of its own, for a read that waits would hold up everything.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Any
+
+from redis.exceptions import RedisError, ResponseError
+
+from hub.errors import ForeignKey, StoreFault, StoreUnavailable
+from hub.store.follow import WAIT_MS
+from hub.store.store import Store, translated
+
+_GONE = ("NOGROUP", "UNBLOCKED")  # the stream was deleted with its groups, before the read or during it
+_IDLE_S = 60  # a reader that is silent for longer, and holds nothing, is of a process that is gone
+
+Entry = tuple[str, dict[str, str]]
+
+
+class GroupReader:
+    """One reader of a stream; entries another one left unacknowledged for `idle_s` come to it as well."""
+
+    def __init__(self, store: Store, key: str, group: str, reader: str, idle_s: float) -> None:
+        self._key = key
+        self._group = group
+        self._reader = reader
+        self._idle_ms = int(idle_s * 1000)
+        self._forget = store.script("internal/forget_readers")
+        self._leave = store.script("internal/leave")
+        self._store = store
+        self._client = store.client.client()
+        # A read that is cut off by the timeout of the connection is no answer, but an error.
+        timeout_s = store.client.connection_pool.connection_kwargs.get("socket_timeout")
+        self._wait_ms = min(WAIT_MS, max(1, int(timeout_s * 500))) if timeout_s else WAIT_MS
+        self._looked_at = float("-inf")
+        self._cursor = "0-0"
+
+    async def join(self) -> None:
+        """Make sure there is a stream with our group, which reads it from its beginning; raises also `ForeignKey`."""
+        await self._forget(key=self._key, group=self._group, idle_ms=_IDLE_S * 1000)
+        with suppress(_There):
+            await self._ask("XGROUP", "CREATE", self._key, self._group, "0", "MKSTREAM")
+
+    async def next(self, most: int) -> list[Entry]:
+        """At most so many entries, as soon as there are any; none when none came in a second."""
+        try:
+            return await self._left_over(most) or await self._new(most)
+        except _Gone:
+            await self.join()
+            return []
+
+    async def acknowledge(self, entry: str) -> None:
+        """Take an entry as done: it comes to nobody any more."""
+        await self._store.read("XACK", self._key, self._group, entry)
+
+    async def close(self) -> None:
+        """Leave the group, let others have what was not acknowledged, and give the connection back."""
+        with suppress(StoreUnavailable, StoreFault):
+            await self._leave(key=self._key, group=self._group, reader=self._reader, idle_ms=self._idle_ms + 1)
+        await self._client.aclose()
+
+    async def _left_over(self, most: int) -> list[Entry]:
+        """What others took and did not acknowledge: looked for twice in the time they are given for it."""
+        if self._cursor == "0-0" and time.monotonic() - self._looked_at < self._idle_ms / 2000:
+            return []
+        self._looked_at = time.monotonic()
+        self._cursor, entries, _ = await self._ask(
+            "XAUTOCLAIM", self._key, self._group, self._reader, self._idle_ms, self._cursor, "COUNT", most
+        )
+        return list(entries)
+
+    async def _new(self, most: int) -> list[Entry]:
+        group = ("GROUP", self._group, self._reader)
+        found = await self._ask("XREADGROUP", *group, "COUNT", most, "BLOCK", self._wait_ms, "STREAMS", self._key, ">")
+        return list(found[0][1]) if found else []
+
+    async def _ask(self, *command: Any) -> Any:
+        try:
+            return await self._client.execute_command(*command)  # type: ignore[no-untyped-call]
+        except (RedisError, OSError) as error:
+            if str(error).startswith(_GONE):
+                raise _Gone from error
+            if str(error).startswith("BUSYGROUP"):
+                raise _There from error
+            if "WRONGTYPE" in str(error):
+                raise ForeignKey(f"The key {self._key} of Redis is no stream; another program uses it.") from error
+            known = translated(error)
+            if known is error and isinstance(error, ResponseError):
+                known = StoreFault(f"{command[0]}: {error}")
+            raise known from error
+
+
+class _Gone(Exception):
+    """There is no such stream, or no such group of it."""
+
+
+class _There(Exception):
+    """The group is there already."""

@@ -1,0 +1,103 @@
+"""TaskSweeperService: what must happen at a certain time - tasks that are due or ran too long, workers that hung up,
+and forgetting what ended long ago."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hub.errors import UnknownReply
+from hub.jobs.workers import Workers
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.settings import Settings
+from hub.store.store import Store
+from hub.sweeping.workers import BITE, BITES_MAX, Overdue
+
+INTERVAL_S = 1.0  # how late a task that was put off may come, and a worker that hung up may go
+HUNG_UP_MAX = 1_000  # workers removed per pass
+_log = get_logger("hub.sweeping")
+
+
+@dataclass
+class TaskSweep:
+    """What one pass did. `scanned` is what it looked at, `expired` how many tasks had run for too long."""
+
+    scanned: int = 0
+    expired: int = 0
+    errors: int = 0
+    elapsed_ms: float = 0
+    due: int = 0
+    hung_up: int = 0
+    forgotten: int = 0
+
+    @property
+    def eventful(self) -> bool:
+        return bool(self.expired or self.hung_up)
+
+    def facts(self) -> dict[str, Any]:
+        """The fields of the summary line."""
+        return asdict(self)
+
+
+class TaskSweeperService:
+    """What must happen at a certain time, with nobody calling."""
+
+    def __init__(self, store: Store, settings: Settings, workers: Workers) -> None:
+        self._store = store
+        self._workers = workers
+        self._keep_us = int(settings.task_retention_s * 1_000_000)
+        self._overdue = Overdue(store)
+        self._let_in = store.script("tasks/let_in")
+        self._forget = store.script("tasks/forget")
+
+    async def sweep(self) -> TaskSweep:
+        """One pass."""
+        started = time.monotonic()
+        done = TaskSweep()
+        done.due = await self._let_due_in()
+        done.expired = await self._overdue.fail("runtime", 0)
+        done.hung_up = await self._remove_hung_up()
+        for worker in await self._store.read("SRANDMEMBER", self._store.keys.dead_workers, BITE):
+            await self._workers.bury(worker)
+        if self._keep_us:
+            done.forgotten = await self._forget_old()
+        done.scanned = done.due + done.expired + done.hung_up + done.forgotten
+        done.elapsed_ms = round((time.monotonic() - started) * 1000, 1)
+        return done
+
+    async def _let_due_in(self) -> int:
+        let_in = 0
+        for _ in range(BITES_MAX):
+            _, some = await self._let_in(limit=BITE)
+            let_in += some
+            if some < BITE:
+                break
+        return let_in
+
+    async def _remove_hung_up(self) -> int:
+        """Workers whose last connection was lost a grace ago."""
+        keys = self._store.keys
+        clock_ms = await self._store.read("HGET", keys.store, "clock_ms") or 0
+        due = await self._store.read("ZRANGE", keys.hung_up, "-inf", clock_ms, "BYSCORE", "LIMIT", 0, HUNG_UP_MAX)
+        removed = 0
+        for worker in due:
+            if await self._workers.expire(worker, "hung up", -1) == "ok":
+                removed += 1
+                metrics.workers_removed.labels("hung up").inc()
+                _log.info("worker removed", worker=worker, why="its last connection was lost")
+        return removed
+
+    async def _forget_old(self) -> int:
+        forgotten = 0
+        for _ in range(BITES_MAX):
+            match await self._forget(keep_us=self._keep_us, limit=BITE):
+                case ["ok", tasks, _, more]:
+                    forgotten += tasks
+                case reply:
+                    raise UnknownReply(self._forget.name, reply)
+            if not more:
+                break
+        metrics.tasks_forgotten.inc(forgotten)
+        return forgotten

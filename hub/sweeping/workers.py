@@ -1,0 +1,130 @@
+"""WorkerSweeperService: removes workers that fell silent, and fails tasks that nobody would ever end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from hub.errors import StoreUnavailable, UnknownReply
+from hub.jobs.workers import Workers
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.settings import Settings
+from hub.store.store import Store
+from hub.sweeping.brake import Brake, Nominated
+
+SILENT_MAX = 5_000  # workers removed per pass; the rest is still there in the next one
+BITE = 50  # tasks failed per script: under 4 ms
+BITES_MAX = 200  # per pass
+LINES_MAX = 100  # lines per pass in the log
+_log = get_logger("hub.sweeping")
+
+
+@dataclass
+class WorkerSweep:
+    """What one pass did. `scanned` is the number of workers, `expired` how many of them were removed."""
+
+    scanned: int = 0
+    expired: int = 0
+    errors: int = 0
+    elapsed_ms: float = 0
+    stale: int = 0
+    stuck: int = 0
+    ownerless: int = 0
+    brake: str = "off"
+    held: int = 0
+
+    @property
+    def eventful(self) -> bool:
+        return bool(self.stale or self.errors or self.stuck or self.ownerless)
+
+    def facts(self) -> dict[str, Any]:
+        """The fields of the summary line."""
+        return asdict(self)
+
+
+class WorkerSweeperService:
+    """Nominates silent workers here; the script that removes one looks again. One step's failure skips no other."""
+
+    def __init__(self, store: Store, settings: Settings, workers: Workers) -> None:
+        self._store = store
+        self._workers = workers
+        self._timeout_ms = int(settings.worker_timeout_s * 1000)
+        self._stuck_ms = int(settings.internal_task_timeout_s * 1000)
+        self._brake = Brake(store, settings, "workers")
+        self._overdue = Overdue(store)
+
+    async def sweep(self) -> WorkerSweep:
+        """One pass."""
+        started = time.monotonic()
+        done = WorkerSweep()
+        await self._step(self._remove_silent, done)
+        await self._step(self._fail_stuck, done)
+        await self._step(self._fail_ownerless, done)
+        done.elapsed_ms = round((time.monotonic() - started) * 1000, 1)
+        return done
+
+    async def _step(self, step: Callable[[WorkerSweep], Awaitable[None]], done: WorkerSweep) -> None:
+        try:
+            await step(done)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - the next step must come
+            done.errors += 1
+            metrics.sweep_errors.labels("worker").inc()
+            _log.error("sweep step failed", service="worker", step=step.__name__.strip("_"), why=repr(error))
+
+    async def _remove_silent(self, done: WorkerSweep) -> None:
+        keys = self._store.keys
+        clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
+        before, half = f"({clock_ms - self._timeout_ms}", f"({clock_ms - self._timeout_ms // 2}"
+        done.scanned, done.stale, suspected, silent = await self._store.read_all(
+            [
+                ("ZCARD", keys.worker_beats),
+                ("ZCOUNT", keys.worker_beats, "-inf", before),
+                ("ZCOUNT", keys.worker_beats, "-inf", half),
+                ("ZRANGE", keys.worker_beats, "-inf", before, "BYSCORE", "LIMIT", 0, SILENT_MAX),
+            ]
+        )
+        metrics.workers_registered.set(done.scanned)
+        nominated = Nominated(done.scanned, silent, done.stale, [], 0, suspected - done.stale)
+        verdict = await self._brake.judge(nominated, dry_run=False)
+        done.brake, done.held = verdict.state, verdict.held
+        for worker in silent if verdict.allowed is None else silent[: verdict.allowed]:
+            await self._remove(worker, done)
+
+    async def _remove(self, worker: str, done: WorkerSweep) -> None:
+        if await self._workers.expire(worker, "silent", self._timeout_ms) == "ok":
+            done.expired += 1
+            metrics.workers_removed.labels("silent").inc()
+            if done.expired <= LINES_MAX:
+                _log.warning("worker expired", worker=worker, timeout_s=self._timeout_ms / 1000)
+
+    async def _fail_stuck(self, done: WorkerSweep) -> None:
+        done.stuck = await self._overdue.fail("internal", self._stuck_ms)
+
+    async def _fail_ownerless(self, done: WorkerSweep) -> None:
+        done.ownerless = await self._overdue.fail("ownerless", self._timeout_ms)
+
+
+class Overdue:
+    """Fails tasks whose time is over, a bite at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self._overdue = store.script("tasks/overdue")
+
+    async def fail(self, kind: str, age_ms: int) -> int:
+        """How many of this kind were failed: internal, ownerless or runtime."""
+        failed = 0
+        for _ in range(BITES_MAX):
+            match await self._overdue(kind=kind, age_ms=age_ms, limit=BITE):
+                case ["ok", count, more]:
+                    failed += count
+                case reply:
+                    raise UnknownReply(self._overdue.name, reply)
+            if not more:
+                break
+        metrics.tasks_overdue.labels(kind).inc(failed)
+        return failed

@@ -1,0 +1,164 @@
+"""The tokens of `HUB_TOKENS_FILE`: TOML, one `[[tokens]]` each."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import signal
+import threading
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hub.errors import StartRefused
+from hub.observability.logs import get_logger
+from hub.tokens.models import (
+    SECRET_MAX,
+    Holder,
+    Token,
+    digest_of,
+    id_of,
+    read_digest,
+    read_flag,
+    read_name,
+    read_scopes,
+    read_user,
+    user_of,
+)
+
+_log = get_logger("hub.tokens")
+
+
+def _read_secret(value: Any) -> str:
+    digest = digest_of(value) if isinstance(value, str) else None
+    if digest is None:
+        raise ValueError(f"must be 1 to {SECRET_MAX} visible ASCII characters without blanks")
+    return digest
+
+
+_FIELDS: dict[str, Callable[[Any], Any]] = {
+    "token": _read_secret,
+    "sha256": read_digest,
+    "user": read_name,
+    "user_id": read_user,
+    "superuser": read_flag,
+    "active": read_flag,
+    "scopes": read_scopes,
+}
+
+
+class TokensFile:
+    """Holds what the file said when it was last read and in order; without a path there are no tokens in it."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._tokens: dict[str, Token] = {}
+        self.read()
+
+    @property
+    def tokens(self) -> list[Token]:
+        """What it holds, in the order of the file."""
+        return list(self._tokens.values())
+
+    def read(self) -> None:
+        """Read the file; raises `StartRefused` with one sentence for what cannot be used, and then nothing changes."""
+        if self._path is not None:
+            self._tokens = read_tokens(self._path)
+            _log.info("tokens file read", path=str(self._path), tokens=len(self._tokens))
+
+    def read_again(self) -> None:
+        """As `read`, for a hub that serves: a file that cannot be used is logged and what was known stays."""
+        try:
+            self.read()
+        except StartRefused as error:
+            _log.error("tokens file not used", why=str(error), tokens_kept=len(self._tokens))
+
+    @contextmanager
+    def read_again_on_sighup(self) -> Iterator[None]:
+        """Around serving. Without a file the signal keeps its meaning; and only the main thread hears signals."""
+        heard = self._path is not None and threading.current_thread() is threading.main_thread()
+        loop = asyncio.get_running_loop()
+        if heard:
+            loop.add_signal_handler(signal.SIGHUP, self.read_again)
+        try:
+            yield
+        finally:
+            if heard:
+                loop.remove_signal_handler(signal.SIGHUP)
+
+    def resolve(self, secret: str) -> Holder | None:
+        """Who holds this secret; None when nobody does."""
+        digest = digest_of(secret)
+        found = self._tokens.get(id_of(digest)) if digest else None
+        if not digest or not found or not hmac.compare_digest(found.digest, digest):
+            return None
+        return found.holder
+
+    def find(self, token_id: str) -> Token | None:
+        """The token with this id."""
+        return self._tokens.get(token_id)
+
+
+def read_tokens(path: Path) -> dict[str, Token]:
+    """Token id -> token; raises `StartRefused` in one sentence that names the file, the entry and the field."""
+    entries = _document(path)
+    found: dict[str, Token] = {}
+    numbers: dict[str, int] = {}
+    for number, entry in enumerate(entries, 1):
+        try:
+            token = _token(entry)
+            if token.id in found:
+                raise ValueError(f"token is the one of entry {numbers[token.id]} again")
+        except ValueError as error:
+            raise _refused(path, f", entry {number}: {error}") from None
+        found[token.id], numbers[token.id] = token, number
+    return found
+
+
+def _document(path: Path) -> list[Any]:
+    try:
+        document = tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise _refused(path, f" cannot be read: {error.strerror or type(error).__name__}") from None
+    except UnicodeDecodeError:
+        raise _refused(path, " is no UTF-8 text") from None
+    except (ValueError, RecursionError) as error:
+        # Only where it is wrong: what stands there may be a secret.
+        where = re.search(r"\(at [a-z0-9 ,]+\)", str(error))
+        raise _refused(path, f" is no TOML {where.group()}" if where else " is no TOML") from None
+    for name in document:
+        if name != "tokens":
+            raise _refused(path, f": {name[:40]!r} means nothing at the top; write one [[tokens]] per token")
+    entries = document.get("tokens", [])
+    if not isinstance(entries, list):
+        raise _refused(path, ": tokens is no list; write [[tokens]] above each token")
+    return entries
+
+
+def _token(entry: Any) -> Token:
+    if not isinstance(entry, dict):
+        raise ValueError("it is no table")
+    said = {}
+    for field, value in entry.items():
+        if field not in _FIELDS:
+            raise ValueError(f"{field[:40]!r} is no field of a token; there are {', '.join(_FIELDS)}")
+        try:
+            said[field] = _FIELDS[field](value)
+        except ValueError as error:
+            raise ValueError(f"{field} {error}") from None
+    if "user" not in said:
+        raise ValueError("user is missing")
+    if ("token" in said) == ("sha256" in said):
+        raise ValueError("one of token and sha256 must be there, and only one")
+    name: str = said["user"]
+    scopes = said.get("scopes", frozenset())
+    user = said.get("user_id") or user_of(name)
+    holder = Holder(name, user, said.get("superuser", False), said.get("active", True), scopes)
+    return Token(said.get("token") or said["sha256"], holder)
+
+
+def _refused(path: Path, why: str) -> StartRefused:
+    return StartRefused(f"HUB_TOKENS_FILE={path}{why}.")

@@ -1,0 +1,113 @@
+"""Tokens and who holds them. Pure.
+
+A secret is known here by its SHA-256 alone, and a token by the first digits of that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+SCOPES: Final = ("worker", "submit", "read", "admin")
+NAME_MAX: Final = 200
+SECRET_MAX: Final = 512  # characters; nothing longer is looked up
+ID_DIGITS: Final = 16
+_USERS: Final = UUID("6f3c1d0e-5b0a-4f4e-9c5e-2f1f3a7c8d41")  # another one makes everybody somebody else
+_SECRET: Final = re.compile(r"[\x21-\x7e]+")
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Whoever shows a token: `user` is 32 hex digits; without `scopes` he may do everything the user may."""
+
+    name: str
+    user: str
+    superuser: bool = False
+    active: bool = True
+    scopes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token and its holder; `created_us` only where the store keeps it."""
+
+    digest: str
+    holder: Holder
+    created_us: int | None = None
+
+    @property
+    def id(self) -> str:
+        return id_of(self.digest)
+
+
+def new_secret() -> str:
+    """A secret of 256 random bits that shows whose it is."""
+    return f"hub_{secrets.token_urlsafe(32)}"
+
+
+def digest_of(secret: str) -> str | None:
+    """What is kept of a secret; None for a text that cannot be one."""
+    if len(secret) > SECRET_MAX or not _SECRET.fullmatch(secret):
+        return None
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def id_of(digest: str) -> str:
+    """What a token is called where its secret is not shown."""
+    return digest[:ID_DIGITS]
+
+
+def user_of(name: str) -> str:
+    """The id of a user of whom nothing but the name is known."""
+    return uuid5(_USERS, name).hex
+
+
+def read_name(value: Any) -> str:
+    """The name of a user; ValueError tells what one is."""
+    if (
+        not isinstance(value, str)
+        or not 1 <= len(value) <= NAME_MAX
+        or value != value.strip()
+        or not value.isprintable()
+    ):
+        raise ValueError(f"must be 1 to {NAME_MAX} printable characters without blanks around them")
+    return str(value)
+
+
+def read_user(value: Any) -> str:
+    """A UUID in any of its spellings as 32 hex digits; ValueError otherwise."""
+    try:
+        return UUID(value).hex
+    except (ValueError, AttributeError, TypeError):
+        raise ValueError("must be a UUID") from None
+
+
+def read_digest(value: Any) -> str:
+    """A SHA-256 in hex digits; ValueError otherwise."""
+    if not isinstance(value, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", value):
+        raise ValueError("must be a SHA-256, 64 hex digits")
+    return value.lower()
+
+
+def read_flag(value: Any) -> bool:
+    """True or False; ValueError otherwise."""
+    if not isinstance(value, bool):
+        raise ValueError("must be true or false")
+    return value
+
+
+def read_scopes(value: Any) -> frozenset[str]:
+    """Some of `SCOPES`, at least one: who may do everything is given none at all, not an empty list."""
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) and each in SCOPES for each in value):
+        raise ValueError(f"must be a list of some of {', '.join(SCOPES)}; leave it out for all of them")
+    return frozenset(value)
+
+
+def in_order(scopes: Iterable[str]) -> list[str]:
+    """Scopes as people list them."""
+    return sorted(scopes, key=SCOPES.index)

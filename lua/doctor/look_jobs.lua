@@ -1,0 +1,21 @@
+-- Look at jobs: each is listed as active or as soft-deleted, and a soft-deleted one serves nobody. Changes nothing.
+-- Returns per job a list of words; hub/doctor/job_words.py says what each means.
+-- @rest jobs                        per job: full name; what is listed of it under that name, or ''
+-- @include emit
+local answers = {}
+for i = 1, #ARGV, 2 do
+  local full, list, words = ARGV[i], ARGV[i + 1], {}
+  local function say(word, wrong) if wrong then words[#words + 1] = word end end
+  local id, at, schema, deleted, later = unpack(redis.call('HMGET', key_job(full), 'id', 'at', 'schema', 'deleted', 'later'))
+  if not (id and at and schema) then
+    say('record broken', redis.call('EXISTS', key_job(full), key_queue(full), key_job_workers(full)) > 0
+      or list ~= '' and redis.call('EXISTS', key_job_tasks(list)) == 1)
+  elseif deleted then
+    say('unlisted', not redis.call('ZSCORE', key_deleted_jobs, full))
+    say('deleted', redis.call('EXISTS', key_job_workers(full), key_queue(full)) > 0 or tonumber(later or '0') > 0)
+  else
+    say('unlisted', tonumber(redis.call('ZSCORE', key_room_jobs(room_of(full)), full) or '') ~= tonumber(at))
+  end
+  answers[#answers + 1] = words
+end
+return answers

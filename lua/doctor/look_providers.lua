@@ -1,0 +1,20 @@
+-- Look at providers: each has a worker that answers for it, and is listed where people look. Changes nothing.
+-- Returns per provider a list of words; hub/doctor/job_words.py says what each means.
+-- @rest providers
+-- @include emit
+local answers = {}
+for i, full in ipairs(ARGV) do
+  local words = {}
+  local function say(word, wrong) if wrong then words[#words + 1] = word end end
+  local id, at, worker = unpack(redis.call('HMGET', key_provider(full), 'id', 'at', 'worker'))
+  if id and at and worker then
+    say('of nobody', redis.call('EXISTS', key_worker(worker)) == 0)
+    say('unlisted', tonumber(redis.call('ZSCORE', key_room_providers(room_of(full)), full) or '') ~= tonumber(at))
+    say('not of its worker', redis.call('SISMEMBER', key_worker_providers(worker), full) == 0)
+    say('unnamed', redis.call('GET', key_provider_name(id)) ~= full)
+  else
+    say('record broken', redis.call('EXISTS', key_provider(full)) == 1)
+  end
+  answers[i] = words
+end
+return answers

@@ -1,0 +1,44 @@
+-- @include instant
+-- @include time_text
+-- Tell the sockets of all hubs: an event as python-socketio's Redis manager reads it from the channel. The same event
+-- for the same room is told once a call, and nothing is published while no hub listens.
+local told, heard = {}, nil
+local function emit(event, room, data)
+  if heard == nil then heard = redis.call('PUBSUB', 'NUMSUB', key_socketio)[2] > 0 end
+  if not heard then return end
+  local message = '{"method":"emit","event":"' .. event .. '","data":[' .. data .. '],"binary":false,"namespace":"/",'
+    .. '"room":' .. cjson.encode(room) .. ',"skip_sid":null,"callback":null,"host_id":"store"}'
+  if told[message] then return end
+  told[message] = true
+  redis.call('PUBLISH', key_socketio, message)
+end
+
+local function instant_json(us)
+  if not us then return 'null' end
+  local number = tonumber(us)
+  return '"' .. string.sub(time_text(math.floor(number / 1000)), 1, 20) .. string.format('%06dZ"', number % 1000000)
+end
+
+local function id_json(id)
+  if not id or id == '' then return 'null' end
+  return '"' .. table.concat({string.sub(id, 1, 8), string.sub(id, 9, 12), string.sub(id, 13, 16), string.sub(id, 17, 20),
+    string.sub(id, 21)}, '-') .. '"'
+end
+
+local function room_of(full) return string.match(full, '^(.-):') end
+
+local function emit_jobs(room) emit('jobs_invalidate', 'room:' .. room, '{}') end
+local function emit_providers(room) emit('providers_invalidate', 'room:' .. room, '{}') end
+
+-- t: id job room status at started done worker error; position where it is pending.
+local function emit_status(t)
+  emit('task_status_event', 'room:' .. t.room, table.concat({'{"id":', id_json(t.id), ',"name":', cjson.encode(t.job),
+    ',"room_id":', cjson.encode(t.room), ',"status":"', t.status, '","created_at":', instant_json(t.at),
+    ',"started_at":', instant_json(t.started), ',"completed_at":', instant_json(t.done), ',"queue_position":',
+    t.position or 'null', ',"worker_id":', id_json(t.worker), ',"error":', t.error and cjson.encode(t.error) or 'null', '}'}))
+end
+
+local function emit_available(t)
+  emit('task_available', 'jobs:' .. t.job, '{"job_name":' .. cjson.encode(t.job) .. ',"room_id":' .. cjson.encode(t.room)
+    .. ',"task_id":' .. id_json(t.id) .. '}')
+end

@@ -1,0 +1,69 @@
+-- @include emit
+-- A task's record and its places. A pending task stands in its job's queue, or in `later` until it is due; every task
+-- stands by its status in the lists of its room and of its job there.
+local FIELDS = {'job', 'room', 'status', 'at', 'worker', 'started', 'done', 'error', 'user', 'attempt', 'max', 'prio', 'due',
+  'backoff_ms', 'last'}
+local function read_task(id)
+  local values = redis.call('HMGET', key_task(id), unpack(FIELDS))
+  if not values[1] then return nil end
+  local t = {id = id}
+  for i, name in ipairs(FIELDS) do t[name] = values[i] or nil end
+  return t
+end
+
+local function is_internal(full) return string.sub(full, 1, 10) == '@internal:' end
+
+local function list_under(t, status)
+  redis.call('ZADD', key_room_tasks(status .. ':' .. t.room), t.at, t.id)
+  redis.call('ZADD', key_job_tasks(status .. ':' .. t.room .. ':' .. t.job), t.at, t.id)
+end
+
+local function unlist(t, status)
+  redis.call('ZREM', key_room_tasks(status .. ':' .. t.room), t.id)
+  redis.call('ZREM', key_job_tasks(status .. ':' .. t.room .. ':' .. t.job), t.id)
+end
+
+-- Change the status in the lists; `t.status` is the new one afterwards.
+local function relist(t, status)
+  unlist(t, t.status)
+  list_under(t, status)
+  t.status = status
+end
+
+-- Put a pending task where claims find it, and ring, once a call, for those who wait for one.
+local rung = {}
+local function queue_up(t)
+  redis.call('ZADD', key_queue(t.job), tonumber(t.at) - 1000000 * tonumber(t.prio or '0'), t.id)
+  if rung[t.job] then return end
+  rung[t.job] = true
+  redis.call('PUBLISH', key_job_bell(t.job), '')
+end
+
+local function position_of(t)
+  local rank = redis.call('ZRANK', key_queue(t.job), t.id)
+  return rank and rank + 1
+end
+
+-- Put a pending task off until it is due.
+local function put_off(t, due_us)
+  t.due = digits(due_us)
+  redis.call('HSET', key_task(t.id), 'due', t.due)
+  redis.call('ZADD', key_later, t.due, t.id)
+  redis.call('HINCRBY', key_job(t.job), 'later', 1)
+end
+
+-- Let what is due into its queue.
+local function let_in(limit)
+  local due = redis.call('ZRANGE', key_later, '-inf', now_us, 'BYSCORE', 'LIMIT', 0, limit)
+  for _, id in ipairs(due) do
+    redis.call('ZREM', key_later, id)
+    local t = read_task(id)
+    if t and t.status == 'pending' then
+      redis.call('HINCRBY', key_job(t.job), 'later', -1)
+      redis.call('HDEL', key_task(id), 'due')
+      queue_up(t)
+      emit_available(t)
+    end
+  end
+  return #due
+end

@@ -1,0 +1,55 @@
+-- Give a worker the oldest tasks of all the jobs it is linked to; never one of an @internal job. An empty claim looks at
+-- the head of each queue and writes nothing. Safe to repeat: the same request gets the same tasks for a minute, a worker's last
+-- one that has a key for as long as it holds them.
+-- Returns {'ok', task, ...} | {'worker'} (unknown) | {'forbidden'} (not the caller's)
+local worker     = ARGV[1]
+local user       = ARGV[2]
+local most       = tonumber(ARGV[3])
+local start      = ARGV[4]            -- '1': they are running at once
+local runtime_ms = tonumber(ARGV[5])  -- how long they may take, 0 for no limit
+local request    = ARGV[6]
+local keyed      = ARGV[7]            -- '1': the caller named the request, and may repeat it after any time
+-- @include oldest_first
+-- @include task_reply
+local owner, last, held = unpack(redis.call('HMGET', key_worker(worker), 'user', 'claim', 'tasks'))
+if not owner then return {'worker'} end
+if owner ~= user then return {'forbidden'} end
+local answers = {'ok'}
+local before = keyed == '1' and last == request and held or keyed ~= '1' and redis.call('GET', key_claim(request))
+if before then
+  for id in string.gmatch(before, '%x+') do
+    local t = read_task(id)
+    if t and t.worker == worker and (t.status == 'claimed' or t.status == 'running') then
+      answers[#answers + 1] = task_reply(t)
+    end
+  end
+  return answers
+end
+
+let_in(32)
+local next_task = oldest_first(redis.call('SMEMBERS', key_worker_jobs(worker)), most)
+local taken = {}
+while #taken < most do
+  local t = next_task()
+  if not t then break end
+  t.worker = worker
+  relist(t, start == '1' and 'running' or 'claimed')
+  redis.call('HSET', key_task(t.id), 'status', t.status, 'worker', worker, 'last', request)
+  if start == '1' then
+    t.status = 'claimed'  -- listeners see both steps
+    emit_status(t)
+    t.status, t.started = 'running', digits(now_us)
+    redis.call('HSET', key_task(t.id), 'started', t.started)
+  end
+  emit_status(t)
+  redis.call('SADD', key_worker_tasks(worker), t.id)
+  if runtime_ms > 0 then redis.call('ZADD', key_runtimes, clock_ms + runtime_ms, t.id) end
+  taken[#taken + 1] = t.id
+  answers[#answers + 1] = task_reply(t)
+end
+if #taken > 0 and keyed == '1' then
+  redis.call('HSET', key_worker(worker), 'claim', request, 'tasks', table.concat(taken, ','))
+elseif #taken > 0 then
+  redis.call('SET', key_claim(request), table.concat(taken, ','), 'EX', 60)
+end
+return answers

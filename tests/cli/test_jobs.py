@@ -1,0 +1,267 @@
+"""`hub jobs`, `workers`, `tasks`, `submit`, `cancel` and `retry`: over HTTP, with tokens, and straight on Redis."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from io import BytesIO, TextIOWrapper
+
+import pytest
+
+from hub.cli import main
+from tests.cli.command import Command
+from tests.cli.joblib import Joblib
+from tests.world import HubProcess, wait_until
+
+NOBODY = "00000000-0000-4000-8000-000000000000"
+
+
+@pytest.fixture
+def joblib(shared_hub: HubProcess) -> Iterator[Joblib]:
+    found = Joblib(shared_hub)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def room() -> str:
+    """A room of the test's own: the hub is shared."""
+    return f"room-{uuid.uuid4().hex[:8]}"
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()[1:]]
+
+
+def test_jobs_and_workers_are_shown_by_room(command: Command, joblib: Joblib, room: str):
+    assert command("jobs", "--room", room).stdout == "No jobs.\n"
+    first, second = joblib.register(room), joblib.register(room)
+    joblib.register(room, "b")
+    assert rows(command("jobs", "--room", room).stdout) == [[f"{room}:modifiers:b", "1"], [f"{room}:modifiers:a", "2"]]
+    assert command.json("jobs", "--room", room)["total"] == 2
+    found = command.json("workers", "--room", room)
+    assert found["total"] == 3
+    assert {first, second} < {worker["id"] for worker in found["workers"]}
+    assert first in command("workers").stdout
+    cut = command("workers", "--room", room, "--limit", "1")
+    assert (len(rows(cut.stdout)), cut.stderr) == (1, "hub: 1 of 3 workers shown; --limit shows more.\n")
+
+
+def test_a_task_is_submitted_shown_cancelled_and_submitted_once_more(command: Command, joblib: Joblib, room: str):
+    joblib.register(room)
+    job = f"{room}:modifiers:a"
+    done = command("submit", job, '{"x": 1.0, "big": 12345678901234567890}', "--priority", "-5")
+    assert (done.returncode, done.stderr) == (0, "")
+    task = done.stdout.strip()
+    kept = joblib.task(task)
+    assert (kept["room_id"], kept["priority"]) == (room, -5)
+    assert json.dumps(kept["payload"]) == '{"x": 1.0, "big": 12345678901234567890}'
+    (row,) = rows(command("tasks", "--job", job).stdout)
+    assert row[:4] == [task, "pending", job, room]
+    assert command.json("tasks", "--room", room, "--status", "claimed") == {"total": 0, "tasks": []}
+    assert command("tasks", "--room", room, "--status", "running").stdout == "No tasks.\n"
+    assert command("cancel", task.upper()).stdout == f"{task} is cancelled.\n"
+    twice = command("cancel", task)
+    assert (twice.returncode, twice.stdout, twice.stderr.count("\n")) == (1, "", 1)
+    again = command("retry", task.replace("-", "")).stdout.strip()
+    assert joblib.task(again)["payload"] == kept["payload"]
+    assert [each["id"] for each in command.json("tasks", "--room", room, "--status", "pending")["tasks"]] == [again]
+
+
+def test_a_payload_comes_from_stdin_and_the_room_may_be_another(command: Command, joblib: Joblib, room: str):
+    joblib.register(room)
+    done = subprocess.run(
+        [sys.executable, "-m", "hub.cli", "submit", f"{room}:modifiers:a", "-", "--room", f"{room}-x", "--json"],
+        env=command.environment, input='{"name": "Zoë"}\n', capture_output=True, text=True, timeout=20, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    made = json.loads(done.stdout)
+    assert (made["room_id"], made["payload"], made["status"]) == (f"{room}-x", {"name": "Zoë"}, "pending")
+
+
+def test_the_same_key_gets_the_same_task_and_other_options_are_kept(command: Command, joblib: Joblib, room: str):
+    joblib.register(room)
+    job = f"{room}:modifiers:a"
+    words = ("submit", job, "--key", f"key-{room}", "--max-attempts", "3", "--not-before", "2090-01-01T00:00:00+00:00")
+    task = command(*words).stdout
+    assert command(*words).stdout == task
+    kept = joblib.task(task.strip())
+    assert (kept["maxAttempts"], kept["notBefore"]) == (3, "2090-01-01T00:00:00.000000Z")
+    other = command("submit", job, "--key", f"key-{room}", '{"other": 1}')
+    assert (other.returncode, other.stdout, other.stderr.count("\n")) == (1, "", 1)
+    assert command("submit", job).stdout != command("submit", job).stdout
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "code", "said"),
+    [
+        ("completed", None, 0, ""),
+        ("failed", "it broke", 1, "hub: the task has failed: it broke.\n"),
+        ("cancelled", None, 1, "hub: the task was cancelled.\n"),
+    ],
+)
+def test_waiting_ends_with_the_task(command: Command, joblib: Joblib, room: str, status, error, code, said):
+    worker = joblib.register(room)
+    waiting = command.start("submit", f"{room}:modifiers:a", "--wait")
+    as_json = command.start("submit", f"{room}:modifiers:a", "--wait", "--json")
+    wait_until(lambda: joblib.ask("GET", f"/rooms/{room}/tasks?status=pending")["total"] == 2)
+    assert waiting.process.poll() is None
+    ended = {joblib.work(worker, status, error) for _ in range(2)}
+    assert (waiting.end(), waiting.err) == (code, said)
+    assert (as_json.end(), as_json.err) == (code, said)
+    shown = json.loads(as_json.out)
+    assert {waiting.out.strip(), shown["id"]} == ended
+    assert (shown["status"], shown["error"]) == (status, error)
+
+
+def test_an_interrupted_wait_leaves_the_task_alone(command: Command, joblib: Joblib, room: str):
+    joblib.register(room)
+    waiting = command.start("submit", f"{room}:modifiers:a", "--wait")
+    waiting.until_out("\n")
+    task = waiting.out.strip()
+    waiting.signal(signal.SIGINT)
+    assert (waiting.end(), waiting.err) == (1, f"hub: Interrupted; task {task} goes on.\n")
+    assert joblib.task(task)["status"] == "pending"
+
+
+def test_what_is_not_there_is_refused_in_one_sentence(command: Command, room: str):
+    for words, said in (
+        (("submit", f"{room}:modifiers:a"), f"There is no active job {room}:modifiers:a."),
+        (("tasks", "--job", f"{room}:modifiers:a"), f"There is no active job {room}:modifiers:a."),
+        (("cancel", NOBODY), f"Task {NOBODY} is not known."),
+        (("retry", NOBODY), f"Task {NOBODY} is not known."),
+    ):
+        done = command(*words)
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"hub: {said}\n"), words
+
+
+def test_a_token_says_who_submits_and_a_wrong_one_is_refused(command: Command, joblib: Joblib, room: str):
+    joblib.register(room)
+    job = f"{room}:modifiers:a"
+    secret = command("token", "create", "--user", "ann", "--scope", "submit").stdout.strip()
+    task = command("submit", job, "--token", secret).stdout.strip()
+    assert joblib.task(task)["status"] == "pending"
+    stranger = command("token", "create", "--user", "bob").stdout.strip()
+    refused = command("cancel", task, HUB_TOKEN=stranger)
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+    assert command("cancel", task, HUB_TOKEN=secret).returncode == 0
+    for more in (("--token", "nonsense"), ("--secret", "nonsense")):
+        wrong = command("submit", job, *more)
+        assert (wrong.returncode, wrong.stdout, wrong.stderr.count("\n")) == (1, "", 1)
+        assert f"refuses the {more[0][2:]}" in wrong.stderr
+        assert "HUB_TOKEN" in wrong.stderr
+    assert command("retry", task, HUB_TOKEN=stranger, HUB_ADMIN_SECRET="").returncode == 1
+    assert command("retry", task, "--secret", command.environment["HUB_ADMIN_SECRET"], HUB_TOKEN="no").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("submit", "Missing argument 'JOB'"),
+        ("submit one:modifiers", "'one:modifiers' is no job: write ROOM:CATEGORY:NAME"),
+        ("submit o@e:modifiers:a", "'o@e' is no room"),
+        ("submit one:modifiers:a [1]", "PAYLOAD is no JSON object"),
+        ("submit one:modifiers:a {", "PAYLOAD is no JSON: "),
+        ('submit one:modifiers:a {"x":NaN}', "NaN is no number"),
+        (r'submit one:modifiers:a {"x":"\ud800"}', "PAYLOAD is not text in UTF-8"),
+        ("submit one:modifiers:a -", "What stands on stdin is not text in UTF-8."),
+        ("submit one:modifiers:a --priority 101", "--priority"),
+        ("submit one:modifiers:a --max-attempts 0", "--max-attempts"),
+        ("submit one:modifiers:a --not-before soon", "'soon' is no time with its offset"),
+        ("submit one:modifiers:a --not-before 2030-01-01T00:00:00", "is no time with its offset"),
+        ("submit one:modifiers:a --key schlüssel", "is no key"),
+        ("submit one:modifiers:a --room a/b", "'a/b' is no room"),
+        ("submit one:modifiers:a --token a --secret b", "--token and --secret exclude each other."),
+        ("submit one:modifiers:a --token ä", "The token has characters"),
+        ("cancel one", "'one' is no UUID"),
+        ("retry", "Missing argument 'TASK'"),
+        ("tasks --status done", "--status"),
+        ("tasks --room a:b", "'a:b' is no room"),
+        ("tasks --limit 0", "--limit"),
+        ("jobs --room @mine", "'@mine' is no room"),
+        ("workers --limit many", "--limit"),
+        ("dead", "Missing command"),
+        ("dead show one", "'one' is no UUID"),
+        ("events --task one", "'one' is no UUID"),
+    ],
+)
+def test_a_wrong_command_line_is_refused_in_one_sentence_before_anything_is_sent(line, sentence, monkeypatch, capsys):
+    def no_network(*_: object, **__: object) -> None:
+        raise AssertionError("the network was touched")
+
+    monkeypatch.setattr(socket, "socket", no_network)
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"\xff")))
+    monkeypatch.setenv("DISABLE_DOTENV", "1")
+    code = main(line.split(" "))
+    out, err = capsys.readouterr()
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("hub: ")
+    assert sentence in err
+
+
+def test_straight_on_redis_tasks_are_submitted_and_waited_for(lone_command: Command, start_hub, room: str):
+    """A hub serves somewhere, but none where the command looks."""
+    hub = start_hub()
+    joblib = Joblib(hub)
+    try:
+        worker = joblib.register(room)
+        lone_command.environment |= {"HUB_REDIS_URL": hub.redis_url, "HUB_ADMIN_SECRET": hub.admin_secret}
+        waiting = lone_command.start("submit", f"{room}:modifiers:a", "--wait")
+        waiting.until_out("\n")
+        assert lone_command.json("tasks", "--room", room)["total"] == 1
+        assert joblib.work(worker, "completed") == waiting.out.strip()
+        assert waiting.end() == 0
+        assert "working straight on Redis" in waiting.err
+    finally:
+        joblib.close()
+
+
+@pytest.mark.parametrize("line", ["jobs", "workers", "tasks", f"cancel {NOBODY}", "submit a:b:c", "dead ls"])
+def test_without_a_hub_and_without_a_store_a_command_says_what_to_do(line: str, lone_command: Command):
+    done = lone_command(*line.split())
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "No hub listens at http://127.0.0.1:9" in done.stderr
+
+
+def test_what_a_task_and_its_worker_are_is_explained(command: Command, joblib: Joblib, room: str):
+    worker = joblib.register(room)
+    task = command("submit", f"{room}:modifiers:a").stdout.strip()
+    for subject in (task, task.replace("-", "")):
+        assert command("why", subject).stdout.startswith(f"task {task} is pending: It is number 1 of 1")
+    assert command("why", worker).stdout.startswith(f"worker {worker} is alive: ")
+    assert command("why", f"{room}:modifiers:a").stdout.startswith(f"job {room}:modifiers:a is active: ")
+    nobody = command("why", NOBODY)
+    assert (
+        nobody.stderr
+        == f"hub: Nothing is known of a node or a slot or a ticket or a run or a task or a worker {NOBODY}.\n"
+    )
+    joblib.ask("DELETE", f"/workers/{worker}")
+    assert [event["event"] for event in command.json("events", "--worker", worker)["events"]] == ["worker.gone"]
+    assert "worker.gone" in command("events", "--kind", "worker").stdout
+
+
+def test_the_brake_on_workers_is_shown_and_released(start_hub, tmp_path, redis):
+    hub = start_hub(HUB_SWEEPER_INTERVAL_SECONDS="0.2")
+    joblib, command = Joblib(hub), Command(hub, tmp_path)
+    try:
+        assert command("brake", "--workers").stdout == (
+            "The brake is off; it is engaged when more than 20 % of the workers, and at least 3, are silent at once.\n"
+        )
+        silent_ms = int(redis.hget("hub:store", "clock_ms")) - 300_000
+        for number in range(4):
+            joblib.register("one", f"a{number}")
+        redis.zadd("hub:worker_beats", dict.fromkeys(redis.zrange("hub:workers", 0, -1), silent_ms))
+        wait_until(lambda: redis.hget("hub:worker_brake", "state") == "engaged")
+        assert command.json("brake")["state"] == "off"
+        shown = command("brake", "--workers").stdout
+        assert ": 4 of 4 workers are silent. None is removed" in shown
+        assert shown.endswith("`hub brake release --workers` lets them go.\n")
+        assert "4 of 4 workers are silent" in command("brake", "release", "--workers").stdout
+        wait_until(lambda: joblib.ask("GET", "/workers")["total"] == 0)
+    finally:
+        joblib.close()

@@ -1,0 +1,169 @@
+"""`hub token`: made, listed and revoked, with a hub, straight on Redis, and at a hub that knows nobody yet."""
+
+from __future__ import annotations
+
+import re
+import socket
+from pathlib import Path
+
+import httpx
+import pytest
+
+from hub.cli import main
+from tests.cli.command import Command
+from tests.world import HubProcess, wait_until
+
+TOKEN = re.compile(r"hub_[A-Za-z0-9_-]{43}\n")
+NO_SECRETS = {"HUB_RUNNER_SECRET": "", "HUB_NODE_SECRET": "", "HUB_ADMIN_SECRET": ""}
+NEVER = "00000000-0000-0000-0000-000000000007"
+
+
+def status(hub: HubProcess, token: str | None = None) -> int:
+    """What a superuser's route answers to a token."""
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    return httpx.get(f"{hub.url}/admin/tokens", headers=headers).status_code
+
+
+def test_a_token_is_printed_alone_and_once(own_hub: HubProcess, own_command: Command):
+    done = own_command("token", "create", "--user", "Ann Ö", "--superuser")
+    assert done.returncode == 0, done.stderr
+    assert TOKEN.fullmatch(done.stdout)
+    secret = done.stdout.strip()
+    (row,) = own_command.json("token", "list")["tokens"]
+    assert done.stderr == f"hub: this is token {row['id']} of Ann Ö; it is not shown again.\n"
+    assert (row["user"], row["superuser"], row["scopes"], row["active"]) == ("Ann Ö", True, None, True)
+    assert status(own_hub, secret) == 200
+    assert (status(own_hub, secret + "x"), status(own_hub)) == (401, 401)
+    for shown in (own_command("token", "list"), own_command("token", "list", "--json")):
+        assert secret not in shown.stdout + shown.stderr
+    assert secret not in own_hub.log()
+    assert secret.removeprefix("hub_") not in str([own_hub.redis.dump(key) for key in own_hub.redis.keys("*token*")])
+
+
+def test_json_says_everything_about_a_new_token(own_hub: HubProcess, own_command: Command):
+    made = own_command.json(
+        "token", "create", "--user", "bob", "--user-id", NEVER, "--scope", "submit", "--scope", "worker",
+        "--scope", "submit",
+    )  # fmt: skip
+    assert TOKEN.fullmatch(made.pop("token") + "\n")
+    assert re.fullmatch(r"[0-9a-f]{16}", made["id"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z", made["createdAtUtc"])
+    rest = {name: made[name] for name in ("user", "userId", "superuser", "active", "scopes")}
+    assert rest == {"user": "bob", "userId": NEVER, "superuser": False, "active": True, "scopes": ["worker", "submit"]}
+    assert own_command.json("token", "list") == {"total": 1, "tokens": [made], "inFile": []}
+
+
+def test_tokens_are_shown_newest_first_and_those_of_the_file_last(start_hub, tmp_path: Path):
+    path = tmp_path / "tokens.toml"
+    path.write_text('[[tokens]]\ntoken = "file-secret"\nuser = "carl"\nactive = false\n')
+    command = Command(start_hub(HUB_TOKENS_FILE=str(path)), tmp_path)
+    assert command("token", "create", "--user", "ann", "--scope", "read").returncode == 0
+    assert command("token", "create", "--user", "bob", "--superuser").returncode == 0
+    done = command("token", "list")
+    assert (done.returncode, done.stderr) == (0, "")
+    head, *rows = [line.split() for line in done.stdout.splitlines()]
+    assert head == ["TOKEN", "USER", "SUPERUSER", "SCOPES", "CREATED", "ACTIVE", "KEPT", "IN"]
+    assert [(*row[1:4], *row[5:]) for row in rows] == [
+        ("bob", "yes", "all", "yes", "store"), ("ann", "no", "read", "yes", "store"),
+        ("carl", "no", "all", "no", "file"),
+    ]  # fmt: skip
+    assert "file-secret" not in done.stdout
+    refused = command("token", "revoke", rows[2][0])
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+    assert "HUB_TOKENS_FILE" in refused.stderr
+
+
+def test_a_revoked_token_opens_nothing_any_more(own_hub: HubProcess, own_command: Command):
+    assert own_command("token", "list").stdout == "There are no tokens.\n"
+    made = own_command.json("token", "create", "--user", "ann", "--superuser")
+    assert status(own_hub, made["token"]) == 200
+    done = own_command("token", "revoke", made["id"])
+    assert (done.returncode, done.stdout) == (0, f"{made['id']} is revoked.\n")
+    assert done.stderr.startswith("hub: no token is left")
+    wait_until(lambda: status(own_hub, made["token"]) == 401, 2)
+    again = own_command("token", "revoke", made["id"])
+    assert (again.returncode, again.stdout) == (1, "")
+    assert again.stderr == f"hub: No token has the id '{made['id']}'.\n"
+
+
+def test_where_no_hub_listens_it_works_straight_on_redis(start_hub, redis_server, lone_command: Command):
+    environment = {"HUB_REDIS_URL": redis_server.url}
+    done = [lone_command("token", "create", "--user", user, "--superuser", **environment) for user in ("ann", "bob")]
+    assert [(each.returncode, bool(TOKEN.fullmatch(each.stdout))) for each in done] == [(0, True)] * 2, done
+    assert "working straight on Redis" in done[0].stderr
+    hub = start_hub()
+    assert [status(hub, each.stdout.strip()) for each in done] == [200, 200]
+    listed = lone_command("token", "list", **environment)
+    assert [line.split()[1] for line in listed.stdout.splitlines()] == ["USER", "bob", "ann"]
+
+
+def test_a_hub_without_secrets_is_shut_by_its_first_token_but_not_to_whoever_reaches_its_redis(
+    start_hub, redis_server, tmp_path: Path
+):
+    hub = start_hub(**NO_SECRETS)
+    command = Command(hub, tmp_path)
+    assert status(hub) == 200
+    first = command("token", "create", "--user", "root", "--superuser")
+    assert first.returncode == 0, first.stderr
+    assert status(hub) == 401
+    refused = command("token", "create", "--user", "eve")
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+    with_token = command("token", "create", "--user", "ann", "--secret", first.stdout.strip())
+    assert TOKEN.fullmatch(with_token.stdout)
+    poor = command("token", "list", "--secret", with_token.stdout.strip())
+    assert (poor.returncode, poor.stdout, poor.stderr.count("\n")) == (1, "", 1)
+    wrong = command("token", "list", "--secret", "wrong", HUB_REDIS_URL=redis_server.url)
+    assert (wrong.returncode, wrong.stdout, wrong.stderr.count("\n")) == (1, "", 1)
+    on_redis = command("token", "create", "--user", "bob", HUB_REDIS_URL=redis_server.url)
+    assert TOKEN.fullmatch(on_redis.stdout), on_redis.stderr
+    assert "working straight on Redis" in on_redis.stderr
+    rows = command.json("token", "list", "--secret", first.stdout.strip())["tokens"]
+    assert [row["user"] for row in rows] == ["bob", "ann", "root"]
+    done = [command("token", "revoke", row["id"], HUB_REDIS_URL=redis_server.url) for row in rows]
+    assert ["no token is left" in each.stderr for each in done] == [False, False, True]
+    wait_until(lambda: status(hub) == 200, 2)
+
+
+def test_a_file_that_cannot_be_used_refuses_the_start_in_one_sentence(redis_server, lone_command: Command):
+    path = lone_command.home / "tokens.toml"
+    path.write_text('[[tokens]]\ntoken = "s3cr3t"\nuser = "ann"\nsuperuser = "yes"\n')
+    environment = {"HUB_REDIS_URL": redis_server.url, "HUB_TOKENS_FILE": str(path), "LOG_LEVEL": "ERROR"}
+    for words in (("serve", "--port", "0"), ("token", "list")):
+        done = lone_command(*words, **environment)
+        assert (done.returncode, done.stdout) == (1, ""), done
+        last = done.stderr.splitlines()[-1]
+        assert last == f"hub: HUB_TOKENS_FILE={path}, entry 1: superuser must be true or false."
+        assert "s3cr3t" not in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+WRONG = {
+    "token": "Missing command",
+    "token create": "Missing option '--user'",
+    "token create --user ann bob": "Got unexpected extra argument",
+    "token create --user=": "'' must be 1 to 200 printable characters",
+    f"token create --user {'x' * 201}": "must be 1 to 200 printable characters",
+    "token create --user a\x07": "must be 1 to 200 printable characters",
+    "token create --user ann --user-id 7": "'7' must be a UUID",
+    "token create --user ann --scope all": "'all' is none of worker, submit, read, admin",
+    "token create --user ann --scope": "'--scope' requires an argument",
+    "token revoke": "Missing argument 'ID'",
+    "token revoke ..": "'..' is no id",
+    "token revoke a b": "unexpected extra argument",
+    "token list all": "unexpected extra argument",
+    "token remove": "No such command 'remove'",
+}
+
+
+@pytest.mark.parametrize(("line", "sentence"), WRONG.items(), ids=range(len(WRONG)))
+def test_a_wrong_command_line_is_refused_before_anything_is_sent(line, sentence, monkeypatch, capsys):
+    def no_network(*_: object, **__: object) -> None:
+        raise AssertionError("the network was touched")
+
+    monkeypatch.setattr(socket, "socket", no_network)
+    monkeypatch.setenv("DISABLE_DOTENV", "1")
+    code = main(line.split())
+    out, err = capsys.readouterr()
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("hub: ")
+    assert sentence in err

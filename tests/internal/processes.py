@@ -1,0 +1,52 @@
+"""`hub internal-worker` in a process of its own."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.world import clean_environment, wait_until
+
+TOP = Path(__file__).parent.parent.parent
+
+
+class WorkerProcess:
+    """Runs until it is signalled or killed; its log is kept in a file."""
+
+    def __init__(self, options: Iterable[str], environment: dict[str, str]) -> None:
+        self._log_path = Path(tempfile.mkstemp(prefix="hub-internal-log-")[1])
+        self._log = self._log_path.open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "hub.cli", "internal-worker", *options],
+            env={**clean_environment(), **environment, "DISABLE_DOTENV": "1"},
+            cwd=TOP,
+            stdout=self._log,
+            stderr=self._log,
+        )
+
+    def wait_until_started(self) -> None:
+        """Until it takes messages; fails with its log when it ends instead."""
+        wait_until(self._started, 40, lambda: f"the worker did not come up:\n{self.log()}")
+
+    def _started(self) -> bool:
+        assert self.process.poll() is None, f"the worker ended with {self.process.returncode}:\n{self.log()}"
+        return "internal worker started" in self.log()
+
+    def log(self) -> str:
+        """What it has logged so far."""
+        return self._log_path.read_text()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would; safe when it has ended."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self._log.close()

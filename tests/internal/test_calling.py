@@ -1,0 +1,93 @@
+"""Calling what executes a job, whatever kind of function it is."""
+
+import asyncio
+import json
+import threading
+from functools import partial
+
+import pytest
+
+from hub.internal.calling import call, place_of, text_of
+
+
+class Called:
+    """An object that is called as a coroutine function is."""
+
+    def __init__(self, said):
+        self._said = said
+
+    async def __call__(self, *arguments):
+        self._said.append((*arguments, threading.current_thread() is threading.main_thread()))
+
+
+async def test_a_plain_function_runs_beside_the_loop():
+    said = []
+    await call(lambda *given: said.append((*given, threading.current_thread() is threading.main_thread())), 1, "a")
+    assert said == [(1, "a", False)]
+
+
+async def test_a_coroutine_function_runs_on_the_loop():
+    said = []
+
+    async def execute(*arguments):
+        await asyncio.sleep(0)
+        said.append((*arguments, asyncio.get_running_loop()))
+
+    await call(execute, 1, "a")
+    await call(partial(execute), 2, "b")
+    assert said == [(1, "a", asyncio.get_running_loop()), (2, "b", asyncio.get_running_loop())]
+
+
+async def test_an_object_with_a_coroutine_to_call_runs_on_the_loop():
+    said = []
+    await call(Called(said), 1)
+    assert said == [(1, True)]
+
+
+async def test_what_a_plain_function_leaves_to_be_awaited_is_awaited():
+    said = []
+
+    async def rest(given):
+        said.append(given)
+
+    await call(lambda given: rest(given), 3)
+    assert said == [3]
+
+
+@pytest.mark.parametrize("error", [ValueError("bad"), SystemExit(3), KeyError("k")], ids=repr)
+async def test_what_is_raised_on_a_thread_reaches_the_caller(error):
+    def execute():
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        await call(execute)
+    assert raised.value is error
+
+
+async def test_the_end_of_an_iterator_is_an_error_like_any_other():
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await call(lambda: next(iter([])))
+
+
+async def test_a_thread_that_is_left_alone_does_not_hold_its_caller_up():
+    go_on = threading.Event()
+    calling = asyncio.ensure_future(call(go_on.wait))
+    await asyncio.sleep(0)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    go_on.set()
+
+
+def test_the_text_of_an_error_is_never_empty_never_endless_and_can_be_stored():
+    assert text_of(ValueError("no such atom")) == "no such atom"
+    assert text_of(ValueError()) == "ValueError"
+    assert len(text_of(ValueError("x" * 10_000))) == 4000
+    assert text_of(ValueError("\ud800")).encode() == b"\\ud800"
+
+
+def test_the_place_of_an_error_is_the_line_that_raised_it():
+    with pytest.raises(json.JSONDecodeError) as raised:
+        json.loads("{")
+    assert "/json/decoder.py:" in place_of(raised.value)
+    assert place_of(ValueError()) == "-"

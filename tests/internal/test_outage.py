@@ -1,0 +1,99 @@
+"""Internal workers while Redis is away: nothing is lost, nothing runs twice."""
+
+import asyncio
+
+import pytest
+
+from hub.core import Hub
+from hub.errors import StoreUnavailable
+from hub.internal.registry import load_internal_jobs, register
+from hub.internal.worker import InternalWorker
+from hub.store.connection import open_store
+from tests.internal import sample
+from tests.internal.conftest import MODULE
+from tests.internal.people import submit
+from tests.world import RedisServer, eventually, settings_for
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A Redis of our own that writes down everything at once."""
+    server = RedisServer(tmp_path, append_fsync="always")
+    server.start()
+    yield server
+    server.stop()
+
+
+def refusals(hub, monkeypatch):
+    """A list that grows with each move of a task that the store does not answer."""
+    refused = []
+    move = hub.tasks.move
+
+    async def watched(*arguments, **named):
+        try:
+            return await move(*arguments, **named)
+        except StoreUnavailable as error:
+            refused.append(error)
+            raise
+
+    monkeypatch.setattr(hub.tasks, "move", watched)
+    return refused
+
+
+async def test_what_ends_while_redis_is_away_is_reported_when_it_is_back_and_the_rest_goes_on(
+    server, tmp_path, monkeypatch
+):
+    settings = settings_for(server.url, internal_jobs=MODULE)
+    file, go = tmp_path / "said", tmp_path / "go"
+    async with open_store(settings) as store:
+        hub = Hub(store, settings)
+        jobs = load_internal_jobs(settings)
+        await register(hub, jobs)
+        worker = InternalWorker(hub, jobs, 1, 5.0)
+        running = asyncio.ensure_future(worker.run())
+        first = await submit(hub, sample.LATER, {"file": str(file), "until": str(go)})
+        second = await submit(hub, sample.WRITE, {"file": str(file)})
+
+        async def begun():
+            return file.exists()
+
+        await eventually(begun)
+        refused = refusals(hub, monkeypatch)
+        server.kill()
+        go.touch()
+
+        async def tried_in_vain():
+            return len(refused) > 1
+
+        await eventually(tried_in_vain)
+        server.start()
+        for task in (first, second):
+
+            async def completed(task=task):
+                return (await hub.tasks.get(task.id)).status == "completed"
+
+            await eventually(completed, 20)
+        worker.stop()
+        await running
+    assert len(file.read_text().splitlines()) == 2
+
+
+async def test_a_worker_that_waits_for_messages_hears_them_again_when_redis_is_back(server, tmp_path):
+    settings = settings_for(server.url, internal_jobs=MODULE)
+    file = tmp_path / "said"
+    async with open_store(settings) as store:
+        hub = Hub(store, settings)
+        jobs = load_internal_jobs(settings)
+        await register(hub, jobs)
+        worker = InternalWorker(hub, jobs, 1, 5.0)
+        running = asyncio.ensure_future(worker.run())
+        server.kill()
+        server.start()
+        task = await submit(hub, sample.WRITE, {"file": str(file)})
+
+        async def completed():
+            return (await hub.tasks.get(task.id)).status == "completed"
+
+        await eventually(completed, 20)
+        worker.stop()
+        await running

@@ -1,0 +1,160 @@
+"""`hub internal-worker` in a process of its own: what its end does to the tasks it runs."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from hub.jobs.names import dashed
+from tests.internal import sample
+from tests.internal.people import submit
+from tests.internal.processes import WorkerProcess
+from tests.world import clean_environment, eventually, free_port
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Where the sample's jobs write."""
+    return tmp_path / "said"
+
+
+async def said(file):
+    """The tasks that have begun to write, as soon as there is one."""
+
+    async def there():
+        return file.exists() and file.read_text().endswith("\n")
+
+    await eventually(there)
+    return [line.split()[1] for line in file.read_text().splitlines()]
+
+
+async def ended(hub, task, status):
+    """The task once it has this status."""
+
+    async def there():
+        return (await hub.tasks.get(task.id)).status == status
+
+    await eventually(there, 20)
+    return await hub.tasks.get(task.id)
+
+
+async def gone(worker):
+    """The exit code of a worker once it has ended."""
+
+    async def ended():
+        return worker.process.poll() is not None
+
+    await eventually(ended, 20)
+    return worker.process.returncode
+
+
+async def test_a_worker_runs_tasks_and_says_one_line_of_each_event(worker_process, registered, file):
+    worker = worker_process()
+    task = await submit(registered, sample.WRITE, {"file": str(file)})
+    bad = await submit(registered, sample.FAIL, {"text": "no such atom"})
+    await ended(registered, task, "completed")
+    await ended(registered, bad, "failed")
+    worker.signal(signal.SIGTERM)
+    assert await gone(worker) == 0
+    lines = worker.log().splitlines()
+    assert len([line for line in lines if dashed(task.id) in line]) == 2
+    (failed,) = [line for line in lines if "internal task failed" in line]
+    assert 'why="no such atom"' in failed
+    assert "sample.py:" in failed
+    assert [line for line in lines if "Traceback" in line] == []
+
+
+async def test_what_a_killed_worker_ran_is_not_run_again(worker_process, registered, file, tmp_path):
+    first = worker_process()
+    lost = await submit(registered, sample.HOLD, {"file": str(file), "until": str(tmp_path / "never")})
+    assert await said(file) == [dashed(lost.id)]
+    first.kill()
+    worker_process()
+    task = await submit(registered, sample.WRITE, {"file": str(file)})
+    await ended(registered, task, "completed")
+    assert (await registered.tasks.get(lost.id)).status == "running"
+    assert await said(file) == [dashed(lost.id), dashed(task.id)]
+
+
+async def test_what_waited_for_a_killed_worker_is_run_by_the_next_one(worker_process, registered, file, tmp_path):
+    first = worker_process("--concurrency", "1")
+    lost = await submit(registered, sample.LATER, {"file": str(file), "until": str(tmp_path / "never")})
+    await said(file)
+    waiting = [await submit(registered, sample.WRITE, {"file": str(file)}) for _ in range(3)]
+    first.kill()
+    worker_process()
+    for task in waiting:
+        await ended(registered, task, "completed")
+    assert (await registered.tasks.get(lost.id)).status == "running"
+
+
+@pytest.mark.parametrize("full", [sample.LATER, sample.HOLD])
+async def test_told_to_stop_it_finishes_what_runs_and_takes_nothing_more(
+    worker_process, registered, file, tmp_path, full
+):
+    worker = worker_process("--concurrency", "2")
+    running = await submit(registered, full, {"file": str(file), "until": str(tmp_path / "go")})
+    await said(file)
+    worker.signal(signal.SIGTERM)
+    await eventually(lambda: asyncio.sleep(0, "internal worker stopping" in worker.log()))
+    waiting = await submit(registered, sample.WRITE, {"file": str(file)})
+    (tmp_path / "go").touch()
+    assert await gone(worker) == 0
+    assert (await registered.tasks.get(running.id)).status == "completed"
+    assert (await registered.tasks.get(waiting.id)).status == "claimed"
+
+
+@pytest.mark.parametrize("full", [sample.LATER, sample.HOLD])
+async def test_what_does_not_end_within_the_grace_fails_and_does_not_hold_the_worker_up(
+    worker_process, registered, file, tmp_path, full
+):
+    worker = worker_process("--grace", "0.2")
+    task = await submit(registered, full, {"file": str(file), "until": str(tmp_path / "never")})
+    await said(file)
+    worker.signal(signal.SIGTERM)
+    assert await gone(worker) == 0
+    found = await registered.tasks.get(task.id)
+    assert (found.status, found.error) == ("failed", "Internal worker stopped")
+
+
+async def test_told_twice_it_does_not_wait_for_the_grace(worker_process, registered, file, tmp_path):
+    worker = worker_process("--grace", "3600")
+    task = await submit(registered, sample.HOLD, {"file": str(file), "until": str(tmp_path / "never")})
+    await said(file)
+    worker.signal(signal.SIGTERM)
+    await eventually(lambda: asyncio.sleep(0, "internal worker stopping" in worker.log()))
+    worker.signal(signal.SIGTERM)
+    assert await gone(worker) == 0
+    assert (await registered.tasks.get(task.id)).error == "Internal worker stopped"
+
+
+@pytest.mark.parametrize(
+    ("module", "sentence"),
+    [
+        ("", "HUB_INTERNAL_JOBS names no module with @internal jobs: there is nothing to run."),
+        ("no_such_module", "no_such_module cannot be imported: ModuleNotFoundError: No module named 'no_such_module'."),
+    ],
+)
+def test_a_worker_that_has_nothing_to_run_ends_with_a_sentence(redis_server, module, sentence):
+    worker = WorkerProcess([], {"HUB_REDIS_URL": redis_server.url, "HUB_INTERNAL_JOBS": module})
+    assert worker.process.wait(20) == 1
+    assert worker.log().splitlines()[-1].endswith(sentence)
+    worker.kill()
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_hub_that_cannot_use_the_module_ends_with_a_sentence(redis_server, workers):
+    chosen = {"HUB_REDIS_URL": redis_server.url, "HUB_INTERNAL_JOBS": "no_such_module", "HUB_WORKERS": workers}
+    ended = subprocess.run(
+        [sys.executable, "-m", "hub.cli", "serve"],
+        env={**clean_environment(), **chosen, "HUB_PORT": str(free_port()), "DISABLE_DOTENV": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 1
+    sentence = ended.stderr.splitlines()[-1]
+    assert sentence.startswith("hub: HUB_INTERNAL_JOBS=no_such_module: no_such_module cannot be imported: ")

@@ -1,0 +1,192 @@
+"""What happens to workers and tasks with nobody calling: silence, brake, runtimes, due times, retention."""
+
+from __future__ import annotations
+
+import pytest
+
+from hub.errors import TaskNotFound, WorkerNotFound
+from hub.jobs.models import Claim, JobWish, Options
+from hub.sweeping.tasks import TaskSweeperService
+from hub.sweeping.workers import WorkerSweeperService
+from tests.world import picture
+
+USER, OTHER = "a" * 32, "b" * 32
+JOB = "r1:modifiers:A"
+
+
+async def worker_of(hub, *, user=USER, room="r1", name="A"):
+    """A worker that serves a job."""
+    job, _ = await hub.jobs.register(JobWish(room, "modifiers", name), {}, user, superuser=True)
+    return job.worker
+
+
+def silence(redis, worker, seconds):
+    """Make a worker's last beat so long ago, on the hub clock."""
+    redis.zincrby("hub:worker_beats", -seconds * 1000, worker)
+
+
+async def sweep(hub):
+    done = await WorkerSweeperService(hub.store, hub.settings, hub.workers).sweep()
+    assert done.errors == 0
+    return done
+
+
+async def look_after(hub):
+    done = await TaskSweeperService(hub.store, hub.settings, hub.workers).sweep()
+    assert done.errors == 0
+    return done
+
+
+async def test_a_silent_worker_is_removed_and_what_it_held_fails(hub, redis):
+    worker = await worker_of(hub)
+    held, _ = await hub.tasks.submit("r1", JOB, ["{}"] * 2, USER)
+    await hub.tasks.claim(worker, USER)
+    silence(redis, worker, 61)
+    assert (await sweep(hub)).expired == 1
+    ended = await hub.tasks.get(held.id)
+    assert (ended.status, ended.error, ended.worker) == ("failed", "Worker disconnected", None)
+    assert (await hub.tasks.page_of_room("r1", "pending", 10, 0)).total == 1
+    with pytest.raises(WorkerNotFound):
+        await hub.workers.get(worker)
+
+
+async def test_a_worker_that_beats_between_the_two_looks_stays(hub, redis):
+    worker = await worker_of(hub)
+    silence(redis, worker, 61)
+    real = hub.workers.expire
+
+    async def late(name, *rest):
+        await hub.workers.beat(name, USER)
+        return await real(name, *rest)
+
+    hub.workers.expire = late
+    done = await sweep(hub)
+    assert (done.stale, done.expired) == (1, 0)
+    assert (await hub.workers.page(10, 0)).total == 1
+
+
+async def test_exactly_at_its_timeout_a_worker_is_not_silent_yet(hub, redis):
+    worker = await worker_of(hub)
+    redis.hset("hub:store", "tick_ms", 1)  # the hub clock stands still
+    clock_ms = int(redis.hget("hub:store", "clock_ms"))
+    redis.zadd("hub:worker_beats", {worker: clock_ms - 60_000})
+    assert (await sweep(hub)).expired == 0
+    redis.zadd("hub:worker_beats", {worker: clock_ms - 60_001})
+    assert (await sweep(hub)).expired == 1
+
+
+async def test_when_very_many_workers_are_silent_at_once_none_is_removed_at_first_and_then_some(hub, redis):
+    workers = [await worker_of(hub) for _ in range(10)]
+    for worker in workers[:5]:
+        silence(redis, worker, 61)
+    done = await sweep(hub)
+    assert (done.expired, done.brake, done.held) == (0, "engaged", 5)
+    redis.hincrby("hub:worker_brake", "since_ms", -61_000)
+    done = await sweep(hub)
+    assert (done.expired, done.held) == (2, 3)
+    assert (await hub.workers.page(10, 0)).total == 8
+    assert redis.exists("hub:brake") == 0, "the brake on nodes is another one"
+
+
+async def test_a_step_that_fails_skips_no_other(hub, redis):
+    worker = await worker_of(hub)
+    [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
+    await hub.tasks.move(task.id, "claimed", superuser=True)
+    redis.zadd("hub:ownerless", {task.id: -100_000})
+    silence(redis, worker, 30)
+    service = WorkerSweeperService(hub.store, hub.settings, hub.workers)
+
+    async def broken(done):
+        raise ValueError("broken")
+
+    service._remove_silent = broken
+    done = await service.sweep()
+    assert (done.errors, done.ownerless) == (1, 1)
+    assert (await hub.tasks.get(task.id)).error == "Worker disconnected"
+
+
+async def test_a_worker_with_very_many_tasks_is_gone_at_once_and_its_tasks_in_bites(hub, redis):
+    worker = await worker_of(hub)
+    tasks = await hub.tasks.submit("r1", JOB, ["{}"] * 300, USER)
+    while await hub.tasks.claim(worker, USER, Claim(most=100)):
+        pass
+    await hub.workers.delete(worker, USER, superuser=False)
+    assert {(await hub.tasks.get(task.id)).status for task in tasks} == {"failed"}
+    assert (await hub.jobs.page("r1", 10, 0)).total == 0
+    assert picture_of(redis, "hub:worker_tasks:*", "hub:dead_workers", "hub:worker_jobs:*") == {}
+
+
+async def test_what_a_hub_left_when_it_died_between_two_bites_is_ended_by_the_next(hub, redis):
+    worker = await worker_of(hub)
+    tasks = await hub.tasks.submit("r1", JOB, ["{}"] * 3, USER)
+    await hub.tasks.claim(worker, USER, Claim(most=3))
+    script = hub.store.script("workers/remove")
+    named = {"worker": worker, "user": USER, "superuser": 0, "why": "deleted", "silent_ms": -1, "limit": 1}
+    assert await script(**named) == ["ok", 2]
+    await look_after(hub)
+    assert {(await hub.tasks.get(task.id)).status for task in tasks} == {"failed"}
+    assert redis.exists("hub:dead_workers") == 0
+
+
+async def test_a_task_that_was_put_off_comes_when_it_is_due(hub, redis):
+    worker = await worker_of(hub)
+    seconds, microseconds = redis.time()
+    due_us = (seconds + 3600) * 1_000_000 + microseconds
+    [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER, Options(due_us=due_us))
+    assert (task.status, task.position, task.due_us) == ("pending", None, due_us)
+    assert await hub.tasks.claim(worker, USER) == []
+    redis.zadd("hub:later", {task.id: 1})
+    assert (await look_after(hub)).due == 1
+    assert [claimed.id for claimed in await hub.tasks.claim(worker, USER)] == [task.id]
+
+
+async def test_a_task_that_runs_for_longer_than_its_claim_allows_fails(hub, redis):
+    worker = await worker_of(hub)
+    [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
+    await hub.tasks.claim(worker, USER, Claim(start=True, max_runtime_ms=5000))
+    assert (await look_after(hub)).expired == 0
+    redis.zincrby("hub:runtimes", -10_000, task.id)
+    assert (await look_after(hub)).expired == 1
+    ended = await hub.tasks.get(task.id)
+    assert (ended.status, ended.error) == ("failed", "Runtime exceeded")
+
+
+async def test_a_finished_task_is_forgotten_everywhere_after_its_retention(hub, redis):
+    worker = await worker_of(hub)
+    [task] = await hub.tasks.submit("r1", JOB, ['{"x":1}'], USER)
+    await hub.tasks.claim(worker, USER, Claim(start=True))
+    await hub.tasks.move(task.id, "completed", user=USER)
+    assert (await look_after(hub)).forgotten == 0
+    redis.zincrby("hub:finished", -604_801_000_000, task.id)
+    assert (await look_after(hub)).forgotten == 1
+    with pytest.raises(TaskNotFound):
+        await hub.tasks.get(task.id)
+    assert (await hub.tasks.page_of_room("r1", None, 10, 0)).total == 0
+    assert [key for key in picture(redis, own=True) if task.id in key] == []
+
+
+async def test_a_job_that_was_deleted_is_forgotten_with_its_last_task(hub, redis):
+    worker = await worker_of(hub)
+    [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER)
+    await hub.tasks.claim(worker, USER)
+    await hub.workers.delete(worker, USER, superuser=False)
+    for key, member in (("hub:finished", task.id), ("hub:deleted_jobs", JOB)):
+        redis.zincrby(key, -604_801_000_000, member)
+    await look_after(hub)
+    assert picture_of(redis, "hub:job:*", "hub:deleted_jobs", "hub:task:*", "hub:*_tasks:*") == {}
+
+
+async def test_when_all_workers_are_silent_they_go_after_the_grace_for_somebody_waits_for_what_they_hold(hub, redis):
+    for _ in range(3):
+        silence(redis, await worker_of(hub), 61)
+    assert (await sweep(hub)).brake == "engaged"
+    for _ in range(3):
+        redis.hincrby("hub:worker_brake", "since_ms", -61_000)
+        redis.hincrby("hub:worker_brake", "window", -61_000)
+        await sweep(hub)
+    assert (await hub.workers.page(10, 0)).total == 0
+
+
+def picture_of(redis, *patterns):
+    """The keys of these patterns, with their types."""
+    return {key: redis.type(key) for pattern in patterns for key in redis.keys(pattern)}

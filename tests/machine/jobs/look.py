@@ -1,0 +1,112 @@
+"""All that the store holds of jobs, and what it must hold when the model is right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redis import Redis
+
+from hub.store.keys import Keys
+from tests.machine.jobs.model import ACTIVE, Model, groups
+
+SHARED = ("@global", "@internal")
+TASK = ("job", "room", "status", "user", "worker", "error", "attempt", "max", "prio")
+# key -> how it is read. A family is all keys of that pattern.
+SINGLE = {
+    "workers": "zset", "worker_beats": "scores", "dead_workers": "set", "deleted_jobs": "zset", "later": "zset",
+    "runtimes": "scores", "ownerless": "scores", "internal_tasks": "zset", "finished": "zset", "dead": "zset",
+}  # fmt: skip
+FAMILIES = {
+    "worker_jobs": "set", "worker_rooms": "hash", "worker_tasks": "set", "room_workers": "zset", "job_workers": "set",
+    "room_jobs": "zset", "queue": "list", "room_tasks": "list", "job_tasks": "list", "payload": "text",
+}  # fmt: skip
+
+
+def seen(redis: Redis) -> dict[str, Any]:
+    """What the store holds; families that are empty are left out."""
+    keys = Keys("")
+    names = sorted(redis.keys("hub:*"))
+    found: dict[str, Any] = {name: _read(redis, getattr(keys, name), how) for name, how in SINGLE.items()}
+    for family, how in FAMILIES.items():
+        head = getattr(keys, family)("")
+        found[family] = {name[len(head) :]: _read(redis, name, how) for name in names if name.startswith(head)}
+    found["worker"] = {name[11:]: redis.hget(name, "user") for name in names if name.startswith("hub:worker:")}
+    found["task"] = {}
+    for name in (name for name in names if name.startswith("hub:task:")):
+        record = redis.hmget(name, *TASK, "started", "done", "due")
+        found["task"][name[9:]] = [*record[: len(TASK)], *(value is not None for value in record[len(TASK) :])]
+    found["job"] = {}
+    for name in (name for name in names if name.startswith("hub:job:")):
+        schema, deleted, tasks, later = redis.hmget(name, "schema", "deleted", "tasks", "later")
+        found["job"][name[8:]] = [schema, deleted is not None, int(tasks or 0), int(later or 0)]
+    return found
+
+
+def _read(redis: Redis, key: str, how: str) -> Any:
+    if how == "zset":
+        return set(redis.zrange(key, 0, -1))
+    if how == "scores":
+        return {member: int(score) for member, score in redis.zrange(key, 0, -1, withscores=True)}
+    if how == "list":
+        return redis.zrange(key, 0, -1)
+    if how == "set":
+        return redis.smembers(key)
+    if how == "hash":
+        return {name: int(value) for name, value in redis.hgetall(key).items()}
+    return redis.get(key)
+
+
+def said(model: Model) -> dict[str, Any]:
+    """What it must hold."""
+    tasks, jobs, workers = model.tasks, model.jobs, model.workers
+    ended = {t.id for t in tasks.values() if t.status not in (*ACTIVE, "pending")}
+    found: dict[str, Any] = {
+        "workers": set(workers),
+        "worker": {name: worker.user for name, worker in workers.items()},
+        "worker_beats": {name: worker.beat_ms for name, worker in workers.items()},
+        "dead_workers": set(model.leaving),
+        "worker_jobs": {n: w.jobs for n, w in workers.items() if w.jobs}
+        | {n: j for n, j in model.leaving.items() if j},
+        "worker_tasks": {name: held for name, held in model.held.items() if held},
+        "deleted_jobs": {full for full, job in jobs.items() if job.deleted},
+        "later": {t.id for t in tasks.values() if t.later},
+        "runtimes": model.runtimes,
+        "ownerless": model.ownerless,
+        "internal_tasks": set(),
+        "finished": ended,
+        "dead": model.dead,
+        "room_jobs": groups((full.split(":")[0], full) for full, job in jobs.items() if not job.deleted),
+        "job_workers": groups((full, name) for name, worker in workers.items() for full in worker.jobs),
+        "payload": {t.id: t.payload for t in tasks.values() if t.payload != "{}"},
+    }
+    found["worker_rooms"] = {name: _links(worker.jobs) for name, worker in workers.items() if worker.jobs}
+    found["room_workers"] = groups(pair for name, w in workers.items() for pair in _lists(name, set(_links(w.jobs))))
+    found["queue"] = {full: [t.id for t in model.queue(full)] for full in jobs if model.queue(full)}
+    found["task"] = {
+        t.id: [t.job, t.room, t.status, t.user, t.worker, t.error, *_options(t), t.started, t.id in ended, t.later]
+        for t in tasks.values()
+    }
+    found["room_tasks"], found["job_tasks"] = {}, {}
+    for t in sorted(tasks.values(), key=lambda t: t.at):
+        found["room_tasks"].setdefault(f"{t.status}:{t.room}", []).append(t.id)
+        found["job_tasks"].setdefault(f"{t.status}:{t.room}:{t.job}", []).append(t.id)
+    for full, job in jobs.items():
+        mine = [t for t in tasks.values() if t.job == full]
+        found.setdefault("job", {})[full] = [job.schema, job.deleted, len(mine), sum(t.later for t in mine)]
+    return {"job": {}, **found}
+
+
+def _options(task: Any) -> list[str | None]:
+    attempts = [str(task.attempt), str(task.max)] if task.max > 1 else [None, None]
+    return [*attempts, str(task.prio) if task.prio else None]
+
+
+def _links(jobs: set[str]) -> dict[str, int]:
+    rooms = [full.split(":")[0] for full in jobs]
+    return {room: rooms.count(room) for room in rooms}
+
+
+def _lists(name: str, rooms: set[str]) -> list[tuple[str, str]]:
+    """The lists of workers it stands in: none that one room sees holds it twice."""
+    shared = rooms & set(SHARED)
+    return [(room, name) for room in (shared | {"*"} if shared else rooms)]

@@ -1,0 +1,341 @@
+"""Any sequence of what submitters, workers, operators, sweepers and accidents do to jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.machine.direct import Direct
+from tests.machine.jobs.look import said, seen
+from tests.machine.jobs.model import ACTIVE, MOVES, Job, Model, Task, Worker
+from tests.machine.records import TIMEOUT_MS
+
+USERS = ("u" * 32, "v" * 32)
+JOBS = ("r1:m:A", "r1:m:B", "r2:m:A", "@global:m:C", "@global:m:D")
+ROOMS = ("r1", "r2", "@global")
+STATUSES = ("claimed", "running", "running", "completed", "completed", "failed", "failed", "cancelled", "pending")
+users, names, rooms, which = st.sampled_from(USERS), st.sampled_from(JOBS), st.sampled_from(ROOMS), st.integers(0, 11)
+
+
+def step(**how: Any) -> Callable[[Callable[..., None]], Any]:
+    """A rule that counts when it has called the store."""
+
+    def wrap(method: Callable[..., None]) -> Any:
+        @wraps(method)
+        def counted(self: JobsMachine, **arguments: Any) -> None:
+            before = self.direct.calls
+            method(self, **arguments)
+            type(self).steps += self.direct.calls > before
+
+        return rule(**how)(counted)
+
+    return wrap
+
+
+class JobsMachine(RuleBasedStateMachine):
+    """Begins with two workers on some jobs, and tasks that wait for them."""
+
+    direct: ClassVar[Direct]
+    steps: ClassVar[int] = 0
+
+    @initialize(first=st.lists(names, min_size=1, max_size=3), second=st.lists(names, min_size=1, max_size=3))
+    def start(self, first: list[str], second: list[str]) -> None:
+        self.direct.clear("110", 0, {})
+        self.redis, self.keys = self.direct.redis, self.direct.keys
+        self.model = Model(int(self.redis.hget(self.keys.store, "clock_ms")))
+        self.made = self.asked = 0
+        self.twice = False
+        for user, jobs in zip(USERS, (first, second), strict=True):
+            worker = self.new_id()
+            for full in jobs:
+                self.do_register(full, "{}", worker, user, new_worker=True)
+        for number, full in enumerate((*first, *second)):
+            self.do_submit(full, "r1", USERS[0], 1, attempts=2, backoff_ms=0 if number % 2 else 3_600_000)
+            self.do_submit(full, "r2", USERS[1], 1, later=number % 2)
+
+    @invariant()
+    def the_store_says_what_the_rules_say(self) -> None:
+        if hasattr(self, "model"):
+            found, wanted = seen(self.redis), said(self.model)
+            wrong = {name: (found[name], wanted[name]) for name in wanted if found[name] != wanted[name]}
+            assert not wrong, f"found, wanted: {wrong}"
+
+    def new_id(self) -> str:
+        self.made += 1
+        return f"{self.made:032x}"
+
+    def call(self, name: str, *, repeats: bool = True, **arguments: Any) -> Any:
+        """The answer of a script. What may be repeated is sometimes sent twice, and answers the same."""
+        answer = self.direct.call(name, **arguments)
+        if repeats and self.twice:
+            again = self.direct.call(name, **arguments)
+            assert again == answer, f"{name} answered {answer}, and when repeated {again}"
+        return answer
+
+    def request(self) -> str:
+        self.asked += 1
+        return f"req{self.asked}"
+
+    def worker(self, number: int) -> str | None:
+        workers = sorted(self.model.workers)
+        return workers[number % len(workers)] if workers else None
+
+    def task(self, number: int, *statuses: str) -> Task | None:
+        found = [t for t in self.model.tasks.values() if not statuses or t.status in statuses]
+        return found[number % len(found)] if found else None
+
+    @step(on=st.booleans())
+    def calls_are_repeated(self, on: bool) -> None:
+        self.twice = on
+
+    # -- jobs and workers -----------------------------------------------------------------------------------------
+
+    def do_register(self, full: str, schema: str, worker: str, user: str, *, new_worker: bool) -> None:
+        new_job = self.new_id()
+        answer = self.call(
+            "jobs/register", full=full, id=new_job, schema=schema, digest=schema, worker=worker, user=user,
+            made_for=int(new_worker),
+        )  # fmt: skip
+        assert answer[0] == self.model.register(full, new_job, schema, worker, user, new_worker)
+        if answer[0] in ("created", "joined"):
+            assert [answer[1], answer[2]] == [self.model.jobs[full].id, worker]
+            assert set(answer[3:]) == self.model.workers_of(full)
+
+    @step(full=names, schema=st.sampled_from(["{}", "{}", '{"a":1}']), user=users, number=which, new=st.booleans())
+    def register(self, full: str, schema: str, user: str, number: int, new: bool) -> None:
+        worker = self.new_id() if new and len(self.model.workers) < 5 else self.worker(number)
+        if worker is not None:
+            self.do_register(full, schema, worker, user, new_worker=worker not in self.model.workers)
+
+    @step(user=users)
+    def register_for_a_stranger(self, user: str) -> None:
+        self.do_register(JOBS[0], "{}", "f" * 32, user, new_worker=False)
+
+    @step(user=users)
+    def create(self, user: str) -> None:
+        if len(self.model.workers) < 5:
+            worker = self.new_id()
+            assert self.call("workers/create", worker=worker, user=user)[0] == "ok"
+            self.model.workers[worker] = Worker(user, self.model.clock_ms)
+
+    @step(number=which, user=users)
+    def beat(self, number: int, user: str) -> None:
+        worker = self.worker(number) or "f" * 32
+        [answer] = self.call("workers/beat", repeats=False, rest=[worker, user])
+        known = self.model.workers.get(worker)
+        if known is None or known.user != user:
+            assert answer == (0 if known is None else 1)
+        else:
+            assert int(answer) > 1
+            known.beat_ms = self.model.clock_ms
+
+    @step(ms=st.sampled_from([1_000, TIMEOUT_MS // 2, TIMEOUT_MS]))
+    def time_passes(self, ms: int) -> None:
+        self.direct.wait(ms)
+        self.model.clock_ms += ms
+
+    @step(number=which, user=users, superuser=st.booleans(), silent=st.booleans(), limit=st.sampled_from([1, 64]))
+    def remove(self, number: int, user: str, superuser: bool, silent: bool, limit: int) -> None:
+        worker = self.worker(number)
+        if worker is None:
+            return
+        known = self.model.workers[worker]
+        answer = self.call(
+            "workers/remove", repeats=False, worker=worker, user=user, superuser=int(superuser), why="silent",
+            silent_ms=TIMEOUT_MS if silent else -1, limit=limit,
+        )  # fmt: skip
+        if not superuser and known.user != user:
+            assert answer == ["forbidden"]
+        elif silent and self.model.clock_ms - known.beat_ms <= TIMEOUT_MS:
+            assert answer == ["alive"]
+        else:
+            self.model.remove(worker)
+            self.tasks_fail(worker, limit, answer)
+
+    def tasks_fail(self, worker: str, limit: int, answer: list[Any]) -> None:
+        """As many of its tasks as a bite holds have failed; Redis picks which."""
+        held = self.model.held.get(worker, set())
+        left = self.redis.smembers(self.keys.worker_tasks(worker))
+        assert answer == ["ok", len(left)]
+        assert len(left) == max(0, len(held) - limit)
+        for name in sorted(held - left, key=lambda name: self.redis.hget(self.keys.task(name), "at")):
+            task = self.model.tasks[name]
+            self.model.fail(task, "Worker disconnected")
+            task.worker = None
+        if not left:
+            self.model.end_leaving(worker)
+
+    @step(number=which, limit=st.sampled_from([1, 64]))
+    def bury(self, number: int, limit: int) -> None:
+        leaving = sorted(self.model.leaving)
+        if leaving:
+            worker = leaving[number % len(leaving)]
+            answer = self.call("workers/bury", repeats=False, worker=worker, limit=limit)
+            self.tasks_fail(worker, limit, answer)
+
+    # -- tasks ----------------------------------------------------------------------------------------------------
+
+    def do_submit(self, full: str, room: str, user: str, count: int, **options: int) -> None:
+        chosen = {"priority": 0, "attempts": 1, "backoff_ms": 1000, **options}
+        later = bool(chosen.pop("later", 0))
+        ids = [self.new_id() for _ in range(count)]
+        payloads = ["{}" if number % 2 else '{"n":1.0}' for number in range(count)]
+        rest = [text for pair in zip(ids, payloads, strict=True) for text in pair]
+        answer = self.call(
+            "tasks/submit", full=full, room=room, user=user, due_us=4 * 10**15 if later else 0, key="", fingerprint="",
+            rest=rest, **chosen,
+        )  # fmt: skip
+        job = self.model.jobs.get(full)
+        if job is None or job.deleted:
+            assert answer == ["job"]
+            return
+        assert answer[0] == "ok"
+        for reply, payload in zip(answer[1:], payloads, strict=True):
+            task = Task(reply[0], full, room, user, int(reply[4]), payload, chosen["attempts"], chosen["priority"])
+            task.backoff_ms, task.later = chosen["backoff_ms"], later
+            self.model.tasks[task.id] = task
+        if not self.twice:
+            places = {task.id: place for place, task in enumerate(self.model.queue(full), 1)}
+            assert [reply[15] for reply in answer[1:]][-1:] == [places.get(ids[-1], "")]
+
+    @step(full=names, room=rooms, user=users, count=st.integers(1, 3), later=st.sampled_from([0, 0, 0, 1]),
+          priority=st.sampled_from([0, 0, 0, 3, -3]), attempts=st.sampled_from([1, 1, 2, 3]),
+          backoff_ms=st.sampled_from([0, 3_600_000]))  # fmt: skip
+    def submit(self, full: str, room: str, user: str, count: int, **options: int) -> None:
+        if len(self.model.tasks) < 25:
+            self.do_submit(full, room, user, count, **options)
+
+    @step(number=which, user=users, most=st.sampled_from([1, 1, 2, 5]), start=st.booleans(), keyed=st.booleans(),
+          runtime_ms=st.sampled_from([0, 0, TIMEOUT_MS]))  # fmt: skip
+    def claim(self, number: int, user: str, most: int, start: bool, keyed: bool, runtime_ms: int) -> None:
+        worker = self.worker(number)
+        if worker is None:
+            return
+        answer = self.call(
+            "tasks/claim", worker=worker, user=user, most=most, start=int(start), runtime_ms=runtime_ms,
+            request=self.request(), keyed=int(keyed),
+        )  # fmt: skip
+        if self.model.workers[worker].user != user:
+            assert answer == ["forbidden"]
+            return
+        taken = self.model.claim(worker, most, start=start, runtime_ms=runtime_ms)
+        assert [[reply[0], reply[3], reply[8]] for reply in answer[1:]] == [[t.id, t.status, worker] for t in taken]
+
+    @step(number=which, status=st.sampled_from(STATUSES[:-1]), user=users, superuser=st.booleans(), live=st.booleans(),
+          error=st.sampled_from(["", "oh"]))  # fmt: skip
+    def move(self, number: int, status: str, user: str, superuser: bool, live: bool, error: str) -> None:
+        task = self.task(number, *ACTIVE) if live else self.task(number)
+        if task is None:
+            return
+        if live and task.worker in self.model.workers:
+            user = self.model.workers[task.worker].user
+        self.do_move(task, status, error, user, superuser=superuser)
+
+    def do_move(self, task: Task, status: str, error: str, user: str, *, superuser: bool) -> None:
+        answer = self.call(
+            "tasks/move", id=task.id, status=status, error=error, user=user, superuser=int(superuser),
+            request=self.request(),
+        )  # fmt: skip
+        if not self.model.may_move(task, status, user, superuser=superuser):
+            assert answer == ["forbidden"]
+        elif status not in MOVES.get(task.status, ()):
+            assert answer == ["conflict", task.status]
+        else:
+            self.model.move(task, status, error)
+            assert (answer[0], answer[1][3]) == ("ok", task.status)
+
+    @step(number=which, user=users, results=st.lists(st.tuples(which, st.sampled_from(STATUSES)), max_size=4))
+    def finish(self, number: int, user: str, results: list[tuple[int, str]]) -> None:
+        worker = self.worker(number)
+        chosen = {t.id: (t, status) for which, status in results if (t := self.task(which, *ACTIVE)) is not None}
+        if worker is None or any(status in ("claimed",) for _, status in chosen.values()):
+            return
+        rest = [text for task, status in chosen.values() for text in (task.id, status, "no")]
+        answer = self.call("tasks/finish", worker=worker, user=user, request=self.request(), rest=rest)
+        if self.model.workers[worker].user != user:
+            assert answer == ["owner"]
+            return
+        jobs = set()
+        for (task, status), word in zip(chosen.values(), answer, strict=True):
+            assert word == self.outcome(task, status, worker)
+            if word == "ok" and status == "pending":
+                self.model.give_back(task)
+            elif word == "ok" and status == "running":
+                task.status, task.started = status, True
+            elif word == "ok":
+                jobs.add(task.job)
+                self.model.fail(task, "no") if status == "failed" else self.model.close(task, status, "no")
+        for full in jobs:
+            self.model.check_orphan(full)
+
+    def outcome(self, task: Task, status: str, worker: str) -> str:
+        if task.worker != worker:
+            return "forbidden" if task.worker else "conflict"
+        wrong = {"running": "running", "claimed": "completed"}
+        return "conflict" if wrong[task.status] == status else "ok"
+
+    @step(number=which)
+    def a_task_fails(self, number: int) -> None:
+        task = self.task(number, *ACTIVE)
+        if task is not None:
+            self.do_move(task, "failed", "oh", USERS[0], superuser=True)
+
+    @step(number=which, user=users)
+    def somebody_cancels_what_waits(self, number: int, user: str) -> None:
+        task = self.task(number, "pending")
+        if task is not None:
+            self.do_move(task, "cancelled", "", user, superuser=False)
+
+    @step(number=which)
+    def a_time_comes(self, number: int) -> None:
+        """What was put off is due."""
+        later = sorted(t.id for t in self.model.tasks.values() if t.later)
+        if later:
+            name = later[number % len(later)]
+            self.redis.zadd(self.keys.later, {name: 1})
+            assert self.call("tasks/let_in", repeats=False, limit=5) == ["ok", 1]
+            self.model.tasks[name].later = False
+
+    @step(kind=st.sampled_from(["ownerless", "runtime"]), limit=st.sampled_from([1, 50]))
+    def overdue(self, kind: str, limit: int) -> None:
+        places, age_ms, error = self.model.ownerless, TIMEOUT_MS, "Worker disconnected"
+        if kind == "runtime":
+            places, age_ms, error = self.model.runtimes, 0, "Runtime exceeded"
+        late = self.model.overdue(places, age_ms, limit)
+        answer = self.call("tasks/overdue", repeats=False, kind=kind, age_ms=age_ms, limit=limit)
+        assert answer[:2] == ["ok", len(late)]
+        for task in late:
+            self.model.fail(task, error)
+            self.model.check_orphan(task.job)
+
+    @step(number=which, user=users, superuser=st.booleans())
+    def again(self, number: int, user: str, superuser: bool) -> None:
+        old = self.task(number, "failed", "cancelled", "completed")
+        if old is None:
+            return
+        new = self.new_id()
+        answer = self.call("tasks/again", id=old.id, new=new, user=user, superuser=int(superuser))
+        job: Job = self.model.jobs[old.job]
+        if not superuser and old.user != user:
+            assert answer == ["forbidden"]
+        elif old.status == "completed":
+            assert answer == ["conflict", "completed"]
+        elif job.deleted:
+            assert answer == ["job", old.job]
+        else:
+            assert answer[0] == "ok"
+            task = Task(new, old.job, old.room, user, int(answer[1][4]), old.payload, old.max, old.prio, old.backoff_ms)
+            self.model.tasks[new] = task
+            self.model.dead.discard(old.id)
+
+    @precondition(lambda self: len(self.model.tasks) > 15)
+    @step()
+    def forget(self) -> None:
+        ended = sum(t.status not in (*ACTIVE, "pending") for t in self.model.tasks.values())
+        answer = self.call("tasks/forget", repeats=False, keep_us=0, limit=1000)
+        assert answer[:2] == ["ok", ended]
+        self.model.forget()

@@ -1,0 +1,182 @@
+"""The rules of jobs, workers and tasks, as small as they can be said: nothing here knows how the store keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+ACTIVE = ("claimed", "running")
+MOVES = {
+    "pending": {"claimed", "cancelled"},
+    "claimed": {"running", "failed", "cancelled"},
+    "running": {"completed", "failed", "cancelled"},
+}
+SECOND_US = 1_000_000
+
+
+@dataclass
+class Worker:
+    user: str
+    beat_ms: int
+    jobs: set[str] = field(default_factory=set)
+
+
+@dataclass
+class Job:
+    schema: str
+    id: str
+    deleted: bool = False
+
+
+@dataclass
+class Task:
+    id: str
+    job: str
+    room: str
+    user: str
+    at: int
+    payload: str
+    max: int = 1
+    prio: int = 0
+    backoff_ms: int = 0
+    status: str = "pending"
+    worker: str | None = None
+    error: str | None = None
+    attempt: int = 1
+    later: bool = False
+    started: bool = False
+
+    @property
+    def score(self) -> int:
+        return self.at - self.prio * SECOND_US
+
+
+def is_internal(full: str) -> bool:
+    return full.startswith("@internal:")
+
+
+class Model:
+    """What there is."""
+
+    def __init__(self, clock_ms: int) -> None:
+        self.clock_ms = clock_ms
+        self.workers: dict[str, Worker] = {}
+        self.jobs: dict[str, Job] = {}
+        self.tasks: dict[str, Task] = {}
+        self.held: dict[str, set[str]] = {}  # worker, also a removed one -> tasks it holds
+        self.leaving: dict[str, set[str]] = {}  # removed worker with tasks that are not failed yet -> its jobs
+        self.runtimes: dict[str, int] = {}
+        self.ownerless: dict[str, int] = {}
+        self.dead: set[str] = set()
+
+    def workers_of(self, full: str) -> set[str]:
+        return {name for name, worker in self.workers.items() if full in worker.jobs}
+
+    def queue(self, full: str) -> list[Task]:
+        waiting = [t for t in self.tasks.values() if t.job == full and t.status == "pending" and not t.later]
+        return sorted(waiting, key=lambda t: (t.score, t.id))
+
+    # -- jobs and workers -----------------------------------------------------------------------------------------
+
+    def register(self, full: str, new_job: str, schema: str, worker: str, user: str, new_worker: bool) -> str:
+        job = self.jobs.get(full)
+        if job and not job.deleted and job.schema != schema:
+            return "conflict"
+        known = self.workers.get(worker)
+        if (known is None and not new_worker) or (known is not None and known.user != user):
+            return "worker"
+        word = "joined" if job and not job.deleted and job.id != new_job else "created"
+        if job is None:
+            self.jobs[full] = Job(schema, new_job)
+        elif job.deleted:
+            job.deleted, job.schema = False, schema
+        self.workers.setdefault(worker, Worker(user, self.clock_ms)).jobs.add(full)
+        return word
+
+    def remove(self, worker: str) -> None:
+        self.leaving[worker] = self.workers.pop(worker).jobs
+
+    def end_leaving(self, worker: str) -> None:
+        """All its tasks are failed: what it served may be an orphan now."""
+        self.held.pop(worker, None)
+        for full in self.leaving.pop(worker):
+            self.check_orphan(full)
+
+    def check_orphan(self, full: str) -> None:
+        waits = any(t.job == full and t.status == "pending" for t in self.tasks.values())
+        if full in self.jobs and not is_internal(full) and not waits and not self.workers_of(full):
+            self.jobs[full].deleted = True
+
+    # -- tasks ----------------------------------------------------------------------------------------------------
+
+    def claim(self, worker: str, most: int, *, start: bool, runtime_ms: int) -> list[Task]:
+        waiting = [t for full in self.workers[worker].jobs if not is_internal(full) for t in self.queue(full)]
+        taken = sorted(waiting, key=lambda t: (t.score, t.id))[:most]
+        for task in taken:
+            task.status, task.worker, task.started = ("running" if start else "claimed"), worker, start
+            self.held.setdefault(worker, set()).add(task.id)
+            if runtime_ms:
+                self.runtimes[task.id] = self.clock_ms + runtime_ms
+        return taken
+
+    def may_move(self, task: Task, status: str, user: str, *, superuser: bool) -> bool:
+        owner = self.workers[task.worker].user if task.worker in self.workers else None
+        return superuser or owner == user or (status == "cancelled" and task.user == user)
+
+    def move(self, task: Task, status: str, error: str) -> None:
+        if status == "claimed":
+            task.status, task.later = status, False
+            self.ownerless[task.id] = self.clock_ms
+        elif status == "running":
+            task.status, task.started = status, True
+        elif status == "failed":
+            self.fail(task, error)
+            self.check_orphan(task.job)
+        else:
+            self.close(task, status, error)
+            self.check_orphan(task.job)
+
+    def close(self, task: Task, status: str, error: str) -> None:
+        self.let_go(task)
+        task.status, task.later, task.error = status, False, error or None
+        if status == "failed" and task.max > 1:
+            self.dead.add(task.id)
+
+    def fail(self, task: Task, error: str) -> None:
+        if task.attempt >= task.max:
+            self.close(task, "failed", error)
+            return
+        task.attempt += 1
+        self.give_back(task)
+        task.later = task.backoff_ms > 0
+
+    def give_back(self, task: Task) -> None:
+        self.let_go(task)
+        task.status, task.worker, task.started = "pending", None, False
+        self.jobs[task.job].deleted = False
+
+    def let_go(self, task: Task) -> None:
+        if task.worker in self.held:
+            self.held[task.worker].discard(task.id)
+        self.runtimes.pop(task.id, None)
+        self.ownerless.pop(task.id, None)
+
+    def overdue(self, places: dict[str, int], age_ms: int, limit: int) -> list[Task]:
+        late = sorted((since, name) for name, since in places.items() if since < self.clock_ms - age_ms)
+        return [self.tasks[name] for _, name in late[:limit]]
+
+    def forget(self) -> None:
+        for name in [t.id for t in self.tasks.values() if t.status not in (*ACTIVE, "pending")]:
+            del self.tasks[name]
+            self.dead.discard(name)
+        kept = {t.job for t in self.tasks.values()}
+        for full in [full for full, job in self.jobs.items() if job.deleted and full not in kept]:
+            del self.jobs[full]
+
+
+def groups(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """Group -> members."""
+    found: dict[str, set[str]] = {}
+    for group, member in pairs:
+        found.setdefault(group, set()).add(member)
+    return found

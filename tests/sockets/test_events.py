@@ -1,0 +1,158 @@
+"""What happens in Redis reaches every client that is in the room, whichever hub it is connected to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from hub.api.sockets.sockets import BACKLOG
+from hub.jobs.models import Claim, JobWish, Options, ProviderWish
+from hub.jobs.names import dashed
+from tests.sockets.people import ANN, JOB, OK, Listener, connections, new_worker, publish
+from tests.world import eventually
+
+
+async def offered(hub: Any) -> str:
+    """A worker of Ann's that offers the job."""
+    job, _ = await hub.jobs.register(JobWish("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
+    return str(job.worker)
+
+
+def hubs_that_listen(redis: Redis) -> int:
+    """How many there are."""
+    return int(redis.pubsub_numsub("hub:socketio")[0][1])
+
+
+async def told(listener: Listener, count: int) -> list[tuple[str, Any]]:
+    """What it was told, once that is so many events."""
+
+    async def complete() -> bool:
+        return len(listener.told) >= count
+
+    await eventually(complete)
+    return listener.told
+
+
+@pytest.mark.parametrize("transport", ["websocket", "polling"])
+async def test_the_life_of_a_task_is_told_in_its_room_and_that_it_can_be_claimed_in_that_of_its_job(
+    transport, here, listen, hub
+):
+    reader = await listen(here, None, transports=[transport])
+    worker = await listen(here, "ann", transports=[transport])
+    assert (await reader.join("lab"), await worker.offer(new_worker())) == (OK, OK)
+
+    worker_id = await offered(hub)
+    (task,) = await hub.tasks.submit("lab", JOB, ["{}"], ANN, Options())
+    await hub.tasks.claim(worker_id, ANN, Claim())
+
+    seen = await told(reader, 3)
+    assert seen[0] == ("jobs_invalidate", {})
+    assert [event for event, _ in seen] == ["jobs_invalidate", "task_status_event", "task_status_event"]
+    assert set(seen[1][1]) == {
+        "id", "name", "room_id", "status", "created_at", "started_at", "completed_at", "queue_position", "worker_id",
+        "error",
+    }  # fmt: skip
+    assert [(data["id"], data["status"], data["queue_position"], data["worker_id"]) for _, data in seen[1:]] == [
+        (dashed(task.id), "pending", 1, None),
+        (dashed(task.id), "claimed", None, dashed(worker_id)),
+    ]
+    available = {"job_name": JOB, "room_id": "lab", "task_id": dashed(task.id)}
+    assert await told(worker, 1) == [("task_available", available)]
+
+
+async def test_a_provider_is_asked_in_its_room_and_readers_hear_of_providers_that_come_and_go(here, listen, hub):
+    reader, provider = await listen(here, None), await listen(here, "ann")
+    full = "lab:frames:Disk"
+    assert await reader.join("lab") == OK
+    assert await provider.say("join_provider_room", {"provider_name": full, "worker_id": "None"}) == OK
+    made, _ = await hub.providers.register(
+        ProviderWish("lab", "frames", "Disk", worker=(await hub.workers.create(ANN, new_worker())).id), ANN, False
+    )
+    reading = asyncio.ensure_future(hub.providers.read(made, {"path": "/ä"}, 5))
+    ((event, request),) = await told(provider, 1)
+    assert (event, request["provider_name"], request["params"]) == ("provider_request", full, '{"path":"/\\u00e4"}')
+    await hub.providers.upload(made.id, request["request_id"], b"42", ANN, False)
+    assert await reading == b"42"
+    await hub.providers.delete(made.id, ANN, False)
+    assert await told(reader, 3) == [
+        ("providers_invalidate", {}),
+        ("provider_result_ready", {"provider_name": full, "request_hash": request["request_id"]}),
+        ("providers_invalidate", {}),
+    ]
+
+
+async def test_an_event_reaches_the_clients_of_every_hub_once(here, start, listen, redis):
+    listeners = [await listen(process) for process in (here, here, start())]
+    for listener in listeners:
+        assert await listener.join("lab") == OK
+        assert await listener.join("lab") == OK
+    assert publish(redis, "jobs_invalidate", "room:lab") == 2
+    publish(redis, "last", "room:lab")
+    for listener in listeners:
+        assert await told(listener, 2) == [("jobs_invalidate", {}), ("last", {})]
+
+
+async def test_a_client_hears_its_own_rooms_alone_and_no_more_when_it_has_left(here, listen, redis):
+    listener = await listen(here)
+    await listener.join("lab")
+    for room in ("room:labs", "room:@global", f"jobs:{JOB}", "lab"):
+        publish(redis, "elsewhere", room)
+    publish(redis, "first", "room:lab")
+    assert await told(listener, 1) == [("first", {})]
+    assert await listener.say("room_leave", {"room_id": "lab"}) == OK
+    assert await listener.join("@global") == OK
+    publish(redis, "second", "room:lab")
+    publish(redis, "third", "room:@global")
+    assert await told(listener, 2) == [("first", {}), ("third", {})]
+
+
+async def test_from_the_acknowledgement_on_nothing_is_missed(start, listen, redis):
+    """The hub has heard nothing before: its first client must not wait for the channel to be opened."""
+    hub, before = start(), hubs_that_listen(redis)
+    listener = await listen(hub)
+    assert hubs_that_listen(redis) == before + 1
+    assert await listener.join("lab") == OK
+    for number in range(200):
+        publish(redis, "jobs_invalidate", "room:lab", {"number": number})
+    seen = await told(listener, 200)
+    assert [data["number"] for _, data in seen] == list(range(200))
+
+
+async def test_nonsense_on_the_channel_is_passed_over(here, listen, redis):
+    listener = await listen(here)
+    await listener.join("lab")
+    for text in (
+        "",
+        "{",
+        "[]",
+        "null",
+        "{}",
+        '{"method":"emit"}',
+        '{"method":"emit","room":["x"],"namespace":"/"}',
+        "ÿ",
+    ):
+        redis.publish("hub:socketio", text)
+    redis.publish("hub:socketio", b"\xff\xfe")
+    publish(redis, "jobs_invalidate", "room:lab")
+    assert await told(listener, 1) == [("jobs_invalidate", {})]
+
+
+async def test_a_client_that_does_not_read_is_cut_off_and_holds_up_nobody(here, listen, redis, hub):
+    worker = (await hub.workers.create(ANN, new_worker())).id
+    reads, deaf = await listen(here), await listen(here)
+    await reads.join("lab")
+    await deaf.join("deaf")
+    assert await deaf.offer(worker) == OK
+    transport = deaf.client.eio.ws._response.connection.transport
+    transport.pause_reading()
+    for _ in range(100):  # more than the buffers of both ends hold
+        publish(redis, "noise", "room:deaf", {"text": "x" * 100_000})
+    for _ in range(BACKLOG):
+        publish(redis, "noise", "room:deaf")
+    publish(redis, "jobs_invalidate", "room:lab")
+    assert await told(reads, 1) == [("jobs_invalidate", {})]
+    await eventually(lambda: asyncio.sleep(0, connections(redis, worker) == 0))
+    transport.abort()

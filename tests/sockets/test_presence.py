@@ -1,0 +1,221 @@
+"""Workers and their connections: bound, hung up, back in time or not, over all hubs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+from redis import Redis
+
+from hub.core import Hub
+from hub.presence.presence import WORKERS_MAX
+from hub.store.connection import open_store
+from hub.sweeping.tasks import TaskSweeperService
+from tests.sockets.people import ANN, BOB, connections, lives, new_worker, traces
+from tests.world import RedisServer, settings_for
+
+GRACE_MS = 5000
+
+
+@pytest.fixture
+async def hubs(redis_server: RedisServer) -> AsyncIterator[list[Hub]]:
+    """Two hubs on one store that have just ticked."""
+    settings = settings_for(redis_server.url)
+    async with AsyncExitStack() as stack:
+        found = [Hub(await stack.enter_async_context(open_store(settings)), settings) for _ in range(2)]
+        for each in found:
+            await each.clock.tick()
+        yield found
+
+
+@pytest.fixture
+async def worker(hub: Hub) -> str:
+    """A worker of Ann's."""
+    return (await hub.workers.create(ANN, new_worker())).id
+
+
+def pass_ms(redis: Redis, ms: int) -> None:
+    """Let so much time pass on the hub clock for workers that have hung up."""
+    for worker, due in redis.zrange("hub:hung_up", 0, -1, withscores=True):
+        redis.zadd("hub:hung_up", {worker: due - ms})
+
+
+async def sweep(hub: Hub) -> None:
+    await hub.clock.tick()
+    await TaskSweeperService(hub.store, hub.settings, hub.workers).sweep()
+
+
+async def test_a_worker_that_does_not_come_back_is_removed_after_the_grace_and_not_before(hubs, worker, redis):
+    hub = hubs[0]
+    hub.presence.connected("c1")
+    assert await hub.presence.bind(worker, ANN, "c1")
+    await hub.presence.ended("c1")
+    pass_ms(redis, GRACE_MS - 2000)
+    await sweep(hub)
+    assert lives(redis, worker)
+    pass_ms(redis, 2001)
+    await sweep(hub)
+    assert (lives(redis, worker), traces(redis)) == (False, set())
+
+
+async def test_a_worker_that_is_back_in_time_stays(hubs, worker, redis):
+    first, second = hubs
+    first.presence.connected("c1")
+    await first.presence.bind(worker, ANN, "c1")
+    await first.presence.ended("c1")
+    second.presence.connected("c1")  # two hubs may call theirs the same
+    await second.presence.bind(worker, ANN, "c1")
+    pass_ms(redis, GRACE_MS)
+    await sweep(first)
+    assert (lives(redis, worker), redis.zcard("hub:hung_up")) == (True, 0)
+
+
+async def test_a_worker_that_comes_back_while_it_is_about_to_be_removed_stays(hubs, worker, redis):
+    hub = hubs[0]
+    hub.presence.connected("c1")
+    await hub.presence.bind(worker, ANN, "c1")
+    await hub.presence.ended("c1")
+    hub.presence.connected("c2")
+    await hub.presence.bind(worker, ANN, "c2")
+    assert await hub.workers.expire(worker, "hung up", -1) == "alive"  # the sweeper had it on its list already
+    assert lives(redis, worker)
+
+
+async def test_one_of_two_connections_may_end(hubs, worker, redis):
+    first, second = hubs
+    for hub, connection in ((first, "c1"), (second, "c2")):
+        hub.presence.connected(connection)
+        await hub.presence.bind(worker, ANN, connection)
+    await first.presence.ended("c1")
+    assert (connections(redis, worker), redis.zcard("hub:hung_up")) == (1, 0)
+    await second.presence.ended("c2")
+    assert (connections(redis, worker), redis.zrange("hub:hung_up", 0, -1)) == (0, [worker])
+
+
+async def test_all_workers_of_a_connection_hang_up_with_it(hubs, redis):
+    hub = hubs[0]
+    workers = [(await hub.workers.create(ANN, new_worker())).id for _ in range(3)]
+    hub.presence.connected("c1")
+    for worker in workers:
+        await hub.presence.bind(worker, ANN, "c1")
+    await hub.presence.ended("c1")
+    assert set(redis.zrange("hub:hung_up", 0, -1)) == set(workers)
+
+
+async def test_nobody_hangs_up_for_a_worker_of_another_user(hubs, worker, redis):
+    hub = hubs[0]
+    hub.presence.connected("c1")
+    assert not await hub.presence.bind(worker, BOB, "c1")
+    assert not await hub.presence.bind(new_worker(), BOB, "c1")
+    await hub.presence.ended("c1")
+    assert traces(redis) == set()
+
+
+async def test_a_worker_that_was_deleted_before_its_connection_ended_leaves_nothing(hubs, worker, redis):
+    hub = hubs[0]
+    hub.presence.connected("c1")
+    await hub.presence.bind(worker, ANN, "c1")
+    await hub.workers.delete(worker, ANN, superuser=False)
+    await hub.presence.ended("c1")
+    assert traces(redis) == set()
+
+
+async def test_a_connection_that_ends_twice_and_one_that_never_had_a_worker_change_nothing(hubs, worker, redis):
+    hub = hubs[0]
+    for connection in ("c1", "c2"):
+        hub.presence.connected(connection)
+    await hub.presence.bind(worker, ANN, "c1")
+    await hub.presence.ended("c1")
+    due = redis.zscore("hub:hung_up", worker)
+    await hub.clock.tick()
+    await hub.presence.ended("c1")
+    await hub.presence.ended("c2")
+    assert redis.zscore("hub:hung_up", worker) == due
+
+
+async def test_a_worker_bound_to_a_connection_that_has_ended_meanwhile_has_hung_up(hubs, worker, redis):
+    hub = hubs[0]
+    await hub.presence.bind(worker, ANN, "c1")
+    assert traces(redis) == {"hub:hung_up"}
+
+
+async def test_workers_that_are_gone_make_room_on_a_connection_that_has_as_many_as_it_may(hubs, worker, redis):
+    hub = hubs[0]
+    hub.presence.connected("c1")
+    others = [new_worker() for _ in range(WORKERS_MAX)]
+    for other in others:
+        redis.hset(f"hub:worker:{other}", "user", ANN)
+        assert await hub.presence.bind(other, ANN, "c1")
+    assert not await hub.presence.bind(worker, ANN, "c1")
+    redis.delete(f"hub:worker:{others[0]}")
+    assert await hub.presence.bind(worker, ANN, "c1")
+    assert not await hub.presence.bind(others[0], ANN, "c1")
+
+
+async def test_a_hub_that_stops_holds_nothing_against_its_workers(hubs, worker, redis):
+    hub = hubs[0]
+    hub.presence.connected("c1")
+    await hub.presence.bind(worker, ANN, "c1")
+    hub.presence.stop()
+    await hub.presence.ended("c1")
+    assert traces(redis) == set()
+
+
+async def test_connections_of_a_hub_that_is_gone_are_forgotten_and_its_workers_left_to_their_beats(hubs, worker, redis):
+    dead, other = hubs
+    for number in range(60):  # more than one bite
+        dead.presence.connected(f"c{number}")
+        await dead.presence.bind(worker, ANN, f"c{number}")
+    other.presence.connected("mine")
+    await other.presence.bind(mine := (await other.workers.create(ANN, new_worker())).id, ANN, "mine")
+    await other.presence.look_after()
+    assert connections(redis, worker) == 60  # it may only be slow
+    redis.zrem("hub:hubs", dead.clock.hub_id)
+    await other.presence.look_after()
+    assert (connections(redis, worker), connections(redis, mine), redis.zcard("hub:hung_up")) == (0, 1, 0)
+    assert redis.smembers("hub:socket_hubs") == {other.clock.hub_id}
+    assert lives(redis, worker)
+
+
+async def test_a_hub_that_only_seemed_to_be_gone_names_its_connections_again(hubs, worker, redis):
+    slow, other = hubs
+    slow.presence.connected("c1")
+    await slow.presence.bind(worker, ANN, "c1")
+    redis.zrem("hub:hubs", slow.clock.hub_id)
+    await other.presence.look_after()
+    assert connections(redis, worker) == 0
+    await slow.clock.tick()
+    await slow.presence.look_after()
+    assert connections(redis, worker) == 1
+
+
+async def test_a_store_that_forgot_the_connections_hears_of_them_again(hubs, worker, redis):
+    hub = hubs[0]
+    hub.presence.connected("c1")
+    await hub.presence.bind(worker, ANN, "c1")
+    redis.delete(*traces(redis))
+    await hub.presence.look_after()
+    assert connections(redis, worker) == 1
+
+
+async def test_a_store_that_was_emptied_is_not_told_of_workers_it_does_not_know(hubs, worker, redis):
+    hub = hubs[0]
+    hub.presence.connected("c1")
+    await hub.presence.bind(worker, ANN, "c1")
+    redis.flushall()
+    await hub.clock.tick()
+    await hub.presence.look_after()
+    await hub.presence.ended("c1")
+    assert traces(redis) == set()
+
+
+async def test_what_ends_while_redis_is_away_is_noted_when_it_is_back(hubs, worker, redis):
+    hub = hubs[0]
+    hub.presence.connected("c1")
+    await hub.presence.bind(worker, ANN, "c1")
+    hub.store.set_away()
+    await hub.presence.ended("c1")
+    assert redis.zcard("hub:hung_up") == 0
+    await hub.clock.tick()
+    assert redis.zrange("hub:hung_up", 0, -1) == [worker]

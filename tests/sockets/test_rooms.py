@@ -1,0 +1,158 @@
+"""What clients say: rooms entered and left any number of times, and nonsense, which costs nobody anything."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import pytest
+import requests
+
+from hub.api.sockets.rooms import NAME_MAX, ROOMS_MAX
+from tests.sockets.people import ANN, BOB, JOB, OK, Listener, connections, new_worker, publish, traces
+from tests.world import HubProcess, eventually
+
+
+async def test_rooms_are_entered_and_left_in_any_order_any_number_of_times(here, listen):
+    listener = await listen(here)
+    for kind, member, value in (
+        ("job_room", "job_name", JOB),
+        ("provider_room", "provider_name", "lab:frames:with:colons/and/slashes"),
+    ):
+        for event in (f"leave_{kind}", f"join_{kind}", f"join_{kind}", f"leave_{kind}", f"leave_{kind}"):
+            assert await listener.say(event, {member: value, "worker_id": new_worker()}) == OK
+    for event in ("room_leave", "room_join", "room_join", "room_leave"):
+        assert await listener.say(event, {"room_id": "lab 1"}) == OK
+
+
+@pytest.mark.parametrize("worker", ["None", None, 5, "", "not-a-uuid", ["x"], "0f" * 16])
+async def test_a_room_is_joined_whatever_is_named_as_the_worker(worker, here, listen, redis):
+    listener = await listen(here)
+    assert await listener.say("join_job_room", {"job_name": JOB, "worker_id": worker}) == OK
+    publish(redis, "task_available", f"jobs:{JOB}")
+    await eventually(lambda: _told(listener, "task_available"))
+    assert traces(redis) == set()
+
+
+async def test_joining_binds_a_worker_of_ones_own_alone(here, listen, redis, hub):
+    mine = (await hub.workers.create(ANN, new_worker())).id
+    bobs = (await hub.workers.create(BOB, new_worker())).id
+    ann, root = await listen(here, "ann"), await listen(here, "root")
+    for worker in (mine, bobs):
+        assert await ann.offer(worker) == OK
+        assert await root.offer(worker) == OK
+    assert (connections(redis, mine), connections(redis, bobs)) == (1, 0)
+    await ann.say("leave_job_room", {"job_name": JOB, "worker_id": mine})
+    assert connections(redis, mine) == 1
+
+
+SAYINGS: list[Any] = [
+    None, 0, True, "lab", [], {}, [{"room_id": "lab"}], {"room_id": None}, {"room_id": 7}, {"room_id": ""},
+    {"room_id": ["lab"]}, {"room_id": {"a": 1}}, {"room_id": "a" * (NAME_MAX + 1)}, {"room_id": "a:b"},
+    {"room_id": "@other"}, {"job_name": None}, {"job_name": "a:b"}, {"job_name": ["a:b:c"]}, {"provider_name": 1},
+]  # fmt: skip
+
+
+async def test_nonsense_is_answered_in_words_and_changes_nothing(here, listen, redis):
+    listener = await listen(here)
+    events = ("join_job_room", "leave_job_room", "join_provider_room", "leave_provider_room", "room_join")
+    for event in events:
+        for said in SAYINGS:
+            answer = await listener.say(event, said)
+            assert isinstance(answer, str), (event, said, answer)
+    await listener.client.emit("room_join", ({"room_id": "lab"}, "and", "more"))
+    await listener.client.emit("no_such_event", {"a": 1})
+    await listener.client.emit("room_join", b"\x00bytes")
+    assert await (await listen(here)).join("lab") == OK
+    assert "Traceback" not in here.log()
+
+
+async def test_a_connection_may_be_in_many_rooms_and_not_in_any_number(here, listen):
+    listener = await listen(here)
+    for number in range(ROOMS_MAX):
+        await listener.client.emit("room_join", {"room_id": f"r{number}"})
+    assert await listener.join("r1") == OK
+    assert str(ROOMS_MAX) in await listener.join("one more")
+    await listener.say("room_leave", {"room_id": "r1"})
+    assert await listener.join("one more") == OK
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "",
+        "x",
+        "9",
+        "4",
+        "4x",
+        "40/other,",
+        "42",
+        "42[]",
+        "42{}",
+        "4251-[]",
+        "451-" + "{",
+        "2probe",
+        "5",
+        "4" + "[" * 60_000,
+    ],
+)
+async def test_a_websocket_that_sends_rubbish_loses_at_most_its_own_connection(frame, here, listen):
+    url = f"{here.url}/socket.io/?EIO=4&transport=websocket"
+    async with aiohttp.ClientSession() as session, session.ws_connect(url) as socket:
+        assert (await socket.receive_str()).startswith("0")
+        await socket.send_str(frame)
+        await socket.send_bytes(b"\x00\xff")
+        await socket.send_str('40{"token":"ann"}')
+        await asyncio.wait_for(socket.receive(), 5)
+    assert await (await listen(here)).join("lab") == OK
+    assert "Traceback" not in here.log()
+
+
+@pytest.mark.parametrize("size", [65_537, 200_000])
+async def test_a_message_that_is_too_long_ends_the_connection(size, here, listen):
+    listener = await listen(here)
+    await listener.client.emit("room_join", {"room_id": "x" * size})
+    await eventually(lambda: _hung_up_on(listener))
+
+
+def session_at(process: HubProcess) -> str:
+    opened = requests.get(f"{process.url}/socket.io/?EIO=4&transport=polling", timeout=5)
+    return str(opened.json()["sid"]) if opened.text.startswith("{") else opened.text.split('"sid":"')[1].split('"')[0]
+
+
+@pytest.mark.parametrize(
+    ("body", "status"), [(b"x" * 65_537, 413), (b"\xff\xfe", 200), (b"", 200), (b"\x1e" * 40, 200), (b"d=", 200)]
+)
+def test_the_bodies_of_polling_are_bounded_and_nonsense_in_them_is_harmless(body, status, here):
+    url = f"{here.url}/socket.io/?EIO=4&transport=polling&sid={session_at(here)}"
+    assert requests.post(url, data=body, timeout=5).status_code == status
+    assert requests.post(url, data=iter([body]), timeout=5).status_code == status  # without its length
+    assert "Traceback" not in here.log()
+
+
+@pytest.mark.parametrize(
+    ("method", "query", "status"),
+    [
+        ("GET", "", 400),
+        ("GET", "EIO=3&transport=polling", 400),
+        ("GET", "EIO=4&transport=pigeon", 400),
+        ("GET", "EIO=4&transport=polling&sid=nobody", 400),
+        ("POST", "EIO=4&transport=polling&sid=nobody", 400),
+        ("GET", "EIO=4&transport=websocket", 400),
+        ("GET", "EIO=4&transport=polling&j=x", 400),
+        ("PUT", "EIO=4&transport=polling", 405),
+        ("GET", "%ff%fe=", 400),
+    ],
+)
+def test_requests_that_are_no_socket_io_are_refused(method, query, status, here):
+    assert requests.request(method, f"{here.url}/socket.io/?{query}", timeout=5).status_code == status
+    assert "Traceback" not in here.log()
+
+
+async def _told(listener: Listener, event: str) -> bool:
+    return listener.told == [(event, {})]
+
+
+async def _hung_up_on(listener: Listener) -> bool:
+    return listener.hung_up_on == 1

@@ -1,0 +1,98 @@
+"""Pings, silence and processes: what a hub does about connections that nobody uses, and where it cannot take them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import aiohttp
+import pytest
+import requests
+import socketio
+from aiohttp import WSMsgType
+
+from hub.api.identity import OPERATOR
+from hub.api.sockets import sockets
+from hub.jobs.models import JobWish
+from hub.store import connection
+from tests.sockets.people import ANN, JOB, OK, connections, new_worker, publish
+from tests.world import eventually, wait_until
+
+ENDED = (WSMsgType.CLOSE, WSMsgType.CLOSED, WSMsgType.ERROR)
+
+
+async def test_events_of_a_store_in_memory_are_heard(serve, listen, monkeypatch):
+    monkeypatch.setattr(connection, "find_server", lambda: None)
+    here, app = await serve(redis_url=None)
+    listener = await listen(here, None)
+    assert await listener.join("lab") == OK
+    await app.serving.hub.jobs.register(JobWish("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
+    await eventually(lambda: asyncio.sleep(0, listener.told == [("jobs_invalidate", {})]))
+
+
+async def test_a_client_that_does_not_answer_pings_is_gone_and_may_come_back(serve, hub, redis, monkeypatch):
+    """Its connection is cut without a word: clients that are told to close do not connect again."""
+    monkeypatch.setattr(sockets, "PING_S", 0.1)
+    monkeypatch.setattr(sockets, "PONG_S", 0.2)
+    here, _ = await serve()
+    worker = (await hub.workers.create(OPERATOR.user, new_worker())).id  # the hub is open
+    url = f"{here.url}/socket.io/?EIO=4&transport=websocket"
+    async with aiohttp.ClientSession() as session, session.ws_connect(url) as socket:
+        assert (await socket.receive_str()).startswith("0")
+        await socket.send_str("40")
+        assert (await socket.receive_str()).startswith("40")
+        await socket.send_str(f'42["join_job_room",{{"job_name":"{JOB}","worker_id":"{worker}"}}]')
+        await eventually(lambda: asyncio.sleep(0, connections(redis, worker) == 1))
+        heard = [await socket.receive() for _ in range(2)]
+    assert (heard[0].data, heard[1].type in ENDED) == ("2", True)
+    await eventually(lambda: asyncio.sleep(0, connections(redis, worker) == 0))
+    assert redis.zrange("hub:hung_up", 0, -1) == [worker]
+
+
+async def test_a_connection_that_never_says_who_it_is_is_ended(serve, monkeypatch):
+    monkeypatch.setattr(sockets, "ROUND_S", 0.05)
+    here, app = await serve()
+    async with aiohttp.ClientSession() as session:
+        url = f"{here.url}/socket.io/?EIO=4&transport="
+        async with session.ws_connect(url + "websocket") as socket, session.get(url + "polling") as polled:
+            assert (polled.status, (await socket.receive()).data[0]) == (200, "0")
+            assert (await asyncio.wait_for(socket.receive(), 10)).type in ENDED
+            await eventually(lambda: asyncio.sleep(0, not app.sockets._server.eio.sockets))
+
+
+def test_several_processes_take_websockets_and_say_why_they_do_not_take_polls(start, redis):
+    hub = start(HUB_WORKERS="2")
+    polled = requests.get(f"{hub.url}/socket.io/?EIO=4&transport=polling", timeout=5)
+    assert (polled.status_code, "transports=['websocket']" in polled.text) == (400, True)
+    told: list[object] = []
+    clients = [socketio.Client(reconnection=False) for _ in range(6)]
+    for client in clients:
+        client.on("jobs_invalidate", told.append)
+        client.connect(hub.url, auth={"token": "ann"}, transports=["websocket"])
+        assert client.call("room_join", {"room_id": "lab"}, timeout=5) == OK
+    publish(redis, "jobs_invalidate", "room:lab")
+    wait_until(lambda: told == [{}] * 6)
+    for client in clients:
+        client.disconnect()
+
+
+@pytest.mark.parametrize("transports", [None, ["polling"]], ids=["upgraded", "polling"])
+def test_a_client_with_threads_connects_upgrades_hears_and_says_goodbye_at_once(transports, here, redis):
+    """As workers of the published client do."""
+    client, told = socketio.Client(reconnection=False), []
+    client.on("task_available", told.append)
+    client.connect(here.url, auth={"token": "ann"}, transports=transports)
+    assert client.transport() == ("polling" if transports else "websocket")
+    assert client.call("join_job_room", {"job_name": JOB, "worker_id": "None"}, timeout=5) == OK
+    publish(redis, "task_available", f"jobs:{JOB}", {"task_id": "t1"})
+    wait_until(lambda: told == [{"task_id": "t1"}])
+    client.disconnect()
+    assert not client.connected
+
+
+@pytest.mark.parametrize("path", ["/health/ready", "/node/heartbeat", "/socket.iox/", "/v1/joblib/workers"])
+def test_an_upgrade_anywhere_else_changes_nothing(path, here):
+    headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    headers["Sec-WebSocket-Key"] = "eHh4eHh4eHh4eHh4eHh4eA=="
+    plain = requests.get(here.url + path, timeout=5)
+    asked = requests.get(here.url + path, headers=headers, timeout=5)
+    assert (asked.status_code, asked.headers.get("upgrade")) == (plain.status_code, None)

@@ -1,0 +1,117 @@
+"""Looking holders up: in the file first, then in the store, at most once a second, and never remembering too many."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from hub.errors import StoreUnavailable
+from hub.tokens import holders as holders_module
+from hub.tokens.file import TokensFile
+from hub.tokens.holders import Holders
+from hub.tokens.models import Holder, digest_of, new_secret, user_of
+from tests.world import eventually
+
+ANN = Holder("ann", user_of("ann"))
+
+
+@pytest.fixture
+def holders(hub) -> Holders:
+    return Holders(hub.tokens, TokensFile(None))
+
+
+async def make(hub, holder=ANN):
+    secret = new_secret()
+    return secret, await hub.tokens.create(holder, digest_of(secret))
+
+
+def lookups(redis) -> int:
+    return int(redis.info("commandstats").get("cmdstat_hmget", {}).get("calls", 0))
+
+
+async def test_a_token_that_is_shown_all_the_time_is_looked_up_once(hub, holders, redis):
+    secret, _ = await make(hub)
+    before, started = lookups(redis), time.monotonic()
+    assert [await holders.resolve(secret) for _ in range(50)] == [ANN] * 50
+    assert lookups(redis) - before <= 1 + (time.monotonic() - started)
+
+
+async def test_a_token_works_from_the_moment_on_in_which_it_was_made(hub, holders):
+    secret = new_secret()
+    assert await holders.resolve(secret) is None
+    await hub.tokens.create(ANN, digest_of(secret))
+    assert await holders.resolve(secret) == ANN
+
+
+async def test_a_token_that_is_revoked_at_another_hub_is_refused_within_a_second(hub, holders):
+    secret, token = await make(hub)
+    assert await holders.resolve(secret) == ANN
+    await hub.tokens.revoke(token.id)
+
+    async def refused():
+        return await holders.resolve(secret) is None
+
+    await eventually(refused, 2)
+
+
+async def test_a_token_that_is_revoked_here_is_refused_at_once(hub, holders):
+    secret, token = await make(hub)
+    assert await holders.resolve(secret) == ANN
+    assert not await holders.none()
+    await hub.tokens.revoke(token.id)
+    holders.forget()
+    assert await holders.resolve(secret) is None
+    assert await holders.none()
+
+
+async def test_the_first_token_of_another_hub_is_noticed_within_a_second(hub, holders):
+    assert await holders.none()
+    await make(hub)
+
+    async def noticed():
+        return not await holders.none()
+
+    await eventually(noticed, 2)
+
+
+async def test_never_more_than_so_many_are_remembered(hub, holders, redis, monkeypatch):
+    monkeypatch.setattr(holders_module, "REMEMBERED_MAX", 3)
+    monkeypatch.setattr(holders_module, "REMEMBERED_S", 60)
+    secrets = [(await make(hub))[0] for _ in range(5)]
+    assert [await holders.resolve(secret) for secret in secrets * 2] == [ANN] * 10
+    before = lookups(redis)
+    assert [await holders.resolve(secret) for secret in secrets[2:]] == [ANN] * 3
+    assert lookups(redis) == before
+    assert [await holders.resolve(secret) for secret in secrets[:2]] == [ANN] * 2
+    assert lookups(redis) == before + 2
+
+
+async def test_the_file_needs_no_store_and_comes_first(hub, tmp_path):
+    secret, _ = await make(hub)
+    path = tmp_path / "tokens.toml"
+    path.write_text(f'[[tokens]]\ntoken = "{secret}"\nuser = "bob"\n')
+    both = Holders(hub.tokens, TokensFile(path))
+    hub.store.set_away()
+    assert await both.resolve(secret) == Holder("bob", user_of("bob"))
+    assert not await both.none()
+    with pytest.raises(StoreUnavailable):
+        await both.resolve(new_secret())
+
+
+async def test_while_the_store_is_away_nobody_is_a_stranger_and_nothing_is_open(hub, holders):
+    secret, _ = await make(hub)
+    hub.store.set_away()
+    for call in (holders.resolve(secret), holders.resolve("x"), holders.none()):
+        with pytest.raises(StoreUnavailable):
+            await call
+    hub.store.away = False
+    assert await holders.resolve(secret) == ANN
+
+
+async def test_many_at_once_are_all_answered(hub, holders):
+    secrets = [(await make(hub, Holder(f"u{number}", user_of(f"u{number}"))))[0] for number in range(50)]
+    shown = [secrets[number % 50] if number % 3 else new_secret() for number in range(500)]
+    found = await asyncio.gather(*(holders.resolve(secret) for secret in shown))
+    assert [holder and holder.name for holder in found] == [f"u{n % 50}" if n % 3 else None for n in range(500)]
