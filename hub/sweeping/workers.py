@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -79,21 +79,30 @@ class WorkerSweeperService:
     async def _remove_silent(self, done: WorkerSweep) -> None:
         keys = self._store.keys
         clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
-        before, half = f"({clock_ms - self._timeout_ms}", f"({clock_ms - self._timeout_ms // 2}"
-        done.scanned, done.stale, suspected, silent = await self._store.read_all(
+        since, half = clock_ms - self._timeout_ms, clock_ms - self._timeout_ms // 2
+        done.scanned, done.stale, silent, late = await self._store.read_all(
             [
                 ("ZCARD", keys.worker_beats),
-                ("ZCOUNT", keys.worker_beats, "-inf", before),
-                ("ZCOUNT", keys.worker_beats, "-inf", half),
-                ("ZRANGE", keys.worker_beats, "-inf", before, "BYSCORE", "LIMIT", 0, SILENT_MAX),
+                ("ZCOUNT", keys.worker_beats, "-inf", f"({since}"),
+                ("ZRANGE", keys.worker_beats, "-inf", f"({since}", "BYSCORE", "LIMIT", 0, SILENT_MAX),
+                ("ZRANGE", keys.worker_beats, since, f"({half}", "BYSCORE", "LIMIT", 0, SILENT_MAX),
             ]
         )
         metrics.workers_registered.set(done.scanned)
-        nominated = Nominated(done.scanned, silent, done.stale, [], 0, suspected - done.stale)
+        beat, suspected = await self._that_ever_beat(silent), await self._that_ever_beat(late if silent else [])
+        others = len(silent) - len(beat)
+        nominated = Nominated(done.scanned, list(beat), done.stale - others, [], 0, len(suspected))
         verdict = await self._brake.judge(nominated, dry_run=False)
         done.brake, done.held = verdict.state, verdict.held
-        for worker in silent if verdict.allowed is None else silent[: verdict.allowed]:
-            await self._remove(worker, done)
+        allowed = set(list(beat)[: verdict.allowed])
+        for worker in silent:
+            if worker in allowed or worker not in beat:
+                await self._remove(worker, done)
+
+    async def _that_ever_beat(self, workers: Sequence[str]) -> dict[str, None]:
+        """Those of them that have ever beaten, in order: that the others are silent says nothing of the hub."""
+        times = await self._store.read_all(("HMGET", self._store.keys.worker(name), "at", "beat") for name in workers)
+        return dict.fromkeys(name for name, (at, beat) in zip(workers, times, strict=True) if at != beat)
 
     async def _remove(self, worker: str, done: WorkerSweep) -> None:
         if await self._workers.expire(worker, "silent", self._timeout_ms) == "ok":

