@@ -20,7 +20,7 @@ run: venv ## start a hub with an embedded Redis and three agents to try it on
 
 .PHONY: test
 test: venv redis check ## everything that decides whether a change may be handed over
-	@$(BIN)/python -m pytest --numprocesses 2 --ignore tests/races --ignore tests/test_layout.py $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses 4 --dist worksteal --ignore tests/races --ignore tests/test_layout.py $(PYTEST_ARGS)
 	@$(BIN)/python -m pytest tests/races $(PYTEST_ARGS)
 
 .PHONY: proof

@@ -10,7 +10,7 @@ import pytest
 
 from tests.machine.run import Machine, run
 
-EXAMPLES = 270
+EXAMPLES = 215
 
 
 @pytest.mark.timeout(600)
