@@ -47,7 +47,7 @@ class Jobs:
             made_for="0" if wish.worker else "1",
         )
         match reply:
-            case [("created" | "joined") as word, job, worker, *workers]:
+            case [("created" | "joined") as word, job, worker, workers]:
                 return Job(job, full, wish.schema, tuple(workers), worker), word == "created"
             case ["conflict"]:
                 raise SchemaConflict(f"Job {full} is registered with another schema")
@@ -76,7 +76,7 @@ class Jobs:
 
 
 def _job(reply: Any) -> Job:
-    full, job, schema, *workers = reply
+    full, job, schema, workers = reply
     return Job(job, full, schema, tuple(workers))
 
 

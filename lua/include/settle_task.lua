@@ -44,7 +44,7 @@ local function give_back(t, request, due_us)
   redis.call('HDEL', key_task(t.id), 'worker', 'started')
   redis.call('HSET', key_task(t.id), 'status', 'pending', 'last', request)
   t.worker, t.started = nil, nil
-  revive(t.job)  -- what waits keeps its job
+  if revive(t.job) then emit_jobs(room_of(t.job)) end  -- what waits keeps its job
   if due_us and due_us > now_us then
     put_off(t, due_us)
   else

@@ -1,6 +1,6 @@
 -- Register a job for a worker: create it, take a soft-deleted one back under the schema given, or join an active one whose
 -- schema is the same. A refusal leaves no trace. Safe to repeat.
--- Returns {'created' | 'joined', id, worker, ...workers} | {'conflict'} | {'worker'} (unknown, or not the caller's)
+-- Returns {'created' | 'joined', id, worker, workers} | {'conflict'} | {'worker'} (unknown, or not the caller's)
 local full     = ARGV[1]
 local id       = ARGV[2]             -- for a job that is new
 local schema   = ARGV[3]
@@ -26,4 +26,4 @@ end
 if not owner then create_worker(worker, user) end
 link(worker, full)
 emit_jobs(room_of(full))
-return {joined and 'joined' or 'created', job[1] or id, worker, unpack(redis.call('SMEMBERS', key_job_workers(full)))}
+return {joined and 'joined' or 'created', job[1] or id, worker, redis.call('SMEMBERS', key_job_workers(full))}

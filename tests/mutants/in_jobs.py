@@ -26,7 +26,7 @@ TASKS = (
         "a task gets an attempt more than it was to have",
     ),
     Mistake(
-        "include/settle_task.lua", "  revive(t.job)  -- what waits keeps its job\n", "",
+        "include/settle_task.lua", "  if revive(t.job) then emit_jobs(room_of(t.job)) end  -- what waits keeps its job\n", "",
         "a task waits for a job that is deleted",
     ),
     Mistake(

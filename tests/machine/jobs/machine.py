@@ -103,7 +103,7 @@ class JobsMachine(RuleBasedStateMachine):
         assert answer[0] == self.model.register(full, new_job, schema, worker, user, new_worker)
         if answer[0] in ("created", "joined"):
             assert [answer[1], answer[2]] == [self.model.jobs[full].id, worker]
-            assert set(answer[3:]) == self.model.workers_of(full)
+            assert set(answer[3]) == self.model.workers_of(full)
 
     @step(full=names, schema=st.sampled_from(["{}", "{}", '{"a":1}']), user=users, number=which, new=st.booleans())
     def register(self, full: str, schema: str, user: str, number: int, new: bool) -> None:

@@ -1,0 +1,67 @@
+"""A Socket.IO client that remembers what it was told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import socketio
+
+from tests.joblib.people import Person, empty, fresh
+from tests.world import eventually
+
+Told = tuple[str, dict[str, Any]]
+
+
+class Listener:
+    """Hears one hub; reconnects only when told so."""
+
+    def __init__(self, url: str, token: str | None, person: Person, fence: str) -> None:
+        self.told: list[Told] = []
+        self._url = url
+        self._auth = {"token": token} if token else None
+        self._person = person
+        self._fence = fence
+        self.client = socketio.AsyncClient(reconnection=False)
+        self.client.on("*", self._hear)
+
+    async def _hear(self, event: str, data: dict[str, Any]) -> None:
+        self.told.append((event, data))
+
+    async def connect(self) -> None:
+        """Raises socketio's ConnectionError when refused."""
+        await self.client.connect(self._url, auth=self._auth, transports=["websocket"])
+        await self.client.call("room_join", {"room_id": "fence"}, timeout=10)
+
+    async def join(self, *rooms: str) -> None:
+        """Join the rooms `room:...`."""
+        for room in rooms:
+            await self.client.call("room_join", {"room_id": room}, timeout=10)
+
+    async def say(self, event: str, data: Any) -> None:
+        """Send an event; returns when the hub has handled it, which it says to whoever asks for that."""
+        await self.client.call(event, data, timeout=10)
+
+    async def offer(self, full: str, worker: str) -> None:
+        """Join the room of a job."""
+        await self.say("join_job_room", {"job_name": full, "worker_id": worker})
+
+    async def serve(self, full: str, worker: str) -> None:
+        """Join the room of a provider."""
+        await self.say("join_provider_room", {"provider_name": full, "worker_id": worker})
+
+    async def heard(self) -> list[Told]:
+        """Everything since it was last asked, up to what has happened by now."""
+        mark = fresh("mark")
+        empty(self._person.upload(self._fence, mark, b""))
+
+        async def passed() -> bool:
+            return any(data.get("request_hash") == mark for _, data in self.told)
+
+        await eventually(passed)
+        found = [(event, data) for event, data in self.told if data.get("provider_name") != "fence:files:fence"]
+        self.told.clear()
+        return found
+
+    async def hang_up(self) -> None:
+        """Say goodbye; safe when the connection has ended."""
+        await self.client.shutdown()

@@ -1,0 +1,236 @@
+"""Silence, hanging up, and what nobody holds: a hub with short timeouts. Everything is set up at once, waited for once,
+and then looked at from several sides."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import socketio
+
+from tests.joblib.people import SLACK_S, done, empty, fresh, problem
+from tests.joblib.stage import GRACE_S, INTERVAL_S, TIMEOUT_S
+from tests.world import eventually, wait_until
+
+
+@pytest.fixture(scope="module")
+def ann(quick):
+    """A plain user at the hub with short timeouts."""
+    return quick.person("alice-t")
+
+
+def failed(person, *tasks):
+    """Whether all these tasks have failed for want of their worker."""
+    found = [person.look(task) for task in tasks]
+    return all((task["status"], task["error"]) == ("failed", "Worker disconnected") for task in found)
+
+
+def kept(person, task):
+    """Whether a task is still in the hands of its worker."""
+    return person.look(task)["status"] == "claimed"
+
+
+# 9.4, 10: silence.
+
+
+@dataclass
+class Silence:
+    """What there was before the silence, and how long it took the first worker to be removed."""
+
+    room: str = field(default_factory=fresh)
+    workers: dict[str, str] = field(default_factory=dict)
+    tasks: dict[str, str] = field(default_factory=dict)
+    provider: str = ""
+    took_s: float = 0.0
+    claims: int = 0
+    told: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def silence(quick, ann):
+    """Workers `silent`, `busy` (claims and moves but never beats), `alone` (has no job) and `beating`; each of the
+    tasks `silent`, `beating` is held by the worker of that name, `orphan` and `running` are held by nobody."""
+    boss, found = quick.person("root-t"), Silence()
+    start = time.monotonic()
+    for name in ("silent", "beating", "busy"):
+        found.workers[name] = ann.job(found.room, name)
+    found.workers["alone"] = ann.worker()
+    for name in ("silent", "beating"):
+        found.tasks[name] = ann.submit(f"{found.room}:modifiers:{name}")
+        assert ann.claim(found.workers[name])["id"] == found.tasks[name]
+    for name, way in (("orphan", ["claimed"]), ("running", ["claimed", "running"])):
+        found.tasks[name] = ann.submit(f"{found.room}:modifiers:beating")
+        boss.run(found.tasks[name], *way)
+    found.provider = ann.provider(found.room, worker_id=found.workers["silent"])["full_name"]
+    listener = socketio.Client(reconnection=False)
+    listener.on("*", lambda event, data: found.told.append((event, data)))
+    listener.connect(quick.urls[0], auth={"token": "alice-t"}, transports=["websocket"])
+    listener.call("room_join", {"room_id": found.room}, timeout=10)
+
+    def over():
+        done(ann.beat(found.workers["beating"]), 200)
+        if found.took_s == 0 and failed(ann, found.tasks["silent"]):
+            found.took_s = time.monotonic() - start
+        ann.send(found.room, f"{found.room}:modifiers:busy")
+        answer = ann.ask(found.workers["busy"])
+        if answer.status_code == 200:
+            found.claims += 1
+            ann.move(answer.json()["task"]["id"], "running")
+        listed = [item["id"] for item in ann.get("/workers?limit=500").json()["items"]]
+        lost = [found.workers[name] for name in ("silent", "busy", "alone")]
+        gone = found.took_s and not set(lost) & set(listed)
+        return gone and failed(ann, found.tasks["orphan"], found.tasks["running"])
+
+    wait_until(over, 20)
+    wait_until(lambda: {found.tasks[name] for name in ("silent", "orphan", "running")} <= ends(found).keys())
+    listener.disconnect()
+    return found
+
+
+def ends(silence):
+    """The failures that were told: task -> the worker in the event."""
+    failures = [data for _, data in silence.told if data.get("status") == "failed"]
+    assert len({data["id"] for data in failures}) == len(failures)  # each once
+    return {data["id"]: data["worker_id"] for data in failures}
+
+
+def test_a_silent_worker_is_removed_in_time_with_all_it_held(ann, silence):
+    assert TIMEOUT_S - 0.1 <= silence.took_s < TIMEOUT_S + INTERVAL_S + 0.5 + SLACK_S
+    problem(ann.beat(silence.workers["silent"]), 404, "worker-not-found")
+    problem(ann.get(f"/rooms/{silence.room}/jobs/{silence.room}:modifiers:silent"), 404, "job-not-found")
+    problem(ann.get(f"/rooms/{silence.room}/providers/{silence.provider}/info"), 404, "provider-not-found")
+    assert ann.look(silence.tasks["silent"])["worker_id"] is None
+
+
+def test_the_sweep_tells_what_it_did(silence):
+    failures = ends(silence)
+    assert failures[silence.tasks["silent"]] == silence.workers["silent"]
+    assert (failures[silence.tasks["orphan"]], failures[silence.tasks["running"]]) == (None, None)
+    names = [event for event, _ in silence.told]
+    assert names.count("providers_invalidate") == 1
+    assert 1 <= names.count("jobs_invalidate") <= 2  # of `silent` and `busy`; another may end in the same pass
+
+
+def test_a_worker_that_beats_is_kept_with_what_it_holds_however_long(ann, silence):
+    assert kept(ann, silence.tasks["beating"])
+    job = done(ann.get(f"/rooms/{silence.room}/jobs/{silence.room}:modifiers:beating"), 200)
+    assert job["workers"] == [silence.workers["beating"]]
+
+
+def test_claims_and_moves_do_not_keep_a_worker(ann, silence):
+    assert silence.claims > 1
+    problem(ann.ask(silence.workers["busy"]), 404, "worker-not-found")
+
+
+def test_a_worker_without_a_job_is_removed_as_well(ann, silence):
+    problem(ann.beat(silence.workers["alone"]), 404, "worker-not-found")
+
+
+def test_what_nobody_holds_ends(ann, silence):
+    for name in ("orphan", "running"):
+        found = ann.look(silence.tasks[name])
+        assert (found["status"], found["error"]) == ("failed", "Worker disconnected")
+        assert found["completed_at"]
+
+
+def test_a_stale_worker_counts_until_it_is_swept(alice, room, full):
+    worker = alice.job(room)
+    time.sleep(1.2)  # these hubs call a worker stale after a second, and do not sweep
+    task = alice.submit(full)
+    assert done(alice.get(f"/rooms/{room}/jobs/{full}"), 200)["workers"] == [worker]
+    assert alice.claim(worker)["id"] == task
+    assert alice.beat(worker).status_code == 200
+
+
+# 13.4: hanging up.
+
+
+class Connections:
+    """Connections of users to the hub, and workers that beat meanwhile."""
+
+    def __init__(self, url, person):
+        self._url, self._person = url, person
+        self._clients = []
+        self._workers = []
+
+    async def connect(self, token="alice-t"):
+        client = socketio.AsyncClient(reconnection=False)
+        self._clients.append(client)
+        await client.connect(self._url, auth={"token": token}, transports=["websocket"])
+        return client
+
+    async def offering(self, *workers, full="x:y:z", token="alice-t"):
+        """A connection that stands for these workers."""
+        client = await self.connect(token)
+        for worker in workers:
+            await client.call("join_job_room", {"job_name": full, "worker_id": worker}, timeout=10)
+        return client
+
+    def holding(self):
+        """A worker that beats and holds a task: (worker, task)."""
+        worker, task = self._person.claimed(f"{fresh()}:modifiers:Rotate")
+        self._workers.append(worker)
+        return worker, task
+
+    async def beat(self):
+        while True:
+            for worker in self._workers:
+                await asyncio.to_thread(self._person.beat, worker)
+            await asyncio.sleep(0.3)
+
+    async def close(self):
+        for client in self._clients:
+            await client.shutdown()
+
+
+@pytest.fixture
+async def connections(quick, ann):
+    """Connections that are closed with the test; their workers beat until then."""
+    found = Connections(quick.urls[0], ann)
+    beating = asyncio.create_task(found.beat())
+    yield found
+    beating.cancel()
+    await found.close()
+
+
+async def test_whoever_hangs_up_is_removed_after_the_grace_and_whoever_is_there_is_kept(ann, connections):
+    gone, back, twice, foreign, leaver, removed = (connections.holding() for _ in range(6))
+    several = [connections.holding() for _ in range(3)]
+    hung_up = await connections.offering(gone[0], back[0], *(worker for worker, _ in several))
+    first, second = await connections.offering(twice[0]), await connections.connect()
+    provider = ann.provider(fresh(), worker_id=twice[0])["full_name"]
+    await second.call("join_provider_room", {"provider_name": provider, "worker_id": twice[0]}, timeout=10)
+    for token in ("bob-t", "root-t"):
+        await (await connections.offering(foreign[0], token=token)).disconnect()
+    staying = await connections.offering(leaver[0], removed[0])
+    for worker, _ in (leaver, removed):
+        await staying.call("leave_job_room", {"job_name": "x:y:z", "worker_id": worker}, timeout=10)
+    empty(ann.leave(removed[0]))
+    await hung_up.disconnect()
+    start = time.monotonic()
+    await connections.offering(back[0])
+    await first.disconnect()
+    lost = [gone[1], *(task for _, task in several)]
+
+    async def over():
+        return failed(ann, *lost)
+
+    await eventually(over)
+    took_s = time.monotonic() - start
+    assert GRACE_S - 0.1 <= took_s < GRACE_S + 1.5 + SLACK_S
+    problem(ann.beat(gone[0]), 404, "worker-not-found")
+    await asyncio.sleep(0.5)
+    assert kept(ann, back[1])  # came back with its old id
+    assert kept(ann, twice[1])  # has a connection left
+    assert kept(ann, foreign[1])  # was only claimed to be there, by others than its owner
+    assert kept(ann, leaver[1])  # has left the rooms, and that is not hanging up
+    await second.disconnect()
+    await staying.disconnect()
+
+    async def all_are_gone():
+        return failed(ann, twice[1], leaver[1])
+
+    await eventually(all_are_gone)

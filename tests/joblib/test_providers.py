@@ -1,0 +1,221 @@
+"""Providers over the wire: registered, read through, answering."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from uuid import uuid4
+
+import pytest
+
+from tests.joblib.people import (
+    PROVIDER,
+    SLACK_S,
+    all_at_once,
+    done,
+    empty,
+    framework,
+    fresh,
+    invalid,
+    is_id,
+    moment,
+    problem,
+)
+
+NOTHING_ASKED = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
+
+
+def test_a_new_provider_is_created_with_a_new_worker(alice, stranger, room):
+    made = done(alice.put_provider(room, schema_={"x": 1}, content_type="text/plain"), 201)
+    assert set(made) == PROVIDER
+    assert is_id(made["id"])
+    assert is_id(made["worker_id"])
+    moment(made["created_at"])
+    assert (made["room_id"], made["category"], made["name"]) == (room, "files", "disk")
+    assert (made["full_name"], made["schema"]) == (f"{room}:files:disk", {"x": 1})
+    assert stranger.get(f"/rooms/{room}/providers/{room}:files:disk/info").json() == made
+    assert made in stranger.get(f"/rooms/{room}/providers?limit=500").json()["items"]
+    assert alice.claim(made["worker_id"]) is None
+
+
+def test_registering_again_replaces_all_but_the_id_and_the_time(alice, room):
+    first = alice.provider(room, schema={"x": 1})
+    worker = alice.worker()
+    again = done(alice.put_provider(room, schema={"y": 2}, worker_id=worker), 200)
+    assert again == {**first, "schema": {"y": 2}, "worker_id": worker}
+    third = done(alice.put_provider(room), 200)
+    assert third == {**first, "schema": {}, "worker_id": third["worker_id"]}
+    assert third["worker_id"] not in (worker, first["worker_id"])
+
+
+def test_a_provider_is_registered_again_by_its_owner_and_by_superusers_who_take_it_over(alice, bob, root, room):
+    first = alice.provider(room)
+    workers = alice.get("/workers?limit=0").json()["total"]
+    problem(bob.put_provider(room, schema={"b": 1}), 403, "forbidden")
+    assert alice.get("/workers?limit=0").json()["total"] == workers
+    taken = done(root.put_provider(room), 200)
+    assert (taken["id"], taken["created_at"]) == (first["id"], first["created_at"])
+    problem(alice.put_provider(room), 403, "forbidden")
+    problem(alice.upload(first["id"], "h", b""), 403, "forbidden")
+    problem(alice.call("DELETE", f"/providers/{first['id']}"), 403, "forbidden")
+
+
+@pytest.mark.parametrize("where", ["@global", "@internal"])
+def test_shared_rooms_are_for_superusers(alice, root, where):
+    name = fresh("p")
+    problem(alice.put_provider(where, name, worker_id=str(uuid4())), 403, "forbidden")
+    problem(alice.get(f"/rooms/@internal/providers/{where}:files:{name}/info"), 404, "provider-not-found")
+    assert root.put_provider(where, name).status_code == 201
+
+
+def test_the_worker_of_a_provider_must_be_the_callers(alice, bob, root, room):
+    for worker in (bob.worker(), str(uuid4())):
+        for person in (alice, root):
+            if worker:
+                problem(person.put_provider(room, worker_id=worker), 404, "worker-not-found")
+    assert [item for item in alice.listed(f"/rooms/{room}/providers") if item["room_id"] == room] == []
+
+
+def test_a_provider_is_deleted_by_its_owner_and_by_superusers(alice, bob, root, room):
+    for owner in (alice, root):
+        made = alice.provider(room)
+        problem(bob.call("DELETE", f"/providers/{made['id']}"), 403, "forbidden")
+        empty(owner.call("DELETE", f"/providers/{made['id']}"))
+        for answer in (
+            owner.call("DELETE", f"/providers/{made['id']}"),
+            alice.get(f"/rooms/{room}/providers/{made['full_name']}/info"),
+            alice.read(room, made["full_name"]),
+            alice.upload(made["id"], "h", b""),
+        ):
+            problem(answer, 404, "provider-not-found")
+        assert alice.put_provider(room).json()["id"] != made["id"]
+        alice.call("DELETE", f"/providers/{alice.provider(room)['id']}")
+
+
+# 12.3
+
+QUERIES = [
+    ("", "{}"),
+    ("path=/a/b", '{"path":"/a/b"}'),
+    ("b=2&a=1", '{"a":"1","b":"2"}'),
+    ("a=1&b=2", '{"a":"1","b":"2"}'),
+    ("a=1&a=2", '{"a":"2"}'),
+    ("q=%C3%BC", '{"q":"\\u00fc"}'),
+    ("q=ü&z=日", '{"q":"\\u00fc","z":"\\u65e5"}'),
+    ("q=%F0%9F%A6%80", '{"q":"\\ud83e\\udd80"}'),
+    ("%C3%BC=1&a=2", '{"a":"2","\\u00fc":"1"}'),
+    ("q=a+b%2Bc", '{"q":"a b+c"}'),
+    ('q="\\', '{"q":"\\"\\\\"}'),
+    ("q=", '{"q":""}'),
+    ("limit=-1&offset=x&status=", '{"limit":"-1","offset":"x","status":""}'),
+    ("wait=3&prefer=x", '{"prefer":"x","wait":"3"}'),
+    ("n=1.0&b=true", '{"b":"true","n":"1.0"}'),
+    ("q=%0A%00%7F", '{"q":"\\n\\u0000\\u007f"}'),
+]
+
+
+@pytest.mark.parametrize(("query", "canonical"), QUERIES)
+def test_what_is_asked_is_named_by_its_canonical_text(alice, room, query, canonical):
+    made = alice.provider(room)
+    digest = sha256(canonical.encode()).hexdigest()
+    if not query:
+        assert digest == NOTHING_ASKED
+    empty(alice.upload(made["id"], digest, b"found"))
+    answer = alice.read(room, made["full_name"], query, prefer="wait=0")
+    assert (answer.status_code, answer.content) == (200, b"found")
+
+
+@pytest.mark.parametrize(
+    ("registered", "shown"),
+    [
+        ("application/json", "application/json"), ("image/png", "image/png"),
+        ("text/plain", "text/plain; charset=utf-8"),
+        ("application/octet-stream", "application/octet-stream"), ("chemical/x-xyz", "chemical/x-xyz"),
+    ],
+)  # fmt: skip
+def test_bytes_come_back_as_they_are_under_the_type_the_provider_has_now(alice, room, registered, shown):
+    made = alice.provider(room, content_type="application/x-old")
+    body = bytes(range(256)) * 40
+    empty(alice.upload(made["id"], NOTHING_ASKED, body, **{"content-type": "image/x-whatever"}))
+    assert alice.read(room, made["full_name"]).headers["content-type"] == "application/x-old"
+    alice.provider(room, content_type=registered)
+    answer = alice.read(room, made["full_name"])
+    assert (answer.status_code, answer.content, answer.headers["content-type"]) == (200, body, shown)
+
+
+def test_the_default_type_is_json(alice, room):
+    made = alice.provider(room)
+    empty(alice.upload(made["id"], NOTHING_ASKED, b'{"a": 1}'))
+    assert alice.read(room, made["full_name"]).headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize("prefer", [None, "wait=0", "wait=2"])
+def test_what_is_known_is_answered_without_a_word_about_the_wait(alice, room, prefer):
+    made = alice.provider(room)
+    empty(alice.upload(made["id"], NOTHING_ASKED, b""))
+    answer = alice.read(room, made["full_name"], prefer=prefer)
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert "preference-applied" not in answer.headers
+
+
+def test_who_waits_in_vain_is_told_to_come_again(alice, room):
+    full = alice.provider(room)["full_name"]
+    waits = {None: 1, "wait=0": 0, "wait=2": 2, "wait=77": 2, "WAIT=2": 1, "wait=2s": 1}
+    answers = all_at_once(alice.read, *[(room, full, "", prefer) for prefer in waits])
+    for (prefer, seconds), (answer, took_s) in zip(waits.items(), answers, strict=True):
+        assert full in problem(answer, 504, "provider-timeout")
+        assert answer.headers["retry-after"] == "2"
+        assert seconds - 0.05 <= took_s < seconds + SLACK_S, prefer
+
+
+@pytest.mark.parametrize(
+    ("prefer", "applied"), [(None, None), ("wait=2", "wait=2"), ("wait=60", "wait=2"), ("x, wait=1", "wait=1")]
+)
+@pytest.mark.parametrize("hub", [0, 1])
+def test_an_answer_reaches_who_waits_at_whichever_hub(alice, bob, room, prefer, applied, hub):
+    made = alice.provider(room)
+    digest = sha256(b'{"q":"1"}').hexdigest()
+    with ThreadPoolExecutor(3) as pool:
+        reads = [pool.submit(bob.at(0).read, room, made["full_name"], "q=1", prefer) for _ in range(3)]
+        time.sleep(0.15)
+        empty(alice.at(hub).upload(made["id"], digest, b"here"))
+        answers = [read.result() for read in reads]
+    assert [(answer.status_code, answer.content) for answer in answers] == [(200, b"here")] * 3
+    assert {answer.headers.get("preference-applied") for answer in answers} == {applied}
+
+
+def test_uploads_overwrite(alice, room):
+    made = alice.provider(room)
+    for body in (b"one", b"two"):
+        empty(alice.upload(made["id"], NOTHING_ASKED, body))
+        assert alice.read(room, made["full_name"]).content == body
+
+
+def test_nothing_of_an_old_provider_is_served_by_a_new_one(alice, root, room):
+    made = alice.provider(room)
+    empty(alice.upload(made["id"], NOTHING_ASKED, b"old"))
+    empty(alice.call("DELETE", f"/providers/{made['id']}"))
+    alice.provider(room)
+    problem(alice.read(room, made["full_name"], prefer="wait=0"), 504, "provider-timeout")
+
+
+# 12.4
+
+
+def test_an_upload_is_checked_in_order(alice, bob, root, stranger, room):
+    made = alice.provider(room)
+    path = f"/providers/{made['id']}/results"
+    framework(stranger.call("POST", path), 401, "Unauthorized")
+    invalid(bob.call("POST", path), "header", "x-request-hash")
+    invalid(bob.call("POST", f"/providers/{uuid4()}/results"), "header", "x-request-hash")
+    problem(bob.upload(str(uuid4()), "h", b""), 404, "provider-not-found")
+    problem(bob.upload(made["id"], NOTHING_ASKED, b"wrong"), 403, "forbidden")
+    problem(alice.read(room, made["full_name"], prefer="wait=0"), 504, "provider-timeout")
+    empty(root.upload(made["id"], NOTHING_ASKED, b"right"))
+    assert alice.read(room, made["full_name"]).content == b"right"
+
+
+@pytest.mark.parametrize("digest", ["x", "a b", "0" * 500, "{}", "Not-A-Hash!"])
+def test_any_text_is_taken_as_the_hash(alice, room, digest):
+    empty(alice.upload(alice.provider(room)["id"], digest, b"x"))
