@@ -37,7 +37,7 @@ class Hub:
         pages = Pages(store)
         self.workers = Workers(store, pages)
         self.jobs = Jobs(store, settings, pages)
-        self.tasks = Tasks(store, self.jobs, pages)
+        self.tasks = Tasks(store, settings, self.jobs, pages)
         self.providers = Providers(store, settings, pages)
         self.tokens = Tokens(store)
         self.presence = Presence(store, settings, self.clock.hub_id)

@@ -26,7 +26,8 @@ _log = get_logger("hub.jobs")
 class Dispatch:
     """Submits to `@internal` jobs."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, keep_s: int = 86_400) -> None:
+        self._keep_s = keep_s
         self._submit = store.script("tasks/submit_internal")
 
     async def submit(
@@ -47,6 +48,7 @@ class Dispatch:
             message=message,
             key=key,
             fingerprint=fingerprint,
+            keep_s=self._keep_s,
         )
         match reply:
             case ["ok", found]:

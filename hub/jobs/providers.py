@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -76,7 +77,7 @@ class Providers:
 
     async def delete(self, provider: str, user: str, superuser: bool) -> None:
         """Delete it; raises `ProviderNotFound` and `Forbidden`."""
-        reply = await self._remove(id=provider, user=user, superuser=int(superuser))
+        reply = await self._remove(id=provider, user=user, superuser=int(superuser), request=secrets.token_hex(8))
         _check(self._remove.name, reply, provider)
 
     async def cached(self, provider: Provider, params: Mapping[str, str]) -> bytes | None:

@@ -25,21 +25,25 @@ from hub.jobs.pages import Pages
 from hub.jobs.replies import task_of
 from hub.jobs.workers import not_yours, unknown
 from hub.observability import metrics
+from hub.settings import Settings
 from hub.store.store import Store
 
 BITE = 64  # tasks submitted, or reported, per script: 2 to 3 ms
 PLAIN, ONE = Options(), Claim()
+KEY_S = 86_400  # for which an Idempotency-Key of a submit is remembered
 RECHECK_S = 5.0  # a bell that did not ring is not waited for longer than this
 
 
 class Tasks:
     """Keeps `Task`."""
 
-    def __init__(self, store: Store, jobs: Jobs, pages: Pages) -> None:
+    def __init__(self, store: Store, settings: Settings, jobs: Jobs, pages: Pages) -> None:
+        # A key is good for as long as what it stands for is there, and for a day at most.
+        self._keep_s = max(1, min(KEY_S, int(settings.task_retention_s or KEY_S)))
         self._store = store
         self._jobs = jobs
         self._pages = pages
-        self._dispatch = Dispatch(store)
+        self._dispatch = Dispatch(store, self._keep_s)
         self._submit = store.script("tasks/submit")
         self._claim = store.script("tasks/claim")
         self._move = store.script("tasks/move")
@@ -77,6 +81,7 @@ class Tasks:
                 backoff_ms=options.backoff_ms,
                 key=key,
                 fingerprint=fingerprint,
+                keep_s=self._keep_s,
                 rest=[text for pair in pairs for text in pair],
             )
             made += self._submitted(reply, full)
@@ -222,13 +227,16 @@ class Tasks:
         if await self._drop_dead(id=task) == ["task"]:
             raise TaskNotFound(f"Task {dashed(task)} is no dead letter")
 
-    async def retry(self, task: str, user: str, superuser: bool) -> Task:
-        """A new task like one that has failed or was cancelled, which leaves the dead-letter list.
+    async def retry(self, task: str, user: str, superuser: bool, key: str = "") -> Task:
+        """A new task like one that has failed or was cancelled, which leaves the dead-letter list; with a key the same
+        one whenever it is repeated.
 
         Raises `TaskNotFound`, `Forbidden` for anybody but its submitter or a superuser, `InvalidTaskTransition` while
         it has not failed, and `JobNotFound` when its job is no more.
         """
-        reply = await self._again(id=task, new=new_id(), user=user, superuser=int(superuser))
+        reply = await self._again(
+            id=task, new=_derived(f"{user}\0{key}\0{task}") if key else new_id(), user=user, superuser=int(superuser)
+        )
         match reply:
             case ["ok", found]:
                 return task_of(found)
@@ -261,7 +269,7 @@ def _ids(
     kept = hashlib.sha256(f"{user}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
     wish = repr((room, full, options, list(payloads)))
     fingerprint = hashlib.sha256(wish.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return kept, [_derived(f"{kept}\0{number}") for number in range(len(payloads))], fingerprint
+    return kept, [_derived(f"{kept}\0{fingerprint}\0{number}") for number in range(len(payloads))], fingerprint
 
 
 def _derived(seed: str) -> str:

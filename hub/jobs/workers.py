@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from typing import Any
 
 from hub.errors import Forbidden, UnknownReply, WorkerNotFound
@@ -90,7 +91,13 @@ class Workers:
 
     async def _take_off(self, worker: str, user: str, superuser: bool, why: str, silent_ms: int) -> str:
         reply = await self._remove(
-            worker=worker, user=user, superuser=int(superuser), why=why, silent_ms=silent_ms, limit=BITE
+            worker=worker,
+            user=user,
+            superuser=int(superuser),
+            why=why,
+            silent_ms=silent_ms,
+            limit=BITE,
+            request=secrets.token_hex(8),
         )
         match reply:
             case ["ok", left]:

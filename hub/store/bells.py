@@ -74,7 +74,7 @@ class Bells:
             yield bell
         finally:
             over = self._leave(bell, channels)
-            if over and self._waiting:  # else the reader gives the connection back
+            if over:
                 asyncio.ensure_future(self._unsubscribe(over)).add_done_callback(_look_at)
 
     async def close(self) -> None:
@@ -152,11 +152,16 @@ class Bells:
     def _take(self, kind: str, channel: str) -> None:
         if kind == "subscribe":
             answer = self._confirmed.get(channel)
-            if answer is not None and not answer.done():
+            if answer is None or answer.done():  # the connection was cut, and redis-py has made another
+                self._ring(channel)
+            else:
                 answer.set_result(None)
         elif kind == "message":
-            for bell in self._waiting.get(channel, ()):
-                bell.ring()
+            self._ring(channel)
+
+    def _ring(self, channel: str) -> None:
+        for bell in self._waiting.get(channel, ()):
+            bell.ring()
 
 
 def _look_at(done: asyncio.Future[Any]) -> None:

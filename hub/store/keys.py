@@ -117,7 +117,7 @@ PRIVATE = {
     "internal_tasks": "hub:internal_tasks",  # zset: task of an @internal job -> hub clock of its start, or submission.
     "finished": "hub:finished",  # zset: task -> when it ended. Deleted with the task.
     "dead": "hub:dead",  # zset: failed task whose attempts are used up -> when it ended. Deleted with the task.
-    "claim": "hub:claim:{}",  # string: the tasks a claim was answered with, 60 s.
+    "claim": "hub:claim:{}",  # string: the tasks a claim was answered with, or that a request has removed it; 60 s.
     "submitted": "hub:submitted:{}",  # string: fingerprint of a submit with a key, 24 h.
     "task_done": "hub:task_done:{}",  # a channel, not a key: this task has ended.
     "job_bell": "hub:job_bell:{}",  # a channel, not a key: a task of this job can be claimed.

@@ -10,7 +10,9 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.exceptions import (
     BusyLoadingError,
+    MasterDownError,
     MaxConnectionsError,
+    NoPermissionError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
@@ -36,7 +38,9 @@ _AWAY = (
     BusyLoadingError,
     ReadOnlyError,
     OutOfMemoryError,
+    MasterDownError,
     MaxConnectionsError,
+    NoPermissionError,
     OSError,
 )
 _AWAY_WORDS = ("MISCONF", "MASTERDOWN", "NOREPLICAS", "BUSY", "LOADING", "NOAUTH", "NOPERM", "CLUSTERDOWN", "OOM")

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hub.errors import UnknownReply
+from hub.errors import StoreUnavailable, UnknownReply
 from hub.jobs.workers import Workers
 from hub.observability import metrics
 from hub.observability.logs import get_logger
@@ -34,7 +34,7 @@ class TaskSweep:
 
     @property
     def eventful(self) -> bool:
-        return bool(self.expired or self.hung_up)
+        return bool(self.expired or self.hung_up or self.errors)
 
     def facts(self) -> dict[str, Any]:
         """The fields of the summary line."""
@@ -56,48 +56,51 @@ class TaskSweeperService:
         """One pass."""
         started = time.monotonic()
         done = TaskSweep()
-        done.due = await self._let_due_in()
-        done.expired = await self._overdue.fail("runtime", 0)
-        done.hung_up = await self._remove_hung_up()
-        for worker in await self._store.read("SRANDMEMBER", self._store.keys.dead_workers, BITE):
-            await self._workers.bury(worker)
-        if self._keep_us:
-            done.forgotten = await self._forget_old()
+        for step in (self._let_due_in, self._fail_overdue, self._remove_hung_up, self._bury, self._forget_old):
+            try:
+                await step(done)
+            except StoreUnavailable:
+                raise
+            except Exception as error:  # noqa: BLE001 - the next step must come
+                done.errors += 1
+                metrics.sweep_errors.labels("task").inc()
+                _log.error("sweep step failed", service="task", step=step.__name__.strip("_"), why=repr(error))
         done.scanned = done.due + done.expired + done.hung_up + done.forgotten
         done.elapsed_ms = round((time.monotonic() - started) * 1000, 1)
         return done
 
-    async def _let_due_in(self) -> int:
-        let_in = 0
+    async def _let_due_in(self, done: TaskSweep) -> None:
         for _ in range(BITES_MAX):
             _, some = await self._let_in(limit=BITE)
-            let_in += some
+            done.due += some
             if some < BITE:
                 break
-        return let_in
 
-    async def _remove_hung_up(self) -> int:
+    async def _fail_overdue(self, done: TaskSweep) -> None:
+        done.expired = await self._overdue.fail("runtime", 0)
+
+    async def _bury(self, done: TaskSweep) -> None:
+        for worker in await self._store.read("SRANDMEMBER", self._store.keys.dead_workers, BITE):
+            await self._workers.bury(worker)
+
+    async def _remove_hung_up(self, done: TaskSweep) -> None:
         """Workers whose last connection was lost a grace ago."""
         keys = self._store.keys
         clock_ms = await self._store.read("HGET", keys.store, "clock_ms") or 0
         due = await self._store.read("ZRANGE", keys.hung_up, "-inf", clock_ms, "BYSCORE", "LIMIT", 0, HUNG_UP_MAX)
-        removed = 0
         for worker in due:
             if await self._workers.expire(worker, "hung up", -1) == "ok":
-                removed += 1
+                done.hung_up += 1
                 metrics.workers_removed.labels("hung up").inc()
                 _log.info("worker removed", worker=worker, why="its last connection was lost")
-        return removed
 
-    async def _forget_old(self) -> int:
-        forgotten = 0
-        for _ in range(BITES_MAX):
+    async def _forget_old(self, done: TaskSweep) -> None:
+        for _ in range(BITES_MAX if self._keep_us else 0):
             match await self._forget(keep_us=self._keep_us, limit=BITE):
                 case ["ok", tasks, _, more]:
-                    forgotten += tasks
+                    done.forgotten += tasks
                 case reply:
                     raise UnknownReply(self._forget.name, reply)
             if not more:
                 break
-        metrics.tasks_forgotten.inc(forgotten)
-        return forgotten
+        metrics.tasks_forgotten.inc(done.forgotten)

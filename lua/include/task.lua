@@ -2,7 +2,7 @@
 -- A task's record and its places. A pending task stands in its job's queue, or in `later` until it is due; every task
 -- stands by its status in the lists of its room and of its job there.
 local FIELDS = {'job', 'room', 'status', 'at', 'worker', 'started', 'done', 'error', 'user', 'attempt', 'max', 'prio', 'due',
-  'backoff_ms', 'last'}
+  'backoff_ms', 'last', 'back'}
 local function read_task(id)
   local values = redis.call('HMGET', key_task(id), unpack(FIELDS))
   if not values[1] then return nil end
@@ -58,7 +58,7 @@ local function let_in(limit)
   for _, id in ipairs(due) do
     redis.call('ZREM', key_later, id)
     local t = read_task(id)
-    if t and t.status == 'pending' then
+    if t and t.at and t.status == 'pending' then
       redis.call('HINCRBY', key_job(t.job), 'later', -1)
       redis.call('HDEL', key_task(id), 'due')
       queue_up(t)

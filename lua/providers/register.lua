@@ -1,5 +1,5 @@
 -- Register a provider for a worker, or take it over: schema, content type, worker and owner become the caller's, the id and
--- its place in the lists stay. What was cached goes when the owner changes. A refusal leaves no trace. Safe to repeat.
+-- its place in the lists stay, and with the id what is cached. A refusal leaves no trace. Safe to repeat.
 -- Returns {'created' | 'replaced', id, at, worker} | {'worker'} (unknown, or not the caller's) | {'forbidden'} (somebody else's)
 local full         = ARGV[1]
 local id           = ARGV[2]         -- for a provider that is new

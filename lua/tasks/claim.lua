@@ -15,7 +15,7 @@ local owner, last, held = unpack(redis.call('HMGET', key_worker(worker), 'user',
 if not owner then return {'worker'} end
 if owner ~= user then return {'forbidden'} end
 local answers = {'ok'}
-local before = keyed == '1' and last == request and held or keyed ~= '1' and redis.call('GET', key_claim(request))
+local before = keyed == '1' and last == request and held or redis.call('GET', key_claim(request))
 if before then
   for id in string.gmatch(before, '%x+') do
     local t = read_task(id)
@@ -49,7 +49,8 @@ while #taken < most do
 end
 if #taken > 0 and keyed == '1' then
   redis.call('HSET', key_worker(worker), 'claim', request, 'tasks', table.concat(taken, ','))
-elseif #taken > 0 then
+end
+if #taken > 0 then
   redis.call('SET', key_claim(request), table.concat(taken, ','), 'EX', 60)
 end
 return answers

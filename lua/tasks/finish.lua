@@ -11,9 +11,9 @@ if not owner then return {'worker'} end
 if owner ~= user then return {'owner'} end
 local jobs, words = {}, {}
 local function take(id, status, error)
-  local t = read_task(id)
+  local t, request = read_task(id), request .. ':' .. status
   if not t then return 'gone' end
-  if t.last == request then return 'ok' end
+  if t.last == request or t.back == request then return 'ok' end
   if t.worker ~= worker then return t.worker and 'forbidden' or 'conflict' end
   local held = t.status == 'claimed' or t.status == 'running'
   if not held or (status == 'running' and t.status == 'running') then return 'conflict' end

@@ -11,7 +11,8 @@ local request   = ARGV[6]
 -- @include task_reply
 local t = read_task(id)
 if not t then return {'task'} end
-if t.last == request then return {'ok', task_reply(t)} end  -- also when the move has taken it from the caller
+request = request .. ':' .. status
+if t.last == request or t.back == request then return {'ok', task_reply(t)} end  -- whoever has the task by now
 local owner = t.worker and redis.call('HGET', key_worker(t.worker), 'user')
 if superuser ~= '1' and owner ~= user and not (status == 'cancelled' and t.user == user) then return {'forbidden'} end
 local allowed = {

@@ -10,6 +10,7 @@ local attempts   = ARGV[6]
 local backoff_ms = ARGV[7]
 local key        = ARGV[8]            -- of the request, '' for none
 local fingerprint = ARGV[9]           -- of the request
+local keep_s     = ARGV[10]           -- how long a key is remembered: no longer than its tasks
 -- @rest tasks                        per task: id, payload
 -- @include task_reply
 local job = redis.call('HMGET', key_job(full), 'at', 'deleted')
@@ -17,7 +18,7 @@ if not job[1] then return {'job'} end
 local before = key ~= '' and redis.call('GET', key_submitted(key))
 if before and before ~= fingerprint then return {'reused'} end
 if job[2] and not before then return {'job'} end
-if key ~= '' and not before then redis.call('SET', key_submitted(key), fingerprint, 'EX', 86400) end
+if key ~= '' and not before then redis.call('SET', key_submitted(key), fingerprint, 'EX', keep_s) end
 local put_off_us = tonumber(due_us) > now_us and tonumber(due_us) or nil
 local answers, made = {'ok'}, 0
 local function make(id, payload)
@@ -40,7 +41,7 @@ local function make(id, payload)
   made = made + 1
   return t
 end
-for i = 10, #ARGV, 2 do
+for i = 11, #ARGV, 2 do
   local t = read_task(ARGV[i])
   if not t then
     if job[2] then return {'job'} end

@@ -11,6 +11,7 @@ local payload = ARGV[5]
 local message = ARGV[6]              -- '' when none could be made of the payload
 local key     = ARGV[7]              -- of the request, '' for none
 local fingerprint = ARGV[8]
+local keep_s  = ARGV[9]              -- how long a key is remembered: no longer than its task
 -- @include settle_task
 -- @include task_reply
 local before = key ~= '' and redis.call('GET', key_submitted(key))
@@ -21,7 +22,7 @@ local job = redis.call('HMGET', key_job(full), 'at', 'deleted')
 if not job[1] or job[2] then return {'job'} end
 if redis.call('SISMEMBER', key_executors, full) == 0 then return {'executor'} end
 
-if key ~= '' and not before then redis.call('SET', key_submitted(key), fingerprint, 'EX', 86400) end
+if key ~= '' and not before then redis.call('SET', key_submitted(key), fingerprint, 'EX', keep_s) end
 t = {id = id, job = full, room = room, user = user, status = 'claimed', at = digits(next_us())}
 redis.call('HSET', key_task(id), 'job', full, 'room', room, 'user', user, 'at', t.at, 'status', 'claimed')
 if payload ~= '{}' then redis.call('SET', key_payload(id), payload) end

@@ -19,6 +19,10 @@ BENCHMARKS = {  # name of the module -> what it measures
     "line_cost": "Redis time of waiting in line and of being served, with 100 to 100,000 waiters",
     "line_handoff": "from a return at one hub to the borrower who waits at another, over HTTP",
     "sweeps": "Redis time of a sweep, and Redis memory, with a million nodes",
+    "jobs_wire": "submit, claim and heartbeat of the jobs API over HTTP to one hub process",
+    "jobs_throughput": "tasks that do nothing, end to end, against queues that talk to Redis directly",
+    "jobs_latency": "from a submit's commit to the start of the task in an idle worker",
+    "jobs_scale": "Redis time of a claim, and Redis memory, with a million pending tasks",
 }
 
 

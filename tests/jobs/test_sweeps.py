@@ -132,7 +132,15 @@ async def test_what_a_hub_left_when_it_died_between_two_bites_is_ended_by_the_ne
     tasks = await hub.tasks.submit("r1", JOB, ["{}"] * 3, USER)
     await hub.tasks.claim(worker, USER, Claim(most=3))
     script = hub.store.script("workers/remove")
-    named = {"worker": worker, "user": USER, "superuser": 0, "why": "deleted", "silent_ms": -1, "limit": 1}
+    named = {
+        "worker": worker,
+        "user": USER,
+        "superuser": 0,
+        "why": "deleted",
+        "silent_ms": -1,
+        "limit": 1,
+        "request": "r",
+    }
     assert await script(**named) == ["ok", 2]
     await look_after(hub)
     assert {(await hub.tasks.get(task.id)).status for task in tasks} == {"failed"}

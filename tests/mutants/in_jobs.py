@@ -80,7 +80,7 @@ TASKS = (
         "whoever submitted a task may do anything to it",
     ),
     Mistake(
-        "tasks/move.lua", "if t.last == request then return {'ok', task_reply(t)} end  -- also when the move has taken it from the caller\n", "",
+        "tasks/move.lua", "if t.last == request or t.back == request then return {'ok', task_reply(t)} end  -- whoever has the task by now\n", "",
         "a move that is repeated is refused",
     ),
     Mistake(

@@ -40,9 +40,14 @@ async def drop(request: Request) -> Response:
     return answers.nothing()
 
 
-@router.post("/tasks/{task_id}/retry", **shapes.described("task_id", {202: shapes.TASK}, refusals=(403, 409)))
+@router.post(
+    "/tasks/{task_id}/retry",
+    **shapes.described("task_id", {202: shapes.TASK}, refusals=(403, 409), headers=("Idempotency-Key",)),
+)
 async def retry(request: Request) -> Response:
     """A new task like one that has failed or was cancelled; a dead letter is one no longer. For its submitter."""
     who = await caller(request, SUBMIT)
     task = bodies.path_id(request, "task_id")
-    return answers.submitted(await serving(request).hub.tasks.retry(task, who.user, who.superuser))
+    return answers.submitted(
+        await serving(request).hub.tasks.retry(task, who.user, who.superuser, bodies.request_key(request, who.user))
+    )

@@ -146,7 +146,7 @@ class JobsMachine(RuleBasedStateMachine):
         known = self.model.workers[worker]
         answer = self.call(
             "workers/remove", repeats=False, worker=worker, user=user, superuser=int(superuser), why="silent",
-            silent_ms=TIMEOUT_MS if silent else -1, limit=limit,
+            silent_ms=TIMEOUT_MS if silent else -1, limit=limit, request=self.request(),
         )  # fmt: skip
         if not superuser and known.user != user:
             assert answer == ["forbidden"]
@@ -186,7 +186,8 @@ class JobsMachine(RuleBasedStateMachine):
         payloads = ["{}" if number % 2 else '{"n":1.0}' for number in range(count)]
         rest = [text for pair in zip(ids, payloads, strict=True) for text in pair]
         answer = self.call(
-            "tasks/submit", full=full, room=room, user=user, due_us=4 * 10**15 if later else 0, key="", fingerprint="",
+            "tasks/submit", full=full, room=room, user=user, due_us=4 * 10**15 if later else 0,
+            key="", fingerprint="", keep_s=9,
             rest=rest, **chosen,
         )  # fmt: skip
         job = self.model.jobs.get(full)
