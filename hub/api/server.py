@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import multiprocessing
 import os
 import shutil
 import signal
 import tempfile
+import threading
 from types import FrameType
 from typing import Any
 
@@ -145,10 +147,19 @@ class _Supervisor(Multiprocess):
 
 def worker_app() -> Any:
     """The application of one of several processes; it reads the settings of its environment itself."""
+    threading.Thread(target=_end_with_the_supervisor, name="supervisor-watch", daemon=True).start()
     settings = load_settings()
     configure_logs(settings)
     HubProtocol.head_timeout_s = settings.request_headers_timeout_s
     return create_app(settings, when_started=take_over)
+
+
+def _end_with_the_supervisor() -> None:
+    """Stop as on SIGTERM when the process that started this one is gone: nobody else would end it."""
+    supervisor = multiprocessing.parent_process()
+    if supervisor is not None:
+        supervisor.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _options(settings: Settings) -> dict[str, Any]:

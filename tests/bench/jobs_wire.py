@@ -102,12 +102,12 @@ def _answers(url: str) -> bool:
 
 
 def _figures(hub: Side, peer: Side) -> list[Figure]:
-    figures = []
+    figures, version = [], jobs_peers.version_of(PEER, PEER)
     for kind, target in TARGETS.items():
         ours, theirs = ([each.per_second for each in side.loads[kind]] for side in (hub, peer))
         rounds = Rounds.of(ours, theirs)
         note = f"{median(ours):,.0f}/s against {median(theirs):,.0f}/s, {rounds.spread}"
-        figures.append(Figure(f"{kind}: times {PEER}", rounds.median, at_least=target, note=note))
+        figures.append(Figure(f"{kind}: times {version}", rounds.median, at_least=target, note=note))
     note = f"{peer.faults():,} at the peer"
     figures.append(Figure("refusals, claims without a task, lost connections", hub.faults(), at_most=0, note=note))
     return figures

@@ -255,7 +255,10 @@ def test_the_brake_on_workers_is_shown_and_released(start_hub, tmp_path, redis):
         silent_ms = int(redis.hget("hub:store", "clock_ms")) - 300_000
         for number in range(4):
             joblib.register("one", f"a{number}")
-        redis.zadd("hub:worker_beats", dict.fromkeys(redis.zrange("hub:workers", 0, -1), silent_ms))
+        workers = redis.zrange("hub:workers", 0, -1)
+        for worker in workers:
+            redis.hincrby(f"hub:worker:{worker}", "beat", 1)  # those that never beat are no reason for a brake
+        redis.zadd("hub:worker_beats", dict.fromkeys(workers, silent_ms))
         wait_until(lambda: redis.hget("hub:worker_brake", "state") == "engaged")
         assert command.json("brake")["state"] == "off"
         shown = command("brake", "--workers").stdout

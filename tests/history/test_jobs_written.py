@@ -99,6 +99,7 @@ async def test_the_brake_on_workers_is_told_from_that_on_nodes(hub: Hub, redis: 
     for _ in range(4):
         await hub.workers.create(USER, new_id())
     for worker in redis.zrange("hub:workers", 0, -1):
+        await hub.workers.beat(worker, USER)
         redis.zadd("hub:worker_beats", {worker: -3_600_000})
     service = WorkerSweeperService(hub.store, hub.settings, hub.workers)
     sweep = noted(hub.store, "worker", service.sweep)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.machine.run import Machine, run
 
-EXAMPLES = 215
+EXAMPLES = 270
 
 
 @pytest.mark.timeout(600)

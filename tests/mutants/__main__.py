@@ -24,7 +24,7 @@ from tests.mutants.mistakes import MISTAKES, Mistake
 
 TOP = Path(__file__).parent.parent.parent
 AT_ONCE = 2
-BUDGET = {"line": 3 * EXAMPLES, "jobs": 8 * JOBS_EXAMPLES}
+BUDGET = {"line": 3 * EXAMPLES, "jobs": 24 * JOBS_EXAMPLES}
 MOST_S = 1200  # for one attempt; the whole budget takes a few minutes
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 
 import aiohttp
 import pytest
@@ -73,6 +74,8 @@ def test_several_processes_take_websockets_and_say_why_they_do_not_take_polls(st
     wait_until(lambda: told == [{}] * 6)
     for client in clients:
         client.disconnect()
+    hub.signal(signal.SIGTERM)  # a supervisor that is killed leaves its processes to find out
+    hub.process.wait(20)
 
 
 @pytest.mark.parametrize("transports", [None, ["polling"]], ids=["upgraded", "polling"])

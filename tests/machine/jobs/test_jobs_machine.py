@@ -10,11 +10,11 @@ import pytest
 from tests.machine.jobs.machine import JobsMachine
 from tests.machine.run import run_jobs
 
-EXAMPLES = 60
+EXAMPLES = 20
 
 
 @pytest.mark.timeout(600)
 def test_whatever_happens_the_store_says_of_jobs_what_the_rules_say(redis_server):
     given = os.environ.get("HUB_MACHINE_EXAMPLES")
     run_jobs(redis_server, int(given or EXAMPLES), shrink=given is not None)
-    assert given or JobsMachine.steps >= 2_000
+    assert given or JobsMachine.steps >= 500
