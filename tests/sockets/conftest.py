@@ -57,7 +57,7 @@ def tokens(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def _standing(_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
     path = tmp_path_factory.mktemp("standing") / "tokens.toml"
     path.write_text(TOKENS)
