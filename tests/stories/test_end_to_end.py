@@ -152,6 +152,7 @@ GUARDED = [
     ("GET", "/why/node/n"),
     ("GET", "/autoscale/a:b"), ("GET", "/nodes/n/safe-to-kill"), ("GET", "/queue"),
     ("GET", "/queue/t"), ("DELETE", "/queue/t"), ("GET", "/admin/caps"), ("PUT", "/admin/caps/a:b"),
+    ("GET", "/admin/tokens"), ("POST", "/admin/tokens"), ("DELETE", "/admin/tokens/t"),
 ]  # fmt: skip
 
 
