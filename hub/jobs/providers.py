@@ -32,6 +32,7 @@ class Providers:
         self._remove = store.script("providers/remove")
         self._describe = store.script("providers/describe")
         self._ask = store.script("providers/ask")
+        self._join = store.script("providers/join")
         self._upload = store.script("providers/upload")
 
     async def register(self, wish: ProviderWish, user: str, superuser: bool) -> tuple[Provider, bool]:
@@ -104,6 +105,10 @@ class Providers:
                 if left_s <= 0:
                     raise ProviderTimeout(f"Provider {provider.full} did not answer within {wait_s:g} s")
                 await bell.wait(min(left_s, RECHECK_S))
+
+    async def joined(self, full: str) -> None:
+        """Somebody has joined the room of a provider: what it was asked while nobody may have heard is asked again."""
+        await self._join(full=full)
 
     async def upload(self, provider: str, digest: str, body: bytes, user: str, superuser: bool) -> None:
         """Keep an answer and wake who waits for it; raises `ProviderNotFound` and `Forbidden`."""

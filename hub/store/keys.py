@@ -104,8 +104,9 @@ PRIVATE = {
     "room_jobs": "hub:room_jobs:{}",  # zset: full name -> when it was made, of the active ones. Empties as they go.
     "deleted_jobs": "hub:deleted_jobs",  # zset: full name -> when it was soft-deleted. Until it is back or gone.
     "executors": "hub:executors",  # set: full names of the @internal jobs that somebody can execute. Never deleted.
-    # hash: job, room, user, at, status; then worker, started, done, error, last (request of the last move); where asked
-    # for prio, attempt, max, backoff_ms, due, print (of the request). Deleted HUB_TASK_RETENTION_SECONDS after its end.
+    # hash: job, room, user, at, status; then worker, started, done, error, last (request of the last move), back (of
+    # the one that queued it again), entry (its message, of an @internal job); where asked for prio, attempt, max,
+    # backoff_ms, due. Deleted HUB_TASK_RETENTION_SECONDS after its end.
     "task": "hub:task:{}",
     "payload": "hub:payload:{}",  # string: JSON as it was submitted, none for {}. Deleted with the task.
     "queue": "hub:queue:{}",  # zset: task -> when it was submitted less a second per priority: what a claim takes.
@@ -118,14 +119,14 @@ PRIVATE = {
     "finished": "hub:finished",  # zset: task -> when it ended. Deleted with the task.
     "dead": "hub:dead",  # zset: failed task whose attempts are used up -> when it ended. Deleted with the task.
     "claim": "hub:claim:{}",  # string: the tasks a claim was answered with, or that a request has removed it; 60 s.
-    "submitted": "hub:submitted:{}",  # string: fingerprint of a submit with a key, 24 h.
+    "submitted": "hub:submitted:{}",  # string: fingerprint of a submit with a key, 24 h or its tasks' retention.
     "task_done": "hub:task_done:{}",  # a channel, not a key: this task has ended.
     "job_bell": "hub:job_bell:{}",  # a channel, not a key: a task of this job can be claimed.
-    "provider": "hub:provider:{}",  # hash: id, at, schema, type, worker, user. Deleted with it or its worker.
+    "provider": "hub:provider:{}",  # hash: id, at, schema, type, worker, user, joined. Deleted with it or its worker.
     "provider_name": "hub:provider_name:{}",  # string: full name of a provider's id. Deleted with the provider.
     "room_providers": "hub:room_providers:{}",  # zset: full name -> when it was made. Deleted with the provider.
     "result": "hub:result:{}",  # string, per provider:hash: what it answered, HUB_PROVIDER_RESULT_TTL_SECONDS.
-    "inflight": "hub:inflight:{}",  # string 1, per provider:hash: it was asked, HUB_PROVIDER_INFLIGHT_TTL_SECONDS.
+    "inflight": "hub:inflight:{}",  # string: when it was asked, per provider:hash, HUB_PROVIDER_INFLIGHT_TTL_SECONDS.
     "result_bell": "hub:result_bell:{}",  # a channel, not a key, per provider:hash: the result is there.
     "tokens": "hub:tokens",  # zset: token id -> when it was made. Deleted when it is revoked.
     "token": "hub:token:{}",  # hash: digest (SHA-256 of the secret), name, user, superuser, scopes, at. The same.

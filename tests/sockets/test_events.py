@@ -9,6 +9,7 @@ import pytest
 from redis import Redis
 
 from hub.api.sockets.sockets import BACKLOG
+from hub.errors import ProviderTimeout
 from hub.jobs.models import Claim, JobWish, Options, ProviderWish
 from hub.jobs.names import dashed
 from tests.sockets.people import ANN, JOB, OK, Listener, connections, new_worker, publish
@@ -82,6 +83,23 @@ async def test_a_provider_is_asked_in_its_room_and_readers_hear_of_providers_tha
         ("provider_result_ready", {"provider_name": full, "request_hash": request["request_id"]}),
         ("providers_invalidate", {}),
     ]
+
+
+async def test_a_provider_that_was_not_there_when_it_was_asked_is_asked_again_once_it_is(here, listen, hub):
+    made, _ = await hub.providers.register(ProviderWish("lab", "frames", "Disk"), ANN, False)
+    with pytest.raises(ProviderTimeout):
+        await hub.providers.read(made, {}, 0)
+    provider = await listen(here, "ann")
+    joining = {"provider_name": "lab:frames:Disk", "worker_id": dashed(made.worker)}
+    assert await provider.say("join_provider_room", joining) == OK
+    for _ in range(2):  # the second is content with the first one's question
+        with pytest.raises(ProviderTimeout):
+            await hub.providers.read(made, {}, 0)
+    ((event, request),) = await told(provider, 1)
+    assert event == "provider_request"
+    await hub.providers.upload(made.id, request["request_id"], b"42", ANN, False)
+    assert await hub.providers.read(made, {}, 0) == b"42"
+    assert len(provider.told) == 1
 
 
 async def test_an_event_reaches_the_clients_of_every_hub_once(here, start, listen, redis):

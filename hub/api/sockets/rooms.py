@@ -130,6 +130,7 @@ class Rooms:
 
     async def _join_providers(self, sid: str, connection: Connection, said: Any) -> None:
         await self._join_as_worker(sid, connection, said, "provider_name", "providers:")
+        await self._serving.hub.providers.joined(_full_name(said, "provider_name"))
 
     async def _join_as_worker(self, sid: str, connection: Connection, said: Any, member: str, kind: str) -> None:
         """The room is joined also with a worker that is unknown or another's; only its own user's can hang up."""
