@@ -32,15 +32,10 @@ class Worker:
     user: str = ""
 
 
-@dataclass(frozen=True)
-class Job:
-    """A job with the workers linked to it; `worker` is the one that has just registered it."""
+class Named:
+    """Something with a full name, `room:category:name`."""
 
-    id: str
     full: str
-    schema: str
-    workers: tuple[str, ...]
-    worker: str | None = None
 
     @property
     def room(self) -> str:
@@ -53,6 +48,17 @@ class Job:
     @property
     def name(self) -> str:
         return self.full.split(":", 2)[2]
+
+
+@dataclass(frozen=True)
+class Job(Named):
+    """A job with the workers linked to it; `worker` is the one that has just registered it."""
+
+    id: str
+    full: str
+    schema: str
+    workers: tuple[str, ...]
+    worker: str | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Provider:
+class Provider(Named):
     """A provider of data and the worker that answers for it."""
 
     id: str
@@ -88,18 +94,6 @@ class Provider:
     worker: str
     user: str
     created_us: int
-
-    @property
-    def room(self) -> str:
-        return self.full.split(":", 1)[0]
-
-    @property
-    def category(self) -> str:
-        return self.full.split(":", 2)[1]
-
-    @property
-    def name(self) -> str:
-        return self.full.split(":", 2)[2]
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hub.errors import StoreUnavailable, UnknownReply
+from hub.errors import UnknownReply
 from hub.jobs.workers import Workers
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
+from hub.sweeping.steps import in_turn
 from hub.sweeping.workers import BITE, BITES_MAX, Overdue
 
 INTERVAL_S = 1.0  # how late a task that was put off may come, and a worker that hung up may go
@@ -56,15 +57,8 @@ class TaskSweeperService:
         """One pass."""
         started = time.monotonic()
         done = TaskSweep()
-        for step in (self._let_due_in, self._fail_overdue, self._remove_hung_up, self._bury, self._forget_old):
-            try:
-                await step(done)
-            except StoreUnavailable:
-                raise
-            except Exception as error:  # noqa: BLE001 - the next step must come
-                done.errors += 1
-                metrics.sweep_errors.labels("task").inc()
-                _log.error("sweep step failed", service="task", step=step.__name__.strip("_"), why=repr(error))
+        steps = (self._let_due_in, self._fail_overdue, self._remove_hung_up, self._bury, self._forget_old)
+        await in_turn("task", done, *steps)
         done.scanned = done.due + done.expired + done.hung_up + done.forgotten
         done.elapsed_ms = round((time.monotonic() - started) * 1000, 1)
         return done

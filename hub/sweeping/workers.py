@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hub.errors import StoreUnavailable, UnknownReply
+from hub.errors import UnknownReply
 from hub.jobs.workers import Workers
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
 from hub.sweeping.brake import Brake, Nominated
+from hub.sweeping.steps import in_turn
 
 SILENT_MAX = 5_000  # workers removed per pass; the rest is still there in the next one
 BITE = 50  # tasks failed per script: under 4 ms
@@ -60,21 +61,9 @@ class WorkerSweeperService:
         """One pass."""
         started = time.monotonic()
         done = WorkerSweep()
-        await self._step(self._remove_silent, done)
-        await self._step(self._fail_stuck, done)
-        await self._step(self._fail_ownerless, done)
+        await in_turn("worker", done, self._remove_silent, self._fail_stuck, self._fail_ownerless)
         done.elapsed_ms = round((time.monotonic() - started) * 1000, 1)
         return done
-
-    async def _step(self, step: Callable[[WorkerSweep], Awaitable[None]], done: WorkerSweep) -> None:
-        try:
-            await step(done)
-        except StoreUnavailable:
-            raise
-        except Exception as error:  # noqa: BLE001 - the next step must come
-            done.errors += 1
-            metrics.sweep_errors.labels("worker").inc()
-            _log.error("sweep step failed", service="worker", step=step.__name__.strip("_"), why=repr(error))
 
     async def _remove_silent(self, done: WorkerSweep) -> None:
         keys = self._store.keys

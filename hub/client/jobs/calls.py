@@ -65,12 +65,10 @@ def judged(outcome: Outcome) -> tuple[HubError, bool]:
             problem = outcome.json()
         except ValueError:
             problem = None
-        if isinstance(problem, dict):
-            if outcome.status_code == 422 and isinstance(details := problem.get("detail"), list):
-                return Malformed(f"the hub does not take this: {details}", status=422, errors=details), False
-            if isinstance(told := from_problem(problem), JobsProblem):
-                told.retry_after_s = error.retry_after_s or told.retry_after_s
-                return told, False
+        told = from_problem({"status": outcome.status_code, **problem}) if isinstance(problem, dict) else None
+        if isinstance(told, JobsProblem | Malformed):
+            told.retry_after_s = error.retry_after_s or told.retry_after_s
+            return told, False
     return error, again
 
 

@@ -1,0 +1,36 @@
+"""The steps of a pass, one after the other: a failure in one skips no other."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+from hub.errors import StoreUnavailable
+from hub.observability.logs import get_logger
+from hub.observability.metrics import sweep_errors
+
+_log = get_logger("hub.sweeping")
+
+
+class Counted(Protocol):
+    """What a pass found, errors included."""
+
+    errors: int
+
+
+P = TypeVar("P", bound=Counted)
+
+
+async def in_turn(service: str, done: P, *steps: Callable[[P], Awaitable[None]]) -> None:
+    """Run the steps; what fails is logged and counted in `done`. Raises `StoreUnavailable`, which ends the pass."""
+    for step in steps:
+        try:
+            await step(done)
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - the next step must come
+            done.errors += 1
+            sweep_errors.labels(service).inc()
+            _log.error(
+                "sweep step failed", service=service, step=getattr(step, "__name__", "").strip("_"), why=repr(error)
+            )
