@@ -9,6 +9,12 @@ BIN         := $(VENV)/bin
 STAMP       := $(VENV)/.installed
 PYTEST_ARGS ?=
 DRILL_ARGS  ?=
+# Processes beside each other. Many tests wait for something; two of the races are as much as two cores can bear.
+TEST_PROCESSES ?= 4
+RACE_PROCESSES ?= 2
+
+# Hundreds of processes import the hub in `make test`; let them find it compiled.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## list the targets
@@ -19,16 +25,16 @@ run: venv ## start a hub with an embedded Redis and three agents to try it on
 	@$(BIN)/hub demo
 
 .PHONY: test
-test: venv redis check ## everything that decides whether a change may be handed over
-	@$(BIN)/python -m pytest --numprocesses 4 --dist worksteal --ignore tests/races --ignore tests/test_layout.py $(PYTEST_ARGS)
-	@$(BIN)/python -m pytest tests/races $(PYTEST_ARGS)
+test: venv servers check ## everything that decides whether a change may be handed over
+	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal --ignore tests/races --ignore tests/test_layout.py $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(RACE_PROCESSES) --dist worksteal tests/races $(PYTEST_ARGS)
 
 .PHONY: proof
-proof: venv redis ## the races and the state machine at full length, some ten minutes
+proof: venv servers ## the races and the state machine at full length, some ten minutes
 	@HUB_RACE_SECONDS=30 HUB_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest --timeout 1800 tests/races tests/machine $(PYTEST_ARGS)
 
 .PHONY: mutants
-mutants: venv redis ## plant mistakes in the scripts and see that the state machine finds each of them
+mutants: venv servers ## plant mistakes in the scripts and see that the state machine finds each of them
 	@$(BIN)/python -m tests.mutants
 
 .PHONY: check
@@ -39,11 +45,11 @@ check: venv ## style, formatting, types and layout; needs no Redis
 	@$(BIN)/python -m pytest -q tests/test_layout.py
 
 .PHONY: bench
-bench: venv redis ## measure the promises about speed and print the conditions
+bench: venv servers ## measure the promises about speed and print the conditions
 	@$(BIN)/python -m tests.bench
 
 .PHONY: drill
-drill: venv redis ## let hubs, Redis and a fleet of 10,000 nodes fail in turn and count what that costs
+drill: venv servers ## let hubs, Redis and a fleet of 10,000 nodes fail in turn and count what that costs
 	@$(BIN)/python -m tests.drill $(DRILL_ARGS)
 
 .PHONY: venv
@@ -65,15 +71,17 @@ lock: ## install the newest versions the project allows and pin them in requirem
 	@rm -rf $(VENV).lock
 	@echo "requirements.lock pins $$(wc -l < requirements.lock) packages"
 
-# The tests and benchmarks run against a real server; nothing else here needs one.
-.PHONY: redis
-redis:
-	@if ! command -v redis-server >/dev/null && ! command -v valkey-server >/dev/null; then \
+# The tests and benchmarks run against real servers; nothing else here needs them.
+.PHONY: servers
+servers:
+	@missing=""; \
+	command -v redis-server >/dev/null || command -v valkey-server >/dev/null || missing="redis-server"; \
+	command -v pg_ctl >/dev/null || ls /usr/lib/postgresql/*/bin/pg_ctl >/dev/null 2>&1 || missing="$$missing postgresql"; \
+	[ -z "$$missing" ] || { \
 	  sudo=""; [ "$$(id -u)" -eq 0 ] || sudo="sudo -n"; \
-	  { command -v apt-get >/dev/null && $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive \
-	    apt-get install -y -qq --no-install-recommends redis-server >/dev/null; } \
-	  || { echo "The tests need redis-server or valkey-server on the PATH, and it could not be installed: please install one." >&2; exit 1; }; \
-	fi
+	  command -v apt-get >/dev/null && $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive \
+	    apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } \
+	  || { echo "The tests need $$missing, and it could not be installed: please install it." >&2; exit 1; }
 
 .PHONY: clean
 clean: ## remove the environment, caches and build results

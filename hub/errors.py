@@ -10,7 +10,7 @@
     |- TooLarge 413
     |- KeyReused 422
     |- Internal, ForeignKey, StoreFault, UnknownReply 500
-    |- Unavailable 503       Settling, Stopping, StoreUnavailable  (all carry Retry-After)
+    |- Unavailable 503       Settling, Stopping, StoreUnavailable, RecordsUnavailable  (all carry Retry-After)
     |  |- NoCapacity         Capped, WaitedInVain, DeadlineMissed, LabelLineFull, RunLineFull
     |                        HubUnavailable, raised by the SDK alone
     |- JobsProblem           InvalidRoomId, InvalidCategory 400, Forbidden 403,
@@ -18,7 +18,7 @@
     |                        SchemaConflict, InvalidTaskTransition 409,
     |                        InternalJobNotConfigured 503, ProviderTimeout 504; Malformed 422
     |- LeaseLost             raised by the SDK alone: the block outlived its lease
-    `- StartRefused          the one sentence a hub says before it does not start
+    `- StartRefused          the one sentence a hub says before it does not start; SourceRefused
 
 `hub.api.problems` turns them into RFC 9457 documents; the SDK turns those documents back into the same classes.
 """
@@ -330,6 +330,18 @@ class StartRefused(HubError):
     """The hub will not start like this; `detail` is the one sentence that says why and what would be right."""
 
     code = "start-refused"
+
+
+class SourceRefused(StartRefused):
+    """A source of records that does not fit what is there; the sentence names the file, the source and the field."""
+
+    code = "source-refused"
+
+
+class RecordsUnavailable(Unavailable):
+    """The store of a source's records does not answer, or does not let the hub in."""
+
+    code = "records-unavailable"
 
 
 class UnknownReply(HubError):

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from hub.observability import metrics
+from hub.records.file import read_sources
+from hub.records.models import RedisSource, SqlSource, TaskSource
+from hub.records.rows import make_engine
 from hub.settings import Settings
 from hub.settings.model import knobs
 
@@ -15,6 +18,7 @@ DEPLOY = TOP / "deploy"
 RUNBOOK = (DEPLOY / "runbook.md").read_text()
 ALERTS = (DEPLOY / "alerts.yml").read_text()
 NGINX = (DEPLOY / "nginx.conf").read_text()
+_FACTS = re.compile(r" \w+=%")  # what the hub shares with the SDK logs as other libraries do, its facts in the text
 
 
 def paragraphs() -> dict[str, str]:
@@ -36,7 +40,7 @@ def logged_events() -> set[object]:
                     if level in ("info", "warning", "error", "exception", "critical") and isinstance(
                         event, ast.Constant
                     ):
-                        events.add(event.value)
+                        events.add(_FACTS.split(event.value)[0])
     return events
 
 
@@ -74,6 +78,17 @@ def test_dead_nodes_are_expired_wherever_a_hub_is_deployed(name):
 def test_only_settings_that_exist_are_named(path):
     known = {name for knob in knobs().values() for name in (knob.name, *knob.aliases)}
     assert set(re.findall(r"\b(?:HUB|REDIS)_[A-Z_]+[A-Z]\b", path.read_text())) - known == set()
+
+
+def test_the_example_of_sources_declares_one_of_every_kind(monkeypatch):
+    monkeypatch.setenv("ORDERS_DATABASE_URL", "postgresql+asyncpg://shop@db/shop")
+    sources = read_sources(DEPLOY / "recovery.toml")
+    assert [(type(each), each.name) for each in sources] == [
+        (SqlSource, "orders"), (SqlSource, "invoices"), (RedisSource, "mails"), (TaskSource, "tasks"),
+    ]  # fmt: skip
+    for source in sources:
+        if isinstance(source, SqlSource):
+            make_engine(source)
 
 
 def test_the_proxy_waits_longer_than_the_hub_and_keeps_connections_shorter():

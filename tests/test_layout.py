@@ -17,7 +17,7 @@ TESTS = sorted(path.relative_to(TOP) for path in (TOP / "tests").rglob("*.py"))
 SCRIPTS = sorted(path.relative_to(TOP) for path in (TOP / "lua").rglob("*.lua"))
 
 BASE = {"errors", "settings", "observability"}
-DOMAINS = {"nodes", "capacity", "audit", "tokens", "jobs", "presence"}
+DOMAINS = {"nodes", "capacity", "audit", "tokens", "jobs", "presence", "records"}
 BELOW_CORE = BASE | {"store"} | DOMAINS
 # part of hub/ -> the other parts it may import
 MAY_IMPORT = {
@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "history": BELOW_CORE | {"core"},
     "internal": BELOW_CORE | {"core"},
     "api": BELOW_CORE | {"core", "sweeping", "doctor", "history", "internal", "__init__"},
-    "client": {"errors"},  # and every models module
+    "client": {"errors", "records"},  # and every models module; records are the users' own
     "cli": BELOW_CORE | {"core", "sweeping", "doctor", "internal", "api", "client", "__init__"},
 }
 # third-party package -> the parts of hub/ that may import it
@@ -47,10 +47,11 @@ AT_HOME_IN = {
     "redis": {"store"},
     "hiredis": {"store"},
     "fakeredis": {"store"},
-    "httpx": {"client", "cli"},
+    "httpx": {"client", "cli", "sweeping"},
     "typer": {"cli"},
     "rich": {"cli"},
     "taskiq": {"jobs"},
+    "sqlalchemy": {"records", "client"},
     "structlog": {"observability"},
     "prometheus_client": {"observability", "api"},
     "pydantic_settings": {"settings"},

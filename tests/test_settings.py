@@ -1,11 +1,13 @@
 """The environment in, one `Settings` and its notes out."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 
 from hub.settings import BadSetting, Settings, load_settings, mask_url, read_environment
 
@@ -69,6 +71,20 @@ def test_an_empty_environment_gives_the_defaults_and_no_notes():
         ("ZNDRAW_JOBLIB_PROVIDER_LONG_POLL_MAX_SECONDS", "9", "provider_long_poll_max_s", 9),
         ("ZNDRAW_JOBLIB_SIO_DISCONNECT_GRACE_SECONDS", "0.5", "sio_disconnect_grace_s", 0.5),
         ("ZNDRAW_JOBLIB_PROVIDER_RESULT_MAX_BYTES", "2048", "provider_result_max_bytes", 2048),
+        ("HUB_RECOVERY_FILE", "/etc/hub/recovery.toml", "recovery_file", Path("/etc/hub/recovery.toml")),
+        ("HUB_RECOVERY_SOURCES", "shop.recovery:late", "recovery_sources", "shop.recovery:late"),
+        ("HUB_ZOMBIE_CLEANUP_ENABLED", "False", "zombie_cleanup_enabled", False),
+        ("HUB_ZOMBIE_CLEANUP_INTERVAL_MINUTES", "0.05", "zombie_cleanup_interval_minutes", 0.05),
+        ("HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES", "90.5", "zombie_stuck_threshold_minutes", 90.5),
+        ("HUB_ZOMBIE_WEBHOOK_URL", "https://h/x?token=t", "zombie_webhook_url", SecretStr("https://h/x?token=t")),
+        ("ZOMBIE_CLEANUP_ENABLED", "false", "zombie_cleanup_enabled", False),
+        ("ZOMBIE_CLEANUP_INTERVAL_MINUTES", "1.5", "zombie_cleanup_interval_minutes", 1.5),
+        ("ZOMBIE_STUCK_THRESHOLD_MINUTES", "0.5", "zombie_stuck_threshold_minutes", 0.5),
+        ("ZOMBIE_WARNING_ABOVE", "0", "zombie_warning_above", 0),
+        ("ZOMBIE_CRITICAL_ABOVE", "1", "zombie_critical_above", 1),
+        ("ZOMBIE_GROWTH_FACTOR", "1.5", "zombie_growth_factor", 1.5),
+        ("ZOMBIE_GROWTH_WINDOW_MINUTES", "30", "zombie_growth_window_minutes", 30),
+        ("ZOMBIE_GROWTH_MIN", "2", "zombie_growth_min", 2),
     ],
 )
 def test_a_setting_is_read_as_written(name, text, field, value):
@@ -100,6 +116,11 @@ def test_a_setting_is_read_as_written(name, text, field, value):
         ),
         ("HUB_ALLOWED_PROVIDER_CATEGORIES", "files", "allowed_provider_categories", None),
         ("ZNDRAW_JOBLIB_WORKER_TIMEOUT_SECONDS", "soon", "worker_timeout_s", 60),
+        ("HUB_ZOMBIE_CLEANUP_ENABLED", "1", "zombie_cleanup_enabled", True),
+        ("HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES", "1h", "zombie_stuck_threshold_minutes", 60),
+        ("HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES", "inf", "zombie_stuck_threshold_minutes", 60),
+        ("HUB_ZOMBIE_CLEANUP_INTERVAL_MINUTES", "often", "zombie_cleanup_interval_minutes", 15),
+        ("HUB_ZOMBIE_WARNING_ABOVE", "2.5", "zombie_warning_above", 10),
     ],
 )
 def test_what_cannot_be_read_becomes_the_default_and_a_note(name, text, field, default):
@@ -140,6 +161,12 @@ def test_what_cannot_be_read_becomes_the_default_and_a_note(name, text, field, d
         ({"HUB_TASK_PAYLOAD_MAX_BYTES": "1"}, "task_payload_max_bytes", 1024),
         ({"HUB_TASK_PAYLOAD_MAX_BYTES": "999999999"}, "task_payload_max_bytes", 67_108_864),
         ({"HUB_PROVIDER_RESULT_MAX_BYTES": "999999999"}, "provider_result_max_bytes", 268_435_456),
+        ({"HUB_ZOMBIE_CLEANUP_INTERVAL_MINUTES": "0"}, "zombie_cleanup_interval_minutes", 0.001),
+        ({"HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES": "0.0001"}, "zombie_stuck_threshold_minutes", 0.001),
+        ({"ZOMBIE_STUCK_THRESHOLD_MINUTES": "999999"}, "zombie_stuck_threshold_minutes", 527_040),
+        ({"HUB_ZOMBIE_GROWTH_FACTOR": "0.5"}, "zombie_growth_factor", 1),
+        ({"HUB_ZOMBIE_GROWTH_MIN": "0"}, "zombie_growth_min", 1),
+        ({"HUB_ZOMBIE_WARNING_ABOVE": "-1"}, "zombie_warning_above", 0),
     ],
 )
 def test_a_number_out_of_bounds_becomes_the_bound_and_a_note(variables, field, value):
@@ -196,12 +223,27 @@ def test_the_name_wins_over_its_alias():
     assert load_settings({"REDIS_URL": "a:1", "HUB_REDIS_URL": "b:2"}).redis_url == "redis://b:2"
     both = {"ZNDRAW_JOBLIB_ANONYMOUS_READS": "true", "HUB_ANONYMOUS_READS": "false"}
     assert load_settings(both).anonymous_reads is False
+    both = {"ZOMBIE_STUCK_THRESHOLD_MINUTES": "5", "HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES": "7"}
+    assert load_settings(both).zombie_stuck_threshold_minutes == 7
 
 
 @pytest.mark.parametrize("url", ["http://x", "redis://", "redis://h:port", "unix://", "redis+cluster://a:1"])
 def test_an_address_the_hub_cannot_use_stops_the_start(url):
     with pytest.raises(BadSetting, match="HUB_REDIS_URL"):
         load_settings({"HUB_REDIS_URL": url})
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "0.0", "+0"])
+@pytest.mark.parametrize("prefix", ["HUB_", ""])
+def test_a_threshold_that_would_take_every_record_from_whoever_works_on_it_stops_the_start(prefix, text):
+    with pytest.raises(BadSetting, match=rf"HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES={re.escape(text)} .* above 0\.$"):
+        load_settings({f"{prefix}ZOMBIE_STUCK_THRESHOLD_MINUTES": text})
+
+
+def test_names_without_the_prefix_of_the_hub_may_be_meant_for_others():
+    assert load_settings({"ZOMBIE_OUTBREAK": "1", "ZOMBIE_CLEANUP": "1"}).notes == []
+    (note,) = load_settings({"HUB_ZOMBIE_CLEANUP_INTERVAL": "1"}).notes
+    assert note.endswith("did you mean HUB_ZOMBIE_CLEANUP_INTERVAL_MINUTES?")
 
 
 def test_an_unknown_name_leaves_a_note_with_the_nearest_one():
@@ -264,6 +306,7 @@ def test_no_secret_is_shown():
             "HUB_NODE_SECRET": "s3cr3t",
             "HUB_REDIS_URL": "redis://user:s3cr3t@r:6379/0",
             "DASHBOARD_URL": "http://s3cr3t@d/",
+            "HUB_ZOMBIE_WEBHOOK_URL": "https://hooks/s3cr3t",
         }
     )
     shown = settings.masked()
@@ -336,6 +379,9 @@ def test_tokens_in_a_file_shut_what_has_no_secret_where_others_can_connect(varia
     assert load_settings(variables).open_access is opens
 
 
-@given(st.dictionaries(st.sampled_from(sorted(set(Settings().masked()) - {"HUB_REDIS_URL"})), st.text(max_size=30)))
+MAY_STOP = {"HUB_REDIS_URL", "HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES"}
+
+
+@given(st.dictionaries(st.sampled_from(sorted(set(Settings().masked()) - MAY_STOP)), st.text(max_size=30)))
 def test_no_text_whatever_stops_the_start(variables):
     load_settings(variables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -23,14 +23,20 @@ from hub.errors import HubError
 from hub.history.reading import History
 from hub.internal.registry import load_internal_jobs, offer
 from hub.observability.logs import get_logger
+from hub.records.file import declared
+from hub.records.kinds import open_records
+from hub.records.models import Source
 from hub.settings import Settings
 from hub.store.connection import open_store
 from hub.sweeping.audit import Audit
 from hub.sweeping.leases import LeaseSweeperService
+from hub.sweeping.levels import Levels
 from hub.sweeping.loop import SweepLoop
 from hub.sweeping.nodes import NodeSweeperService
 from hub.sweeping.noted import noted
+from hub.sweeping.records import RecordSweeperService
 from hub.sweeping.tasks import INTERVAL_S, TaskSweeperService
+from hub.sweeping.webhook import Webhook, webhook_url
 from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
 
@@ -43,6 +49,8 @@ def create_app(
     """The whole hub as an ASGI application; with `sweep=False` it only answers and neither ticks nor sweeps."""
     tokens_file = TokensFile(settings.tokens_file)
     internal_jobs = load_internal_jobs(settings) if sweep else {}
+    sources = declared(settings) if sweep else []
+    posted_to = webhook_url(settings) if sources else None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -52,7 +60,10 @@ def create_app(
             app.state.sockets = Sockets(app.state.serving)
             await hub.line.configure(over=sweep)  # a command that works straight on Redis overrules no hub
             await offer(hub, internal_jobs)
-            running = [asyncio.ensure_future(_logged(hub.line.run)), *(await _start(hub) if sweep else [])]
+            webhook = Webhook(posted_to)
+            recovering = _record_sweepers(hub, sources, webhook)
+            jobs = [hub.line.run, *(await _sweepers(hub) if sweep else []), *_loops(hub, recovering)]
+            running = [asyncio.ensure_future(_logged(job)) for job in jobs]
             if when_started:
                 when_started(app.state.serving, app.state.sockets)
             try:
@@ -62,6 +73,7 @@ def create_app(
                 app.state.serving.stop()
                 await app.state.sockets.close()
                 await _end(running)
+                await asyncio.gather(webhook.close(), *(service.close() for service in recovering))
 
     app = FastAPI(
         title="capacity-hub",
@@ -71,6 +83,7 @@ def create_app(
         redirect_slashes=False,
         swagger_ui_oauth2_redirect_url=None,
     )
+    app.state.sources = [source.name for source in sources]
     app.state.breaker = ops.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)
@@ -82,7 +95,7 @@ def create_app(
     return Edge(app, settings)
 
 
-async def _start(hub: Hub) -> list[asyncio.Task[None]]:
+async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
     settings = hub.settings
     keep_history = partial(History(hub.store).keep, settings.history_max_entries)
     await keep_history()
@@ -102,7 +115,7 @@ async def _start(hub: Hub) -> list[asyncio.Task[None]]:
         expire=settings.sweeper_expire,
         lease_interval_s=settings.borrow_ttl_sweep_s,
     )
-    jobs: list[Callable[[], Awaitable[None]]] = [
+    return [
         hub.clock.run,
         hub.presence.run,
         SweepLoop("node", settings.node_sweep_interval_s, hub.clock, noted(hub.store, "node", node_sweeper.sweep)).run,
@@ -112,7 +125,31 @@ async def _start(hub: Hub) -> list[asyncio.Task[None]]:
         ).run,
         SweepLoop("task", INTERVAL_S, hub.clock, task_sweeper.sweep).run,
     ]
-    return [asyncio.ensure_future(_logged(job)) for job in jobs]
+
+
+def _record_sweepers(hub: Hub, sources: Sequence[Source], webhook: Webhook) -> list[RecordSweeperService]:
+    settings = hub.settings
+    names = ",".join(source.name for source in sources)
+    if not sources:
+        return []
+    if not settings.zombie_cleanup_enabled:
+        _log.warning("recovery off", sources=names, why="HUB_ZOMBIE_CLEANUP_ENABLED is false: nobody is looking")
+        return []
+    _log.info("recovery started", sources=names, interval_minutes=settings.zombie_cleanup_interval_minutes)
+    levels = Levels(hub.store, settings, webhook)
+    return [
+        RecordSweeperService(hub.store, hub.clock.hub_id, open_records(source, hub.store, settings), levels)
+        for source in sources
+    ]
+
+
+def _loops(hub: Hub, services: Sequence[RecordSweeperService]) -> list[Callable[[], Awaitable[None]]]:
+    """A loop for each source, so that one that hangs holds up no other."""
+    interval_s = hub.settings.zombie_cleanup_interval_minutes * 60
+    return [
+        SweepLoop("record", interval_s, hub.clock, noted(hub.store, "record", service.sweep), quiet_s=0).run
+        for service in services
+    ]
 
 
 async def _end(running: list[asyncio.Task[None]]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -22,10 +23,11 @@ from hub.core import Hub
 from hub.errors import StoreFault, StoreUnavailable, Unavailable
 from hub.observability import metrics
 from hub.settings import mask_url
+from hub.sweeping.alerts import LEVELS
 
 router = APIRouter(tags=["operations"])
 SEEN_S = 120  # a node heard within this time makes the hub ready
-_HIDDEN = ("SECRET", "PASSWORD", "TOKEN")
+_HIDDEN = ("SECRET", "PASSWORD", "TOKEN", "WEBHOOK")
 
 
 class Breaker:
@@ -110,6 +112,7 @@ async def show_metrics(request: Request) -> Response:
     found = serving(request)
     try:
         await _refresh(found.hub)
+        await _refresh_zombies(found.hub, request.app.state.sources)
     except StoreUnavailable:
         metrics.store_up.set(0)
     registry = metrics.registry
@@ -117,6 +120,7 @@ async def show_metrics(request: Request) -> Response:
         registry = CollectorRegistry()
         multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         registry.register(metrics.queue_length)
+        registry.register(metrics.zombies)
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
@@ -149,6 +153,17 @@ async def _refresh_line(hub: Hub) -> None:
     for label, length in zip(waiting, lengths, strict=True):
         shown[metrics.bounded(label)] += length
     metrics.queue_length.lengths = shown
+
+
+async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:
+    """What the last pass over each source found, whichever hub made it."""
+    keys = hub.store.keys
+    noted = await hub.store.read_all(("HMGET", keys.zombies(name), "found", "level", "at") for name in sources)
+    metrics.zombies.found = {
+        name: (int(found), LEVELS.index(level), int(at) / 1000)
+        for name, (found, level, at) in zip(sources, noted, strict=True)
+        if found is not None and level in LEVELS and at is not None
+    }
 
 
 @router.get("/diagnostics", responses=schemas.REFUSALS)

@@ -10,6 +10,7 @@ import shutil
 import signal
 import tempfile
 import threading
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
@@ -25,9 +26,13 @@ from hub.api.sockets.sockets import MESSAGE_BYTES
 from hub.errors import StartRefused
 from hub.internal.registry import load_internal_jobs
 from hub.observability.logs import configure_logs, get_logger
+from hub.records.file import declared
+from hub.records.kinds import open_records
+from hub.records.models import Source
 from hub.settings import BadSetting, Settings, load_settings
 from hub.store.connection import open_store
 from hub.store.embedded import EmbeddedRedis, find_server
+from hub.sweeping.webhook import webhook_url
 from hub.tokens.file import read_tokens
 
 LINGER_S = 1.0  # between refusing borrows and closing the door: load balancers look at /health/ready about that often
@@ -84,23 +89,27 @@ def run(settings: Settings) -> int:
     if settings.tokens_file:
         read_tokens(settings.tokens_file)  # with several processes each would say it for itself
     load_internal_jobs(settings)
+    sources = declared(settings)
+    webhook_url(settings)
     # Held open until the end: whether the store can be used is known now, in one sentence, and worker processes that
     # come and go share one embedded server.
     embedded = None if settings.redis_url or not find_server() else EmbeddedRedis(settings.data_dir)
     if embedded:
         asyncio.run(embedded.start())
     try:
-        if settings.redis_url:
-            asyncio.run(_check_store(settings))
+        if settings.redis_url or sources:
+            asyncio.run(_check_store(settings, sources))
         return _serve(settings)
     finally:
         if embedded:
             asyncio.run(embedded.stop())
 
 
-async def _check_store(settings: Settings) -> None:
-    async with open_store(settings):
-        pass
+async def _check_store(settings: Settings, sources: Sequence[Source]) -> None:
+    """Whether the store can be used, and whether the sources can be reached at all; not whether they answer."""
+    async with open_store(settings) as store:
+        for source in sources:
+            await open_records(source, store, settings).close()
 
 
 def _serve(settings: Settings) -> int:

@@ -197,6 +197,7 @@ class Pools:
             await asyncio.wait([running])
         if self._discovery is running:
             self._discovery = asyncio.create_task(self._look(), name="discover-pools")
+            self._discovery.add_done_callback(_seen)  # a failure is for those who still wait for it
         await asyncio.shield(self._discovery)  # type: ignore[arg-type]
 
     async def _look(self) -> None:
@@ -235,3 +236,8 @@ class Pools:
 
 def _glob(text: str) -> str:
     return "".join(f"\\{c}" if c in "*?[]\\^-" else c for c in text)
+
+
+def _seen(looked: asyncio.Task[None]) -> None:
+    if not looked.cancelled():
+        looked.exception()

@@ -25,6 +25,7 @@ from hub.cli import (
     output,
     serving,
     tokens,
+    zombies,
 )
 from hub.cli.inputs import (
     Pair,
@@ -331,6 +332,7 @@ app.add_typer(tokens.app, name="token")
 for command in (jobs.jobs, jobs.workers, jobs.tasks, jobs.submit, jobs.cancel, jobs.retry):
     app.command()(command)
 app.add_typer(dead.app, name="dead")
+app.add_typer(zombies.app, name="zombies")
 app.command()(internal.internal_worker)
 app.command()(history.why)
 app.command()(history.events)

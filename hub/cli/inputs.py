@@ -102,13 +102,20 @@ def seconds(*, least: float) -> Callable[[str], float]:
     return read
 
 
-def read_deadline(text: str) -> float:
-    """A drain deadline in seconds, written as `90`, `90s`, `10m`, `2h` or `1d`."""
-    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd]?)", text.strip())
-    value = float(found[1]) * _UNITS_S[found[2]] if found else math.nan
-    if not 1 <= value <= DRAIN_DEADLINE_MAX_S:
-        raise typer.BadParameter(f"{shown(text)} is not a time from 1s to 7d, such as 90s, 10m or 2h.")
-    return value
+def span(least_s: float, most_s: float, bounds: str) -> Callable[[str], float]:
+    """A reader of lengths of time, in seconds, written as `90`, `90s`, `10m`, `2h` or `1d`."""
+
+    def read(text: str) -> float:
+        found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd]?)", text.strip())
+        value = float(found[1]) * _UNITS_S[found[2]] if found else math.nan
+        if not least_s <= value <= most_s:
+            raise typer.BadParameter(f"{shown(text)} is not a time from {bounds}, such as 90s, 10m or 2h.")
+        return value
+
+    return read
+
+
+read_deadline = span(1, DRAIN_DEADLINE_MAX_S, "1s to 7d")
 
 
 def check_command(command: list[str]) -> None:

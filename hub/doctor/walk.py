@@ -19,6 +19,7 @@ TYPES = {
     "hash": (
         *("node", "session", "store", "duty", "lent", "leaving", "slot", "brake", "ticket", "pending", "caps", "pace"),
         *("worker", "worker_rooms", "worker_brake", "job", "task", "provider", "token"),
+        "zombies",
     ),
     "set": (
         *("nodes", "draining", "node_slots", "pool_slots", "replacing", "aside", "suspects", "waiters", "handed"),
@@ -37,6 +38,7 @@ TYPES = {
             "room_providers",
             "tokens",
             "hung_up",
+            "zombie_counts",
         ),
         *("queue", "later", "room_tasks", "job_tasks", "runtimes", "ownerless", "internal_tasks", "finished", "dead"),
     ),
@@ -60,6 +62,9 @@ LIFETIMES_S = {
     "submitted": 86_400,
     "result": 300,
     "inflight": 30,
+    "zombie_turn": 90,
+    "zombies": 604_800,
+    "zombie_counts": 3600,
     **{name: 1800 for name in WIRE if name.startswith("maintenance")},
 }
 # Private indexes whose members must belong; of `duty` only the fields that name a slot.

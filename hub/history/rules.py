@@ -61,6 +61,11 @@ _RULES = {
     "job.orphaned": "No worker serves it and no task waits for it, so it was soft-deleted; whoever registers it again "
     "takes it back.",
     "task.retried": "It failed and has another attempt, so it waits again; the pause before it doubles with each one.",
+    "task.unstuck": "A worker claimed it and did not start it within the threshold of the recovery source.",
+    "task.unstuck queued": "A worker claimed it and did not start it within the threshold of the recovery source, so "
+    "it waits again at its old place.",
+    "task.unstuck failed": "A worker claimed it and did not start it, once more often than max_attempts of the "
+    "recovery source allows, so it failed.",
     "brake.engaged": "More than HUB_SWEEPER_BRAKE_PERCENT of the nodes are silent at once: none goes for one "
     "HUB_NODE_TIMEOUT, nor while nobody at all is heard, then only some at a time.",
     "brake.released": "An operator released the brake: all that are silent are removed.",
@@ -74,6 +79,7 @@ _RULES = {
     "sweep.node": "The pass over silent nodes found something to do.",
     "sweep.lease": "The pass over leases found something to do.",
     "sweep.worker": "The pass over silent workers, and over tasks that nobody would end, found something to do.",
+    "sweep.record": "The pass over stuck records of a source brought some back, or failed.",
 }
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +14,7 @@ from hub.jobs.dispatch import formatter
 from hub.jobs.names import INTERNAL, parse_full_name
 from hub.observability.logs import get_logger
 from hub.settings import Settings
+from hub.settings.modules import import_named
 
 NAME = "internal_jobs"  # what the module calls the mapping unless the setting says otherwise
 _log = get_logger("hub.internal")
@@ -60,20 +58,9 @@ async def offer(hub: Hub, jobs: Mapping[str, Executable]) -> None:
 
 
 def _mapping(named: str, where: str) -> Mapping[Any, Any]:
-    module, _, name = named.partition(":")
-    name = name or NAME
-    # What is started by its script finds only what is installed; people keep the module where they start the hub.
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    try:
-        found = getattr(importlib.import_module(module), name, None)
-    except (Exception, SystemExit) as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".: ")
-        raise StartRefused(f"{where}: {module} cannot be imported: {said}.") from error
-    if found is None:
-        raise StartRefused(f"{where}: the module {module} has no `{name}`.")
+    found = import_named(named, NAME, where)
     if not isinstance(found, Mapping):
-        raise StartRefused(f"{where}: `{name}` is no mapping from full names to jobs.")
+        raise StartRefused(f"{where}: `{named.partition(':')[2] or NAME}` is no mapping from full names to jobs.")
     return found
 
 

@@ -31,6 +31,28 @@ class QueueLength(Collector):
         yield found
 
 
+class StuckRecords(Collector):
+    """What the last pass over each source found, as any hub noted it: no `Gauge`, for the same reason."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[float, float, float]] = {}  # source -> records, level, time of the pass
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """The three gauges this is."""
+        for place, (name, what) in enumerate(
+            {
+                "hub_zombie_records": "Records of a source that its last pass found stuck, read when scraped.",
+                "hub_zombie_level": "Alert level of a source: 0 ok, 1 warning, 2 critical; read when scraped.",
+                "hub_zombie_pass_timestamp_seconds": "Unix time of the last pass that could count, read when scraped.",
+            }.items()
+        ):
+            family = GaugeMetricFamily(name, what, labels=["source"])
+            for source, numbers in self.found.items():
+                family.add_metric([source], numbers[place])
+            yield family
+
+
 borrow_requests = Counter("hub_borrow_requests_total", "Valid borrow requests.", ["label"])
 borrow_latency = Histogram(
     "hub_borrow_latency_seconds", "Whole handling of a borrow, served or not.", ["label"], buckets=_BORROW_BUCKETS
@@ -80,6 +102,16 @@ tasks_overdue = Counter("hub_tasks_overdue_total", "Tasks that a sweep failed be
 tasks_forgotten = Counter("hub_tasks_forgotten_total", "Finished tasks that were removed after their retention.")
 sweeps_skipped = Counter("hub_sweeps_skipped_total", "Turns skipped because this hub woke up late.", ["service"])
 leases_ended = Counter("hub_leases_ended_total", "Leases ended by the sweeper.", ["why"])
+
+zombies = StuckRecords()
+zombies_reset = Counter(
+    "hub_zombies_reset_total", "Stuck records that a pass brought back, or failed for good.", ["source", "outcome"]
+)
+zombie_errors = Counter("hub_zombie_errors_total", "Errors of passes over stuck records.", ["source"])
+zombie_outcomes = Counter(
+    "hub_zombie_outcomes_written_total", "Outcomes that waited for their database and were written.", ["source"]
+)
+zombie_webhook_failures = Counter("hub_zombie_webhook_failures_total", "Alerts that could not be posted.")
 
 store_up = Gauge("hub_store_up", "1 while this hub reaches Redis.", multiprocess_mode="min")
 redis_round_trips = Counter("hub_redis_round_trips_total", "Batches sent to Redis.")

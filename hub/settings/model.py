@@ -28,6 +28,7 @@ from hub.settings.knobs import (
     read_switch,
     read_text,
 )
+from hub.settings.recovery import RecoverySettings
 from hub.settings.sources import environment_name, find_text, read_environment, unknown_names
 
 
@@ -173,7 +174,7 @@ class HubSettings(BaseSettings):
     """The suffix of per-environment overrides: HUB_BORROW_WILDCARDS_Staging=true counts where this is Staging."""
 
 
-class Settings(JobsSettings, HubSettings):
+class Settings(RecoverySettings, JobsSettings, HubSettings):
     """Every knob. Built directly it reads nothing and bounds nothing; `load_settings` reads the environment."""
 
     notes: list[str] = []

@@ -36,6 +36,8 @@ class HubClock:
         self.expire_override: bool | None = None
         self._switched = ("", "", "")  # the run-time value of the last tick as it is stored, by whom, when
         self.away_since: float | None = None
+        self._begun = self._answered = 0  # ticks, by number
+        self._answer = asyncio.Event()  # the next one that is answered
         self._last_outage: tuple[float, float] | None = None  # how long it was, when it ended (monotonic)
         store.when_replaced(self._restore_switch)
 
@@ -62,11 +64,21 @@ class HubClock:
 
     async def tick(self) -> None:
         """One tick, sent also while the store is away: this is how the hub finds out that Redis is back."""
+        self._begun += 1
         try:
             await self._heard(await self._tick.probe(hub_id=self.hub_id, leader_ms=OFFICE_MS))
             self._store.heard_at = time.monotonic()
+            self._answered = self._begun
+            self._answer.set()
+            self._answer = asyncio.Event()
         except (StoreUnavailable, RedisError) as error:
             self._lost(error)
+
+    async def anew(self) -> None:
+        """Return when a tick that began after this call was answered: what was known before may be of another time."""
+        before = self._begun
+        while self._answered <= before:
+            await self._answer.wait()
 
     async def _heard(self, reply: list[Any]) -> None:
         match reply:

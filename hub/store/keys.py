@@ -104,9 +104,10 @@ PRIVATE = {
     "room_jobs": "hub:room_jobs:{}",  # zset: full name -> when it was made, of the active ones. Empties as they go.
     "deleted_jobs": "hub:deleted_jobs",  # zset: full name -> when it was soft-deleted. Until it is back or gone.
     "executors": "hub:executors",  # set: full names of the @internal jobs that somebody can execute. Never deleted.
-    # hash: job, room, user, at, status; then worker, started, done, error, last (request of the last move), back (of
-    # the one that queued it again), entry (its message, of an @internal job); where asked for prio, attempt, max,
-    # backoff_ms, due. Deleted HUB_TASK_RETENTION_SECONDS after its end.
+    # hash: job, room, user, at, status; then worker, claimed (hub clock, unless it was started at once), started, done,
+    # error, last (request of the last move), back (of the one that queued it again), unstuck (how often it was brought
+    # back from a worker that did not start it), entry (its message, of an @internal job); where asked for prio,
+    # attempt, max, backoff_ms, due. Deleted HUB_TASK_RETENTION_SECONDS after its end.
     "task": "hub:task:{}",
     "payload": "hub:payload:{}",  # string: JSON as it was submitted, none for {}. Deleted with the task.
     "queue": "hub:queue:{}",  # zset: task -> when it was submitted less a second per priority: what a claim takes.
@@ -130,6 +131,18 @@ PRIVATE = {
     "result_bell": "hub:result_bell:{}",  # a channel, not a key, per provider:hash: the result is there.
     "tokens": "hub:tokens",  # zset: token id -> when it was made. Deleted when it is revoked.
     "token": "hub:token:{}",  # hash: digest (SHA-256 of the secret), name, user, superuser, scopes, at. The same.
+    # -- records of others that get stuck; `{}` takes the name of a source
+    # hash: record and claim -> JSON of the outcome that waits for its database. Lives seven days from the last one; a
+    # field is deleted when it was written.
+    "outcomes": "hub:outcomes:{}",
+    # string: hub and pass that clean this source. Lives 90 s from the last batch; deleted when the pass ends.
+    "zombie_turn": "hub:zombie_turn:{}",
+    # hash: found, at (ms) and pass of the last pass that could count, level of the alert then and before. Lives seven
+    # days, or three intervals, from the last pass.
+    "zombies": "hub:zombies:{}",
+    # zset: number found -> time (ms) of that pass, of those within the window below whose number nothing was found
+    # later: the first is the lowest. Lives HUB_ZOMBIE_GROWTH_WINDOW_MINUTES.
+    "zombie_counts": "hub:zombie_counts:{}",
     "socketio": "hub:socketio",  # a channel, not a key: events for the sockets of all hubs.
     "sockets": "hub:sockets:{}",  # set: connections that are bound to a worker. Empties as they end.
     "bound": "hub:bound:{}",  # set: workers bound to a connection (hub.sid). Deleted with it, or with its hub.

@@ -14,6 +14,7 @@ from hub.observability.logs import get_logger
 from hub.store.clock import HubClock
 
 QUIET_S = 60.0  # a line at least this often, also when nothing happened
+AGAIN_S = 5.0  # after a turn in which no pass could be made; an interval may be much longer
 LATE = 2.0  # intervals: after a longer pause this process was stopped, suspended or stalled, and knows too little
 # Unlike the monotonic clock of Linux this one goes on while the machine is suspended; elsewhere that one does as well.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -21,21 +22,36 @@ _log = get_logger("hub.sweeping")
 
 
 class Pass(Protocol):
-    """What a pass found: `scanned`, `expired`, `errors`, and further facts for the summary line."""
+    """What a pass found; `facts` are those of the summary line."""
 
+    @property
+    def scanned(self) -> int: ...
+    @property
+    def errors(self) -> int: ...
     @property
     def eventful(self) -> bool: ...
     def facts(self) -> dict[str, Any]: ...
 
 
 class SweepLoop:
-    """Runs `sweep` every `interval_s` seconds while this hub leads, at once when it begins to."""
+    """Runs `sweep` every `interval_s` seconds while this hub leads, at once when it begins to.
 
-    def __init__(self, name: str, interval_s: float, clock: HubClock, sweep: Callable[[], Awaitable[Pass]]) -> None:
+    A sweep that answers None could make no pass, and is asked again soon. With `quiet_s=0` every pass has its line.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        interval_s: float,
+        clock: HubClock,
+        sweep: Callable[[], Awaitable[Pass | None]],
+        quiet_s: float = QUIET_S,
+    ) -> None:
         self._name = name
         self._interval_s = interval_s
         self._clock = clock
         self._sweep = sweep
+        self._quiet_s = quiet_s
         self._last_line = float("-inf")
 
     async def run(self) -> None:
@@ -46,36 +62,37 @@ class SweepLoop:
         """
         while True:
             await self._clock.leads.wait()
-            await self.once()
-            while (slept_s := await self._pause()) > LATE * self._interval_s:
+            pause_s = self._interval_s if await self.once() else min(AGAIN_S, self._interval_s)
+            while (slept_s := await self._pause(pause_s)) > LATE * pause_s:
                 metrics.sweeps_skipped.labels(self._name).inc()
-                _log.warning(
-                    "sweep skipped", service=self._name, slept_s=round(slept_s, 1), interval_s=self._interval_s
-                )
+                _log.warning("sweep skipped", service=self._name, slept_s=round(slept_s, 1), interval_s=pause_s)
+                await self._clock.anew()
 
-    async def _pause(self) -> float:
+    async def _pause(self, pause_s: float) -> float:
         """Wait for the next turn; returns how long it took."""
         started = time.clock_gettime(_CLOCK)
         # A tenth of jitter keeps the services of a hub from falling into step.
-        await asyncio.sleep(self._interval_s * random.uniform(0.95, 1.05))
+        await asyncio.sleep(pause_s * random.uniform(0.95, 1.05))
         return time.clock_gettime(_CLOCK) - started
 
-    async def once(self) -> None:
-        """One pass with its summary line and its metrics."""
+    async def once(self) -> bool:
+        """One pass with its summary line and its metrics; False when there was none to be made now."""
         started = time.monotonic()
         try:
             done = await self._sweep()
         except StoreUnavailable:
-            return  # the hub clock says so, once
+            return True  # the hub clock says so, once
         except Exception as error:  # noqa: BLE001 - the next pass must come; the line and the counter tell of this one
             metrics.sweep_errors.labels(self._name).inc()
             _log.error("sweep failed", service=self._name, why=repr(error))
-            return
-        facts = done.facts()
+            return True
+        if done is None:
+            return False
         metrics.sweeps.labels(self._name).inc()
-        metrics.sweep_errors.labels(self._name).inc(facts["errors"])
-        metrics.sweep_scanned.labels(self._name).inc(facts["scanned"])
+        metrics.sweep_errors.labels(self._name).inc(done.errors)
+        metrics.sweep_scanned.labels(self._name).inc(done.scanned)
         metrics.sweep_seconds.labels(self._name).observe(time.monotonic() - started)
-        if done.eventful or time.monotonic() - self._last_line >= QUIET_S:
+        if done.eventful or time.monotonic() - self._last_line >= self._quiet_s:
             self._last_line = time.monotonic()
-            _log.info(f"{self._name} sweep", **facts)
+            _log.info(f"{self._name} sweep", **done.facts())
+        return True

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
 
+from hub.errors import StoreUnavailable
 from hub.store.store import Store
 from hub.sweeping.loop import Pass
 
+P = TypeVar("P", bound=Pass | None)
 
-def noted(store: Store, name: str, sweep: Callable[[], Awaitable[Pass]]) -> Callable[[], Awaitable[Pass]]:
+
+def noted(store: Store, name: str, sweep: Callable[[], Awaitable[P]]) -> Callable[[], Awaitable[P]]:
     """The same pass; an eventful one leaves an event named after it."""
     note = store.script("store/note")
 
-    async def sweep_and_note() -> Pass:
+    async def sweep_and_note() -> P:
         done = await sweep()
-        if done.eventful:
+        if done is not None and done.eventful:
             facts = [text for fact in done.facts().items() for text in fact]
-            await note(what=f"sweep.{name}", id=secrets.token_hex(8), rest=facts)
+            with suppress(StoreUnavailable):  # the pass was made all the same, and its line says so
+                await note(what=f"sweep.{name}", id=secrets.token_hex(8), rest=facts)
         return done
 
     return sweep_and_note

@@ -41,7 +41,7 @@ end
 local function give_back(t, request, due_us)
   let_go(t)
   relist(t, 'pending')
-  redis.call('HDEL', key_task(t.id), 'worker', 'started')
+  redis.call('HDEL', key_task(t.id), 'worker', 'started', 'claimed')
   -- The next claim overwrites `last`; whoever repeats this call is to be known by then as well.
   redis.call('HSET', key_task(t.id), 'status', 'pending', 'last', request, 'back', request)
   t.worker, t.started = nil, nil

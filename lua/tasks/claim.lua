@@ -34,12 +34,14 @@ while #taken < most do
   if not t then break end
   t.worker = worker
   relist(t, start == '1' and 'running' or 'claimed')
-  redis.call('HSET', key_task(t.id), 'status', t.status, 'worker', worker, 'last', request)
   if start == '1' then
+    redis.call('HSET', key_task(t.id), 'status', t.status, 'worker', worker, 'last', request)
     t.status = 'claimed'  -- listeners see both steps
     emit_status(t)
     t.status, t.started = 'running', digits(now_us)
     redis.call('HSET', key_task(t.id), 'started', t.started)
+  else
+    redis.call('HSET', key_task(t.id), 'status', t.status, 'worker', worker, 'last', request, 'claimed', clock_ms)
   end
   emit_status(t)
   redis.call('SADD', key_worker_tasks(worker), t.id)

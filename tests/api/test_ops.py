@@ -210,6 +210,7 @@ async def test_the_environment_is_shown_without_secrets(api, monkeypatch):
     monkeypatch.setenv("GITHUB_TOKEN", "hunter4")
     monkeypatch.setenv("EMPTY_SECRET", "")
     monkeypatch.setenv("DATABASE", "see postgres://me:hunter5@host/db and more")
+    monkeypatch.setenv("HUB_ZOMBIE_WEBHOOK_URL", "https://hooks.example/T0/hunter6")
     monkeypatch.setenv("PLAIN", "value")
     answer = await api.get("/diagnostics/env")
     shown = answer.json()["env"]

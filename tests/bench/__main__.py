@@ -23,6 +23,7 @@ BENCHMARKS = {  # name of the module -> what it measures
     "jobs_throughput": "tasks that do nothing, end to end, against queues that talk to Redis directly",
     "jobs_latency": "from a submit's commit to the start of the task in an idle worker",
     "jobs_scale": "Redis time of a claim, and Redis memory, with a million pending tasks",
+    "records": "a pass over stuck records in a table of a million, in PostgreSQL and in SQLite",
 }
 
 

@@ -72,6 +72,26 @@ TASKS = (
         "what a worker holds is not noted, and stays with it when it dies",
     ),
     Mistake(
+        "tasks/claim.lua", ", 'claimed', clock_ms)", ")",
+        "nobody knows since when a task is claimed",
+    ),
+    Mistake(
+        "tasks/unstick.lua", "clock_ms - tonumber(claimed) <= threshold_ms", "clock_ms - tonumber(claimed) < threshold_ms",
+        "a task is taken from its worker at the very end of its time instead of after it",
+    ),
+    Mistake(
+        "tasks/unstick.lua", "t.status == 'claimed' and t.worker", "t.worker",
+        "a task is taken from the worker that runs it",
+    ),
+    Mistake(
+        "tasks/unstick.lua", "tonumber(before or '0') >= most", "tonumber(before or '0') > most",
+        "a task that is never started goes round once more than it may",
+    ),
+    Mistake(
+        "include/settle_task.lua", "'worker', 'started', 'claimed')", "'worker', 'started')",
+        "a task that waits again still says since when it was claimed",
+    ),
+    Mistake(
         "tasks/move.lua", "claimed = {running = true, failed = true, cancelled = true}", "claimed = {running = true, completed = true, failed = true, cancelled = true}",
         "a task is completed that never ran",
     ),

@@ -18,6 +18,7 @@ class Pass:
     """A pass in which nothing happens."""
 
     eventful = False
+    scanned = errors = 0
 
     def facts(self):
         return {"scanned": 0, "expired": 0, "errors": 0}
@@ -31,7 +32,7 @@ def skipped(service):
 def turns(monkeypatch):
     """Run the loop of an interval of 10 s through pauses that take so long; returns when it swept."""
 
-    async def run(*pauses_s, leads=None):
+    async def run(*pauses_s, leads=None, anew=None):
         left, now, swept = list(pauses_s), [1000.0], []
 
         async def sleep(wished_s):
@@ -46,7 +47,7 @@ def turns(monkeypatch):
 
         monkeypatch.setattr(loop, "asyncio", SimpleNamespace(sleep=sleep))
         monkeypatch.setattr(loop, "time", SimpleNamespace(clock_gettime=lambda _: now[0], monotonic=lambda: now[0]))
-        clock = SimpleNamespace(leads=leads or SimpleNamespace(wait=lambda: _at_once()))
+        clock = SimpleNamespace(leads=leads or SimpleNamespace(wait=_at_once), anew=anew or _at_once)
         with pytest.raises(asyncio.CancelledError):
             await loop.SweepLoop("test", 10, clock, sweep).run()
         return swept
@@ -77,6 +78,16 @@ async def test_a_turn_that_comes_after_more_than_two_intervals_is_skipped(turns,
     assert skipped("test") - before == late
 
 
+async def test_after_a_skipped_turn_nothing_goes_on_before_the_clock_has_ticked_again(turns):
+    ticked = []
+
+    async def anew():
+        ticked.append(loop.time.monotonic() - 1000)
+
+    assert await turns(10, 40, 10, anew=anew) == pytest.approx([0, 10, 60])
+    assert ticked == pytest.approx([50])
+
+
 async def test_waiting_to_be_the_hub_that_sweeps_is_not_late(turns):
     waited = []
 
@@ -97,6 +108,21 @@ def offer(hub, node):
         f"{hub.url}/node/register", json={"nodeId": node}, headers={"x-hub-secret": hub.node_secret}, timeout=10
     )
     assert answer.status_code == 200, answer.text
+
+
+async def test_the_clock_is_known_anew_by_a_tick_that_began_later(hub):
+    waiting = asyncio.ensure_future(hub.clock.anew())
+    await asyncio.sleep(0)
+    await hub.clock.tick()
+    await asyncio.wait_for(waiting, 5)
+    under_way = asyncio.ensure_future(hub.clock.tick())
+    await asyncio.sleep(0)
+    waiting = asyncio.ensure_future(hub.clock.anew())
+    await under_way
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await hub.clock.tick()
+    await asyncio.wait_for(waiting, 5)
 
 
 def test_a_hub_that_was_stopped_skips_one_turn_of_each_sweeper_and_goes_on(start_hub, redis):

@@ -10,7 +10,7 @@ from hub.store.keys import Keys
 from tests.machine.jobs.model import ACTIVE, Model, groups
 
 SHARED = ("@global", "@internal")
-TASK = ("job", "room", "status", "user", "worker", "error", "attempt", "max", "prio")
+TASK = ("job", "room", "status", "user", "worker", "error", "attempt", "max", "prio", "claimed", "unstuck")
 # key -> how it is read. A family is all keys of that pattern.
 SINGLE = {
     "workers": "zset", "worker_beats": "scores", "dead_workers": "set", "deleted_jobs": "zset", "later": "zset",
@@ -98,7 +98,8 @@ def said(model: Model) -> dict[str, Any]:
 
 def _options(task: Any) -> list[str | None]:
     attempts = [str(task.attempt), str(task.max)] if task.max > 1 else [None, None]
-    return [*attempts, str(task.prio) if task.prio else None]
+    claimed = None if task.claimed_ms is None else str(task.claimed_ms)
+    return [*attempts, str(task.prio) if task.prio else None, claimed, str(task.unstuck) if task.unstuck else None]
 
 
 def _links(jobs: set[str]) -> dict[str, int]:

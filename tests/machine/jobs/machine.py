@@ -313,6 +313,19 @@ class JobsMachine(RuleBasedStateMachine):
             self.model.fail(task, error)
             self.model.check_orphan(task.job)
 
+    @step(
+        number=which,
+        ms=st.sampled_from([0, 1_000]),
+        age_ms=st.sampled_from([0, 1_000]),
+        most=st.sampled_from([0, 1, 1]),
+    )
+    def time_passes_and_what_nobody_started_waits_again(self, number: int, ms: int, age_ms: int, most: int) -> None:
+        self.direct.wait(ms)
+        self.model.clock_ms += ms
+        names = sorted(self.model.tasks)[number % 3 :]
+        answer = self.call("tasks/unstick", repeats=False, threshold_ms=age_ms, most=most, error="late", rest=names)
+        assert answer == self.model.unstick(names, age_ms, most, "late")
+
     @step(number=which, user=users, superuser=st.booleans())
     def again(self, number: int, user: str, superuser: bool) -> None:
         old = self.task(number, "failed", "cancelled", "completed")

@@ -45,6 +45,8 @@ class Task:
     attempt: int = 1
     later: bool = False
     started: bool = False
+    claimed_ms: int | None = None  # since when a worker has it without having started it
+    unstuck: int = 0
 
     @property
     def score(self) -> int:
@@ -114,6 +116,7 @@ class Model:
         taken = sorted(waiting, key=lambda t: (t.score, t.id))[:most]
         for task in taken:
             task.status, task.worker, task.started = ("running" if start else "claimed"), worker, start
+            task.claimed_ms = None if start else self.clock_ms
             self.held.setdefault(worker, set()).add(task.id)
             if runtime_ms:
                 self.runtimes[task.id] = self.clock_ms + runtime_ms
@@ -152,7 +155,7 @@ class Model:
 
     def give_back(self, task: Task) -> None:
         self.let_go(task)
-        task.status, task.worker, task.started = "pending", None, False
+        task.status, task.worker, task.started, task.claimed_ms = "pending", None, False, None
         self.jobs[task.job].deleted = False
 
     def let_go(self, task: Task) -> None:
@@ -164,6 +167,25 @@ class Model:
     def overdue(self, places: dict[str, int], age_ms: int, limit: int) -> list[Task]:
         late = sorted((since, name) for name, since in places.items() if since < self.clock_ms - age_ms)
         return [self.tasks[name] for _, name in late[:limit]]
+
+    def unstick(self, names: Iterable[str], age_ms: int, most: int, error: str) -> list[int]:
+        """What each claimed task becomes whose worker has not started it for longer than that."""
+        words, jobs = [], set()
+        for task in (self.tasks[name] for name in names):
+            is_held = task.status == "claimed" and task.worker is not None and task.claimed_ms is not None
+            if not is_held or self.clock_ms - (task.claimed_ms or 0) <= age_ms:
+                words.append(0)
+            elif most and task.unstuck >= most:
+                self.close(task, "failed", error)
+                jobs.add(task.job)
+                words.append(2)
+            else:
+                task.unstuck += 1
+                self.give_back(task)
+                words.append(1)
+        for full in jobs:
+            self.check_orphan(full)
+        return words
 
     def forget(self) -> None:
         for name in [t.id for t in self.tasks.values() if t.status not in (*ACTIVE, "pending")]:

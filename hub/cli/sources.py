@@ -1,0 +1,181 @@
+"""The sources a command is about and their records; what is wrong with one hides no other."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar
+
+from hub.cli import output
+from hub.cli.inputs import Usage, shown
+from hub.cli.reach import store_settings
+from hub.errors import HubError, HubUnavailable, RecordsUnavailable, StartRefused, StoreUnavailable
+from hub.observability.logs import configure_logs
+from hub.settings import Settings, load_settings, mask_url
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from hub.records.models import Source
+    from hub.records.records import Records
+    from hub.store.store import Store
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why nothing can be said of a source: it is declared wrongly, or its records cannot be reached now."""
+
+    source: str | None  # None where not even the name is known
+    state: Literal["refused", "unreachable"]
+    why: str
+
+    @classmethod
+    def of(cls, source: str | None, error: Exception) -> Trouble:
+        """What an error says about a source."""
+        said = (error.detail or error.code) if isinstance(error, HubError) else f"{type(error).__name__}: {error}"
+        if not isinstance(error, HubError) or (source is not None and f"source {source}" not in said):
+            said = f"source {source}: {said}"
+        state: Literal["refused", "unreachable"] = "refused" if isinstance(error, StartRefused) else "unreachable"
+        return cls(source, state, mask_url(said if said.endswith((".", "?")) else f"{said}."))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What can be used of what was asked for, and what is wrong with the rest."""
+
+    settings: Settings
+    sources: list[Source]
+    troubles: list[Trouble]
+
+
+@dataclass(frozen=True)
+class Answers(Generic[T]):
+    """What the sources said, in the order in which they are declared, and what is wrong with those that did not."""
+
+    said: list[tuple[Source, T]]
+    troubles: list[Trouble]
+
+    def tell(self) -> None:
+        """Say what is wrong, one sentence each."""
+        for trouble in self.troubles:
+            output.note(trouble.why)
+
+    @property
+    def code(self) -> int:
+        """1 when a source could not say anything."""
+        return 1 if self.troubles else 0
+
+
+def choose(file: Path | None, names: Iterable[str] | None) -> Chosen:
+    """The sources of this file, else of the settings, all of them or those of these names.
+
+    Raises `Usage` where nothing names any, and for a name that no source has.
+    """
+    settings = load_settings()
+    if not os.environ.get("LOG_LEVEL"):
+        settings = settings.model_copy(update={"log_level": "ERROR"})
+    configure_logs(settings)
+    if file is None and settings.recovery_file is None and not settings.recovery_sources:
+        raise Usage("No source is declared: name a TOML file of sources with --file or HUB_RECOVERY_FILE.")
+    from hub.records.file import survey  # other commands need not wait for it
+
+    sources, refused = survey(settings, file)
+    troubles = [Trouble.of(error.facts.get("source"), error) for error in refused]
+    wanted = dict.fromkeys(names or ())
+    if wanted:
+        known = dict.fromkeys([each.name for each in sources] + [each.source for each in troubles if each.source])
+        unknown = [name for name in wanted if name not in known]
+        # A file that cannot be read, or a source whose name cannot, may be the one that is meant.
+        if unknown and all(trouble.source for trouble in troubles):
+            there = f"there are {', '.join(map(str, known))}" if known else "there is none at all"
+            raise Usage(f"No source is called {shown(unknown[0])}; {there}.")
+        sources = [each for each in sources if each.name in wanted]
+        troubles = [each for each in troubles if each.source is None or each.source in wanted]
+    return Chosen(settings, sources, troubles)
+
+
+class Opened:
+    """`async with Opened(chosen) as opened:` - the records of sources, each opened when it is first asked."""
+
+    def __init__(self, chosen: Chosen) -> None:
+        self._chosen = chosen
+        self._stack = AsyncExitStack()
+        self._store: Store | None = None
+        self._records: dict[str, Records] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.__aexit__(kind, error, trace)
+
+    async def ask(self, question: Callable[[Records], Awaitable[T]]) -> Answers[T]:
+        """Ask all of them at once; whoever cannot answer is in trouble and nobody else."""
+        closed = await self._open_store() if any(map(_is_in_store, self._chosen.sources)) else None
+        sources = self._chosen.sources
+        answers = await asyncio.gather(*(self._ask(source, question, closed) for source in sources))
+        troubles = [*self._chosen.troubles, *(each for each in answers if isinstance(each, Trouble))]
+        said = [(source, each) for source, each in zip(sources, answers, strict=True) if not isinstance(each, Trouble)]
+        return Answers(said, troubles)
+
+    async def _ask(
+        self, source: Source, question: Callable[[Records], Awaitable[T]], closed: HubError | None
+    ) -> T | Trouble:
+        try:
+            if closed is not None and _is_in_store(source):
+                raise RecordsUnavailable(closed.detail)
+            return await question(self._open(source))
+        except Usage:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a driver raises is the trouble of one source
+            return Trouble.of(source.name, error)
+
+    def _open(self, source: Source) -> Records:
+        from hub.records.kinds import open_records  # SQLAlchemy and the store's packages
+
+        if source.name not in self._records:
+            records = open_records(source, self._store)
+            self._stack.push_async_callback(records.close)
+            self._records[source.name] = records
+        return self._records[source.name]
+
+    async def write_parked(self, records: Records) -> None:
+        """Write what waits in the hub's store, where there is one, until the database is back: it is done already."""
+        write = getattr(records, "write_parked", None)
+        if write is None:
+            return
+        error = await self._open_store()
+        if self._store is not None:
+            from hub.records.outcomes import Outcomes
+
+            try:
+                await write(Outcomes(self._store.client, self._store.keys, records.source.name))
+            except StoreUnavailable as trouble:
+                error = trouble
+        if error is not None and not isinstance(error, HubUnavailable):
+            output.note(f"outcomes that may wait in Redis were not written first: {error.detail or error.code}")
+
+    async def _open_store(self) -> HubError | None:
+        """Open the hub's store; what is wrong when it cannot be, which may pass. `HubUnavailable`: there is none."""
+        if self._store is not None:
+            return None
+        try:
+            settings = store_settings("it is in the hub's own store")
+            from hub.store.connection import open_store
+
+            self._store = await self._stack.enter_async_context(open_store(settings))
+        except HubError as error:
+            return error
+        return None
+
+
+def _is_in_store(source: Source) -> bool:
+    return getattr(source, "url", None) is None  # tasks, and hashes that do not say where else

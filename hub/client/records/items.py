@@ -1,0 +1,280 @@
+"""One record from its claim to what becomes of it: a session, the handler, the outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from hub.client.exchange import now_s, pause_s
+from hub.client.records.claims import Claim, Claims, Record, Why
+from hub.client.records.counts import Counts, say
+from hub.client.records.ending import Ending
+from hub.client.records.sessions import Breaker, Held, SessionRefused, Sessions, Trouble
+from hub.records.faults import is_away
+from hub.records.outcomes import Outcome, Outcomes
+
+Handler = Callable[[Record, AsyncSession], Awaitable[Mapping[str, Any] | None]]
+
+FURTHER_TRIES = 3
+WRITE_S = 30.0  # for one statement or commit, on a database that hangs
+PARK_S = 10.0
+INSIST_S = 5.0  # a handler may have things to put in order
+LOOK_S = 1.0  # a machine that was suspended has let no time pass for who sleeps
+LEAST_SHARE = 0.5  # of the lease: with less of it left nothing is begun
+
+
+class Items:
+    """What becomes of claimed records. `work` never raises: whatever happens to a record, the loop goes on."""
+
+    def __init__(
+        self,
+        claims: Claims,
+        handler: Handler,
+        done: str | int,
+        sessions: Sessions,
+        breaker: Breaker,
+        ending: Ending,
+        counts: Counts,
+        outcomes: Outcomes | None,
+        own: Sessions,
+        concurrency: int,
+    ) -> None:
+        self.running: dict[Any, Claim] = {}
+        self.parked_some = False
+        source = claims.rows.source
+        self.writing = Trouble(source.name, "outcomes cannot be written", "outcomes can be written again")
+        self._claims = claims
+        self._handler = handler
+        self._done = done
+        self._source = source
+        self._sessions, self._own = sessions, own
+        self._breaker = breaker
+        self._ending = ending
+        self._counts = counts
+        self._outcomes = outcomes
+        self._places = asyncio.Semaphore(concurrency)
+        ending.when_halted(self._halt)
+
+    def _halt(self) -> None:
+        for claim in self.running.values():
+            claim.stop(Why.HALTED)
+
+    async def work(self, claim: Claim) -> None:
+        """See a record through."""
+        try:
+            await self._ending.acquire(self._places)
+            try:
+                await self._work(claim)
+            finally:
+                self._places.release()
+        except Exception as error:  # noqa: BLE001 - a mistake of ours costs one record, which recovery finds
+            self._alert(claim, repr(error))
+
+    async def _work(self, claim: Claim) -> None:
+        if not self._may_begin(claim):
+            await self._give_back(claim)
+            return
+        if claim.unreadable is not None:
+            failed = Outcome(self._source.failed, f"The record cannot be read: {claim.unreadable}")
+            await self._tell(claim, failed, self._own)
+            return
+        try:
+            held = await self._sessions.get(claim.left_s * LEAST_SHARE, cut=True)
+        except SessionRefused as error:
+            await (self._give_back(claim) if self._ending.halted else self._unserved(claim, error))
+            return
+        try:
+            if self._may_begin(claim):
+                await self._handle(claim, held)
+            else:
+                await held.close()
+                await self._give_back(claim)
+        finally:
+            await held.close()
+
+    def _may_begin(self, claim: Claim) -> bool:
+        late = claim.left_s < self._claims.lease_s * LEAST_SHARE
+        return not (late or self._ending.told or self._breaker.is_open)
+
+    async def _give_back(self, claim: Claim) -> None:
+        await self._tell(claim, Outcome(self._source.becomes), self._own)
+
+    async def _unserved(self, claim: Claim, refusal: SessionRefused) -> None:
+        """There is no session: the handler does not run, and the record is failed if any can be had for that."""
+        say(logging.WARNING, "record not handled", **self._names(claim), why=refusal)
+        failed = Outcome(self._source.failed, str(refusal))
+        if (trouble := await self._tries(claim, failed, self._sessions)) is not None:
+            self._alert(claim, f"{refusal}; then: {trouble}")
+
+    # -- the handler --------------------------------------------------------------------------------------------------
+
+    async def _handle(self, claim: Claim, held: Held) -> None:
+        self.running[claim.record.id] = claim
+        try:
+            claim.handler = asyncio.create_task(_call(self._handler, claim.record, held.session))
+            await self._ended(claim, claim.handler)
+        finally:
+            del self.running[claim.record.id]
+        result, error = (None, None) if claim.handler.cancelled() else claim.handler.result()
+        succeeded = not claim.handler.cancelled() and error is None
+        if claim.why is Why.LOST:
+            self._lost(claim)
+        elif claim.why is Why.EXPIRED or claim.left_s <= 0:
+            await self._failed(claim, held, TimeoutError(f"{Why.EXPIRED.value} ({self._source.threshold_s:g} s)"))
+        elif succeeded:
+            await self._succeeded(claim, held, result)
+        elif claim.why is Why.HALTED or (claim.handler.cancelled() and self._ending.halted):
+            await held.close()
+            await self._give_back(claim)
+        else:
+            await self._failed(claim, held, error or RuntimeError("the handler was cancelled"))
+
+    async def _ended(self, claim: Claim, handler: asyncio.Task[Any]) -> None:
+        """Until nothing of it runs any more; cancelled as soon as the lease is over, and until it heeds that."""
+        while not handler.done():
+            await self._ending.wait([handler], min(LOOK_S, max(0.0, claim.left_s)) if claim.why is None else LOOK_S)
+            if handler.done():
+                return
+            if claim.left_s <= 0:
+                claim.stop(Why.EXPIRED)
+            elif self._ending.halted:
+                claim.stop(Why.HALTED)
+            if claim.why is not None and now_s() - claim.asked_s > INSIST_S:
+                say(logging.ERROR, "handler does not heed its cancellation", **self._names(claim), why=claim.why.value)
+                claim.insist()
+
+    async def _succeeded(self, claim: Claim, held: Held, result: Any) -> None:
+        """The handler's writes and the new status are one transaction. When it fails, and there were writes, they are
+        gone, and the record is to be handled again; when there were none, only the status is missing."""
+        session = held.session
+        used = session.in_transaction()
+        try:
+            outcome = self._outcome(result)
+            await self._ending.bounded(session.flush(), claim.left_s)
+            ours = await self._ending.bounded(self._claims.finish(session, claim, outcome), WRITE_S)
+        except Exception as error:  # noqa: BLE001 - it decides what becomes of the record
+            if not is_away(error):
+                await self._failed(claim, held, error)
+                return
+            say(logging.WARNING, "outcome not written", **self._names(claim), why=repr(error))
+            self.writing.met(repr(error))  # and not at once again: whatever it is may be so next time
+            await held.close()
+            again = used or not outcome.is_plain
+            await self._tell(claim, Outcome(self._source.becomes) if again else outcome, self._sessions, error)
+            return
+        if ours:
+            self.writing.over()
+            self._counts.done += 1
+        elif claim.left_s <= 0:
+            await self._failed(claim, held, TimeoutError(Why.EXPIRED.value))
+        else:
+            self._lost(claim)
+
+    def _outcome(self, result: Any) -> Outcome:
+        if result is None:
+            return Outcome(self._done)
+        if not isinstance(result, Mapping):
+            raise TypeError(f"the handler returned a {type(result).__name__}, neither none nor a mapping of columns")
+        rows = self._claims.rows
+        values = {str(name): value for name, value in result.items()}
+        if unknown := [name for name in values if name not in rows.table.c or name == rows.id.name]:
+            raise ValueError(f"the handler returned {unknown[0]!r}, which is no column that can be set")
+        status = values.pop(rows.status.name, self._done)
+        if status == self._source.stuck:
+            raise ValueError(f"the handler returned the status {status!r}, in which records get stuck")
+        return Outcome(status, None, values)
+
+    async def _failed(self, claim: Claim, held: Held, error: BaseException) -> None:
+        """Mark it as failed: in the session there is, for a sick pool has no other, then in further ones."""
+        say(logging.ERROR, "record failed", **self._names(claim), why=repr(error))
+        outcome = Outcome(self._source.failed, f"{type(error).__name__}: {error}")
+        trouble: Exception | None = None
+        try:
+            await self._ending.bounded(held.session.rollback(), WRITE_S)
+            await self._write(claim, outcome, held)
+            self.writing.over()
+            return
+        except Exception as raised:  # noqa: BLE001 - said if nothing else helps
+            trouble = raised
+        await held.close()
+        await self._tell(claim, outcome, self._sessions, trouble)
+
+    # -- outcomes -----------------------------------------------------------------------------------------------------
+
+    async def _tell(self, claim: Claim, outcome: Outcome, sessions: Sessions, tried: Exception | None = None) -> None:
+        """Write what is known of a record, and if that cannot be, park it."""
+        trouble = await self._tries(claim, outcome, sessions, at_once=tried is None)
+        if trouble is None:
+            return
+        self.writing.met(repr(trouble))
+        if self._outcomes is None:
+            self._alert(claim, f"{trouble!r}; nothing to park in")
+            return
+        try:
+            await self._ending.bounded(self._outcomes.park(claim.parked(outcome)), PARK_S)
+        except Exception as error:  # noqa: BLE001 - said and counted there
+            self._alert(claim, f"{trouble!r}; not parked: {error!r}")
+            return
+        self.parked_some = True
+        self._counts.parked += 1
+        say(logging.WARNING, "outcome parked", **self._names(claim), status=outcome.status, why=repr(trouble))
+
+    async def _tries(
+        self, claim: Claim, outcome: Outcome, sessions: Sessions, *, at_once: bool = False
+    ) -> Exception | None:
+        """Try to write it, up to three times after a pause, before that `at_once`; returns what was wrong at last."""
+        trouble: Exception | None = None
+        for attempt in range(-1 if at_once else 0, FURTHER_TRIES):
+            if attempt >= 0:
+                await self._ending.pause(pause_s(attempt))
+            try:
+                held = await sessions.get()
+            except SessionRefused as error:
+                trouble = error
+                continue
+            try:
+                await self._write(claim, outcome, held)
+                return None
+            except Exception as error:  # noqa: BLE001 - handed on
+                trouble = error
+            finally:
+                await held.close()
+        return trouble
+
+    async def _write(self, claim: Claim, outcome: Outcome, held: Held) -> None:
+        found = await self._ending.bounded(self._claims.write(held.session, claim, outcome), WRITE_S)
+        if found not in claim.in_doubt:
+            self._lost(claim)
+        elif found == self._source.becomes:
+            self._counts.returned += 1
+        elif found == self._source.failed:
+            self._counts.failed += 1
+        else:
+            self._counts.done += 1
+
+    def _lost(self, claim: Claim) -> None:
+        self._counts.lost += 1
+        say(logging.WARNING, "record lost", **self._names(claim), why=Why.LOST.value)
+
+    def _alert(self, claim: Claim, why: str) -> None:
+        self._counts.zombies += 1
+        say(logging.CRITICAL, "ZOMBIE RECORD ALERT", **self._names(claim), why=why)
+
+    def _names(self, claim: Claim) -> dict[str, Any]:
+        return {"source": self._source.name, "id": claim.record.id}
+
+
+async def _call(handler: Handler, record: Record, session: AsyncSession) -> tuple[Any, BaseException | None]:
+    """What the handler returned, or raised; only a cancellation is raised on."""
+    try:
+        result: Any = handler(record, session)
+        return (await result if inspect.isawaitable(result) else result), None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - handed on: `sys.exit` in a handler ends no loop
+        return None, error

@@ -1,0 +1,302 @@
+"""`process`: claims records batch by batch and has a handler work on them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from contextlib import suppress
+from typing import Literal
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from hub.client.records.claims import Claim, Claims
+from hub.client.records.counts import Counts, say
+from hub.client.records.ending import Ending, Interrupted
+from hub.client.records.heart import Heart
+from hub.client.records.items import Handler, Items
+from hub.client.records.sessions import Breaker, GetSession, Sessions, Trouble, on
+from hub.errors import RecordsUnavailable
+from hub.records.faults import in_a_sentence
+from hub.records.file import with_threshold
+from hub.records.models import SqlSource
+from hub.records.outcomes import Outcomes, settle
+from hub.records.rows import Rows, make_engine, reflect
+
+CLAIM_S = 30.0
+SETTLE_S = 60.0
+CLOSE_S = 5.0
+BEATS = 4  # in a threshold: three may fail
+
+
+async def process(
+    source: SqlSource,
+    handler: Handler,
+    *,
+    done: str | int = "Completed",
+    get_session: GetSession | None = None,
+    batch: int = 10,
+    concurrency: int | None = None,
+    heartbeat: bool | float = False,
+    poll_s: float = 1.0,
+    stop: asyncio.Event | None = None,
+    until_empty: bool = False,
+    park: str | Literal[False] | None = None,
+) -> Counts:
+    """Claim records with the status `source.becomes`, `batch` at a time; `handler(record, session)` works on each.
+
+    What the handler writes in its session, the columns it returns as a mapping, if any, and the status `done` become
+    one transaction. A handler that raises leaves a record `source.failed` with the reason in its error field. Handlers
+    run at least once for each record, `concurrency` at a time (all of a batch), and never two at once for one record:
+    one that takes longer than the threshold is cancelled and has failed. With `heartbeat` (every quarter of the
+    threshold, or so many seconds) records are refreshed while their handlers run, which may take as long as they like;
+    not while one holds a lock on its record, or in SQLite on anything.
+
+    `get_session` gives out the sessions: it may be asynchronous, and returns an `AsyncSession`, a context manager of
+    one, or None when there is none; without it each handler has a connection of its own, where a statement may take
+    30 s. A record for which there is no session is failed if one can be had for that; if not, a line says `ZOMBIE
+    RECORD ALERT` and recovery finds the record. After some refusals in a row nothing is claimed until sessions can be
+    had again.
+
+    The loop waits out a database that is away. What became of a record meanwhile is parked in Redis and written once
+    it is back: at the URL `park`, or what `HUB_REDIS_URL` or `REDIS_URL` says, under `HUB_KEY_PREFIX`; not with False.
+
+    It runs until `stop` is set, and then finishes what it has begun; cancelled, it cancels its handlers and waits for
+    them; with `until_empty` until nothing is left to claim. What was not begun is given back. Looks for new records
+    every `poll_s` seconds. Raises `SourceRefused` at the start for a source that does not fit its database.
+    """
+    if batch < 1 or (concurrency is not None and concurrency < 1) or poll_s <= 0:
+        raise ValueError("batch and concurrency are at least 1, poll_s is above 0")
+    source = with_threshold(source)
+    ending = Ending(stop or asyncio.Event())
+    loop = Loop(source, handler, done, ending, batch, min(batch, concurrency or batch), poll_s)
+    loop.until_empty = until_empty
+    loop.beat_s = _beat_s(source, heartbeat)
+    loop.open(get_session, park)
+    await _seen_through(asyncio.create_task(loop.run()), ending)
+    return loop.counts
+
+
+async def _seen_through(running: asyncio.Task[None], ending: Ending) -> None:
+    """Until it has ended by itself, also when this is cancelled: that only halts it."""
+    cancelled: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError as error:
+            cancelled = error
+            ending.halt()
+    if cancelled is not None:
+        with suppress(Exception):
+            running.result()
+        raise cancelled
+    running.result()
+
+
+def _beat_s(source: SqlSource, heartbeat: bool | float) -> float | None:
+    if heartbeat is False:
+        return None
+    beat_s = source.threshold_s / BEATS if heartbeat is True else float(heartbeat)
+    if not 0 < beat_s <= source.threshold_s / 2:
+        raise ValueError(f"heartbeat is above 0 and at most half the threshold of {source.threshold_s:g} s")
+    return beat_s
+
+
+def _outcomes(source: SqlSource, park: str | Literal[False] | None) -> Outcomes | None:
+    url = park if park is not None else os.environ.get("HUB_REDIS_URL") or os.environ.get("REDIS_URL")
+    return Outcomes.at(url, os.environ.get("HUB_KEY_PREFIX", ""), source.name) if url else None
+
+
+class Loop:
+    """One `process`. Its tasks are cancelled by nobody but those who cancel everything, and that means `halt`."""
+
+    until_empty = False
+    beat_s: float | None = None
+
+    def __init__(
+        self,
+        source: SqlSource,
+        handler: Handler,
+        done: str | int,
+        ending: Ending,
+        batch: int,
+        concurrency: int,
+        poll_s: float,
+    ) -> None:
+        self.counts = Counts()
+        self._source = source
+        self._handler = handler
+        self._done = done
+        self._ending = ending
+        self._batch = batch
+        self._concurrency = concurrency
+        self._poll_s = poll_s
+        self._breaker = Breaker(source.name)
+        self._trouble = Trouble(source.name, "records cannot be claimed", "records can be claimed again")
+        self._settling = Trouble(
+            source.name, "parked outcomes cannot be written", "parked outcomes can be written again"
+        )
+        self._working: set[asyncio.Task[None]] = set()
+        self._engines: list[AsyncEngine] = []
+        self._outcomes: Outcomes | None = None
+        self._settler: asyncio.Task[None] | None = None
+
+    def open(self, get_session: GetSession | None, park: str | Literal[False] | None) -> None:
+        """Make what it works with; connects to nothing. Raises `SourceRefused`."""
+        self._engines.append(make_engine(self._source))
+        if get_session is None:
+            self._engines.append(make_engine(self._source, self._concurrency))
+        self._own = Sessions(on(self._engines[0]), self._ending, self.counts)
+        self._sessions = Sessions(get_session or on(self._engines[1]), self._ending, self.counts, self._breaker)
+        self._outcomes = _outcomes(self._source, park)
+
+    async def run(self) -> None:
+        """Until it is told to end, or nothing is left; nothing of it runs any more then."""
+        heart: asyncio.Task[None] | None = None
+        try:
+            rows = await self._reflected()
+            if rows is None:
+                return
+            say(logging.INFO, "processing begins", source=self._source.name, parking=self._outcomes is not None)
+            claims = Claims(self._engines[0], rows)
+            items = Items(
+                claims, self._handler, self._done, self._sessions, self._breaker, self._ending, self.counts,
+                self._outcomes, self._own, self._concurrency,
+            )  # fmt: skip
+            items.parked_some = True  # perhaps by one that ran before
+            if self.beat_s is not None:
+                heart = asyncio.create_task(Heart(claims, items, self.beat_s).beat_for_ever())
+            while not self._ending.told and await self._turn(claims, items):
+                pass
+        finally:
+            await self._end(heart, self._settler)
+            say(logging.INFO, "processing ended", source=self._source.name, **vars(self.counts))
+
+    async def _reflected(self) -> Rows | None:
+        """The rows, as soon as the database answers; raises `SourceRefused`."""
+        while not self._ending.told:
+            try:
+                rows = await self._ending.bounded(reflect(self._engines[0], self._source), CLAIM_S)
+            except RecordsUnavailable as error:
+                self._trouble.met(error)
+            except (TimeoutError, Interrupted) as error:
+                self._trouble.met(repr(error))
+            else:
+                self._trouble.over()
+                _check_done(rows, self._done)
+                return rows
+            await self._ending.lull(self._trouble.rest_s)
+        return None
+
+    async def _turn(self, claims: Claims, items: Items) -> bool:
+        """Claim once, and wait until that is worth while again; False when nothing is left."""
+        self._settle(claims, items)
+        rest_s = max(items.writing.rest_s, self._trouble.rest_s, self._breaker.rest_s)
+        if rest_s > 0 or (self._breaker.is_open and not await self._sessions.probe()):
+            await self._ending.lull(max(rest_s, self._breaker.rest_s))
+            return True
+        room = self._batch - len(self._working)
+        taken = await self._take(claims, room)
+        for claim in taken or ():
+            self._start(items, claim)
+        if taken is None:
+            await self._ending.lull(self._trouble.rest_s)
+        elif not taken and not self._working and self.until_empty:
+            return await self._more(claims, items)
+        elif len(taken) < room:
+            await self._ending.lull(self._poll_s, self._working)
+        # One that takes long is to keep no place empty but its own; but a claim for every single record would be many.
+        while len(self._working) > self._batch // 2 and not self._ending.told:
+            await self._ending.lull(None, self._working)
+        return True
+
+    async def _take(self, claims: Claims, room: int) -> list[Claim] | None:
+        """Claimed records; None when the database does not let us.
+
+        A claim whose commit is in doubt is left to recovery: nobody works on those records.
+        """
+        try:
+            if not await self._ending.bounded(claims.ready(), CLAIM_S):
+                taken = []
+            else:
+                taken = await self._ending.bounded(claims.take(room), CLAIM_S)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it may be over in a while; it is said there
+            self._trouble.met(in_a_sentence(self._source, error))
+            return None
+        self._trouble.over()
+        self.counts.claimed += len(taken)
+        return taken
+
+    def _start(self, items: Items, claim: Claim) -> None:
+        task = asyncio.create_task(items.work(claim))
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def _more(self, claims: Claims, items: Items) -> bool:
+        """Nothing could be claimed and nothing runs: whether there is more, perhaps locked by somebody, or parked."""
+        while self._settler is not None and not self._settler.done():
+            await self._ending.wait([self._settler])
+        try:
+            more = await self._ending.bounded(claims.ready(), CLAIM_S)
+        except Exception as error:  # noqa: BLE001 - said there
+            self._trouble.met(in_a_sentence(self._source, error))
+            return True
+        if more:
+            await self._ending.lull(self._poll_s)
+        return more
+
+    # -- parked outcomes ----------------------------------------------------------------------------------------------
+
+    def _settle(self, claims: Claims, items: Items) -> None:
+        """Have parked outcomes written beside everything else: Redis may be slow to answer."""
+        running = self._settler is not None and not self._settler.done()
+        if self._outcomes is not None and items.parked_some and not running and not self._settling.rest_s:
+            self._settler = asyncio.create_task(self._write_parked(self._outcomes, claims, items))
+
+    async def _write_parked(self, outcomes: Outcomes, claims: Claims, items: Items) -> None:
+        try:
+            items.parked_some = False
+            async with asyncio.timeout(SETTLE_S):
+                written = await settle(claims.engine, claims.rows, outcomes)
+                left = await outcomes.count()
+        except Exception as error:  # noqa: BLE001 - they wait on; it is said there
+            items.parked_some = True
+            self._settling.met(repr(error))
+            return
+        self._settling.over()
+        self.counts.settled += written
+        items.parked_some = items.parked_some or left > 0
+        if written:
+            say(logging.INFO, "parked outcomes written", source=self._source.name, written=written, left=left)
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    async def _end(self, *tasks: asyncio.Task[None] | None) -> None:
+        """Return when nothing runs any more."""
+        while self._working:
+            await self._ending.wait(self._working)
+        running = [task for task in tasks if task is not None]
+        for task in running:
+            task.cancel()
+        while any(not task.done() for task in running):
+            await self._ending.wait([task for task in running if not task.done()])
+        closing = [engine.dispose for engine in self._engines]
+        for close in closing + ([self._outcomes.close] if self._outcomes else []):
+            try:
+                await self._ending.bounded(close(), CLOSE_S)
+            except Exception as error:  # noqa: BLE001 - there is nothing more to be done with it
+                say(logging.INFO, "connections not closed", source=self._source.name, why=repr(error))
+
+
+def _check_done(rows: Rows, done: str | int) -> None:
+    source, kind = rows.source, rows.status.type
+    if type(done) is not type(source.stuck):
+        raise source.refused("done", f"{done!r} is of another type than {source.stuck!r}")
+    if done in (source.stuck, source.becomes):
+        raise source.refused("done", f"{done!r} is a status of records that are not done")
+    if isinstance(kind, sa.Enum) and done not in kind.enums:
+        raise source.refused("done", f"{rows.status.name!r} may be {', '.join(kind.enums)}, and not {done!r}")
+    length = getattr(kind, "length", None)
+    if length is not None and len(str(done)) > length:
+        raise source.refused("done", f"{done!r} is longer than the {length} characters of {rows.status.name!r}")

@@ -1,0 +1,241 @@
+"""What is said of records that may get stuck: the sources, and what is found in them. Pure: no I/O."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
+
+from hub.errors import SourceRefused
+
+THRESHOLD_MINUTES = 60.0
+BATCH = 500  # records per transaction: short enough to hold nobody up, long enough that 1,000 take two
+YEAR_MINUTES = 366 * 1440
+_SHOWN = 60  # characters of a wrong value; more is a paragraph pasted by accident
+
+
+@dataclass(frozen=True)
+class Must:
+    """What a field takes, for the sentence about one that cannot be used."""
+
+    be: str
+
+
+_NAME = Must("it must be 1 to 64 lower-case letters, digits, dots, dashes or underscores, a letter or digit first")
+_TEXT = Must("it must be a text of 1 to 1000 characters")
+_WHOLE = Must("it must be a whole number from 1 to 1000000")
+
+Name = Annotated[str, StringConstraints(strict=True, pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$"), _NAME]
+Text = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=1000), _TEXT]
+Perhaps = Annotated[Text | None, _TEXT]
+Status = Annotated[
+    Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
+    | Annotated[str, StringConstraints(strict=True, min_length=1, max_length=1000)],
+    Must("it must be a text of 1 to 1000 characters or a whole number"),
+]
+Attempts = Annotated[Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None, _WHOLE]
+
+
+class Source(BaseModel):
+    """What every kind of source has. Raises `SourceRefused`, in one sentence, for what cannot be meant."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    name: Name
+    """What it is called in logs, metrics and commands: lower-case letters, digits, dots, dashes, underscores."""
+    threshold_minutes: Annotated[
+        float,
+        Field(strict=True, gt=0, le=YEAR_MINUTES, allow_inf_nan=False),
+        Must(f"it must be a number of minutes above 0 and at most {YEAR_MINUTES}"),
+    ] = THRESHOLD_MINUTES
+    """A record that was not updated for longer than this is stuck. Too low: slow work is done twice."""
+    batch_size: Annotated[
+        int, Field(strict=True, ge=1, le=10_000), Must("it must be a whole number from 1 to 10000")
+    ] = BATCH
+    """Records per transaction."""
+
+    _where: str = PrivateAttr("")  # the file it was declared in, for sentences
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_a_sentence(cls, given: Any, build: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return build(given)
+        except ValidationError as error:
+            named = given.get("name") if isinstance(given, dict) else None
+            # What pydantic says itself shows values, and one of them may be a password.
+            raise refusal(named, *_why(cls, error)) from None
+
+    @property
+    def threshold_s(self) -> float:
+        """The threshold in seconds."""
+        return self.threshold_minutes * 60
+
+    def declared_in(self, where: str) -> None:
+        """Say where it was declared: `refused` begins with that."""
+        self._where = where
+
+    def refused(self, field: str, why: str) -> SourceRefused:
+        """The one sentence about a field that cannot be used: it names the file, the source and the field."""
+        return refusal(self.name, field, why, self._where)
+
+
+class FieldSource(Source):
+    """Records with fields: a status, the time of the last update, perhaps an error and a count of resets."""
+
+    status_field: Text = "status"
+    updated_at_field: Text = "updated_at"
+    stuck: Status = "Processing"
+    """The status in which records get stuck: somebody is working on them, or was."""
+    becomes: Status = "Pending"
+    """The status that lets somebody work on them again."""
+    failed: Status = "Failed"
+    """The status of a record that was brought back `max_attempts` times, and of one whose handler failed."""
+    error_field: Perhaps = None
+    """Where the reason of a reset or a failure is written."""
+    error_text: Text = "Stuck: not updated within the threshold"
+    """What recovery writes there."""
+    attempts_field: Perhaps = None
+    """A whole number that recovery counts up with each reset; no value counts as 0."""
+    max_attempts: Attempts = None
+    """After so many resets a record that gets stuck once more becomes `failed`."""
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        kind = "a whole number" if isinstance(self.stuck, int) else "a text"
+        for field in ("becomes", "failed"):
+            status = getattr(self, field)
+            if type(status) is not type(self.stuck):
+                raise self.refused(field, f"it must be {kind} as stuck is, and is {status!r}")
+            if status == self.stuck:
+                raise self.refused(field, f"it must differ from stuck, which is {status!r} too")
+        for field, other in (("attempts_field", "max_attempts"), ("max_attempts", "attempts_field")):
+            if getattr(self, field) is None and getattr(self, other) is not None:
+                raise self.refused(field, f"it is missing, and {other} needs it")
+        self._each_its_own()
+        return self
+
+    def _each_its_own(self) -> None:
+        seen: dict[str, str] = {}
+        for field in ("id_field", "status_field", "updated_at_field", "error_field", "attempts_field"):
+            named = getattr(self, field, None)
+            if named in seen:
+                raise self.refused(field, f"{seen[named]} is {named!r} too")
+            if named is not None:
+                seen[named] = field
+
+
+class SqlSource(FieldSource):
+    """Rows of a table."""
+
+    kind: Literal["sql"] = "sql"
+    url: Annotated[Text, Field(repr=False)]
+    """Any asynchronous URL of SQLAlchemy 2, such as postgresql+asyncpg://user@host/name."""
+    table: Text
+    """The table, or `schema.table`."""
+    id_field: Perhaps = None
+    """The column that names a record; unset: the primary key."""
+    time_zone: Text = "UTC"
+    """What clock a column without a time zone holds, such as Europe/Berlin."""
+
+
+class RedisSource(FieldSource):
+    """Hashes that an index names."""
+
+    kind: Literal["redis"] = "redis"
+    url: Annotated[Perhaps, Field(repr=False)] = None
+    """The Redis they are in; unset: the hub's own."""
+    index: Text
+    """A set of their ids, or a sorted set of them by the time of the last update (Unix time, in s or ms)."""
+    key: Annotated[
+        Text, StringConstraints(pattern=r"\{id\}"), Must("it must have {id} in it, where the id of a record stands")
+    ]
+    """The key of a hash, with `{id}` in it."""
+
+
+class TaskSource(Source):
+    """The hub's own tasks that were claimed and never started. One that a worker holds ready while it is busy is among
+    them, so the threshold must be longer than the longest such wait.
+    """
+
+    kind: Literal["tasks"] = "tasks"
+    max_attempts: Attempts = None
+    """After so many resets a task that gets stuck once more fails; unset: it goes round."""
+
+
+KINDS: dict[str, type[Source]] = {"sql": SqlSource, "redis": RedisSource, "tasks": TaskSource}
+
+
+def no_such_field(kind: type[Source], field: str) -> str:
+    """What is wrong with a field that this kind of source does not have, and which one may be meant."""
+    known = [name for name in kind.model_fields if name != "kind"]
+    near = difflib.get_close_matches(field, known, n=1, cutoff=0.6)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    return f"a source of kind {kind.model_fields['kind'].default} has no such field; {hint}"
+
+
+def shown(value: Any) -> str:
+    """` and is ...` about a wrong value; nothing where it may hold a password, or more than a line shows."""
+    if not isinstance(value, str | int | float) or "://" in str(value) or len(str(value)) > _SHOWN:
+        return ""
+    return f", and is {str(value).lower() if isinstance(value, bool) else repr(value)}"
+
+
+def refusal(named: Any, field: str, why: str, where: str = "", number: int | None = None) -> SourceRefused:
+    """The one sentence about a field of a source, which goes by its number where its name cannot be shown."""
+    known = isinstance(named, str) and 0 < len(named) <= _SHOWN + 4 and named.isprintable() and "://" not in named
+    source = f"source {named}" if known else f"source {number}" if number else "a source"
+    sentence = f"{where}{', ' if where else ''}{source}, {field}: {why}"
+    detail = sentence if sentence.endswith("?") else f"{sentence}."
+    return SourceRefused(detail, source=named if known else None, field=field, why=why)
+
+
+def _why(kind: type[Source], error: ValidationError) -> tuple[str, str]:
+    """The first field that cannot be used, and what is wrong with it."""
+    faults = error.errors(include_url=False)
+    # A name misspelt explains why another one is missing.
+    first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
+    field = str(first["loc"][0]) if first["loc"] else "kind"
+    if first["type"] == "extra_forbidden":
+        return field[:_SHOWN], no_such_field(kind, field)
+    if first["type"] == "missing":
+        return field, "it is missing"
+    info = kind.model_fields.get(field)
+    *_, must = [each for each in (info.metadata if info else ()) if isinstance(each, Must)] or [Must(str(first["msg"]))]
+    return field, must.be + ("" if field == "url" else shown(first["input"]))
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """A record that a reset would touch: how long ago it was updated, by the clock of its store, and when."""
+
+    id: str
+    status: str
+    age_s: float
+    updated_at: datetime
+    attempts: int | None = None  # resets so far; None where nobody counts them
+
+
+@dataclass(frozen=True)
+class Reset:
+    """What one batch did: ids of records that are as good as new, and of those that failed for good."""
+
+    reset: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many records were touched."""
+        return len(self.reset) + len(self.failed)

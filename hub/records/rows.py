@@ -1,0 +1,385 @@
+"""Rows of a table in which records may get stuck: how to reach them, and the clauses that every statement needs."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import uuid
+import warnings
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.sqlite import DATETIME
+from sqlalchemy.engine import URL, Connection, make_url
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import NullPool
+from sqlalchemy.util import await_only
+
+from hub.errors import SourceRefused
+from hub.records.clocks import CLOCKS, Clock
+from hub.records.faults import spoken
+from hub.records.models import SqlSource
+from hub.settings import mask_url
+
+CONNECT_S = 10.0
+STATEMENT_S = 30.0
+BUSY_S = 10.0  # how long SQLite waits for somebody else who writes
+POOL = 2  # a pass takes one connection, a command another
+READS = "hub_reads"  # an execution option: in SQLite, take no lock for writing
+
+_ASYNC = {
+    "postgresql": "postgresql+asyncpg",
+    "postgres": "postgresql+asyncpg",
+    "sqlite": "sqlite+aiosqlite",
+    "mysql": "mysql+asyncmy",
+    "mariadb": "mariadb+asyncmy",
+    "mssql": "mssql+aioodbc",
+    "oracle": "oracle+oracledb_async",
+}
+_TRIED = "postgresql+asyncpg and sqlite+aiosqlite"
+_OURS = ("asyncpg", "aiosqlite")  # the drivers of the extra
+_UTC = ("UTC", "Etc/UTC", "Z", "GMT")
+
+
+_WAITS: dict[str, dict[str, Any]] = {  # what drivers call the bounds on their waits; others say connect_timeout
+    "asyncpg": {"timeout": CONNECT_S, "command_timeout": STATEMENT_S},
+    "aioodbc": {"timeout": int(CONNECT_S)},
+    "oracledb": {"tcp_connect_timeout": CONNECT_S},
+    "oracledb_async": {"tcp_connect_timeout": CONNECT_S},
+}
+
+
+class _Written(DATETIME):
+    """A time as text in SQLite, whoever wrote it; a text that is no time stays one."""
+
+    cache_ok = True
+
+    def result_processor(self, dialect: Any, coltype: Any) -> Any:
+        return _read_time
+
+
+_WRITTEN: sa.DateTime = _Written()  # type: ignore[no-untyped-call]
+
+
+def _read_time(value: Any) -> Any:
+    try:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return value
+
+
+def make_engine(source: SqlSource, pool_size: int = POOL) -> AsyncEngine:
+    """An engine with few connections and bounds on every wait; raises `SourceRefused`, which never shows a password.
+
+    In SQLite every transaction takes the lock for writing when it begins, so that what it reads is what it changes,
+    except with the execution option `READS`.
+    """
+    url = _url(source)
+    try:
+        dialect = url.get_dialect()
+        is_async = dialect.get_async_dialect_cls(url).is_async
+    except (sa.exc.ArgumentError, ImportError):
+        raise source.refused("url", f"{url.drivername} is no driver that is known here; {_TRIED} are") from None
+    if dialect.name not in CLOCKS:
+        known = ", ".join(CLOCKS)
+        raise source.refused("url", f"the clock of {dialect.name} is not known here; those of {known} are")
+    if not is_async:
+        raise source.refused("url", f"{url.drivername} is not asynchronous; write {_ASYNC[dialect.name]}://")
+    try:
+        engine = create_async_engine(_opened(url), **_bounds(dialect.name, url, pool_size))
+    except ModuleNotFoundError as error:
+        package = "'capacity-hub[sql]'" if error.name in _OURS else error.name
+        raise source.refused("url", f"the driver {error.name} is not installed; run: pip install {package}") from None
+    except (sa.exc.SQLAlchemyError, TypeError, ValueError) as error:
+        raise source.refused("url", f"it cannot be used: {mask_url(str(error).splitlines()[0])}") from None
+    if dialect.name == "sqlite":
+        event.listen(engine.sync_engine, "begin", _begin)
+        event.listen(engine.sync_engine, "do_connect", _open_once)
+    elif dialect.name in ("mysql", "mariadb"):
+        event.listen(engine.sync_engine, "connect", _in_utc)
+    return engine
+
+
+def _url(source: SqlSource) -> URL:
+    try:
+        url = make_url(source.url)
+    except (sa.exc.ArgumentError, ValueError):
+        raise source.refused("url", "it is no URL such as postgresql+asyncpg://user@host/name") from None
+    if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
+        raise source.refused("url", "it names no file, and nobody else sees a database in memory")
+    return url
+
+
+def _opened(url: URL) -> URL:
+    """For SQLite such that a file that is not there is missed rather than made."""
+    if url.get_backend_name() != "sqlite" or str(url.database).startswith("file:"):
+        return url
+    return url.set(database=f"file:{quote(str(url.database))}").update_query_dict({"mode": "rw", "uri": "true"})
+
+
+def _bounds(dialect: str, url: URL, pool_size: int) -> dict[str, Any]:
+    if dialect == "sqlite":
+        # Without a level of its own the driver leaves transactions to `_begin`.
+        return {"poolclass": NullPool, "connect_args": {"timeout": BUSY_S, "isolation_level": None}}
+    driver = url.get_driver_name()
+    waits = dict(_WAITS.get(driver, {"connect_timeout": int(CONNECT_S)}))
+    if dialect == "postgresql" and driver != "asyncpg":
+        waits["options"] = f"-c statement_timeout={int(STATEMENT_S * 1000)}"
+    return {
+        "pool_size": pool_size,
+        "max_overflow": 0,
+        "pool_timeout": CONNECT_S,
+        "pool_pre_ping": True,
+        "isolation_level": "READ COMMITTED",  # whatever the database's own: a row that changed is looked at again
+        "connect_args": {name: value for name, value in waits.items() if name not in url.query},
+    }
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get(READS) else "BEGIN IMMEDIATE")
+
+
+def _in_utc(connection: Any, record: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute("SET time_zone = '+00:00'")
+    cursor.close()
+
+
+def _open_once(dialect: Any, record: Any, arguments: list[Any], named: dict[str, Any]) -> None:
+    """Open the file and close it: the driver leaves a thread behind for a while when it cannot."""
+    await_only(asyncio.to_thread(lambda: sqlite3.connect(*arguments, **named).close()))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table as it was found, and the clauses that every statement needs.
+
+    What is asked is `status = ... AND updated_at < ... ORDER BY updated_at`, so the index that keeps a pass short is
+    one on (status, updated_at); the primary key serves the rest.
+    """
+
+    source: SqlSource
+    table: sa.Table
+    id: sa.Column[Any]
+    status: sa.Column[Any]
+    updated_at: sa.Column[Any]
+    error: sa.Column[Any] | None
+    attempts: sa.Column[Any] | None
+    clock: Clock
+    returning: bool
+    """Whether an UPDATE can say what it changed."""
+
+    @property
+    def now(self) -> sa.ColumnElement[Any]:
+        """The database's time as `updated_at` holds it: what a write puts there."""
+        return self.clock.now
+
+    @property
+    def age_s(self) -> sa.ColumnElement[float]:
+        """Seconds since the last update."""
+        return self.clock.age_s
+
+    @property
+    def at_s(self) -> sa.ColumnElement[float]:
+        """The time of the last update, in seconds since 1970."""
+        return self.clock.at_s
+
+    def older_than(self, seconds: float) -> sa.ColumnElement[bool]:
+        """Updated more than so long ago; never true of a record without a time."""
+        return self.clock.older_than(seconds)
+
+    def status_is(self, status: str | int) -> sa.ColumnElement[bool]:
+        """Whether a record has this status."""
+        return self.status == status
+
+    def to_id(self, text: str) -> Any:
+        """The id that a text names; raises `ValueError` in a sentence."""
+        kind = self.id.type
+        try:
+            if isinstance(kind, sa.Integer):
+                return whole(text, kind, self.source)
+            return uuid.UUID(text) if isinstance(kind, sa.Uuid) else text
+        except ValueError:
+            shape = "whole number of its size" if isinstance(kind, sa.Integer) else "UUID"
+            name = f"source {self.source.name}, {self.id.name}"
+            raise ValueError(f"{name}: {text[:100]!r} is no id here; each is a {shape}.") from None
+
+    def error_text(self, text: str) -> str:
+        """As much of a text as the error field takes."""
+        length = getattr(self.error.type, "length", None) if self.error is not None else None
+        return text.replace("\0", "")[:length]
+
+
+def whole(text: str, kind: sa.Integer, source: SqlSource) -> int:
+    """The number that a text is; raises `ValueError` when the column has no room for it."""
+    number = int(text)
+    if not -(room := _room(kind, source)) <= number < room:
+        raise ValueError
+    return number
+
+
+def _room(kind: sa.Integer, source: SqlSource) -> int:
+    if isinstance(kind, sa.BigInteger) or source.url.startswith("sqlite"):
+        return 2**63
+    return 2**15 if isinstance(kind, sa.SmallInteger) else 2**31
+
+
+async def reflect(engine: AsyncEngine, source: SqlSource) -> Rows:
+    """The rows of a source; raises `SourceRefused` where they are not as declared, and `RecordsUnavailable`."""
+    with spoken(source):
+        async with engine.connect() as connection:
+            await connection.execution_options(**{READS: True})
+            found = await connection.run_sync(_find, source)
+            rows = _rows(found, source, engine)
+            if source.time_zone not in _UTC:
+                await _check_zone(connection, rows)
+    return rows
+
+
+async def _check_zone(connection: Any, rows: Rows) -> None:
+    source = rows.source
+    zone = source.time_zone
+    if connection.dialect.name != "postgresql":
+        raise source.refused("time_zone", f"{connection.dialect.name} knows no time zones but UTC, and it is {zone!r}")
+    # PostgreSQL takes UTC+3 for three hours west of Greenwich, which nobody means.
+    bad = source.refused("time_zone", f"{zone!r} is no time zone; write one such as Europe/Berlin")
+    if "/" not in zone and any(sign in zone for sign in "+-"):
+        raise bad
+    try:
+        await connection.execute(sa.select(rows.now))
+    except sa.exc.DBAPIError as error:
+        if getattr(getattr(error.orig, "__cause__", None) or error.orig, "sqlstate", None) == "22023":
+            raise bad from None
+        raise
+
+
+def _find(connection: Connection, source: SqlSource) -> tuple[sa.Table, dict[str, Any]]:
+    """The table with all its columns, and the columns that the database computes."""
+    schema, _, name = source.table.rpartition(".")
+    inspector = sa.inspect(connection)
+    with warnings.catch_warnings():
+        # Types that SQLAlchemy does not know stand in columns that do not concern us.
+        warnings.simplefilter("ignore", sa.exc.SAWarning)
+        if schema and not inspector.has_schema(schema):
+            raise source.refused("table", f"there is no schema {schema!r}")
+        if not inspector.has_table(name, schema or None):
+            raise source.refused("table", f"there is no table {source.table!r}")
+        columns = inspector.get_columns(name, schema or None)
+        primary = inspector.get_pk_constraint(name, schema or None)["constrained_columns"]
+    made = [
+        sa.Column(each["name"], _kind(each["type"], connection.dialect.name), primary_key=each["name"] in primary)
+        for each in columns
+    ]
+    computed = {each["name"]: each["computed"] for each in columns if each.get("computed")}
+    return sa.Table(name, sa.MetaData(), *made, schema=schema or None), computed
+
+
+def _kind(kind: Any, dialect: str) -> Any:
+    if isinstance(kind, postgresql.DOMAIN):
+        return _kind(kind.data_type, dialect)
+    return _WRITTEN if dialect == "sqlite" and isinstance(kind, sa.DateTime) else kind
+
+
+def _rows(found: tuple[sa.Table, dict[str, Any]], source: SqlSource, engine: AsyncEngine) -> Rows:
+    table, computed = found
+    for field in ("status_field", "updated_at_field", "error_field", "attempts_field"):
+        if getattr(source, field) in computed:
+            raise source.refused(field, f"the column {getattr(source, field)!r} is computed by the database")
+    status = _column(table, source, "status_field", source.status_field)
+    updated_at = _column(table, source, "updated_at_field", source.updated_at_field)
+    if not isinstance(updated_at.type, sa.DateTime):
+        raise _wrong(source, "updated_at_field", updated_at, "a date with a time")
+    for field in ("stuck", "becomes", "failed"):
+        _check_status(status, source, field)
+    return Rows(
+        source=source,
+        table=table,
+        id=_id(table, source),
+        status=status,
+        updated_at=updated_at,
+        error=_error(table, source),
+        attempts=_attempts(table, source),
+        clock=CLOCKS[engine.dialect.name](updated_at, source.time_zone),
+        returning=engine.dialect.update_returning,
+    )
+
+
+def _column(table: sa.Table, source: SqlSource, field: str, name: str) -> sa.Column[Any]:
+    if name not in table.c:
+        raise source.refused(field, f"{source.table} has no column {name!r}; it has {_listed(table.c.keys())}")
+    return table.c[name]
+
+
+def _wrong(source: SqlSource, field: str, column: sa.Column[Any], wanted: str) -> SourceRefused:
+    kind = str(column.type) if not isinstance(column.type, sa.types.NullType) else "a type that is not known here"
+    return source.refused(field, f"the column {column.name!r} is {kind}, not {wanted}")
+
+
+def _listed(names: Any) -> str:
+    first = list(names)[:20]
+    return ", ".join([*map(str, first), *(["..."] if len(names) > len(first) else [])])
+
+
+def _id(table: sa.Table, source: SqlSource) -> sa.Column[Any]:
+    primary = list(table.primary_key.columns)
+    if source.id_field is not None:
+        column = _column(table, source, "id_field", source.id_field)
+    elif len(primary) == 1:
+        column = primary[0]
+    else:
+        keys = f"the primary key {_listed([each.name for each in primary])}" if primary else "no primary key"
+        raise source.refused("id_field", f"{source.table} has {keys}; name the one column that tells records apart")
+    if not isinstance(column.type, sa.Integer | sa.String | sa.Uuid) or isinstance(column.type, sa.Enum):
+        raise _wrong(source, "id_field", column, "a whole number, a text or a UUID")
+    return column
+
+
+def _check_status(column: sa.Column[Any], source: SqlSource, field: str) -> None:
+    kind, status = column.type, getattr(source, field)
+    if isinstance(kind, sa.Integer):
+        if not isinstance(status, int):
+            raise source.refused(field, f"the column {column.name!r} holds whole numbers, and it is {status!r}")
+        try:
+            whole(str(status), kind, source)
+        except ValueError:
+            raise source.refused(field, f"{status} does not fit into {column.name!r}, which is {kind}") from None
+        return
+    if not isinstance(kind, sa.String):
+        raise _wrong(source, "status_field", column, "an enum, a text or a whole number")
+    if not isinstance(status, str):
+        raise source.refused(field, f"the column {column.name!r} holds texts, and it is {status!r}")
+    if isinstance(kind, sa.Enum):
+        if status not in kind.enums:
+            raise source.refused(field, f"{column.name!r} may be {_listed(kind.enums)}, and not {status!r}")
+    elif kind.length is not None and len(status) > kind.length:
+        raise source.refused(field, f"{status!r} is longer than the {kind.length} characters of {column.name!r}")
+
+
+def _error(table: sa.Table, source: SqlSource) -> sa.Column[Any] | None:
+    if source.error_field is None:
+        return None
+    column = _column(table, source, "error_field", source.error_field)
+    if not isinstance(column.type, sa.String) or isinstance(column.type, sa.Enum):
+        raise _wrong(source, "error_field", column, "a text")
+    if column.type.length is not None and len(source.error_text) > column.type.length:
+        raise source.refused("error_text", f"it is longer than the {column.type.length} characters of {column.name!r}")
+    return column
+
+
+def _attempts(table: sa.Table, source: SqlSource) -> sa.Column[Any] | None:
+    if source.attempts_field is None:
+        return None
+    column = _column(table, source, "attempts_field", source.attempts_field)
+    if not isinstance(column.type, sa.Integer):
+        raise _wrong(source, "attempts_field", column, "a whole number")
+    try:
+        whole(str(source.max_attempts), column.type, source)
+    except ValueError:
+        why = f"{source.max_attempts} does not fit into {column.name!r}, which is {column.type}"
+        raise source.refused("max_attempts", why) from None
+    return column

@@ -1,0 +1,64 @@
+"""Levels: how many records of each source are stuck, kept in the store for all hubs, and told when that changes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from hub.audit import time_text
+from hub.errors import UnknownReply
+from hub.observability.logs import get_logger
+from hub.settings import Settings
+from hub.store.store import Store
+from hub.sweeping.alerts import LEVELS, Thresholds, level
+from hub.sweeping.webhook import Webhook
+
+KEEP_S = 7 * 86_400.0  # what was found of a source, after its last pass: an outage of a long weekend hides no alert
+_log = get_logger("hub.sweeping")
+
+
+class Levels:
+    """Keeps what passes found. A level that changed is logged once, whichever hub finds out, and posted."""
+
+    def __init__(self, store: Store, settings: Settings, webhook: Webhook) -> None:
+        self._store = store
+        self._webhook = webhook
+        self._thresholds = Thresholds.of(settings)
+        self._window_ms = int(settings.zombie_growth_window_minutes * 60_000)
+        self._keep_ms = int(max(KEEP_S, 3 * settings.zombie_cleanup_interval_minutes * 60) * 1000)
+        self._note_pass = store.script("records/note_pass")
+
+    async def note(self, source: str, pass_id: str, found: int | None) -> None:
+        """Keep what a pass found, None for a pass that could not count; tells what has changed."""
+        if found is None:
+            await self._keep(source, pass_id, "", "")
+            return
+        seconds, micros = await self._store.read("TIME")
+        now_ms = seconds * 1000 + micros // 1000
+        counts = self._store.keys.zombie_counts(source)
+        lowest = await self._store.read("ZRANGE", counts, now_ms - self._window_ms, "+inf", "BYSCORE", "LIMIT", 0, 1)
+        now, reason = level(found, int(lowest[0]) if lowest else None, self._thresholds)
+        before = await self._keep(source, pass_id, str(found), now) or LEVELS[0]
+        if now != before:
+            at = time_text(datetime.fromtimestamp(now_ms / 1000, UTC))
+            self._tell({"source": source, "level": now, "before": before, "reason": reason, "found": found, "at": at})
+
+    async def _keep(self, source: str, pass_id: str, found: str, now: str) -> str:
+        match await self._note_pass(
+            source=source, pass_id=pass_id, found=found, level=now, window_ms=self._window_ms, keep_ms=self._keep_ms
+        ):
+            case ["ok", str(before)]:
+                return before
+            case reply:
+                raise UnknownReply(self._note_pass.name, reply)
+
+    def _tell(self, alert: dict[str, str | int]) -> None:
+        # `level` is a word of every log line already
+        facts = {"alert" if name == "level" else name: fact for name, fact in alert.items() if name != "at"}
+        match alert["level"]:
+            case "critical":
+                _log.critical("zombie alert", **facts)
+            case "warning":
+                _log.warning("zombie alert", **facts)
+            case _:
+                _log.info("zombie alert over", **facts)
+        self._webhook.post(alert)

@@ -1,0 +1,30 @@
+-- @include record_time
+-- A record of a source: a hash of somebody else's that an index names, on whatever Redis that is. KEYS[1] is the index.
+local time = redis.call('TIME')
+local now_us = tonumber(time[1]) * 1000000 + tonumber(time[2])
+local index = redis.call('TYPE', KEYS[1]).ok
+
+-- A record that has this status; nil for one that has another, that its index does not name, or whose time nobody can read.
+-- The score of a sorted index is a time of the last update as well: the later of the two counts.
+local function read_record(id, key, fields, status)
+  local score
+  if index == 'zset' then score = redis.call('ZSCORE', KEYS[1], id) end
+  if not score and not (index == 'set' and redis.call('SISMEMBER', KEYS[1], id) == 1) then return nil end
+  local found = redis.pcall('HMGET', key, fields.status, fields.updated_at, fields.attempts)
+  if found.err then
+    if string.find(tostring(found.err), 'WRONGTYPE', 1, true) then return nil end  -- one that is no hash holds up no other
+    error(found)
+  end
+  if found[1] ~= status or not found[2] then return nil end
+  local us, form = read_time(found[2])
+  if not us then return nil end
+  local t = {id = id, key = key, us = us, form = form}
+  if score then
+    score = tonumber(score)
+    t.score_unit_us = math.abs(score) >= FIRST_MS and score < math.huge and 1000 or 1000000
+    t.us = math.max(us, math.floor(score * t.score_unit_us + 0.5))
+    t.score_is_whole = score == math.floor(score)
+  end
+  t.attempts = fields.attempts ~= '' and tonumber(string.match(found[3] or '', '^%d+$')) or 0
+  return t
+end

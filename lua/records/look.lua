@@ -1,0 +1,15 @@
+-- Look at records: which of them have the stuck status, and when each was updated last. Changes nothing.
+-- KEYS: the index, then a key per id. Returns {now in us, per id: 0 (not stuck, or it has no time) | {updated in us, attempts}}
+local status_field     = ARGV[1]
+local updated_at_field = ARGV[2]
+local attempts_field   = ARGV[3]      -- '' when nobody counts
+local stuck            = ARGV[4]
+-- @rest ids
+-- @include record
+local fields = {status = status_field, updated_at = updated_at_field, attempts = attempts_field}
+local answers = {string.format('%.0f', now_us)}
+for i = 5, #ARGV do
+  local t = read_record(ARGV[i], KEYS[i - 3], fields, stuck)
+  answers[i - 3] = t and {string.format('%.0f', t.us), string.format('%.0f', t.attempts)} or 0
+end
+return answers

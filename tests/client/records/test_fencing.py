@@ -1,0 +1,183 @@
+"""Time as a fence: a handler never runs while somebody else may run one for the same record."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hub.client import exchange
+from hub.client.records import claims, items
+from tests.client.records.journal import Journal
+from tests.client.records.world import clean, handled, note, notes, source_of
+
+SECOND = 1 / 60
+pytestmark = pytest.mark.race
+
+
+@pytest.fixture
+def journal(tmp_path):
+    return Journal(tmp_path / "journal")
+
+
+async def cleaning(source):
+    """The cleanup service, at an interval of next to nothing."""
+    while True:
+        await clean(source)
+        await asyncio.sleep(0.05)
+
+
+async def test_a_handler_that_takes_longer_than_the_threshold_is_cancelled_before_that(jobs, journal):
+    jobs.add(1, status="Pending")
+    source = source_of(jobs, threshold_minutes=1.5 * SECOND)
+    cleaner = asyncio.create_task(cleaning(source))
+
+    async def handler(record, session):
+        journal.write("begin", record.id)
+        try:
+            await asyncio.sleep(30)
+        finally:
+            seen.append(jobs.jobs()["1"].status)
+            journal.write("end", record.id)
+
+    seen = []
+    counts = await handled(source, handler)
+    cleaner.cancel()
+    assert (seen, journal.begun()["1"], counts.failed) == (["Processing"], 1, 1)
+    assert jobs.jobs()["1"].status == "Failed"
+    assert "longer than the threshold allows" in jobs.jobs()["1"].error
+
+
+async def test_with_heartbeats_long_work_is_never_reset(jobs, journal):
+    jobs.add(1, 2, status="Pending")
+    source = source_of(jobs, threshold_minutes=1.5 * SECOND)
+    cleaner = asyncio.create_task(cleaning(source))
+
+    async def handler(record, session):
+        journal.write("begin", record.id)
+        await asyncio.sleep(4)
+        await note(session, record)
+        journal.write("end", record.id)
+
+    counts = await handled(source, handler, heartbeat=True)
+    cleaner.cancel()
+    assert (dict(journal.begun()), counts.done) == ({"1": 1, "2": 1}, 2)
+    assert notes(jobs) == ["seen 1", "seen 2"]
+
+
+async def test_heartbeats_go_on_beside_a_handler_that_has_changed_its_record(pg_jobs):
+    """It holds the lock; nobody waits for it, and those of others are refreshed."""
+    import sqlalchemy as sa
+
+    pg_jobs.add(1, 2, status="Pending")
+    source = source_of(pg_jobs, threshold_minutes=3 * SECOND)
+
+    async def handler(record, session):
+        if record.id == 1:
+            await session.execute(sa.text("UPDATE jobs SET attempts = 5, updated_at = now() WHERE id = 1"))
+            await asyncio.sleep(2)
+        else:
+            await asyncio.sleep(5)
+
+    counts = await handled(source, handler, heartbeat=0.3)
+    assert (counts.done, pg_jobs.jobs()["1"].attempts) == (2, 5)
+
+
+async def test_a_heartbeat_that_finds_the_record_taken_cancels_the_handler(jobs):
+    jobs.add(1, status="Pending")
+    ended = []
+
+    async def handler(record, session):
+        jobs.execute("UPDATE jobs SET status = 'Failed', error = 'by hand'")
+        try:
+            await asyncio.sleep(30)
+        except asyncio.CancelledError:
+            ended.append(record.id)
+            raise
+
+    counts = await handled(source_of(jobs), handler, heartbeat=0.1)
+    assert (ended, counts.lost, counts.failed) == ([1], 1, 0)
+    assert (jobs.jobs()["1"].status, jobs.jobs()["1"].error) == ("Failed", "by hand")
+
+
+@pytest.mark.parametrize("status", ["Pending", "Failed", "Skipped"])
+@pytest.mark.parametrize("raises", [False, True])
+async def test_what_somebody_else_has_changed_meanwhile_is_left_to_them(jobs, raises, status):
+    jobs.add(1, status="Ready")
+
+    async def handler(record, session):
+        jobs.execute(f"UPDATE jobs SET status = '{status}', error = 'by hand'")
+        await note(session, record)
+        if raises:
+            raise ValueError
+
+    counts = await handled(source_of(jobs, becomes="Ready"), handler)
+    assert (counts.lost, counts.done, counts.failed) == (1, 0, 0)
+    assert jobs.jobs()["1"].error == "by hand"
+    assert notes(jobs) == []
+
+
+@pytest.mark.parametrize("taken", [False, True])
+async def test_one_that_slept_too_long_writes_only_over_its_own_stamp(jobs, monkeypatch, taken):
+    """The process was stopped, or the machine suspended, for longer than the threshold."""
+    jobs.add(1, status="Pending")
+
+    async def handler(record, session):
+        await note(session, record)
+        if taken:  # brought back, and claimed by somebody else
+            await session.commit()
+            jobs.execute(f"UPDATE jobs SET updated_at = {jobs.ago(1)}")
+        monkeypatch.setattr(claims, "now_s", lambda: exchange.now_s() + 7200)
+
+    counts = await handled(source_of(jobs), handler)
+    assert jobs.jobs()["1"].status == ("Processing" if taken else "Failed")
+    assert (counts.lost, counts.failed, counts.done) == ((1, 0, 0) if taken else (0, 1, 0))
+
+
+async def test_a_lease_that_ends_while_the_outcome_is_written_ends_it(jobs, monkeypatch):
+    """Held up between looking at the clock and the database."""
+    jobs.add(1, status="Pending")
+    real = claims.Claims.finish
+
+    async def finish(self, session, claim, outcome):
+        monkeypatch.setattr(claims, "now_s", lambda: exchange.now_s() + 7200)
+        return await real(self, session, claim, outcome)
+
+    monkeypatch.setattr(claims.Claims, "finish", finish)
+
+    async def handler(record, session):
+        await note(session, record)
+
+    await handled(source_of(jobs), handler)
+    assert (jobs.jobs()["1"].status, notes(jobs)) == ("Failed", [])
+
+
+async def test_what_was_claimed_and_not_begun_in_time_is_given_back(jobs):
+    jobs.add(1, 2, status="Pending")
+    begun = []
+
+    async def handler(record, session):
+        begun.append((record.id, jobs.jobs()["2"].status))
+        await asyncio.sleep(1.2 if len(begun) == 1 else 0)
+
+    counts = await handled(source_of(jobs, threshold_minutes=2 * SECOND), handler, batch=2, concurrency=1)
+    assert begun == [(1, "Processing"), (2, "Processing")]
+    assert (counts.claimed, counts.returned, counts.done) == (3, 1, 2)
+
+
+async def test_a_handler_that_does_not_heed_its_cancellation_is_told_again(jobs, monkeypatch, caplog):
+    monkeypatch.setattr(items, "INSIST_S", 0.2)
+    monkeypatch.setattr(items, "LOOK_S", 0.1)
+    jobs.add(1, status="Pending")
+    told = []
+
+    async def handler(record, session):
+        while len(told) < 3:
+            try:
+                await asyncio.sleep(30)
+            except asyncio.CancelledError:
+                told.append(1)
+
+    await handled(source_of(jobs, threshold_minutes=SECOND / 2), handler)
+    assert jobs.jobs()["1"].status == "Failed"
+    assert "does not heed its cancellation" in caplog.text

@@ -1,0 +1,217 @@
+"""Sessions that cannot be had: what becomes of the record, who is told, and when claiming stops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+
+import pytest
+from sqlalchemy import exc
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+
+from hub.client.records import process
+from hub.records.rows import make_engine
+from tests.client.records.world import alerts, clean, facts, handled, notes, nothing, noting, source_of
+from tests.world import eventually
+
+
+class Giver:
+    """Gives out sessions, and refuses for as long as it is told to."""
+
+    def __init__(self, engine):
+        self.make = async_sessionmaker(engine, expire_on_commit=False)
+        self.refusals = 0
+        self.calls = 0
+
+    def __call__(self):
+        self.calls += 1
+        if self.refusals:
+            self.refusals -= 1
+            return None
+        return self.make()
+
+
+@pytest.fixture
+async def engine(jobs):
+    found = make_engine(source_of(jobs))
+    yield found
+    await found.dispose()
+
+
+@pytest.fixture
+def giver(engine):
+    return Giver(engine)
+
+
+@pytest.mark.story
+async def test_an_item_that_get_session_returns_nothing_for_is_failed_with_the_reason(jobs, giver, caplog):
+    """And does not stay in Processing with nobody to work on it."""
+    jobs.add(1, 2, 3, status="Pending")
+    seen = []
+
+    async def handler(record, session):
+        seen.append(record.id)
+        if record.id == 1:
+            giver.refusals = 2  # for the next item, and for the first try to mark it
+
+    counts = await handled(source_of(jobs), handler, batch=1, get_session=giver)
+    assert seen == [1, 3]
+    found = jobs.jobs()
+    assert [found[i].status for i in "123"] == ["Done", "Failed", "Done"]
+    assert found["2"].error == "no session: get_session returned none"
+    assert (counts.done, counts.failed, counts.zombies, counts.refusals) == (2, 1, 0, 2)
+    assert alerts(caplog) == []
+
+
+@pytest.mark.story
+async def test_one_that_cannot_be_marked_either_is_told_of_and_recovery_finds_it(jobs, giver, caplog):
+    jobs.add(1, 2, 3, status="Pending")
+
+    async def handler(record, session):
+        if record.id == 1:
+            giver.refusals = 4  # for the next item, and for three further tries
+
+    counts = await handled(source_of(jobs), handler, batch=1, get_session=giver)
+    assert jobs.statuses() == {"Done": 2, "Processing": 1}
+    assert giver.calls == 2 + 4
+    assert counts.zombies == 1
+    (line,) = alerts(caplog)
+    assert line.getMessage().startswith("ZOMBIE RECORD ALERT source=jobs id=2 ")
+    assert facts(line, "source", "id") == {"source": "jobs", "id": 2}
+
+    async def cleaned() -> bool:
+        return await clean(source_of(jobs, threshold_minutes=0.001)) == 1
+
+    await eventually(cleaned)
+    await handled(source_of(jobs), nothing)
+    assert jobs.statuses() == {"Done": 3}
+
+
+async def test_the_error_path_has_three_further_tries_and_then_tells_as_well(jobs, giver, caplog):
+    jobs.add(1, 2, status="Pending")
+
+    async def handler(record, session):
+        await session.close()
+        session.rollback = broken  # nor can its own session be used any more
+        giver.refusals = 2 if record.id == 1 else 3
+        raise ValueError("oh")
+
+    async def broken():
+        raise exc.InterfaceError("rollback", {}, OSError("gone"))
+
+    counts = await handled(source_of(jobs), handler, batch=1, get_session=giver)
+    found = jobs.jobs()
+    assert (found["1"].status, found["1"].error) == ("Failed", "ValueError: oh")
+    assert found["2"].status == "Processing"
+    assert (counts.failed, counts.zombies) == (1, 1)
+    assert [line.id for line in alerts(caplog)] == [2]
+
+
+async def test_a_handler_that_raised_is_marked_in_the_session_it_has(jobs, giver):
+    """For a sick pool has no other."""
+    jobs.add(1, status="Pending")
+
+    async def handler(record, session):
+        giver.refusals = 100
+        raise ValueError("oh")
+
+    await handled(source_of(jobs), handler, get_session=giver)
+    assert jobs.jobs()["1"].error == "ValueError: oh"
+
+
+def _forms(make):
+    async def later():
+        return make()
+
+    @asynccontextmanager
+    async def manager():
+        async with make() as session:
+            yield session
+
+    async def generator():
+        async with make() as session:
+            yield session
+
+    async def manager_later():
+        return manager()
+
+    return {
+        "plain": make, "coroutine": later, "manager": manager, "generator": generator, "begun": make.begin,
+        "manager later": manager_later,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["plain", "coroutine", "manager", "generator", "begun", "manager later"])
+async def test_sessions_may_be_given_out_in_any_usual_way(jobs, engine, form):
+    jobs.add(1, 2, status="Pending")
+    get_session = _forms(async_sessionmaker(engine))[form]
+    await handled(source_of(jobs), noting, get_session=get_session)
+    assert (jobs.statuses(), len(notes(jobs))) == ({"Done": 2}, 2)
+
+
+def _raising():
+    raise RuntimeError("the pool is empty")
+
+
+@asynccontextmanager
+async def _holding_none():
+    yield None
+
+
+@pytest.mark.parametrize(
+    ("get_session", "why"),
+    [
+        (_raising, "no session: the pool is empty"),
+        (_holding_none, "no session: get_session returned none"),
+        (lambda: 5, "no session: get_session returned a int, which is no AsyncSession"),
+    ],
+)
+async def test_a_refusal_may_take_any_form(jobs, giver, get_session, why):
+    jobs.add(1, status="Pending")
+    first = [get_session]
+    await handled(source_of(jobs), noting, get_session=lambda: (first.pop() if first else giver)())
+    assert jobs.jobs()["1"].error == why
+
+
+async def test_a_session_that_does_not_come_is_a_refusal(jobs, giver, monkeypatch):
+    from hub.client.records import sessions
+
+    monkeypatch.setattr(sessions, "SESSION_S", 0.1)
+    jobs.add(1, status="Pending")
+    waits = [3600]
+
+    async def get_session() -> AsyncSession:
+        await asyncio.sleep(waits.pop() if waits else 0)
+        return giver.make()
+
+    await handled(source_of(jobs), noting, get_session=get_session)
+    assert jobs.jobs()["1"].error == "no session: it took too long"
+
+
+async def test_claiming_stops_while_sessions_are_refused(jobs, giver, caplog):
+    """A sick pool does not fill with zombies."""
+    caplog.set_level(logging.INFO, "hub.client")
+    jobs.add(*range(200), status="Pending")
+    giver.refusals = 10_000
+    stop = asyncio.Event()
+    running = asyncio.create_task(process(source_of(jobs), nothing, done="Done", get_session=giver, stop=stop, batch=2))
+
+    def said(event):
+        return sum(event in line.getMessage() for line in caplog.records)
+
+    async def probed() -> bool:
+        return said("claiming stops") == 1 and giver.calls > 20
+
+    await eventually(probed)
+    assert jobs.statuses()["Pending"] >= 190
+    assert said("claiming goes on") == 0
+    giver.refusals = 0
+
+    async def done() -> bool:
+        return "Pending" not in jobs.statuses()
+
+    await eventually(done, 30)
+    stop.set()
+    await running
+    assert (said("claiming stops"), said("claiming goes on")) == (1, 1)

@@ -1,0 +1,312 @@
+"""Hashes of other programs that got stuck, on a real Redis: what is brought back, and what never is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from redis import Redis
+
+from hub.errors import RecordsUnavailable
+from hub.records.hashes import BITE, HashRecords
+from hub.records.models import RedisSource, Reset
+from tests.records.hashes import COUNTED, FIELDS, at_exactly, now_s, put, records_of
+from tests.world import picture
+
+NOW_S = 1_750_000_000
+
+
+async def test_a_stuck_record_is_brought_back_and_a_fresh_one_is_not(hub, redis):
+    put(redis, "old", 120)
+    put(redis, "fresh", 30)
+    put(redis, "done", 9999, status="Done")
+    before = now_s(redis)
+    records = records_of(hub, error_field="why", error_text="gave up")
+    await records.check()
+    assert await records.count() == 1
+    assert await records.reset() == Reset(("old",), ())
+    found = redis.hgetall("order:old")
+    assert before <= float(found.pop("updated_at")) <= now_s(redis)
+    assert found == {"status": "Pending", "why": "gave up"}
+    assert redis.hget("order:fresh", "status") == "Processing"
+    assert (await records.count(), await records.reset()) == (0, Reset())
+
+
+async def test_what_is_looked_at_says_since_when_and_the_longest_stuck_comes_first(hub, redis):
+    put(redis, "a", 100, tries="1")
+    put(redis, "b", 300, tries="")
+    put(redis, "c", 200)
+    records = records_of(hub, **COUNTED)
+    found = await records.look(10)
+    assert [(stuck.id, stuck.status, round(stuck.age_s), stuck.attempts) for stuck in found] == [
+        ("b", "Processing", 300, 0),
+        ("c", "Processing", 200, 0),
+        ("a", "Processing", 100, 1),
+    ]
+    assert abs(found[0].updated_at.timestamp() - (now_s(redis) - 300)) < 1
+    assert [stuck.id for stuck in await records.look(2)] == ["b", "c"]
+    assert [stuck.id for stuck in await records.look(9, older_than_s=150)] == ["b", "c"]
+    assert [stuck.id for stuck in await records.look(9, older_than_s=1, ids=["a", "b", "nobody"])] == ["b", "a"]
+    assert [stuck.attempts for stuck in await records_of(hub).look(1)] == [None]
+
+
+async def test_looking_changes_nothing(hub, redis):
+    put(redis, "a")
+    put(redis, "b", score=1, index="sorted")
+    before = picture(redis, own=True)
+    for records in (records_of(hub, **COUNTED), records_of(hub, index="sorted")):
+        await records.check()
+        await records.count()
+        await records.look(9)
+        await records.look(9, ids=["a"])
+    assert picture(redis, own=True) == before
+
+
+@pytest.mark.parametrize("by_score", [False, True])
+async def test_exactly_at_the_threshold_a_record_is_not_stuck_and_a_microsecond_later_it_is(hub, redis, by_score):
+    now_us = NOW_S * 1_000_000 + 123_456
+    written = f"{NOW_S - 60}.123456"
+    put(redis, "edge", updated_at=written, score=float(written) if by_score else None)
+    records = at_exactly(records_of(hub), now_us)
+    assert (await records.look(9), await records.reset(), await records.reset(["edge"])) == ([], Reset(), Reset())
+    records = at_exactly(records_of(hub), now_us + 1)
+    assert [stuck.age_s for stuck in await records.look(9)] == [60.000001]
+    assert await records.reset() == Reset(("edge",), ())
+
+
+FORMS = {
+    "1749990000": "1750000000",
+    "1749990000.5": "1750000000.1",
+    "1749990000.123": "1750000000.123",
+    "1749990000.1234567": "1750000000.1234560",
+    "1749990000000": "1750000000123",
+    "1749990000000.25": "1750000000123.45",
+    "2025-06-15T12:20:00Z": "2025-06-15T15:06:40Z",
+    "2025-06-15 12:20:00": "2025-06-15 15:06:40",
+    "2025-06-15T12:20:00.1234567Z": "2025-06-15T15:06:40.1234560Z",
+    "2025-06-15T12:20:00.123456+00:00": "2025-06-15T15:06:40.123456+00:00",
+    "2025-06-15T14:20:00.123+02:00": "2025-06-15T17:06:40.123+02:00",
+    "2025-06-15t06:50:00-0530": "2025-06-15t09:36:40-0530",
+    "2025-06-15T23:20:00+14:00": "2025-06-16T05:06:40+14:00",
+    "1965-01-01T00:00:00.5Z": "2025-06-15T15:06:40.1Z",
+}
+
+
+@pytest.mark.parametrize("text", FORMS)
+async def test_the_time_is_written_in_the_form_it_had(hub, redis, text):
+    put(redis, "a", updated_at=text)
+    assert await at_exactly(records_of(hub), NOW_S * 1_000_000 + 123_456).reset() == Reset(("a",), ())
+    assert redis.hget("order:a", "updated_at") == FORMS[text]
+
+
+AGES = {
+    "1749999900": 100.0,
+    "1749999900.25": 99.75,
+    "1749999900.1234561": 99.876543,  # never older than it says
+    "1749999900250": 99.75,
+    "1749999900250.5": 99.7495,
+    "2025-06-15T15:05:00Z": 100.0,
+    "2025-06-15 17:05:00.250001+02:00": 99.749999,
+    "2025-06-15T15:05:00.999999999": 99.0,
+    "1969-12-31T23:59:59.5Z": 1750000000.5,
+}
+
+
+@pytest.mark.parametrize("text", AGES)
+async def test_ages_are_exact_to_the_microsecond(hub, redis, text):
+    put(redis, "a", updated_at=text)
+    [stuck] = await at_exactly(records_of(hub), NOW_S * 1_000_000).look(1)
+    assert stuck.age_s == AGES[text]
+    assert stuck.updated_at.timestamp() == pytest.approx(NOW_S - AGES[text], abs=1e-5)
+    assert stuck.updated_at.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "soon", "-5", "1e9", "0x10", "nan", "inf", " 1749990000", "1749990000,5", "2025-13-01T00:00:00Z",
+     "2025-06-15", "0000-01-01T00:00:00Z", "2025-06-15T12:20:00.1234567890Z", "9" * 30],
+)  # fmt: skip
+async def test_a_time_that_nobody_can_read_is_never_touched(hub, redis, text):
+    put(redis, "a", updated_at=text)
+    before = redis.hgetall("order:a")
+    assert await records_of(hub).reset() == Reset()
+    assert await records_of(hub).reset(["a"]) == Reset()
+    assert redis.hgetall("order:a") == before
+
+
+async def test_a_record_without_a_time_or_from_the_future_is_never_touched(hub, redis):
+    redis.hset("order:none", "status", "Processing")
+    redis.sadd("orders", "none", "gone")
+    put(redis, "tomorrow", -86_400)
+    redis.zadd("sorted", {"none": 1, "gone": 1})
+    for index in ("orders", "sorted"):
+        assert await records_of(hub, index=index).reset() == Reset()
+        assert await records_of(hub, index=index).reset(["none", "gone", "tomorrow"]) == Reset()
+
+
+async def test_only_what_the_index_names_is_a_record(hub, redis):
+    put(redis, "in")
+    put(redis, "out", index="others")
+    records = records_of(hub)
+    assert await records.look(9, ids=["out"]) == []
+    assert await records.reset(["in", "out", "in"]) == Reset(("in",), ())
+
+
+async def test_numbers_are_statuses_as_well(hub, redis):
+    put(redis, "a", status="1")
+    put(redis, "b", status="01")
+    assert await records_of(hub, stuck=1, becomes=0, failed=-1).reset() == Reset(("a",), ())
+    assert redis.hget("order:a", "status") == "0"
+
+
+async def test_after_so_many_resets_a_record_fails(hub, redis):
+    put(redis, "a", tries="1")
+    put(redis, "b", tries="2")
+    put(redis, "c")
+    put(redis, "d", tries="none")
+    done = await records_of(hub, **COUNTED).reset()
+    assert (set(done.reset), done.failed) == ({"a", "c", "d"}, ("b",))
+    found = {id: redis.hmget(f"order:{id}", "status", "tries", "why") for id in "abcd"}
+    assert found == {
+        "a": ["Pending", "2", "stuck"],
+        "b": ["Failed", "2", "stuck"],
+        "c": ["Pending", "1", "stuck"],
+        "d": ["Pending", "1", "stuck"],
+    }
+
+
+# -- a sorted index -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit_s", [1, 0.001])
+async def test_of_a_sorted_index_what_is_overdue_by_score_is_read_and_its_score_is_kept_true(hub, redis, unit_s):
+    now = int(now_s(redis))
+    put(redis, "old", updated_at=f"{now - 120}", score=(now - 120) / unit_s)
+    put(redis, "beats", updated_at=f"{now - 120}", score=now / unit_s)
+    put(redis, "bumped", updated_at=f"{now}", score=(now - 120) / unit_s)
+    records = records_of(hub)
+    assert [stuck.id for stuck in await records.look(9)] == ["old"]
+    assert await records.reset() == Reset(("old",), ())
+    assert await records.reset(["beats", "bumped"]) == Reset()
+    score = redis.zscore("orders", "old") * unit_s
+    assert now <= score <= now_s(redis)
+    assert (redis.zscore("orders", "old") % 1, redis.zcard("orders")) == (0, 3)
+    assert redis.zscore("orders", "bumped") == (now - 120) / unit_s
+
+
+async def test_members_that_turn_out_to_be_fresh_do_not_starve_the_rest(hub, redis):
+    now = now_s(redis)
+    pipe = redis.pipeline()
+    for number in range(3 * BITE):  # overdue by score, all of the same score, and done long ago
+        pipe.zadd("orders", {f"done{number}": now - 7200})
+        pipe.hset(f"order:done{number}", mapping={"status": "Done", "updated_at": now - 7200})
+    pipe.execute()
+    for number in range(5):
+        put(redis, f"late{number}", 120, score=now - 120)
+    records = records_of(hub, batch_size=2)
+    assert [len((await records.reset()).reset) for _ in range(4)] == [2, 2, 1, 0]
+    assert {redis.hget(f"order:late{number}", "status") for number in range(5)} == {"Pending"}
+
+
+async def test_scores_in_seconds_and_in_milliseconds_are_told_apart(hub, redis):
+    now = now_s(redis)
+    put(redis, "s", 600, score=now - 600)
+    put(redis, "ms", 500, score=(now - 500) * 1000)
+    put(redis, "always", 400, score="-inf")
+    put(redis, "never", 400, score="+inf")
+    put(redis, "fresh-s", 400, score=now)
+    put(redis, "fresh-ms", 400, score=now * 1000)
+    assert [stuck.id for stuck in await records_of(hub).look(9)] == ["s", "ms", "always"]
+    assert set((await records_of(hub).reset()).reset) == {"s", "ms", "always"}
+
+
+# -- bites ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_sorted", [False, True])
+async def test_a_hundred_thousand_members_are_walked_in_bites(hub, redis, is_sorted, monkeypatch):
+    pipe = redis.pipeline(transaction=False)
+    for start in range(0, 100_000, 1000):
+        ids = [f"{number}" for number in range(start, start + 1000)]
+        if is_sorted:
+            pipe.zadd("orders", dict.fromkeys(ids, 1.0))
+        else:
+            pipe.sadd("orders", *ids)
+    pipe.execute()
+    for number in range(7, 100_000, 250):
+        redis.hset(f"order:{number}", mapping={"status": "Processing", "updated_at": "1749990000"})
+    records = records_of(hub)
+    sizes, pages = [], []
+    call, read = records._redis.call, records._redis.read
+
+    async def counted_call(script, keys, rest=(), **named):
+        sizes.append(len(rest))
+        return await call(script, keys, rest, **named)
+
+    async def counted_read(*command):
+        answer = await read(*command)
+        if command[0] in ("ZRANGE", "SSCAN"):
+            pages.append(len(answer[1] if command[0] == "SSCAN" else answer))
+        return answer
+
+    monkeypatch.setattr(records._redis, "call", counted_call)
+    monkeypatch.setattr(records._redis, "read", counted_read)
+    assert await records.count() == 400
+    assert (max(sizes) <= BITE, sum(sizes) >= 100_000, max(pages) <= 2 * BITE) == (True, True, True)
+    walked = len(sizes)
+    sizes.clear()
+    done = [(await records.reset()).count for _ in range(4)]
+    assert done == [BITE, BITE, 400 - 2 * BITE, 0]
+    assert len(sizes) < 2.5 * walked, "one walk for all batches, and one that finds nothing more"
+    assert max(sizes) <= BITE
+
+
+async def test_ids_beyond_a_bite_are_brought_back_in_bites(hub, redis):
+    ids = [str(number) for number in range(BITE + 5)]
+    for id in ids:
+        put(redis, id)
+    assert set((await records_of(hub).reset(ids)).reset) == set(ids)
+
+
+async def test_a_batch_is_written_as_a_whole_or_not_at_all(hub, redis, redis_server):
+    """A key that the hub may not touch stands in for anything that ends a script half-way."""
+    put(redis, "a", 300)
+    put(redis, "z", 300)
+    redis.execute_command("ACL", "SETUSER", "shy", "on", ">s3cret", "+@all", "~orders", "~order:a")
+    try:
+        source = RedisSource(**FIELDS, url=redis_server.url.replace("redis://", "redis://shy:s3cret@"))
+        records = HashRecords(source, None)
+        with pytest.raises(
+            RecordsUnavailable, match=r"source orders, url: redis://shy:\*\*\*@.* does not let the hub in: "
+        ) as e:
+            await records.reset(["a", "z"])
+        assert "s3cret" not in str(e.value)
+        await records.close()
+        assert redis.hget("order:a", "status") == "Processing"
+    finally:
+        redis.execute_command("ACL", "DELUSER", "shy")
+
+
+async def test_one_that_is_no_hash_holds_up_no_other(hub, redis):
+    put(redis, "a")
+    redis.sadd("orders", "text")
+    redis.set("order:text", "hello")
+    assert await records_of(hub).reset(["text", "a"]) == Reset(("a",), ())
+
+
+async def test_ids_may_hold_anything(hub, redis, redis_server):
+    for id in ("ä:1", "{x}", "a b", "*"):
+        put(redis, id)
+    raw = Redis.from_url(redis_server.url)
+    raw.sadd("orders", b"\xff\x00")
+    raw.hset(b"order:\xff\x00", mapping={"status": "Processing", "updated_at": "1749990000"})
+    done = await records_of(hub).reset()
+    assert len(done.reset) == 5
+    assert raw.hget(b"order:\xff\x00", "status") == b"Pending"
+    raw.close()
+
+
+async def test_the_year_of_a_record_may_be_any_that_python_knows(hub, redis):
+    put(redis, "a", updated_at="0001-01-01T00:00:00Z")
+    [stuck] = await records_of(hub).look(1)
+    assert stuck.updated_at == datetime(1, 1, 1, tzinfo=UTC)
