@@ -17,7 +17,17 @@ from hub.api.app import create_app
 from hub.core import Hub
 from hub.settings import Settings
 from hub.store.connection import open_store
+from tests.forks import Forks
 from tests.world import HubProcess, RedisServer, settings_for
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forks() -> Iterator[None]:
+    """Hubs, and commands that are run to their end, are forked from a process that has everything imported."""
+    Forks.ready = Forks()
+    yield
+    Forks.ready.close()
+    Forks.ready = None
 
 
 @pytest.fixture(scope="session")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
+import http.client
 import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -28,6 +29,7 @@ from hub.settings import Settings
 from hub.sweeping.audit import Audit
 from hub.sweeping.leases import LeaseSweeperService
 from hub.sweeping.nodes import NodeSweeperService
+from tests.forks import begin
 
 SECRETS = {"HUB_RUNNER_SECRET": "runner-s3", "HUB_NODE_SECRET": "node-s3", "HUB_ADMIN_SECRET": "admin-s3"}
 SHORT = {
@@ -41,11 +43,42 @@ SHORT = {
 }
 
 
+# Nothing here speaks TLS, and every HTTP client would begin with reading the certificates of the whole world.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(Path(__file__).parent)
+
+KEPT = 128  # ports of servers that have long ended are nobody's concern
+_kept: collections.deque[int] = collections.deque()
+
+
 def free_port() -> int:
-    """A TCP port nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port nobody listens on, and nobody else is given: it stays bound here, where the system allows both.
+
+    Without that, whatever connects anywhere may get it as its own end before the server that it is for has started,
+    and so may a server of another test process while the first one is down.
+    """
+    held = _bound(0)
+    port = int(held.getsockname()[1])
+    try:
+        with _bound(port) as probe:
+            probe.listen()
+        _kept.append(held.detach())
+        if len(_kept) > KEPT:
+            os.close(_kept.popleft())
+    except OSError:
+        held.close()
+    return port
+
+
+def _bound(port: int) -> socket.socket:
+    found = socket.socket()
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind(("127.0.0.1", port))
+    except OSError:
+        found.close()
+        raise
+    return found
 
 
 def settings_for(redis_url: str, **changes: Any) -> Settings:
@@ -109,9 +142,7 @@ class HubProcess:
         self.admin_secret = chosen["HUB_ADMIN_SECRET"]
         self.log_path = Path(tempfile.mkstemp(prefix="hub-log-")[1])
         self._log = self.log_path.open("ab")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "hub.cli", "serve"], env=self.environment, stdout=self._log, stderr=self._log
-        )
+        self.process = begin(["serve"], self.environment, self._log, self._log)
 
     @property
     def redis(self) -> Redis:
@@ -123,15 +154,13 @@ class HubProcess:
         secret = {"runner": self.runner_secret, "node": self.node_secret, "admin": self.admin_secret}[role]
         return httpx.AsyncClient(base_url=self.url, headers={"x-hub-secret": secret}, **options)
 
-    def wait_until_ready(self, seconds: float = 20) -> None:
+    def wait_until_ready(self, seconds: float = 60) -> None:
         """Until it takes requests; fails with its log when it ends instead."""
         wait_until(self._ready, seconds, lambda: f"the hub did not come up:\n{self.log()}")
 
     def _ready(self) -> bool:
         assert self.process.poll() is None, f"the hub ended with {self.process.returncode}:\n{self.log()}"
-        with contextlib.suppress(httpx.HTTPError):
-            return httpx.get(f"{self.url}/health/ready", timeout=2).status_code == 200
-        return False
+        return answers(self.port, "/health/ready")
 
     def log(self) -> str:
         """What it has logged so far."""
@@ -147,6 +176,18 @@ class HubProcess:
             self.process.kill()
         self.process.wait()
         self._log.close()
+
+
+def answers(port: int, path: str) -> bool:
+    """Whether a server of this machine answers 200; asked many times a second while processes want the processor."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def clean_environment() -> dict[str, str]:

@@ -26,9 +26,12 @@ class Stopped(Exception):
 
 def _options(url: str | None, secret: str | None, secret_name: str) -> dict[str, Any]:
     secret = os.environ.get(secret_name) if secret is None else secret
+    base_url = (url or os.environ.get("HUB_URL") or DEFAULT_URL).rstrip("/")
     return {
-        "base_url": (url or os.environ.get("HUB_URL") or DEFAULT_URL).rstrip("/"),
+        "base_url": base_url,
         "headers": {"x-hub-secret": secret} if secret else {},
+        # Reading the certificates of the world takes longer than a request, and without TLS nobody asks for them.
+        "verify": not base_url.lower().startswith("http:"),
     }
 
 

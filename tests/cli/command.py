@@ -7,11 +7,13 @@ import json
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 
+from tests.forks import begin
 from tests.world import HubProcess, clean_environment, wait_until
 
 
@@ -34,16 +36,15 @@ class Command:
         self, *words: str, seconds: float = 20, cwd: Path | None = None, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
-        return subprocess.run(
-            [sys.executable, "-m", "hub.cli", *words],
-            env={**self.environment, **environment},
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-        )
+        chosen = {**self.environment, **environment}
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            running = begin(words, chosen, out, err, cwd)
+            try:
+                code = running.wait(seconds)
+            finally:
+                running.kill()
+                running.wait()
+            return subprocess.CompletedProcess(["hub", *words], code, _text(out), _text(err))
 
     def json(self, *words: str) -> Any:
         """What it prints with `--json`."""
@@ -68,6 +69,11 @@ class Command:
         """End what a test has left running."""
         for running in self.started:
             running.kill()
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
 
 
 class Running:

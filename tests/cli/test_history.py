@@ -6,6 +6,7 @@ import json
 import signal
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -18,27 +19,31 @@ POOL = "gpu:why"
 
 @pytest.fixture(scope="module", autouse=True)
 def lent(shared_hub: HubProcess) -> Iterator[dict[str, Any]]:
-    """A node with two slots, one of them lent to run-9; the answer to that borrow."""
-    register(shared_hub, "why-node", pools={POOL: 2})
+    """A node with two slots, one of them lent to a run; the answer to that borrow, and `node` and `run`.
+
+    The hub remembers those of the last time, for the processes of the tests hand these to one another and back.
+    """
+    node, run = f"why-{uuid4().hex}", f"run-{uuid4().hex}"
+    register(shared_hub, node, pools={POOL: 2})
     runner = {"x-hub-secret": shared_hub.runner_secret}
-    wish = {"labelKey": POOL, "runId": "run-9"}
+    wish = {"labelKey": POOL, "runId": run}
     answer = httpx.post(f"{shared_hub.url}/session/borrow", json=wish, headers=runner)
     assert answer.status_code == 200, answer.text
-    yield answer.json()
-    leave(shared_hub, "why-node")
+    yield {**answer.json(), "node": node, "run": run}
+    leave(shared_hub, node)
 
 
 def test_an_id_is_found_whatever_it_names(command: Command, lent):
-    for subject, kind in ((lent["browserId"], "slot"), ("why-node", "node"), ("run-9", "run")):
+    for subject, kind in ((lent["browserId"], "slot"), (lent["node"], "node"), (lent["run"], "run")):
         done = command("why", subject)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith(f"{kind} {subject} is "), done.stdout
-    assert command.json("why", "why-node")["found"][0]["kind"] == "node"
+    assert command.json("why", lent["node"])["found"][0]["kind"] == "node"
 
 
 def test_a_lent_slot_is_explained_in_lines_people_can_read(command: Command, lent):
     first, *rest = command("why", lent["browserId"], "--kind", "slot").stdout.splitlines()
-    assert first.startswith(f"slot {lent['browserId']} is lent: Run run-9 holds it")
+    assert first.startswith(f"slot {lent['browserId']} is lent: Run {lent['run']} holds it")
     assert any(line.split() == ["pool", POOL] for line in rest)
     (lease,) = [line for line in rest if line.startswith("next  grant.lapsed in 14 min")]
     assert "Unless it is returned or renewed" in lease
@@ -48,23 +53,23 @@ def test_a_lent_slot_is_explained_in_lines_people_can_read(command: Command, len
     assert command.json("why", lent["browserId"], "--kind", "slot")["state"] == "lent"
 
 
-def test_what_nobody_knows_is_a_failure_and_a_wrong_kind_a_wrong_usage(command: Command):
+def test_what_nobody_knows_is_a_failure_and_a_wrong_kind_a_wrong_usage(command: Command, lent):
     done = command("why", "nobody")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "hub: Nothing is known of a node or a slot or a ticket or a run nobody.\n"
-    assert command("why", "run-9", "--kind", "node").returncode == 1
+    assert command("why", lent["run"], "--kind", "node").returncode == 1
     for words in (("why",), ("why", "x", "--kind", "pool"), ("events", "--kind", "x"), ("events", "--limit", "0")):
         done = command(*words)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), words
 
 
 def test_events_are_shown_oldest_first_and_by_what_they_are_about(command: Command, lent):
-    done = command("events", "--node", "why-node")
+    done = command("events", "--node", lent["node"])
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split()[1] for line in done.stdout.splitlines()] == [
         "node.registered", "slot.published", "slot.published", "grant.lent",
     ]  # fmt: skip
-    found = command.json("events", "--run", "run-9")["events"]
+    found = command.json("events", "--run", lent["run"])["events"]
     assert [(event["event"], event["slot"]) for event in found] == [("grant.lent", lent["browserId"])]
     assert command("events", "--run", "nobody").stdout == "No events.\n"
 
@@ -82,13 +87,13 @@ def test_events_are_followed_until_the_command_is_stopped(command: Command, shar
     assert [json.loads(line)["event"] for line in as_json.out.splitlines()] == ["node.registered", "node.left"]
 
 
-def test_without_a_hub_redis_is_asked_and_nobody_can_be_followed(lone_command: Command, shared_hub):
+def test_without_a_hub_redis_is_asked_and_nobody_can_be_followed(lone_command: Command, shared_hub, lent):
     lone_command.environment.pop("HUB_URL")
     lone_command.environment |= {"HUB_REDIS_URL": shared_hub.redis_url, "HUB_URL": "http://127.0.0.1:9"}
-    found = lone_command("why", "why-node", "--kind", "node")
-    assert (found.returncode, found.stdout.split()[:2]) == (0, ["node", "why-node"])
+    found = lone_command("why", lent["node"], "--kind", "node")
+    assert (found.returncode, found.stdout.split()[:2]) == (0, ["node", lent["node"]])
     assert "straight on Redis" in found.stderr
-    assert "node.registered" in lone_command("events", "--node", "why-node").stdout
+    assert "node.registered" in lone_command("events", "--node", lent["node"]).stdout
     done = lone_command("events", "--follow")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "only a running hub can be followed" in done.stderr

@@ -118,6 +118,17 @@ def test_ctrl_c_reaches_a_command_once_and_its_exit_code_is_kept(terminal, comma
     assert command.ask("/sessions")["total"] == 0
 
 
+def test_what_is_watched_is_shown_in_place_until_ctrl_c(terminal, command: Command, tmp_path: Path):
+    file = tmp_path / "recovery.toml"
+    file.write_text(f'[[sources]]\nname = "a"\ntable = "b"\nurl = "sqlite+aiosqlite:///{tmp_path}/none.db"\n')
+    seen = terminal(command, "zombies", "watch", "--interval", "0.2s", "--file", str(file))
+    wait_until(lambda: seen.shown.count("\x1b[H\x1b[J") > 2)
+    seen.type("\x03")
+    assert seen.end() == 0
+    assert "until Ctrl-C" in seen.shown
+    assert "Traceback" not in seen.shown
+
+
 def test_a_command_can_read_what_is_typed(terminal, command: Command):
     running = terminal(command, "borrow", "gpu:a100", "--", "sh", "-c", "echo up; read word; echo got $word")
     running.until("up")

@@ -191,17 +191,17 @@ async def test_a_wrong_secret_is_not_tried_again(hub: FakeHub) -> None:
 
 
 async def test_the_lease_is_renewed_about_every_third_of_its_length(hub: FakeHub) -> None:
-    hub.ttl_s = 0.3
-    async with client_of(hub) as client, client.borrow("gpu:a100", ttl=0.3) as slot:
+    hub.ttl_s = 1.2
+    async with client_of(hub) as client, client.borrow("gpu:a100", ttl=1.2) as slot:
         await eventually(lambda: len(hub.said(RENEW)) >= 4)
         slot.check()
     times = [seen.at for seen in hub.said(RENEW)]
-    assert hub.said(RENEW)[0].body == {"browserId": "s1", "leaseToken": "1", "ttlSeconds": 0.3}
-    assert all(0.07 < after - before < 0.2 for before, after in pairwise(times))
+    assert hub.said(RENEW)[0].body == {"browserId": "s1", "leaseToken": "1", "ttlSeconds": 1.2}
+    assert all(0.28 < after - before < 0.8 for before, after in pairwise(times))
 
 
 async def test_a_lease_that_cannot_be_renewed_cancels_the_block_before_it_ends(hub: FakeHub, wide_margin: None) -> None:
-    hub.ttl_s = 0.3
+    hub.ttl_s = 1.6  # a busy machine may take a good part of a second off the margin
     hub.say(RENEW, *[Reset() for _ in range(1000)])
     states = []
 
@@ -214,7 +214,7 @@ async def test_a_lease_that_cannot_be_renewed_cancels_the_block_before_it_ends(h
     begun = time.monotonic()
     with pytest.raises(LeaseLost, match=r"s1 of gpu:a100 is lost: not renewed in time \(.*reset") as lost:
         await hold(client_of(hub), block)
-    assert 0.15 <= time.monotonic() - begun < 0.3
+    assert 0.8 <= time.monotonic() - begun < 1.6
     assert states == [True]
     assert isinstance(lost.value.__cause__, asyncio.CancelledError)
     assert hub.said(RETURN) == []
@@ -224,11 +224,11 @@ async def test_a_lease_that_cannot_be_renewed_cancels_the_block_before_it_ends(h
 
 
 async def test_a_hub_that_hangs_loses_the_lease_in_time_too(hub: FakeHub, wide_margin: None) -> None:
-    hub.ttl_s = 0.3
+    hub.ttl_s = 1.6
     begun = time.monotonic()
     with pytest.raises(LeaseLost):
         await hold(HubClient("http://hub", transport=hub.slow_transport(RENEW, 60)))
-    assert time.monotonic() - begun < 0.3
+    assert time.monotonic() - begun < 1.6
 
 
 async def test_trouble_that_passes_does_not_lose_the_lease(hub: FakeHub) -> None:

@@ -101,13 +101,13 @@ def test_the_lease_is_renewed_while_the_block_runs(hub: FakeHub) -> None:
 
 def test_a_lease_that_cannot_be_renewed_is_told_before_it_ends(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slot_module, "MARGIN_SHARE", 0.5)
-    hub.ttl_s = 0.4
+    hub.ttl_s = 1.6  # a busy machine may take a good part of a second off the margin
     hub.say(RENEW, *[Reset() for _ in range(1000)])
     told: list[Slot] = []
     begun = time.monotonic()
     with pytest.raises(LeaseLost, match="not renewed in time"):
         hold_until_lost(client_of(hub), told)
-    assert 0.2 <= time.monotonic() - begun < 0.4
+    assert 0.8 <= time.monotonic() - begun < 1.6
     assert [slot.id for slot in told] == ["s1"]
     assert hub.said(RETURN) == []
 
@@ -120,11 +120,11 @@ def test_a_hub_that_hangs_loses_the_lease_in_time_too(hub: FakeHub, monkeypatch:
         return hub.answer(request)
 
     monkeypatch.setattr(slot_module, "MARGIN_SHARE", 0.5)
-    hub.ttl_s = 0.4
+    hub.ttl_s = 1.6
     begun = time.monotonic()
     with pytest.raises(LeaseLost, match="read timed out"):
         hold_until_lost(SyncHubClient("http://hub", transport=httpx.MockTransport(hang)))
-    assert time.monotonic() - begun < 0.4
+    assert time.monotonic() - begun < 1.6
 
 
 def test_an_attempt_is_bounded_as_a_whole_and_not_step_by_step() -> None:
@@ -132,7 +132,7 @@ def test_an_attempt_is_bounded_as_a_whole_and_not_step_by_step() -> None:
         connection, _ = listener.accept()
         with connection:
             connection.recv(65536)
-            over.wait(0.4)
+            over.wait(1.6)
             connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n")
             over.wait(10)
 
@@ -142,12 +142,12 @@ def test_an_attempt_is_bounded_as_a_whole_and_not_step_by_step() -> None:
         server.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         begun = time.monotonic()
-        with SyncHubClient(url, timeout=0, attempt_timeout=0.6) as client, pytest.raises(HubUnavailable):
+        with SyncHubClient(url, timeout=0, attempt_timeout=2.4) as client, pytest.raises(HubUnavailable):
             client.pools()
         took_s = time.monotonic() - begun
         over.set()
         server.join()
-    assert 0.5 < took_s < 0.9
+    assert 2.0 < took_s < 3.6
 
 
 def test_a_grant_the_hub_has_ended_is_told_with_its_reason(hub: FakeHub) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import socketio
-
 from tests.joblib.people import Person, empty, fresh
+from tests.socket_client import SocketClient
 from tests.world import eventually
 
 Told = tuple[str, dict[str, Any]]
@@ -21,7 +20,7 @@ class Listener:
         self._auth = {"token": token} if token else None
         self._person = person
         self._fence = fence
-        self.client = socketio.AsyncClient(reconnection=False)
+        self.client = SocketClient(reconnection=False)
         self.client.on("*", self._hear)
 
     async def _hear(self, event: str, data: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ import pytest
 import socketio
 
 from tests.joblib.people import done, empty, fresh, problem
+from tests.socket_client import SocketClient
 from tests.world import eventually
 
 STATUS = {
@@ -286,7 +287,7 @@ async def test_a_worker_may_leave_after_it_was_removed(listen, alice, full, room
 
 @pytest.mark.parametrize("token", ["nobody", "gone-t"])
 async def test_who_shows_a_token_that_is_none_is_not_connected(hubs, token):
-    client = socketio.AsyncClient(reconnection=False)
+    client = SocketClient(reconnection=False)
     with pytest.raises(socketio.exceptions.ConnectionError):
         await client.connect(hubs.urls[0], auth={"token": token}, transports=["websocket"])
     await client.shutdown()
@@ -303,7 +304,7 @@ async def test_strangers_may_hear_what_they_may_read_and_are_nobodys_workers(lis
 @pytest.mark.parametrize("transport", ["polling", "websocket"])
 @pytest.mark.parametrize("how", ["auth", "header"])
 async def test_a_token_is_shown_in_either_place_over_either_transport(hubs, transport, how, alice, room):
-    client = socketio.AsyncClient(reconnection=False)
+    client = SocketClient(reconnection=False)
     told = asyncio.Queue()
     client.on("jobs_invalidate", told.put)
     shown = {"auth": {"token": "alice-t"}} if how == "auth" else {"headers": {"Authorization": "Bearer alice-t"}}

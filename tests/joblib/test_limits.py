@@ -10,6 +10,7 @@ import socketio
 
 from tests.joblib.people import done, empty, problem
 from tests.joblib.stage import stage
+from tests.socket_client import SocketClient
 from tests.world import eventually, wait_until
 
 SMALL = {
@@ -94,7 +95,7 @@ def test_an_answer_of_a_provider_is_forgotten(ann, room):
 async def test_a_question_that_was_lost_is_asked_again(small, ann, room):
     full = ann.provider(room)["full_name"]
     asked = []
-    client = socketio.AsyncClient(reconnection=False)
+    client = SocketClient(reconnection=False)
     client.on("provider_request", asked.append)
     await client.connect(small.urls[0], auth={"token": "alice-t"}, transports=["websocket"])
     await client.call("join_provider_room", {"provider_name": full, "worker_id": "None"}, timeout=10)
@@ -143,7 +144,7 @@ def test_reads_may_be_closed_to_strangers(small, ann, path):
 
 async def test_connections_are_closed_to_strangers_then(small):
     for shown in ({}, {"auth": {"token": "nobody"}}, {"headers": {"Authorization": "Bearer gone-t"}}):
-        client = socketio.AsyncClient(reconnection=False)
+        client = SocketClient(reconnection=False)
         with pytest.raises(socketio.exceptions.ConnectionError):
             await client.connect(small.urls[0], transports=["websocket"], **shown)
         await client.shutdown()

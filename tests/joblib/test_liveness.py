@@ -13,6 +13,7 @@ import socketio
 
 from tests.joblib.people import SLACK_S, done, empty, fresh, problem
 from tests.joblib.stage import GRACE_S, INTERVAL_S, TIMEOUT_S
+from tests.socket_client import SocketClient
 from tests.world import eventually, wait_until
 
 
@@ -157,7 +158,7 @@ class Connections:
         self._workers = []
 
     async def connect(self, token="alice-t"):
-        client = socketio.AsyncClient(reconnection=False)
+        client = SocketClient(reconnection=False)
         self._clients.append(client)
         await client.connect(self._url, auth={"token": token}, transports=["websocket"])
         return client

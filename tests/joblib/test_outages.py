@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
-import socketio
 
 from tests.joblib.people import J, Person, done, empty, fresh, problem
 from tests.joblib.stage import INTERVAL_S, QUICK, TIMEOUT_S, stage
 from tests.joblib.test_conventions import GUARDED, OPEN
+from tests.socket_client import SocketClient
 from tests.world import eventually, wait_until
 
 SETTINGS = {
@@ -110,7 +110,7 @@ def test_who_waits_while_redis_goes_away_is_not_told_that_the_task_is_unknown(fr
 
 
 async def test_events_go_on_after_redis_was_away(fragile, ann, room):
-    client = socketio.AsyncClient(reconnection=False)
+    client = SocketClient(reconnection=False)
     told = []
     client.on("jobs_invalidate", lambda data: told.append(data))
     await client.connect(fragile.urls[0], auth={"token": "alice-t"}, transports=["websocket"])

@@ -71,7 +71,7 @@ class Hand:
             tasks = [task["id"] for task in answer["tasks"]]
             if tasks:
                 self.note(what="took", worker=worker, tasks=tasks)
-            time.sleep(random.uniform(0, 0.1))  # they are killed in the middle of it
+            time.sleep(random.uniform(0, 0.4) if tasks else 0)  # they are killed in the middle of it
             results = [{"id": task, "status": random.choice(["completed"] * 9 + ["failed"])} for task in tasks]
             if time.monotonic() - beaten > 0.5:
                 self.ask("PATCH", f"/workers/{worker}", None)

@@ -6,10 +6,10 @@ import json
 from typing import Any
 from uuid import uuid4
 
-import socketio
 from redis import Redis
 
 from hub.jobs.names import dashed
+from tests.socket_client import SocketClient
 from tests.world import HubProcess
 
 ANN = "a" * 32
@@ -29,7 +29,7 @@ class Listener:
         self._auth = {"token": token} if token else None
         self._headers = options.pop("headers", {})
         self._transports = options.pop("transports", ["websocket"])
-        self.client = socketio.AsyncClient(**{"reconnection": False, **options})
+        self.client = SocketClient(**{"reconnection": False, **options})
         self.client.on("*", self._hear)
         self.client.on("disconnect", self._lose)
 
@@ -57,9 +57,6 @@ class Listener:
     async def hang_up(self) -> None:
         """Say goodbye; safe when the connection has ended."""
         await self.client.shutdown()
-        http = self.client.eio.http
-        if http is not None and not http.closed:  # it stays open after a connect that was refused
-            await http.close()
 
 
 def new_worker() -> str:

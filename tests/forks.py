@@ -1,0 +1,178 @@
+"""`hub` processes that need not import everything anew: forks of a process that has done so once.
+
+Such a hub, or command, is a process of its own, with an environment, a folder, streams and an end of its own; it only
+does not pay for the start of an interpreter, of which the tests need hundreds. `python -m tests.forks` is the process
+that forks. The races, and whatever is about starting, start `python -m hub.cli` itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, ClassVar, NoReturn
+
+import hub.cli
+
+TOP = Path(__file__).parent.parent
+# These decide while an interpreter starts, or have processes started that begin like this one.
+AT_START = ("PYTHON", "LANG", "LC_", "HUB_WORKERS")
+
+
+class Fork:
+    """What tests use of `subprocess.Popen`."""
+
+    def __init__(self, words: Sequence[str], talk: socket.socket) -> None:
+        self.args = ["hub", *words]
+        self.returncode: int | None = None
+        self._talk = talk
+        self._said = b""
+        self._talk.settimeout(60)
+        self.pid = self._number()
+
+    def poll(self) -> int | None:
+        """The exit code, None while it runs."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code once it has ended; `subprocess.TimeoutExpired` when it does not in time."""
+        if self.returncode is None:
+            self._talk.settimeout(timeout)
+            try:
+                self.returncode = self._number()
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired(self.args, timeout or 0) from None
+            self._talk.close()
+        return self.returncode
+
+    def _number(self) -> int:
+        while b"\n" not in self._said:
+            more = self._talk.recv(64)
+            assert more, f"nobody can say what became of {self.args}"
+            self._said += more
+        number, _, self._said = self._said.partition(b"\n")
+        return int(number)
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class Forks:
+    """Begins processes; any number of threads may, side by side."""
+
+    ready: ClassVar[Forks | None] = None  # None: everything is started as a shell would
+
+    def __init__(self) -> None:
+        self._control: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, words: Sequence[str], environment: Mapping[str, str], cwd: Path | None, out: Any, err: Any) -> Fork:
+        """As `subprocess.Popen(["hub", *words], ...)`, with nothing to read on stdin."""
+        mine, theirs = socket.socketpair()
+        with theirs:
+            socket.send_fds(self._begun(), [b"!"], [theirs.fileno(), out.fileno(), err.fileno()])
+        wish = {"words": list(words), "environment": dict(environment), "cwd": str(cwd or Path.cwd())}
+        mine.sendall(json.dumps(wish).encode() + b"\n")
+        return Fork(words, mine)
+
+    def _begun(self) -> socket.socket:
+        if self._control is None:
+            self._control, theirs = socket.socketpair()
+            with theirs:
+                command = [sys.executable, "-m", "tests.forks", str(theirs.fileno())]
+                self._process = subprocess.Popen(command, cwd=TOP, pass_fds=[theirs.fileno()])
+        return self._control
+
+    def close(self) -> None:
+        """End the process that forks; safe when there is none."""
+        if self._control is not None and self._process is not None:
+            self._control.close()
+            self._process.wait(20)
+
+
+def begin(
+    words: Sequence[str], environment: Mapping[str, str], out: Any, err: Any, cwd: Path | None = None
+) -> Fork | subprocess.Popen[bytes]:
+    """Start `hub` with these words: a fork where that comes to the same."""
+    inherited = {name: text for name, text in environment.items() if os.environ.get(name) != text}
+    if Forks.ready is None or any(name.startswith(AT_START) for name in inherited):
+        return subprocess.Popen(
+            [sys.executable, "-m", "hub.cli", *words],
+            env=environment, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+        )  # fmt: skip
+    return Forks.ready.start(words, environment, cwd, out, err)
+
+
+def _serve(control: socket.socket) -> None:
+    """Until the tests have ended: for each process a keeper, who waits for it and says how it ended."""
+    signal.signal(signal.SIGCHLD, _let_go)
+    while True:
+        told, descriptors, _, _ = socket.recv_fds(control, 1, 3)
+        if not told:
+            return
+        if not os.fork():
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            control.close()
+            _keep(*descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _let_go(_number: int, _frame: FrameType | None) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _keep(talk: int, out: int, err: int) -> NoReturn:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C on the tests is for the process, whose end is told of then
+    with open(talk, "r+b", buffering=0) as connection:
+        said = b""
+        while not said.endswith(b"\n"):
+            said += os.read(talk, 65536)
+        process = os.fork()
+        if process:
+            for descriptor in (out, err):
+                os.close(descriptor)
+            connection.write(b"%d\n" % process)
+            connection.write(b"%d\n" % os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+            os._exit(0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _become(json.loads(said), out, err)
+
+
+def _become(wish: dict[str, Any], out: int, err: int) -> NoReturn:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for mine, standard in ((nothing, 0), (out, 1), (err, 2)):
+        os.dup2(mine, standard)
+    for mine in {nothing, out, err} - {0, 1, 2}:
+        os.close(mine)
+    os.environ.clear()
+    os.environ.update(wish["environment"])
+    os.chdir(wish["cwd"])
+    sys.path[0] = wish["cwd"]  # as `python -m` does
+    sys.argv = ["hub", *wish["words"]]
+    sys.exit(hub.cli.main())
+
+
+if __name__ == "__main__":
+    importlib.import_module("hub.api.server")  # of hubs, and of commands that find none
+    gc.freeze()
+    with socket.socket(fileno=int(sys.argv[1])) as given:
+        _serve(given)
