@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -28,6 +29,16 @@ def _forks() -> Iterator[None]:
     yield
     Forks.ready.close()
     Forks.ready = None
+
+
+@pytest.fixture(autouse=True)
+def _logs() -> Iterator[None]:
+    """What a test sets of the logs of its process is of no other test: some look at what was logged."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
 
 
 @pytest.fixture(scope="session")

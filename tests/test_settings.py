@@ -81,7 +81,7 @@ def test_an_empty_environment_gives_the_defaults_and_no_notes():
         ("ZOMBIE_CLEANUP_INTERVAL_MINUTES", "1.5", "zombie_cleanup_interval_minutes", 1.5),
         ("ZOMBIE_STUCK_THRESHOLD_MINUTES", "0.5", "zombie_stuck_threshold_minutes", 0.5),
         ("ZOMBIE_WARNING_ABOVE", "0", "zombie_warning_above", 0),
-        ("ZOMBIE_CRITICAL_ABOVE", "1", "zombie_critical_above", 1),
+        ("ZOMBIE_CRITICAL_ABOVE", "11", "zombie_critical_above", 11),
         ("ZOMBIE_GROWTH_FACTOR", "1.5", "zombie_growth_factor", 1.5),
         ("ZOMBIE_GROWTH_WINDOW_MINUTES", "30", "zombie_growth_window_minutes", 30),
         ("ZOMBIE_GROWTH_MIN", "2", "zombie_growth_min", 2),
@@ -116,7 +116,6 @@ def test_a_setting_is_read_as_written(name, text, field, value):
         ),
         ("HUB_ALLOWED_PROVIDER_CATEGORIES", "files", "allowed_provider_categories", None),
         ("ZNDRAW_JOBLIB_WORKER_TIMEOUT_SECONDS", "soon", "worker_timeout_s", 60),
-        ("HUB_ZOMBIE_CLEANUP_ENABLED", "1", "zombie_cleanup_enabled", True),
         ("HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES", "1h", "zombie_stuck_threshold_minutes", 60),
         ("HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES", "inf", "zombie_stuck_threshold_minutes", 60),
         ("HUB_ZOMBIE_CLEANUP_INTERVAL_MINUTES", "often", "zombie_cleanup_interval_minutes", 15),
@@ -161,7 +160,7 @@ def test_what_cannot_be_read_becomes_the_default_and_a_note(name, text, field, d
         ({"HUB_TASK_PAYLOAD_MAX_BYTES": "1"}, "task_payload_max_bytes", 1024),
         ({"HUB_TASK_PAYLOAD_MAX_BYTES": "999999999"}, "task_payload_max_bytes", 67_108_864),
         ({"HUB_PROVIDER_RESULT_MAX_BYTES": "999999999"}, "provider_result_max_bytes", 268_435_456),
-        ({"HUB_ZOMBIE_CLEANUP_INTERVAL_MINUTES": "0"}, "zombie_cleanup_interval_minutes", 0.001),
+        ({"HUB_ZOMBIE_CLEANUP_INTERVAL_MINUTES": "0.0001"}, "zombie_cleanup_interval_minutes", 0.001),
         ({"HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES": "0.0001"}, "zombie_stuck_threshold_minutes", 0.001),
         ({"ZOMBIE_STUCK_THRESHOLD_MINUTES": "999999"}, "zombie_stuck_threshold_minutes", 527_040),
         ({"HUB_ZOMBIE_GROWTH_FACTOR": "0.5"}, "zombie_growth_factor", 1),
@@ -233,11 +232,38 @@ def test_an_address_the_hub_cannot_use_stops_the_start(url):
         load_settings({"HUB_REDIS_URL": url})
 
 
+@pytest.mark.parametrize(
+    "url", ["redis://u:s3 cret@h", "redis:/u:s3cret@h", "u:s3 cret@h:1", "rediss:/h", "redis://u:s3\ncret@h"]
+)
+def test_an_address_with_a_space_or_a_slash_too_few_stops_the_start_and_is_not_shown(url):
+    with pytest.raises(BadSetting, match=r"^HUB_REDIS_URL has (a space|one slash)") as error:
+        load_settings({"HUB_REDIS_URL": url})
+    assert "cret" not in str(error.value)
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "0.0", "+0"])
+@pytest.mark.parametrize("name", ["ZOMBIE_STUCK_THRESHOLD_MINUTES", "ZOMBIE_CLEANUP_INTERVAL_MINUTES"])
 @pytest.mark.parametrize("prefix", ["HUB_", ""])
-def test_a_threshold_that_would_take_every_record_from_whoever_works_on_it_stops_the_start(prefix, text):
-    with pytest.raises(BadSetting, match=rf"HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES={re.escape(text)} .* above 0\.$"):
-        load_settings({f"{prefix}ZOMBIE_STUCK_THRESHOLD_MINUTES": text})
+def test_to_take_every_record_from_whoever_works_on_it_or_never_to_pause_stops_the_start(prefix, name, text):
+    with pytest.raises(BadSetting, match=rf"HUB_{name}={re.escape(text)} .* above 0\.$"):
+        load_settings({f"{prefix}{name}": text})
+
+
+@pytest.mark.parametrize("text", ["false", "0", "No", "OFF", "true", "1", "Yes", "on"])
+def test_recovery_is_switched_in_any_of_the_usual_words(text):
+    wanted = text.lower() in ("true", "1", "yes", "on")
+    assert load_settings({"HUB_ZOMBIE_CLEANUP_ENABLED": text}).zombie_cleanup_enabled is wanted
+
+
+def test_a_switch_of_recovery_that_nobody_understands_stops_the_start():
+    with pytest.raises(BadSetting, match="HUB_ZOMBIE_CLEANUP_ENABLED=nope is neither true nor false"):
+        load_settings({"HUB_ZOMBIE_CLEANUP_ENABLED": "nope"})
+
+
+def test_a_warning_that_would_always_be_critical_is_told():
+    (note,) = load_settings({"HUB_ZOMBIE_WARNING_ABOVE": "50"}).notes
+    assert note.startswith("HUB_ZOMBIE_WARNING_ABOVE is not below HUB_ZOMBIE_CRITICAL_ABOVE")
+    assert load_settings({"HUB_ZOMBIE_WARNING_ABOVE": "49"}).notes == []
 
 
 def test_names_without_the_prefix_of_the_hub_may_be_meant_for_others():
@@ -336,6 +362,21 @@ def test_what_is_shown_can_be_read_again():
         ("rediss://h?password=pw&db=1", "rediss://h?password=***&db=1"),
         ("cannot reach redis://u:pw@h now", "cannot reach redis://u:***@h now"),
         ("no address at all", "no address at all"),
+        ("redis://u:hun ter2@h:1/0", "redis://u:***@h:1/0"),
+        ("redis://:hun\tte r2@h", "redis://:***@h"),
+        ("redis://u:p@ss word@h refuses", "redis://u:***@h refuses"),
+        ("redis://u:12 34@h", "redis://u:***@h"),
+        ("redis:/u:pw@h:1", "redis:/u:***@h:1"),
+        ("redis:/u:p w@h:1 is none", "redis:/u:***@h:1 is none"),
+        ("redis:///u:pw@h", "redis:///u:***@h"),
+        ("://u:pw@h", "://u:***@h"),
+        ("redis://u:p://w@h", "redis://u:***@h"),
+        ("from redis://a:1 to redis://u:p w@b:2, at last", "from redis://a:1 to redis://u:***@b:2, at last"),
+        ("http://h:1/x refuses @global:m:A", "http://h:1/x refuses @global:m:A"),
+        ("http://h:1/x is away\nme@there", "http://h:1/x is away\nme@there"),
+        ("http://h/x of me@there", "http://h/x of me@there"),
+        ("redis://u:a@b redis://u:c@d", "redis://u:***@b redis://u:***@d"),
+        ("a :/ b", "a :/ b"),
     ],
 )
 def test_credentials_in_addresses_are_masked(text, shown):
@@ -379,7 +420,12 @@ def test_tokens_in_a_file_shut_what_has_no_secret_where_others_can_connect(varia
     assert load_settings(variables).open_access is opens
 
 
-MAY_STOP = {"HUB_REDIS_URL", "HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES"}
+MAY_STOP = {
+    "HUB_REDIS_URL",
+    "HUB_ZOMBIE_CLEANUP_ENABLED",
+    "HUB_ZOMBIE_CLEANUP_INTERVAL_MINUTES",
+    "HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES",
+}
 
 
 @given(st.dictionaries(st.sampled_from(sorted(set(Settings().masked()) - MAY_STOP)), st.text(max_size=30)))

@@ -142,7 +142,7 @@ async def _over_http(at: Address) -> AsyncIterator[AsyncTransport]:
 
 @asynccontextmanager
 async def _in_process(at: Address) -> AsyncIterator[AsyncTransport]:
-    settings = store_settings(f"No hub listens at {mask_url(at.url)}")
+    settings = store_settings(f"No hub listens at {mask_url(at.url)}", "say where one is with --url or HUB_URL")
     from hub.api.app import create_app  # the server's packages cost half a second that other commands need not wait
 
     output.note(f"no hub listens at {mask_url(at.url)}; working straight on Redis at {store_shown(settings)}.")
@@ -152,13 +152,16 @@ async def _in_process(at: Address) -> AsyncIterator[AsyncTransport]:
         yield AsyncTransport("http://in-process", at.secret, "", inside)
 
 
-def store_settings(why: str) -> Settings:
-    """The settings of a command that works straight on Redis, with quiet logs; refused when no Redis is running."""
+def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") -> Settings:
+    """The settings of a command that works straight on Redis, with quiet logs; refused when no Redis is running.
+
+    `or_say` is what else may be done about that than starting a hub.
+    """
     settings = load_settings()
     if settings.redis_url is None and not _embedded_runs(settings):
         raise HubUnavailable(
             f"{why}, HUB_REDIS_URL names no Redis, and no embedded one runs in {settings.data_dir}; start a hub with "
-            "`hub serve`, or say where one is with --url or HUB_URL."
+            f"`hub serve`, or {or_say}."
         )
     if not os.environ.get("LOG_LEVEL"):
         settings = settings.model_copy(update={"log_level": "ERROR"})

@@ -168,7 +168,7 @@ class Opened:
         if self._store is not None:
             return None
         try:
-            settings = store_settings("it is in the hub's own store")
+            settings = store_settings("These records are in the hub's own store")
             from hub.store.connection import open_store
 
             self._store = await self._stack.enter_async_context(open_store(settings))

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +19,7 @@ from hub.cli.inputs import YEAR_S, Usage, shown, span
 from hub.cli.job_inputs import Limit
 from hub.cli.options import AsJson
 from hub.cli.sources import Chosen, Opened, Trouble, choose
+from hub.errors import HubError
 
 if TYPE_CHECKING:
     from hub.records.models import Source, Stuck
@@ -168,16 +170,17 @@ async def _reset(chosen: Chosen, ids: Sequence[str] | None, as_json: bool, *, dr
         work = _Work(opened, ids)
         answers = await opened.ask(work.do)
     answers.tell()
-    if not answers.said and not work.began:
-        return answers.code
-    name = chosen.sources[0].name
+    name = _name(chosen)
     if as_json:
-        output.put_json({"source": name, "dryRun": False, **work.facts()})
+        troubles = [_told(each) for each in answers.troubles]
+        output.put_json({"source": name, "dryRun": False, **work.facts(), "errors": troubles})
+    elif not answers.said and not work.began:
+        return answers.code
     else:
         output.put(work.sentence(name))
         for each in work.failed:
             output.put(output.one_line(f"  failed: {each}"))
-    return max(answers.code, work.tell(name))
+    return max(answers.code, work.tell(name, refused=bool(answers.troubles)))
 
 
 class _Work:
@@ -191,7 +194,7 @@ class _Work:
         self.reset: list[str] = []
         self.failed: list[str] = []
         self.not_stuck: list[str] = []
-        self.held = 0
+        self.held: int | None = None  # not known
 
     async def do(self, records: Records) -> None:
         """Bring back what is to be brought back, and find out what was not."""
@@ -208,8 +211,13 @@ class _Work:
                 self.interrupted = True
 
     async def _all(self, records: Records) -> None:
-        while await self._batch(records, None):
-            pass
+        try:
+            while await self._batch(records, None):
+                pass
+        except HubError:
+            with suppress(HubError):  # what went wrong with the reset is what is told
+                self.held = await records.count()
+            raise
         self.held = await records.count()
 
     async def _these(self, records: Records, ids: Sequence[str]) -> None:
@@ -219,13 +227,9 @@ class _Work:
         for start in range(0, len(names), size):
             await self._batch(records, names[start : start + size])
         done = {*self.reset, *self.failed}
-        for name in names:
-            if name in done:
-                continue
-            if await records.look(1, ids=[name]):
-                self.held += 1
-            else:
-                self.not_stuck.append(name)  # somebody was faster
+        still = [name for name in names if name not in done and await records.look(1, ids=[name])]
+        self.not_stuck += [name for name in names if name not in done and name not in still]  # somebody was faster
+        self.held = len(still)
 
     async def _batch(self, records: Records, ids: Sequence[str] | None) -> int:
         done = await records.reset(ids)
@@ -244,13 +248,14 @@ class _Work:
             return f"{name}: nothing was reset."
         return f"{name}: {output.plural(len(self.reset), 'record')} reset, {len(self.failed)} failed for good."
 
-    def tell(self, name: str) -> int:
-        """Say what was not done; the exit code."""
+    def tell(self, name: str, *, refused: bool) -> int:
+        """Say what was not done; the exit code. With `refused` it is said already why."""
         if self.not_stuck:
             output.note(f"not stuck in {name}, and left alone: {', '.join(map(shown, self.not_stuck))}.")
         if self.held:
             some = "1 record is" if self.held == 1 else f"{self.held} records are"
-            output.note(f"{some} stuck in {name} still: somebody holds a lock, or the time came only now.")
+            why = "" if refused else ": somebody holds a lock, or the time came only now"
+            output.note(f"{some} stuck in {name} still{why}.")
         if self.interrupted:
             output.note("interrupted; what was reset stays reset.")
         return 1 if self.not_stuck or self.held or self.interrupted else 0
@@ -280,25 +285,26 @@ async def _preview(opened: Opened, chosen: Chosen, ids: Sequence[str] | None, as
 
     answers = await opened.ask(look)
     answers.tell()
+    name = _name(chosen)
     if not answers.said:
+        if as_json:
+            _show([], None, answers.troubles, as_json, source=name, dryRun=True, notStuck=[])
         return answers.code
     ((source, (found, others, total)),) = answers.said
-    _show(
-        [(source, each) for each in found],
-        total,
-        answers.troubles,
-        as_json,
-        source=source.name,
-        dryRun=True,
-        notStuck=others,
-    )
+    pairs = [(source, each) for each in found]
+    _show(pairs, total, answers.troubles, as_json, source=name, dryRun=True, notStuck=others)
     if others:
-        output.note(f"not stuck in {source.name}: {', '.join(map(shown, others))}.")
+        output.note(f"not stuck in {name}: {', '.join(map(shown, others))}.")
     if total > len(found):
         output.note(f"{len(found)} of {total} stuck records shown.")
     if not as_json:
         output.put("Nothing was changed.")
     return 1 if others else answers.code
+
+
+def _name(chosen: Chosen) -> str:
+    """What the one source is called, also where its declaration is refused."""
+    return chosen.sources[0].name if chosen.sources else str(chosen.troubles[0].source)
 
 
 async def _watch(chosen: Chosen, interval_s: float, as_json: bool) -> None:

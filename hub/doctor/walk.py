@@ -19,7 +19,7 @@ TYPES = {
     "hash": (
         *("node", "session", "store", "duty", "lent", "leaving", "slot", "brake", "ticket", "pending", "caps", "pace"),
         *("worker", "worker_rooms", "worker_brake", "job", "task", "provider", "token"),
-        "zombies",
+        *("zombies", "outcomes"),
     ),
     "set": (
         *("nodes", "draining", "node_slots", "pool_slots", "replacing", "aside", "suspects", "waiters", "handed"),
@@ -64,6 +64,7 @@ LIFETIMES_S = {
     "inflight": 30,
     "zombie_turn": 90,
     "zombies": 604_800,
+    "outcomes": 604_800,
     "zombie_counts": 3600,
     **{name: 1800 for name in WIRE if name.startswith("maintenance")},
 }

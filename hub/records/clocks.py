@@ -19,6 +19,7 @@ _FLOAT: sa.Float[float] = sa.Float()
 _DAY_MS = sa.literal_column("86400000.0", _FLOAT)
 _JULIAN_NOW = sa.literal_column("julianday('now')", _FLOAT)
 _JULIAN_1970 = sa.literal_column("2440587.5", _FLOAT)
+_DATED: sa.ColumnElement[str] = sa.literal_column("'____-__-__%'")
 _24, _60 = sa.literal_column("24", sa.Integer()), sa.literal_column("60", sa.Integer())
 _NONE: sa.ColumnElement[int] = sa.literal_column("0")
 
@@ -35,6 +36,8 @@ class Clock:
     """The time it holds, in seconds since 1970."""
     older_than: Callable[[float], sa.ColumnElement[bool]]
     """Whether it is more than so many seconds ago."""
+    is_time: sa.ColumnElement[bool] | None = None
+    """Whether what it holds is a time; None where its type sees to that."""
 
 
 def postgresql(column: sa.ColumnElement[Any], zone: str) -> Clock:
@@ -66,14 +69,16 @@ def sqlite(column: sa.ColumnElement[Any], zone: str) -> Clock:
     """Times are texts, with or without T, fractions and an offset; SQLite knows them to the millisecond.
 
     It cuts its own time off and rounds or cuts what it reads: a record is older for certain when it is so by a whole
-    millisecond.
+    millisecond. Numbers, times without a date and the like are no times, though SQLite makes some of them.
     """
     julian = sa.func.julianday(column, type_=_FLOAT)
+    text = sa.type_coerce(column, sa.String())
+    dated = sa.and_(sa.func.typeof(column) == sa.literal_column("'text'"), text.like(_DATED))
     age_ms = sa.func.round((_JULIAN_NOW - julian) * _DAY_MS, type_=_FLOAT)
 
     def older_than(seconds: float) -> sa.ColumnElement[bool]:
         whole_ms = math.ceil(round(seconds * 1000, 3))
-        return age_ms > sa.literal(float(whole_ms), _FLOAT)
+        return sa.and_(dated, age_ms > sa.literal(float(whole_ms), _FLOAT))
 
     return Clock(
         # Six digits, as SQLAlchemy writes them, so that such texts sort by time.
@@ -81,6 +86,7 @@ def sqlite(column: sa.ColumnElement[Any], zone: str) -> Clock:
         age_s=age_ms / sa.literal_column("1000.0", _FLOAT),
         at_s=sa.func.round((julian - _JULIAN_1970) * _DAY_MS, type_=_FLOAT) / sa.literal_column("1000.0", _FLOAT),
         older_than=older_than,
+        is_time=sa.and_(dated, julian.is_not(None)),
     )
 
 

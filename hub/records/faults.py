@@ -18,7 +18,7 @@ _LONGEST = 300
 _AWAY = ("08", "28", "3D", "40", "53", "55P03", "57", "58", "XX")
 _REFUSING = ("SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH", "SQLITE_TOOBIG", "SQLITE_RANGE", "SQLITE_MISUSE")
 _DRIVERS = ("asyncpg", "psycopg", "sqlite3", "aiosqlite", "aiomysql", "asyncmy", "pymysql", "pyodbc", "oracledb")
-_KNOWN = (exc.SQLAlchemyError, OSError, TimeoutError, ValueError, TypeError)
+_KNOWN = (exc.SQLAlchemyError, OSError, TimeoutError, ValueError, TypeError, ArithmeticError)
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def is_away(error: Exception) -> bool:
         return str(state).startswith(_AWAY)
     if name := getattr(cause, "sqlite_errorname", None):
         return not str(name).startswith(_REFUSING)
-    if isinstance(cause, ValueError | TypeError) and not isinstance(cause, OSError):
+    if isinstance(cause, ValueError | TypeError | ArithmeticError) and not isinstance(cause, OSError):
         return False
     if isinstance(error, exc.DBAPIError):
         return not isinstance(error, exc.ProgrammingError | exc.IntegrityError | exc.DataError | exc.NotSupportedError)
@@ -64,7 +64,7 @@ def is_away(error: Exception) -> bool:
 
 def _cause(error: BaseException) -> BaseException:
     """What the driver itself raised."""
-    if isinstance(error, exc.DBAPIError) and error.orig is not None:
+    if isinstance(error, exc.StatementError) and error.orig is not None:
         error = error.orig
         return error.__cause__ or error
     return error

@@ -33,6 +33,21 @@ def read_sources(path: Path | str, threshold_minutes: float | None = None) -> li
     return _all_or_none(*_sorted(_from_file(Path(path), str(path), threshold_minutes)))
 
 
+def read_source(path: Path | str, name: str) -> Source:
+    """The source of this name, whatever else the file holds; without a threshold it has that of the settings.
+
+    Raises `SourceRefused` when it cannot be used, or there is none of this name.
+    """
+    sources, refused = _sorted(_from_file(Path(path), str(path), None))
+    for source in sources:
+        if source.name == name:
+            return source
+    for error in refused:
+        if error.facts.get("source") in (name, None):
+            raise error
+    raise SourceRefused(f"{path}: no source is called {name!r}; there are {', '.join(each.name for each in sources)}.")
+
+
 def survey(settings: Settings, file: Path | None = None) -> tuple[list[Source], list[StartRefused]]:
     """What can be used of what the settings declare, or of this file alone, and why the rest cannot, each by itself.
 

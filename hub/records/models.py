@@ -152,11 +152,17 @@ class SqlSource(FieldSource):
 
 
 class RedisSource(FieldSource):
-    """Hashes that an index names."""
+    """Hashes that an index names. Times are Unix times in s or ms, or ISO-8601 with an offset from UTC or Z.
+
+    A time without an offset is one only where `time_zone` says what it is, and one before 1970 never is: a record
+    without a time is never touched.
+    """
 
     kind: Literal["redis"] = "redis"
     url: Annotated[Perhaps, Field(repr=False)] = None
     """The Redis they are in; unset: the hub's own."""
+    time_zone: Annotated[Literal["UTC"] | None, Must('it must be "UTC", or left out')] = None
+    """What clock a text without an offset holds: UTC, or unset none that anybody may guess."""
     index: Text
     """A set of their ids, or a sorted set of them by the time of the last update (Unix time, in s or ms)."""
     key: Annotated[
@@ -168,6 +174,10 @@ class RedisSource(FieldSource):
 class TaskSource(Source):
     """The hub's own tasks that were claimed and never started. One that a worker holds ready while it is busy is among
     them, so the threshold must be longer than the longest such wait.
+
+    A worker that starts one too late learns that it is another's by now only where it says who it is: it does with the
+    results of its claims, and `PATCH /v1/joblib/tasks/{id}` has no word for it. There every worker of the same user is
+    taken for the one that holds the task, so both may run it.
     """
 
     kind: Literal["tasks"] = "tasks"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,6 +29,8 @@ T = TypeVar("T")
 
 LIFETIME_S = 7 * 86_400  # the record itself is brought back long before
 PAGE = 100
+WRITING_S = 25.0  # of one call: what is left then waits for the next
+OUTCOME_S = 15.0  # for one of them
 _log = logging.getLogger("hub.records")
 
 
@@ -159,16 +163,19 @@ def _heard() -> Any:
 
 
 async def settle(engine: AsyncEngine, rows: Rows, outcomes: Outcomes) -> int:
-    """Write all that wait; returns how many were written. Safe to repeat, and beside others that do the same.
+    """Write those that wait, until `WRITING_S` are over; returns how many were written. Safe to repeat, and beside
+    others that do the same.
 
     One whose record somebody has locked waits on. One whose record was brought back meanwhile, or is done, is let go.
     Raises `RecordsUnavailable` or `StoreUnavailable`; what is left then still waits.
     """
-    written = 0
+    written, until = 0, time.monotonic() + WRITING_S
     async for page in outcomes.pages():
         over = []
         try:
             for name, text in page.items():
+                if time.monotonic() >= until:
+                    return written
                 word = await _settle_one(engine, rows, name, text)
                 written += word == "written"
                 if word != "locked":
@@ -187,7 +194,7 @@ async def _settle_one(engine: AsyncEngine, rows: Rows, name: str, text: str) -> 
     except (ValueError, KeyError, TypeError) as error:
         return _dropped(rows, name, f"it cannot be read: {error!r}")
     try:
-        async with engine.begin() as connection:
+        async with asyncio.timeout(OUTCOME_S), engine.begin() as connection:
             return await _write(connection, rows, guard, parked.outcome)
     except Exception as error:
         known: HubError = in_a_sentence(source, error)
@@ -204,7 +211,7 @@ def _dropped(rows: Rows, name: str, why: str) -> str:
 
 async def _write(connection: AsyncConnection, rows: Rows, guard: list[sa.ColumnElement[bool]], outcome: Outcome) -> str:
     ours = sa.select(rows.id).where(*guard)
-    if (await connection.execute(ours.with_for_update(skip_locked=True))).first() is None:
+    if (await connection.execute(ours.with_for_update(skip_locked=True, key_share=True))).first() is None:
         return "over" if (await connection.execute(ours)).first() is None else "locked"
     done = await connection.execute(sa.update(rows.table).where(*guard).values(outcome.change(rows)))
     return "written" if done.rowcount else "over"

@@ -26,7 +26,7 @@ class Records(Protocol):
         ...
 
     async def count(self) -> int:
-        """How many are stuck now."""
+        """How many are stuck now; where there is no index by age, as many as were seen within half a minute."""
         ...
 
     async def look(
@@ -36,9 +36,10 @@ class Records(Protocol):
         ...
 
     async def reset(self, ids: Sequence[str] | None = None) -> Reset:
-        """Bring one batch back, the longest stuck first, or those of these ids (at most a batch) that are stuck.
+        """Bring one batch back, the longest stuck first, or those of these ids that are stuck.
 
-        All of a batch or nothing of it. Safe to repeat, and beside others that do the same: each record is reset once.
+        All of a batch or nothing of it; many ids are several batches. Safe to repeat, and beside others that do the
+        same: each record is reset once.
         """
         ...
 

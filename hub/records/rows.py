@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 import uuid
 import warnings
@@ -16,7 +17,7 @@ from sqlalchemy import event
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.sqlite import DATETIME
 from sqlalchemy.engine import URL, Connection, make_url
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 from sqlalchemy.util import await_only
 
@@ -109,7 +110,7 @@ def _url(source: SqlSource) -> URL:
     try:
         url = make_url(source.url)
     except (sa.exc.ArgumentError, ValueError):
-        raise source.refused("url", "it is no URL such as postgresql+asyncpg://user@host/name") from None
+        raise source.refused("url", "it is no URL such as postgresql+asyncpg://host/name") from None
     if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
         raise source.refused("url", "it names no file, and nobody else sees a database in memory")
     return url
@@ -198,16 +199,18 @@ class Rows:
         return self.status == status
 
     def to_id(self, text: str) -> Any:
-        """The id that a text names; raises `ValueError` in a sentence."""
+        """The id that a text names; raises `ValueError`, whose text ends without a dot."""
         kind = self.id.type
         try:
             if isinstance(kind, sa.Integer):
                 return whole(text, kind, self.source)
+            text.encode()  # lone halves of surrogate pairs
             return uuid.UUID(text) if isinstance(kind, sa.Uuid) else text
         except ValueError:
-            shape = "whole number of its size" if isinstance(kind, sa.Integer) else "UUID"
+            shape = "UUID" if isinstance(kind, sa.Uuid) else "text in Unicode"
+            shape = "whole number of its size" if isinstance(kind, sa.Integer) else shape
             name = f"source {self.source.name}, {self.id.name}"
-            raise ValueError(f"{name}: {text[:100]!r} is no id here; each is a {shape}.") from None
+            raise ValueError(f"{name}: {text[:100]!r} is no id here; each is a {shape}") from None
 
     def error_text(self, text: str) -> str:
         """As much of a text as the error field takes."""
@@ -217,6 +220,8 @@ class Rows:
 
 def whole(text: str, kind: sa.Integer, source: SqlSource) -> int:
     """The number that a text is; raises `ValueError` when the column has no room for it."""
+    if not re.fullmatch("-?[0-9]{1,19}", text):
+        raise ValueError  # Python reads more than that: 1_0, +1 and other digits
     number = int(text)
     if not -(room := _room(kind, source)) <= number < room:
         raise ValueError
@@ -237,25 +242,19 @@ async def reflect(engine: AsyncEngine, source: SqlSource) -> Rows:
             found = await connection.run_sync(_find, source)
             rows = _rows(found, source, engine)
             if source.time_zone not in _UTC:
-                await _check_zone(connection, rows)
+                await _check_zone(connection, source)
     return rows
 
 
-async def _check_zone(connection: Any, rows: Rows) -> None:
-    source = rows.source
+async def _check_zone(connection: AsyncConnection, source: SqlSource) -> None:
     zone = source.time_zone
     if connection.dialect.name != "postgresql":
         raise source.refused("time_zone", f"{connection.dialect.name} knows no time zones but UTC, and it is {zone!r}")
-    # PostgreSQL takes UTC+3 for three hours west of Greenwich, which nobody means.
-    bad = source.refused("time_zone", f"{zone!r} is no time zone; write one such as Europe/Berlin")
-    if "/" not in zone and any(sign in zone for sign in "+-"):
-        raise bad
-    try:
-        await connection.execute(sa.select(rows.now))
-    except sa.exc.DBAPIError as error:
-        if getattr(getattr(error.orig, "__cause__", None) or error.orig, "sqlstate", None) == "22023":
-            raise bad from None
-        raise
+    # It takes any name for one, and UTC+3 for three hours west of Greenwich, which nobody means.
+    names = sa.table("pg_timezone_names", sa.column("name", sa.Text()), schema="pg_catalog")
+    known = sa.exists(sa.select(names.c.name).where(sa.func.lower(names.c.name) == zone.lower()))
+    if not await connection.scalar(sa.select(known)):
+        raise source.refused("time_zone", f"{zone!r} is no time zone; write one such as Europe/Berlin")
 
 
 def _find(connection: Connection, source: SqlSource) -> tuple[sa.Table, dict[str, Any]]:
@@ -272,7 +271,12 @@ def _find(connection: Connection, source: SqlSource) -> tuple[sa.Table, dict[str
         columns = inspector.get_columns(name, schema or None)
         primary = inspector.get_pk_constraint(name, schema or None)["constrained_columns"]
     made = [
-        sa.Column(each["name"], _kind(each["type"], connection.dialect.name), primary_key=each["name"] in primary)
+        sa.Column(
+            each["name"],
+            _kind(each["type"], connection.dialect.name),
+            primary_key=each["name"] in primary,
+            nullable=each.get("nullable", True),
+        )
         for each in columns
     ]
     computed = {each["name"]: each["computed"] for each in columns if each.get("computed")}
@@ -293,7 +297,7 @@ def _rows(found: tuple[sa.Table, dict[str, Any]], source: SqlSource, engine: Asy
     status = _column(table, source, "status_field", source.status_field)
     updated_at = _column(table, source, "updated_at_field", source.updated_at_field)
     if not isinstance(updated_at.type, sa.DateTime):
-        raise _wrong(source, "updated_at_field", updated_at, "a date with a time")
+        raise _wrong(source, "updated_at_field", updated_at, "a date with a time (TIMESTAMP or DATETIME)")
     for field in ("stuck", "becomes", "failed"):
         _check_status(status, source, field)
     return Rows(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from heapq import nlargest
 from uuid import UUID
 
 from hub.errors import RecordsUnavailable, StoreUnavailable
 from hub.records.models import Reset, Stuck, TaskSource
-from hub.records.nominees import Nominees
+from hub.records.nominees import Nominees, longest
 from hub.store.store import Store
 
 BITE = 50  # tasks brought back per script: under 4 ms
@@ -29,7 +28,7 @@ class TaskRecords:
         self._store = store
         self._look = store.script("tasks/look_claimed")
         self._unstick = store.script("tasks/unstick")
-        self._nominees = Nominees()
+        self._nominees = Nominees(lambda: self._stuck(source.threshold_s, None))
 
     async def check(self) -> None:
         """Look whether the store answers."""
@@ -37,11 +36,8 @@ class TaskRecords:
             await self._store.read("ZCARD", self._store.keys.worker_beats)
 
     async def count(self) -> int:
-        """How many are stuck now."""
-        found: set[str] = set()
-        async for some in self._stuck(self.source.threshold_s, None):
-            found.update(stuck.id for stuck in some)
-        return len(found)
+        """How many are stuck now, among those seen within half a minute."""
+        return await self._nominees.count()
 
     async def look(
         self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
@@ -51,14 +47,14 @@ class TaskRecords:
         async for some in self._stuck(max(self.source.threshold_s, older_than_s or 0), ids):
             kept.update((stuck.id, stuck) for stuck in some)
             if len(kept) > 2 * limit + LOOK_BITE:
-                kept = {stuck.id: stuck for stuck in nlargest(limit, kept.values(), _age_s)}
-        return nlargest(limit, kept.values(), _age_s)
+                kept = {stuck.id: stuck for stuck in longest(limit, kept.values())}
+        return longest(limit, kept.values())
 
     async def reset(self, ids: Sequence[str] | None = None) -> Reset:
         """Queue one batch again, the longest stuck first, or those of these ids that are stuck."""
         if ids is not None:
             return await self._bring_back(ids)
-        return await self._nominees.next_batch(min(self.source.batch_size, BITE), self.look, self._bring_back)
+        return await self._nominees.next_batch(min(self.source.batch_size, BITE), self._bring_back)
 
     async def close(self) -> None:
         """The connection is the hub's."""
@@ -77,7 +73,7 @@ class TaskRecords:
         outcomes = list(zip(map(_dashed, tasks), words, strict=True))
         return Reset(tuple(id for id, word in outcomes if word == 1), tuple(id for id, word in outcomes if word == 2))
 
-    async def _stuck(self, older_than_s: float, ids: Sequence[str] | None) -> AsyncIterator[list[Stuck]]:
+    async def _stuck(self, older_than_s: float, ids: Sequence[str] | None) -> AsyncGenerator[list[Stuck]]:
         """Those that are stuck, in no order, perhaps one of them twice."""
         with self._told():
             async for tasks in self._held() if ids is None else _bites(_tasks(ids)):
@@ -137,10 +133,6 @@ def _tasks(ids: Sequence[str]) -> list[str]:
 
 def _dashed(task: str) -> str:
     return str(UUID(task))
-
-
-def _age_s(stuck: Stuck) -> float:
-    return stuck.age_s
 
 
 async def _bites(tasks: Sequence[str]) -> AsyncIterator[list[str]]:

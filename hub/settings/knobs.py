@@ -18,6 +18,9 @@ YEAR_S: Final = 366 * 86_400.0
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,18}(\.[0-9]{0,9})?|\.[0-9]{1,9})")
 _URL_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel")
+_SLASHES = re.compile(r":/+")  # one is a typing error with a password behind it all the same
+_SPACE = re.compile(r"\s")
+_NEXT_URL = re.compile(r"\n|\s[A-Za-z][A-Za-z0-9+.-]*://")
 _SECRET_PARAMETER = re.compile(r"secret|password|token", re.IGNORECASE)
 
 
@@ -150,6 +153,10 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 def read_redis_url(text: str) -> str:
     """The address as a URL; `host:port` becomes `redis://host:port`, an unknown scheme stops the start."""
+    if re.search(r"\s", text):
+        raise BadSetting("HUB_REDIS_URL has a space in it, which a URL writes as %20.")
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/(?!/)", text):
+        raise BadSetting("HUB_REDIS_URL has one slash where a URL has two: redis://host:port.")
     if "://" not in text:
         text = f"redis://{text}"
     scheme, _, rest = text.partition("://")
@@ -174,11 +181,33 @@ def read_redis_url(text: str) -> str:
 
 def mask_url(text: str) -> str:
     """The text with the passwords of every URL in it replaced by `***`; user names, hosts and paths stay readable."""
-    return re.sub(r"[A-Za-z][A-Za-z0-9+.-]*://\S*", lambda found: _mask_one_url(found[0]), text)
+    shown: list[str] = []
+    at = 0
+    while slashes := _SLASHES.search(text, at):
+        end = _end_of_url(text, slashes.end())
+        shown += text[at : slashes.end()], _mask_address(text[slashes.end() : end])
+        at = end
+    return "".join(shown) + text[at:]
 
 
-def _mask_one_url(url: str) -> str:
-    scheme, _, rest = url.partition("://")
+def _end_of_url(text: str, start: int) -> int:
+    end = _end_of_word(text, start)
+    if ":" not in text[start:end]:
+        return end
+    # What follows a colon may be a password with spaces: then an @ comes, before the line ends or another URL begins.
+    following = _NEXT_URL.search(text, end)
+    last = text.rfind("@", end, following.start() if following else len(text))
+    while last > 0 and text[last - 1].isspace():  # the name of somebody
+        last = text.rfind("@", end, last)
+    return end if last < 0 else _end_of_word(text, last)
+
+
+def _end_of_word(text: str, start: int) -> int:
+    space = _SPACE.search(text, start)
+    return space.start() if space else len(text)
+
+
+def _mask_address(rest: str) -> str:
     # Passwords may hold an unescaped @ or /, so everything up to the last @ counts as credentials.
     credentials, at, address = rest.rpartition("@")
     if at:
@@ -188,4 +217,4 @@ def _mask_one_url(url: str) -> str:
     if _SECRET_PARAMETER.search(query):
         pairs = parse_qsl(query, keep_blank_values=True)
         query = "&".join(f"{key}={MASK if _SECRET_PARAMETER.search(key) else quote(value)}" for key, value in pairs)
-    return f"{scheme}://{base}{question}{query}"
+    return f"{base}{question}{query}"

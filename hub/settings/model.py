@@ -11,6 +11,7 @@ import orjson
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from hub.settings import recovery
 from hub.settings.jobs import JobsSettings, contradictions
 from hub.settings.knobs import (
     MASK,
@@ -28,7 +29,6 @@ from hub.settings.knobs import (
     read_switch,
     read_text,
 )
-from hub.settings.recovery import RecoverySettings
 from hub.settings.sources import environment_name, find_text, read_environment, unknown_names
 
 
@@ -174,7 +174,7 @@ class HubSettings(BaseSettings):
     """The suffix of per-environment overrides: HUB_BORROW_WILDCARDS_Staging=true counts where this is Staging."""
 
 
-class Settings(RecoverySettings, JobsSettings, HubSettings):
+class Settings(recovery.RecoverySettings, JobsSettings, HubSettings):
     """Every knob. Built directly it reads nothing and bounds nothing; `load_settings` reads the environment."""
 
     notes: list[str] = []
@@ -273,7 +273,7 @@ def _contradictions(settings: Settings) -> list[str]:
         )
     if settings.node_timeout_s <= settings.redis_timeout_s:
         found.append("HUB_NODE_TIMEOUT is not above REDIS_ASYNC_TIMEOUT_MS; one slow answer of Redis can cost a node")
-    return found + contradictions(settings)
+    return found + contradictions(settings) + recovery.contradictions(settings)
 
 
 def _is_loopback(host: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from hub.settings.knobs import BadSetting, Knob, read_duration, read_flag, read_integer, read_path, read_text
+from hub.settings.knobs import BadSetting, Knob, read_duration, read_integer, read_path, read_text
 
 YEAR_MINUTES = 366 * 1440
 
@@ -18,18 +18,29 @@ def _knob(name: str, read: Callable[[str], object], low: float | None = None, hi
     return Knob(name, read, low, high, aliases=(name.removeprefix("HUB_"),))
 
 
-def _read_threshold(text: str) -> float:
-    minutes = read_duration(text)
-    if minutes <= 0:
-        raise BadSetting(
-            f"HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES={text} would take every record from whoever works on it; it must be "
-            "above 0."
-        )
-    return minutes
+def _read_enabled(text: str) -> bool:
+    """In any of the usual words: whoever wants it off in a hurry must get it off."""
+    match text.lower():
+        case "true" | "1" | "yes" | "on":
+            return True
+        case "false" | "0" | "no" | "off":
+            return False
+    raise BadSetting(f"HUB_ZOMBIE_CLEANUP_ENABLED={text[:80]} is neither true nor false.")
 
 
-def _minutes(name: str, low: float) -> Knob:
-    return _knob(name, read_duration, low, YEAR_MINUTES)
+def _above_zero(name: str, why: str) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        minutes = read_duration(text)
+        if minutes <= 0:
+            raise BadSetting(f"{name}={text} {why}; it must be above 0.")
+        return minutes
+
+    return read
+
+
+def _minutes(name: str, low: float, zero: str | None = None) -> Knob:
+    """Minutes; with `zero` the text says what 0 would mean, and stops the start."""
+    return _knob(name, _above_zero(name, zero) if zero else read_duration, low, YEAR_MINUTES)
 
 
 class RecoverySettings(BaseSettings):
@@ -41,12 +52,14 @@ class RecoverySettings(BaseSettings):
     """A TOML file of the sources in which records may get stuck. Unset: none but those of HUB_RECOVERY_SOURCES."""
     recovery_sources: Annotated[str, Knob("HUB_RECOVERY_SOURCES", read_text)] = ""
     """Where further sources are declared in Python, as MODULE:NAME. Empty: none but those of the file."""
-    zombie_cleanup_enabled: Annotated[bool, _knob("HUB_ZOMBIE_CLEANUP_ENABLED", read_flag)] = True
+    zombie_cleanup_enabled: Annotated[bool, _knob("HUB_ZOMBIE_CLEANUP_ENABLED", _read_enabled)] = True
     """Whether stuck records are reset. false: nothing watches them; without a source there is nothing to watch."""
-    zombie_cleanup_interval_minutes: Annotated[float, _minutes("HUB_ZOMBIE_CLEANUP_INTERVAL_MINUTES", 0.001)] = 15.0
+    zombie_cleanup_interval_minutes: Annotated[
+        float, _minutes("HUB_ZOMBIE_CLEANUP_INTERVAL_MINUTES", 0.001, "would never pause")
+    ] = 15.0
     """Pause between passes. Too low: queries for nothing; too high: stuck records stay for longer."""
     zombie_stuck_threshold_minutes: Annotated[
-        float, _knob("HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES", _read_threshold, 0.001, YEAR_MINUTES)
+        float, _minutes("HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES", 0.001, "would take every record from whoever works on it")
     ] = 60.0
     """Age at which a record is stuck unless its source says. Too low: slow work is done twice; too high: late."""
     zombie_warning_above: Annotated[int, _knob("HUB_ZOMBIE_WARNING_ABOVE", read_integer, 0, 2**31)] = 10
@@ -63,3 +76,10 @@ class RecoverySettings(BaseSettings):
         SecretStr | None, Knob("HUB_ZOMBIE_WEBHOOK_URL", read_text, aliases=("ZOMBIE_WEBHOOK_URL",), secret=True)
     ] = None
     """Where alerts are posted as JSON. Unset: they are logged and counted only."""
+
+
+def contradictions(settings: RecoverySettings) -> list[str]:
+    """Settings of the recovery that are possible one by one and say nothing together."""
+    if settings.zombie_warning_above < settings.zombie_critical_above:
+        return []
+    return ["HUB_ZOMBIE_WARNING_ABOVE is not below HUB_ZOMBIE_CRITICAL_ABOVE; no number of stuck records is a warning"]

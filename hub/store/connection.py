@@ -97,7 +97,10 @@ async def check_server(client: Redis, settings: Settings, shown: str) -> None:
     except (AuthenticationError, NoPermissionError) as error:
         raise StartRefused(f"Redis at {shown} does not let the hub in: {error}.") from None
     except (RedisError, OSError) as error:
-        raise StartRefused(f"Redis at {shown} does not answer: {error or type(error).__name__}.") from None
+        why = str(error).rstrip(".") or type(error).__name__
+        raise StartRefused(f"Redis at {shown} does not answer: {why}.") from None
+    except (TypeError, ValueError) as error:  # from an option of the URL
+        raise StartRefused(f"Redis at {shown} cannot be asked, for its URL holds what is not known: {error}.") from None
     version = tuple(int(part) for part in re.findall(r"\d+", str(info.get("redis_version", "0")))[:2])
     if version < OLDEST:
         raise StartRefused(f"Redis at {shown} is version {info.get('redis_version')}; the hub needs 7.0 or later.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 from redis.asyncio import Redis
 from redis.exceptions import (
@@ -16,6 +16,8 @@ from redis.exceptions import (
 )
 
 from hub.errors import StoreFault, StoreUnavailable
+from hub.settings import Settings
+from hub.store.connection import make_client
 from hub.store.scripts import Script
 from hub.store.store import is_away
 
@@ -28,6 +30,17 @@ class Elsewhere:
 
     def __init__(self, client: Redis) -> None:
         self._client = client
+
+    @classmethod
+    def at(cls, url: str, settings: Settings) -> Self:
+        """The Redis of a URL, connected on first use; raises ValueError where no connection takes its options."""
+        try:
+            client = make_client(url, settings)
+            pool: Any = client.connection_pool
+            pool.make_connection()  # connects to nothing, and knows which options there are
+        except (TypeError, ValueError, AttributeError, LookupError, RedisError):
+            raise ValueError("it has an option, or a value of one, that no connection to Redis takes") from None
+        return cls(client)
 
     async def read(self, *command: Any) -> Any:
         """The answer of one plain command; raises `StoreFault` when Redis will not have it.

@@ -40,7 +40,7 @@ class Parking(Protocol):
     """Records whose outcomes may wait in the store while their database is away."""
 
     async def write_parked(self, outcomes: Outcomes) -> int:
-        """Write them; how many were written."""
+        """Write some of them; how many were written, 0 when nothing is left that can be."""
         ...
 
 
@@ -150,12 +150,17 @@ class RecordSweeperService:
 
         outcomes = Outcomes(self._store.client, self._store.keys, self._source)
         try:
-            done.written = await self._step(pass_id, partial(self._records.write_parked, outcomes))
+            for _ in range(BATCHES_MAX):
+                some = await self._step(pass_id, partial(self._records.write_parked, outcomes))
+                done.written += some
+                if not some:
+                    break
         except (_NotOurTurn, RecordsUnavailable, SourceRefused, TimeoutError):
             raise
         except Exception as error:  # noqa: BLE001 - one that cannot be read must not keep all others stuck
             self._count_error(error, done)
-        metrics.zombie_outcomes.labels(self._source).inc(done.written)
+        finally:
+            metrics.zombie_outcomes.labels(self._source).inc(done.written)
 
     async def _reset_all(self, pass_id: str, done: RecordSweep) -> None:
         oldest = await self._step(pass_id, partial(self._records.look, 1))

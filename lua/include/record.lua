@@ -16,15 +16,16 @@ local function read_record(id, key, fields, status)
     error(found)
   end
   if found[1] ~= status or not found[2] then return nil end
-  local us, form = read_time(found[2])
+  local us, form = read_time(found[2], fields.time_zone)
   if not us then return nil end
   local t = {id = id, key = key, us = us, form = form}
   if score then
     score = tonumber(score)
-    t.score_unit_us = math.abs(score) >= FIRST_MS and score < math.huge and 1000 or 1000000
+    t.score_unit_us = math.abs(score) >= FIRST_MS and 1000 or 1000000
+    if score * t.score_unit_us >= LATEST_US then return nil end  -- +inf says: never
     t.us = math.max(us, math.floor(score * t.score_unit_us + 0.5))
     t.score_is_whole = score == math.floor(score)
   end
-  t.attempts = fields.attempts ~= '' and tonumber(string.match(found[3] or '', '^%d+$')) or 0
+  t.attempts = fields.attempts ~= '' and math.min(2 ^ 53, tonumber(string.match(found[3] or '', '^%d+$')) or 0) or 0
   return t
 end

@@ -9,18 +9,25 @@ local function fraction_us(digits, places)
   return tonumber(string.sub(digits .. '000000', 1, places)) + rest
 end
 
--- Returns microseconds since 1970, and the form that write_time takes; nil for what is no such time.
-local function read_time(text)
+local LATEST_US = 253402300800000000  -- the year 10000
+
+-- `time_zone` is the clock that a text without an offset holds: 'UTC', or '' where nobody knows; nobody guesses then.
+-- Returns microseconds since 1970, and the form that write_time takes; nil and why for what is no such time: 'naive' |
+-- 'early' (before 1970: what programs write that have none) | 'late' | 'unreadable'
+local function read_time(text, time_zone)
   local whole, digits = string.match(text, '^(%d+)%.?(%d*)$')
   if whole and #whole <= 16 then
     local number, is_ms = tonumber(whole), tonumber(whole) >= FIRST_MS
     local us = is_ms and number * 1000 + fraction_us(digits, 3) or number * 1000000 + fraction_us(digits, 6)
+    if us >= LATEST_US then return nil, 'late' end
     return us, {unit = is_ms and 'ms' or 's', digits = #digits}
   end
   local ms = parse_time(text)
-  if not ms or string.sub(text, 1, 4) == '0000' then return nil end
+  if not ms or string.sub(text, 1, 4) == '0000' then return nil, 'unreadable' end
+  if ms < 0 then return nil, 'early' end
   digits = string.match(text, '^%.(%d+)', 20) or ''
   local zone = string.sub(text, 20 + (digits ~= '' and #digits + 1 or 0))
+  if zone == '' and time_zone ~= 'UTC' then return nil, 'naive' end
   local sign, hours, minutes = string.match(zone, '^([+-])(%d%d):?(%d%d)$')
   local shift_s = sign and (tonumber(hours) * 60 + tonumber(minutes)) * (sign == '+' and 60 or -60) or 0
   return math.floor(ms / 1000) * 1000000 + fraction_us(digits, 6),

@@ -4,12 +4,13 @@ local status_field     = ARGV[1]
 local updated_at_field = ARGV[2]
 local attempts_field   = ARGV[3]      -- '' when nobody counts
 local stuck            = ARGV[4]
+local time_zone        = ARGV[5]      -- of a time without an offset: 'UTC', or '' when nobody knows
 -- @rest ids
 -- @include record
-local fields = {status = status_field, updated_at = updated_at_field, attempts = attempts_field}
+local fields = {status = status_field, updated_at = updated_at_field, attempts = attempts_field, time_zone = time_zone}
 local answers = {string.format('%.0f', now_us)}
-for i = 5, #ARGV do
-  local t = read_record(ARGV[i], KEYS[i - 3], fields, stuck)
-  answers[i - 3] = t and {string.format('%.0f', t.us), string.format('%.0f', t.attempts)} or 0
+for i = 6, #ARGV do
+  local t = read_record(ARGV[i], KEYS[i - 4], fields, stuck)
+  answers[i - 4] = t and {string.format('%.0f', t.us), string.format('%.0f', t.attempts)} or 0
 end
 return answers

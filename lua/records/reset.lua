@@ -12,14 +12,15 @@ local error_field      = ARGV[7]      -- '' when there is none
 local error_text       = ARGV[8]
 local max_attempts     = tonumber(ARGV[9])   -- 0 for any number
 local threshold_us     = tonumber(ARGV[10])
+local time_zone        = ARGV[11]     -- of a time without an offset: 'UTC', or '' when nobody knows
 -- @rest ids
 -- @include record
-local fields = {status = status_field, updated_at = updated_at_field, attempts = attempts_field}
+local fields = {status = status_field, updated_at = updated_at_field, attempts = attempts_field, time_zone = time_zone}
 local overdue, answers = {}, {}
-for i = 11, #ARGV do
-  local t = read_record(ARGV[i], KEYS[i - 9], fields, stuck)
-  if t and now_us - t.us > threshold_us then overdue[i - 10] = t end
-  answers[i - 10] = 0
+for i = 12, #ARGV do
+  local t = read_record(ARGV[i], KEYS[i - 10], fields, stuck)
+  if t and now_us - t.us > threshold_us then overdue[i - 11] = t end
+  answers[i - 11] = 0
 end
 
 for i, t in pairs(overdue) do

@@ -42,9 +42,10 @@ def _answers(port: int) -> bool:
     [
         ({"HUB_REDIS_URL": "redis://127.0.0.1:9"}, "does not answer"),
         ({"HUB_REDIS_URL": "amqp://there"}, "the hub knows only"),
+        ({"HUB_REDIS_URL": "redis://127.0.0.1:9/0?foo=1"}, "its URL holds what is not known: "),
         ({"HUB_HOST": "0.0.0.0"}, "loopback only"),
     ],
-    ids=["no Redis", "no Redis address", "open to everybody"],
+    ids=["no Redis", "no Redis address", "no option of Redis", "open to everybody"],
 )
 def test_a_hub_that_cannot_start_says_why_in_one_sentence(environment, sentence, lone_command: Command):
     done = lone_command("serve", **environment)

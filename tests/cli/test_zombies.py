@@ -194,6 +194,7 @@ def test_these_alone_are_reset_and_those_that_are_not_stuck_are_named(orders: Sh
     found = orders.json("reset", "--source", "orders", "--id", "3")
     assert found == {
         "source": "orders", "dryRun": False, "reset": ["3"], "failed": [], "notStuck": [], "stillStuck": 0,
+        "errors": [],
     }  # fmt: skip
 
 
@@ -295,9 +296,19 @@ def scripted(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> dict[str, Scripted]
 def test_what_was_reset_before_the_database_went_away_is_told(shop: Shop, scripted):
     scripted["orders"].batches = [Reset(("1", "2")), Reset(("3",), ("4",)), RecordsUnavailable("source orders: gone.")]
     code, out, err = shop("reset", "--source", "orders")
-    assert (code, err) == (1, "hub: source orders: gone.\n")
+    assert (code, err) == (1, "hub: source orders: gone.\nhub: 1 record is stuck in orders still.\n")
     assert out == "orders: 3 records reset, 1 failed for good.\n  failed: 4\n"
     assert scripted["orders"].closed == 1
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_reset_that_cannot_even_begin_has_its_document_too(shop: Shop, scripted, more):
+    gone = RecordsUnavailable("source orders: gone.")
+    scripted["orders"].batches = [gone]
+    code, out, _ = shop("reset", "--source", "orders", "--json", *more)
+    said = json.loads(out)
+    assert (code, said["errors"]) == (1, [{"source": "orders", "state": "unreachable", "why": "source orders: gone."}])
+    assert said.get("stillStuck", said.get("total")) == (None if more else 1)
 
 
 def test_what_was_reset_before_ctrl_c_is_told(shop: Shop, scripted):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hub.errors import SourceRefused, StartRefused
-from hub.records.file import declared, read_sources, survey
+from hub.records.file import declared, read_source, read_sources, survey
 from hub.records.models import RedisSource, Source, SqlSource, TaskSource
 from hub.settings import Settings, load_settings
 
@@ -111,6 +111,11 @@ def test_a_field_is_read_as_written(path, monkeypatch, line, field, value):
     path.write_text("\n".join(old for old in ORDERS.splitlines() if not old.startswith(f"{named} ")) + f"\n{line}\n")
     (source,) = read_sources(path)
     assert getattr(source, field) == value
+
+
+def test_hashes_may_hold_times_in_utc_without_saying_so_and_otherwise_nobody_guesses(path):
+    path.write_text(MAILS + MAILS.replace('"mails"\nk', '"utc"\nk') + 'time_zone = "UTC"\n')
+    assert [each.time_zone for each in read_sources(path)] == [None, "UTC"]
 
 
 @pytest.mark.parametrize("text", ["", "# none yet\n", "sources = []\n", "\ufeff# BOM\n"], ids=range(4))
@@ -231,6 +236,10 @@ BAD = {
     ORDERS + f'error_text = "{"x" * 1001}"\n': f", source orders, error_text: {TEXT}.",
     ORDERS + 'error_field = "status"\n': ", source orders, error_field: status_field is 'status' too.",
     ORDERS + 'id_field = "a"\nupdated_at_field = "a"\n': ", source orders, updated_at_field: id_field is 'a' too.",
+    **{
+        MAILS + f"time_zone = {text}\n": f', source mails, time_zone: it must be "UTC", or left out, and is {shown}.'
+        for text, shown in {'"Europe/Berlin"': "'Europe/Berlin'", '"utc"': "'utc'", '""': "''", "0": "0"}.items()
+    },
     MAILS.replace("{id}", "id"): ", key: it must have {id} in it, where the id of a record stands, and is 'mail:id'.",
 }  # fmt: skip
 
@@ -363,3 +372,15 @@ def test_a_survey_finds_what_can_be_used_and_says_of_each_of_the_rest_why_not(pa
     assert ([each.name for each in sources], len(refused)) == (["own", "orders"], 1)
     sources, refused = survey(Settings(recovery_sources=named), file=path)
     assert ([each.name for each in sources], [str(each).startswith(str(path)) for each in refused]) == ([], [True])
+
+
+def test_one_source_is_read_whatever_the_others_are(path):
+    path.write_text(ORDERS + TASKS + "max_attempts = 0\n" + MAILS)
+    assert read_source(path, "mails").name == "mails"
+    with pytest.raises(SourceRefused, match=r"source tasks, max_attempts: "):
+        read_source(str(path), "tasks")
+    with pytest.raises(SourceRefused, match=r"no source is called 'mail'; there are orders, mails\.$"):
+        read_source(path, "mail")
+    path.write_text("[")
+    with pytest.raises(SourceRefused, match="is no TOML"):
+        read_source(path, "orders")

@@ -57,7 +57,7 @@ async def test_an_index_that_changes_its_type_under_a_walk_is_refused(hub, redis
         return "set"
 
     records = records_of(hub)
-    monkeypatch.setattr(records, "_kind", was_a_set)
+    monkeypatch.setattr(records._members, "_kind", was_a_set)
     with pytest.raises(SourceRefused, match=r"^source orders, index: the hub's own Redis refuses a command: WRONGTYPE"):
         await records.count()
 
@@ -84,13 +84,6 @@ async def test_whoever_forgets_the_store_or_an_argument_is_told(hub):
         await records._redis.call(records._look, [], [], stuck="x")
 
 
-@pytest.mark.parametrize("url", ["http://me:s3cret@there", "nonsense s3cret://", "redis://me:s3cret@there:port/0"])
-def test_what_is_no_url_of_a_redis_is_refused(url):
-    with pytest.raises(SourceRefused, match=r"source orders, url: .* is no URL of a Redis") as error:
-        HashRecords(RedisSource(**FIELDS, url=url), None)
-    assert "me:s3cret" not in str(error.value)
-
-
 async def test_a_redis_that_does_not_answer_or_let_the_hub_in_is_said_so_without_its_password(redis, redis_server):
     asks = {
         "redis://me:s3cret@127.0.0.1:1/0": " does not answer: ",
@@ -99,7 +92,7 @@ async def test_a_redis_that_does_not_answer_or_let_the_hub_in_is_said_so_without
     for url, why in asks.items():
         records = HashRecords(RedisSource(**FIELDS, url=url), None)
         for ask in (records.check, records.count, records.reset):
-            with pytest.raises(RecordsUnavailable, match=f"^source orders, url: redis://me:\\*\\*\\*@.*{why}") as error:
+            with pytest.raises(RecordsUnavailable, match=f"^source orders, url: 127.0.0.1:\\d+/0{why}") as error:
                 await ask()
             assert "s3cret" not in str(error.value)
         await records.close()

@@ -157,7 +157,11 @@ async def test_sqlite_reads_times_however_they_were_written(sqlite, opened, shap
     assert set((await records.reset()).reset) == {"1", "3"}
 
 
-@pytest.mark.parametrize("at", ["'yesterday'", "''", "1700000000", "x'00ff'", "'2026-13-01 00:00:00'"])
+# What SQLite itself makes times of.
+NO_TIMES = ["'01:02'", "2026", "2461366.5", "'2026'", "'-4713-11-24 12:00:00'", "CAST('2026-01-01' AS BLOB)", "'now'"]
+
+
+@pytest.mark.parametrize("at", ["'yesterday'", "''", "1700000000", "x'00ff'", "'2026-13-01 00:00:00'", *NO_TIMES])
 async def test_what_is_no_time_is_never_stuck(sqlite, opened, at):
     sqlite.make_jobs()
     sqlite.add(1, at=at)

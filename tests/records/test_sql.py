@@ -113,20 +113,23 @@ async def test_only_those_named_that_are_stuck_are_reset(database, opened):
     assert database.statuses() == {"Done": 1, "Pending": 1, "Processing": 2}
 
 
-@pytest.mark.parametrize("text", ["x", "", "1.5", str(2**31), "1; DROP TABLE jobs"])
+@pytest.mark.parametrize(
+    "text",
+    ["x", "", "1.5", str(2**31), "1; DROP TABLE jobs", "1_0", " 1", "+1", "\uff11", "\u0663", "1\n", "-", "9" * 5000],
+)
 async def test_a_text_that_is_no_id_is_refused_in_a_sentence(pg, opened, text):
     pg.make_jobs()
     records = opened(pg.source())
     for call in (records.look(1, ids=[text]), records.reset(ids=["1", text])):
         with pytest.raises(
-            ValueError, match=r"^source jobs, id: .* is no id here; each is a whole number of its size\.$"
+            ValueError, match=r"^source jobs, id: .* is no id here; each is a whole number of its size$"
         ):
             await call
 
 
 async def test_a_text_that_is_no_uuid_is_refused_in_a_sentence(pg, opened):
     pg.make_jobs(id="uuid")
-    with pytest.raises(ValueError, match=r"^source jobs, id: '17' is no id here; each is a UUID\.$"):
+    with pytest.raises(ValueError, match=r"^source jobs, id: '17' is no id here; each is a UUID$"):
         await opened(pg.source()).reset(ids=["17"])
 
 

@@ -9,6 +9,7 @@ from sqlalchemy.dialects.sqlite.aiosqlite import SQLiteDialect_aiosqlite
 from hub.errors import RecordsUnavailable, SourceRefused
 from hub.records.models import SqlSource
 from hub.records.sql import SqlRecords
+from hub.settings import mask_url
 from tests.records.databases import STATUSES
 
 PASSWORD = "s3cr3t-Pa%2Fss"
@@ -46,9 +47,9 @@ async def test_a_column_that_is_not_there(database, opened, field):
         ("status_field", "real", "an enum, a text or a whole number"),
         ("status_field", "boolean", "an enum, a text or a whole number"),
         ("status_field", "date", "an enum, a text or a whole number"),
-        ("updated_at_field", "text", "a date with a time"),
-        ("updated_at_field", "integer", "a date with a time"),
-        ("updated_at_field", "date", "a date with a time"),
+        ("updated_at_field", "text", r"a date with a time \(TIMESTAMP or DATETIME\)"),
+        ("updated_at_field", "integer", r"a date with a time \(TIMESTAMP or DATETIME\)"),
+        ("updated_at_field", "date", r"a date with a time \(TIMESTAMP or DATETIME\)"),
         ("error_field", "integer", "a text"),
         ("error_field", "json", "a text"),
         ("attempts_field", "text", "a whole number"),
@@ -171,11 +172,17 @@ async def test_a_status_that_a_rule_of_the_table_forbids(database, opened):
     assert database.statuses() == {"Processing": 1}
 
 
-@pytest.mark.parametrize("zone", ["Mars/Olympus", "UTC+3", "nonsense"])
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "UTC+3", "nonsense", "Berlin1", "UTC2", "CEST", "Europe/Berlin "])
 async def test_a_time_zone_that_is_none(pg, opened, zone):
     pg.make_jobs(updated_at="naive")
     said = await refusal(opened(pg.source(time_zone=zone)))
     assert said == f"time_zone: '{zone}' is no time zone; write one such as Europe/Berlin."
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "europe/berlin", "EST5EDT", "Etc/GMT+3"])
+async def test_a_time_zone_that_the_database_knows(pg, opened, zone):
+    pg.make_jobs(updated_at="naive")
+    await opened(pg.source(time_zone=zone)).check()
 
 
 async def test_a_time_zone_that_sqlite_does_not_know(sqlite, opened):
@@ -187,8 +194,8 @@ async def test_a_time_zone_that_sqlite_does_not_know(sqlite, opened):
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("not a url", "it is no URL such as postgresql+asyncpg://user@host/name"),
-        (f"postgresql+asyncpg://hub:{PASSWORD}@host:port/x", "it is no URL such as postgresql+asyncpg://user@host/name"),
+        ("not a url", "it is no URL such as postgresql+asyncpg://host/name"),
+        (f"postgresql+asyncpg://hub:{PASSWORD}@host:port/x", "it is no URL such as postgresql+asyncpg://host/name"),
         (f"nosuch+driver://hub:{PASSWORD}@host/x",
          "nosuch+driver is no driver that is known here; postgresql+asyncpg and sqlite+aiosqlite are"),
         (f"postgresql+nosuch://hub:{PASSWORD}@host/x",
@@ -259,6 +266,41 @@ async def test_numbers_in_the_place_of_times(sqlite, opened):
     sqlite.add(2, at="1700000000123")
     said = await refusal(opened(sqlite.source()))
     assert said == "updated_at_field: 'updated_at' holds numbers such as 1700000000123, and no times."
+
+
+@pytest.mark.parametrize(
+    ("at", "shown"),
+    [
+        ("'2026-01-01T01:00:00+0000'", "'2026-01-01T01:00:00+0000'"),
+        ("'2026-01-01 01:00:00 UTC'", "'2026-01-01 01:00:00 UTC'"),
+        ("'garbage'", "'garbage'"),
+        ("'01:02'", "'01:02'"),
+        ("'now'", "'now'"),
+        ("x'323032362d30312d3031'", "\"b'2026-01-01'\""),
+    ],
+)
+async def test_texts_that_are_no_times(sqlite, opened, at, shown):
+    sqlite.make_jobs()
+    sqlite.add(1)
+    sqlite.add(2, at="NULL")
+    sqlite.add(3, status="Done", at="'whenever'")
+    records = opened(sqlite.source())
+    await records.check()
+    sqlite.add(4, at=at)
+    said = await refusal(records)
+    wanted = f"'updated_at' holds {shown}, which SQLite does not read as a time; write 2026-03-01 12:00:00+00:00."
+    assert said == f"updated_at_field: {wanted}"
+
+
+async def test_a_port_that_is_none(opened):
+    said = await refusal(opened(SqlSource(name="jobs", url="postgresql+asyncpg://127.0.0.1:99999/x", table="jobs")))
+    assert said.startswith("url: it cannot be used: ")
+
+
+def test_the_hint_about_a_url_survives_where_passwords_are_hidden():
+    with pytest.raises(SourceRefused) as refused:
+        SqlRecords(SqlSource(name="jobs", url="not a url", table="jobs"))
+    assert mask_url(str(refused.value)) == str(refused.value)
 
 
 async def test_checking_changes_nothing(database, opened):

@@ -90,6 +90,23 @@ async def test_the_worker_that_held_it_finds_a_conflict_when_it_reports(hub, red
     assert (await hub.tasks.get(task)).status == "pending"
 
 
+async def test_the_worker_that_held_it_has_no_say_any_more_when_another_of_its_user_has_it(hub, redis):
+    late, other = await worker_of(hub), await worker_of(hub)
+    [task] = await claimed_by(hub, late)
+    age(redis, task, MINUTE_MS + 1)
+    await records_of(hub).reset()
+    assert [again.worker for again in await hub.tasks.claim(other, USER)] == [other]
+    for status in ("running", "completed", "failed", "cancelled", "pending"):
+        assert await hub.tasks.finish(late, USER, [Result(task, status, "late")]) == ["forbidden"]
+    found = await hub.tasks.get(task)
+    assert (found.status, found.worker, found.error) == ("claimed", other, None)
+    assert await hub.tasks.finish(other, USER, [Result(task, "running", "")]) == ["ok"]
+    assert await hub.tasks.finish(late, USER, [Result(task, "completed", "")]) == ["forbidden"]
+    assert await hub.tasks.finish(other, USER, [Result(task, "completed", "")]) == ["ok"]
+    assert await hub.tasks.finish(late, USER, [Result(task, "failed", "late")]) == ["forbidden"]
+    assert (await hub.tasks.get(task)).status == "completed"
+
+
 async def test_what_runs_is_over_waits_or_is_held_by_nobody_is_left_alone(hub, redis):
     worker = await worker_of(hub)
     tasks = await claimed_by(hub, worker, 3)

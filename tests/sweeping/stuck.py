@@ -60,11 +60,12 @@ class MadeUp:
 
 
 class WithParked(MadeUp):
-    """The same, with outcomes that wait for them."""
+    """The same, with outcomes that wait for them, of which three are written at a time."""
 
     parked = 0
 
     async def write_parked(self, outcomes: object) -> int:
         await self._called("write_parked")
-        written, self.parked = self.parked, 0
+        written = min(self.parked, 3)
+        self.parked -= written
         return written
