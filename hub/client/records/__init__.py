@@ -5,7 +5,7 @@
 
     asyncio.run(process(SqlSource(name="mails", url="postgresql+asyncpg://...", table="mails"), handle))
 
-`read_sources` reads the file in which the hub's recovery has them. It needs `pip install 'capacity-hub[sql]'`.
+`read_source` finds one in the file in which the hub's recovery has them. It needs `pip install 'capacity-hub[sql]'`.
 """
 
 try:
@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
 from hub.client.records.claims import Record
 from hub.client.records.counts import Counts
 from hub.errors import SourceRefused
-from hub.records.file import read_sources
+from hub.records.file import read_source, read_sources
 from hub.records.models import SqlSource
 
-__all__ = ["Counts", "Record", "SourceRefused", "SqlSource", "process", "read_sources"]
+__all__ = ["Counts", "Record", "SourceRefused", "SqlSource", "process", "read_source", "read_sources"]

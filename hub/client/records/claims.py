@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import islice
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,6 +25,8 @@ from hub.records.outcomes import Outcome, Parked, stamp
 from hub.records.rows import READS, Rows
 
 MOST_MARGIN_S = 30.0
+AT_ONCE = 1000  # ids in one statement
+LOCKING = ("postgresql", "sqlite", "mysql", "mariadb", "oracle")  # what was found is ours to change
 MARGIN = 0.1  # of the threshold: for clocks that do not go equally fast, and for a handler to end when it is cancelled
 
 
@@ -36,6 +39,14 @@ class Record:
 
     def __getitem__(self, name: str) -> Any:
         return self.fields[name]
+
+
+class Unreached(Exception):
+    """A session does not reach the record that is claimed."""
+
+
+class Untaken(Exception):
+    """Some records stayed as they were though they were locked, and nobody said why."""
 
 
 class Why(Enum):
@@ -62,6 +73,8 @@ class Claim:
     why: Why | None = None
     asked_s: float = 0.0
     handler: asyncio.Task[Any] | None = None
+    committed: bool = False
+    """Set when its handler has committed something itself."""
 
     @property
     def left_s(self) -> float:
@@ -72,7 +85,10 @@ class Claim:
         """Cancel its handler; the first reason counts."""
         if self.why is None:
             self.why = why
-            self.insist()
+            if why is Why.HALTED and self.handler is not None and self.handler.cancelling():
+                self.asked_s = now_s()  # with everything else: not again while it puts things in order
+            else:
+                self.insist()
 
     def insist(self) -> None:
         """Cancel its handler, perhaps again."""
@@ -91,44 +107,82 @@ class Claims:
     def __init__(self, engine: AsyncEngine, rows: Rows) -> None:
         source = rows.source
         self.engine = engine
-        self.rows = rows
         self.lease_s = source.threshold_s - min(MOST_MARGIN_S, source.threshold_s * MARGIN)
-        self._stamp = stamp(rows)
-        self._stuck = rows.status_is(source.stuck)
+        self.tried: list[Any] = []
+        """The ids of the latest attempt to claim."""
+        self._warned = False
+        self.use(rows)
 
-    async def ready(self) -> bool:
+    def use(self, rows: Rows) -> None:
+        """Go on with these, for the table has changed."""
+        self.rows = rows
+        self._stamp = stamp(rows)
+        # In PostgreSQL as text: it knows years that Python has no dates for.
+        is_date = self.engine.dialect.name == "postgresql"
+        self._time = sa.cast(rows.updated_at, sa.Text()) if is_date else self._stamp
+        self._stuck = rows.status_is(rows.source.stuck)
+        self._ready = rows.status_is(rows.source.becomes)
+
+    async def ready(self, but: Collection[Any] = ()) -> bool:
         """Whether there is something to claim; in SQLite this holds nobody up, and claiming does."""
-        query = sa.select(self.rows.id).where(self.rows.status_is(self.rows.source.becomes)).limit(1)
+        query = sa.select(self.rows.id).where(self._ready, *self._without(but)).limit(1)
         async with self._reading() as connection:
             return (await connection.execute(query)).first() is not None
 
-    async def take(self, limit: int) -> list[Claim]:
-        """Claim up to so many records, those that were updated longest ago first, in one transaction."""
-        rows, source = self.rows, self.rows.source
-        ready = rows.status_is(source.becomes)
-        first = sa.select(rows.id, self._stamp).where(ready).order_by(rows.updated_at).limit(limit)
-        ends_s = now_s() + self.lease_s
+    async def take(self, limit: int, but: Collection[Any] = ()) -> list[Claim]:
+        """Claim up to so many records, those that were updated longest ago first, in one transaction.
+
+        None of those in `but`. Raises `SourceRefused` when something else writes another time into `updated_at`.
+        """
+        rows, self.tried = self.rows, []
+        those = self._ready, *self._without(but)
+        first = sa.select(rows.id, self._time).where(*those).order_by(rows.updated_at).limit(limit)
+        began_s = now_s()
         async with self.engine.begin() as connection:
-            before = await _pairs(connection, first.with_for_update(skip_locked=True))
+            if connection.dialect.name == "oracle":  # it locks no first rows of a sorted choice: find, then lock
+                sorted_out = list(await _pairs(connection, first))
+                first = sa.select(rows.id, self._time).where(rows.id.in_(sorted_out), self._ready)
+            locked = await _pairs(connection, first.with_for_update(skip_locked=True, key_share=True))
+            before = {key: mark for key, mark in locked.items() if key not in but}
+            self.tried = list(before)
             if not before:
                 return []
-            if await self._set(connection, rows.id.in_(before), ready, status=source.stuck) != len(before):
-                raise TimeoutError("somebody else claims some of these records at this moment")
-            taken = await _pairs(connection, self._those(before))
-            # A stamp that was there before, on a column of few digits, would mark two claims alike: next time then.
-            if alike := [key for key, mark in taken.items() if mark == before.get(key)]:
-                await self._set(connection, rows.id.in_(alike), self._stuck, status=source.becomes)
-                say(logging.INFO, "not claimed: the time of the update stays as it was", source=source.name, ids=alike)
-            fields = await self._read(connection, [key for key in taken if key not in alike])
-        claims = []
-        for key, found in fields.items():
-            unreadable = repr(found) if isinstance(found, Exception) else None
-            record = Record(key, {} if isinstance(found, Exception) else found)
-            claims.append(Claim(record, (taken[key],), ends_s, unreadable))
-        return claims
+            changed = await self._set(connection, rows.id.in_(before), self._ready, status=rows.source.stuck)
+            if changed != len(before):
+                why = "somebody else claims some of these records at this moment, or a trigger keeps them as they are"
+                raise Untaken(why) if connection.dialect.name in LOCKING else TimeoutError(why)
+            alike = await self._alike(connection, before)
+            taken = [key for key in before if key not in alike]
+            await self._check_clock(connection, taken, began_s)
+            stamps = await _pairs(connection, self._those(taken))
+            fields = await self._read(connection, taken)
+        return [_claim(key, found, stamps[key], began_s + self.lease_s) for key, found in fields.items()]
+
+    async def _alike(self, connection: AsyncConnection, before: Mapping[Any, Any]) -> list[Any]:
+        """Those with a stamp that was there before, for it would mark two claims alike; not claimed by now."""
+        after = await _pairs(connection, sa.select(self.rows.id, self._time).where(self.rows.id.in_(before)))
+        alike = [key for key, mark in after.items() if mark == before[key]]
+        if alike:
+            source = self.rows.source
+            await self._set(connection, self.rows.id.in_(alike), self._stuck, status=source.becomes)
+            if not self._warned:
+                self._warned = True
+                why = f"a trigger keeps {source.updated_at_field}, or it holds too few digits"
+                say(logging.WARNING, "records not claimed", source=source.name, ids=alike[:10], why=why)
+        return alike
+
+    async def _check_clock(self, connection: AsyncConnection, taken: list[Any], began_s: float) -> None:
+        """What is stuck as soon as it is claimed would be somebody else's at once as well."""
+        source = self.rows.source
+        old = sa.select(self.rows.id).where(self.rows.id.in_(taken), self.rows.older_than(source.threshold_s)).limit(1)
+        if (await connection.execute(old)).first() is not None:
+            if now_s() - began_s >= source.threshold_s:
+                raise TimeoutError("claiming took longer than the threshold")
+            why = f"it is {source.threshold_s:g} s old and more right after it was written; a trigger may set it"
+            raise source.refused("updated_at_field", why)
 
     async def refresh(self, claims: Iterable[Claim]) -> list[Claim]:
-        """Have the leases of these begin anew, in one transaction; returns those that are lost.
+        """Have the leases of these begin anew, in one transaction; returns those that are lost: ready again, or gone.
 
         What somebody has locked is left alone, and keeps its lease as it is: it is the handler as a rule, who has
         changed the record and not committed it yet, and nobody can take it as long as he has not.
@@ -136,7 +190,7 @@ class Claims:
         held = {claim.record.id: claim for claim in claims}
         ends_s = now_s() + self.lease_s
         async with self.engine.begin() as connection:
-            seen = await _pairs(connection, self._those(held).with_for_update(skip_locked=True))
+            seen = await _pairs(connection, self._those(held).with_for_update(skip_locked=True, key_share=True))
             # With the record locked: whatever held us up until now, if the lease still holds nobody else had it.
             ours = [key for key, mark in seen.items() if held[key].left_s > 0 or mark in held[key].stamps]
             fresh: dict[Any, Any] = {}
@@ -145,33 +199,44 @@ class Claims:
                 fresh = await _pairs(connection, self._those(ours))
                 for key, mark in fresh.items():
                     held[key].stamps = (seen[key], mark)
-            locked = await _pairs(connection, self._those(held.keys() - seen.keys()))
+            kept = await _pairs(connection, self._those(held.keys() - seen.keys(), self._decided | self._stuck))
         for key, mark in fresh.items():
             held[key].stamps, held[key].ends_s = (mark,), ends_s
-        return [claim for key, claim in held.items() if key not in fresh and key not in locked]
+        return [claim for key, claim in held.items() if key not in fresh and key not in kept]
 
     async def finish(self, session: AsyncSession, claim: Claim, outcome: Outcome) -> bool:
         """Make the outcome part of what the handler has begun in its session, and commit both; False: it is not ours.
 
         A handler that has deleted the record, or has given it another status, has decided itself, and that stands.
+        Raises `Unreached` when that was not so: nothing has become of the record then.
         """
         change = sa.update(self.rows.table).where(self._one(claim), self._stuck).values(outcome.change(self.rows))
         changed: Any = await session.execute(change)
-        ours = bool(changed.rowcount) or await self._is_ours(claim)
+        ours = bool(changed.rowcount) or await self._is(claim, self._stuck)
+        if not ours and claim.committed:
+            ours = await self._is(claim, self._decided)
         if not ours or claim.left_s <= 0:  # looked at with the record locked, as above
             await session.rollback()
             return False
         claim.exact = True
         claim.in_doubt.add(outcome.status)
         await session.commit()
+        if not changed.rowcount:
+            await self.check_reached(claim)
         return True
+
+    async def check_reached(self, claim: Claim) -> None:
+        """Raises `Unreached` when others still see the record just as it was claimed, though a session does not."""
+        if await self._is(claim, self._stuck & self._stamp.in_(claim.stamps)):
+            raise Unreached("the session of get_session does not reach the record")
 
     async def write(self, session: AsyncSession, claim: Claim, outcome: Outcome) -> Any:
         """Write an outcome in a transaction of its own; returns the status the record has now, None if it is gone."""
         guard = [self._one(claim), self._stuck]
         if claim.exact or claim.left_s <= 0:
             guard.append(self._stamp.in_(claim.stamps))
-        marks = (await session.execute(sa.select(self._stamp).where(*guard).with_for_update())).scalars().all()
+        look = sa.select(self._stamp).where(*guard).with_for_update(key_share=True)
+        marks = (await session.execute(look)).scalars().all()
         if not marks or (claim.left_s <= 0 and marks[0] not in claim.stamps):
             found = (await session.execute(sa.select(self.rows.status).where(self._one(claim)))).scalars().first()
             await session.rollback()
@@ -189,10 +254,10 @@ class Claims:
         await session.commit()
         return outcome.status
 
-    async def _is_ours(self, claim: Claim) -> bool:
-        """Whether everybody but the handler's own transaction still sees the record as ours."""
+    async def _is(self, claim: Claim, what: sa.ColumnElement[bool]) -> bool:
+        """Whether everybody but the handler's own transaction sees the record like that."""
         async with self._reading() as connection:
-            return bool(await _pairs(connection, self._those([claim.record.id])))
+            return bool(await _pairs(connection, self._those([claim.record.id], what)))
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[AsyncConnection]:
@@ -204,8 +269,18 @@ class Claims:
         change = {rows.updated_at.name: rows.now} | ({} if status is None else {rows.status.name: status})
         return (await connection.execute(sa.update(rows.table).where(*guard).values(change))).rowcount
 
-    def _those(self, ids: Iterable[Any]) -> sa.Select[Any]:
-        return sa.select(self.rows.id, self._stamp).where(self.rows.id.in_(list(ids)), self._stuck)
+    def _those(self, ids: Iterable[Any], what: sa.ColumnElement[bool] | None = None) -> sa.Select[Any]:
+        what = self._stuck if what is None else what
+        return sa.select(self.rows.id, self._stamp).where(self.rows.id.in_(list(ids)), what)
+
+    def _without(self, ids: Iterable[Any]) -> list[sa.ColumnElement[bool]]:
+        some = list(islice(ids, AT_ONCE))
+        return [self.rows.id.not_in(some)] if some else []
+
+    @property
+    def _decided(self) -> sa.ColumnElement[bool]:
+        """A status that the loop does not give to a record in which it is, and nobody claims."""
+        return sa.and_(sa.not_(self._stuck), sa.not_(self._ready))
 
     def _one(self, claim: Claim) -> sa.ColumnElement[bool]:
         found: sa.ColumnElement[bool] = self.rows.id == claim.record.id
@@ -229,6 +304,12 @@ class Claims:
         name = self.rows.id.name
         found = (await connection.execute(sa.select(self.rows.table).where(which))).mappings().all()
         return {each[name]: dict(each) for each in found}
+
+
+def _claim(key: Any, found: Mapping[str, Any] | Exception, mark: Any, ends_s: float) -> Claim:
+    if isinstance(found, Exception):
+        return Claim(Record(key, {}), (mark,), ends_s, repr(found))
+    return Claim(Record(key, found), (mark,), ends_s)
 
 
 async def _pairs(connection: AsyncConnection, query: sa.Select[Any]) -> dict[Any, Any]:

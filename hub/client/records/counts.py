@@ -37,6 +37,14 @@ def say(level: int, event: str, **facts: Any) -> None:
     log.log(level, "%s %s", event, " ".join(f"{name}={_shown(value)}" for name, value in facts.items()), extra=facts)
 
 
+def reason(error: BaseException) -> str:
+    """What it is and what it says, if it can say something."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception as trouble:  # noqa: BLE001 - of somebody else's making, and handed on
+        return f"{type(error).__name__}, which cannot be shown: {type(trouble).__name__}"
+
+
 def _shown(value: Any) -> str:
     text = str(value)
     return text if text and text.isprintable() and not set(text) & set(' "=\\') else json.dumps(text)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
-from hub.client.records.claims import Claims, Why
+from hub.client.records.claims import AT_ONCE, Claim, Claims, Why
 from hub.client.records.counts import say
 from hub.client.records.items import Items
 from hub.client.records.sessions import Trouble
 
+OFTEN_S = 0.1  # between two beats, however often handlers commit
+
 
 class Heart:
-    """Beats for all handlers that run, in one statement every `interval_s`, sooner after one that failed."""
+    """Beats for all handlers that run, every `interval_s`; sooner after a beat that failed, and when one of them has
+    committed, for the time of its transaction is the time when that began."""
 
     def __init__(self, claims: Claims, items: Items, interval_s: float) -> None:
         source = claims.rows.source.name
@@ -25,14 +29,22 @@ class Heart:
     async def beat_for_ever(self) -> None:
         """Until cancelled."""
         while True:
-            await asyncio.sleep(self._interval_s / 4 if self._trouble.on else self._interval_s)
+            rest_s = self._interval_s / 4 if self._trouble.on else self._interval_s
+            least_s = min(OFTEN_S, rest_s / 2)
+            await asyncio.sleep(least_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(rest_s - least_s):
+                    await self._items.committed.wait()
+            self._items.committed.clear()
             await self.beat()
 
     async def beat(self) -> None:
         """Refresh them once, and cancel the handlers of those that are somebody else's by now."""
         held = [claim for claim in self._items.running.values() if claim.why is None and claim.left_s > 0]
-        if not held:
-            return
+        for first in range(0, len(held), AT_ONCE):
+            await self._refresh(held[first : first + AT_ONCE])
+
+    async def _refresh(self, held: list[Claim]) -> None:
         try:
             async with asyncio.timeout(self._interval_s):
                 lost = await self._claims.refresh(held)
@@ -41,5 +53,6 @@ class Heart:
             return
         self._trouble.over()
         for claim in lost:
-            say(logging.WARNING, "heartbeat finds the record changed", source=self._source, id=claim.record.id)
-            claim.stop(Why.LOST)
+            if self._items.running.get(claim.record.id) is claim:  # and not ended in the meantime
+                say(logging.WARNING, "heartbeat finds the record changed", source=self._source, id=claim.record.id)
+                claim.stop(Why.LOST)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
+import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from hub.client.exchange import now_s, pause_s
-from hub.client.records.claims import Claim, Claims, Record, Why
-from hub.client.records.counts import Counts, say
-from hub.client.records.ending import Ending
+from hub.client.records.claims import Claim, Claims, Record, Unreached, Why
+from hub.client.records.counts import Counts, reason, say
+from hub.client.records.ending import Ending, Interrupted
 from hub.client.records.sessions import Breaker, Held, SessionRefused, Sessions, Trouble
 from hub.records.faults import is_away
 from hub.records.outcomes import Outcome, Outcomes
@@ -21,6 +23,7 @@ from hub.records.outcomes import Outcome, Outcomes
 Handler = Callable[[Record, AsyncSession], Awaitable[Mapping[str, Any] | None]]
 
 FURTHER_TRIES = 3
+ROUNDS = 1000  # records that are remembered to be handled again
 WRITE_S = 30.0  # for one statement or commit, on a database that hangs
 PARK_S = 10.0
 INSIST_S = 5.0  # a handler may have things to put in order
@@ -46,6 +49,9 @@ class Items:
     ) -> None:
         self.running: dict[Any, Claim] = {}
         self.parked_some = False
+        self.committed = asyncio.Event()
+        """Set when a handler has committed something itself."""
+        self._rounds: dict[Any, int] = {}
         source = claims.rows.source
         self.writing = Trouble(source.name, "outcomes cannot be written", "outcomes can be written again")
         self._claims = claims
@@ -99,7 +105,7 @@ class Items:
 
     def _may_begin(self, claim: Claim) -> bool:
         late = claim.left_s < self._claims.lease_s * LEAST_SHARE
-        return not (late or self._ending.told or self._breaker.is_open)
+        return not (late or self._ending.told or self._breaker.is_open or claim.record.id in self.running)
 
     async def _give_back(self, claim: Claim) -> None:
         await self._tell(claim, Outcome(self._source.becomes), self._own)
@@ -116,10 +122,12 @@ class Items:
     async def _handle(self, claim: Claim, held: Held) -> None:
         self.running[claim.record.id] = claim
         try:
-            claim.handler = asyncio.create_task(_call(self._handler, claim.record, held.session))
-            await self._ended(claim, claim.handler)
+            with self._listening(claim, held.session):
+                claim.handler = asyncio.create_task(_call(self._handler, claim.record, held.session))
+                await self._ended(claim, claim.handler)
         finally:
-            del self.running[claim.record.id]
+            if self.running.get(claim.record.id) is claim:
+                del self.running[claim.record.id]
         result, error = (None, None) if claim.handler.cancelled() else claim.handler.result()
         succeeded = not claim.handler.cancelled() and error is None
         if claim.why is Why.LOST:
@@ -133,6 +141,24 @@ class Items:
             await self._give_back(claim)
         else:
             await self._failed(claim, held, error or RuntimeError("the handler was cancelled"))
+
+    @contextmanager
+    def _listening(self, claim: Claim, session: AsyncSession) -> Iterator[None]:
+        """Hear of commits: with one the handler may have put a time into its record that is long past."""
+
+        def heard(_: Any) -> None:
+            claim.committed = True
+            self.committed.set()
+
+        inner = getattr(session, "sync_session", None)
+        if inner is None:  # something that stands for one
+            yield
+            return
+        sa.event.listen(inner, "after_commit", heard)
+        try:
+            yield
+        finally:
+            sa.event.remove(inner, "after_commit", heard)
 
     async def _ended(self, claim: Claim, handler: asyncio.Task[Any]) -> None:
         """Until nothing of it runs any more; cancelled as soon as the lease is over, and until it heeds that."""
@@ -153,20 +179,28 @@ class Items:
         gone, and the record is to be handled again; when there were none, only the status is missing."""
         session = held.session
         used = session.in_transaction()
+        outcome: Outcome | None = None
         try:
             outcome = self._outcome(result)
             await self._ending.bounded(session.flush(), claim.left_s)
             ours = await self._ending.bounded(self._claims.finish(session, claim, outcome), WRITE_S)
         except Exception as error:  # noqa: BLE001 - it decides what becomes of the record
-            if not is_away(error):
+            if isinstance(error, Unreached):
+                await held.close()
+                say(logging.ERROR, "record failed", **self._names(claim), why=error)
+                await self._tell(claim, Outcome(self._source.failed, str(error)), self._own, error)
+                return
+            again = used or not (outcome and outcome.is_plain)
+            if not _may_pass(error) or (again and self._is_enough(claim)):
                 await self._failed(claim, held, error)
                 return
             say(logging.WARNING, "outcome not written", **self._names(claim), why=repr(error))
             self.writing.met(repr(error))  # and not at once again: whatever it is may be so next time
             await held.close()
-            again = used or not outcome.is_plain
-            await self._tell(claim, Outcome(self._source.becomes) if again else outcome, self._sessions, error)
+            given = Outcome(self._source.becomes) if again or outcome is None else outcome
+            await self._tell(claim, given, self._sessions, error)
             return
+        self._rounds.pop(claim.record.id, None)
         if ours:
             self.writing.over()
             self._counts.done += 1
@@ -174,6 +208,16 @@ class Items:
             await self._failed(claim, held, TimeoutError(Why.EXPIRED.value))
         else:
             self._lost(claim)
+
+    def _is_enough(self, claim: Claim) -> bool:
+        """Count that it is handled again, and say whether it was so often enough."""
+        count = self._rounds.pop(claim.record.id, 0) + 1
+        if count > FURTHER_TRIES:
+            return True
+        self._rounds[claim.record.id] = count
+        while len(self._rounds) > ROUNDS:
+            del self._rounds[next(iter(self._rounds))]
+        return False
 
     def _outcome(self, result: Any) -> Outcome:
         if result is None:
@@ -191,8 +235,8 @@ class Items:
 
     async def _failed(self, claim: Claim, held: Held, error: BaseException) -> None:
         """Mark it as failed: in the session there is, for a sick pool has no other, then in further ones."""
-        say(logging.ERROR, "record failed", **self._names(claim), why=repr(error))
-        outcome = Outcome(self._source.failed, f"{type(error).__name__}: {error}")
+        say(logging.ERROR, "record failed", **self._names(claim), why=reason(error))
+        outcome = Outcome(self._source.failed, reason(error))
         trouble: Exception | None = None
         try:
             await self._ending.bounded(held.session.rollback(), WRITE_S)
@@ -242,6 +286,7 @@ class Items:
                 return None
             except Exception as error:  # noqa: BLE001 - handed on
                 trouble = error
+                sessions = self._own if isinstance(error, Unreached) else sessions
             finally:
                 await held.close()
         return trouble
@@ -249,6 +294,7 @@ class Items:
     async def _write(self, claim: Claim, outcome: Outcome, held: Held) -> None:
         found = await self._ending.bounded(self._claims.write(held.session, claim, outcome), WRITE_S)
         if found not in claim.in_doubt:
+            await self._ending.bounded(self._claims.check_reached(claim), WRITE_S)
             self._lost(claim)
         elif found == self._source.becomes:
             self._counts.returned += 1
@@ -267,6 +313,12 @@ class Items:
 
     def _names(self, claim: Claim) -> dict[str, Any]:
         return {"source": self._source.name, "id": claim.record.id}
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether it was the database that was away, and not something that the handler has left in its session."""
+    ours = isinstance(error, sa.exc.SQLAlchemyError | OSError | TimeoutError | Interrupted)
+    return ours and is_away(error)
 
 
 async def _call(handler: Handler, record: Record, session: AsyncSession) -> tuple[Any, BaseException | None]:

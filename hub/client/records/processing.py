@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from contextlib import suppress
 from typing import Literal
 
@@ -15,19 +14,18 @@ from hub.client.records.claims import Claim, Claims
 from hub.client.records.counts import Counts, say
 from hub.client.records.ending import Ending, Interrupted
 from hub.client.records.heart import Heart
+from hub.client.records.intake import CLAIM_S, Intake
 from hub.client.records.items import Handler, Items
+from hub.client.records.options import beat_s, check, outcomes, places
 from hub.client.records.sessions import Breaker, GetSession, Sessions, Trouble, on
 from hub.errors import RecordsUnavailable
-from hub.records.faults import in_a_sentence
 from hub.records.file import with_threshold
 from hub.records.models import SqlSource
 from hub.records.outcomes import Outcomes, settle
 from hub.records.rows import Rows, make_engine, reflect
 
-CLAIM_S = 30.0
 SETTLE_S = 60.0
 CLOSE_S = 5.0
-BEATS = 4  # in a threshold: three may fail
 
 
 async def process(
@@ -48,31 +46,34 @@ async def process(
 
     What the handler writes in its session, the columns it returns as a mapping, if any, and the status `done` become
     one transaction. A handler that raises leaves a record `source.failed` with the reason in its error field. Handlers
-    run at least once for each record, `concurrency` at a time (all of a batch), and never two at once for one record:
-    one that takes longer than the threshold is cancelled and has failed. With `heartbeat` (every quarter of the
-    threshold, or so many seconds) records are refreshed while their handlers run, which may take as long as they like;
-    not while one holds a lock on its record, or in SQLite on anything.
+    run at least once for each record, `concurrency` at a time (10; 1 in SQLite, where only one can write, without
+    `get_session`), and never two at once for one record: one that takes longer than the threshold is cancelled and has
+    failed. They must not block the event loop: nothing else goes on meanwhile.
 
-    `get_session` gives out the sessions: it may be asynchronous, and returns an `AsyncSession`, a context manager of
-    one, or None when there is none; without it each handler has a connection of its own, where a statement may take
-    30 s. A record for which there is no session is failed if one can be had for that; if not, a line says `ZOMBIE
-    RECORD ALERT` and recovery finds the record. After some refusals in a row nothing is claimed until sessions can be
-    had again.
+    With `heartbeat` (every quarter of the threshold, or so many seconds) records are refreshed while their handlers
+    run, which may take as long as they like; not while one holds a lock on its record, or in SQLite on anything: such
+    a handler commits now and then, or writes to its own record last. It needs sessions of READ COMMITTED.
+
+    `get_session` gives out sessions on the same database: it may be asynchronous, and returns an `AsyncSession`, a
+    context manager of one, or None when there is none. Without it each handler has a connection of its own, where a
+    statement may take 30 s. The loop itself has two connections more. A record for which there is no session is failed
+    if one can be had for that; if not, a line says `ZOMBIE RECORD ALERT` and recovery finds the record. After some
+    refusals in a row nothing is claimed until sessions can be had again.
 
     The loop waits out a database that is away. What became of a record meanwhile is parked in Redis and written once
     it is back: at the URL `park`, or what `HUB_REDIS_URL` or `REDIS_URL` says, under `HUB_KEY_PREFIX`; not with False.
 
     It runs until `stop` is set, and then finishes what it has begun; cancelled, it cancels its handlers and waits for
     them; with `until_empty` until nothing is left to claim. What was not begun is given back. Looks for new records
-    every `poll_s` seconds. Raises `SourceRefused` at the start for a source that does not fit its database.
+    every `poll_s` seconds. Raises `SourceRefused` for a source that does not fit its database.
     """
-    if batch < 1 or (concurrency is not None and concurrency < 1) or poll_s <= 0:
-        raise ValueError("batch and concurrency are at least 1, poll_s is above 0")
+    check(source, handler, get_session, stop, park, poll_s, batch=batch, concurrency=concurrency)
     source = with_threshold(source)
     ending = Ending(stop or asyncio.Event())
-    loop = Loop(source, handler, done, ending, batch, min(batch, concurrency or batch), poll_s)
+    at_once = places(source, get_session, batch, concurrency)
+    loop = Loop(source, handler, done, ending, batch, at_once, poll_s)
     loop.until_empty = until_empty
-    loop.beat_s = _beat_s(source, heartbeat)
+    loop.beat_s = beat_s(source, heartbeat)
     loop.open(get_session, park)
     await _seen_through(asyncio.create_task(loop.run()), ending)
     return loop.counts
@@ -92,20 +93,6 @@ async def _seen_through(running: asyncio.Task[None], ending: Ending) -> None:
             running.result()
         raise cancelled
     running.result()
-
-
-def _beat_s(source: SqlSource, heartbeat: bool | float) -> float | None:
-    if heartbeat is False:
-        return None
-    beat_s = source.threshold_s / BEATS if heartbeat is True else float(heartbeat)
-    if not 0 < beat_s <= source.threshold_s / 2:
-        raise ValueError(f"heartbeat is above 0 and at most half the threshold of {source.threshold_s:g} s")
-    return beat_s
-
-
-def _outcomes(source: SqlSource, park: str | Literal[False] | None) -> Outcomes | None:
-    url = park if park is not None else os.environ.get("HUB_REDIS_URL") or os.environ.get("REDIS_URL")
-    return Outcomes.at(url, os.environ.get("HUB_KEY_PREFIX", ""), source.name) if url else None
 
 
 class Loop:
@@ -140,6 +127,7 @@ class Loop:
         self._working: set[asyncio.Task[None]] = set()
         self._engines: list[AsyncEngine] = []
         self._outcomes: Outcomes | None = None
+        self._is_to_park = True
         self._settler: asyncio.Task[None] | None = None
 
     def open(self, get_session: GetSession | None, park: str | Literal[False] | None) -> None:
@@ -149,7 +137,8 @@ class Loop:
             self._engines.append(make_engine(self._source, self._concurrency))
         self._own = Sessions(on(self._engines[0]), self._ending, self.counts)
         self._sessions = Sessions(get_session or on(self._engines[1]), self._ending, self.counts, self._breaker)
-        self._outcomes = _outcomes(self._source, park)
+        self._outcomes = outcomes(self._source, park)
+        self._is_to_park = park is not False
 
     async def run(self) -> None:
         """Until it is told to end, or nothing is left; nothing of it runs any more then."""
@@ -159,6 +148,9 @@ class Loop:
             if rows is None:
                 return
             say(logging.INFO, "processing begins", source=self._source.name, parking=self._outcomes is not None)
+            if self._outcomes is None and self._is_to_park:
+                why = "no Redis is named: what cannot be written is handled again; set HUB_REDIS_URL, or park=False"
+                say(logging.WARNING, "nothing to park in", source=self._source.name, why=why)
             claims = Claims(self._engines[0], rows)
             items = Items(
                 claims, self._handler, self._done, self._sessions, self._breaker, self._ending, self.counts,
@@ -167,7 +159,8 @@ class Loop:
             items.parked_some = True  # perhaps by one that ran before
             if self.beat_s is not None:
                 heart = asyncio.create_task(Heart(claims, items, self.beat_s).beat_for_ever())
-            while not self._ending.told and await self._turn(claims, items):
+            intake = Intake(claims, self._look, self._ending, self._trouble, items.running)
+            while not self._ending.told and await self._turn(claims, intake, items):
                 pass
         finally:
             await self._end(heart, self._settler)
@@ -177,33 +170,37 @@ class Loop:
         """The rows, as soon as the database answers; raises `SourceRefused`."""
         while not self._ending.told:
             try:
-                rows = await self._ending.bounded(reflect(self._engines[0], self._source), CLAIM_S)
+                rows = await self._ending.bounded(self._look(), CLAIM_S)
             except RecordsUnavailable as error:
                 self._trouble.met(error)
             except (TimeoutError, Interrupted) as error:
                 self._trouble.met(repr(error))
             else:
                 self._trouble.over()
-                _check_done(rows, self._done)
                 return rows
             await self._ending.lull(self._trouble.rest_s)
         return None
 
-    async def _turn(self, claims: Claims, items: Items) -> bool:
+    async def _look(self) -> Rows:
+        rows = await reflect(self._engines[0], self._source)
+        _check_done(rows, self._done)
+        return rows
+
+    async def _turn(self, claims: Claims, intake: Intake, items: Items) -> bool:
         """Claim once, and wait until that is worth while again; False when nothing is left."""
         self._settle(claims, items)
         rest_s = max(items.writing.rest_s, self._trouble.rest_s, self._breaker.rest_s)
         if rest_s > 0 or (self._breaker.is_open and not await self._sessions.probe()):
             await self._ending.lull(max(rest_s, self._breaker.rest_s))
             return True
-        room = self._batch - len(self._working)
-        taken = await self._take(claims, room)
+        room = min(self._batch - len(self._working), intake.most)
+        taken = await intake.take(room)
         for claim in taken or ():
             self._start(items, claim)
         if taken is None:
             await self._ending.lull(self._trouble.rest_s)
         elif not taken and not self._working and self.until_empty:
-            return await self._more(claims, items)
+            return await self._more(intake)
         elif len(taken) < room:
             await self._ending.lull(self._poll_s, self._working)
         # One that takes long is to keep no place empty but its own; but a claim for every single record would be many.
@@ -211,40 +208,20 @@ class Loop:
             await self._ending.lull(None, self._working)
         return True
 
-    async def _take(self, claims: Claims, room: int) -> list[Claim] | None:
-        """Claimed records; None when the database does not let us.
-
-        A claim whose commit is in doubt is left to recovery: nobody works on those records.
-        """
-        try:
-            if not await self._ending.bounded(claims.ready(), CLAIM_S):
-                taken = []
-            else:
-                taken = await self._ending.bounded(claims.take(room), CLAIM_S)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it may be over in a while; it is said there
-            self._trouble.met(in_a_sentence(self._source, error))
-            return None
-        self._trouble.over()
-        self.counts.claimed += len(taken)
-        return taken
-
     def _start(self, items: Items, claim: Claim) -> None:
+        self.counts.claimed += 1
         task = asyncio.create_task(items.work(claim))
         self._working.add(task)
         task.add_done_callback(self._working.discard)
 
-    async def _more(self, claims: Claims, items: Items) -> bool:
+    async def _more(self, intake: Intake) -> bool:
         """Nothing could be claimed and nothing runs: whether there is more, perhaps locked by somebody, or parked."""
         while self._settler is not None and not self._settler.done():
             await self._ending.wait([self._settler])
-        try:
-            more = await self._ending.bounded(claims.ready(), CLAIM_S)
-        except Exception as error:  # noqa: BLE001 - said there
-            self._trouble.met(in_a_sentence(self._source, error))
-            return True
+        more = await intake.ready()
         if more:
             await self._ending.lull(self._poll_s)
-        return more
+        return more is not False
 
     # -- parked outcomes ----------------------------------------------------------------------------------------------
 

@@ -9,15 +9,17 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast
 
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 from hub.client.exchange import now_s, pause_s
 from hub.client.records.counts import Counts, say
 from hub.client.records.ending import Ending, Interrupted
+from hub.records.rows import READS
 
 REFUSALS = 5  # in a row: one is an accident, and a sick pool is known before the next batch
 SESSION_S = 30.0  # as long as a pool of SQLAlchemy waits unless told otherwise
 CLOSE_S = 10.0
+AGAIN_S = 300.0  # what goes on is said again
 
 GetSession = Callable[[], Any]
 
@@ -34,6 +36,7 @@ class Trouble:
         self._begins, self._over = begins, over
         self._count = 0
         self._until_s = 0.0
+        self._said_s = 0.0
 
     @property
     def on(self) -> bool:
@@ -47,7 +50,8 @@ class Trouble:
 
     def met(self, why: object) -> None:
         """It does not work: the more often in a row, the longer the rest."""
-        if not self._count:
+        if not self._count or now_s() - self._said_s > AGAIN_S:
+            self._said_s = now_s()
             say(logging.WARNING, self._begins, source=self._source, why=why)
         self._until_s = now_s() + pause_s(self._count)
         self._count += 1
@@ -104,9 +108,17 @@ class Held:
             return
         self._closed = True
         try:
-            await self._ending.bounded(self._stack.aclose(), CLOSE_S)
+            await self._ending.bounded(self._let_go(), CLOSE_S)
         except Exception as error:  # noqa: BLE001 - whatever was to be written is written
             say(logging.INFO, "session not closed", why=repr(error))
+
+    async def _let_go(self) -> None:
+        # What is not committed by now is not to be: some context managers commit when nothing was raised in them.
+        try:
+            if self.session is not None and self.session.in_transaction():
+                await self.session.rollback()
+        finally:
+            await self._stack.aclose()
 
 
 class Sessions:
@@ -166,7 +178,20 @@ class Sessions:
             raise SessionRefused("get_session returned none")
         if not _is_session(given):
             raise SessionRefused(f"get_session returned a {type(given).__name__}, which is no AsyncSession")
-        return cast(AsyncSession, given)
+        session = cast(AsyncSession, given)
+        await _connected(session)
+        return session
+
+
+async def _connected(session: AsyncSession) -> None:
+    """One that connects when it is used tells nothing of a sick pool before that."""
+    if isinstance(getattr(session, "bind", None), AsyncConnection):
+        return
+    if session.in_transaction():
+        await session.connection()
+        return
+    await session.connection(execution_options={READS: True})
+    await session.rollback()
 
 
 def _is_session(given: Any) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+import sqlalchemy as sa
 
 from hub.client import exchange
 from hub.client.records import claims, items
 from tests.client.records.journal import Journal
 from tests.client.records.world import clean, handled, note, notes, source_of
+from tests.world import eventually
 
 SECOND = 1 / 60
 pytestmark = pytest.mark.race
@@ -50,7 +52,7 @@ async def test_a_handler_that_takes_longer_than_the_threshold_is_cancelled_befor
 
 async def test_with_heartbeats_long_work_is_never_reset(jobs, journal):
     jobs.add(1, 2, status="Pending")
-    source = source_of(jobs, threshold_minutes=1.5 * SECOND)
+    source = source_of(jobs, threshold_minutes=2.5 * SECOND)
     cleaner = asyncio.create_task(cleaning(source))
 
     async def handler(record, session):
@@ -67,8 +69,6 @@ async def test_with_heartbeats_long_work_is_never_reset(jobs, journal):
 
 async def test_heartbeats_go_on_beside_a_handler_that_has_changed_its_record(pg_jobs):
     """It holds the lock; nobody waits for it, and those of others are refreshed."""
-    import sqlalchemy as sa
-
     pg_jobs.add(1, 2, status="Pending")
     source = source_of(pg_jobs, threshold_minutes=3 * SECOND)
 
@@ -84,20 +84,69 @@ async def test_heartbeats_go_on_beside_a_handler_that_has_changed_its_record(pg_
 
 
 async def test_a_heartbeat_that_finds_the_record_taken_cancels_the_handler(jobs):
-    jobs.add(1, status="Pending")
+    jobs.add(1, status="Ready")
     ended = []
 
     async def handler(record, session):
-        jobs.execute("UPDATE jobs SET status = 'Failed', error = 'by hand'")
+        if ended:
+            return
+        await asyncio.to_thread(jobs.execute, "UPDATE jobs SET status = 'Ready', updated_at = NULL")
         try:
             await asyncio.sleep(30)
         except asyncio.CancelledError:
             ended.append(record.id)
             raise
 
+    counts = await handled(source_of(jobs, becomes="Ready"), handler, heartbeat=0.5)
+    assert (ended, counts.lost, counts.done, counts.failed) == ([1], 1, 1, 0)
+
+
+async def test_heartbeats_go_on_beside_a_handler_that_refers_to_its_record(pg_jobs):
+    """A foreign key locks the record it refers to, though nobody means to change that."""
+    pg_jobs.add(1, status="Pending")
+    pg_jobs.execute("CREATE TABLE children (job integer REFERENCES jobs (id))")
+    source = source_of(pg_jobs, threshold_minutes=2 * SECOND)
+    cleaner = asyncio.create_task(cleaning(source))
+
+    async def handler(record, session):
+        await session.execute(sa.text("INSERT INTO children VALUES (1)"))
+        await asyncio.sleep(3)
+
+    counts = await handled(source, handler, heartbeat=True)
+    cleaner.cancel()
+    assert (counts.claimed, counts.done) == (1, 1)
+
+
+async def test_a_handler_that_commits_an_old_time_is_refreshed_at_once(pg_jobs):
+    """Its transaction began long ago, and bears that time."""
+    pg_jobs.add(1, status="Pending")
+
+    async def handler(record, session):
+        await session.execute(sa.text("UPDATE jobs SET attempts = 5, updated_at = now() - interval '50 minutes'"))
+        await session.commit()
+
+        async def refreshed():
+            return pg_jobs.jobs()["1"].fresh
+
+        await eventually(refreshed)
+
+    counts = await handled(source_of(pg_jobs), handler, heartbeat=1000)
+    assert (counts.done, counts.failed, pg_jobs.jobs()["1"].attempts) == (1, 0, 5)
+
+
+async def test_a_handler_that_has_set_a_status_of_its_own_goes_on(jobs):
+    """It is its decision, and what it does after that counts as well."""
+    jobs.add(1, status="Pending")
+
+    async def handler(record, session):
+        await session.execute(sa.text("UPDATE jobs SET status = 'Failed', error = 'not wanted'"))
+        await session.commit()
+        await asyncio.sleep(0.5)
+        await note(session, record)
+
     counts = await handled(source_of(jobs), handler, heartbeat=0.1)
-    assert (ended, counts.lost, counts.failed) == ([1], 1, 0)
-    assert (jobs.jobs()["1"].status, jobs.jobs()["1"].error) == ("Failed", "by hand")
+    assert (counts.done, counts.lost, notes(jobs)) == (1, 0, ["seen 1"])
+    assert (jobs.jobs()["1"].status, jobs.jobs()["1"].error) == ("Failed", "not wanted")
 
 
 @pytest.mark.parametrize("status", ["Pending", "Failed", "Skipped"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hub.client.records import items, processing, sessions
+from hub.client.records import intake, items, processing, sessions
 from tests.client.records.faults import CUT, HANGS
 from tests.client.records.trial import Trial
 
@@ -18,6 +18,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that hangs is waited for long."""
     for module, name in (
         (items, "WRITE_S"), (sessions, "SESSION_S"), (sessions, "CLOSE_S"), (processing, "CLAIM_S"),
+        (intake, "CLAIM_S"),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, 0.5)
 

@@ -156,12 +156,15 @@ async def test_a_handler_may_decide_itself_what_becomes_of_its_record(jobs):
 
 async def test_no_more_handlers_run_at_once_than_were_asked_for(jobs):
     jobs.add(*range(8), status="Pending")
-    running, most = 0, 0
+    running, most, full = 0, 0, asyncio.Event()
 
     async def handler(record, session):
         nonlocal running, most
         running += 1
         most = max(most, running)
+        if most == 3:
+            full.set()
+        await full.wait()
         await asyncio.sleep(0.02)
         running -= 1
 
@@ -181,7 +184,7 @@ async def test_a_handler_that_takes_long_keeps_only_its_own_place_busy(jobs):
         if len(seen) == 19:
             others.set()
 
-    await handled(source_of(jobs), handler, batch=4)
+    await handled(source_of(jobs), handler, batch=4, concurrency=4)
     assert seen[-1] == 0
 
 
@@ -254,15 +257,17 @@ async def test_no_two_claims_bear_the_same_time(jobs, caplog):
         "CREATE TRIGGER keep BEFORE UPDATE ON jobs FOR EACH ROW EXECUTE FUNCTION keep();"
     )
     stop = asyncio.Event()
-    running = asyncio.create_task(process(source_of(jobs), noting, done="Done", stop=stop))
+    running = asyncio.create_task(process(source_of(jobs), noting, done="Done", stop=stop, poll_s=0.01))
 
     async def said() -> bool:
         return "not claimed" in caplog.text
 
     await eventually(said)
+    await asyncio.sleep(0.2)
     stop.set()
     assert (await running).claimed == 0
     assert jobs.statuses() == {"Pending": 1}
+    assert [line.levelname for line in caplog.records if "not claimed" in line.getMessage()] == ["WARNING"]
 
 
 def test_without_sqlalchemy_it_says_what_to_install():

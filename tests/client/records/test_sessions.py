@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 from sqlalchemy import exc
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 
 from hub.client.records import process
 from hub.records.rows import make_engine
-from tests.client.records.world import alerts, clean, facts, handled, notes, nothing, noting, source_of
+from tests.client.records.world import alerts, clean, facts, handled, note, notes, nothing, noting, source_of
 from tests.world import eventually
 
 
@@ -189,8 +189,63 @@ async def test_a_session_that_does_not_come_is_a_refusal(jobs, giver, monkeypatc
     assert jobs.jobs()["1"].error == "no session: it took too long"
 
 
+async def test_a_pool_that_gives_no_connections_is_a_refusal_though_its_sessions_can_be_made(pg_jobs, caplog):
+    """They connect when they are used: no handler is to find that out for every single record."""
+    pg_jobs.fill(100, "Pending")
+    engine = create_async_engine(pg_jobs.url, pool_size=1, max_overflow=0, pool_timeout=0.05)
+    taken = await engine.connect()
+    begun, stop = [], asyncio.Event()
+
+    async def handler(record, session):
+        begun.append(record.id)
+        await note(session, record)
+
+    running = asyncio.create_task(
+        process(
+            source_of(pg_jobs), handler, done="Done", get_session=async_sessionmaker(engine), stop=stop, concurrency=1
+        )
+    )
+
+    async def stopped() -> bool:
+        return "claiming stops" in caplog.text
+
+    await eventually(stopped)
+    await asyncio.sleep(0.5)
+    assert (begun, pg_jobs.statuses()["Pending"] >= 70) == ([], True)
+    await taken.close()
+
+    async def done() -> bool:
+        return "Pending" not in pg_jobs.statuses()
+
+    await eventually(done, 30)
+    stop.set()
+    await running
+    await engine.dispose()
+    assert pg_jobs.statuses()["Done"] >= 70
+
+
+async def test_half_of_the_work_is_not_committed_by_who_gave_out_the_session(jobs, engine):
+    """Some context managers commit when they are left; the loop was cancelled in between."""
+    jobs.add(1, status="Pending")
+    begun = asyncio.Event()
+
+    async def handler(record, session):
+        await note(session, record, "half")
+        begun.set()
+        await asyncio.sleep(30)
+
+    get_session = async_sessionmaker(engine).begin
+    running = asyncio.create_task(process(source_of(jobs), handler, done="Done", get_session=get_session))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (jobs.statuses(), notes(jobs)) == ({"Pending": 1}, [])
+
+
 async def test_claiming_stops_while_sessions_are_refused(jobs, giver, caplog):
-    """A sick pool does not fill with zombies."""
+    """A sick pool does not fill with zombies. The test looks from a thread: in SQLite one who looks waits for a writer,
+    who waits for a reader, who is in this event loop."""
     caplog.set_level(logging.INFO, "hub.client")
     jobs.add(*range(200), status="Pending")
     giver.refusals = 10_000
@@ -204,12 +259,12 @@ async def test_claiming_stops_while_sessions_are_refused(jobs, giver, caplog):
         return said("claiming stops") == 1 and giver.calls > 20
 
     await eventually(probed)
-    assert jobs.statuses()["Pending"] >= 190
+    assert (await asyncio.to_thread(jobs.statuses))["Pending"] >= 190
     assert said("claiming goes on") == 0
     giver.refusals = 0
 
     async def done() -> bool:
-        return "Pending" not in jobs.statuses()
+        return "Pending" not in await asyncio.to_thread(jobs.statuses)
 
     await eventually(done, 30)
     stop.set()

@@ -44,7 +44,7 @@ class Trial:
 
     async def run(self, **options: Any) -> Any:
         """Process until nothing is left."""
-        return await handled(source_of(self.jobs), self.handler, **{"batch": 2, **self.options, **options})
+        return await handled(source_of(self.jobs), self.handler, **{"batch": 3, **self.options, **options})
 
     def begin(self) -> None:
         """Anew."""
