@@ -144,8 +144,9 @@ async def test_postgresql_is_killed_and_started_again_under_load(mortal, redis_s
         stop.set()
         counts = await asyncio.gather(*running)
     assert journal.overlaps() == []
-    assert len(journal.begun()) == 400
+    refused = mortal.execute("SELECT id FROM jobs WHERE status = 'Failed' AND error LIKE 'no session: %'")
+    assert {int(each) for each in journal.begun()} | {row[0] for row in refused} == set(range(1, 401))
     done = [row[0] for row in mortal.execute("SELECT id FROM jobs WHERE status = 'Done'")]
-    assert len(done) > 300
+    assert len(done) > 200  # three times at most what two loops have begun, and what they were refused, has failed
     assert notes(mortal) == sorted(f"seen {number}" for number in done if number % 2)
     assert all(each.done for each in counts)
