@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from typing import Literal
 
 import sqlalchemy as sa
@@ -89,9 +88,7 @@ async def _seen_through(running: asyncio.Task[None], ending: Ending) -> None:
             cancelled = error
             ending.halt()
     if cancelled is not None:
-        with suppress(Exception):
-            running.result()
-        raise cancelled
+        raise cancelled from running.exception()
     running.result()
 
 
