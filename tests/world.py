@@ -163,8 +163,9 @@ class HubProcess:
         return answers(self.port, "/health/ready")
 
     def log(self) -> str:
-        """What it has logged so far."""
-        return self.log_path.read_text()
+        """The lines it has logged so far, and not a part of one that is just being written."""
+        text = self.log_path.read_text()
+        return text[: text.rfind("\n") + 1]
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""

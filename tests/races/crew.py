@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Any
 
 from hub.client import NodeAgent
+from tests.notes import Notes, whole_notes
 from tests.races.people import AnyHub, Note, borrow_for_ever, wait_for_ever
 from tests.world import clean_environment, wait_until
 
@@ -56,7 +57,7 @@ class Supervisor:
 
     def __init__(self, job: dict[str, Any]) -> None:
         self._job = job
-        self._log = os.open(job["log"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._notes = Notes(job["log"])
         self._children: dict[int, str] = {}
         self._due: dict[str, float] = {}
         self._stopping = False
@@ -100,8 +101,7 @@ class Supervisor:
             os._exit(0)
 
     def _note(self, name: str, event: str, **facts: Any) -> None:
-        line = json.dumps({"at": time.time(), "who": name, "event": event, **facts}) + "\n"
-        os.write(self._log, line.encode())
+        self._notes.write(at=time.time(), who=name, event=event, **facts)
 
 
 class Crew:
@@ -110,7 +110,7 @@ class Crew:
     def __init__(self, folder: Path, kind: str, names: list[str], ports: list[int], secret: str, **job: Any) -> None:
         self.names = names
         self._log = folder / f"{kind}-{names[0]}.log"
-        self._log.touch()
+        self._notes = Notes(self._log)
         whole = {"kind": kind, "names": names, "ports": ports, "secret": secret, "log": str(self._log), **job}
         self._out_path = folder / f"{kind}-{names[0]}.out"
         self._out = self._out_path.open("wb")
@@ -125,7 +125,7 @@ class Crew:
         announced = [
             {"at": datetime.fromisoformat(at).timestamp(), "who": name, "event": "announced"} for at, name in said
         ]
-        return [*(json.loads(line) for line in self._log.read_text().splitlines()), *announced]
+        return [*whole_notes(self._log), *announced]
 
     def pids(self) -> dict[str, int]:
         """The children that live, by name."""
@@ -151,8 +151,7 @@ class Crew:
 
     def note(self, name: str, event: str) -> None:
         """Add a line to the log."""
-        with self._log.open("a") as log:
-            log.write(json.dumps({"at": time.time(), "who": name, "event": event}) + "\n")
+        self._notes.write(at=time.time(), who=name, event=event)
 
     def wait_for(self, event: str, names: set[str] | None = None, seconds: float = 30) -> None:
         """Until every child has noted the event at least once."""

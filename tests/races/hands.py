@@ -16,6 +16,8 @@ import sys
 import time
 from typing import Any
 
+from tests.notes import Notes
+
 JOB = {"category": "modifiers", "name": "Race"}
 ROOM = "race"
 BITE = 10
@@ -25,13 +27,13 @@ _PR_SET_PDEATHSIG = 1
 class Hand:
     """One worker: claims some tasks, reports them with the next claim, and goes to another hub when one is away."""
 
-    def __init__(self, ports: list[int], token: str, log: int) -> None:
-        self._ports, self._token, self._log = ports, token, log
+    def __init__(self, ports: list[int], token: str, notes: Notes) -> None:
+        self._ports, self._token, self._notes = ports, token, notes
         self._connection: http.client.HTTPConnection | None = None
         self._calls = 0
 
     def note(self, **facts: Any) -> None:
-        os.write(self._log, (json.dumps({"pid": os.getpid(), **facts}) + "\n").encode())
+        self._notes.write(pid=os.getpid(), **facts)
 
     def ask(self, method: str, path: str, body: Any, key: str = "") -> dict[str, Any]:
         """The answer, by whichever hub gives one; a call is repeated until it is answered."""
@@ -80,7 +82,7 @@ class Hand:
 
 def main() -> None:
     ports, token, log_path, count = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
-    log = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    notes = Notes(log_path)
     parent = os.getpid()
     children: set[int] = set()
     while True:
@@ -91,7 +93,7 @@ def main() -> None:
                 if os.getppid() != parent:
                     os._exit(1)
                 random.seed(os.getpid())
-                Hand(ports, token, log).run()
+                Hand(ports, token, notes).run()
                 os._exit(0)
             children.add(child)
         pid, _ = os.waitpid(-1, 0)

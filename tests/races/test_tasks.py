@@ -18,6 +18,7 @@ import pytest
 
 from hub.doctor import examine
 from hub.store.connection import open_store
+from tests.notes import whole_notes
 from tests.races.hands import ROOM
 from tests.world import free_port, settings_for, wait_until
 
@@ -60,7 +61,7 @@ async def test_every_task_ends_exactly_once_whoever_is_killed(hubs, start_hub, r
     finally:
         crew.kill()
         crew.wait()
-    notes = [json.loads(line) for line in log.read_text().splitlines()]
+    notes = whole_notes(log)
     takes = Counter(task for note in notes if note["what"] == "took" for task in note["tasks"])
     assert set(takes) <= set(ids)
     assert [task for task, times in takes.items() if times > 1] == [], "a task was claimed twice"
@@ -79,7 +80,7 @@ async def test_every_task_ends_exactly_once_whoever_is_killed(hubs, start_hub, r
 
 def kill_a_holder(chooser: random.Random, log: Path, redis) -> None:
     """SIGKILL a worker that has tasks: chosen blindly, all of them might have none just then, and nothing be tried."""
-    notes = [json.loads(line) for line in log.read_text().splitlines()]
+    notes = whole_notes(log)
     workers = {note["pid"]: note["worker"].replace("-", "") for note in notes if note["what"] == "registered"}
 
     def holds(pid: int) -> bool:
@@ -138,12 +139,12 @@ def statuses(redis) -> dict[str, int]:
 
 
 def said(log: Path, what: str) -> int:
-    return log.read_text().count(f'"what": "{what}"') if log.exists() else 0
+    return sum(note["what"] == what for note in whole_notes(log))
 
 
 def living(log: Path) -> list[int]:
     """Worker processes that are there."""
-    pids = {json.loads(line)["pid"] for line in log.read_text().splitlines()}
+    pids = {note["pid"] for note in whole_notes(log)}
     return [pid for pid in sorted(pids) if Path(f"/proc/{pid}/stat").exists() and not zombie(pid)]
 
 

@@ -6,22 +6,23 @@ import os
 from collections import Counter
 from pathlib import Path
 
+from tests.notes import Notes, whole_notes
+
 
 class Journal:
     """A file of lines, each written at once; `begin` and `end` are a handler's first and last words."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._notes = Notes(path)
 
     def write(self, word: str, record: object, pid: int | None = None) -> None:
         """Add a line, of this process or of one that cannot do so any more."""
-        os.write(self._file, f"{word} {record} {pid or os.getpid()}\n".encode())
+        self._notes.write(word=word, record=str(record), pid=pid or os.getpid())
 
     def lines(self) -> list[tuple[str, str, int]]:
         """Every line so far."""
-        found = (line.split() for line in self.path.read_text().splitlines())
-        return [(word, record, int(pid)) for word, record, pid in found]
+        return [(note["word"], note["record"], note["pid"]) for note in whole_notes(self.path)]
 
     def begun(self) -> Counter[str]:
         """How often a handler has begun, by record."""
