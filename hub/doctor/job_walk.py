@@ -12,8 +12,18 @@ from hub.store.store import Store
 # Indexes whose members must belong, by the type of their keys.
 SETS = ("worker_tasks", "worker_providers", "dead_workers")
 ZSETS = (
-    *("room_tasks", "job_tasks", "queue", "later", "ownerless", "internal_tasks", "runtimes", "finished", "dead"),
-    *("workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs", "room_providers", "hung_up"),
+    *("room_tasks", "job_tasks", "queue", "heads", "later", "ownerless", "internal_tasks", "runtimes"),
+    *(
+        "finished",
+        "dead",
+        "workers",
+        "worker_beats",
+        "room_workers",
+        "room_jobs",
+        "deleted_jobs",
+        "room_providers",
+        "hung_up",
+    ),
 )
 STRINGS = ("payload", "provider_name")  # keys that are such members by themselves
 _OF_WORKERS = ("worker", "worker_jobs", "worker_rooms", "worker_tasks", "worker_providers")

@@ -19,6 +19,7 @@ ENTRIES = {"stray": Trouble("C12", "names what does not belong there")}
 ENTRY_STRAYS = {
     **dict.fromkeys(("room_tasks", "job_tasks"), Trouble("C9", "lists a task under what it is not, or not any more")),
     "queue": Trouble("C9", "would let a task be claimed that does not wait there"),
+    "heads": Trouble("C9", "would have a queue looked at that is empty"),
     "later": Trouble("C9", "would queue a task that is not put off"),
     "worker_tasks": Trouble("C9", "names a task that this worker does not hold"),
     "ownerless": Trouble("C9", "would fail a task that is not without a worker"),
@@ -45,6 +46,7 @@ LINKS = {
 JOBS = {
     "record broken": Trouble("C12", "its record lacks its id, its time or its schema"),
     "unlisted": Trouble("C12", "not listed as what it is, active or soft-deleted"),
+    "head": Trouble("C9", "the first in its queue is not what workers of many jobs find it by"),
     "deleted": Trouble("C10", "soft-deleted, though workers serve it or tasks wait for it"),
 }
 COUNTS = {

@@ -111,6 +111,7 @@ PRIVATE = {
     "task": "hub:task:{}",
     "payload": "hub:payload:{}",  # string: JSON as it was submitted, none for {}. Deleted with the task.
     "queue": "hub:queue:{}",  # zset: task -> when it was submitted less a second per priority: what a claim takes.
+    "heads": "hub:heads",  # zset: full name -> the score of the first task in its queue. Goes with the last of them.
     "later": "hub:later",  # zset: task -> when it is due: pending, and not in its queue yet.
     "room_tasks": "hub:room_tasks:{}",  # zset, per status:room: task -> when it was submitted. Deleted with the task.
     "job_tasks": "hub:job_tasks:{}",  # zset, per status:room:full name: the same. Deleted with the task.

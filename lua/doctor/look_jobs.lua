@@ -1,4 +1,5 @@
--- Look at jobs: each is listed as active or as soft-deleted, and a soft-deleted one serves nobody. Changes nothing.
+-- Look at jobs: each is listed as active or as soft-deleted, a soft-deleted one serves nobody, and a queue is found by the
+-- first task in it. Changes nothing.
 -- Returns per job a list of words; hub/doctor/job_words.py says what each means.
 -- @rest jobs                        per job: full name; what is listed of it under that name, or ''
 -- @include emit
@@ -16,6 +17,8 @@ for i = 1, #ARGV, 2 do
   else
     say('unlisted', tonumber(redis.call('ZSCORE', key_room_jobs(room_of(full)), full) or '') ~= tonumber(at))
   end
+  local first = redis.pcall('ZRANGE', key_queue(full), 0, 0, 'WITHSCORES')[2]  -- nil also where it is no queue
+  say('head', first and first ~= redis.call('ZSCORE', key_heads, full))
   answers[#answers + 1] = words
 end
 return answers

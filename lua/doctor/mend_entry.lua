@@ -11,5 +11,8 @@ if held_in[kind] == 'string' then
 else
   redis.call(held_in[kind] == 'set' and 'SREM' or 'ZREM', index, member)
 end
-if kind == 'queue' then check_orphan(owner) end
+if kind == 'queue' then
+  set_head(owner)
+  check_orphan(owner)
+end
 return {'removed'}

@@ -1,9 +1,11 @@
 -- List a job as what it is, and take one back that is soft-deleted and serves somebody. A record that says too little becomes
 -- that of a soft-deleted job, for whoever registers it and for its tasks to be forgotten; but not while workers or tasks
--- need its schema: that nobody knows. Safe to repeat. Returns {'ok' | 'left'}
+-- need its schema: that nobody knows. Its queue is found by its first task again. Safe to repeat. Returns {'ok' | 'left'}
 local full = ARGV[1]
 local new  = ARGV[2]                 -- an id, should it have none
 -- @include orphan
+-- @include task
+set_head(full)
 local id, at, schema, deleted, later = unpack(redis.call('HMGET', key_job(full), 'id', 'at', 'schema', 'deleted', 'later'))
 local served = redis.call('EXISTS', key_job_workers(full), key_queue(full)) > 0 or tonumber(later or '0') > 0
 if not (id and at and schema) then

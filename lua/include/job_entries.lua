@@ -4,7 +4,7 @@
 local held_in = {worker_tasks = 'set', worker_providers = 'set', dead_workers = 'set', payload = 'string',
   provider_name = 'string'}  -- all others are sorted sets
 local function entry_index(kind, owner, member)
-  local single = {later = key_later, ownerless = key_ownerless, internal_tasks = key_internal_tasks, runtimes = key_runtimes,
+  local single = {later = key_later, heads = key_heads, ownerless = key_ownerless, internal_tasks = key_internal_tasks, runtimes = key_runtimes,
     finished = key_finished, dead = key_dead, workers = key_workers, worker_beats = key_worker_beats,
     dead_workers = key_dead_workers, deleted_jobs = key_deleted_jobs, hung_up = key_hung_up}
   local many = {room_tasks = key_room_tasks, job_tasks = key_job_tasks, queue = key_queue, worker_tasks = key_worker_tasks,
@@ -57,6 +57,7 @@ local function entry_belongs(kind, owner, member)
     if kind == 'deleted_jobs' then return job[1] and job[2] end
     return job[1] and not job[2] and room_of(member) == owner
   end
+  if kind == 'heads' then return redis.call('EXISTS', key_queue(member)) == 1 end
   if kind == 'provider_name' then
     return redis.call('HGET', key_provider(redis.call('GET', key_provider_name(member)) or ''), 'id') == member
   end

@@ -17,7 +17,7 @@ end
 -- End a task with a terminal status. `error` is kept where there is one.
 local function close(t, status, error, request)
   if t.status == 'pending' then
-    redis.call('ZREM', key_queue(t.job), t.id)
+    unqueue(t)
     if redis.call('ZREM', key_later, t.id) == 1 then redis.call('HINCRBY', key_job(t.job), 'later', -1) end
     redis.call('HDEL', key_task(t.id), 'due')
     t.due = nil

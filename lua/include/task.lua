@@ -33,10 +33,23 @@ end
 -- Put a pending task where claims find it, and ring, once a call, for those who wait for one.
 local rung = {}
 local function queue_up(t)
-  redis.call('ZADD', key_queue(t.job), tonumber(t.at) - 1000000 * tonumber(t.prio or '0'), t.id)
+  local place = tonumber(t.at) - 1000000 * tonumber(t.prio or '0')
+  redis.call('ZADD', key_queue(t.job), place, t.id)
+  redis.call('ZADD', key_heads, 'LT', place, t.job)
   if rung[t.job] then return end
   rung[t.job] = true
   redis.call('PUBLISH', key_job_bell(t.job), '')
+end
+
+-- Whoever took the first task out of a job's queue calls this.
+local function set_head(full)
+  local first = redis.call('ZRANGE', key_queue(full), 0, 0, 'WITHSCORES')
+  if first[1] then redis.call('ZADD', key_heads, first[2], full) else redis.call('ZREM', key_heads, full) end
+end
+
+-- Take a pending task out of its job's queue, in which it stands at any place or not at all.
+local function unqueue(t)
+  if redis.call('ZREM', key_queue(t.job), t.id) == 1 then set_head(t.job) end
 end
 
 local function position_of(t)

@@ -27,7 +27,7 @@ if before then
 end
 
 let_in(32)
-local next_task = oldest_first(redis.call('SMEMBERS', key_worker_jobs(worker)), most)
+local next_task, leave = oldest_first(worker, most)
 local taken = {}
 while #taken < most do
   local t = next_task()
@@ -49,6 +49,7 @@ while #taken < most do
   taken[#taken + 1] = t.id
   answers[#answers + 1] = task_reply(t)
 end
+leave()
 if #taken > 0 and keyed == '1' then
   redis.call('HSET', key_worker(worker), 'claim', request, 'tasks', table.concat(taken, ','))
 end

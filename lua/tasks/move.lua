@@ -23,7 +23,7 @@ local allowed = {
 if not (allowed[t.status] and allowed[t.status][status]) then return {'conflict', t.status} end
 
 if status == 'claimed' then
-  redis.call('ZREM', key_queue(t.job), id)
+  unqueue(t)
   if redis.call('ZREM', key_later, id) == 1 then redis.call('HINCRBY', key_job(t.job), 'later', -1) end
   relist(t, status)
   redis.call('HDEL', key_task(id), 'due')

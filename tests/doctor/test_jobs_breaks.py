@@ -14,6 +14,7 @@ from tests.doctor.shop import GONE, JOB, LATE, PROVIDER, SHARED, USER, Shop, fur
 
 HOUR_MS = 3_600_000
 NOBODY = "f" * 32
+UNFOUND = "the first in its queue is not"
 
 
 @pytest.fixture
@@ -58,7 +59,22 @@ TASKS: dict[str, tuple[Break, Said]] = {
     ),
     "a pending task in no queue": (
         lambda s: s.redis.zrem(f"hub:queue:{JOB}", s.waiting),
-        {("C9", "task {waiting}", "pending, but in no queue")},
+        {
+            ("C9", "task {waiting}", "pending, but in no queue"),
+            ("C9", f"hub:heads {JOB}", "would have a queue looked at that is empty"),
+        },
+    ),
+    "a queue that is not found by its first task": (
+        lambda s: s.redis.zrem("hub:heads", JOB),
+        {("C9", f"job {JOB}", UNFOUND)},
+    ),
+    "a queue that is found too late": (
+        lambda s: s.redis.zadd("hub:heads", {JOB: 9e15}),
+        {("C9", f"job {JOB}", UNFOUND)},
+    ),
+    "a queue that is found and empty": (
+        lambda s: s.redis.zadd("hub:heads", {SHARED: 5}),
+        {("C9", f"hub:heads {SHARED}", "would have a queue looked at that is empty")},
     ),
     "a task that is put off and nowhere": (
         lambda s: s.redis.zrem("hub:later", s.late),
@@ -70,19 +86,28 @@ TASKS: dict[str, tuple[Break, Said]] = {
     ),
     "a task put off and in the queue": (
         lambda s: s.redis.zadd(f"hub:queue:{LATE}", {s.late: 5}),
-        {("C9", f"hub:queue:{LATE} {{late.key}}", "would let a task be claimed")},
+        {
+            ("C9", f"hub:queue:{LATE} {{late.key}}", "would let a task be claimed"),
+            ("C9", f"job {LATE}", UNFOUND),
+        },
     ),
     "a task that is over in the queue": (
         lambda s: s.redis.zadd(f"hub:queue:{JOB}", {s.over: 5}),
-        {("C9", f"hub:queue:{JOB} {{over.key}}", "would let a task be claimed")},
+        {
+            ("C9", f"hub:queue:{JOB} {{over.key}}", "would let a task be claimed"),
+            ("C9", f"job {JOB}", UNFOUND),
+        },
     ),
     "a task in the queue of another job": (
         lambda s: s.redis.zadd(f"hub:queue:{SHARED}", {s.waiting: 5}),
-        {("C9", f"hub:queue:{SHARED} {{waiting.key}}", "would let a task be claimed")},
+        {
+            ("C9", f"hub:queue:{SHARED} {{waiting.key}}", "would let a task be claimed"),
+            ("C9", f"job {SHARED}", UNFOUND),
+        },
     ),
     "a task in the queue that nobody knows": (
         lambda s: s.redis.zadd(f"hub:queue:{JOB}", {NOBODY: 5}),
-        {("C9", f"hub:queue:{JOB} {NOBODY}", "would let a task be claimed")},
+        {("C9", f"hub:queue:{JOB} {NOBODY}", "would let a task be claimed"), ("C9", f"job {JOB}", UNFOUND)},
     ),
     "a task its worker does not list": (
         lambda s: s.redis.srem(f"hub:worker_tasks:{s.local}", s.claimed),

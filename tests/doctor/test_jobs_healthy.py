@@ -103,7 +103,7 @@ async def test_looking_changes_nothing(hub: Hub, redis: Redis) -> None:
     await hub.tasks.submit("one", job.full, ["{}"] * 3, USER)
     redis.zrem(f"hub:queue:{job.full}", new_id())
     redis.delete(f"hub:queue:{job.full}")
-    assert len(await problems(hub)) == 3
+    assert len(await problems(hub)) == 4
     before = picture(redis, own=True)
     await examine(hub.store, settings=hub.settings, pause_s=0.01)
     assert picture(redis, own=True) == before

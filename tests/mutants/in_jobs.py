@@ -18,8 +18,24 @@ TASKS = (
         "a task that has ended counts as claimed by nobody",
     ),
     Mistake(
-        "include/settle_task.lua", "    redis.call('ZREM', key_queue(t.job), t.id)\n", "",
+        "include/settle_task.lua", "    unqueue(t)\n", "",
         "a task that was cancelled can still be claimed",
+    ),
+    Mistake(
+        "include/task.lua", "== 1 then set_head(t.job) end", "== 2 then set_head(t.job) end",
+        "a queue is found by a task that was cancelled",
+    ),
+    Mistake(
+        "include/task.lua", "redis.call('ZADD', key_heads, 'LT', place, t.job)", "redis.call('ZADD', key_heads, place, t.job)",
+        "a queue is found by its last task instead of its first",
+    ),
+    Mistake(
+        "tasks/claim.lua", "leave()\n", "",
+        "a queue is found by a task that was claimed",
+    ),
+    Mistake(
+        "include/oldest_first.lua", "if #found == most then", "if #found >= most - 1 then",
+        "a claim of several misses a queue that has one of the oldest tasks",
     ),
     Mistake(
         "include/settle_task.lua", "attempt >= tonumber(t.max)", "attempt > tonumber(t.max)",

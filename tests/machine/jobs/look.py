@@ -30,6 +30,10 @@ def seen(redis: Redis) -> dict[str, Any]:
     for family, how in FAMILIES.items():
         head = getattr(keys, family)("")
         found[family] = {name[len(head) :]: _read(redis, name, how) for name in names if name.startswith(head)}
+    heads = {full: redis.zrange(keys.queue(full), 0, 0, withscores=True) for full in redis.zrange(keys.heads, 0, -1)}
+    found["heads"] = {
+        full: bool(first) and first[0][1] == redis.zscore(keys.heads, full) for full, first in heads.items()
+    }
     found["worker"] = {name[11:]: redis.hget(name, "user") for name in names if name.startswith("hub:worker:")}
     found["task"] = {}
     for name in (name for name in names if name.startswith("hub:task:")):
@@ -82,6 +86,7 @@ def said(model: Model) -> dict[str, Any]:
     found["worker_rooms"] = {name: _links(worker.jobs) for name, worker in workers.items() if worker.jobs}
     found["room_workers"] = groups(pair for name, w in workers.items() for pair in _lists(name, set(_links(w.jobs))))
     found["queue"] = {full: [t.id for t in model.queue(full)] for full in jobs if model.queue(full)}
+    found["heads"] = dict.fromkeys(found["queue"], True)
     found["task"] = {
         t.id: [t.job, t.room, t.status, t.user, t.worker, t.error, *_options(t), t.started, t.id in ended, t.later]
         for t in tasks.values()
