@@ -13,17 +13,8 @@ from hub.store.store import Store
 SETS = ("worker_tasks", "worker_providers", "dead_workers")
 ZSETS = (
     *("room_tasks", "job_tasks", "queue", "heads", "later", "ownerless", "internal_tasks", "runtimes"),
-    *(
-        "finished",
-        "dead",
-        "workers",
-        "worker_beats",
-        "room_workers",
-        "room_jobs",
-        "deleted_jobs",
-        "room_providers",
-        "hung_up",
-    ),
+    *("finished", "dead", "workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs"),
+    *("room_providers", "hung_up"),
 )
 STRINGS = ("payload", "provider_name")  # keys that are such members by themselves
 _OF_WORKERS = ("worker", "worker_jobs", "worker_rooms", "worker_tasks", "worker_providers")
