@@ -3,6 +3,7 @@ local kind   = ARGV[1]
 local owner  = ARGV[2]
 local member = ARGV[3]
 -- @include job_entries
+-- @include queue
 -- @include orphan
 if entry_belongs(kind, owner, member) then return {'kept'} end
 local index = entry_index(kind, owner, member)

@@ -4,7 +4,7 @@
 local full = ARGV[1]
 local new  = ARGV[2]                 -- an id, should it have none
 -- @include orphan
--- @include task
+-- @include queue
 set_head(full)
 local id, at, schema, deleted, later = unpack(redis.call('HMGET', key_job(full), 'id', 'at', 'schema', 'deleted', 'later'))
 local served = redis.call('EXISTS', key_job_workers(full), key_queue(full)) > 0 or tonumber(later or '0') > 0

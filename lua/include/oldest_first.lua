@@ -1,4 +1,4 @@
--- @include task
+-- @include queue
 -- Take tasks off the queues of a worker's jobs, the oldest of all first: returns a function that takes the next one, or nil,
 -- and one to call when no more are wanted.
 

@@ -1,4 +1,4 @@
--- @include task
+-- @include queue
 -- @include orphan
 -- Move a task on. `close` ends it; `fail` gives it another attempt where it has one left; `give_back` queues it again.
 

@@ -1,4 +1,4 @@
--- @include task
+-- @include queue
 -- A task as the hub reads it: id, then the fields, then payload and place in the queue; '' where there is none.
 local SHOWN = {'job', 'room', 'status', 'at', 'user', 'started', 'done', 'worker', 'error', 'attempt', 'max', 'prio', 'due'}
 local function task_reply(t)

@@ -22,11 +22,11 @@ TASKS = (
         "a task that was cancelled can still be claimed",
     ),
     Mistake(
-        "include/task.lua", "== 1 then set_head(t.job) end", "== 2 then set_head(t.job) end",
+        "include/queue.lua", "== 1 then set_head(t.job) end", "== 2 then set_head(t.job) end",
         "a queue is found by a task that was cancelled",
     ),
     Mistake(
-        "include/task.lua", "redis.call('ZADD', key_heads, 'LT', place, t.job)", "redis.call('ZADD', key_heads, place, t.job)",
+        "include/queue.lua", "redis.call('ZADD', key_heads, 'LT', place, t.job)", "redis.call('ZADD', key_heads, place, t.job)",
         "a queue is found by its last task instead of its first",
     ),
     Mistake(
@@ -68,7 +68,7 @@ TASKS = (
         "a task stands in two lists",
     ),
     Mistake(
-        "include/task.lua", "tonumber(t.at) - 1000000 * tonumber(t.prio or '0')", "tonumber(t.at)",
+        "include/queue.lua", "tonumber(t.at) - 1000000 * tonumber(t.prio or '0')", "tonumber(t.at)",
         "priority makes no difference",
     ),
     Mistake(
