@@ -5,7 +5,7 @@
 -- Put a pending task where claims find it, and ring, once a call, for those who wait for one.
 local rung = {}
 local function queue_up(t)
-  local place = tonumber(t.at) - 1000000 * tonumber(t.prio or '0')
+  local place = digits(t.at - 1000000 * (t.prio or 0))
   redis.call('ZADD', key_queue(t.job), place, t.id)
   redis.call('ZADD', key_heads, 'LT', place, t.job)
   if rung[t.job] then return end

@@ -68,7 +68,7 @@ TASKS = (
         "a task stands in two lists",
     ),
     Mistake(
-        "include/queue.lua", "tonumber(t.at) - 1000000 * tonumber(t.prio or '0')", "tonumber(t.at)",
+        "include/queue.lua", "t.at - 1000000 * (t.prio or 0)", "t.at",
         "priority makes no difference",
     ),
     Mistake(
