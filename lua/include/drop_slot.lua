@@ -16,9 +16,9 @@ end
 
 -- Take a slot's item out of the list its record names. Returns whether it was there.
 local function unlist(slot, pool, item, place)
-  if place == 'lent' then return redis.call('LREM', key_inuse(pool), 1, item) == 1 end
+  if place == 'lent' then return redis.call('LREM', key_inuse(pool), '1', item) == 1 end
   if place ~= 'free' then return place == 'held' end
-  local found = redis.call('LREM', key_available(pool), 1, item) == 1
+  local found = redis.call('LREM', key_available(pool), '1', item) == 1
   if redis.call('EXISTS', key_available(pool)) == 0 then close_pool(pool) end
   return found
 end

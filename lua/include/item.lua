@@ -20,8 +20,4 @@ end
 local function nameless(item)
   return 'nameless-' .. redis.sha1hex(item)
 end
-
--- The slot id by a quick look, to find the record that settles it.
-local function glance(item)
-  return string.match(item, '"browserId"%s*:%s*"([%w%-_%.]+)"') or (read_item(item))
-end
+-- @include glance

@@ -3,12 +3,12 @@
 -- more than four was an outage and counts for nothing: a second of it would be the whole patience with some nodes.
 -- A store that nobody has opened yet answers an error; the caller opens it and tries again.
 local time = redis.call('TIME')
-local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local opened = redis.call('HMGET', key_store, 'generation', 'clock_ms', 'tick_ms', 'settle_ms', 'options', 'timeout_ms',
   'history_max', 'reopened_ms', 'waiting', 'capped', 'token')
 if not opened[1] then return redis.error_reply('UNOPENED no hub has opened this store') end
-local silence_ms = math.max(0, now_ms - tonumber(opened[3]))
-local clock_ms = tonumber(opened[2]) + (silence_ms > 2000 and 0 or math.min(silence_ms, 1000))
-local settle_left_ms = tonumber(opened[4] or '0') - clock_ms
+local silence_ms = math.max(0, now_ms - opened[3])
+local clock_ms = opened[2] + (silence_ms > 2000 and 0 or math.min(silence_ms, 1000))
+local settle_left_ms = (opened[4] or 0) - clock_ms
 -- How labels are matched: '1' or '0' each.
 local trailing, prefix, wildcards = string.match(opened[5] or '110', '(.)(.)(.)')

@@ -8,7 +8,7 @@ local function suspect(node, part, reported)
   local reading = node_timeout_ms and redis.call('ZSCORE', key_beats, node)
   if not reading then return false end
   if reporting and reported ~= opened[1] then return true end
-  local silent_ms = clock_ms - tonumber(reading)
+  local silent_ms = clock_ms - reading
   if silent_ms <= node_timeout_ms / 2 then return false end
   -- A node that registered with a hub may beat by writing its alive key, for 90 s each time: that is more than its last
   -- beat through a hub can have left of it, and more than the 30 s of a sweep that may not expire.

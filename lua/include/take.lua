@@ -1,14 +1,16 @@
--- @include settle_item
--- @include maintenance
+-- @include glance
 -- @include pool
+-- @include maintenance
 -- @include suspect
+-- @include settle_item
 local looks = 200  -- at slots that cannot be lent, over all pools, in one script
 
--- A slot that is about to be replaced is lent last: look for another among the 32 oldest and the 32 newest.
+-- A slot that is about to be replaced is lent last: look for another among the 32 oldest and the 32 newest. Returns the
+-- item to lend and its slot id.
 local function spare_marked(pool, item)
   local slot = glance(item)
-  if not slot or redis.call('EXISTS', key_recycle(slot)) == 0 then return item end
-  for _, range in ipairs({{0, 31}, {-32, -1}}) do
+  if not slot or redis.call('EXISTS', key_recycle(slot)) == 0 then return item, slot end
+  for _, range in ipairs({{'0', '31'}, {'-32', '-1'}}) do
     local others = redis.call('LRANGE', key_available(pool), range[1], range[2])
     local markers = {}
     for i, other in ipairs(others) do markers[i] = key_recycle(glance(other) or '') end
@@ -17,12 +19,12 @@ local function spare_marked(pool, item)
       if not marked[i] then
         redis.call('LREM', key_available(pool), 1, other)
         redis.call('LPUSH', key_available(pool), item)
-        return other
+        return other, glance(other)
       end
     end
     if #others < 32 then break end
   end
-  return item
+  return item, slot
 end
 
 -- Take the slot that is next in a pool out of its list; nil when the pool has none or is under maintenance. Slots of
