@@ -217,6 +217,10 @@ class StoreUnavailable(Unavailable):
     retry_after_s = 2.0
 
 
+class NotSent(StoreUnavailable):
+    """Redis was known to be away, and nothing was sent to it: there is nothing to take back."""
+
+
 class HubUnavailable(Unavailable):
     """Raised by the SDK: no hub answered within the time the caller allowed."""
 

@@ -165,7 +165,7 @@ async def sweep(request: Request) -> Response:
         raise InvalidValue("dryRun must be true or false", member="dryRun")
     hub.clock.expire_override, _, _ = await hub.clock.read_switch()
     audit = Audit(hub.store, hub.settings, hub.pools)
-    leases = await LeaseSweeperService(hub.store, hub.leases, audit, hub.audit).sweep(dry_run=dry_run)
+    leases = await LeaseSweeperService(hub.store, hub.settings, hub.leases, audit, hub.audit).sweep(dry_run=dry_run)
     service = NodeSweeperService(hub.store, hub.settings, hub.nodes, hub.clock, audit, hub.audit)
     nodes = await service.sweep(dry_run=dry_run)
     return reply(

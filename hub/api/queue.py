@@ -127,7 +127,7 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
     except WaitedInVain:
         return await hub.tickets.find(ticket.id)
     if await request.is_disconnected():
-        await hub.leases.undo(wish)
+        await hub.leases.undo(wish, grant)
     return Ticket(ticket.id, "granted", grant.label, grant.run, grant=grant)
 
 

@@ -67,7 +67,7 @@ async def borrow(request: Request) -> Response:
     finally:
         metrics.borrow_latency.labels(shown).observe(time.monotonic() - started)
     if await request.is_disconnected():
-        await hub.leases.undo(wish)
+        await hub.leases.undo(wish, grant)
     metrics.borrow_outcomes.labels(shown, "success").inc()
     return reply(granted(grant, name), grant.run)
 

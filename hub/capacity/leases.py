@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from hub.capacity.line import Line
+from hub.capacity.memory import Memory
 from hub.capacity.models import Grant, Session, Waiting, Wish, read_item
 from hub.capacity.pools import Pools
 from hub.errors import (
@@ -22,6 +22,7 @@ from hub.errors import (
     KeyReused,
     LabelLineFull,
     NoCapacity,
+    NotSent,
     RunLineFull,
     Settling,
     Stopping,
@@ -55,11 +56,7 @@ class Leases:
         self._default_ttl_ms = int(settings.borrow_ttl_s * 1000)
         self._max_ms = int(settings.max_session_ttl_s * 1000)
         self._idle_ms = int(settings.idle_timeout_s * 1000)
-        # A node hears of a grant with its next beat, a sixth of its timeout later; until then only we know.
-        self._remember_s = max(1.0, settings.node_timeout_s / 3)
-        self._ended: OrderedDict[str, tuple[float, str]] = OrderedDict()
-        self._note_ended = store.script("capacity/note_ended")
-        self._recent: OrderedDict[str, tuple[float, Grant]] = OrderedDict()
+        self.memory = Memory(store, settings)
         self._busy_until = 0.0
         self._lend_now = store.script("capacity/lend_now")
         self._borrow = store.script("capacity/borrow")
@@ -69,8 +66,6 @@ class Leases:
         self._undo = store.script("capacity/undo")
         self._lapse = store.script("capacity/lapse")
         self._attribute = store.script("capacity/attribute")
-        self._readopt = store.script("capacity/readopt")
-        store.when_replaced(self.recall)
 
     async def borrow(self, wish: Wish, gone: Callable[[], Awaitable[None]] | None = None) -> Grant:
         """Lend a slot, waiting in line for up to `wish.wait_ms` where there is none.
@@ -80,15 +75,18 @@ class Leases:
         place and the same grant. Whatever was not delivered is taken back, at the latest when the store answers again.
         """
         await self._line.be_configured()
+        waited = False
         try:
             with self._line.watch(wish.request, wish.label) as woken:
                 answer = await self._first_try(wish)
                 if isinstance(answer, Waiting):
+                    waited = True
                     answer = await self._wait(wish, answer, woken, gone)
-        except (StoreUnavailable, asyncio.CancelledError):
-            self._store.later(lambda: self._take_back(wish))
+        except (StoreUnavailable, asyncio.CancelledError) as error:
+            if waited or not isinstance(error, NotSent):
+                self._store.later(lambda: self._take_back(wish))
             raise
-        self._remember(answer)
+        self.memory.lent(answer)
         return answer
 
     async def _first_try(self, wish: Wish) -> Grant | Waiting:
@@ -211,11 +209,7 @@ class Leases:
         if word == "reused":
             raise KeyReused("This Idempotency-Key was used with another request; use a new key")
         if word in ("returned", "ended"):
-            self._recent.pop(slot, None)
-            if token:
-                self._ended.pop(slot, None)
-                self._ended[slot] = (time.monotonic(), token)
-                self._forget_old()
+            self.memory.over(slot, token)
         metrics.returns.labels(word).inc()
         return word, pool, run
 
@@ -247,21 +241,23 @@ class Leases:
         """Map a slot to a test, and to a run when it has none, for six hours or until its grant ends."""
         await self._attribute(slot=key_part(slot), test=test, run=run)
 
-    async def undo(self, wish: Wish) -> None:
-        """Take back what an attempt was granted, or its place in line, or keep it from either: its caller is gone.
+    async def undo(self, wish: Wish, grant: Grant) -> None:
+        """Take back what an attempt was granted, unless another one has it too: its caller is gone.
 
-        A ticket with a key keeps its place for a minute. Raises `StoreUnavailable`; it is done when the store is back.
+        Raises `StoreUnavailable`; it is done when the store is back.
         """
         try:
             await self._take_back(wish)
         except (StoreUnavailable, asyncio.CancelledError):
+            if not wish.keyed:  # should the store be lost before that is done, nobody is to have it
+                self.memory.over(grant.slot, grant.token)
             self._store.later(lambda: self._take_back(wish))
             raise
 
     async def _take_back(self, wish: Wish) -> None:
         word, *slot = await self._undo(request=wish.request, attempt=wish.attempt, hub=self._line.hub_id, why="gone")
         if word == "undone":
-            self._recent.pop(slot[0], None)
+            self.memory.over(slot[0])
             metrics.grants_undone.inc()
             _log.info("grant undone", slot=slot[0])
 
@@ -303,45 +299,6 @@ class Leases:
             [("ZCARD", index), ("ZRANGE", index, offset, offset + limit - 1)],
         )
         return int(total), list(slots)
-
-    async def recall(self) -> None:
-        """Bring back into a store that lost it what this hub lent so recently that its node may not know of it."""
-        self._forget_old(self._store.heard_at)  # nobody was told anything in an outage: it makes nothing older
-        ended = [text for slot, (_, token) in self._ended.items() for text in (slot, token)]
-        for start in range(0, len(ended), 1000):
-            await self._note_ended(rest=ended[start : start + 1000])
-        adopted = 0
-        for granted, grant in list(self._recent.values()):
-            left_ms = grant.left_ms - int((time.monotonic() - granted) * 1000)
-            if left_ms <= 0:
-                continue
-            node = grant.said.get("nodeId") or ""
-            (word,) = await self._readopt(
-                slot=grant.slot,
-                pool=grant.pool,
-                item=grant.item,
-                node=node,
-                part=key_part(node),
-                label=grant.label,
-                run=grant.run,
-                token=grant.token,
-                ttl_ms=left_ms,
-            )
-            adopted += word == "adopted"
-        metrics.grants_readopted.inc(adopted)
-        _log.warning("grants recalled", remembered=len(self._recent), adopted=adopted)
-
-    def _remember(self, grant: Grant) -> None:
-        self._store.highest_token = max(self._store.highest_token, grant.token, key=int)
-        self._recent.pop(grant.slot, None)
-        self._recent[grant.slot] = (time.monotonic(), grant)
-        self._forget_old()
-
-    def _forget_old(self, now: float | None = None) -> None:
-        horizon = (now or time.monotonic()) - self._remember_s
-        for memory in (self._recent, self._ended):
-            while memory and next(iter(memory.values()))[0] < horizon:
-                memory.popitem(last=False)
 
 
 def _not_reported(slot: str) -> Settling:

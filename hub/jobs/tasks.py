@@ -7,15 +7,20 @@ import hashlib
 import secrets
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import astuple
+from functools import partial
 from typing import Any
 
 from hub.errors import (
     Forbidden,
     InvalidTaskTransition,
     KeyReused,
+    NotSent,
+    StoreUnavailable,
     TaskNotFound,
     UnknownReply,
+    WorkerNotFound,
 )
 from hub.jobs.dispatch import Dispatch
 from hub.jobs.jobs import Jobs, new_id, no_job
@@ -100,15 +105,21 @@ class Tasks:
 
     async def claim(self, worker: str, user: str, wish: Claim = ONE) -> list[Task]:
         """The oldest tasks the worker may have, none when there are none; raises `WorkerNotFound` and `Forbidden`."""
-        reply = await self._claim(
-            worker=worker,
-            user=user,
-            most=wish.most,
-            start=int(wish.start),
-            runtime_ms=wish.max_runtime_ms,
-            request=wish.request or secrets.token_hex(8),
-            keyed=int(bool(wish.request)),
-        )
+        request = wish.request or secrets.token_hex(8)
+        try:
+            reply = await self._claim(
+                worker=worker,
+                user=user,
+                most=wish.most,
+                start=int(wish.start),
+                runtime_ms=wish.max_runtime_ms,
+                request=request,
+                keyed=int(bool(wish.request)),
+            )
+        except StoreUnavailable as error:
+            if not (isinstance(error, NotSent) or wish.request):  # nobody can ask again for what it may have got
+                self._store.later(partial(self._give_back, worker, user, request))
+            raise
         match reply:
             case ["ok", *tasks]:
                 metrics.tasks_claimed.inc(len(tasks))
@@ -118,6 +129,16 @@ class Tasks:
             case ["forbidden"]:
                 raise not_yours(worker)
         raise UnknownReply(self._claim.name, reply)
+
+    async def _give_back(self, worker: str, user: str, request: str) -> None:
+        """Queue again what a claim got whose answer was lost: its worker knows of none of it, and may live for long."""
+        keys = self._store.keys
+        held = list(await self._store.read("SMEMBERS", keys.worker_tasks(worker)))
+        last = await self._store.read_all(("HGET", keys.task(task), "last") for task in held)
+        lost = [Result(task, "pending") for task, by in zip(held, last, strict=True) if by == request]
+        if lost:
+            with suppress(WorkerNotFound, Forbidden):  # removed meanwhile
+                await self.finish(worker, user, lost)
 
     async def claim_or_wait(self, worker: str, user: str, wish: Claim, wait_s: float) -> list[Task]:
         """As `claim`, but waits for work where there is none, for at most `wait_s` seconds."""

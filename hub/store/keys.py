@@ -82,7 +82,9 @@ PRIVATE = {
     "caps": "hub:caps",  # hash: set:<label> and env:<label>, set and env for all others -> most live grants.
     "pace": "hub:pace:{}",  # hash: mark_ms, gap_ms: how fast the line of a label moves; lives an hour.
     "history": "hub:history",  # stream: what happened, trimmed by whoever adds to it. One per store, never deleted.
-    "ended": "hub:ended:{}",  # string: token of a grant that ended while the store did not know it; two node timeouts.
+    # string: token up to which a report of the slot as lent is late: that grant ended while the store did not know of
+    # it, or a hub has brought it back since, so that the store knows better; two node timeouts at most.
+    "ended": "hub:ended:{}",
     # -- jobs: ids are 32 hex digits; a full name is room:category:name; times are in microseconds
     "worker": "hub:worker:{}",  # hash: user, at, beat; its last claim with a key: claim, tasks. Goes with the worker.
     "workers": "hub:workers",  # zset: worker -> when it was made. Deleted with the worker.
@@ -105,9 +107,10 @@ PRIVATE = {
     "deleted_jobs": "hub:deleted_jobs",  # zset: full name -> when it was soft-deleted. Until it is back or gone.
     "executors": "hub:executors",  # set: full names of the @internal jobs that somebody can execute. Never deleted.
     # hash: job, room, user, at, status; then worker, claimed (hub clock, unless it was started at once), started, done,
-    # error, last (request of the last move), back (of the one that queued it again), unstuck (how often it was brought
-    # back from a worker that did not start it), entry (its message, of an @internal job); where asked for prio,
-    # attempt, max, backoff_ms, due. Deleted HUB_TASK_RETENTION_SECONDS after its end.
+    # error, last (request of the last move), back (of the one that queued it again), had (the user it was then taken
+    # from), unstuck (how often it was brought back from a worker that did not start it), entry (its message, of an
+    # @internal job); where asked for prio, attempt, max, backoff_ms, due. Deleted HUB_TASK_RETENTION_SECONDS after its
+    # end.
     "task": "hub:task:{}",
     "payload": "hub:payload:{}",  # string: JSON as it was submitted, none for {}. Deleted with the task.
     "queue": "hub:queue:{}",  # zset: task -> when it was submitted less a second per priority: what a claim takes.

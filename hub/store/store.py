@@ -22,7 +22,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from hub.errors import ForeignKey, StoreFault, StoreUnavailable
+from hub.errors import ForeignKey, NotSent, StoreFault, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.bells import Bells
@@ -30,6 +30,7 @@ from hub.store.keys import Keys
 from hub.store.scripts import Script, load_all
 
 BATCH = 128  # commands sent to Redis in one go; more would make the last of them wait for the first
+DEBTS = 4 * BATCH  # paid with one tick of the hub clock
 CLOSE_S = 2.0  # for batches under way when the hub stops
 SETTLE_MS = 2000  # four ticks: every hub has noticed the loss and said what it lent
 _AWAY = (
@@ -77,18 +78,22 @@ class Store:
         self._when_replaced.append(action)
 
     def later(self, action: Callable[[], Awaitable[None]]) -> None:
-        """Do something as soon as the store answers again; of more than 10,000 the oldest are given up."""
+        """Do something when the store answers again; of more than 10,000 the oldest are given up."""
         self._debts.append(action)
 
     async def pay_debts(self) -> None:
-        """Do what was left for later; what the store refuses again stays. The hub clock calls this."""
-        for _ in range(len(self._debts)):
-            action = self._debts.popleft()
-            try:
-                await action()
-            except StoreUnavailable:
-                self._debts.appendleft(action)
-                return
+        """Do some of what was left for later, side by side; what the store refuses again stays.
+
+        The hub clock calls this with every tick, and must not be kept: a hub that does not tick is taken to be gone.
+        """
+        bite = [self._debts.popleft() for _ in range(min(DEBTS, len(self._debts)))]
+        answers = await asyncio.gather(*(action() for action in bite), return_exceptions=True)
+        for action, answer in zip(bite, answers, strict=True):
+            if isinstance(answer, StoreUnavailable):
+                self._debts.append(action)
+            elif answer is not None:
+                metrics.unhandled.inc()
+                _log.error("left undone after an outage", why=str(answer), exc_info=answer)
 
     async def read(self, *command: Any) -> Any:
         """The answer of one plain command; raises `StoreUnavailable`, or `StoreFault` when Redis will not have it."""
@@ -169,7 +174,7 @@ class Store:
         waiting, self._queue = self._queue, deque()
         for _, answer in waiting:
             if not answer.done():
-                answer.set_exception(StoreUnavailable(_REFUSED))
+                answer.set_exception(NotSent(_REFUSED))
 
     async def call(self, script: Script, arguments: list[Any]) -> Any:
         """Run a script; loads it, or opens the store, when Redis has forgotten either."""
@@ -204,7 +209,7 @@ class Store:
 
     async def _send(self, command: tuple[Any, ...]) -> Any:
         if self.away:
-            raise StoreUnavailable(_REFUSED)
+            raise NotSent(_REFUSED)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.append((command, answer))
         if self._sender is None or self._sender.done():

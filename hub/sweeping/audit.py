@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hub.capacity.pools import Pools
-from hub.errors import ForeignKey
+from hub.errors import ForeignKey, StoreUnavailable
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
@@ -32,31 +32,47 @@ class Audit:
         self._adopt_sessions = store.script("sweeping/adopt_sessions")
         self._cursor: Any = "0"
         self._pool_offset = 0
-        self.errors = 0  # records of the last pass that could not be looked at
-        self._walking = asyncio.Lock()
+        self.errors = 0  # records that could not be looked at, of the stretch that was answered for last
+        self._walking: asyncio.Task[tuple[int, int]] | None = None
 
-    async def look(self) -> int:
-        """One stretch; returns how many slots and sessions were adopted or forgotten."""
-        async with self._walking:
-            self.errors = 0
-            names = await self._next_keys()
-            keys = self._store.keys
-            changed = 0
-            touched: dict[str, set[str]] = {}
-            for place, prefix in (("free", keys.available("")), ("lent", keys.inuse(""))):
-                for name in names:
-                    label = name[len(prefix) :]
-                    if name.startswith(prefix) and self._pools.usable(label):
-                        changed += await self._walk(label, place, name, touched.setdefault(label, set()))
-            # A pool whose lists are both gone is still among the published ones.
-            prefix = keys.pool_slots("")
-            for label in (name[len(prefix) :] for name in names if name.startswith(prefix)):
-                touched.setdefault(label, set())
-            for label in dict.fromkeys([*touched, *await self._next_pools()]):
-                changed += await self._forget(label, touched.get(label, set()))
-            prefix = keys.session("")
-            slots = [name[len(prefix) :] for name in names if name.startswith(prefix)]
-            return changed + await self._take_in(slots)
+    async def look(self, patience_s: float) -> int:
+        """One stretch; returns how many slots and sessions were adopted or forgotten.
+
+        Whoever asks while one is under way waits for that one. A list of many slots, or a busy Redis, makes it long: a
+        caller whose patience is over gets 0, it goes on by itself, and the next caller is told what it found.
+        """
+        if self._walking is None or _cut_off(self._walking):
+            self._walking = asyncio.create_task(self._stretch(), name="audit")
+            self._walking.add_done_callback(_seen)
+        walking = self._walking
+        await asyncio.wait([walking], timeout=patience_s)
+        self.errors = 0
+        if not walking.done() or self._walking is not walking:
+            return 0
+        self._walking = None
+        changed, self.errors = walking.result()
+        return changed
+
+    async def _stretch(self) -> tuple[int, int]:
+        """(changed, records that could not be looked at)."""
+        names = await self._next_keys()
+        keys = self._store.keys
+        changed = 0
+        touched: dict[str, set[str]] = {}
+        for place, prefix in (("free", keys.available("")), ("lent", keys.inuse(""))):
+            for name in names:
+                label = name[len(prefix) :]
+                if name.startswith(prefix) and self._pools.usable(label):
+                    changed += await self._walk(label, place, name, touched.setdefault(label, set()))
+        # A pool whose lists are both gone is still among the published ones.
+        prefix = keys.pool_slots("")
+        for label in (name[len(prefix) :] for name in names if name.startswith(prefix)):
+            touched.setdefault(label, set())
+        for label in dict.fromkeys([*touched, *await self._next_pools()]):
+            changed += await self._forget(label, touched.get(label, set()))
+        prefix = keys.session("")
+        adopted, failed = await self._take_in([name[len(prefix) :] for name in names if name.startswith(prefix)])
+        return changed + adopted, failed
 
     async def _next_pools(self) -> list[str]:
         """A stretch of the pools that should have slots: their lists may be gone as a whole."""
@@ -99,10 +115,20 @@ class Audit:
             _log.info("audit dropped", pool=label, slots=dropped)
         return dropped
 
-    async def _take_in(self, slots: Sequence[str]) -> int:
+    async def _take_in(self, slots: Sequence[str]) -> tuple[int, int]:
         words, failed = await each(slots, BITE, lambda bite: self._adopt_sessions(ttl_ms=self._ttl_ms, rest=bite))
-        self.errors += failed
         adopted = [(slot, word) for slot, word in words if word in ("adopted", "over", "stray")]
         for slot, word in adopted:
             _log.info("audit adopted", session=slot, state=word)
-        return len(adopted)
+        return len(adopted), failed
+
+
+def _cut_off(walking: asyncio.Task[tuple[int, int]]) -> bool:
+    """Whether a stretch ended because Redis was away, with nobody waiting for it: nobody need be told."""
+    return walking.done() and not walking.cancelled() and isinstance(walking.exception(), StoreUnavailable)
+
+
+def _seen(walking: asyncio.Task[tuple[int, int]]) -> None:
+    """A failure is for the next who asks; there may be none."""
+    if not walking.cancelled():
+        walking.exception()

@@ -11,6 +11,7 @@ from hub.audit import AuditLog
 from hub.capacity.leases import Leases
 from hub.observability import metrics
 from hub.observability.logs import get_logger
+from hub.settings import Settings
 from hub.store.store import Store
 from hub.sweeping.audit import Audit
 from hub.sweeping.bites import each
@@ -48,12 +49,13 @@ class LeaseSweep:
 class LeaseSweeperService:
     """Nominates grants that are overdue on the hub clock, and a stretch of the others; the script decides."""
 
-    def __init__(self, store: Store, leases: Leases, audit: Audit, log: AuditLog) -> None:
+    def __init__(self, store: Store, settings: Settings, leases: Leases, audit: Audit, log: AuditLog) -> None:
         self._store = store
         self._leases = leases
         self._audit = audit
         self._audit_log = log
         self._drains = DrainDeadlines(store, log)
+        self._patience_s = settings.borrow_ttl_sweep_s / 2  # a long list to walk makes no lease lapse late
         self._offset = 0
 
     async def sweep(self, *, dry_run: bool = False) -> LeaseSweep:
@@ -66,7 +68,7 @@ class LeaseSweeperService:
             done.expired = len(overdue)
             done.drained = await self._drains.overdue()
         else:
-            done.adopted = await self._audit.look()
+            done.adopted = await self._audit.look(self._patience_s)
             nominated = list(dict.fromkeys([*overdue, *await self._stretch()]))
             words, failed = await each(nominated, BITE, self._leases.lapse)
             done.scanned = len(nominated)

@@ -15,6 +15,7 @@ from hub.store.clock import HubClock
 
 QUIET_S = 60.0  # a line at least this often, also when nothing happened
 AGAIN_S = 5.0  # after a turn in which no pass could be made; an interval may be much longer
+REST = 0.5  # of an interval at least between two passes, however long the first of them took
 LATE = 2.0  # intervals: after a longer pause this process was stopped, suspended or stalled, and knows too little
 # Unlike the monotonic clock of Linux this one goes on while the machine is suspended; elsewhere that one does as well.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -34,7 +35,7 @@ class Pass(Protocol):
 
 
 class SweepLoop:
-    """Runs `sweep` every `interval_s` seconds while this hub leads, at once when it begins to.
+    """Runs `sweep` every `interval_s` seconds, from start to start, while this hub leads, at once when it begins to.
 
     A sweep that answers None could make no pass, and is asked again soon. With `quiet_s=0` every pass has its line.
     """
@@ -62,11 +63,16 @@ class SweepLoop:
         """
         while True:
             await self._clock.leads.wait()
-            pause_s = self._interval_s if await self.once() else min(AGAIN_S, self._interval_s)
-            while (slept_s := await self._pause(pause_s)) > LATE * pause_s:
+            started = time.monotonic()
+            made = await self.once()
+            took_s = time.monotonic() - started if made else 0
+            interval_s = self._interval_s if made else min(AGAIN_S, self._interval_s)
+            pause_s = max(REST * interval_s, interval_s - took_s)
+            while (slept_s := await self._pause(pause_s)) > LATE * interval_s:
                 metrics.sweeps_skipped.labels(self._name).inc()
-                _log.warning("sweep skipped", service=self._name, slept_s=round(slept_s, 1), interval_s=pause_s)
+                _log.warning("sweep skipped", service=self._name, slept_s=round(slept_s, 1), interval_s=interval_s)
                 await self._clock.anew()
+                pause_s = interval_s
 
     async def _pause(self, pause_s: float) -> float:
         """Wait for the next turn; returns how long it took."""

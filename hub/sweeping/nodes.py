@@ -70,6 +70,7 @@ class NodeSweeperService:
         self._expire_setting = settings.sweeper_expire
         self._keep = settings.sweeper_keep_if_available
         self._grace_s = settings.sweeper_reconnect_grace_s
+        self._patience_s = settings.node_sweep_interval_s / 2  # a long list to walk makes no dead node be found late
         self._strangers_cursor: Any = "0"
         self._told_ahead: set[str] = set()
 
@@ -84,7 +85,7 @@ class NodeSweeperService:
         started = time.monotonic()
         done = NodeSweep()
         if not dry_run:
-            done.adopted = await self._audit.look()
+            done.adopted = await self._audit.look(self._patience_s)
             done.errors += self._audit.errors
         done.scanned = await self._store.read("SCARD", self._store.keys.nodes)
         metrics.nodes_registered.set(done.scanned)

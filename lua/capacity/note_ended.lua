@@ -1,12 +1,19 @@
--- After the store was lost: a hub says which grants were given back a moment before, should their nodes not know it yet.
--- Safe to repeat. Returns {'ok'}
+-- After the store was lost: a hub says which grants were given back a moment before, should their nodes, or the hubs that
+-- made them, not know it yet: those that came back as lent end now. Safe to repeat. Returns {'ok'}
 -- @rest ended                       per grant: slot, token
 -- @include store
+-- @include release
+-- @include serve
 -- @include above
 local lives_ms = 2 * tonumber(opened[6] or '60000')
 for i = 1, #ARGV, 2 do
-  if above(ARGV[i + 1], redis.call('GET', key_ended(ARGV[i])) or '0') then
-    redis.call('SET', key_ended(ARGV[i]), ARGV[i + 1], 'PX', lives_ms)
+  local slot, token = ARGV[i], ARGV[i + 1]
+  if not above(redis.call('GET', key_ended(slot)) or '0', token) then
+    redis.call('SET', key_ended(slot), token, 'PX', lives_ms)
   end
+  local held = redis.call('HGET', key_session(slot), 'leaseToken') or ''
+  local record = held ~= '' and not above(held, token) and read_slot(slot)
+  if record and record.place == 'lent' then release(slot, record, 120, 'grant.returned', '') end
 end
+serve_opened()
 return {'ok'}

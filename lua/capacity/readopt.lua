@@ -1,5 +1,6 @@
 -- After the store came back empty or older: a hub says what it lent a moment ago, so that it is not lent again.
--- Safe to repeat. A grant the store knows, or a later one of the same slot, is left alone.
+-- Safe to repeat. A grant the store knows, or a later one of the same slot, is left alone. From here on the store knows
+-- what becomes of this grant: if it is over when its node reports it, that report is late.
 -- Returns {'adopted' | 'kept'}
 local slot    = ARGV[1]
 local pool    = ARGV[2]
@@ -14,6 +15,7 @@ local ttl_ms  = tonumber(ARGV[9])
 -- @include release
 -- @include new_slot
 -- @include lend
+-- @include reporting
 -- @include reported_grant
 local record = read_slot(slot)
 -- It was delivered, whatever the store remembers of that.
@@ -32,5 +34,8 @@ else
 end
 lend({slot = slot, item = record.item or item, pool = record.pool or pool, node = node, part = part, label = label,
   run = run, token = token, ttl_ms = ttl_ms, idle_ms = 0})
+if reporting then
+  redis.call('SET', key_ended(slot), token, 'PX', math.ceil(tonumber(opened[8]) + node_timeout_ms - clock_ms))
+end
 note_slot('grant.adopted', {slot = slot, node = node, pool = record.pool or pool, label = label, run = run}, 'recalled')
 return {'adopted'}

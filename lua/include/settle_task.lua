@@ -39,11 +39,12 @@ end
 
 -- Make a claimed or running task pending again, at its old place, or put off until `due_us`.
 local function give_back(t, request, due_us)
+  local had = t.worker and redis.call('HGET', key_worker(t.worker), 'user')
   let_go(t)
   relist(t, 'pending')
   redis.call('HDEL', key_task(t.id), 'worker', 'started', 'claimed')
   -- The next claim overwrites `last`; whoever repeats this call is to be known by then as well.
-  redis.call('HSET', key_task(t.id), 'status', 'pending', 'last', request, 'back', request)
+  redis.call('HSET', key_task(t.id), 'status', 'pending', 'last', request, 'back', request, 'had', had or '')
   t.worker, t.started = nil, nil
   if revive(t.job) then emit_jobs(room_of(t.job)) end  -- what waits keeps its job
   if due_us and due_us > now_us then

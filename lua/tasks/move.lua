@@ -14,7 +14,11 @@ if not t then return {'task'} end
 request = request .. ':' .. status
 if t.last == request or t.back == request then return {'ok', task_reply(t)} end  -- whoever has the task by now
 local owner = t.worker and redis.call('HGET', key_worker(t.worker), 'user')
-if superuser ~= '1' and owner ~= user and not (status == 'cancelled' and t.user == user) then return {'forbidden'} end
+if superuser ~= '1' and owner ~= user and not (status == 'cancelled' and t.user == user) then
+  -- A worker from which it was taken back, and which does not know that yet, has done nothing that is forbidden.
+  local late = status ~= 'claimed' and status ~= 'cancelled' and redis.call('HGET', key_task(id), 'had') == user
+  return late and {'conflict', t.status} or {'forbidden'}
+end
 local allowed = {
   pending = {claimed = true, cancelled = true},
   claimed = {running = true, failed = true, cancelled = true},

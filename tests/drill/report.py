@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-SLACK_S = 1.0  # a beat on its way, the jitter of the interval, the pass itself, and looking ten times a second
+SLACK_S = 1.0  # the jitter of the interval, the pass itself, looking ten times a second, a beat put into Redis
 
 
 @dataclass(frozen=True)

@@ -197,7 +197,7 @@ async def test_what_was_delivered_stays_delivered_when_redis_forgets_that(hub, r
     assert redis.hget("hub:slot:s1", "unseen") is None
     redis.hset("hub:slot:s1", "unseen", undelivered)
     redis.sadd(f"hub:handed:{undelivered}", waiter.request)
-    await hub.leases.recall()
+    await hub.leases.memory.recall()
     await silence(hub, redis, undelivered)
     await hub.store.script("line/retire")(limit=25)
     assert redis.hget("session:s1", "leaseToken") == held.token
@@ -210,7 +210,7 @@ async def test_a_hub_knows_after_a_long_outage_what_it_lent_just_before(hub, red
     held = await hub.leases.borrow(wish(POOL))
     outage_s = 600
     hub.store.heard_at -= outage_s
-    hub.leases._recent = OrderedDict({"s1": (time.monotonic() - outage_s, held)})
+    hub.leases.memory.grants = OrderedDict({"s1": (time.monotonic() - outage_s, held)})
     redis.flushall()
     await hub.clock.tick()
     assert redis.hget("session:s1", "leaseToken") == held.token
@@ -261,12 +261,26 @@ async def test_a_borrow_that_is_cancelled_while_redis_has_it_leaves_nothing_behi
 async def test_a_grant_whose_caller_hung_up_while_redis_was_away_is_taken_back_when_it_is_there_again(hub, redis):
     await offer(hub, POOL, "s1")
     gone = wish(POOL)
-    await hub.leases.borrow(gone)
+    grant = await hub.leases.borrow(gone)
     hub.store.set_away()
     with pytest.raises(StoreUnavailable):
-        await hub.leases.undo(gone)
+        await hub.leases.undo(gone, grant)
     await hub.clock.tick()
     assert listed(redis, f"available:{POOL}") == ["s1"]
+
+
+async def test_a_grant_whose_caller_hung_up_while_redis_was_away_does_not_come_back_when_it_is_empty(hub, redis):
+    await offer(hub, POOL, "s1")
+    gone = wish(POOL)
+    grant = await hub.leases.borrow(gone)
+    hub.store.set_away()
+    with pytest.raises(StoreUnavailable):
+        await hub.leases.undo(gone, grant)
+    redis.flushall()
+    for _ in range(2):
+        await hub.clock.tick()
+    assert redis.keys("session:*") == []
+    assert redis.get("hub:ended:s1") == grant.token, "a node that reports it as lent would be believed"
 
 
 async def test_a_grant_that_is_taken_back_at_the_moment_its_wait_ends_leaves_no_place_behind(hub, redis):

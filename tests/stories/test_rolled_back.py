@@ -9,7 +9,7 @@ import pytest
 from hub.core import Hub
 from hub.store.connection import open_store
 from hub.store.store import SETTLE_MS
-from tests.world import RedisServer, beat, borrow, eventually, listed, publish, settings_for
+from tests.world import RedisServer, beat, borrow, eventually, give_back, listed, publish, settings_for
 
 LABEL = "a:b"
 
@@ -56,7 +56,7 @@ async def world(tmp_path, make_api):
     server = RedisServer(tmp_path / "server", append_fsync="always")
     server.folder.mkdir()
     server.start()
-    async with make_api(redis_url=server.url, redis_timeout_s=2) as api:
+    async with make_api(redis_url=server.url, redis_timeout_s=5) as api:
         yield Rolling(server, api)
     server.stop()
 
@@ -67,7 +67,7 @@ async def test_what_only_its_node_still_knows_to_be_lent_is_not_lent_again(world
     world.keep()
     await borrow(world.api, LABEL)
     said = await beat(world.api, "n1")
-    world.hub.leases._recent.clear()  # longer ago than hubs remember
+    world.hub.leases.memory.grants.clear()  # longer ago than hubs remember
     await world.roll_back()
     if beats_first:
         # Today: known, version 0, lent {} - and the node's book takes that for the truth.
@@ -83,6 +83,34 @@ async def test_nothing_of_a_node_is_lent_before_it_has_reported(world):
     world.settle()
     assert await world.lent() is None
     await publish(world.api, "n1", **{LABEL: ["s1"]})
+    assert await world.lent() == "s1"
+
+
+async def test_what_a_hub_brought_back_and_was_given_back_is_free_when_its_node_still_names_it(world):
+    await publish(world.api, "n1", **{LABEL: ["s1"]})
+    world.keep()
+    grant = (await borrow(world.api, LABEL)).json()
+    known = (await beat(world.api, "n1"))["lent"]
+    await world.roll_back()
+    world.settle()
+    assert world.server.client().hget("session:s1", "leaseToken") == grant["leaseToken"]
+    await give_back(world.api, LABEL, "s1", leaseToken=grant["leaseToken"])
+    assert await world.lent() is None  # its node may know of a later grant
+    body = {"nodeId": "n1", "slots": [{"labelKey": LABEL, "slotId": "s1"}], "lent": known}
+    assert (await world.api.post("/node/register", json=body)).json()["slots"][0]["status"] == "unchanged"
+    assert await world.lent() == "s1"
+
+
+async def test_a_return_that_was_lost_with_the_end_of_the_file_stays_a_return(world):
+    await publish(world.api, "n1", **{LABEL: ["s1"]})
+    grant = (await borrow(world.api, LABEL)).json()
+    known = (await beat(world.api, "n1"))["lent"]
+    world.keep()
+    await give_back(world.api, LABEL, "s1", leaseToken=grant["leaseToken"])
+    await world.roll_back()
+    world.settle()
+    body = {"nodeId": "n1", "slots": [{"labelKey": LABEL, "slotId": "s1"}], "lent": known}
+    await world.api.post("/node/register", json=body)
     assert await world.lent() == "s1"
 
 

@@ -313,7 +313,8 @@ async def test_a_turn_that_is_another_hub_s_is_asked_for_again_soon_and_a_pass_a
     monkeypatch.setattr(SweepLoop, "_pause", pause)
     with pytest.raises(asyncio.CancelledError):
         await loop_of(here, service(here, MadeUp())).run()
-    assert pauses == [5, 5, 900, 900]
+    assert pauses[:2] == [5, 5]
+    assert pauses[2:] == pytest.approx([900, 900], abs=30)  # less the time that the pass took
 
 
 async def test_a_source_that_cannot_be_closed_is_told_and_no_more(hub, lines):

@@ -47,6 +47,7 @@ class Task:
     started: bool = False
     claimed_ms: int | None = None  # since when a worker has it without having started it
     unstuck: int = 0
+    had: str | None = None  # the user whose worker had it when it was queued again
 
     @property
     def score(self) -> int:
@@ -154,6 +155,8 @@ class Model:
         task.later = task.backoff_ms > 0
 
     def give_back(self, task: Task) -> None:
+        holder = self.workers.get(task.worker or "")
+        task.had = holder.user if holder else ""
         self.let_go(task)
         task.status, task.worker, task.started, task.claimed_ms = "pending", None, False, None
         self.jobs[task.job].deleted = False

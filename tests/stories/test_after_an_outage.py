@@ -1,0 +1,93 @@
+"""What a long outage leaves to be done: nothing of borrows that were never sent; and the hub ticks while it does it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hub.capacity.models import Wish
+from hub.core import Hub
+from hub.errors import StoreUnavailable
+from hub.store.connection import open_store
+from tests.world import RedisServer, eventually, settings_for
+
+LABEL = "a:b"
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A server of one's own, to be killed."""
+    server = RedisServer(tmp_path)
+    server.start()
+    yield server
+    server.stop()
+
+
+async def test_borrows_that_were_refused_in_an_outage_leave_nothing_to_take_back(server):
+    settings = settings_for(server.url)
+    async with open_store(settings) as store:
+        hub = Hub(store, settings)
+        await hub.line.configure()
+        server.kill()
+        await hub.clock.tick()
+        for number in range(20):
+            request = f"q{number}"
+            with pytest.raises(StoreUnavailable):
+                await hub.leases.borrow(Wish(LABEL, 900_000, "r", request, request, "f", 60))
+        server.start()
+
+        async def back():
+            await hub.clock.tick()
+            return hub.clock.away_since is None
+
+        await eventually(back)
+        with server.client() as redis:
+            assert redis.keys("hub:request:*") == []  # an attempt that was taken back is remembered for a minute
+
+
+async def test_a_hub_ticks_while_it_does_what_an_outage_has_left(hub):
+    done, ticked = [], []
+
+    async def owed():
+        await hub.store.read("PING")
+        done.append(None)
+
+    for _ in range(5000):
+        hub.store.later(owed)
+    while len(done) < 5000:
+        await hub.clock.tick()
+        ticked.append(len(done))
+    assert len(ticked) >= 5
+
+
+async def test_what_the_store_refuses_again_is_done_later(hub):
+    done = []
+
+    async def owed():
+        await asyncio.sleep(0)
+        done.append(None)
+        if len(done) < 3:
+            raise StoreUnavailable("Redis does not answer.")
+
+    hub.store.later(owed)
+    for _ in range(5):
+        await hub.clock.tick()
+    assert len(done) == 3
+
+
+async def test_what_fails_in_a_way_nobody_foresaw_is_told_and_keeps_the_hub_from_nothing(hub, caplog):
+    done = []
+
+    async def fails():
+        raise ValueError("oh")
+
+    async def owed():
+        done.append(None)
+
+    hub.store.later(fails)
+    hub.store.later(owed)
+    for _ in range(2):
+        await hub.clock.tick()
+    assert done == [None]
+    assert [record.getMessage() for record in caplog.records if "left undone" in record.getMessage()] != []
