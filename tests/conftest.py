@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import shutil
+import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,25 @@ from hub.core import Hub
 from hub.settings import Settings
 from hub.store.connection import open_store
 from tests.forks import Forks
+from tests.wire import Wire
 from tests.world import HubProcess, RedisServer, settings_for
+
+
+def pytest_configure() -> None:
+    """Ctrl-C and a lost terminal mean to what the tests start what they always mean, however the tests were started:
+    in the background of a shell both would be ignored, here and in every process below.
+    """
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, lambda *_: None)):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, Any, Any]:
+    """What was logged travels between the test processes as UTF-8: a name of a file that is none would end them all."""
+    report = yield
+    report.sections = [(name, text.encode(errors="backslashreplace").decode()) for name, text in report.sections]
+    return report
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -106,8 +125,8 @@ def start_hub(redis_server: RedisServer) -> Iterator[Callable[..., HubProcess]]:
     """Start `hub serve` processes: `start_hub(HUB_NODE_TIMEOUT="2")`; they are ended with the test."""
     started: list[HubProcess] = []
 
-    def start(**environment: str) -> HubProcess:
-        process = HubProcess({"HUB_REDIS_URL": redis_server.url, **environment})
+    def start(*, linger_s: float | None = None, **environment: str) -> HubProcess:
+        process = HubProcess({"HUB_REDIS_URL": redis_server.url, **environment}, linger_s=linger_s)
         started.append(process)
         process.wait_until_ready()
         return process
@@ -121,3 +140,11 @@ def start_hub(redis_server: RedisServer) -> Iterator[Callable[..., HubProcess]]:
 def live_hub(start_hub: Callable[..., HubProcess]) -> HubProcess:
     """A `hub serve` process with secrets, short timeouts and expiry on."""
     return start_hub()
+
+
+@pytest.fixture
+async def wire(redis_server: RedisServer) -> AsyncIterator[Wire]:
+    """What stands between a hub and Redis and can die."""
+    found = Wire(redis_server.port)
+    yield found
+    await found.stop()

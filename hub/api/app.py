@@ -62,7 +62,7 @@ def create_app(
             await offer(hub, internal_jobs)
             webhook = Webhook(posted_to)
             recovering = _record_sweepers(hub, sources, webhook)
-            jobs = [hub.line.run, *(await _sweepers(hub) if sweep else []), *_loops(hub, recovering)]
+            jobs = [*_loops(hub, recovering), *(await _sweepers(hub) if sweep else [])]
             running = [asyncio.ensure_future(_logged(job)) for job in jobs]
             if when_started:
                 when_started(app.state.serving, app.state.sockets)
@@ -102,7 +102,7 @@ async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
     hub.store.when_replaced(keep_history)
     audit = Audit(hub.store, settings, hub.pools)
     node_sweeper = NodeSweeperService(hub.store, settings, hub.nodes, hub.clock, audit, hub.audit)
-    lease_sweeper = LeaseSweeperService(hub.store, hub.leases, audit, hub.audit)
+    lease_sweeper = LeaseSweeperService(hub.store, hub.settings, hub.leases, audit, hub.audit)
     worker_sweeper = WorkerSweeperService(hub.store, settings, hub.workers)
     task_sweeper = TaskSweeperService(hub.store, settings, hub.workers)
     for kind, secret in (("runner", settings.runner_secret), ("node", settings.node_secret)):
@@ -144,16 +144,20 @@ def _record_sweepers(hub: Hub, sources: Sequence[Source], webhook: Webhook) -> l
 
 
 def _loops(hub: Hub, services: Sequence[RecordSweeperService]) -> list[Callable[[], Awaitable[None]]]:
-    """A loop for each source, so that one that hangs holds up no other."""
+    """Those of the line, and one for each source, so that one that hangs holds up no other."""
     interval_s = hub.settings.zombie_cleanup_interval_minutes * 60
-    return [
+    cleaning = [
         SweepLoop("record", interval_s, hub.clock, noted(hub.store, "record", service.sweep), quiet_s=0).run
         for service in services
     ]
+    return [hub.line.listen, hub.line.go_round, *cleaning]
 
 
 async def _end(running: list[asyncio.Task[None]]) -> None:
-    """Cancel them until they have ended: on Python 3.11 a task that is just sending to Redis may not notice."""
+    """Cancel them until they have ended: on Python 3.11 a task that is just sending to Redis may not notice.
+
+    What one of them gathers would be left behind then, and run on: each is to be a task of this list.
+    """
     left = set(running)
     while left:
         for task in left:

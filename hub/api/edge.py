@@ -18,10 +18,8 @@ from hub.api.joblib import fast
 from hub.api.joblib.limits import Limits
 from hub.api.joblib.paths import is_ours
 from hub.api.joblib.waiting import CYCLE, TIME
-from hub.api.problems import answer, as_hub_error
-from hub.errors import HubError, Internal, RequestTimedOut, TooLarge, Unavailable
-from hub.observability import metrics
-from hub.observability.logs import get_logger
+from hub.api.problems import answer, as_hub_error, note_failure
+from hub.errors import HubError, RequestTimedOut, TooLarge, Unavailable
 from hub.settings import Settings
 
 ALIAS = "/api/v1"
@@ -33,7 +31,6 @@ _DIRECT: dict[str, Callable[[Request], Awaitable[Response]]] = {
     "/session/return": sessions.give_back,
     "/session/renew": sessions.renew,
 }
-_log = get_logger("hub.api")
 
 
 class Edge:
@@ -88,9 +85,7 @@ class Edge:
                 else RequestTimedOut(f"The body did not arrive within {self._timeout_s:g} s.")
             )
         refusal = error if isinstance(error, HubError) else as_hub_error(error)
-        if isinstance(refusal, Internal):
-            metrics.unhandled.inc()
-            _log.error("request failed", path=scope["path"], method=scope["method"], exc_info=error)
+        note_failure(refusal, error, scope)
         if not exchange.started:
             await answer(refusal, scope["path"])(scope, receive, send)
 

@@ -11,22 +11,30 @@ import orjson
 from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Scope
 
 from hub.api.joblib.paths import is_ours
 from hub.errors import (
+    ForeignKey,
     HubError,
     Internal,
     Malformed,
     MethodNotAllowed,
     NotFound,
+    StoreFault,
     StoreUnavailable,
     TooLarge,
     Unauthorized,
+    UnknownReply,
 )
+from hub.observability import metrics
+from hub.observability.logs import get_logger
 from hub.store.store import is_away
 
 MEDIA_TYPE = "application/problem+json"
 _SHOWN = ("reason", "member", "ticket", "position", "estimatedWaitSeconds", "browserId")
+_FAILED = "The hub failed on this request."
+_log = get_logger("hub.api")
 
 
 def problem(error: HubError, path: str) -> dict[str, Any]:
@@ -37,8 +45,8 @@ def problem(error: HubError, path: str) -> dict[str, Any]:
         "status": error.status,
         "code": error.code,
     }
-    if error.detail and not isinstance(error, Unauthorized):
-        document["detail"] = error.detail
+    if (detail := _detail(error)) and not isinstance(error, Unauthorized):
+        document["detail"] = detail
     document["instance"] = path
     if not isinstance(error, TooLarge):
         document["traceId"] = secrets.token_hex(8)
@@ -66,14 +74,15 @@ def _answer_of_jobs(error: HubError, headers: dict[str, str]) -> Response:
     if isinstance(error, Malformed):
         return Response(orjson.dumps({"detail": error.facts["errors"]}), 422, headers, "application/json")
     document = {"type": f"/v1/problems/{error.code}", "title": _title(error.status), "status": error.status}
-    if error.detail:
-        document["detail"] = error.detail
+    if detail := _detail(error):
+        document["detail"] = detail
     return Response(orjson.dumps(document), error.status, headers, MEDIA_TYPE)
 
 
 async def on_hub_error(request: Request, error: Exception) -> Response:
     """For refusals raised by a route."""
     if isinstance(error, HubError):
+        note_failure(error, error, request.scope)
         return answer(error, request.scope["path"])
     return answer(as_hub_error(error), request.scope["path"])
 
@@ -93,7 +102,19 @@ async def on_http_error(request: Request, error: Exception) -> Response:
 
 def as_hub_error(error: Exception) -> HubError:
     """What to tell the caller of a failure nobody foresaw: nothing of its text."""
-    return StoreUnavailable("Redis does not answer.") if is_away(error) else Internal("The hub failed on this request.")
+    return StoreUnavailable("Redis does not answer.") if is_away(error) else Internal(_FAILED)
+
+
+def note_failure(refusal: HubError, error: Exception, scope: Scope) -> None:
+    """Count and log what is answered 500: the caller is told nothing of it, so that whoever runs the hub must be."""
+    if refusal.status == 500:
+        metrics.unhandled.inc()
+        trace = None if isinstance(refusal, ForeignKey) else error  # of that its sentence says all
+        _log.error("request failed", path=scope["path"], method=scope["method"], why=str(error), exc_info=trace)
+
+
+def _detail(error: HubError) -> str | None:
+    return _FAILED if isinstance(error, StoreFault | UnknownReply) else error.detail
 
 
 def _title(status: int) -> str:

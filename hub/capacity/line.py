@@ -126,11 +126,8 @@ class Line:
                 return holds, live
         raise UnknownReply(self._set_cap.name, reply)
 
-    async def run(self) -> None:
-        """Listen for announcements, and once a second look after everything that nobody announced."""
-        await asyncio.gather(self._listen(), self._rounds())
-
-    async def _listen(self) -> None:
+    async def listen(self) -> None:
+        """Listen for announcements, for ever."""
         while True:
             # The hub clock tells when the store is away; until it is heard again the rounds find what is granted.
             with contextlib.suppress(StoreUnavailable):
@@ -138,7 +135,8 @@ class Line:
                     self.wake(ticket)
             await asyncio.sleep(ROUND_S)
 
-    async def _rounds(self) -> None:
+    async def go_round(self) -> None:
+        """Once a second look after everything that nobody announced, for ever."""
         while True:
             await asyncio.sleep(ROUND_S)
             try:

@@ -72,7 +72,7 @@ def read_payload(text: str) -> dict[str, Any]:
         if text == STDIN:
             text = sys.stdin.buffer.read().decode()
         payload = json.loads(text, parse_constant=_no_number)
-        json.dumps(payload, ensure_ascii=False).encode()
+        json.dumps(payload, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeError:
         raise Usage(f"{where} is not text in UTF-8.") from None
     except (ValueError, RecursionError) as error:

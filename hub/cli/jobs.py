@@ -23,7 +23,7 @@ from hub.cli.job_inputs import (
     read_moment,
     read_payload,
 )
-from hub.cli.jobs_api import ONCE, Caller, JobsApi, caller, jobs_api
+from hub.cli.jobs_api import Caller, JobsApi, caller, jobs_api
 from hub.cli.look import whole_seconds
 from hub.cli.options import AsJson, Secret, Url
 from hub.errors import HubError, Unavailable
@@ -165,9 +165,10 @@ def show(
 
 
 async def ask_to_retry(who: Caller, task: str) -> Row:
-    """The new task. Asked for once alone: should only the answer get lost, asking again would make another one."""
+    """The new task, the same one however often it has to be asked for."""
     async with jobs_api(who) as api:
-        return await api.ask("POST", "tasks", task, "retry", patience=ONCE)
+        headers = {"idempotency-key": secrets.token_hex(16)}
+        return await api.ask("POST", "tasks", task, "retry", headers=headers)
 
 
 async def _pages(who: Caller, limit: int, name: str, where: Sequence[str], **query: Any) -> tuple[int, list[Row]]:

@@ -16,7 +16,6 @@ from hub.errors import HubError, Unauthorized
 from hub.settings import read_environment
 
 PATIENCE = Patience(trouble_s=5.0, attempt_s=10.0)
-ONCE = Patience(trouble_s=0.0, attempt_s=15.0)  # for what must not be done twice
 
 
 @dataclass(frozen=True)
@@ -54,14 +53,13 @@ class JobsApi(Reach):
         body: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         wait_s: float = 0.0,
-        patience: Patience = PATIENCE,
         **query: Any,
     ) -> dict[str, Any]:
         """What the hub answers; a `HubError` when it refuses. It may take `wait_s` longer than other answers."""
         wanted = {name: str(value) for name, value in query.items() if value is not None}
         where = path("v1", "joblib", *parts)
         send = Send(method, where, body, wanted, {**self._identity, **(headers or {})}, wait_s=wait_s)
-        answer = await self._transport.run(exchange(send, patience))
+        answer = await self._transport.run(exchange(send, PATIENCE))
         if not isinstance(answer.data, dict):
             raise HubError(f"What answers {method} {where} is no capacity hub.")
         return answer.data

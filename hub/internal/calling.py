@@ -52,7 +52,8 @@ async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
 
 def text_of(error: BaseException) -> str:
     """What a task says about why it failed: the text of the exception, its name where it has none."""
-    text = str(error) or type(error).__name__
+    # Unlike the exception itself this never fails to say something.
+    text = str(traceback.TracebackException(type(error), error, None, limit=0)) or type(error).__name__
     return text.encode("utf-8", "backslashreplace").decode()[:ERROR_CHARACTERS]
 
 

@@ -15,6 +15,7 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import RedisError
 
 from hub.errors import StoreUnavailable
+from hub.store.pulse import Pulse
 
 IDLE_S = 1.0  # how often the reader looks up
 CONFIRM_S = 2.0  # for Redis to confirm a subscription
@@ -121,16 +122,20 @@ class Bells:
 
     async def _read(self, pubsub: PubSub) -> None:
         """Read until nobody waits any more."""
+        pulse = Pulse(pubsub)
         try:
             while True:
                 message = await pubsub.get_message(timeout=IDLE_S)
                 if message is not None:
+                    pulse.heard()
                     self._take(message["type"], message["channel"])
-                elif not self._waiting or self._closing:
-                    async with self._lock:
-                        if not self._waiting or self._closing:
-                            await self._give_back(pubsub)
-                            return
+                    continue
+                async with self._lock:
+                    if not self._waiting or self._closing:
+                        await self._give_back(pubsub)
+                        return
+                    if self._pubsub is pubsub:
+                        await pulse.look()
         except (RedisError, OSError, RuntimeError):  # the hub clock tells of it; the last: it was closed
             async with self._lock:
                 if self._pubsub is pubsub:

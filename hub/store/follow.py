@@ -8,6 +8,7 @@ from typing import Any
 from redis.exceptions import RedisError, ResponseError
 
 from hub.errors import StoreFault, StoreUnavailable
+from hub.store.pulse import Pulse
 from hub.store.store import Store, translated
 
 WAIT_MS = 1000  # for the next entries; the reader looks up this often
@@ -53,11 +54,16 @@ async def announcements(store: Store, channel: str) -> AsyncIterator[str]:
     meanwhile is lost with it, so whoever listens has to look for himself before he listens again.
     """
     try:
-        async with store.client.pubsub(ignore_subscribe_messages=True) as subscription:
+        async with store.client.pubsub() as subscription:
             await subscription.subscribe(channel)
+            pulse = Pulse(subscription)
             while True:
                 message = await subscription.get_message(timeout=WAIT_MS / 1000)
-                if message is not None:
+                if message is None:
+                    await pulse.look()
+                    continue
+                pulse.heard()
+                if message["type"] == "message":
                     yield message["data"]
     except (RedisError, OSError) as error:
         raise StoreUnavailable("The channel is not heard.") from error

@@ -79,9 +79,15 @@ async def test_a_thread_that_is_left_alone_does_not_hold_its_caller_up():
     go_on.set()
 
 
+class Mute(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
 def test_the_text_of_an_error_is_never_empty_never_endless_and_can_be_stored():
     assert text_of(ValueError("no such atom")) == "no such atom"
     assert text_of(ValueError()) == "ValueError"
+    assert text_of(Mute()) == "<exception str() failed>"
     assert len(text_of(ValueError("x" * 10_000))) == 4000
     assert text_of(ValueError("\ud800")).encode() == b"\\ud800"
 

@@ -10,8 +10,9 @@ import pytest
 import requests
 
 from hub.api.sockets.rooms import NAME_MAX, ROOMS_MAX
+from hub.errors import StoreFault
 from tests.sockets.people import ANN, BOB, JOB, OK, Listener, connections, new_worker, publish, traces
-from tests.world import HubProcess, eventually
+from tests.world import PATIENCE_S, HubProcess, eventually
 
 
 async def test_rooms_are_entered_and_left_in_any_order_any_number_of_times(here, listen):
@@ -104,7 +105,7 @@ async def test_a_websocket_that_sends_rubbish_loses_at_most_its_own_connection(f
         await socket.send_str(frame)
         await socket.send_bytes(b"\x00\xff")
         await socket.send_str('40{"token":"ann"}')
-        await asyncio.wait_for(socket.receive(), 5)
+        await asyncio.wait_for(socket.receive(), PATIENCE_S)
     assert await (await listen(here)).join("lab") == OK
     assert "Traceback" not in here.log()
 
@@ -117,7 +118,7 @@ async def test_a_message_that_is_too_long_ends_the_connection(size, here, listen
 
 
 def session_at(process: HubProcess) -> str:
-    opened = requests.get(f"{process.url}/socket.io/?EIO=4&transport=polling", timeout=5)
+    opened = requests.get(f"{process.url}/socket.io/?EIO=4&transport=polling", timeout=PATIENCE_S)
     return str(opened.json()["sid"]) if opened.text.startswith("{") else opened.text.split('"sid":"')[1].split('"')[0]
 
 
@@ -126,8 +127,8 @@ def session_at(process: HubProcess) -> str:
 )
 def test_the_bodies_of_polling_are_bounded_and_nonsense_in_them_is_harmless(body, status, here):
     url = f"{here.url}/socket.io/?EIO=4&transport=polling&sid={session_at(here)}"
-    assert requests.post(url, data=body, timeout=5).status_code == status
-    assert requests.post(url, data=iter([body]), timeout=5).status_code == status  # without its length
+    assert requests.post(url, data=body, timeout=PATIENCE_S).status_code == status
+    assert requests.post(url, data=iter([body]), timeout=PATIENCE_S).status_code == status  # without its length
     assert "Traceback" not in here.log()
 
 
@@ -146,7 +147,7 @@ def test_the_bodies_of_polling_are_bounded_and_nonsense_in_them_is_harmless(body
     ],
 )
 def test_requests_that_are_no_socket_io_are_refused(method, query, status, here):
-    assert requests.request(method, f"{here.url}/socket.io/?{query}", timeout=5).status_code == status
+    assert requests.request(method, f"{here.url}/socket.io/?{query}", timeout=PATIENCE_S).status_code == status
     assert "Traceback" not in here.log()
 
 
@@ -156,3 +157,14 @@ async def _told(listener: Listener, event: str) -> bool:
 
 async def _hung_up_on(listener: Listener) -> bool:
     return listener.hung_up_on == 1
+
+
+async def test_what_redis_will_not_do_is_told_to_whoever_runs_the_hub_alone(serve, listen, monkeypatch, caplog):
+    async def refuse(*_):
+        raise StoreFault("sockets/bind: the password is hunter2")
+
+    process, state = await serve()
+    monkeypatch.setattr(state.serving.hub.presence, "bind", refuse)
+    listener = await listen(process, token=None)
+    assert await listener.offer(new_worker()) == "The hub failed on this event."
+    assert "hunter2" in caplog.text

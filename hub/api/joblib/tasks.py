@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub.api.deps import serving
-from hub.api.identity import caller, reader
+from hub.api.identity import allow, caller, reader
 from hub.api.joblib import answers, bodies, shapes, waiting
 from hub.api.joblib.callers import SUBMIT, WORKER, mover
 from hub.api.joblib.paths import PREFIX
@@ -142,6 +142,8 @@ async def move(request: Request) -> Response:
     who = await mover(request)
     task = bodies.path_id(request, "task_id")
     said, _ = await bodies.read(request, MoveBody)
+    if said.status != "cancelled":
+        allow(who, WORKER)
     key = bodies.request_key(request, who.user)
     moved = await serving(request).hub.tasks.move(
         task, said.status, said.error or "", user=who.user, superuser=who.superuser, request=key

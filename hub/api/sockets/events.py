@@ -13,6 +13,7 @@ from socketio.async_pubsub_manager import AsyncPubSubManager
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
+from hub.store.pulse import Pulse
 from hub.store.store import Store, translated
 
 IDLE_S = 1.0  # how often the reader looks up
@@ -84,10 +85,13 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
     async def _heard(self) -> AsyncIterator[dict[str, Any]]:
         async with self._store.client.pubsub() as subscription:
             await subscription.subscribe(self.channel)
+            pulse = Pulse(subscription)
             while True:
                 message = await subscription.get_message(timeout=IDLE_S)
                 if message is None:
+                    await pulse.look()
                     continue
+                pulse.heard()
                 if message["type"] == "subscribe":
                     self._subscribed.set()
                 elif message["type"] == "message" and (event := self._wanted(message["data"])):

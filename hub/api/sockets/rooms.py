@@ -65,10 +65,10 @@ class Rooms:
             caller = await self._who(environ["asgi.scope"], auth)
             if not await self._events.hears(HEARD_S):
                 raise StoreUnavailable(_AGAIN)
-        except HubError as refusal:
-            _log.debug("socket refused", why=refusal.code)
-            raise Refused(_text(refusal)) from None
         except Exception as error:  # noqa: BLE001 - refused below
+            if (refusal := _refusal(error)) is not None:
+                _log.debug("socket refused", why=refusal.code)
+                raise Refused(_text(refusal)) from None
             metrics.unhandled.inc()
             _log.error("socket not connected", why=repr(error), exc_info=error)
             raise Refused("The hub failed on this connection.") from None
@@ -114,10 +114,10 @@ class Rooms:
             except Ignored as reason:
                 _log.debug("event ignored", said=event, why=str(reason), sid=sid)
                 return str(reason)
-            except HubError as refusal:
-                _log.debug("event refused", said=event, why=refusal.code, sid=sid)
-                return _text(refusal)
             except Exception as error:  # noqa: BLE001 - the connection goes on; the line and the counter tell of it
+                if (refusal := _refusal(error)) is not None:
+                    _log.debug("event refused", said=event, why=refusal.code, sid=sid)
+                    return _text(refusal)
                 metrics.unhandled.inc()
                 _log.error("event failed", said=event, why=repr(error), exc_info=error)
                 return "The hub failed on this event."
@@ -203,6 +203,11 @@ def _worker(said: dict[str, Any]) -> str | None:
         return to_id(named) if isinstance(named, str) else None
     except ValueError:
         return None
+
+
+def _refusal(error: Exception) -> HubError | None:
+    """The error as one that clients are told of; None for a failure of ours, which is none of their business."""
+    return error if isinstance(error, HubError) and error.status != 500 else None
 
 
 def _text(refusal: HubError) -> str:

@@ -42,7 +42,7 @@ class Desk:
         pace: Pace,
         counts: Counter[str],
         polling_s: float,
-        on_lost: Callable[[str], Awaitable[None]],
+        on_lost: Callable[[str], Awaitable[object]],
     ) -> None:
         self._wire = wire
         self._pace = pace

@@ -69,9 +69,9 @@ class Handler:
                 await self._awaited(payload, task)
             else:
                 await self._in_thread(payload, task, threads, say)
-        except Exception as error:  # whatever a handler raises, the worker lives on
+        except (Exception, SystemExit) as error:  # whatever a handler raises, the worker lives on
             log.error("task %s of %s failed", task.id, task.job_name, exc_info=error)
-            say(Report(task.id, "failed", reason(error)))
+            say(Report(task.id, "failed", f"ended by {error!r}" if isinstance(error, SystemExit) else reason(error)))
         except asyncio.CancelledError:
             running = asyncio.current_task()
             if running is None or running.cancelling():

@@ -16,7 +16,7 @@ from hub.client.jobs.calls import LEAVE_S, TROUBLE_S, Claim, Left, lasting
 from hub.client.jobs.extension import ClaimedTask, Extension
 from hub.client.jobs.serving import LONGEST_WAIT_S, Signals
 from hub.client.jobs.sockets import Socket
-from hub.client.jobs.tasks import LONGEST_REASON, Report, TaskInfo, reason
+from hub.client.jobs.tasks import Report, TaskInfo, reason, sayable
 from hub.client.jobs.wire import SyncWire
 from hub.errors import HubError
 
@@ -151,7 +151,7 @@ class Listener:
 
     def fail_by_id(self, task_id: str, error: str) -> None:
         """As `fail`, for who has only the id."""
-        self.put(task_id, "failed", error[:LONGEST_REASON], lasting(TROUBLE_S))
+        self.put(task_id, "failed", sayable(error), lasting(TROUBLE_S))
 
     def cancel(self, task: ClaimedTask[Any]) -> None:
         """A claimed or running task is given up."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from traceback import TracebackException
 from typing import Any, TypedDict
 
 from hub.client.exchange import readable
@@ -93,7 +94,17 @@ class Report:
 
 def reason(error: BaseException) -> str:
     """What a failure is called in the task's record: the text of the exception, or its name where it has none."""
-    return (str(error) or repr(error))[:LONGEST_REASON]
+    return sayable(text_of(error) or repr(error))
+
+
+def text_of(error: BaseException) -> str:
+    """What an exception says, or that it fails to say anything, for it is reported in any case."""
+    return str(TracebackException(type(error), error, None, limit=0))
+
+
+def sayable(text: str) -> str:
+    """As much of a text as a report takes. Surrogates, which a file's name may hold, do not travel: they are spelt."""
+    return text[:LONGEST_REASON].encode("utf-8", "backslashreplace").decode()[:LONGEST_REASON]
 
 
 def _time(text: str | None) -> datetime | None:

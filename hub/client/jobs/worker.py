@@ -288,22 +288,24 @@ class Worker:
         with readable():
             return str(answer.data[member])
 
-    async def _lost(self, worker_id: str) -> None:
-        """The hub has given this worker up: be another one."""
+    async def _lost(self, worker_id: str) -> bool:
+        """The hub has given this worker up: be another one; False when somebody else has seen to that."""
         async with self._renewing:
             if self._desk.worker_id != worker_id:
-                return
+                return False
             log.warning("the hub has given up worker %s: what it held is lost, and it registers again", worker_id)
             self._places.lose()
             self._desk.forget()
             if self._stop.is_set():
                 self._desk.worker_id = ""
-                return
+                return True
             await self._register()
             self._join()
+            return True
 
     async def _renew(self, worker_id: str) -> None:
-        await self._lost(worker_id)
+        if not await self._lost(worker_id):  # by the claim, which is the new worker's by now
+            return
         if self._claiming is not None and not self._stop.is_set():  # it may be waiting for the worker that is no more
             await self._end(self._claiming)
             self._claiming = self._spawn(self._desk.claim_for_ever(self._places))

@@ -187,9 +187,13 @@ async def test_a_move_that_is_repeated_with_its_key_is_answered_alike(alice):
 
 
 async def test_a_submitter_may_cancel_with_a_token_that_lets_him_only_submit(people):
-    await people["alice"].offering()
+    worker = await people["alice"].offering()
     task = await people["alice"].task()
     is_problem(await people["reader"].move(task, "cancelled"), 403, "forbidden")
+    assert (await people["alice"].claim(worker)).json()["task"]["id"] == task
+    for status in ("running", "failed"):
+        is_problem(await people["submitter"].move(task, status), 403, "forbidden")
+    assert (await people["worker"].move(task, "running")).json()["status"] == "running"
     assert (await people["submitter"].move(task, "cancelled")).json()["status"] == "cancelled"
 
 

@@ -16,9 +16,9 @@ TOKEN = "operator-of-the-tests"
 JOB = "@global:modifiers:Rotate"
 ROOM = "room-1"
 QUICK = {
-    "HUB_WORKER_TIMEOUT_SECONDS": "3",
+    "HUB_WORKER_TIMEOUT_SECONDS": "30",
     "HUB_SWEEPER_INTERVAL_SECONDS": "1",
-    "HUB_SIO_DISCONNECT_GRACE_SECONDS": "1",
+    "HUB_SIO_DISCONNECT_GRACE_SECONDS": "3",
 }
 
 
@@ -66,14 +66,14 @@ async def until_registered(worker: Worker) -> None:
     async def so() -> bool:
         return worker.worker_id is not None
 
-    await world.eventually(so, 30)
+    await world.eventually(so)
 
 
 async def until_status(client: JobsClient, task_id: str, wanted: str) -> None:
     async def so() -> bool:
         return await status(client, task_id) == wanted
 
-    await world.eventually(so, 30)
+    await world.eventually(so)
 
 
 StartHub = Callable[..., HubProcess]

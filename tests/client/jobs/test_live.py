@@ -26,7 +26,7 @@ from tests.client.jobs.live import (
     until_registered,
     until_status,
 )
-from tests.world import HubProcess, RedisServer, wait_until
+from tests.world import PATIENCE_S, HubProcess, RedisServer, wait_until
 
 pytestmark = pytest.mark.story
 
@@ -44,7 +44,7 @@ def _standing(_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def jobs_hub(redis_server: RedisServer, _standing: HubProcess) -> HubProcess:
-    """A hub with one token, that misses dead workers soon; its store is emptied for each test."""
+    """A hub with one token, that misses workers that hang up soon; its store is emptied for each test."""
     return _standing
 
 
@@ -130,7 +130,7 @@ async def test_order_and_time_are_as_asked_for(jobs_hub: HubProcess, client: Job
 
     async with rotations.worker:
         await client.submit("@global:modifiers:Gate", {}, ROOM)
-        later = await client.submit(JOB, {}, ROOM, not_before=datetime.now(UTC) + timedelta(seconds=1.5))
+        later = await client.submit(JOB, {}, ROOM, not_before=datetime.now(UTC) + timedelta(seconds=6))
         usual = await client.submit(JOB, {}, ROOM)
         urgent = await client.submit(JOB, {}, ROOM, priority=50, idempotency_key="urgent")
         assert await client.submit(JOB, {}, ROOM, priority=50, idempotency_key="urgent") == urgent
@@ -184,7 +184,7 @@ async def test_a_worker_deleted_by_an_operator_registers_again(jobs_hub: HubProc
         async def back() -> bool:
             return worker.worker_id not in (None, first)
 
-        await world.eventually(back, 30)
+        await world.eventually(back)
         assert (await client.wait_for(await client.submit(JOB, {}, ROOM), 30)).ok
 
 
@@ -218,13 +218,14 @@ def test_a_manager_serves_tasks_and_reads(jobs_hub: HubProcess) -> None:
         manager.register(Rotate)
         manager.register_provider(Files, name="local", handler={"/": ["a", "ä"]}, room=ROOM)
         assert manager._socket is not None
-        wait_until(lambda: manager._socket.connected, 20)
+        wait_until(lambda: manager._socket.connected)
         first, second = manager.submit(Rotate(angle=90), ROOM), manager.submit(Rotate(angle=-1), ROOM)
-        assert manager.wait_for(first, 20).ok
-        failed = manager.wait_for(second, 20)
+        assert manager.wait_for(first, PATIENCE_S).ok
+        failed = manager.wait_for(second, PATIENCE_S)
         assert (failed.status, failed.error, done) == ("failed", "not backwards", [90.0])
         with httpx.Client(base_url=jobs_hub.url, headers={"Authorization": f"Bearer {TOKEN}"}, timeout=30) as http:
-            read = http.get(f"/v1/joblib/rooms/{ROOM}/providers/{ROOM}:filesystem:local", params={"path": "/"})
+            path = f"/v1/joblib/rooms/{ROOM}/providers/{ROOM}:filesystem:local"
+            read = http.get(path, params={"path": "/"}, headers={"Prefer": "wait=20"})
             assert (read.status_code, read.json()) == (200, ["a", "ä"])
             worker_id = manager.worker_id
             manager.disconnect()
@@ -243,4 +244,4 @@ def test_a_manager_that_is_claimed_from_by_hand(jobs_hub: HubProcess) -> None:
         manager.heartbeat()
         manager.start(task)
         manager.complete(task)
-        assert client.wait_for(task_id, 5).ok
+        assert client.wait_for(task_id, PATIENCE_S).ok

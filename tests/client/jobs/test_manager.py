@@ -245,7 +245,7 @@ def test_tasks_are_submitted_for_a_class_and_waited_for(hub: JobsHub, make: Make
     manager.register(Rotate, room="room-1")
     task_id = manager.submit(Rotate(angle=90), "r1", priority=5)
     assert hub.said(f"POST {PREFIX}/rooms/r1/tasks/{JOB}")[0].body == {"payload": {"angle": 90.0}, "priority": 5}
-    assert manager.wait_for(task_id, 10).ok
+    assert manager.wait_for(task_id, 30).ok
     ids = manager.submit_many([Rotate(angle=1), Rotate(angle=2)], "r1", job_room="room-1")
     assert [hub.tasks[each]["payload"]["angle"] for each in ids] == [1, 2]
     assert [hub.tasks[each]["job_name"] for each in ids] == ["room-1:modifiers:Rotate"] * 2

@@ -15,6 +15,7 @@ from hub.client.jobs import desk as desk_module
 from hub.client.jobs import places as places_module
 from tests.client.fake_hub import Reset, Seen, eventually
 from tests.client.jobs.fake_jobs_hub import CLAIM, JobsHub
+from tests.world import PATIENCE_S
 
 JOB = "@global:modifiers:Rotate"
 
@@ -54,7 +55,7 @@ async def test_what_runs_is_finished_and_what_waits_is_given_back(hub: JobsHub) 
     assert not running.done()
     (late,) = hub.add(JOB, {})
     work.go.set()
-    await asyncio.wait_for(running, 10)
+    await asyncio.wait_for(running, PATIENCE_S)
     assert [hub.status(task_id) for task_id in [*ids, late]] == ["completed", "pending", "pending", "pending"]
     assert work.begun == ids[:1]
     assert work.worker.counts == {"claimed": 3, "completed": 1, "given back": 2}
@@ -66,7 +67,7 @@ async def test_what_does_not_end_within_the_grace_is_cancelled_and_given_back(hu
     running, ids = await work.begin(2)
     await eventually(lambda: hub.statuses(ids) == {"running"})
     work.worker.stop()
-    await asyncio.wait_for(running, 10)
+    await asyncio.wait_for(running, PATIENCE_S)
     assert hub.statuses(ids) == {"pending"}
     assert hub.workers == set()
 
@@ -76,7 +77,7 @@ async def test_in_a_hurry_the_grace_is_not_waited_for(hub: JobsHub) -> None:
     running, ids = await work.begin(1)
     work.worker.stop()
     work.worker.stop(hurry=True)
-    await asyncio.wait_for(running, 10)
+    await asyncio.wait_for(running, PATIENCE_S)
     assert hub.statuses(ids) == {"pending"}
 
 
@@ -96,7 +97,7 @@ async def test_a_function_that_hangs_in_its_thread_is_given_back_and_told(
     (task,) = hub.add("@global:modifiers:Hangs", {})
     await eventually(lambda: hub.status(task) == "running")
     work.worker.stop()
-    await asyncio.wait_for(running, 10)
+    await asyncio.wait_for(running, PATIENCE_S)
     assert hub.status(task) == "pending"
     go.set()
     await eventually(lambda: lost == [True])
@@ -120,7 +121,7 @@ async def test_a_handler_that_swallows_its_cancellation_does_not_hold_up_the_end
     (task,) = hub.add("@global:modifiers:Stubborn", {})
     await eventually(lambda: hub.status(task) == "running")
     work.worker.stop()
-    await asyncio.wait_for(running, 10)
+    await asyncio.wait_for(running, PATIENCE_S)
     assert hub.status(task) == "pending"
     work.go.set()
     await asyncio.sleep(0)
@@ -139,7 +140,7 @@ async def test_a_claim_that_is_answered_too_late_is_given_back(hub: JobsHub) -> 
 
     hub.say(CLAIM, hand_out_and_break)
     ids = hub.add(JOB, {}, {})
-    await asyncio.wait_for(running, 10)
+    await asyncio.wait_for(running, PATIENCE_S)
     assert claimed == ids
     assert work.begun == []
     assert hub.statuses(ids) == {"pending"}
@@ -153,7 +154,7 @@ async def test_results_are_reported_to_a_hub_that_comes_back_while_the_worker_le
     hub.say(CLAIM, *[(503, "store-unavailable")] * 3)
     work.worker.stop()
     work.go.set()
-    await asyncio.wait_for(running, 20)
+    await asyncio.wait_for(running, PATIENCE_S)
     assert hub.statuses(ids) == {"completed"}
 
 
@@ -165,7 +166,7 @@ async def test_a_hub_that_stays_away_does_not_hold_up_the_end(hub: JobsHub, monk
     hub.away = True
     work.go.set()
     work.worker.stop()
-    await asyncio.wait_for(running, 10)
+    await asyncio.wait_for(running, PATIENCE_S)
     assert work.worker.counts["completed"] == 1
     assert hub.statuses(ids) == {"running"}
 
@@ -177,7 +178,7 @@ async def test_a_worker_given_up_while_it_leaves_does_not_register_again(hub: Jo
     await asyncio.sleep(0)
     hub.forget_workers()
     work.go.set()
-    await asyncio.wait_for(running, 10)
+    await asyncio.wait_for(running, PATIENCE_S)
     assert hub.workers == set()
     assert work.worker.counts["lost"] == 1
 
@@ -201,7 +202,7 @@ async def test_a_signal_ends_the_worker_and_a_second_one_does_so_at_once(hub: Jo
     await eventually(lambda: work.worker._stop.is_set())
     assert not running.done()
     os.kill(os.getpid(), number)
-    await asyncio.wait_for(running, 10)
+    await asyncio.wait_for(running, PATIENCE_S)
     assert hub.statuses(ids) == {"pending"}
     assert signal.getsignal(number) == before
 

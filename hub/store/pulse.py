@@ -1,0 +1,32 @@
+"""Whether a subscription still hears Redis: nobody tells when a firewall drops a connection, or a machine is gone."""
+
+from __future__ import annotations
+
+import time
+
+from redis.asyncio.client import PubSub
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+SILENT_S = 5.0  # after which Redis is asked for a word; after as long again without one the connection is dead
+
+
+class Pulse:
+    """Of one connection. Its reader says what it heard, and looks when it has heard nothing for a while."""
+
+    def __init__(self, pubsub: PubSub) -> None:
+        self._pubsub = pubsub
+        self._heard_at = time.monotonic()
+        self._asked = False
+
+    def heard(self) -> None:
+        """Anything came, be it only the answer to a ping."""
+        self._heard_at, self._asked = time.monotonic(), False
+
+    async def look(self) -> None:
+        """Ping where that is due; raises redis-py's ConnectionError when nothing is heard any more."""
+        silent_s = time.monotonic() - self._heard_at
+        if self._asked and silent_s > 2 * SILENT_S:
+            raise RedisConnectionError(f"nothing was heard of Redis for {silent_s:.0f} s")
+        if not self._asked and silent_s > SILENT_S:
+            self._asked = True
+            await self._pubsub.ping()

@@ -1,0 +1,77 @@
+"""A subscription whose connection has died without a word is noticed, and made anew."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hub.errors import StoreUnavailable
+from hub.store import follow, pulse
+from hub.store.connection import open_store
+from hub.store.follow import announcements
+from tests.world import eventually, settings_for
+
+
+@pytest.fixture
+async def store(wire, redis, monkeypatch):
+    """A store behind a wire, which is suspicious after a second of silence."""
+    monkeypatch.setattr(pulse, "SILENT_S", 1.0)
+    async with open_store(settings_for(await wire.start(), redis_timeout_s=0.5)) as found:
+        yield found
+
+
+async def test_whoever_waits_hears_of_it_and_the_next_one_waits_on_a_connection_that_lives(store, wire, redis):
+    async with store.bells.listen("a") as bell:
+        await wire.die()
+        assert await bell.wait(30), "nobody was told that the connection is dead"
+
+    async def heard():
+        try:
+            async with store.bells.listen("b") as bell:
+                redis.publish("b", "")
+                return await bell.wait(1)
+        except StoreUnavailable:
+            return False
+
+    await eventually(heard)
+
+
+async def test_a_doorbell_that_is_only_quiet_stays(store, redis, monkeypatch):
+    monkeypatch.setattr(pulse, "SILENT_S", 0.1)
+    async with store.bells.listen("a") as bell:
+        assert not await bell.wait(3)
+        redis.publish("a", "")
+        assert await bell.wait(30)
+
+
+async def test_announcements_end_when_nothing_is_heard_any_more(store, wire, redis):
+    told = announcements(store, "channel")
+    first = asyncio.ensure_future(anext(told))
+
+    async def said():
+        redis.publish("channel", "first")
+        await asyncio.sleep(0.05)
+        return first.done()
+
+    await eventually(said)
+    assert await first == "first"
+    await wire.die()
+
+    async def hear_on():
+        async for message in told:
+            assert message == "first"
+
+    with pytest.raises(StoreUnavailable):
+        await asyncio.wait_for(hear_on(), 30)
+
+
+async def test_announcements_go_on_through_a_silence(store, redis, monkeypatch):
+    monkeypatch.setattr(pulse, "SILENT_S", 0.1)
+    monkeypatch.setattr(follow, "WAIT_MS", 50)
+    told = announcements(store, "channel")
+    first = asyncio.ensure_future(anext(told))
+    await asyncio.sleep(1)
+    redis.publish("channel", "late")
+    assert await asyncio.wait_for(first, 30) == "late"
+    await told.aclose()
