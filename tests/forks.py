@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
@@ -81,6 +82,7 @@ class Forks:
     def __init__(self) -> None:
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._beginning = threading.Lock()
 
     def start(self, words: Sequence[str], environment: Mapping[str, str], cwd: Path | None, out: Any, err: Any) -> Fork:
         """As `subprocess.Popen(["hub", *words], ...)`, with nothing to read on stdin."""
@@ -92,18 +94,19 @@ class Forks:
         return Fork(words, mine)
 
     def _begun(self) -> socket.socket:
-        if self._control is None:
-            self._control, theirs = socket.socketpair()
-            with theirs:
-                command = [sys.executable, "-m", "tests.forks", str(theirs.fileno())]
-                self._process = subprocess.Popen(command, cwd=TOP, pass_fds=[theirs.fileno()])
-        return self._control
+        with self._beginning:
+            if self._control is None:
+                self._control, theirs = socket.socketpair()
+                with theirs:
+                    command = [sys.executable, "-m", "tests.forks", str(theirs.fileno())]
+                    self._process = subprocess.Popen(command, cwd=TOP, pass_fds=[theirs.fileno()])
+            return self._control
 
     def close(self) -> None:
         """End the process that forks; safe when there is none."""
         if self._control is not None and self._process is not None:
             self._control.close()
-            self._process.wait(20)
+            self._process.wait(60)
 
 
 def begin(

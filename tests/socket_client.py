@@ -7,6 +7,8 @@ from typing import Any
 import aiohttp
 import socketio
 
+from tests.world import PATIENCE_S
+
 
 class SocketClient(socketio.AsyncClient):
     """Closes with `shutdown` every HTTP session it ever made. The library forgets some: when a connect is refused, and
@@ -16,6 +18,10 @@ class SocketClient(socketio.AsyncClient):
     def __init__(self, **options: Any) -> None:
         self._sessions: list[aiohttp.ClientSession] = []
         super().__init__(http_session=self._new_session, **options)
+
+    async def connect(self, *place: Any, **options: Any) -> None:
+        """Connect; left to itself the library gives the hub one second to take the namespace."""
+        await super().connect(*place, **{"wait_timeout": PATIENCE_S, **options})
 
     def _new_session(self) -> aiohttp.ClientSession:
         session = aiohttp.ClientSession()

@@ -12,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -29,19 +30,26 @@ from hub.settings import Settings
 from hub.sweeping.audit import Audit
 from hub.sweeping.leases import LeaseSweeperService
 from hub.sweeping.nodes import NodeSweeperService
-from tests.forks import begin
+from tests.forks import Fork, begin
 
 SECRETS = {"HUB_RUNNER_SECRET": "runner-s3", "HUB_NODE_SECRET": "node-s3", "HUB_ADMIN_SECRET": "admin-s3"}
 SHORT = {
-    "HUB_NODE_TIMEOUT": "2",
+    "HUB_NODE_TIMEOUT": "8",  # nothing is lent of a node from half of it on
     "HUB_SWEEPER_EXPIRE": "true",
     "HUB_NODE_SWEEP_INTERVAL_SECONDS": "0.5",
     "HUB_NODE_SWEEP_INTERVAL_MIN_SECONDS": "0.1",
     "HUB_BORROW_TTL_MIN_SECONDS": "0.2",
     "HUB_BORROW_TTL_SWEEP_SECONDS": "0.5",
     "HUB_BORROW_TTL_SWEEP_MIN_SECONDS": "0.1",
+    "REDIS_HEALTH_TIMEOUT_MS": "10000",
 }
 
+
+# A machine that runs tests may let any process stand still for some seconds, at any moment.
+PATIENCE_S = 30.0  # after which a wait gives up; it costs nothing when all is well
+SLACK_S = 5.0  # what such a machine may add where a time is what is promised
+
+LINGERING = "import hub.api.server, hub.cli; hub.api.server.LINGER_S = {}; hub.cli.main()"
 
 # Nothing here speaks TLS, and every HTTP client would begin with reading the certificates of the whole world.
 os.environ.pop("SSL_CERT_FILE", None)
@@ -82,8 +90,9 @@ def _bound(port: int) -> socket.socket:
 
 
 def settings_for(redis_url: str, **changes: Any) -> Settings:
-    """Settings with expiry on and nobody waiting in line; whatever a test does not name has its default."""
-    return Settings(**{"redis_url": redis_url, "sweeper_expire": True, "borrow_queue_timeout_s": 0, **changes})
+    """Settings with expiry on, nobody waiting in line, and patience; whatever a test does not name has its default."""
+    chosen = {"sweeper_expire": True, "borrow_queue_timeout_s": 0, "redis_health_timeout_ms": 10_000, **changes}
+    return Settings(**{"redis_url": redis_url, **chosen})
 
 
 class RedisServer:
@@ -105,7 +114,7 @@ class RedisServer:
             self._process = subprocess.Popen(
                 [binary, *options.split(), "", "--appendfsync", self._append_fsync], stdout=log, stderr=log
             )
-        wait_until(self._answers)
+        wait_until(self._answers, 60)
 
     def _answers(self) -> bool:
         with contextlib.suppress(RedisError):
@@ -131,7 +140,8 @@ class RedisServer:
 class HubProcess:
     """`hub serve` in a process of its own, with secrets, short timeouts and expiry on unless told otherwise."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], *, linger_s: float | None = None) -> None:
+        """With `linger_s` it stays so long after SIGTERM, instead of for a second; a second signal ends it at once."""
         self.port = int(environment.get("HUB_PORT", 0)) or free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         chosen = {**SECRETS, **SHORT, **environment, "HUB_PORT": str(self.port), "DISABLE_DOTENV": "1"}
@@ -142,7 +152,14 @@ class HubProcess:
         self.admin_secret = chosen["HUB_ADMIN_SECRET"]
         self.log_path = Path(tempfile.mkstemp(prefix="hub-log-")[1])
         self._log = self.log_path.open("ab")
-        self.process = begin(["serve"], self.environment, self._log, self._log)
+        self.process: Fork | subprocess.Popen[bytes]
+        if linger_s is None:
+            self.process = begin(["serve"], self.environment, self._log, self._log)
+        else:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", LINGERING.format(linger_s), "serve"],
+                env=self.environment, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
+            )  # fmt: skip
 
     @property
     def redis(self) -> Redis:
@@ -152,7 +169,9 @@ class HubProcess:
     def client(self, role: str = "admin", **options: Any) -> httpx.AsyncClient:
         """An HTTP client with the secret of a role: runner, node or admin."""
         secret = {"runner": self.runner_secret, "node": self.node_secret, "admin": self.admin_secret}[role]
-        return httpx.AsyncClient(base_url=self.url, headers={"x-hub-secret": secret}, **options)
+        return httpx.AsyncClient(
+            base_url=self.url, headers={"x-hub-secret": secret}, **{"timeout": PATIENCE_S, **options}
+        )
 
     def wait_until_ready(self, seconds: float = 60) -> None:
         """Until it takes requests; fails with its log when it ends instead."""
@@ -164,8 +183,8 @@ class HubProcess:
 
     def log(self) -> str:
         """The lines it has logged so far, and not a part of one that is just being written."""
-        text = self.log_path.read_text()
-        return text[: text.rfind("\n") + 1]
+        said = self.log_path.read_bytes()
+        return said[: said.rfind(b"\n") + 1].decode()
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
@@ -181,7 +200,7 @@ class HubProcess:
 
 def answers(port: int, path: str) -> bool:
     """Whether a server of this machine answers 200; asked many times a second while processes want the processor."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
         connection.request("GET", path)
         return connection.getresponse().status == 200
@@ -197,7 +216,7 @@ def clean_environment() -> dict[str, str]:
 
 
 def wait_until(
-    condition: Callable[[], bool], seconds: float = 10, why: Callable[[], str] = lambda: "it did not come true"
+    condition: Callable[[], bool], seconds: float = PATIENCE_S, why: Callable[[], str] = lambda: "it did not come true"
 ) -> None:
     """Return as soon as the condition holds; fail when it does not within the time."""
     deadline = time.monotonic() + seconds
@@ -206,7 +225,7 @@ def wait_until(
         time.sleep(0.02)
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 10) -> None:
+async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = PATIENCE_S) -> None:
     """As `wait_until`, for coroutines."""
     deadline = time.monotonic() + seconds
     while not await condition():
@@ -275,7 +294,7 @@ def sweepers(hub: Hub) -> tuple[NodeSweeperService, LeaseSweeperService]:
     """Both services of a hub, to be run pass by pass."""
     audit = Audit(hub.store, hub.settings, hub.pools)
     nodes = NodeSweeperService(hub.store, hub.settings, hub.nodes, hub.clock, audit, hub.audit)
-    return nodes, LeaseSweeperService(hub.store, hub.leases, audit, hub.audit)
+    return nodes, LeaseSweeperService(hub.store, hub.settings, hub.leases, audit, hub.audit)
 
 
 def picture(redis: Redis, *, own: bool = False) -> dict[str, Any]:

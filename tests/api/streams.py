@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from hub.api.edge import Edge
 from hub.api.events import ABORT
-from tests.world import eventually
+from tests.world import PATIENCE_S, eventually
 
 
 class Stream:
@@ -102,4 +102,4 @@ async def listening(app: Edge, headers: dict[str, str] | None = None, **query: s
     finally:
         stream.hang_up()
         with suppress(asyncio.CancelledError):
-            await asyncio.wait_for(task, 5)
+            await asyncio.wait_for(task, PATIENCE_S)

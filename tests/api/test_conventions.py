@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from uuid import uuid4
 
 import pytest
 
 from hub.api import pools as pools_api
+from hub.errors import StoreFault
+from hub.observability import metrics
+from hub.store.store import Store
 from tests.world import borrow, picture, publish
 
 
@@ -92,6 +96,29 @@ async def test_a_failure_nobody_foresaw_is_a_problem_that_gives_nothing_away(api
     is_problem(answer, 500, "internal", "/pools")
     assert "hunter2" not in answer.text
     assert "hunter2" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("POST", "/node/register", "store-fault"),
+        ("POST", "/session/return", "store-fault"),
+        ("POST", "/v1/joblib/workers", None),
+        ("POST", "/v1/joblib/tasks/claim", None),
+    ],
+)
+async def test_what_redis_will_not_do_is_told_to_whoever_runs_the_hub(api, monkeypatch, caplog, method, path, code):
+    async def refuse(store, script, arguments):
+        raise StoreFault(f"{script.name}: the password is hunter2")
+
+    before = metrics.unhandled._value.get()
+    monkeypatch.setattr(Store, "call", refuse)
+    body = {"worker_id": str(uuid4()), "labelKey": "a:b", "browserId": "s1", "nodeId": "n1"}
+    answer = await api.request(method, path, json=body)
+    assert (answer.status_code, answer.json().get("code")) == (500, code)
+    assert "hunter2" not in answer.text
+    assert "hunter2" in caplog.text
+    assert metrics.unhandled._value.get() == before + 1
 
 
 LIMIT = 65_536

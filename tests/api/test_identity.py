@@ -19,8 +19,9 @@ from starlette.requests import Request
 from hub.api.app import create_app
 from hub.api.deps import reply
 from hub.api.identity import OPERATOR, caller, reader
+from hub.tokens.holders import REMEMBERED_S
 from hub.tokens.models import user_of
-from tests.world import RedisServer, eventually, settings_for, wait_until
+from tests.world import SLACK_S, RedisServer, eventually, settings_for, wait_until
 
 SECRETS = {"runner_secret": "runner-x", "node_secret": "node-x", "admin_secret": "admin-x"}
 FILE = """
@@ -213,7 +214,7 @@ async def test_the_first_token_shuts_every_open_hub_within_a_second_and_the_last
         async def shut():
             return await ask(other) == (401, None)
 
-        await eventually(shut, 2)
+        await eventually(shut, REMEMBERED_S + SLACK_S)
         assert (await other.post("/admin/tokens", json={"user": "eve"})).status_code == 401
         assert (await other.get("/admin/tokens")).status_code == 401
         assert (await other.get("/nodes")).status_code == 200
@@ -251,7 +252,7 @@ async def test_a_revoked_token_is_refused_here_at_once_and_elsewhere_within_a_se
         async def refused():
             return await ask(other, **bearer(made["token"])) == (401, None)
 
-        await eventually(refused, 2)
+        await eventually(refused, REMEMBERED_S + SLACK_S)
 
 
 async def test_while_redis_is_away_the_answer_is_503_and_never_that_somebody_is_a_stranger(
@@ -269,7 +270,7 @@ async def test_while_redis_is_away_the_answer_is_503_and_never_that_somebody_is_
         async def away():
             return (await ask(shut, **bearer(token)), await ask(open_hub)) == ((503, None), (503, None))
 
-        await eventually(away, 5)  # until then it is remembered
+        await eventually(away)  # until then it is remembered
         for path in ("/who/read", "/reader"):
             assert await ask(shut, path, **bearer(token)) == (503, None)
             assert await ask(shut, path, **bearer("wrong")) == (503, None)
@@ -287,7 +288,7 @@ async def test_while_redis_is_away_the_answer_is_503_and_never_that_somebody_is_
         async def back():
             return await ask(shut, **bearer(token)) == (200, person("ann"))
 
-        await eventually(back, 5)
+        await eventually(back)
     server.stop()
 
 
@@ -418,11 +419,11 @@ def test_a_running_hub_reads_its_file_again_on_sighup_and_keeps_the_old_one_when
     path.write_text(FILE.replace("root-file", "root-new"))
     assert (status("root-file"), status("root-new")) == (200, 401)
     hub.signal(signal.SIGHUP)
-    wait_until(lambda: status("root-new") == 200, 5, hub.log)
+    wait_until(lambda: status("root-new") == 200, why=hub.log)
     assert status("root-file") == 401
     path.write_text('[[tokens]]\ntoken = "root-bad"\nuser = 7\n')
     hub.signal(signal.SIGHUP)
-    wait_until(lambda: "tokens file not used" in hub.log(), 5, hub.log)
+    wait_until(lambda: "tokens file not used" in hub.log(), why=hub.log)
     (line,) = [line for line in hub.log().splitlines() if "tokens file not used" in line]
     assert " ERROR " in line
     assert f"{path}, entry 1: user must be" in line

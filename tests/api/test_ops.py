@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import re
 import time
@@ -11,9 +12,10 @@ from datetime import UTC, datetime
 import pytest
 
 from hub.api.ops import Breaker
+from hub.capacity import line
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
-from tests.world import age_node, borrow, give_back, publish, push
+from tests.world import PATIENCE_S, SLACK_S, age_node, borrow, give_back, publish, push
 
 LABEL = "a:b"
 
@@ -25,20 +27,39 @@ def serving(api):
 async def test_health_says_how_fast_redis_answers(api):
     answer = await api.get("/health")
     assert answer.json()["status"] == "ok"
-    assert 0 <= answer.json()["redis"]["pingMs"] < 1000
+    assert 0 <= answer.json()["redis"]["pingMs"] < 1000 * PATIENCE_S
 
 
 async def test_a_redis_that_does_not_answer_in_time_makes_the_hub_unhealthy_without_opening_the_breaker(make_api):
-    async with make_api(redis_health_timeout_ms=100, redis_breaker_threshold=1) as api:
+    async with make_api(redis_health_timeout_ms=3000, redis_breaker_threshold=1) as api:
         store = serving(api).hub.store
         real = store.ping
-        store.ping = lambda: asyncio.sleep(5)
+        store.ping = lambda: asyncio.sleep(60)
         started = time.monotonic()
         answer = await api.get("/health")
         assert (answer.status_code, answer.json()["code"]) == (503, "store-unavailable")
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 3 + SLACK_S
         store.ping = real
         assert (await api.get("/health")).status_code == 200
+
+
+async def test_nothing_runs_on_behind_a_hub_whose_end_was_not_noticed_at_first(make_api, monkeypatch):
+    """On Python 3.11 a task that is just sending to Redis may lose its cancellation; the process would never end."""
+    listening = asyncio.Event()
+
+    async def hard_of_hearing(store, channel):
+        listening.set()
+        for _ in range(2):
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(3600)
+        await asyncio.sleep(3600)
+        yield "nothing"
+
+    monkeypatch.setattr(line, "announcements", hard_of_hearing)
+    before = asyncio.all_tasks()
+    async with make_api():
+        await listening.wait()
+    assert [task for task in asyncio.all_tasks() - before if "listen" in repr(task)] == []
 
 
 @pytest.mark.parametrize("disconnected", [False, True])

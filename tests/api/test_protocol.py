@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.world import HubProcess
+from tests.world import PATIENCE_S, HubProcess
 
 BEAT = b'{"nodeId":"n1"}'
 TIMEOUT_S = 5  # the least the settings accept, for heads and for whole requests
@@ -19,7 +19,7 @@ class Wire:
     """One connection, and the answers that come back on it."""
 
     def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
         self._left = b""
 
     def send(self, data):
@@ -197,7 +197,7 @@ def test_a_hub_that_is_told_to_stop_lets_go_of_connections_that_beat_without_pau
         thread.start()
     began.wait()
     hub.signal(signal.SIGTERM)
-    assert hub.process.wait(5) == 0  # it lingers for 1 s; connections that were kept would cost it 10 s more
+    assert hub.process.wait(10) == 0  # it lingers for 1 s; connections that were kept would cost it 10 s more
     for thread in threads:
         thread.join()
     assert set(answers) == {200}

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.api.people import LABEL, People, away, in_use, refused
-from tests.world import give_back, publish
+from tests.world import PATIENCE_S, give_back, publish
 
 
 async def test_who_waits_is_shown_by_label_those_next_in_turn_first(people: People):
@@ -75,7 +75,7 @@ async def test_e7_a_slot_that_is_returned_goes_to_whoever_waits_with_all_that_be
         await people.start()
     third = await people.come(run="r3", ttlSeconds=120)
     await give_back(people.api, LABEL, "s2")
-    answer = await asyncio.wait_for(third, 5)
+    answer = await asyncio.wait_for(third, PATIENCE_S)
     grant = answer.json()
     assert (grant["browserId"], answer.headers["correlation-id"]) == ("s2", "r3")
     assert grant["ttlSeconds"] == pytest.approx(120, abs=2)
@@ -125,7 +125,7 @@ async def test_e10_a_cap_makes_the_second_wait_although_a_slot_is_free(make_peop
 
 
 async def test_a_wait_ends_before_the_time_of_the_request_is_over(make_people):
-    async with make_people(request_timeout_s=1) as people:
+    async with make_people(request_timeout_s=10) as people:
         assert refused(await people.start(), "timeout")["position"] == 1
 
 

@@ -14,7 +14,7 @@ from typing import IO, Any
 import httpx
 
 from tests.forks import begin
-from tests.world import HubProcess, clean_environment, wait_until
+from tests.world import PATIENCE_S, HubProcess, clean_environment, wait_until
 
 
 class Command:
@@ -33,7 +33,7 @@ class Command:
         self.started: list[Running] = []
 
     def __call__(
-        self, *words: str, seconds: float = 20, cwd: Path | None = None, **environment: str
+        self, *words: str, seconds: float = 60, cwd: Path | None = None, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """Run it to its end."""
         chosen = {**self.environment, **environment}
@@ -55,7 +55,7 @@ class Command:
     def ask(self, path: str) -> Any:
         """What the hub itself shows: quicker than the command, and no judge in its own case."""
         headers = {"x-hub-secret": self.environment["HUB_RUNNER_SECRET"]}
-        answer = httpx.get(self.environment["HUB_URL"] + path, headers=headers)
+        answer = httpx.get(self.environment["HUB_URL"] + path, headers=headers, timeout=PATIENCE_S)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -93,24 +93,24 @@ class Running:
 
     @property
     def out(self) -> str:
-        return self._paths[0].read_text()
+        return self._paths[0].read_text(errors="replace")  # it may be just writing
 
     @property
     def err(self) -> str:
-        return self._paths[1].read_text()
+        return self._paths[1].read_text(errors="replace")
 
-    def until_out(self, text: str, seconds: float = 20) -> None:
+    def until_out(self, text: str, seconds: float = 60) -> None:
         """Wait until it has printed this on stdout."""
         wait_until(lambda: text in self.out, seconds, lambda: f"never printed {text!r}: {self.out}\n{self.err}")
 
-    def until_err(self, text: str, seconds: float = 20) -> None:
+    def until_err(self, text: str, seconds: float = 60) -> None:
         """Wait until it has printed this on stderr."""
         wait_until(lambda: text in self.err, seconds, lambda: f"never printed {text!r}: {self.out}\n{self.err}")
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def end(self, seconds: float = 20) -> int:
+    def end(self, seconds: float = 60) -> int:
         """Its exit code, once it has ended."""
         return self.process.wait(seconds)
 
@@ -124,7 +124,7 @@ def alive(pid: int) -> bool:
     """Whether a process runs (one that has ended and waits to be reaped does not)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter: it ended while it was read
         return False
 
 
@@ -134,11 +134,12 @@ def register(hub: HubProcess, node: str, **body: Any) -> None:
         f"{hub.url}/node/register",
         json={"nodeId": node, "policy": "reuse", **body},
         headers={"x-hub-secret": hub.node_secret},
+        timeout=PATIENCE_S,
     )
     assert answer.status_code == 200, answer.text
 
 
 def leave(hub: HubProcess, node: str) -> None:
     """Take a node away, with everything it lent."""
-    answer = httpx.delete(f"{hub.url}/node/{node}", headers={"x-hub-secret": hub.node_secret})
+    answer = httpx.delete(f"{hub.url}/node/{node}", headers={"x-hub-secret": hub.node_secret}, timeout=PATIENCE_S)
     assert answer.status_code == 200, answer.text

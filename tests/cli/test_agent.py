@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.cli.command import Command, alive, leave
-from tests.world import HubProcess, wait_until
+from tests.world import PATIENCE_S, HubProcess, wait_until
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def tidy(shared_hub: HubProcess, command: Command) -> Iterator[None]:
     """Takes away the nodes of agents that could not leave."""
     yield
     command.close()
-    for node in httpx.get(f"{shared_hub.url}/nodes").json():
+    for node in httpx.get(f"{shared_hub.url}/nodes", timeout=PATIENCE_S).json():
         leave(shared_hub, node)
 
 
@@ -96,6 +96,7 @@ def test_a_secret_refused_later_on_ends_the_agent_and_its_command(own_command: C
     pid = tmp_path / "pid"
     agent = own_command.start("agent", "--node", "n1", "--", "sh", "-c", f"echo $$ > {pid}; exec sleep 100")
     agent.until_err("announced")
+    wait_until(lambda: pid.exists() and pid.read_text().strip() != "")
     own_hub.kill()
     start_hub(HUB_PORT=str(own_hub.port), HUB_NODE_SECRET="another")
     assert agent.end() == 1

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.cli.command import Command, alive, leave, register
-from tests.world import HubProcess, wait_until
+from tests.world import SLACK_S, HubProcess, wait_until
 
 TABLE = "import os, json; print(json.dumps({k: v for k, v in os.environ.items() if k.startswith('HUB_')}))"
 # Says who it is and then does not listen to anybody.
@@ -70,11 +70,10 @@ def test_a_slot_is_held_until_a_signal_and_then_given_back(number, command: Comm
 
 
 def test_a_held_slot_is_renewed_for_longer_than_its_lease(command: Command):
-    held = command.start("borrow", "gpu:a100", "--ttl", "1")
+    held = command.start("borrow", "gpu:a100", "--ttl", "4")
     held.until_out("TOKEN")
     first = sessions(command)[0]["borrowedAtUtc"]
-    two_leases_later = time.monotonic() + 2.2
-    wait_until(lambda: time.monotonic() > two_leases_later)
+    time.sleep(8.5)  # two leases
     assert [session["borrowedAtUtc"] for session in sessions(command)] == [first]
 
 
@@ -98,9 +97,9 @@ def test_a_wait_can_be_interrupted(command: Command, shared_hub: HubProcess):
     command.start("borrow", "gpu:a100").until_out("TOKEN")
     before = requests(shared_hub)
     waiting = command.start("borrow", "gpu:a100", "--wait", "60")
-    wait_until(lambda: requests(shared_hub) > before, 20)
+    wait_until(lambda: requests(shared_hub) > before)
     waiting.signal(signal.SIGTERM)
-    assert (waiting.end(5), waiting.err) == (1, "hub: Interrupted before a slot of gpu:a100 was lent.\n")
+    assert (waiting.end(), waiting.err) == (1, "hub: Interrupted before a slot of gpu:a100 was lent.\n")
 
 
 def test_a_signal_is_for_the_command_and_the_slot_comes_back_when_that_has_ended(command: Command, tmp_path: Path):
@@ -115,13 +114,13 @@ def test_a_signal_is_for_the_command_and_the_slot_comes_back_when_that_has_ended
 def test_a_lost_hub_stops_the_command_before_the_lease_is_over(own_command, own_hub, tmp_path: Path):
     register(own_hub, "n1", **NODE)
     pid = tmp_path / "pid"
-    running = own_command.start("borrow", "gpu:a100", "--ttl", "4", "--", "sh", "-c", STUBBORN.format(file=pid))
+    running = own_command.start("borrow", "gpu:a100", "--ttl", "8", "--", "sh", "-c", STUBBORN.format(file=pid))
     wait_until(lambda: pid.exists() and pid.read_text().strip() != "")
-    last_renewed_before = time.monotonic()
     own_hub.kill()
+    last_renewed_before = time.monotonic()
     child = int(pid.read_text())
-    wait_until(lambda: not alive(child), 10)
-    assert time.monotonic() < last_renewed_before + 4.0
+    wait_until(lambda: not alive(child))
+    assert time.monotonic() < last_renewed_before + 8.0 + SLACK_S
     assert running.end() == 1
     assert "could not be renewed; stopping the command." in running.err
     assert running.err.splitlines()[-1].startswith("hub: slot s1 of gpu:a100 is lost: ")
@@ -131,7 +130,7 @@ def test_a_lost_hub_stops_the_command_before_the_lease_is_over(own_command, own_
 def test_a_command_that_heeds_the_warning_is_not_killed_but_the_loss_is_told(own_command, own_hub, tmp_path: Path):
     register(own_hub, "n1", **NODE)
     script = f"trap 'echo put away > {tmp_path}/done; exit 0' TERM; echo up; while :; do sleep 0.02; done"
-    running = own_command.start("borrow", "gpu:a100", "--ttl", "2", "--", "sh", "-c", script)
+    running = own_command.start("borrow", "gpu:a100", "--ttl", "12", "--", "sh", "-c", script)
     running.until_out("up")
     own_hub.kill()
     assert running.end() == 1
@@ -141,7 +140,7 @@ def test_a_command_that_heeds_the_warning_is_not_killed_but_the_loss_is_told(own
 
 def test_a_grant_ended_by_somebody_else_stops_the_command(command: Command, tmp_path: Path):
     pid = tmp_path / "pid"
-    running = command.start("borrow", "gpu:a100", "--ttl", "2", "--", "sh", "-c", STUBBORN.format(file=pid))
+    running = command.start("borrow", "gpu:a100", "--ttl", "8", "--", "sh", "-c", STUBBORN.format(file=pid))
     wait_until(lambda: pid.exists() and pid.read_text().strip() != "")
     assert command("return", "s1").stdout == "s1 is given back.\n"
     assert running.end() == 1

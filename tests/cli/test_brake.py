@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from tests.cli.command import Command, register
-from tests.world import HubProcess, age_node
+from tests.world import HubProcess, age_node, wait_until
 
 OFF = "The brake is off; it is engaged when more than 20 % of the nodes, and at least 3, are silent at once.\n"
 
@@ -17,6 +17,7 @@ OFF = "The brake is off; it is engaged when more than 20 % of the nodes, and at 
 def own_hub(start_hub) -> HubProcess:
     """A hub that does not sweep by itself, with five nodes that have all fallen silent."""
     hub = start_hub(HUB_NODE_TIMEOUT="60", HUB_NODE_SWEEP_INTERVAL_SECONDS="3600")
+    wait_until(lambda: " node sweep " in hub.log(), why=hub.log)  # the one at its start
     for number in range(1, 6):
         register(hub, f"n{number}")
         age_node(hub.redis, f"n{number}", 300)

@@ -21,7 +21,7 @@ READY = "Ctrl-C ends it all."
 def demo(lone_command: Command, tmp_path: Path) -> Iterator[Running]:
     """A running demo on a free port, its throw-away folder below `tmp_path`."""
     running = lone_command.start("demo", "--port", str(free_port()), TMPDIR=str(tmp_path))
-    running.until_out(READY, 40)
+    running.until_out(READY, 90)
     yield running
     if running.process.poll() is None:
         running.signal(signal.SIGTERM)
@@ -39,20 +39,35 @@ def pids(demo: Running) -> dict[str, int]:
     return {"hub": int(hub[1]), **{name: int(pid) for name, pid in agents}}
 
 
+def environment(lone_command: Command) -> dict[str, str]:
+    return {name: value for name, value in lone_command.environment.items() if name != "HUB_URL"}
+
+
 def shell(line: str, lone_command: Command) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in lone_command.environment.items() if name != "HUB_URL"}
-    return subprocess.run(line, shell=True, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    chosen = environment(lone_command)
+    return subprocess.run(line, shell=True, env=chosen, capture_output=True, text=True, timeout=90, check=False)
 
 
 def test_the_five_lines_to_try_do_what_they_promise(demo: Running, lone_command: Command):
     curl, nodes, borrow, sessions, kill = lines_to_try(demo)
     assert '"gpu:a100:eu"' in shell(curl, lone_command).stdout
-    assert shell(nodes, lone_command).stdout.count("alive") == 3
+    wait_until(lambda: shell(nodes, lone_command).stdout.count("alive") == 3)
     assert shell(borrow, lone_command).stdout.startswith("I hold demo-gpus-gpu.a100.eu-")
-    assert "browser:chromium" in shell(sessions.replace("sleep 15", "sleep 2"), lone_command).stdout
-    after = shell(kill, lone_command)
-    assert "demo-gpus" not in after.stdout
-    assert after.stdout.count("alive") == 2
+    lend, show = sessions.split(" & sleep 1; ")  # which may not be enough of a machine that is busy with tests
+    lent = subprocess.Popen(f"exec {lend.replace('15', '60')}", shell=True, env=environment(lone_command))
+    try:
+        wait_until(lambda: "browser:chromium" in shell(show, lone_command).stdout)
+    finally:
+        lent.terminate()
+        lent.wait()
+    listed = shell(kill, lone_command).stdout
+
+    def gone() -> bool:
+        after = shell(nodes, lone_command).stdout
+        return "demo-gpus" not in after and after.count("alive") == 2
+
+    assert listed.count("demo-") >= 2
+    wait_until(gone)
     assert re.search(r"WARNING node expired .*node=demo-gpus", demo.err)
     assert re.search(r"node sweep .*expired=1", demo.err)
 
@@ -72,14 +87,14 @@ def test_ctrl_c_leaves_nothing_behind(demo: Running, tmp_path: Path):
 def test_a_demo_that_is_killed_takes_its_processes_with_it(demo: Running):
     running = pids(demo)
     demo.kill()
-    wait_until(lambda: not any(alive(pid) for pid in running.values()), 20)
+    wait_until(lambda: not any(alive(pid) for pid in running.values()))
 
 
 def test_a_port_that_is_taken_is_said_and_another_one_used(lone_command: Command):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         demo = lone_command.start("demo", "--port", str(port))
-        demo.until_out(READY, 40)
+        demo.until_out(READY, 90)
         demo.signal(signal.SIGTERM)
         assert demo.end() == 0
     told = re.match(rf"hub: port {port} is taken, so the demo listens on (\d+)\.\n", demo.err)

@@ -60,6 +60,6 @@ def test_a_reader_that_has_seen_enough_is_no_failure(command: Command, shared_hu
     )
     assert hub.stdout is not None
     hub.stdout.close()
-    _, err = hub.communicate(timeout=20)
+    _, err = hub.communicate(timeout=60)
     assert (hub.returncode, err) == (0, "")
     leave(shared_hub, "n1")

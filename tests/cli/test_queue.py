@@ -34,7 +34,7 @@ def come(command: Command, *words: str) -> Running:
     """A borrow that waits."""
     before = waiting(command)
     borrower = command.start("borrow", LABEL, "--wait", "60", *words)
-    wait_until(lambda: waiting(command) > before, 20, lambda: borrower.err)
+    wait_until(lambda: waiting(command) > before, why=lambda: borrower.err)
     return borrower
 
 
@@ -143,7 +143,7 @@ def test_straight_on_redis_the_line_is_shown_and_the_caps_of_the_hubs_stay(lone_
     lone_command.environment["HUB_REDIS_URL"] = hub.redis_url
     try:
         borrower = there.start("borrow", LABEL, "--wait", "60", "--run", "r1")
-        wait_until(lambda: redis.zcard(f"hub:line:{LABEL}") == 1, 20, lambda: borrower.err)
+        wait_until(lambda: redis.zcard(f"hub:line:{LABEL}") == 1, why=lambda: borrower.err)
         (line,) = lone_command.json("queue")["labels"]
         assert (line["cap"], [ticket["runId"] for ticket in line["tickets"]]) == (3, ["r1"])
         cap = {"labelKey": LABEL, "cap": 3, "source": "environment", "inFlight": 0, "waiting": 1}

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.cli.command import Command
-from tests.world import free_port, wait_until
+from tests.world import PATIENCE_S, free_port, wait_until
 
 
 def test_a_hub_shows_its_settings_masked_on_one_line_and_every_note(lone_command: Command, redis_server):
@@ -32,7 +32,7 @@ def test_a_hub_shows_its_settings_masked_on_one_line_and_every_note(lone_command
 
 def _answers(port: int) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/health", timeout=2).status_code == 200
+        return httpx.get(f"http://127.0.0.1:{port}/health", timeout=PATIENCE_S).status_code == 200
     except httpx.HTTPError:
         return False
 
@@ -67,7 +67,7 @@ def test_a_port_that_is_taken_is_a_failure(lone_command: Command, redis_server):
 def test_the_embedded_store_of_a_running_hub_is_found_and_outlives_the_command(lone_command: Command):
     port = free_port()
     hub = lone_command.start("serve", "--port", str(port))
-    wait_until(lambda: _answers(port), 20)
+    wait_until(lambda: _answers(port))
     shown = lone_command("nodes")  # HUB_URL names a place where nobody listens
     assert (shown.returncode, shown.stdout) == (0, "No nodes.\n")
     assert "working straight on Redis at" in shown.stderr
@@ -82,17 +82,17 @@ def test_the_embedded_store_of_a_running_hub_is_found_and_outlives_the_command(l
 def test_several_workers_serve_one_port_and_tell_the_same_of_the_line(lone_command: Command, redis_server, redis):
     port = free_port()
     hub = lone_command.start("serve", "--port", str(port), "--workers", "2", HUB_REDIS_URL=redis_server.url)
-    wait_until(lambda: _answers(port), 30)
+    wait_until(lambda: _answers(port))
     assert _lines_seen(port) == {""}
     borrower = lone_command.start("borrow", "gpu:a100", "--wait", "60", HUB_URL=f"http://127.0.0.1:{port}")
-    wait_until(lambda: redis.zcard("hub:line:gpu:a100") == 1, 20, lambda: borrower.err)
+    wait_until(lambda: redis.zcard("hub:line:gpu:a100") == 1, why=lambda: borrower.err)
     assert _lines_seen(port) == {'{label="gpu:a100"} 1.0'}
     borrower.signal(signal.SIGTERM)
     borrower.end()
     wait_until(lambda: redis.zcard("hub:line:gpu:a100") == 0)
     assert _lines_seen(port) == {""}, "a line that has ended is forgotten, whichever process is asked"
     hub.signal(signal.SIGTERM)
-    assert hub.end(30) == 0
+    assert hub.end() == 0
 
 
 def _lines_seen(port: int) -> set[str]:

@@ -42,20 +42,25 @@ class Terminal:
         )
         os.close(theirs)
         self._ours = ours
-        self.shown = ""
+        self._said = b""
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
     def _read(self) -> None:
         with contextlib.suppress(OSError):  # the other side is gone
             while data := os.read(self._ours, 4096):
-                self.shown += data.decode().replace("\r\n", "\n")
+                self._said += data
+
+    @property
+    def shown(self) -> str:
+        """What stands there so far; what was read may end in the middle of a character, or of an end of a line."""
+        return self._said.decode(errors="replace").replace("\r\n", "\n")
 
     def type(self, text: str) -> None:
         os.write(self._ours, text.encode())
 
     def until(self, text: str) -> None:
-        wait_until(lambda: text in self.shown, 20, lambda: f"never showed {text!r}: {self.shown!r}")
+        wait_until(lambda: text in self.shown, why=lambda: f"never showed {text!r}: {self.shown!r}")
 
     def end(self) -> int:
         code = self.process.wait(20)

@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from hub.cli import main
+from hub.tokens.holders import REMEMBERED_S
 from tests.cli.command import Command
-from tests.world import HubProcess, wait_until
+from tests.world import SLACK_S, HubProcess, wait_until
 
 TOKEN = re.compile(r"hub_[A-Za-z0-9_-]{43}\n")
 NO_SECRETS = {"HUB_RUNNER_SECRET": "", "HUB_NODE_SECRET": "", "HUB_ADMIN_SECRET": ""}
@@ -80,7 +81,7 @@ def test_a_revoked_token_opens_nothing_any_more(own_hub: HubProcess, own_command
     done = own_command("token", "revoke", made["id"])
     assert (done.returncode, done.stdout) == (0, f"{made['id']} is revoked.\n")
     assert done.stderr.startswith("hub: no token is left")
-    wait_until(lambda: status(own_hub, made["token"]) == 401, 2)
+    wait_until(lambda: status(own_hub, made["token"]) == 401, REMEMBERED_S + SLACK_S)
     again = own_command("token", "revoke", made["id"])
     assert (again.returncode, again.stdout) == (1, "")
     assert again.stderr == f"hub: No token has the id '{made['id']}'.\n"
@@ -121,7 +122,7 @@ def test_a_hub_without_secrets_is_shut_by_its_first_token_but_not_to_whoever_rea
     assert [row["user"] for row in rows] == ["bob", "ann", "root"]
     done = [command("token", "revoke", row["id"], HUB_REDIS_URL=redis_server.url) for row in rows]
     assert ["no token is left" in each.stderr for each in done] == [False, False, True]
-    wait_until(lambda: status(hub) == 200, 2)
+    wait_until(lambda: status(hub) == 200, REMEMBERED_S + SLACK_S)
 
 
 def test_a_file_that_cannot_be_used_refuses_the_start_in_one_sentence(redis_server, lone_command: Command):

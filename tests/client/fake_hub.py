@@ -181,7 +181,7 @@ def agent_of(hub: FakeHub, **options: Any) -> NodeAgent:
     return NodeAgent("n1", **{"pools": {"gpu:a100": 2}, "url": "http://hub", "transport": hub.transport(), **options})
 
 
-async def eventually(condition: Callable[[], Any], within_s: float = 10.0) -> None:
+async def eventually(condition: Callable[[], Any], within_s: float = world.PATIENCE_S) -> None:
     """As `tests.world.eventually`, for a condition that needs no waiting itself."""
 
     async def holds() -> bool:

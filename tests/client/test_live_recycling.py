@@ -48,7 +48,7 @@ class BeforeWithdrawing(httpx.AsyncHTTPTransport):
 
 
 async def use(client: HubClient) -> None:
-    async with client.borrow(LABEL, wait=10):
+    async with client.borrow(LABEL, wait=60):
         pass
 
 
@@ -71,7 +71,7 @@ async def test_a_returned_slot_is_lent_to_nobody_until_it_is_fresh(
         await eventually(lambda: workshop.asked == [SLOT])
         await never_lent(client)
         workshop.go_on.set()
-        slot = await client.acquire(LABEL, wait=10)
+        slot = await client.acquire(LABEL, wait=60)
         assert (slot.id, list(agent.slots)) == (after, [after])
         assert slot.item.get("x") == (answer or {}).get("x")
         assert live_hub.redis.exists(f"recycle:{SLOT}") == 0
@@ -95,7 +95,7 @@ async def test_a_grant_made_just_before_its_slot_would_be_made_fresh_goes_on(liv
             assert asked == []
             assert await client.give_back(grants[0])
             await eventually(lambda: asked == [SLOT])
-            assert (await client.acquire(LABEL, wait=10)).id == SLOT
+            assert (await client.acquire(LABEL, wait=60)).id == SLOT
 
 
 async def test_a_store_that_was_emptied_is_not_told_of_the_slot_being_made_fresh_before_it_is(
@@ -108,10 +108,10 @@ async def test_a_store_that_was_emptied_is_not_told_of_the_slot_being_made_fresh
         live_hub.redis.flushall()
         others = [slot_id for slot_id in agent.slots if slot_id not in workshop.asked]
         await until_slots(client, others)
-        assert (await client.acquire(LABEL, wait=10)).id == others[0]
+        assert (await client.acquire(LABEL, wait=60)).id == others[0]
         await never_lent(client)
         workshop.go_on.set()
-        assert (await client.acquire(LABEL, wait=10)).id == workshop.asked[0]
+        assert (await client.acquire(LABEL, wait=60)).id == workshop.asked[0]
 
 
 async def test_a_slot_made_fresh_while_the_hub_is_away_is_back_with_it(start_hub: Callable[..., HubProcess]) -> None:
@@ -124,7 +124,7 @@ async def test_a_slot_made_fresh_while_the_hub_is_away_is_back_with_it(start_hub
         workshop.go_on.set()
         start_hub(HUB_PORT=str(first.port))
         await until_slots(client, [SLOT])
-        assert (await client.acquire(LABEL, wait=10)).id == SLOT
+        assert (await client.acquire(LABEL, wait=60)).id == SLOT
         assert workshop.asked == list(agent.slots) == [SLOT]
 
 
@@ -139,7 +139,7 @@ async def test_a_callback_that_fails_keeps_its_slot_off_offer_until_it_succeeds(
     async with client_of(live_hub) as client, agent_of(live_hub, on_recycle=fresh) as agent:
         await use(client)
         await eventually(lambda: agent.callback_errors)
-        assert (await client.acquire(LABEL, wait=10)).id == SLOT
+        assert (await client.acquire(LABEL, wait=60)).id == SLOT
         assert (agent.callback_errors, results) == (2, [])
 
 
@@ -157,7 +157,7 @@ async def test_a_drained_node_makes_its_slots_fresh_and_keeps_them_back(live_hub
         await until_slots(client, [SLOT])
         await never_lent(client)
         (await raw.post("/admin/nodes/n1/undrain")).raise_for_status()
-        assert (await client.acquire(LABEL, wait=10)).id == SLOT
+        assert (await client.acquire(LABEL, wait=60)).id == SLOT
 
 
 async def test_without_a_callback_the_slot_stays_on_offer_and_its_mark_goes(live_hub: HubProcess) -> None:
@@ -178,7 +178,7 @@ async def test_borrowers_in_a_hurry_lose_no_grant_while_their_slots_are_made_fre
 
     async def work(client: HubClient) -> None:
         for _ in range(10):
-            async with client.borrow(LABEL, wait=30) as slot:
+            async with client.borrow(LABEL, wait=60) as slot:
                 held.append(slot.id)
                 await asyncio.sleep(0.01)
                 slot.check()
@@ -202,5 +202,5 @@ def test_the_twins_with_threads_do_the_same(live_hub: HubProcess) -> None:
         with client.borrow(LABEL):
             pass
         world.wait_until(lambda: asked == [SLOT])
-        with client.borrow(LABEL, wait=10) as slot:
+        with client.borrow(LABEL, wait=60) as slot:
             assert slot.id == SLOT

@@ -14,6 +14,7 @@ import pytest
 from hub.client import NodeAgent, Unauthorized
 from hub.errors import BadInput, HubUnavailable, InvalidLabel
 from tests.client.fake_hub import FakeHub, Reset, agent_of, eventually, problem
+from tests.world import SLACK_S
 
 pytestmark = pytest.mark.usefixtures("quick")
 REGISTER, BEAT, SLOTS, LEAVE = "POST /node/register", "POST /node/heartbeat", "POST /node/n1/slots", "DELETE /node/n1"
@@ -63,7 +64,7 @@ async def test_failing_beats_are_repeated_with_back_off_up_to_the_pace_and_kill_
     async with agent_of(hub):
         await eventually(lambda: len(hub.said(BEAT)) >= 9)
     times = [seen.at for seen in hub.said(BEAT)]
-    assert max(after - before for before, after in pairwise(times)) < 0.5
+    assert max(after - before for before, after in pairwise(times)) < SLACK_S  # and not 30 s
     assert "node n1 reaches the hub again" in caplog.text
 
 
@@ -74,13 +75,14 @@ async def test_a_hub_that_does_not_know_the_node_is_told_everything_again_at_onc
         hub.lent, hub.version = {"x": "7"}, 1
         await eventually(lambda: agent.lent == {"x": "7"})
         hub.nodes, hub.lent, hub.version = {}, {}, 0
+        hub.pace_ms = 60_000  # told by the beat that finds it out
         await eventually(lambda: len(hub.said(REGISTER)) == 2)
         again = hub.said(REGISTER)[1]
         assert hub.lent == {"x": "7"}
     assert [slot["slotId"] for slot in again.body["slots"]] == ["x", "n1-gpu.a100-1", "n1-gpu.a100-2"]
     assert again.body["lent"] == {"x": "7"}
     told = next(seen.at for seen in reversed(hub.seen) if seen.what == BEAT and seen.at < again.at)
-    assert again.at - told < 0.05
+    assert again.at - told < SLACK_S
 
 
 async def test_a_hub_that_knows_the_node_but_lost_slots_is_told_everything_and_asked_what_is_lent(hub: FakeHub) -> None:
@@ -225,7 +227,7 @@ async def test_leaving_a_hub_that_is_away_takes_no_longer_than_allowed(
     async with agent_of(hub):
         hub.say(LEAVE, *[Reset()] * 1000)
         begun = time.monotonic()
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < SLACK_S
     assert "node n1 could not tell the hub that it leaves" in caplog.text
 
 

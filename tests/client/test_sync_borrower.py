@@ -13,6 +13,7 @@ from hub.client import LeaseLost, NoCapacity, Slot, SyncHubClient, transport
 from hub.client import slot as slot_module
 from hub.errors import HubUnavailable
 from tests.client.fake_hub import FakeHub, Reset, Seen
+from tests.world import PATIENCE_S, wait_until
 
 BORROW, RENEW, RETURN = "POST /session/borrow", "POST /session/renew", "POST /session/return"
 
@@ -24,7 +25,7 @@ def client_of(hub: FakeHub) -> SyncHubClient:
 def hold_until_lost(client: SyncHubClient, told: list[Slot] | None = None) -> None:
     on_lost = None if told is None else told.append
     with client, client.borrow("gpu:a100", on_lost=on_lost) as slot:
-        slot.lost.wait(5)
+        slot.lost.wait(PATIENCE_S)
         slot.check()
 
 
@@ -91,23 +92,23 @@ def test_an_answer_to_who_waits_may_take_longer_by_the_wait_and_a_connection_may
 
 
 def test_the_lease_is_renewed_while_the_block_runs(hub: FakeHub) -> None:
-    hub.ttl_s = 0.3
+    hub.ttl_s = 9
     hub.say(RENEW, Reset(), (503, "store-unavailable"))
     with client_of(hub) as client, client.borrow("gpu:a100") as slot:
-        assert not slot.lost.wait(0.7)
+        wait_until(lambda: len(hub.said(RENEW)) >= 4)
         slot.check()
-    assert len(hub.said(RENEW)) >= 4
 
 
 def test_a_lease_that_cannot_be_renewed_is_told_before_it_ends(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slot_module, "MARGIN_SHARE", 0.5)
-    hub.ttl_s = 1.6  # a busy machine may take a good part of a second off the margin
+    monkeypatch.setattr(slot_module, "MARGIN_MAX_S", 60)
+    hub.ttl_s = 8
     hub.say(RENEW, *[Reset() for _ in range(1000)])
     told: list[Slot] = []
     begun = time.monotonic()
     with pytest.raises(LeaseLost, match="not renewed in time"):
         hold_until_lost(client_of(hub), told)
-    assert 0.8 <= time.monotonic() - begun < 1.6
+    assert 4 <= time.monotonic() - begun < 8
     assert [slot.id for slot in told] == ["s1"]
     assert hub.said(RETURN) == []
 
@@ -120,11 +121,12 @@ def test_a_hub_that_hangs_loses_the_lease_in_time_too(hub: FakeHub, monkeypatch:
         return hub.answer(request)
 
     monkeypatch.setattr(slot_module, "MARGIN_SHARE", 0.5)
-    hub.ttl_s = 1.6
+    monkeypatch.setattr(slot_module, "MARGIN_MAX_S", 60)
+    hub.ttl_s = 8
     begun = time.monotonic()
     with pytest.raises(LeaseLost, match="read timed out"):
         hold_until_lost(SyncHubClient("http://hub", transport=httpx.MockTransport(hang)))
-    assert time.monotonic() - begun < 1.6
+    assert time.monotonic() - begun < 8
 
 
 def test_an_attempt_is_bounded_as_a_whole_and_not_step_by_step() -> None:
@@ -132,9 +134,9 @@ def test_an_attempt_is_bounded_as_a_whole_and_not_step_by_step() -> None:
         connection, _ = listener.accept()
         with connection:
             connection.recv(65536)
-            over.wait(1.6)
+            over.wait(4)
             connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n")
-            over.wait(10)
+            over.wait(60)
 
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -142,16 +144,16 @@ def test_an_attempt_is_bounded_as_a_whole_and_not_step_by_step() -> None:
         server.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         begun = time.monotonic()
-        with SyncHubClient(url, timeout=0, attempt_timeout=2.4) as client, pytest.raises(HubUnavailable):
+        with SyncHubClient(url, timeout=0, attempt_timeout=6) as client, pytest.raises(HubUnavailable):
             client.pools()
         took_s = time.monotonic() - begun
         over.set()
         server.join()
-    assert 2.0 < took_s < 3.6
+    assert 5.5 < took_s < 9.9  # each step for itself would have had six seconds
 
 
 def test_a_grant_the_hub_has_ended_is_told_with_its_reason(hub: FakeHub) -> None:
-    hub.ttl_s = 0.3
+    hub.ttl_s = 3
     hub.say(RENEW, (409, "grant-over"))
     with pytest.raises(LeaseLost, match="told grant-over"):
         hold_until_lost(client_of(hub))
@@ -174,7 +176,7 @@ def test_an_error_the_block_makes_of_its_loss_is_the_cause_of_lease_lost(hub: Fa
 
     def work() -> None:
         with client_of(hub) as client, client.borrow("gpu:a100") as slot:
-            slot.lost.wait(5)
+            slot.lost.wait(PATIENCE_S)
             raise OSError("socket closed")
 
     with pytest.raises(LeaseLost) as lost:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-import httpx
 import pytest
 from redis import Redis
 
@@ -18,12 +18,16 @@ HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-async def fleet(api: httpx.AsyncClient, redis: Redis, hub: Hub) -> Redis:
-    """Node n1 with s1 lent under another label than its pool's, and s2, s3 free; n2 drains and has s9 held back."""
-    await publish(api, "n1", **{POOL: ["s1", "s2", "s3"]})
-    assert (await borrow(api, ASKED)).json()["browserId"] == "s1"
-    await publish(api, "n2", **{"licence:catia": ["s9"]})
-    assert (await api.post("/admin/nodes/n2/drain")).json()["heldBack"] == 1
+async def fleet(make_api: Callable[..., Any], redis: Redis, hub: Hub) -> Redis:
+    """Node n1 with s1 lent under another label than its pool's, and s2, s3 free; n2 drains and has s9 held back.
+
+    The application has ended: one that serves puts some things right by itself.
+    """
+    async with make_api() as api:
+        await publish(api, "n1", **{POOL: ["s1", "s2", "s3"]})
+        assert (await borrow(api, ASKED)).json()["browserId"] == "s1"
+        await publish(api, "n2", **{"licence:catia": ["s9"]})
+        assert (await api.post("/admin/nodes/n2/drain")).json()["heldBack"] == 1
     await hub.clock.tick()
     assert await look(hub) == []
     return redis

@@ -30,15 +30,16 @@ class WorkerProcess:
 
     def wait_until_started(self) -> None:
         """Until it takes messages; fails with its log when it ends instead."""
-        wait_until(self._started, 40, lambda: f"the worker did not come up:\n{self.log()}")
+        wait_until(self._started, 90, lambda: f"the worker did not come up:\n{self.log()}")
 
     def _started(self) -> bool:
         assert self.process.poll() is None, f"the worker ended with {self.process.returncode}:\n{self.log()}"
         return "internal worker started" in self.log()
 
     def log(self) -> str:
-        """What it has logged so far."""
-        return self._log_path.read_text()
+        """The lines it has logged so far, and not a part of one that is just being written."""
+        said = self._log_path.read_bytes()
+        return said[: said.rfind(b"\n") + 1].decode()
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""

@@ -72,7 +72,7 @@ async def test_what_ends_while_redis_is_away_is_reported_when_it_is_back_and_the
             async def completed(task=task):
                 return (await hub.tasks.get(task.id)).status == "completed"
 
-            await eventually(completed, 20)
+            await eventually(completed)
         worker.stop()
         await running
     assert len(file.read_text().splitlines()) == 2
@@ -94,6 +94,6 @@ async def test_a_worker_that_waits_for_messages_hears_them_again_when_redis_is_b
         async def completed():
             return (await hub.tasks.get(task.id)).status == "completed"
 
-        await eventually(completed, 20)
+        await eventually(completed)
         worker.stop()
         await running

@@ -44,7 +44,7 @@ async def test_a_task_is_claimed_when_submitted_run_by_the_worker_and_completed(
     )
     assert answer.headers["location"] == f"{BASE}/tasks/{task['id']}"
     assert answer.headers["retry-after"] == "1"
-    done = (await people.get(f"{BASE}/tasks/{task['id']}", headers={"Prefer": "wait=10"})).json()
+    done = (await people.get(f"{BASE}/tasks/{task['id']}", headers={"Prefer": "wait=30"})).json()
     assert (done["status"], done["error"]) == ("completed", None)
     assert done["created_at"] < done["started_at"] < done["completed_at"]
     assert file.read_text() == f"room {task['id']} hello\n"
@@ -56,7 +56,7 @@ async def test_several_at_once_are_all_run(people, worker_process, tmp_path):
     answer = await people.post(f"{BASE}/rooms/room/tasks/{sample.WRITE}", json={"payloads": payloads})
     assert answer.status_code == 202
     for task in answer.json()["ids"]:
-        done = await people.get(f"{BASE}/tasks/{task}", headers={"Prefer": "wait=10"})
+        done = await people.get(f"{BASE}/tasks/{task}", headers={"Prefer": "wait=30"})
         assert done.json()["status"] == "completed"
 
 

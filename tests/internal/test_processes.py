@@ -36,7 +36,7 @@ async def ended(hub, task, status):
     async def there():
         return (await hub.tasks.get(task.id)).status == status
 
-    await eventually(there, 20)
+    await eventually(there)
     return await hub.tasks.get(task.id)
 
 
@@ -46,7 +46,7 @@ async def gone(worker):
     async def ended():
         return worker.process.poll() is not None
 
-    await eventually(ended, 20)
+    await eventually(ended)
     return worker.process.returncode
 
 
@@ -139,7 +139,7 @@ async def test_told_twice_it_does_not_wait_for_the_grace(worker_process, registe
 )
 def test_a_worker_that_has_nothing_to_run_ends_with_a_sentence(redis_server, module, sentence):
     worker = WorkerProcess([], {"HUB_REDIS_URL": redis_server.url, "HUB_INTERNAL_JOBS": module})
-    assert worker.process.wait(20) == 1
+    assert worker.process.wait(60) == 1
     assert worker.log().splitlines()[-1].endswith(sentence)
     worker.kill()
 

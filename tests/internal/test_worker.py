@@ -283,7 +283,7 @@ async def test_a_cancellation_that_is_swallowed_does_not_keep_it_from_stopping(r
     running = asyncio.ensure_future(worker.run())
     await reading.wait()
     worker.stop()
-    await asyncio.wait_for(running, 5)
+    await asyncio.wait_for(running, 30)
 
 
 async def test_a_worker_that_stops_leaves_the_group(start_worker, registered, redis, file):

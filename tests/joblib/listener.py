@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.joblib.people import Person, empty, fresh
 from tests.socket_client import SocketClient
-from tests.world import eventually
+from tests.world import PATIENCE_S, eventually
 
 Told = tuple[str, dict[str, Any]]
 
@@ -29,16 +29,16 @@ class Listener:
     async def connect(self) -> None:
         """Raises socketio's ConnectionError when refused."""
         await self.client.connect(self._url, auth=self._auth, transports=["websocket"])
-        await self.client.call("room_join", {"room_id": "fence"}, timeout=10)
+        await self.client.call("room_join", {"room_id": "fence"}, timeout=PATIENCE_S)
 
     async def join(self, *rooms: str) -> None:
         """Join the rooms `room:...`."""
         for room in rooms:
-            await self.client.call("room_join", {"room_id": room}, timeout=10)
+            await self.client.call("room_join", {"room_id": room}, timeout=PATIENCE_S)
 
     async def say(self, event: str, data: Any) -> None:
         """Send an event; returns when the hub has handled it, which it says to whoever asks for that."""
-        await self.client.call(event, data, timeout=10)
+        await self.client.call(event, data, timeout=PATIENCE_S)
 
     async def offer(self, full: str, worker: str) -> None:
         """Join the room of a job."""

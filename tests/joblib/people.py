@@ -14,8 +14,10 @@ from uuid import UUID, uuid4
 
 import httpx
 
+from tests.world import PATIENCE_S
+
 J = "/v1/joblib"
-SLACK_S = 1.0  # what a busy machine may add to any wait
+LONGEST_S = 8  # that a hub of `tests.joblib.stage.CALM` lets anybody wait: what came sooner was not waited for in vain
 ALICE, BOB, ROOT = UUID(int=0xA11CE), UUID(int=0xB0B), UUID(int=0x7007)
 TOKENS = f"""
 [[tokens]]
@@ -84,7 +86,7 @@ class Person:
         *,
         headers: dict[str, str] | None = None,
         content: bytes | None = None,
-        timeout: float = 20,
+        timeout: float = PATIENCE_S + LONGEST_S,
     ) -> httpx.Response:
         """One request; `content` goes out as it is."""
         shown = {"authorization": f"Bearer {self.token}"} if self.token else {}

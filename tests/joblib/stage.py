@@ -14,19 +14,22 @@ from pathlib import Path
 
 import httpx
 
-from tests.joblib.people import TOKENS, Person
+from tests.joblib.people import LONGEST_S, TOKENS, Person
 from tests.world import HubProcess, RedisServer, wait_until
 
-CALM = {  # every worker is stale after a second, and nobody comes to sweep: nothing may be seen of that
-    "HUB_WORKER_TIMEOUT_SECONDS": "1",
+DEFAULT_S = 4
+CALM = {  # nobody is ever removed for being silent, or for having hung up, however long the tests take
+    "HUB_WORKER_TIMEOUT_SECONDS": "36000",
     "HUB_SWEEPER_INTERVAL_SECONDS": "1800",
-    "HUB_PROVIDER_LONG_POLL_DEFAULT_SECONDS": "1",
-    "HUB_PROVIDER_LONG_POLL_MAX_SECONDS": "2",
-    "HUB_LONG_POLL_MAX_WAIT_SECONDS": "2",
-    "HUB_SIO_DISCONNECT_GRACE_SECONDS": "1",
+    "HUB_PROVIDER_LONG_POLL_DEFAULT_SECONDS": str(DEFAULT_S),
+    "HUB_PROVIDER_LONG_POLL_MAX_SECONDS": str(LONGEST_S),
+    "HUB_LONG_POLL_MAX_WAIT_SECONDS": str(LONGEST_S),
+    "HUB_SIO_DISCONNECT_GRACE_SECONDS": "36000",
 }
 NO_BRAKE = {"HUB_SWEEPER_BRAKE_MIN": "1000000"}  # tests leave so many silent workers behind that it would engage
-TIMEOUT_S, INTERVAL_S, GRACE_S = 1.5, 0.5, 0.5
+# Long enough for whoever beats, or connects again, to be in time although his process or a hub stood still a while.
+TIMEOUT_S, INTERVAL_S, GRACE_S = 6.0, 0.5, 4.0
+LOOK_S = 1.0  # how late it may be noticed that somebody has hung up, or is due
 QUICK = {
     **NO_BRAKE,
     "HUB_WORKER_TIMEOUT_SECONDS": str(TIMEOUT_S),
@@ -70,7 +73,7 @@ class Stage:
         old = self.hubs[0]
         if not crash:
             old.signal(signal.SIGTERM)
-            old.process.wait(20)
+            old.process.wait(60)
         old.kill()
         again = {name: value for name, value in old.environment.items() if name.startswith("HUB_")}
         time.sleep(away_s)
@@ -100,6 +103,17 @@ class Stage:
     def urls(self) -> list[str]:
         """Where the hubs are."""
         return [hub.url for hub in self.hubs]
+
+    def waiting(self, about: str, hubs: int = 1) -> None:
+        """Until so many hubs wait for what is said of this task, of this job, or under this hash."""
+        about = about.replace("-", "")
+        with contextlib.closing(self.server.client()) as client:
+
+            def so() -> bool:
+                channels = [channel for channel in client.pubsub_channels() if about in channel]
+                return sum(heard for _, heard in client.pubsub_numsub(*channels)) >= hubs if channels else False
+
+            wait_until(so)
 
     def person(self, token: str | None) -> Person:
         """Somebody who asks the hubs in turn."""

@@ -11,9 +11,9 @@ from hashlib import sha256
 import pytest
 import socketio
 
-from tests.joblib.people import done, empty, fresh, problem
+from tests.joblib.people import LONGEST_S, done, empty, fresh, problem
 from tests.socket_client import SocketClient
-from tests.world import eventually
+from tests.world import PATIENCE_S, eventually
 
 STATUS = {
     "id", "name", "room_id", "status", "created_at", "started_at", "completed_at", "queue_position", "worker_id",
@@ -85,7 +85,7 @@ async def test_workers_are_told_of_a_delayed_task_when_it_is_due(listen, alice, 
     worker = alice.job(room)
     both = await listen(room)
     await both.offer(full, worker)
-    due = datetime.now(UTC) + timedelta(seconds=0.7)
+    due = datetime.now(UTC) + timedelta(seconds=5)
     task = alice.submit(full, notBefore=due.isoformat())
     assert [(event, data["queue_position"]) for event, data in await both.heard()] == [("task_status_event", None)]
 
@@ -223,7 +223,7 @@ async def test_one_question_is_asked_once_however_many_wait_for_it(listen, alice
         return len(asked) >= 2
 
     with ThreadPoolExecutor(7) as pool:
-        reads = [pool.submit(bob.read, room, full, query, "wait=2") for query in ["q=1"] * 6 + ["q=2"]]
+        reads = [pool.submit(bob.read, room, full, query, f"wait={LONGEST_S}") for query in ["q=1"] * 6 + ["q=2"]]
         await eventually(heard_both)
         for data in asked:
             empty(alice.upload(made["id"], data["request_id"], data["params"].encode()))
@@ -309,7 +309,7 @@ async def test_a_token_is_shown_in_either_place_over_either_transport(hubs, tran
     client.on("jobs_invalidate", told.put)
     shown = {"auth": {"token": "alice-t"}} if how == "auth" else {"headers": {"Authorization": "Bearer alice-t"}}
     await client.connect(hubs.urls[1], transports=[transport], **shown)
-    assert await client.call("room_join", {"room_id": room}, timeout=10) is not None
+    assert await client.call("room_join", {"room_id": room}, timeout=PATIENCE_S) is not None
     alice.job(room)
-    assert await asyncio.wait_for(told.get(), 10) == {}
+    assert await asyncio.wait_for(told.get(), PATIENCE_S) == {}
     await client.shutdown()

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.joblib.people import SLACK_S, TASK, all_at_once, done, empty, fresh, invalid, moment, problem
-from tests.world import wait_until
+from tests.joblib.people import LONGEST_S, TASK, all_at_once, done, empty, fresh, invalid, moment, problem
+from tests.world import SLACK_S, wait_until
 
 
 def given(person, worker, **more):
@@ -86,7 +86,7 @@ def test_a_plain_task_shows_nothing_of_all_this(alice, full, room):
 
 def test_a_task_is_handed_out_when_it_is_due_and_not_before(alice, full, room):
     worker = alice.job(room)
-    due = at(0.8)
+    due = at(5)
     answer = done(alice.send(room, full, {"notBefore": due}), 202)
     assert (answer["status"], answer["queue_position"]) == ("pending", None)
     assert moment(answer["notBefore"]) == datetime.fromisoformat(due)
@@ -94,7 +94,7 @@ def test_a_task_is_handed_out_when_it_is_due_and_not_before(alice, full, room):
     assert alice.look(now)["queue_position"] == 1
     assert alice.claim(worker)["id"] == now
     assert alice.claim(worker) is None
-    claimed = done(alice.ask(worker, waitSeconds=2, limit=1), 200)["tasks"]
+    claimed = done(alice.ask(worker, waitSeconds=LONGEST_S, limit=1), 200)["tasks"]
     if not claimed:  # the hub was busy; it must be there by now
         claimed = [alice.claim(worker)]
     assert [task["id"] for task in claimed] == [answer["id"]]
@@ -222,32 +222,32 @@ def test_a_claim_out_of_bounds_does_not_validate_and_claims_nothing(alice, full,
 
 
 @pytest.mark.parametrize("hub", [0, 1])
-def test_a_claim_may_wait_for_work_wherever_it_is_submitted(alice, full, room, hub):
+def test_a_claim_may_wait_for_work_wherever_it_is_submitted(hubs, alice, full, room, hub):
     worker = alice.job(room)
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(alice.at(0).ask, worker, waitSeconds=2)
-        time.sleep(0.3)
+        asked = pool.submit(alice.at(0).ask, worker, waitSeconds=LONGEST_S)
+        hubs.waiting(full)
         assert not asked.done()
         task = alice.at(hub).submit(full)
         answer = asked.result()
     assert done(answer, 200)["task"]["id"] == task
-    assert answer.elapsed.total_seconds() < 1.9
+    assert answer.elapsed.total_seconds() < LONGEST_S
 
 
 def test_a_claim_that_waits_in_vain_ends_in_time(alice, room):
     worker = alice.job(room)
-    waits = {1: 1, 0.5: 0.5, 3600: 2, 0: 0}
+    waits = {1: 1, 0.5: 0.5, 3600: LONGEST_S, 0: 0}
     answers = all_at_once(lambda wait_s: alice.ask(worker, waitSeconds=wait_s), *[(wait_s,) for wait_s in waits])
     for seconds, (answer, took_s) in zip(waits.values(), answers, strict=True):
         assert done(answer, 200) == {"task": None}
         assert seconds - 0.05 <= took_s < seconds + SLACK_S
 
 
-def test_of_many_claims_that_wait_each_task_wakes_one(alice, full, room):
+def test_of_many_claims_that_wait_each_task_wakes_one(hubs, alice, full, room):
     workers = [alice.job(room) for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        asked = [pool.submit(alice.ask, worker, waitSeconds=1) for worker in workers]
-        time.sleep(0.3)
+        asked = [pool.submit(alice.ask, worker, waitSeconds=5) for worker in workers]
+        hubs.waiting(full, 2)
         tasks = [alice.submit(full) for _ in range(4)]
         found = [done(each.result(), 200)["task"] for each in asked]
     assert sorted(task["id"] for task in found if task) == sorted(tasks)
@@ -302,18 +302,18 @@ def test_what_runs_longer_than_it_may_has_failed(quick, full, room):
     ann = quick.person("alice-t")
     worker = ann.job(room)
     tasks = [ann.submit(full) for _ in range(3)]
-    assert done(ann.ask(worker, maxRuntimeSeconds=0.5), 200)["task"]["id"] == tasks[0]
+    assert done(ann.ask(worker, maxRuntimeSeconds=5, start=True), 200)["task"]["id"] == tasks[0]
     assert done(ann.ask(worker, maxRuntimeSeconds=60), 200)["task"]["id"] == tasks[1]
-    assert done(ann.ask(worker, maxRuntimeSeconds=0.5, start=True), 200)["task"]["id"] == tasks[2]
-    done(ann.move(tasks[2], "completed"), 200)
+    assert done(ann.ask(worker, maxRuntimeSeconds=5), 200)["task"]["id"] == tasks[2]
+    done(ann.move(tasks[0], "completed"), 200)
 
     def over():
         done(ann.beat(worker), 200)
-        return ann.look(tasks[0])["status"] == "failed"
+        return ann.look(tasks[2])["status"] == "failed"
 
     wait_until(over)
-    assert ann.look(tasks[0])["error"] == "Runtime exceeded"
-    assert [ann.look(task)["status"] for task in tasks[1:]] == ["claimed", "completed"]
+    assert ann.look(tasks[2])["error"] == "Runtime exceeded"
+    assert [ann.look(task)["status"] for task in tasks[:2]] == ["completed", "claimed"]
 
 
 # Trying again.
@@ -345,12 +345,11 @@ def test_a_task_that_fails_is_tried_again_until_its_attempts_are_used_up(alice, 
 def test_between_two_attempts_a_task_waits_longer_each_time(alice, full, room):
     worker = alice.job(room)
     task = alice.submit(full, maxAttempts=3, backoffSeconds=0.3)
+    assert alice.claim(worker)["id"] == task
     for expected_s in (0.3, 0.6):
-        assert done(alice.ask(worker, waitSeconds=2), 200)["task"]["id"] == task
         failed_at = time.monotonic()
         assert done(alice.move(task, "failed"), 200)["queue_position"] is None
-        assert alice.claim(worker) is None
-        wait_until(lambda: alice.look(task)["queue_position"] == 1)
+        wait_until(lambda: alice.claim(worker) is not None)
         assert time.monotonic() - failed_at >= expected_s - 0.05
 
 
@@ -362,7 +361,7 @@ def test_a_task_of_a_removed_worker_is_tried_again(alice, full, room):
     assert alice.look(task)["status"] == "pending"
     assert alice.get(f"/rooms/{room}/jobs/{full}").status_code == 200
     second = alice.job(room)
-    assert done(alice.ask(second, waitSeconds=2), 200)["task"]["attempt"] == 2
+    assert done(alice.ask(second, waitSeconds=LONGEST_S), 200)["task"]["attempt"] == 2
     empty(alice.leave(second))
     found = alice.look(task)
     assert (found["status"], found["error"]) == ("failed", "Worker disconnected")
@@ -382,7 +381,7 @@ def letter(alice, bob, full, room):
     worker = alice.job(room)
     task = bob.submit(full, payload={"a": [1.0]}, maxAttempts=2, backoffSeconds=0)
     for _ in range(2):
-        assert done(alice.ask(worker, waitSeconds=2), 200)["task"]["id"] == task
+        assert done(alice.ask(worker, waitSeconds=LONGEST_S), 200)["task"]["id"] == task
         done(alice.move(task, "failed", error="dead"), 200)
     return task
 

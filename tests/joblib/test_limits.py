@@ -11,7 +11,7 @@ import socketio
 from tests.joblib.people import done, empty, problem
 from tests.joblib.stage import stage
 from tests.socket_client import SocketClient
-from tests.world import eventually, wait_until
+from tests.world import PATIENCE_S, eventually, wait_until
 
 SMALL = {
     "ZNDRAW_JOBLIB_ALLOWED_CATEGORIES": '["shiny","modifiers"]',
@@ -21,9 +21,9 @@ SMALL = {
     "ZNDRAW_JOBLIB_CLAIM_MAX_ATTEMPTS": "3",
     "ZNDRAW_JOBLIB_CLAIM_BASE_DELAY_SECONDS": "0.5",
     "ZNDRAW_JOBLIB_LONG_POLL_MAX_WAIT_SECONDS": "1",
-    "ZNDRAW_JOBLIB_PROVIDER_RESULT_TTL_SECONDS": "1",
+    "ZNDRAW_JOBLIB_PROVIDER_RESULT_TTL_SECONDS": "5",
     "ZNDRAW_JOBLIB_PROVIDER_INFLIGHT_TTL_SECONDS": "1",
-    "ZNDRAW_JOBLIB_TERMINAL_TASK_RETENTION_SECONDS": "1",
+    "ZNDRAW_JOBLIB_TERMINAL_TASK_RETENTION_SECONDS": "5",
     "HUB_TASK_PAYLOAD_MAX_BYTES": "2048",
     "HUB_SCHEMA_MAX_BYTES": "2048",
     "HUB_PROVIDER_RESULT_MAX_BYTES": "4096",
@@ -98,11 +98,11 @@ async def test_a_question_that_was_lost_is_asked_again(small, ann, room):
     client = SocketClient(reconnection=False)
     client.on("provider_request", asked.append)
     await client.connect(small.urls[0], auth={"token": "alice-t"}, transports=["websocket"])
-    await client.call("join_provider_room", {"provider_name": full, "worker_id": "None"}, timeout=10)
+    await client.call("join_provider_room", {"provider_name": full, "worker_id": "None"}, timeout=PATIENCE_S)
 
     async def asked_twice():
         assert (await asyncio.to_thread(ann.read, room, full, "", "wait=0")).status_code == 504
-        return len(asked) == 2
+        return len(asked) >= 2
 
     await eventually(asked_twice)
     assert asked[0] == asked[1]
@@ -123,8 +123,8 @@ def test_tasks_that_have_ended_are_forgotten_everywhere_and_others_are_not(ann, 
     cancelled = ann.submit(full)
     done(ann.move(cancelled, "cancelled"), 200)
     assert ann.look(ended)["status"] == "completed"
-    wait_until(lambda: 404 in (ann.get(f"/tasks/{ended}").status_code,), 15)
-    wait_until(lambda: len(ann.listed(f"/rooms/{room}/tasks")) == 2, 15)
+    wait_until(lambda: ann.get(f"/tasks/{ended}").status_code == 404)
+    wait_until(lambda: len(ann.listed(f"/rooms/{room}/tasks")) == 2)
     problem(ann.get(f"/tasks/{cancelled}"), 404, "task-not-found")
     problem(ann.move(ended, "failed"), 404, "task-not-found")
     for path in (f"/rooms/{room}/tasks", f"/rooms/{room}/jobs/{full}/tasks"):

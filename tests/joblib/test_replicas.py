@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.joblib.people import done, empty, fresh, problem
+from tests.joblib.people import LONGEST_S, done, empty, fresh, problem
 from tests.joblib.stage import QUICK, stage
 from tests.world import eventually, wait_until
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_submitted_here_claimed_there_and_waited_for_at_a_third_call(alice, bob, full, room, first):
+def test_submitted_here_claimed_there_and_waited_for_at_a_third_call(hubs, alice, bob, full, room, first):
     here, there = alice.at(first), alice.at(1 - first)
     worker = here.job(room)
     task = bob.at(1 - first).submit(full)
     with ThreadPoolExecutor(2) as pool:
-        looks = [pool.submit(bob.at(hub).get, f"/tasks/{task}", prefer="wait=2") for hub in (0, 1)]
-        time.sleep(0.2)
+        looks = [pool.submit(bob.at(hub).get, f"/tasks/{task}", prefer=f"wait={LONGEST_S}") for hub in (0, 1)]
+        hubs.waiting(task, 2)
         assert there.claim(worker)["id"] == task
         done(here.move(task, "running"), 200)
         ended = done(there.move(task, "completed"), 200)
@@ -60,7 +59,8 @@ async def test_a_read_at_one_hub_is_answered_by_a_provider_at_the_other(listen, 
     serving = await listen(hub=1)
     await serving.serve(made["full_name"], made["worker_id"])
     for number in range(2):
-        asked = asyncio.create_task(asyncio.to_thread(bob.at(0).read, room, made["full_name"], f"q={number}", "wait=2"))
+        read = bob.at(0).read, room, made["full_name"], f"q={number}", f"wait={LONGEST_S}"
+        asked = asyncio.create_task(asyncio.to_thread(*read))
 
         async def told():
             return any(event == "provider_request" for event, _ in serving.told)

@@ -30,7 +30,11 @@ async def hubs(redis_server: RedisServer, changes: dict[str, Any]) -> AsyncItera
         for _ in range(2):
             found.append(Hub(await stack.enter_async_context(open_store(settings)), settings))
             await found[-1].line.configure()
-        running = [asyncio.create_task(job) for hub in found for job in (hub.line.run(), hub.clock.run())]
+        running = [
+            asyncio.create_task(job)
+            for hub in found
+            for job in (hub.line.listen(), hub.line.go_round(), hub.clock.run())
+        ]
         yield found
         for task in running:
             task.cancel()

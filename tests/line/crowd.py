@@ -9,7 +9,7 @@ from typing import Any
 
 from hub.capacity.models import Grant, Slot, Wish, slot_item
 from hub.core import Hub
-from tests.world import add_node
+from tests.world import PATIENCE_S, add_node
 
 _numbers = itertools.count()
 
@@ -49,8 +49,8 @@ class Crowd:
         return grant
 
     async def grant(self, name: str) -> Grant:
-        """What a borrower got; fails after 10 s."""
-        return await asyncio.wait_for(asyncio.shield(self.tasks[name]), 10)
+        """What a borrower got; fails after a while."""
+        return await asyncio.wait_for(asyncio.shield(self.tasks[name]), PATIENCE_S)
 
     def waiting(self) -> list[str]:
         """Who was not answered yet."""

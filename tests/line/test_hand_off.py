@@ -17,7 +17,18 @@ import httpx
 import pytest
 from redis import Redis
 
-from tests.world import HubProcess, RedisServer, age_node, beat, borrow, eventually, give_back, publish, push
+from tests.world import (
+    PATIENCE_S,
+    HubProcess,
+    RedisServer,
+    age_node,
+    beat,
+    borrow,
+    eventually,
+    give_back,
+    publish,
+    push,
+)
 
 _numbers = itertools.count()
 
@@ -86,7 +97,7 @@ async def waiter(pair: Pair, label: str, **more: Any) -> AsyncIterator[asyncio.T
 
 async def served(task: asyncio.Task[httpx.Response], redis: Redis, slot: str) -> dict[str, Any]:
     """The waiter's grant, complete, of this slot."""
-    answer = await asyncio.wait_for(task, 15)
+    answer = await asyncio.wait_for(task, PATIENCE_S)
     assert answer.status_code == 200, answer.text
     grant: dict[str, Any] = answer.json()
     assert grant["browserId"] == slot
@@ -113,7 +124,7 @@ async def test_a_return(pair, scene):
 
 
 async def test_a_lapsed_lease(pair, scene):
-    await lend_all(scene, ttlSeconds=1)
+    await lend_all(scene, ttlSeconds=4)
     async with waiter(pair, scene.label) as task:
         await served(task, scene.redis, scene.slot)
 

@@ -102,7 +102,11 @@ async def test_limits_per_label_and_per_run_count_live_waiters_only(crowd):
     with pytest.raises(LabelLineFull):
         await hub.leases.borrow(wish("pay:chromium", run="r3"))
     crowd.tasks["one"].cancel()
-    await asyncio.sleep(1.2)
+
+    async def gone() -> bool:
+        return await hub.store.read("ZCARD", hub.store.keys.line("pay:chromium")) == 1
+
+    await eventually(gone)
     await crowd.come("three", "pay:chromium", run="r1")
     assert crowd.waiting() == ["two", "three"]
 

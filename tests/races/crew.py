@@ -121,7 +121,8 @@ class Crew:
 
     def lines(self) -> list[dict[str, Any]]:
         """What it noted so far, what was noted about it, and what `hub agent` said of itself."""
-        said = re.findall(r"^(\S+) INFO +announced node=(\S+)", self._out_path.read_text(), re.MULTILINE)
+        text = self._out_path.read_text(errors="replace")  # its last line may be just being written
+        said = re.findall(r"^(\S+) INFO +announced node=(\S+).*\n", text, re.MULTILINE)
         announced = [
             {"at": datetime.fromisoformat(at).timestamp(), "who": name, "event": "announced"} for at, name in said
         ]
@@ -163,7 +164,7 @@ class Crew:
         if self._process.poll() is None:
             self._process.terminate()
         try:
-            self._process.wait(15)
+            self._process.wait(60)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -15,15 +15,25 @@ import httpx
 import pytest
 from redis import Redis
 
-from tests.world import HubProcess, age_node, borrow, eventually, listed, publish, wait_until
+from tests.world import (
+    PATIENCE_S,
+    SLACK_S,
+    HubProcess,
+    age_node,
+    borrow,
+    eventually,
+    listed,
+    publish,
+    wait_until,
+)
 
 POOL = "gpu:a100"
-pytestmark = pytest.mark.race
+pytestmark = [pytest.mark.race, pytest.mark.timeout(600)]
 
 
 def sweeps(hub: HubProcess) -> float:
     """How many node sweeps a hub has made."""
-    text = httpx.get(f"{hub.url}/metrics", timeout=5).text
+    text = httpx.get(f"{hub.url}/metrics", timeout=PATIENCE_S).text
     found = re.search(r'^hub_sweeps_total\{service="node"\} (\S+)', text, re.MULTILINE)
     return float(found[1]) if found else 0.0
 
@@ -91,14 +101,19 @@ async def test_a_beat_and_an_expiry_of_the_same_node_never_both_win(
     }
     sweeper, listener = start_hub(**quiet), start_hub(**quiet)
     told = {True: 0, False: 0}
-    async with sweeper.client("admin", timeout=30) as admin, listener.client("node", timeout=30) as node:
+    async with (
+        sweeper.client("admin", timeout=PATIENCE_S) as admin,
+        listener.client("node", timeout=PATIENCE_S) as node,
+    ):
 
         async def beat(names: list[str]) -> dict[str, bool]:
             await asyncio.sleep(random.uniform(0, 0.06))
             answer = await node.post("/node/heartbeats", json={"beats": [{"nodeId": name} for name in names]})
             return {each["nodeId"]: each["known"] for each in answer.json()["beats"]}
 
-        for turn in range(10):
+        for turn in range(60):
+            if turn >= 10 and min(told.values()) > 20:
+                break  # on a busy machine one side may need more turns to win now and then
             names = [f"n{turn}-{number}" for number in range(100)]
             await asyncio.gather(*(publish(node, name, **{POOL: [f"{name}-s"]}) for name in names))
             for name in names:
@@ -114,41 +129,44 @@ async def test_a_beat_and_an_expiry_of_the_same_node_never_both_win(
             assert {name for name in names if f"{name}-s" in slots} == {name for name in names if known[name]}
             for is_known in known.values():
                 told[is_known] += 1
-    assert sum(told.values()) == 1000
+    assert sum(told.values()) >= 1000
     assert min(told.values()) > 20, f"no race to speak of: {told}"
 
 
 async def test_one_hub_sweeps_and_another_takes_over_when_it_is_killed(start_hub: Callable[..., HubProcess]) -> None:
     hubs = [start_hub(HUB_NODE_SWEEP_INTERVAL_SECONDS="0.2") for _ in range(3)]
 
-    def sweeping(seconds: float) -> list[HubProcess]:
-        before = [sweeps(hub) for hub in hubs]
-        time.sleep(seconds)
-        return [hub for hub, count in zip(hubs, before, strict=True) if sweeps(hub) > count]
+    def sweeping(seconds: float) -> HubProcess:
+        """Who sweeps for so long, alone; one that stands still is rightly succeeded, and then we look again."""
+        for _ in range(5):
+            before = [sweeps(hub) for hub in hubs]
+            time.sleep(seconds)
+            found = [hub for hub, count in zip(hubs, before, strict=True) if sweeps(hub) > count]
+            if len(found) == 1:
+                return found[0]
+        raise AssertionError(f"{len(found)} hubs sweep")
 
     first = sweeping(1.5)
-    assert len(first) == 1
-    first[0].kill()
+    first.kill()
     killed = time.monotonic()
-    hubs.remove(first[0])
+    hubs.remove(first)
     before = [sweeps(hub) for hub in hubs]
-    wait_until(lambda: [sweeps(hub) for hub in hubs] != before, 3.0)
+    wait_until(lambda: [sweeps(hub) for hub in hubs] != before, 3.0 + SLACK_S)
     print(f"taken over after {time.monotonic() - killed:.1f} s")
     second = sweeping(1.0)
-    assert len(second) == 1
 
     # One that is asked to stop hands over by itself.
-    second[0].signal(signal.SIGTERM)
-    hubs.remove(second[0])
+    second.signal(signal.SIGTERM)
+    hubs.remove(second)
     before = [sweeps(hub) for hub in hubs]
-    second[0].process.wait(15)
-    wait_until(lambda: [sweeps(hub) for hub in hubs] != before, 1.5)
+    second.process.wait(PATIENCE_S)
+    wait_until(lambda: [sweeps(hub) for hub in hubs] != before, 1.5 + SLACK_S)
 
 
 async def test_a_hub_that_stops_refuses_borrows_and_still_takes_returns(
     start_hub: Callable[..., HubProcess], redis: Redis
 ) -> None:
-    hub = start_hub()
+    hub = start_hub(linger_s=PATIENCE_S)
     async with hub.client("node") as node, hub.client("runner") as runner:
         await publish(node, "n1", **{POOL: ["s1", "s2"]})
         grant = (await borrow(runner, POOL)).json()
@@ -163,7 +181,8 @@ async def test_a_hub_that_stops_refuses_borrows_and_still_takes_returns(
         back = {"labelKey": POOL, "browserId": grant["browserId"], "leaseToken": grant["leaseToken"]}
         returned = await runner.post("/session/return", json=back)
         assert (returned.status_code, returned.json()) == (200, {"returned": "s1"})
-    assert hub.process.wait(15) == 0
+    hub.signal(signal.SIGTERM)
+    assert hub.process.wait(PATIENCE_S) == 0
     assert listed(redis, f"available:{POOL}") == ["s2", "s1"]
 
 
@@ -173,7 +192,7 @@ async def test_a_caller_who_hangs_up_in_the_middle_of_his_request_is_no_error(li
         "content-length: 50\r\n\r\n{"
     )
     for _ in range(5):
-        with socket.create_connection(("127.0.0.1", live_hub.port), timeout=5) as caller:
+        with socket.create_connection(("127.0.0.1", live_hub.port), timeout=PATIENCE_S) as caller:
             caller.sendall(head.encode())
     async with AsyncExitStack() as stack:
         runner = await stack.enter_async_context(live_hub.client("runner"))

@@ -20,7 +20,7 @@ from hub.doctor import examine
 from hub.store.connection import open_store
 from tests.notes import whole_notes
 from tests.races.hands import ROOM
-from tests.world import free_port, settings_for, wait_until
+from tests.world import PATIENCE_S, free_port, settings_for, wait_until
 
 WORKERS, TASKS, KILLS = 20, 10_000, 12
 TOKEN = "race-token-of-a-user"
@@ -37,13 +37,13 @@ def hubs(start_hub, tmp_path):
 
 
 @pytest.mark.race
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_every_task_ends_exactly_once_whoever_is_killed(hubs, start_hub, redis, redis_server, tmp_path):
     log = tmp_path / "hands.log"
     ports = [hub.port for hub in hubs]
     crew = start_crew(ports, log)
     try:
-        wait_until(lambda: said(log, "registered") >= WORKERS, 60)
+        wait_until(lambda: said(log, "registered") >= WORKERS, 120)
         chooser = random.Random(7)
         with ThreadPoolExecutor(1) as pool:
             submitted = pool.submit(submit, hubs[0].url)  # they are done about as fast as they come
@@ -73,7 +73,7 @@ async def test_every_task_ends_exactly_once_whoever_is_killed(hubs, start_hub, r
     errors = Counter(record.get("error") for task, record in found.items() if task not in told)
     assert set(errors) <= {None, "Worker disconnected"}
     assert errors["Worker disconnected"], f"the kills cost nobody anything: nothing was tried, {errors}, {len(told)}"
-    wait_until(lambda: redis.zcard("hub:workers") == 0, 30)
+    wait_until(lambda: redis.zcard("hub:workers") == 0)
     async with open_store(settings_for(redis_server.url)) as store:
         assert await examine(store) == []
 
@@ -87,6 +87,8 @@ def kill_a_holder(chooser: random.Random, log: Path, redis) -> None:
         return pid in workers and redis.scard(f"hub:worker_tasks:{workers[pid]}") > 0
 
     def killed() -> bool:
+        if ended(redis) == TASKS:  # they were faster than this, which looks through all that was noted
+            return True
         holders = [pid for pid in living(log) if holds(pid)]
         if not holders:
             return False
@@ -96,7 +98,7 @@ def kill_a_holder(chooser: random.Random, log: Path, redis) -> None:
         os.kill(pid, signal.SIGKILL if has else signal.SIGCONT)
         return has
 
-    wait_until(killed, 60)
+    wait_until(killed, 90)
 
 
 def start_crew(ports: list[int], log: Path) -> subprocess.Popen[bytes]:
@@ -122,10 +124,10 @@ def post(url: str, body: dict[str, Any], key: str) -> httpx.Response:
     answers: list[httpx.Response] = []
 
     def answered() -> bool:
-        answers.append(httpx.post(path, json=body, headers=headers, timeout=30))
+        answers.append(httpx.post(path, json=body, headers=headers, timeout=PATIENCE_S))
         return answers[-1].status_code != 503
 
-    wait_until(answered, 30)
+    wait_until(answered)
     return answers[-1]
 
 

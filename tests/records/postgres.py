@@ -62,7 +62,7 @@ class Postgres:
                 [_binary("postgres"), "-D", str(self._data), "-k", str(self.folder), *options],
                 stdout=log, stderr=log, cwd=self.folder, start_new_session=True, **self._as,
             )  # fmt: skip
-        wait_until(self._answers, 30)
+        wait_until(self._answers)
 
     def _make(self) -> None:
         made = subprocess.run(

@@ -62,7 +62,7 @@ def test_a_service_that_is_killed_leaves_whole_batches(database):
         service.first_batch()
         os.kill(service.process.pid, signal.SIGKILL)
         service.process.communicate()
-        wait_until(lambda: not others(database), 30)
+        wait_until(lambda: not others(database))
         counts.append(database.statuses()["Pending"])
     assert counts == sorted(set(counts)), "each had a part in it"
     assert [count % 40 for count in counts] == [0, 0, 0]

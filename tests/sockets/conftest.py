@@ -79,7 +79,7 @@ def here(redis_server: RedisServer, _standing: HubProcess) -> HubProcess:
 def start(start_hub: Callable[..., HubProcess], tokens: Path) -> Callable[..., HubProcess]:
     """Start a hub of one's own that knows the tokens."""
 
-    def start(**environment: str) -> HubProcess:
+    def start(**environment: Any) -> HubProcess:
         return start_hub(**{"HUB_TOKENS_FILE": str(tokens), **GRACE, **environment})
 
     return start

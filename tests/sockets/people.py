@@ -10,7 +10,7 @@ from redis import Redis
 
 from hub.jobs.names import dashed
 from tests.socket_client import SocketClient
-from tests.world import HubProcess
+from tests.world import PATIENCE_S, HubProcess
 
 ANN = "a" * 32
 BOB = "b" * 32
@@ -45,7 +45,7 @@ class Listener:
 
     async def say(self, event: str, *data: Any) -> Any:
         """Send an event; returns what the hub acknowledged it with."""
-        return await self.client.call(event, data[0] if len(data) == 1 else data or None, timeout=10)
+        return await self.client.call(event, data[0] if len(data) == 1 else data or None, timeout=PATIENCE_S)
 
     async def join(self, room: str) -> Any:
         return await self.say("room_join", {"room_id": room})

@@ -7,7 +7,7 @@ import requests
 from socketio.exceptions import ConnectionError as Refused
 
 from tests.sockets.people import ANN, JOB, OK, Listener, connections, new_worker, publish
-from tests.world import eventually, wait_until
+from tests.world import PATIENCE_S, eventually, wait_until
 
 
 @pytest.mark.parametrize("transport", ["websocket", "polling"])
@@ -104,8 +104,8 @@ async def test_while_redis_is_away_nobody_is_let_in_and_everybody_is_told_to_try
 
 def test_pages_of_other_sites_cannot_use_the_sockets_of_a_browser(here):
     url = f"{here.url}/socket.io/?EIO=4&transport=polling"
-    assert requests.get(url, headers={"Origin": "http://elsewhere.example"}, timeout=5).status_code == 400
-    own = requests.get(url, headers={"Origin": here.url}, timeout=5)
+    assert requests.get(url, headers={"Origin": "http://elsewhere.example"}, timeout=PATIENCE_S).status_code == 400
+    own = requests.get(url, headers={"Origin": here.url}, timeout=PATIENCE_S)
     assert (own.status_code, own.headers["Access-Control-Allow-Origin"]) == (200, here.url)
 
 

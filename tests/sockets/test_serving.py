@@ -16,7 +16,7 @@ from hub.api.sockets import sockets
 from hub.jobs.models import JobWish
 from hub.store import connection
 from tests.sockets.people import ANN, JOB, OK, connections, new_worker, publish
-from tests.world import eventually, wait_until
+from tests.world import PATIENCE_S, eventually, wait_until
 
 ENDED = (WSMsgType.CLOSE, WSMsgType.CLOSED, WSMsgType.ERROR)
 
@@ -56,26 +56,26 @@ async def test_a_connection_that_never_says_who_it_is_is_ended(serve, monkeypatc
         url = f"{here.url}/socket.io/?EIO=4&transport="
         async with session.ws_connect(url + "websocket") as socket, session.get(url + "polling") as polled:
             assert (polled.status, (await socket.receive()).data[0]) == (200, "0")
-            assert (await asyncio.wait_for(socket.receive(), 10)).type in ENDED
+            assert (await asyncio.wait_for(socket.receive(), PATIENCE_S)).type in ENDED
             await eventually(lambda: asyncio.sleep(0, not app.sockets._server.eio.sockets))
 
 
 def test_several_processes_take_websockets_and_say_why_they_do_not_take_polls(start, redis):
     hub = start(HUB_WORKERS="2")
-    polled = requests.get(f"{hub.url}/socket.io/?EIO=4&transport=polling", timeout=5)
+    polled = requests.get(f"{hub.url}/socket.io/?EIO=4&transport=polling", timeout=PATIENCE_S)
     assert (polled.status_code, "transports=['websocket']" in polled.text) == (400, True)
     told: list[object] = []
     clients = [socketio.Client(reconnection=False) for _ in range(6)]
     for client in clients:
         client.on("jobs_invalidate", told.append)
-        client.connect(hub.url, auth={"token": "ann"}, transports=["websocket"])
-        assert client.call("room_join", {"room_id": "lab"}, timeout=5) == OK
+        client.connect(hub.url, auth={"token": "ann"}, transports=["websocket"], wait_timeout=PATIENCE_S)
+        assert client.call("room_join", {"room_id": "lab"}, timeout=PATIENCE_S) == OK
     publish(redis, "jobs_invalidate", "room:lab")
     wait_until(lambda: told == [{}] * 6)
     for client in clients:
         client.disconnect()
     hub.signal(signal.SIGTERM)  # a supervisor that is killed leaves its processes to find out
-    hub.process.wait(20)
+    hub.process.wait(PATIENCE_S)
 
 
 @pytest.mark.parametrize("transports", [None, ["polling"]], ids=["upgraded", "polling"])
@@ -83,9 +83,9 @@ def test_a_client_with_threads_connects_upgrades_hears_and_says_goodbye_at_once(
     """As workers of the published client do."""
     client, told = socketio.Client(reconnection=False), []
     client.on("task_available", told.append)
-    client.connect(here.url, auth={"token": "ann"}, transports=transports)
+    client.connect(here.url, auth={"token": "ann"}, transports=transports, wait_timeout=PATIENCE_S)
     assert client.transport() == ("polling" if transports else "websocket")
-    assert client.call("join_job_room", {"job_name": JOB, "worker_id": "None"}, timeout=5) == OK
+    assert client.call("join_job_room", {"job_name": JOB, "worker_id": "None"}, timeout=PATIENCE_S) == OK
     publish(redis, "task_available", f"jobs:{JOB}", {"task_id": "t1"})
     wait_until(lambda: told == [{"task_id": "t1"}])
     client.disconnect()
@@ -96,6 +96,6 @@ def test_a_client_with_threads_connects_upgrades_hears_and_says_goodbye_at_once(
 def test_an_upgrade_anywhere_else_changes_nothing(path, here):
     headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
     headers["Sec-WebSocket-Key"] = "eHh4eHh4eHh4eHh4eHh4eA=="
-    plain = requests.get(here.url + path, timeout=5)
-    asked = requests.get(here.url + path, headers=headers, timeout=5)
+    plain = requests.get(here.url + path, timeout=PATIENCE_S)
+    asked = requests.get(here.url + path, headers=headers, timeout=PATIENCE_S)
     assert (asked.status_code, asked.headers.get("upgrade")) == (plain.status_code, None)

@@ -70,11 +70,11 @@ async def server_pid(url: str) -> int:
 def is_running(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter: it ended while it was read
         return False
 
 
-async def eventually(condition, within_s: float = 10) -> None:
+async def eventually(condition, within_s: float = 30) -> None:
     until = time.monotonic() + within_s
     while not (await condition() if asyncio.iscoroutinefunction(condition) else condition()):
         assert time.monotonic() < until, "it did not come true in time"

@@ -297,7 +297,8 @@ async def test_many_nodes_with_many_slots_die_in_one_pass(api, redis_server, red
     assert (done.scanned, done.expired, done.slots, done.ended) == (30, 30, 3150, 40)
     left = {key.split(":")[0] for key in redis.keys("*") if not key.startswith("hub:")}
     assert left <= {"recycle", "audit"}
-    assert {key for key in redis.keys("hub:*") if not key.startswith("hub:request:")} == {"hub:store", "hub:history"}
+    own = {key for key in redis.keys("hub:*") if not key.startswith("hub:request:")}
+    assert own - {"hub:hubs"} == {"hub:store", "hub:history"}  # by now the hub may have ticked
 
 
 async def test_expiry_is_audited(api, hub, redis):

@@ -20,7 +20,7 @@ async def swept(hub):
 
 def ask(hub, method="GET", **body):
     answer = httpx.request(
-        method, f"{hub.url}/admin/sweeper", headers={"x-hub-secret": hub.admin_secret}, json=body or None, timeout=10
+        method, f"{hub.url}/admin/sweeper", headers={"x-hub-secret": hub.admin_secret}, json=body or None, timeout=30
     )
     assert answer.status_code == 200, answer.text
     return answer.json()
@@ -35,11 +35,11 @@ def test_it_survives_every_hub_and_is_gone_when_it_is_cleared(start_hub, redis):
     second = start_hub(**setting)
     assert ask(second) == said
     answer = httpx.post(
-        f"{second.url}/node/register", json={"nodeId": "mute"}, headers={"x-hub-secret": second.node_secret}, timeout=10
+        f"{second.url}/node/register", json={"nodeId": "mute"}, headers={"x-hub-secret": second.node_secret}, timeout=30
     )
     assert answer.status_code == 200
     age_node(redis, "mute", 300)
-    wait_until(lambda: "node refreshed" in second.log(), 10, second.log)
+    wait_until(lambda: "node refreshed" in second.log(), why=second.log)
     assert redis.smembers("nodes") == {"mute"}
     cleared = ask(second, "PUT", expire=None)
     assert (cleared["expire"], cleared["source"], cleared["setBy"], cleared["setAtUtc"]) == (
@@ -49,7 +49,7 @@ def test_it_survives_every_hub_and_is_gone_when_it_is_cleared(start_hub, redis):
         None,
     )
     redis.delete("node_alive:mute")
-    wait_until(lambda: "node expired" in second.log(), 10, second.log)
+    wait_until(lambda: "node expired" in second.log(), why=second.log)
 
 
 @pytest.mark.parametrize("wanted", [False, True])

@@ -14,7 +14,7 @@ from hub.observability import metrics
 from hub.settings import Settings
 from hub.sweeping import webhook
 from hub.sweeping.webhook import Webhook, webhook_url
-from tests.world import eventually, free_port
+from tests.world import PATIENCE_S, eventually, free_port
 
 ALERT = {"source": "orders", "level": "warning", "before": "ok", "reason": "11 records are stuck", "found": 11}
 
@@ -179,12 +179,13 @@ async def test_a_hub_that_stops_posts_what_waits_without_pauses_between_tries(re
 
 async def test_a_hub_that_stops_waits_for_a_mute_receiver_only_for_a_moment(receiver, failures, caplog, monkeypatch):
     monkeypatch.setattr(webhook, "LAST_WORDS_S", 0.05)
+    monkeypatch.setattr(webhook, "TIMEOUT_S", 60.0)
     post = Webhook(receiver.url)
     receiver.statuses = [None, None]
     post.post(ALERT)
     post.post(ALERT)
     await eventually(lambda: _true(len(receiver.heard) == 1))
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(PATIENCE_S):
         await post.close()
     assert failures() == 2
     assert [line["why"] for line in told(caplog)] == ["the hub is stopping"] * 2

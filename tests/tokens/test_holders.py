@@ -12,7 +12,7 @@ from hub.tokens import holders as holders_module
 from hub.tokens.file import TokensFile
 from hub.tokens.holders import Holders
 from hub.tokens.models import Holder, digest_of, new_secret, user_of
-from tests.world import eventually
+from tests.world import SLACK_S, eventually
 
 ANN = Holder("ann", user_of("ann"))
 
@@ -53,7 +53,7 @@ async def test_a_token_that_is_revoked_at_another_hub_is_refused_within_a_second
     async def refused():
         return await holders.resolve(secret) is None
 
-    await eventually(refused, 2)
+    await eventually(refused, holders_module.REMEMBERED_S + SLACK_S)
 
 
 async def test_a_token_that_is_revoked_here_is_refused_at_once(hub, holders):
@@ -73,7 +73,7 @@ async def test_the_first_token_of_another_hub_is_noticed_within_a_second(hub, ho
     async def noticed():
         return not await holders.none()
 
-    await eventually(noticed, 2)
+    await eventually(noticed, holders_module.REMEMBERED_S + SLACK_S)
 
 
 async def test_never_more_than_so_many_are_remembered(hub, holders, redis, monkeypatch):

@@ -30,7 +30,7 @@ async def cut_off(make_people, tmp_path):
     server = RedisServer(tmp_path)
     server.start()
     try:
-        async with make_people(redis_url=server.url, redis_timeout_s=0.5) as people:
+        async with make_people(redis_url=server.url, redis_timeout_s=5) as people:
             await people["alice"].offering()
             server.kill()
             yield people

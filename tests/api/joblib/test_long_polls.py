@@ -8,7 +8,7 @@ import pytest
 
 from hub.api.joblib import waiting
 from tests.api.joblib.people import J, is_problem
-from tests.world import eventually
+from tests.world import SLACK_S, eventually
 
 
 def edge_of(person):
@@ -29,20 +29,28 @@ async def waits(hub, channel):
 
 
 async def test_a_wait_takes_its_time_beside_that_of_the_request(make_people):
-    async with make_people(request_timeout_s=0.4, provider_long_poll_max_s=1) as people:
+    async with make_people(request_timeout_s=4) as people:
         alice = people["alice"]
         worker = await alice.offering()
         task = await alice.task()
         await alice.claim(worker)
-        began = time.monotonic()
-        found = await alice.look(task, "wait=1")
-        assert (found.status_code, found.headers["preference-applied"]) == (200, "wait=1")
-        assert found.json()["status"] == "claimed"
-        assert (await alice.claim(worker, waitSeconds=1)).json() == {"task": None}
         await alice.call("PUT", "/rooms/lab/providers", {"category": "frames", "name": "x", "worker_id": worker})
-        read = await alice.call("GET", "/rooms/lab/providers/lab:frames:x", headers={"prefer": "wait=1"})
-        assert "within 1 s" in is_problem(read, 504, "provider-timeout")["detail"]
-        assert 3 <= time.monotonic() - began < 6
+
+        async def timed(call):
+            began = time.monotonic()
+            answer = await call
+            assert 5 <= time.monotonic() - began < 5 + SLACK_S
+            return answer
+
+        found, claimed, read = await asyncio.gather(
+            timed(alice.look(task, "wait=5")),
+            timed(alice.claim(worker, waitSeconds=5)),
+            timed(alice.call("GET", "/rooms/lab/providers/lab:frames:x", headers={"prefer": "wait=5"})),
+        )
+        assert (found.status_code, found.headers["preference-applied"]) == (200, "wait=5")
+        assert found.json()["status"] == "claimed"
+        assert claimed.json() == {"task": None}
+        assert "within 5 s" in is_problem(read, 504, "provider-timeout")["detail"]
 
 
 async def test_a_task_that_ends_answers_whoever_waits_for_it_at_once(alice):
@@ -53,7 +61,7 @@ async def test_a_task_that_ends_answers_whoever_waits_for_it_at_once(alice):
     await waits(serving_of(alice).hub, store.keys.task_done(task.replace("-", "")))
     await alice.claim(worker, start=True)
     await alice.move(task, "completed")
-    answer = await asyncio.wait_for(waiter, 3)
+    answer = await asyncio.wait_for(waiter, 20)
     assert (answer.json()["status"], answer.headers["preference-applied"]) == ("completed", "wait=60")
     again = await alice.look(task, "wait=60")
     assert "preference-applied" not in again.headers
@@ -83,7 +91,7 @@ async def test_a_worker_that_waits_gets_a_task_as_soon_as_there_is_one(alice):
     hub = serving_of(alice).hub
     await waits(hub, hub.store.keys.job_bell("lab:modifiers:Rotate"))
     task = await alice.task()
-    answer = (await asyncio.wait_for(waiter, 3)).json()
+    answer = (await asyncio.wait_for(waiter, 20)).json()
     assert [each["id"] for each in answer["tasks"]] == [task]
     assert answer["task"]["status"] == "running"
 
@@ -101,7 +109,7 @@ async def test_waits_end_when_the_hub_stops(alice, monkeypatch):
     hub = serving_of(alice).hub
     await waits(hub, hub.store.keys.task_done(left.replace("-", "")))
     serving_of(alice).stop()
-    found, claimed = await asyncio.wait_for(asyncio.gather(*waiters), 3)
+    found, claimed = await asyncio.wait_for(asyncio.gather(*waiters), 20)
     assert (found.status_code, found.json()["status"]) == (200, "pending")
     assert claimed.json() == {"task": None}
     assert (await alice.claim(worker)).json()["task"]["id"] == left  # what needs no waiting is still served
@@ -159,7 +167,7 @@ async def test_nothing_waits_on_for_callers_who_have_hung_up(alice, monkeypatch)
     task = await alice.task()
     await alice.claim(worker)
     body = json.dumps({"worker_id": worker, "waitSeconds": 60}).encode()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await Ghost(alice).call("GET", f"/tasks/{task}", headers=[(b"prefer", b"wait=60")])
         await Ghost(alice).call("POST", "/tasks/claim", body)
     assert (await alice.look(task)).json()["status"] == "claimed"
@@ -187,7 +195,7 @@ async def test_what_a_provider_answers_is_waited_for_and_then_remembered(alice):
             )
             assert sent.status_code == 204
             assert sent.content == b""
-        return await asyncio.wait_for(waiter, 4)
+        return await asyncio.wait_for(waiter, 20)
 
     first = await read("?b=2&a=1&a=3", prefer="wait=600")
     assert (first.status_code, first.content) == (200, b"\x00\xffdata")

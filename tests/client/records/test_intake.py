@@ -49,7 +49,7 @@ async def test_a_record_that_could_not_be_claimed_is_tried_again_after_a_while(p
     async def told():
         return bool(said(caplog, "record cannot be claimed source=jobs id=7"))
 
-    await eventually(told, 20)
+    await eventually(told)
     await asyncio.to_thread(pg_jobs.execute, "DROP TRIGGER meddle ON jobs")
     await loop.done(1)
     await loop.end()
@@ -84,7 +84,7 @@ class Running:
         async def so_many():
             return (await asyncio.to_thread(self.database.statuses)).get("Done") == count
 
-        await eventually(so_many, 20)
+        await eventually(so_many)
 
     async def end(self):
         self.stop.set()
@@ -111,7 +111,7 @@ async def test_a_table_that_does_not_fit_any_more_is_waited_for(jobs, caplog):
     async def told():
         return any("error_field" in line.getMessage() for line in caplog.records)
 
-    await eventually(told, 20)
+    await eventually(told)
     assert not loop.task.done()
     await asyncio.to_thread(jobs.execute, "ALTER TABLE jobs RENAME COLUMN trouble TO error")
     await loop.done(2)

@@ -22,13 +22,13 @@ from tests.records.databases import Database
 from tests.records.postgres import Postgres
 from tests.world import eventually
 
-pytestmark = [pytest.mark.race, pytest.mark.slow]
-THRESHOLD = {"threshold_minutes": 1.5 / 60}
+pytestmark = [pytest.mark.race, pytest.mark.slow, pytest.mark.timeout(600)]
+THRESHOLD = {"threshold_minutes": 5 / 60}  # no process is to stand still for longer: it would not know
 
 
 async def ended(started):
     """The exit code of a process."""
-    await asyncio.to_thread(started.join, 30)
+    await asyncio.to_thread(started.join, 90)
     return started.exitcode
 
 
@@ -39,14 +39,14 @@ async def further(journal, handlers):
     async def begun():
         return len(journal.begun()) > before + handlers
 
-    await eventually(begun, 20)
+    await eventually(begun)
 
 
-async def cleaning(source):
-    """The cleanup service, at an interval of next to nothing."""
+async def cleaning(source, over):
+    """The cleanup service, at an interval of next to nothing, until it is over."""
     records = SqlRecords(source)
     try:
-        while True:
+        while not over.is_set():
             with contextlib.suppress(RecordsUnavailable):
                 await records.reset()
             await asyncio.sleep(0.1)
@@ -56,10 +56,13 @@ async def cleaning(source):
 
 @contextlib.asynccontextmanager
 async def cleaned(source):
-    task = asyncio.create_task(cleaning(source))
-    yield
-    task.cancel()
-    await asyncio.wait([task])
+    over = asyncio.Event()
+    task = asyncio.create_task(cleaning(source, over))
+    try:
+        yield
+    finally:
+        over.set()
+        await task
 
 
 async def test_a_process_killed_at_any_operation(pg_jobs, tmp_path):
@@ -96,7 +99,7 @@ async def test_processes_killed_at_random_moments(jobs, tmp_path):
     async with cleaned(source):
         await asyncio.gather(*(kill_one_after_another(4) for _ in range(3)))
         last = victim.start(victim.loop_for_ever, source, journal.path)
-        await eventually(all_done, 30)
+        await eventually(all_done, 90)
         last.kill()
         await ended(last)
     assert journal.overlaps() == []
@@ -140,7 +143,7 @@ async def test_postgresql_is_killed_and_started_again_under_load(mortal, redis_s
             await asyncio.to_thread(mortal.place.kill)
             await asyncio.sleep(0.3)
             await asyncio.to_thread(mortal.place.start)
-        await eventually(all_over, 40)
+        await eventually(all_over, 90)
         stop.set()
         counts = await asyncio.gather(*running)
     assert journal.overlaps() == []

@@ -66,13 +66,13 @@ async def test_commits_that_never_succeed_fail_the_record_after_some_rounds(jobs
 
 async def test_a_server_that_ends_idle_transactions_fails_a_handler_that_idles(pg_jobs):
     pg_jobs.add(1, status="Pending")
-    pg_jobs.execute(f"ALTER DATABASE {pg_jobs.name} SET idle_in_transaction_session_timeout = '100ms'")
+    pg_jobs.execute(f"ALTER DATABASE {pg_jobs.name} SET idle_in_transaction_session_timeout = '1s'")
     begun = []
 
     async def handler(record, session):
         begun.append(record.id)
         await note(session, record)
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(2)
 
     await handled(source_of(pg_jobs), handler)
     assert (len(begun), pg_jobs.statuses()) == (1 + items.FURTHER_TRIES, {"Failed": 1})

@@ -217,7 +217,7 @@ async def test_a_pool_that_gives_no_connections_is_a_refusal_though_its_sessions
     async def done() -> bool:
         return "Pending" not in pg_jobs.statuses()
 
-    await eventually(done, 30)
+    await eventually(done)
     stop.set()
     await running
     await engine.dispose()
@@ -266,7 +266,7 @@ async def test_claiming_stops_while_sessions_are_refused(jobs, giver, caplog):
     async def done() -> bool:
         return "Pending" not in await asyncio.to_thread(jobs.statuses)
 
-    await eventually(done, 30)
+    await eventually(done)
     stop.set()
     await running
     assert (said("claiming stops"), said("claiming goes on")) == (1, 1)

@@ -69,7 +69,7 @@ class Trial:
     async def recover(self) -> None:
         """What recovery does after a while, and another loop."""
         records = SqlRecords(source_of(self.jobs, **TINY))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while "Processing" in self.jobs.statuses():
                 await records.reset()
                 await asyncio.sleep(0.02)

@@ -22,7 +22,7 @@ def source_of(database: Database, **changes: Any) -> SqlSource:
 
 async def handled(source: SqlSource, handler: Any, **options: Any) -> Counts:
     """Process until nothing is left."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(90):
         return await process(source, handler, **{"done": "Done", "until_empty": True, "poll_s": 0.05, **options})
 
 

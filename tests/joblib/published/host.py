@@ -13,6 +13,8 @@ import socketio
 from zndraw_joblib import Category, Extension, Provider
 from zndraw_socketio import SyncClientWrapper, wrap
 
+from tests.world import PATIENCE_S
+
 
 class Api:
     """What the client asks of its host; every request goes to the next of the hubs."""
@@ -46,7 +48,7 @@ def connect(url: str, token: str) -> SyncClientWrapper:
             client.eio.ws.shutdown()  # python-engineio leaves the socket of a connection that was cut off open
 
     client.on("disconnect", close)
-    client.connect(url, auth={"token": token}, transports=["websocket"], wait_timeout=20)
+    client.connect(url, auth={"token": token}, transports=["websocket"], wait_timeout=PATIENCE_S)
     return wrap(client)
 
 

@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from tests.joblib.people import SLACK_S, done, problem
+from tests.joblib.people import done, problem
 from tests.joblib.published.host import Hold, Listing, Rotate
-from tests.joblib.stage import INTERVAL_S, QUICK, TIMEOUT_S, stage
-from tests.world import wait_until
+from tests.joblib.stage import GRACE_S, INTERVAL_S, LOOK_S, QUICK, TIMEOUT_S, stage
+from tests.world import PATIENCE_S, SLACK_S, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -54,17 +54,17 @@ def test_a_manager_goes_on_after_a_restart(fragile, ann, manage, ended, restart,
     restart[what]()
     answered(lambda: ann.get("/workers"))
     tasks = [ann.submit(full, payload={"file": str(tmp_path / "said")}) for _ in range(3)]
-    wait_until(lambda: ended(ann, "completed", *tasks), 20)
+    wait_until(lambda: ended(ann, "completed", *tasks))
     assert manager.worker_id == worker
     assert done(ann.get(f"/rooms/{room}/jobs/{full}"), 200)["workers"] == [str(worker)]
-    wait_until(lambda: ann.read(room, f"{room}:filesystem:disk", "n=1", prefer="wait=1").status_code == 200, 20)
-    time.sleep(0.7)  # beyond the grace of the connection that was cut
+    wait_until(lambda: ann.read(room, f"{room}:filesystem:disk", "n=1", prefer="wait=1").status_code == 200)
+    time.sleep(GRACE_S + LOOK_S + 0.5)  # beyond the grace of the connection that was cut
     assert ann.beat(str(worker)).status_code == 200
 
 
 def answered(call):
     """Until the hub has found Redis again."""
-    wait_until(lambda: call().status_code == 200, 20)
+    wait_until(lambda: call().status_code == 200)
 
 
 def test_a_manager_survives_an_absence_of_redis_longer_than_its_worker_would(
@@ -81,7 +81,7 @@ def test_a_manager_survives_an_absence_of_redis_longer_than_its_worker_would(
     answered(lambda: ann.get("/workers"))
     assert ann.look(held)["status"] == "running"
     (tmp_path / "go").touch()
-    wait_until(lambda: ended(ann, "completed", held, waiting), 20)
+    wait_until(lambda: ended(ann, "completed", held, waiting))
     assert ann.beat(str(manager.worker_id)).status_code == 200
 
 
@@ -91,7 +91,7 @@ def test_a_manager_gives_up_when_redis_stays_away(fragile, ann, manage, room):
     waiting = threading.Thread(target=manager.wait)
     waiting.start()
     with fragile.without_redis():
-        waiting.join(15)
+        waiting.join(PATIENCE_S)
         assert not waiting.is_alive()
     answered(lambda: ann.get("/workers"))
 
@@ -102,7 +102,7 @@ def test_a_manager_whose_store_was_emptied_stops(fragile, ann, manage, room):
     waiting = threading.Thread(target=manager.wait)
     waiting.start()
     fragile.server.client().flushdb()
-    waiting.join(15)
+    waiting.join(PATIENCE_S)
     assert not waiting.is_alive()
     with pytest.raises(KeyError):  # it says its old id
         manager.register(Rotate, room=room)
@@ -135,6 +135,6 @@ def test_a_worker_that_is_told_to_end_leaves_at_once(fragile, ann, serve, room, 
     process = serve(fragile, room, sockets=sockets)
     (worker,) = done(ann.get(f"/rooms/{room}/jobs/{room}:modifiers:Rotate"), 200)["workers"]
     process.send_signal(signal.SIGTERM)
-    assert process.wait(15) == 0
+    assert process.wait(PATIENCE_S) == 0
     problem(ann.beat(worker), 404, "worker-not-found")
     problem(ann.get(f"/rooms/{room}/jobs/{room}:modifiers:Rotate"), 404, "job-not-found")
