@@ -158,10 +158,10 @@ async def test_a_repeat_after_the_undo_is_granted_anew(hub, other_hub, api, monk
 async def test_an_undo_ends_no_later_grant_of_the_same_slot(hub, api):
     await publish(api, "n1", **{LABEL: ["s1"]})
     first = wish("own-1", "own-1")
-    await hub.leases.borrow(first)
+    grant = await hub.leases.borrow(first)
     await give_back(api, LABEL, "s1")
     second = await hub.leases.borrow(wish("own-2", "own-2"))
-    await hub.leases.undo(first)
+    await hub.leases.undo(first, grant)
     assert (await hub.leases.verify("s1", second.token))[0] == "ok"
 
 
@@ -170,8 +170,8 @@ async def test_a_grant_that_two_attempts_have_is_undone_when_the_callers_of_both
     first, second = wish("try-1"), wish("try-2")
     await hub.leases.borrow(first)
     held = await hub.leases.borrow(second)
-    await hub.leases.undo(first)
+    await hub.leases.undo(first, held)
     assert (await hub.leases.verify("s1", held.token))[0] == "ok"
     for _ in range(2):
-        await hub.leases.undo(second)
+        await hub.leases.undo(second, held)
         assert (redis.keys("session:*"), listed(redis, f"available:{LABEL}")) == ([], ["s1"])
