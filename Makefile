@@ -10,7 +10,7 @@ STAMP       := $(VENV)/.installed
 PYTEST_ARGS ?=
 DRILL_ARGS  ?=
 # Processes beside each other. Many tests wait for something; two of the races are as much as two cores can bear.
-TEST_PROCESSES ?= 4
+TEST_PROCESSES ?= 5
 RACE_PROCESSES ?= 2
 
 # Hundreds of processes import the hub in `make test`; let them find it compiled.
