@@ -30,7 +30,7 @@ test: venv servers check ## everything that decides whether a change may be hand
 	@$(BIN)/python -m pytest --numprocesses $(RACE_PROCESSES) --dist worksteal tests/races $(PYTEST_ARGS)
 
 .PHONY: proof
-proof: venv servers ## the races, the state machine and the faults of the loop at full length, some ten minutes
+proof: venv servers ## the races, the state machine and the faults of the loop at full length, half an hour or more
 	@HUB_RACE_SECONDS=30 HUB_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest --timeout 1800 tests/races tests/machine tests/client/records $(PYTEST_ARGS)
 
 .PHONY: mutants
