@@ -77,6 +77,11 @@ class Claim:
     """Set when its handler has committed something itself."""
 
     @property
+    def at_work(self) -> bool:
+        """Whether its handler runs and has not been told to end."""
+        return self.why is None and self.handler is not None and not self.handler.done()
+
+    @property
     def left_s(self) -> float:
         """How long the lease lasts; not above 0 when it is over."""
         return self.ends_s - now_s()
@@ -210,9 +215,14 @@ class Claims:
         A handler that has deleted the record, or has given it another status, has decided itself, and that stands.
         Raises `Unreached` when that was not so: nothing has become of the record then.
         """
-        change = sa.update(self.rows.table).where(self._one(claim), self._stuck).values(outcome.change(self.rows))
+        rows = self.rows
+        change = sa.update(rows.table).where(self._one(claim), self._stuck).values(outcome.change(rows))
         changed: Any = await session.execute(change)
-        ours = bool(changed.rowcount) or await self._is(claim, self._stuck)
+        ours = bool(changed.rowcount)
+        if not ours:  # only with the record locked do the two looks, from inside and from outside, go together
+            within = sa.select(sa.case((self._stuck, 1), else_=0)).where(self._one(claim))
+            stuck = (await session.execute(within.with_for_update(key_share=True))).scalar()
+            ours = not stuck and await self._is(claim, self._stuck)
         if not ours and claim.committed:
             ours = await self._is(claim, self._decided)
         if not ours or claim.left_s <= 0:  # looked at with the record locked, as above

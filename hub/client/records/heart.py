@@ -40,7 +40,7 @@ class Heart:
 
     async def beat(self) -> None:
         """Refresh them once, and cancel the handlers of those that are somebody else's by now."""
-        held = [claim for claim in self._items.running.values() if claim.why is None and claim.left_s > 0]
+        held = [claim for claim in self._items.running.values() if claim.at_work and claim.left_s > 0]
         for first in range(0, len(held), AT_ONCE):
             await self._refresh(held[first : first + AT_ONCE])
 
@@ -53,6 +53,6 @@ class Heart:
             return
         self._trouble.over()
         for claim in lost:
-            if self._items.running.get(claim.record.id) is claim:  # and not ended in the meantime
+            if claim.at_work:  # and not ended in the meantime
                 say(logging.WARNING, "heartbeat finds the record changed", source=self._source, id=claim.record.id)
                 claim.stop(Why.LOST)

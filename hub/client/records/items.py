@@ -48,6 +48,7 @@ class Items:
         concurrency: int,
     ) -> None:
         self.running: dict[Any, Claim] = {}
+        """Those whose handlers run, or have ended and what became of them is not written yet."""
         self.parked_some = False
         self.committed = asyncio.Event()
         """Set when a handler has committed something itself."""
@@ -125,18 +126,22 @@ class Items:
             with self._listening(claim, held.session):
                 claim.handler = asyncio.create_task(_call(self._handler, claim.record, held.session))
                 await self._ended(claim, claim.handler)
-        finally:
+            await self._conclude(claim, held, claim.handler)
+        finally:  # and no sooner: the same record claimed once more in between would be taken for this one
             if self.running.get(claim.record.id) is claim:
                 del self.running[claim.record.id]
-        result, error = (None, None) if claim.handler.cancelled() else claim.handler.result()
-        succeeded = not claim.handler.cancelled() and error is None
+
+    async def _conclude(self, claim: Claim, held: Held, handler: asyncio.Task[Any]) -> None:
+        """Write what became of a record whose handler has ended."""
+        result, error = (None, None) if handler.cancelled() else handler.result()
+        succeeded = not handler.cancelled() and error is None
         if claim.why is Why.LOST:
             self._lost(claim)
         elif claim.why is Why.EXPIRED or claim.left_s <= 0:
             await self._failed(claim, held, TimeoutError(f"{Why.EXPIRED.value} ({self._source.threshold_s:g} s)"))
         elif succeeded:
             await self._succeeded(claim, held, result)
-        elif claim.why is Why.HALTED or (claim.handler.cancelled() and self._ending.halted):
+        elif claim.why is Why.HALTED or (handler.cancelled() and self._ending.halted):
             await held.close()
             await self._give_back(claim)
         else:

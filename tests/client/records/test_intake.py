@@ -11,7 +11,7 @@ from hub.client.records import SourceRefused, intake, process
 from hub.client.records import claims as claims_module
 from hub.client.records.claims import Claims
 from hub.records.rows import make_engine, reflect
-from tests.client.records.world import handled, nothing, source_of
+from tests.client.records.world import handled, note, notes, nothing, source_of
 from tests.world import eventually
 
 pytestmark = pytest.mark.story
@@ -145,6 +145,59 @@ async def test_a_record_whose_handler_still_runs_is_not_claimed_again(jobs):
     counts = await handled(source_of(jobs), handler, concurrency=3)
     assert (most, begun, counts.lost, counts.done) == (1, 2, 1, 1)
     assert jobs.statuses() == {"Done": 1}
+
+
+def by_hand(database, status):
+    """Somebody gives the record another status; waits for it only shortly, should it be locked."""
+    return asyncio.wait(
+        [asyncio.create_task(asyncio.to_thread(database.execute, f"UPDATE jobs SET status = '{status}'"))], timeout=0.5
+    )
+
+
+async def test_a_record_given_back_while_its_handler_ran_is_not_claimed_before_its_outcome_is_known(
+    pg_jobs, monkeypatch
+):
+    """The first handler's outcome would be taken for that of the second, which still runs."""
+    pg_jobs.add(1, status="Pending")
+    finish, begun, over = Claims.finish, 0, asyncio.Event()
+
+    async def slowly(self, session, claim, outcome):
+        await asyncio.sleep(0.5 if begun == 1 else 0)
+        ours = await finish(self, session, claim, outcome)
+        over.set()
+        return ours
+
+    async def handler(record, session):
+        nonlocal begun
+        begun += 1
+        await note(session, record, f"round {begun}:")
+        if begun == 1:
+            await by_hand(pg_jobs, "Pending")
+        else:
+            await over.wait()
+
+    monkeypatch.setattr(Claims, "finish", slowly)
+    counts = await handled(source_of(pg_jobs), handler, concurrency=3)
+    assert (begun, counts.lost, counts.done, notes(pg_jobs)) == (2, 1, 1, ["round 2: 1"])
+    assert pg_jobs.statuses() == {"Done": 1}
+
+
+async def test_what_a_handler_wrote_is_undone_when_somebody_claims_its_record_at_the_last_moment(pg_jobs, monkeypatch):
+    """It looks from the outside like a record that the handler itself has changed."""
+    pg_jobs.add(1, status="Pending")
+    look = Claims._is
+
+    async def late(self, claim, what):
+        await by_hand(pg_jobs, "Processing")
+        return await look(self, claim, what)
+
+    async def handler(record, session):
+        await note(session, record)
+        await by_hand(pg_jobs, "Paused")
+
+    monkeypatch.setattr(Claims, "_is", late)
+    counts = await handled(source_of(pg_jobs), handler)
+    assert (counts.lost, counts.done, notes(pg_jobs)) == (1, 0, [])
 
 
 async def test_no_statement_names_more_than_a_thousand_records(jobs, monkeypatch):
