@@ -1,4 +1,4 @@
-"""What every route needs: the hub, the caller's right, and answers in JSON."""
+"""What every route needs: the hub, the caller and what he may do, and answers in JSON."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from hub.errors import Stopping
 from hub.history.live import Live
 from hub.tokens.file import TokensFile
 from hub.tokens.holders import Holders
+
+CYCLE = "hub.cycle"  # in the scope of a request: the server's own record of the exchange, where it is one of uvicorn's
 
 
 class Serving:
@@ -47,6 +49,12 @@ def allowed(request: Request, *roles: str) -> Hub:
     found = serving(request)
     found.secrets.check(request.headers, *roles)
     return found.hub
+
+
+async def is_gone(request: Request) -> bool:
+    """Whether the caller has hung up. The server knows; asking it by a message costs a fifth of a claim."""
+    gone: bool | None = getattr(request.scope.get(CYCLE), "disconnected", None)
+    return await request.is_disconnected() if gone is None else gone
 
 
 def reply(document: Any, run: str = "", status: int = 200) -> Response:

@@ -14,10 +14,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from hub.api import events, nodes, sessions, sockets
+from hub.api.deps import CYCLE
 from hub.api.joblib import fast
 from hub.api.joblib.limits import Limits
 from hub.api.joblib.paths import is_ours
-from hub.api.joblib.waiting import CYCLE, TIME
+from hub.api.joblib.waiting import TIME
 from hub.api.problems import answer, as_hub_error, note_failure
 from hub.errors import HubError, RequestTimedOut, TooLarge, Unavailable
 from hub.settings import Settings

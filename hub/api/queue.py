@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from hub.api import bodies, schemas
 from hub.api.auth import ADMIN, RUNNER
-from hub.api.deps import allowed, reply, serving
+from hub.api.deps import allowed, is_gone, reply, serving
 from hub.api.sessions import granted, hung_up, longest_wait_s
 from hub.audit import time_text
 from hub.capacity.labels import parse_label
@@ -126,7 +126,7 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
         grant = await hub.leases.borrow(wish, lambda: hung_up(request))
     except WaitedInVain:
         return await hub.tickets.find(ticket.id)
-    if await request.is_disconnected():
+    if await is_gone(request):
         await hub.leases.undo(wish, grant)
     return Ticket(ticket.id, "granted", grant.label, grant.run, grant=grant)
 

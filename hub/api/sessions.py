@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from hub.api import bodies, schemas
 from hub.api.auth import ADMIN, NODE, RUNNER
-from hub.api.deps import allowed, in_ms, reply, serving
+from hub.api.deps import allowed, in_ms, is_gone, reply, serving
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_KEY_S, KEEP_OWN_S
 from hub.capacity.models import Grant, Session, Wish
@@ -66,7 +66,7 @@ async def borrow(request: Request) -> Response:
         raise
     finally:
         metrics.borrow_latency.labels(shown).observe(time.monotonic() - started)
-    if await request.is_disconnected():
+    if await is_gone(request):
         await hub.leases.undo(wish, grant)
     metrics.borrow_outcomes.labels(shown, "success").inc()
     return reply(granted(grant, name), grant.run)

@@ -249,6 +249,7 @@ class ScriptCall:
     def __init__(self, store: Store, script: Script) -> None:
         self._store = store
         self._script = script
+        self._names = frozenset(script.arguments)
         self.name = script.name
 
     async def __call__(self, *, rest: Iterable[Any] = (), **named: Any) -> Any:
@@ -260,7 +261,7 @@ class ScriptCall:
         return await self._store.probe(self._script, self._arguments((), named))
 
     def _arguments(self, rest: Iterable[Any], named: dict[str, Any]) -> list[Any]:
-        if named.keys() != set(self._script.arguments):
+        if named.keys() != self._names:
             raise TypeError(f"{self.name} takes {self._script.arguments}, not {tuple(named)}")
         return [*(named[name] for name in self._script.arguments), *rest]
 

@@ -21,7 +21,7 @@ async def test_who_waits_is_shown_by_label_those_next_in_turn_first(people: Peop
     for line in shown["labels"]:
         for ticket in line["tickets"]:
             assert ticket.pop("sinceUtc").endswith("0Z")
-            assert 0 < ticket.pop("secondsLeft") <= 30
+            assert 0 < ticket.pop("secondsLeft") <= 31  # a second more while the hub clock stands still
             assert ticket.pop("ticket").startswith(("key-", "try-"))
     one = {"priority": 0, "estimatedWaitSeconds": None}
     assert shown == {

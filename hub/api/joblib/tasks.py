@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api.deps import serving
+from hub.api.deps import is_gone, serving
 from hub.api.identity import allow, caller, reader
 from hub.api.joblib import answers, bodies, shapes, waiting
 from hub.api.joblib.callers import SUBMIT, WORKER, mover
@@ -98,7 +98,7 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, user: str, key: 
     wait_s = min(said.wait_s or 0, hub.settings.long_poll_max_wait_s)
     if not found and wait_s:
         found = await waiting.wait(request, wait_s, lambda s: hub.tasks.claim_or_wait(worker, user, wish, s), bool)
-    if found and not key and await waiting.hung_up(request):
+    if found and not key and await is_gone(request):
         await hub.tasks.finish(worker, user, [Result(task.id, "pending", "") for task in found])
     return found
 

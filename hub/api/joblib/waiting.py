@@ -9,10 +9,9 @@ from typing import TypeVar
 
 from starlette.requests import Request
 
-from hub.api.deps import serving
+from hub.api.deps import is_gone, serving
 
 TIME = "hub.time"  # in the scope of a request: the `asyncio.Timeout` it is served under
-CYCLE = "hub.cycle"  # likewise: the server's own record of the exchange, where it is one of uvicorn's
 PIECE_S = 5.0  # how late it is noticed that the caller has hung up, or that the hub stops
 
 T = TypeVar("T")
@@ -24,12 +23,6 @@ def more_time(request: Request, seconds: float) -> None:
     until = limit.when() if limit else None
     if limit and until is not None:
         limit.reschedule(until + seconds)
-
-
-async def hung_up(request: Request) -> bool:
-    """Whether the caller is gone. The server knows; asking it by a message costs a fifth of a claim."""
-    gone: bool | None = getattr(request.scope.get(CYCLE), "disconnected", None)
-    return await request.is_disconnected() if gone is None else gone
 
 
 async def wait(request: Request, seconds: float, look: Callable[[float], Awaitable[T]], over: Callable[[T], bool]) -> T:
@@ -44,5 +37,5 @@ async def wait(request: Request, seconds: float, look: Callable[[float], Awaitab
     while True:
         left_s = until - time.monotonic()
         found = await look(max(0.0, min(left_s, PIECE_S)))
-        if over(found) or left_s <= PIECE_S or serving(request).stopping or await hung_up(request):
+        if over(found) or left_s <= PIECE_S or serving(request).stopping or await is_gone(request):
             return found
