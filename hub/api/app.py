@@ -28,6 +28,7 @@ from hub.records.kinds import open_records
 from hub.records.models import Source
 from hub.settings import Settings
 from hub.store.connection import open_store
+from hub.store.ending import ended
 from hub.sweeping.audit import Audit
 from hub.sweeping.leases import LeaseSweeperService
 from hub.sweeping.levels import Levels
@@ -72,7 +73,7 @@ def create_app(
             finally:
                 app.state.serving.stop()
                 await app.state.sockets.close()
-                await _end(running)
+                await ended(running)
                 await asyncio.gather(webhook.close(), *(service.close() for service in recovering))
 
     app = FastAPI(
@@ -151,18 +152,6 @@ def _loops(hub: Hub, services: Sequence[RecordSweeperService]) -> list[Callable[
         for service in services
     ]
     return [hub.line.listen, hub.line.go_round, *cleaning]
-
-
-async def _end(running: list[asyncio.Task[None]]) -> None:
-    """Cancel them until they have ended: on Python 3.11 a task that is just sending to Redis may not notice.
-
-    What one of them gathers would be left behind then, and run on: each is to be a task of this list.
-    """
-    left = set(running)
-    while left:
-        for task in left:
-            task.cancel()
-        _, left = await asyncio.wait(left, timeout=0.5)
 
 
 async def _logged(job: Callable[[], Awaitable[None]]) -> None:

@@ -118,9 +118,9 @@ class Live:
             self._reader = asyncio.create_task(self._read(follower), name="events")
 
     async def _read(self, follower: Follower) -> None:
-        failing = False
+        failing, me = False, asyncio.current_task()
         try:
-            while True:
+            while self._reader is me:  # looked at as well as cancelled, for that may be missed: see hub/store/ending.py
                 try:
                     for entry in await follower.next(self._position):
                         self._hand_out(Event.read(entry))

@@ -11,6 +11,7 @@ import pytest
 
 from hub.core import Hub
 from hub.store.connection import open_store
+from hub.store.ending import ended
 from tests.line.crowd import Crowd
 from tests.world import RedisServer, settings_for
 
@@ -36,9 +37,7 @@ async def hubs(redis_server: RedisServer, changes: dict[str, Any]) -> AsyncItera
             for job in (hub.line.listen(), hub.line.go_round(), hub.clock.run())
         ]
         yield found
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await ended(running)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from socketio.async_pubsub_manager import AsyncPubSubManager
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
+from hub.store.ending import ended
 from hub.store.pulse import Pulse
 from hub.store.store import Store, translated
 
@@ -46,8 +47,7 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
     async def close(self) -> None:
         """Stop listening."""
         if self.thread is not None:
-            self.thread.cancel()
-            await asyncio.wait([self.thread])
+            await ended([self.thread])
 
     def basic_enter_room(self, sid: str, namespace: str, room: str | None, eio_sid: str | None = None) -> None:
         """As python-socketio does, and remember it for the end of the connection."""

@@ -21,6 +21,7 @@ from hub.api.sockets.rooms import Rooms
 from hub.errors import HubError, RequestTimedOut, Stopping, TooLarge
 from hub.observability import metrics
 from hub.observability.logs import get_logger
+from hub.store.ending import ended
 
 __all__ = ["PATH", "Sockets", "serve"]
 
@@ -99,8 +100,7 @@ class Sockets:
         """End what has not ended with its connection."""
         self.hang_up()
         if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.wait([self._looking])
+            await ended([self._looking])
         if left := [self._end(socket) for socket in list(self._server.eio.sockets.values())]:
             await asyncio.wait([asyncio.ensure_future(each) for each in left], timeout=CLOSE_S)
         await self._server.shutdown()

@@ -1,0 +1,19 @@
+"""Ending tasks that speak to Redis."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+
+async def ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel them until they have ended: on Python 3.11 a task that is just sending to Redis may not notice.
+
+    What one of them gathers would be left behind then, and run on: each is to be among the tasks.
+    """
+    left = set(tasks)
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=0.5)
