@@ -69,7 +69,7 @@ class Claim:
     exact: bool = False
     """Set when the lease alone proves nothing any more."""
     in_doubt: set[Any] = field(default_factory=set)
-    """Statuses that were committed, and no answer came."""
+    """Statuses that were committed, and no answer came; None where the record was deleted."""
     why: Why | None = None
     asked_s: float = 0.0
     handler: asyncio.Task[Any] | None = None
@@ -196,8 +196,10 @@ class Claims:
         ends_s = now_s() + self.lease_s
         async with self.engine.begin() as connection:
             seen = await _pairs(connection, self._those(held).with_for_update(skip_locked=True, key_share=True))
-            # With the record locked: whatever held us up until now, if the lease still holds nobody else had it.
-            ours = [key for key, mark in seen.items() if held[key].left_s > 0 or mark in held[key].stamps]
+            # With the record locked: whatever held us up until now, if the lease still holds nobody else had it,
+            # unless its handler has ended, for then it may have been claimed again.
+            work = {key: mark for key, mark in seen.items() if held[key].at_work}
+            ours = [key for key, mark in work.items() if held[key].left_s > 0 or mark in held[key].stamps]
             fresh: dict[Any, Any] = {}
             if ours:
                 await self._set(connection, self.rows.id.in_(ours), self._stuck)
@@ -219,9 +221,11 @@ class Claims:
         change = sa.update(rows.table).where(self._one(claim), self._stuck).values(outcome.change(rows))
         changed: Any = await session.execute(change)
         ours = bool(changed.rowcount)
+        status: Any = outcome.status
         if not ours:  # only with the record locked do the two looks, from inside and from outside, go together
-            within = sa.select(sa.case((self._stuck, 1), else_=0)).where(self._one(claim))
-            stuck = (await session.execute(within.with_for_update(key_share=True))).scalar()
+            within = sa.select(rows.status, sa.case((self._stuck, 1), else_=0)).where(self._one(claim))
+            found = (await session.execute(within.with_for_update(key_share=True))).first()
+            status, stuck = found or (None, 0)
             ours = not stuck and await self._is(claim, self._stuck)
         if not ours and claim.committed:
             ours = await self._is(claim, self._decided)
@@ -229,7 +233,7 @@ class Claims:
             await session.rollback()
             return False
         claim.exact = True
-        claim.in_doubt.add(outcome.status)
+        claim.in_doubt.add(status)
         await session.commit()
         if not changed.rowcount:
             await self.check_reached(claim)
@@ -243,7 +247,7 @@ class Claims:
     async def write(self, session: AsyncSession, claim: Claim, outcome: Outcome) -> Any:
         """Write an outcome in a transaction of its own; returns the status the record has now, None if it is gone."""
         guard = [self._one(claim), self._stuck]
-        if claim.exact or claim.left_s <= 0:
+        if claim.exact or claim.left_s <= 0 or claim.handler is None:  # without one, only others touch it
             guard.append(self._stamp.in_(claim.stamps))
         look = sa.select(self._stamp).where(*guard).with_for_update(key_share=True)
         marks = (await session.execute(look)).scalars().all()

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
+from hub.client.exchange import now_s
+
 T = TypeVar("T")
 
 HASTE_S = 5.0  # for anything that is still being waited for when the loop was halted
@@ -67,14 +69,15 @@ class Ending:
         finally:
             self._cut.discard(task)
 
-    async def acquire(self, places: asyncio.Semaphore) -> None:
-        """Take a place, however long that takes."""
-        while True:
-            try:
-                await places.acquire()
-                return
-            except asyncio.CancelledError:
-                self.halt()
+    async def acquire(self, places: asyncio.Semaphore, seconds: float) -> bool:
+        """Take a place; False when none was free for so long."""
+        taking, until_s = asyncio.create_task(places.acquire()), now_s() + seconds
+        while not taking.done() and until_s > now_s():
+            await self.wait([taking], until_s - now_s())
+        taking.cancel()
+        while not taking.done():
+            await self.wait([taking])
+        return not taking.cancelled()
 
     async def wait(self, tasks: Iterable[asyncio.Future[Any]], seconds: float | None = None) -> None:
         """Until the first of them is done, or so long."""

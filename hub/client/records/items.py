@@ -48,7 +48,8 @@ class Items:
         concurrency: int,
     ) -> None:
         self.running: dict[Any, Claim] = {}
-        """Those whose handlers run, or have ended and what became of them is not written yet."""
+        """All that are claimed, until what became of them is written: the same record claimed once more in between
+        would be taken for this one."""
         self.parked_some = False
         self.committed = asyncio.Event()
         """Set when a handler has committed something itself."""
@@ -73,14 +74,19 @@ class Items:
 
     async def work(self, claim: Claim) -> None:
         """See a record through."""
+        self.running[claim.record.id] = claim
         try:
-            await self._ending.acquire(self._places)
+            if not await self._ending.acquire(self._places, claim.left_s):
+                await self._give_back(claim)  # behind work that is refreshed and takes long
+                return
             try:
                 await self._work(claim)
             finally:
                 self._places.release()
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs one record, which recovery finds
             self._alert(claim, repr(error))
+        finally:
+            del self.running[claim.record.id]
 
     async def _work(self, claim: Claim) -> None:
         if not self._may_begin(claim):
@@ -106,7 +112,7 @@ class Items:
 
     def _may_begin(self, claim: Claim) -> bool:
         late = claim.left_s < self._claims.lease_s * LEAST_SHARE
-        return not (late or self._ending.told or self._breaker.is_open or claim.record.id in self.running)
+        return not (late or self._ending.told or self._breaker.is_open)
 
     async def _give_back(self, claim: Claim) -> None:
         await self._tell(claim, Outcome(self._source.becomes), self._own)
@@ -121,18 +127,9 @@ class Items:
     # -- the handler --------------------------------------------------------------------------------------------------
 
     async def _handle(self, claim: Claim, held: Held) -> None:
-        self.running[claim.record.id] = claim
-        try:
-            with self._listening(claim, held.session):
-                claim.handler = asyncio.create_task(_call(self._handler, claim.record, held.session))
-                await self._ended(claim, claim.handler)
-            await self._conclude(claim, held, claim.handler)
-        finally:  # and no sooner: the same record claimed once more in between would be taken for this one
-            if self.running.get(claim.record.id) is claim:
-                del self.running[claim.record.id]
-
-    async def _conclude(self, claim: Claim, held: Held, handler: asyncio.Task[Any]) -> None:
-        """Write what became of a record whose handler has ended."""
+        with self._listening(claim, held.session):
+            claim.handler = handler = asyncio.create_task(_call(self._handler, claim.record, held.session))
+            await self._ended(claim, handler)
         result, error = (None, None) if handler.cancelled() else handler.result()
         succeeded = not handler.cancelled() and error is None
         if claim.why is Why.LOST:
@@ -151,9 +148,10 @@ class Items:
     def _listening(self, claim: Claim, session: AsyncSession) -> Iterator[None]:
         """Hear of commits: with one the handler may have put a time into its record that is long past."""
 
-        def heard(_: Any) -> None:
-            claim.committed = True
-            self.committed.set()
+        def heard(of: Any) -> None:
+            if not of.in_nested_transaction():  # a savepoint is no commit
+                claim.committed = True
+                self.committed.set()
 
         inner = getattr(session, "sync_session", None)
         if inner is None:  # something that stands for one

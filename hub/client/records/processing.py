@@ -25,6 +25,7 @@ from hub.records.rows import Rows, make_engine, reflect
 
 SETTLE_S = 60.0
 CLOSE_S = 5.0
+CANCEL_S = 1.0  # for a task of ours to notice
 
 
 async def process(
@@ -197,7 +198,7 @@ class Loop:
         if taken is None:
             await self._ending.lull(self._trouble.rest_s)
         elif not taken and not self._working and self.until_empty:
-            return await self._more(intake)
+            return await self._more(claims, intake, items)
         elif len(taken) < room:
             await self._ending.lull(self._poll_s, self._working)
         # One that takes long is to keep no place empty but its own; but a claim for every single record would be many.
@@ -211,10 +212,11 @@ class Loop:
         self._working.add(task)
         task.add_done_callback(self._working.discard)
 
-    async def _more(self, intake: Intake) -> bool:
+    async def _more(self, claims: Claims, intake: Intake, items: Items) -> bool:
         """Nothing could be claimed and nothing runs: whether there is more, perhaps locked by somebody, or parked."""
-        while self._settler is not None and not self._settler.done():
-            await self._ending.wait([self._settler])
+        self._settle(claims, items)
+        while self._settler is not None and not self._settler.done() and not self._ending.told:
+            await self._ending.lull(None, [self._settler])
         more = await intake.ready()
         if more:
             await self._ending.lull(self._poll_s)
@@ -250,11 +252,10 @@ class Loop:
         """Return when nothing runs any more."""
         while self._working:
             await self._ending.wait(self._working)
-        running = [task for task in tasks if task is not None]
-        for task in running:
-            task.cancel()
-        while any(not task.done() for task in running):
-            await self._ending.wait([task for task in running if not task.done()])
+        for task in tasks:
+            while task is not None and not task.done():
+                task.cancel()  # and again: on Python 3.11 one that waits for something with a bound may not notice
+                await self._ending.wait([task], CANCEL_S)
         closing = [engine.dispose for engine in self._engines]
         for close in closing + ([self._outcomes.close] if self._outcomes else []):
             try:

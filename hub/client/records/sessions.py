@@ -150,7 +150,7 @@ class Sessions:
     async def probe(self) -> bool:
         """Whether a session can be had that reaches the database."""
         try:
-            held = await Sessions(self._asked, self._ending, self._counts, self._breaker).get()
+            held = await Sessions(self._asked, self._ending, self._counts, self._breaker).get(cut=True)
         except SessionRefused:
             return False
         await held.close()

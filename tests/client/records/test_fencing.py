@@ -240,3 +240,19 @@ async def test_a_handler_that_does_not_heed_its_cancellation_is_told_again(jobs,
     await handled(source_of(jobs, threshold_minutes=SECOND / 2), handler)
     assert jobs.jobs()["1"].status == "Failed"
     assert "does not heed its cancellation" in caplog.text
+
+
+async def test_what_waits_behind_long_work_is_given_back_before_it_counts_as_stuck(jobs, monkeypatch):
+    """Resets are counted, and after some of them a record fails, though nobody has ever worked on it."""
+    monkeypatch.setattr(claims, "MARGIN", 0.5)
+    jobs.add(1, status="Pending", age_s=9000)
+    jobs.add(2, status="Pending")
+    source = source_of(jobs, threshold_minutes=8 * SECOND)
+
+    async def handler(record, session):
+        await asyncio.sleep(10 if record.id == 1 else 0)
+
+    async with cleaned(source):
+        counts = await handled(source, handler, batch=2, concurrency=1, heartbeat=1)
+    assert (counts.done, counts.lost, counts.claimed - counts.returned) == (2, 0, 2)
+    assert [job.error for job in jobs.jobs().values()] == [None, None]
