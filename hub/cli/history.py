@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 import httpx
@@ -128,24 +128,37 @@ async def _events(at: Address, which: dict[str, str], limit: int, as_json: bool,
     if follow and not await listens(at.url):
         raise HubUnavailable(f"No hub listens at {mask_url(at.url)}; only a running hub can be followed.")
     async with reach(at) as hub:
+        since = await _newest(hub) if follow else None  # first: where nothing is found below, the stream goes on here
         found = (await hub.get("history", limit=limit, **which)).get("events") or []
-    if as_json and not follow:
+    if since is not None:
+        await _follow(at, which, found, since, as_json)
+        return
+    if as_json:
         output.put_json({"events": found})
         return
     for event in reversed(found):
         _put(event, as_json)
-    if follow:
-        await _follow(at, which, found[0]["id"] if found else None, as_json)
-    elif not found:
+    if not found:
         output.put("No events.")
 
 
-async def _follow(at: Address, which: dict[str, str], last: str | None, as_json: bool) -> None:
+async def _newest(hub: Reach) -> str:
+    """The id of the newest event of all; one before the first where there is none."""
+    found = (await hub.get("history", limit=1)).get("events")
+    return str(found[0]["id"]) if found else "0"
+
+
+async def _follow(
+    at: Address, which: dict[str, str], found: Sequence[dict[str, Any]], since: str, as_json: bool
+) -> None:
+    """Show what was found, and what happens after it, until a signal."""
     task = asyncio.current_task()
     assert task is not None
-    stream = _Stream(at, which, last)
+    stream = _Stream(at, which, found[0]["id"] if found else since)
     with Signals(lambda _: task.cancel()):
         try:
+            for event in reversed(found):
+                _put(event, as_json)
             while True:
                 try:
                     async for event in stream.read():
@@ -160,14 +173,14 @@ async def _follow(at: Address, which: dict[str, str], last: str | None, as_json:
 class _Stream:
     """Events as a hub sends them; read again, it goes on where it was cut off."""
 
-    def __init__(self, at: Address, which: dict[str, str], last: str | None) -> None:
+    def __init__(self, at: Address, which: dict[str, str], last: str) -> None:
         self._at = at
         self._which = which
         self._last = last
 
     async def read(self) -> AsyncIterator[dict[str, Any]]:
         """Until the hub ends it; raises `httpx.HTTPError`, and `HubError` when the hub will not be followed."""
-        headers = {"x-hub-secret": self._at.secret} | ({"last-event-id": self._last} if self._last else {})
+        headers = {"x-hub-secret": self._at.secret, "last-event-id": self._last}
         timeout = httpx.Timeout(10.0, read=_SILENCE_S)
         async with (
             httpx.AsyncClient(headers=headers, timeout=timeout) as client,

@@ -180,10 +180,10 @@ async def _submit(who: Caller, where: Sequence[str], wish: Row, key: str | None,
     async with jobs_api(who) as api:
         headers = {"idempotency-key": key or secrets.token_hex(16)}  # a repeat after a lost answer makes no second task
         task = await api.ask("POST", *where, body=wish, headers=headers)
-        if not as_json:
-            output.put(str(task.get("id")))
         if wait:
-            task = await _until_ended(api, str(task.get("id")))
+            task = await _until_ended(api, str(task.get("id")), as_json)
+        elif not as_json:
+            output.put(str(task.get("id")))
     if as_json:
         output.put_json(task)
     if not wait or task.get("status") == "completed":
@@ -193,13 +193,15 @@ async def _submit(who: Caller, where: Sequence[str], wish: Row, key: str | None,
     return 1
 
 
-async def _until_ended(api: JobsApi, task: str) -> Row:
-    """The task once it has ended; interrupted, it goes on."""
+async def _until_ended(api: JobsApi, task: str, as_json: bool) -> Row:
+    """The task once it has ended; interrupted, it goes on. Whoever reads its id may interrupt from then on."""
     current = asyncio.current_task()
     assert current is not None
     told = False
     with Signals(lambda _: current.cancel()):
         try:
+            if not as_json:
+                output.put(task)
             while True:
                 asked = time.monotonic()
                 try:

@@ -45,6 +45,7 @@ class NodeAgent:
         self._on_recycle = options.get("on_recycle")
         self._path = calls.path("node", node_id)
         self._registered = False
+        self._looked = True  # for slots of an earlier process; False while it is still owed
         self._pace_s = FIRST_PACE_S
         self._failures = 0
         self._failure: Exception | None = None
@@ -167,7 +168,8 @@ class NodeAgent:
                     raise
                 wait_s = self._after_failure(error)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stop.wait(), wait_s)
+                    async with asyncio.timeout(wait_s):
+                        await self._stop.wait()
         self._failures = 0
 
     async def _register(self) -> None:
@@ -187,7 +189,9 @@ class NodeAgent:
             answer = await self._http.run(calls.one("nodes", self.node_id, self._patience()))
         except HubError as error:
             log.warning("node %s could not look for leftovers of an earlier process: %s", self.node_id, error)
+            self._looked = not passing(error)
             return
+        self._looked = True
         with readable():
             known = {str(slot["browserId"]) for slot in answer.get("slotList", ())}
         self._book.unwithdrawn |= known - self._book.slots.keys()
@@ -310,6 +314,8 @@ class NodeAgent:
                     await self._mend()
                 if self._on_recycle is not None and not self._lock.locked():
                     await self._reserve(self._on_recycle)
+                if not self._looked:
+                    await self._withdraw_leftovers()
                 return
             log.info("the hub does not know node %s: registering again", self.node_id)
             self._registered = False

@@ -18,7 +18,7 @@ from hub.errors import StoreUnavailable
 from hub.store.pulse import Pulse
 
 IDLE_S = 1.0  # how often the reader looks up
-CONFIRM_S = 2.0  # for Redis to confirm a subscription
+CONFIRM_S = 5.0  # for Redis to confirm a subscription: as long as it has for any other answer by default
 
 
 class Bell:

@@ -16,17 +16,22 @@ class Pulse:
     def __init__(self, pubsub: PubSub) -> None:
         self._pubsub = pubsub
         self._heard_at = time.monotonic()
-        self._asked = False
+        self._looks = 0  # since Redis was asked, that included; none when it need not be
 
     def heard(self) -> None:
         """Anything came, be it only the answer to a ping."""
-        self._heard_at, self._asked = time.monotonic(), False
+        self._heard_at, self._looks = time.monotonic(), 0
 
     async def look(self) -> None:
-        """Ping where that is due; raises redis-py's ConnectionError when nothing is heard any more."""
+        """Ping where that is due; raises redis-py's ConnectionError when nothing is heard any more.
+
+        Only after one more read in vain: a process that stood still since the ping has the answer still to read.
+        """
         silent_s = time.monotonic() - self._heard_at
-        if self._asked and silent_s > 2 * SILENT_S:
+        if self._looks > 1 and silent_s > 2 * SILENT_S:
             raise RedisConnectionError(f"nothing was heard of Redis for {silent_s:.0f} s")
-        if not self._asked and silent_s > SILENT_S:
-            self._asked = True
+        if self._looks:
+            self._looks += 1
+        elif silent_s > SILENT_S:
+            self._looks = 1
             await self._pubsub.ping()

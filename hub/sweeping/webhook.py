@@ -72,13 +72,14 @@ class Webhook:
             self._give_up(self._waiting.popleft(), "the hub is stopping")
 
     async def _post_all(self, url: str) -> None:
-        """Post what waits; ends when nothing does."""
-        async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
-            while self._waiting:
-                why = await self._deliver(client, url, self._waiting[0])
-                alert = self._waiting.popleft()
-                if why:
-                    self._give_up(alert, why)
+        """Post what waits, also what comes while the connection is being closed; ends when nothing does."""
+        while self._waiting:
+            async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
+                while self._waiting:
+                    why = await self._deliver(client, url, self._waiting[0])
+                    alert = self._waiting.popleft()
+                    if why:
+                        self._give_up(alert, why)
 
     async def _deliver(self, client: httpx.AsyncClient, url: str, alert: dict[str, Any]) -> str:
         """Nothing when it was taken, else why not."""

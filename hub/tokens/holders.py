@@ -21,6 +21,7 @@ class Holders:
         self.file = file
         self._found: dict[str, tuple[float, Holder]] = {}  # in the order of their looking up
         self._none: tuple[float, bool] = (0.0, False)
+        self._forgotten = 0  # times: what was looked up before one of them is not remembered after it
 
     async def resolve(self, secret: str) -> Holder | None:
         """Who holds this secret, None when nobody does; raises `StoreUnavailable` when that cannot be known."""
@@ -34,9 +35,10 @@ class Holders:
         since, holder = self._found.get(digest, (now, None))
         if holder is not None and now - since < REMEMBERED_S:
             return holder
+        before = self._forgotten
         found = await self._tokens.resolve(secret)
         self._found.pop(digest, None)
-        if found is not None:
+        if found is not None and before == self._forgotten:
             self._found[digest] = (now, found)
             while len(self._found) > REMEMBERED_MAX:
                 del self._found[next(iter(self._found))]
@@ -50,11 +52,14 @@ class Holders:
         since, none = self._none
         if since and now - since < REMEMBERED_S:
             return none
+        before = self._forgotten
         none = await self._tokens.none()
-        self._none = (now, none)
+        if before == self._forgotten:
+            self._none = (now, none)
         return none
 
     def forget(self) -> None:
         """Look everything up anew: a token was made or revoked here."""
+        self._forgotten += 1
         self._found.clear()
         self._none = (0.0, False)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
+from hub.cli import lend
+from hub.cli.child import Signals
 from tests.cli.command import Command, alive, leave, register
-from tests.world import SLACK_S, HubProcess, wait_until
+from tests.world import PATIENCE_S, SLACK_S, HubProcess, eventually, wait_until
 
 TABLE = "import os, json; print(json.dumps({k: v for k, v in os.environ.items() if k.startswith('HUB_')}))"
 # Says who it is and then does not listen to anybody.
@@ -70,10 +74,10 @@ def test_a_slot_is_held_until_a_signal_and_then_given_back(number, command: Comm
 
 
 def test_a_held_slot_is_renewed_for_longer_than_its_lease(command: Command):
-    held = command.start("borrow", "gpu:a100", "--ttl", "4")
+    held = command.start("borrow", "gpu:a100", "--ttl", "10")
     held.until_out("TOKEN")
     first = sessions(command)[0]["borrowedAtUtc"]
-    time.sleep(8.5)  # two leases
+    time.sleep(15)  # a lease and a half
     assert [session["borrowedAtUtc"] for session in sessions(command)] == [first]
 
 
@@ -89,7 +93,7 @@ def test_nothing_to_lend_is_a_refusal_at_once_and_waiting_ends_with_the_wait(com
 
 def requests(hub: HubProcess) -> float:
     """How often somebody has asked for the slot."""
-    metrics = httpx.get(f"{hub.url}/metrics").text
+    metrics = httpx.get(f"{hub.url}/metrics", timeout=PATIENCE_S).text
     return float(re.search(r'^hub_borrow_requests_total\{label="gpu:a100"\} (\S+)', metrics, re.MULTILINE)[1])
 
 
@@ -109,6 +113,25 @@ def test_a_signal_is_for_the_command_and_the_slot_comes_back_when_that_has_ended
     running.signal(signal.SIGTERM)
     assert (running.end(), (tmp_path / "told").read_text()) == (3, "told\n")
     assert sessions(command) == []
+
+
+async def test_a_signal_that_comes_while_the_command_is_being_started_is_for_the_command(monkeypatch, tmp_path: Path):
+    start = asyncio.create_subprocess_exec
+
+    async def slowly(*words: Any, **more: Any) -> asyncio.subprocess.Process:
+        process = await start(*words, **more)
+        await eventually(lambda: asyncio.sleep(0, (tmp_path / "up").exists()))
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.sleep(0.1)
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slowly)
+    script = f"trap 'exit 3' TERM; touch {tmp_path}/up; while :; do sleep 0.02; done"
+    facts = {"endpoint": "", "label": "a:b", "matched_label": "a:b", "node_id": None, "token": "1", "run": None}
+    slot: Any = SimpleNamespace(id="s1", ttl_s=600.0, seconds_left=lambda: 600.0, **facts)
+    with Signals(lambda _: held.cancel()) as signals:
+        held = asyncio.ensure_future(lend._run(slot, ["sh", "-c", script], signals))
+        assert await held == 3
 
 
 def test_a_lost_hub_stops_the_command_before_the_lease_is_over(own_command, own_hub, tmp_path: Path):

@@ -234,7 +234,7 @@ async def test_a_start_that_is_given_up_leaves_nothing_behind(tmp_path, monkeypa
     monkeypatch.setenv("PATH", f"{silent_server(tmp_path)}{os.pathsep}{os.environ['PATH']}")
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(EmbeddedRedis(tmp_path / "data").start(), 0.5)
-    lock = os.open(tmp_path / "data" / keeper.SERVER_LOCK, os.O_RDWR)
+    lock = os.open(tmp_path / "data" / keeper.SERVER_LOCK, os.O_RDWR | os.O_CREAT)
     await eventually(lambda: keeper.try_lock(lock, fcntl.LOCK_EX))
     os.close(lock)
 

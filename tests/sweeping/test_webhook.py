@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 
+import httpx
 import pytest
 from pydantic import SecretStr
 
@@ -28,6 +29,7 @@ class Receiver:
     def __init__(self) -> None:
         self.statuses: list[int | None] = []
         self.heard: list[tuple[str, dict[str, object]]] = []
+        self.when_mute: Callable[[], None] = lambda: None  # called before a request is not answered
         self.port = free_port()
         self._server: asyncio.Server | None = None
 
@@ -51,6 +53,7 @@ class Receiver:
                 self.heard.append((lines[0], body))
                 status = self.statuses.pop(0) if self.statuses else 200
                 if status is None:
+                    self.when_mute()
                     await reader.read()
                     return
                 if status == 0:
@@ -137,6 +140,22 @@ async def test_what_is_given_up_is_logged_without_the_address_and_counted(
     assert "hush" not in caplog.text
 
 
+async def test_an_alert_that_comes_while_the_connection_of_the_one_before_is_closed_is_posted_as_well(
+    post, receiver, monkeypatch
+):
+    leave = httpx.AsyncClient.__aexit__
+
+    async def slowly(client, *error):
+        await leave(client, *error)
+        if len(receiver.heard) == 1:
+            post.post({**ALERT, "found": 12})
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(httpx.AsyncClient, "__aexit__", slowly)
+    post.post(ALERT)
+    await eventually(lambda: _true([body["found"] for _, body in receiver.heard] == [11, 12]))
+
+
 async def test_nobody_listening_is_tried_three_times_and_given_up(failures, caplog, monkeypatch):
     monkeypatch.setattr(webhook, "BACKOFF_S", 0.001)
     post = Webhook(f"http://user:pass@127.0.0.1:{free_port()}/hush")
@@ -150,7 +169,8 @@ async def test_nobody_listening_is_tried_three_times_and_given_up(failures, capl
 
 
 async def test_an_answer_that_does_not_come_is_not_waited_for(post, receiver, failures, monkeypatch):
-    monkeypatch.setattr(webhook, "TIMEOUT_S", 0.05)
+    receiver.when_mute = lambda: monkeypatch.setattr(webhook, "TIMEOUT_S", PATIENCE_S)  # for the tries after this one
+    monkeypatch.setattr(webhook, "TIMEOUT_S", 0.2)
     receiver.statuses = [None, 200]
     post.post(ALERT)
     await eventually(lambda: _true(len(receiver.heard) == 2))

@@ -115,3 +115,25 @@ async def test_many_at_once_are_all_answered(hub, holders):
     shown = [secrets[number % 50] if number % 3 else new_secret() for number in range(500)]
     found = await asyncio.gather(*(holders.resolve(secret) for secret in shown))
     assert [holder and holder.name for holder in found] == [f"u{n % 50}" if n % 3 else None for n in range(500)]
+
+
+@pytest.mark.parametrize("of", ["resolve", "none"])
+async def test_what_is_being_looked_up_while_a_token_is_revoked_here_is_not_remembered(hub, holders, monkeypatch, of):
+    secret, token = await make(hub)
+    look, looked_up, revoked = getattr(hub.tokens, of), asyncio.Event(), asyncio.Event()
+
+    async def slowly(*secret):
+        found = await look(*secret)
+        looked_up.set()
+        await revoked.wait()
+        return found
+
+    monkeypatch.setattr(hub.tokens, of, slowly)
+    asked = asyncio.create_task(holders.resolve(secret) if of == "resolve" else holders.none())
+    await looked_up.wait()
+    await hub.tokens.revoke(token.id)
+    holders.forget()
+    revoked.set()
+    await asked
+    assert await holders.resolve(secret) is None
+    assert await holders.none()

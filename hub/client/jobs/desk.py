@@ -161,6 +161,10 @@ class Desk:
 
 
 async def _first(event: asyncio.Event, seconds: float) -> None:
-    """Until the event or so much later, whichever is first."""
+    """Until the event or so much later, whichever is first.
+
+    Not `asyncio.wait_for`, which on Python 3.11 lets a cancellation go that comes just when the event does.
+    """
     with suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await event.wait()

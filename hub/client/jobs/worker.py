@@ -276,8 +276,8 @@ class Worker:
                 if not failures:
                     log.warning("the hub does not take the worker yet: %s", error)
             with suppress(TimeoutError):
-                pause = min(LONGEST_PAUSE_S, pause_s(failures))
-                await asyncio.wait_for(self._stop.wait(), pause)
+                async with asyncio.timeout(min(LONGEST_PAUSE_S, pause_s(failures))):
+                    await self._stop.wait()
             failures += 1
         self._desk.worker_id = worker_id or ""
         if worker_id is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,13 @@ class LosesAnswers(httpx.AsyncHTTPTransport):
                 self.left -= 1
                 raise httpx.ReadError("the connection broke")
         return response
+
+
+def ran_once_each(worker: Worker, tasks: int) -> bool:
+    """Whether so many were claimed, and completed. What is held ready while this machine stands still is rightly given
+    back, and claimed once more."""
+    back = worker.counts["given back"]
+    return worker.counts == Counter({"claimed": tasks + back, "completed": tasks, "given back": back})
 
 
 async def status(client: JobsClient, task_id: str) -> str:

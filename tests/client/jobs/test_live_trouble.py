@@ -22,6 +22,7 @@ from tests.client.jobs.live import (
     TOKEN,
     Rotations,
     StartHub,
+    ran_once_each,
     tokens_file,
     until_status,
 )
@@ -66,7 +67,7 @@ async def test_a_hub_that_is_killed_and_comes_back_costs_nothing(start_hub: Star
         await all_done(client, held + more)
         assert worker.worker_id == first
     assert sorted(gate.runs) == sorted(held + more)
-    assert worker.counts == {"claimed": 55, "completed": 55}
+    assert ran_once_each(worker, 55), worker.counts
 
 
 async def test_redis_killed_and_started_from_its_file_costs_nothing(start_hub: StartHub, tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ async def test_redis_killed_and_started_from_its_file_costs_nothing(start_hub: S
             more = await client.submit_many(JOB, [{}] * 50, ROOM)
             await all_done(client, held + more)
         assert sorted(gate.runs) == sorted(held + more)
-        assert worker.counts == {"claimed": 55, "completed": 55}
+        assert ran_once_each(worker, 55), worker.counts
     finally:
         server.stop()
 

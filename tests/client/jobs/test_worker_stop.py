@@ -15,7 +15,7 @@ from hub.client.jobs import desk as desk_module
 from hub.client.jobs import places as places_module
 from tests.client.fake_hub import Reset, Seen, eventually
 from tests.client.jobs.fake_jobs_hub import CLAIM, JobsHub
-from tests.world import PATIENCE_S
+from tests.world import PATIENCE_S, SLACK_S
 
 JOB = "@global:modifiers:Rotate"
 
@@ -222,3 +222,20 @@ async def test_a_worker_runs_once(hub: JobsHub) -> None:
 def test_a_worker_without_places_is_refused(options: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="at least"):
         Worker("http://hub", "t", **options)
+
+
+@pytest.mark.parametrize("rounds", range(6))
+async def test_news_that_come_in_the_moment_of_the_end_do_not_keep_the_worker_from_it(
+    hub: JobsHub, rounds: int
+) -> None:
+    hub.holds = False
+    work = Work(hub, polling_interval=600)
+    running, _ = await work.begin(0)
+    await eventually(lambda: len(hub.said(CLAIM)) > 5)  # it rests for longer and longer
+    work.worker.stop()
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+    work.worker._desk.woken.set()
+    await asyncio.wait([running], timeout=SLACK_S)
+    assert running.done()
+    assert hub.workers == set()
