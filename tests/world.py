@@ -307,4 +307,7 @@ def picture(redis: Redis, *, own: bool = False) -> dict[str, Any]:
         "zset": lambda key: redis.zrange(key, 0, -1, withscores=True),
         "stream": redis.xrange,
     }
-    return {key: readers[redis.type(key)](key) for key in sorted(redis.keys("*")) if own or not key.startswith("hub:")}
+    names = [key for key in sorted(redis.keys("*")) if own or not key.startswith("hub:")]
+    kinds = {key: redis.type(key) for key in names}
+    # One that has lapsed since it was named is of no kind.
+    return {key: readers[kind](key) for key, kind in kinds.items() if kind != "none"}

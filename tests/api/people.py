@@ -31,14 +31,18 @@ class People:
 
     async def come(self, label: str = LABEL, *, key: str = "", run: str = "", **body: Any) -> Any:
         """Borrow, and return the call once it stands in line or is answered."""
-        before = (await self.queue())["waiting"]
+        before = await self.waiting(label)
         call = self.start(label, key=key, run=run, **body)
 
         async def in_line() -> bool:
-            return call.done() or (await self.queue())["waiting"] > before
+            return call.done() or await self.waiting(label) > before
 
         await eventually(in_line)
         return call
+
+    async def waiting(self, label: str) -> int:
+        """How many wait for a label; those for others may be leaving."""
+        return sum(int(line["waiting"]) for line in (await self.queue(label=label))["labels"])
 
     def start(self, label: str = LABEL, *, key: str = "", run: str = "", **body: Any) -> asyncio.Task[httpx.Response]:
         """Borrow, and return the call at once."""

@@ -21,7 +21,7 @@ from hub.api.deps import reply
 from hub.api.identity import OPERATOR, caller, reader
 from hub.tokens.holders import REMEMBERED_S
 from hub.tokens.models import user_of
-from tests.world import SLACK_S, RedisServer, eventually, settings_for, wait_until
+from tests.world import PATIENCE_S, SLACK_S, RedisServer, eventually, settings_for, wait_until
 
 SECRETS = {"runner_secret": "runner-x", "node_secret": "node-x", "admin_secret": "admin-x"}
 FILE = """
@@ -260,8 +260,8 @@ async def test_while_redis_is_away_the_answer_is_503_and_never_that_somebody_is_
 ):
     server = RedisServer(tmp_path)
     server.start()
-    short = {"redis_url": server.url, "redis_timeout_s": 0.5, "redis_connect_timeout_s": 0.5}
-    async with make_who(**short) as open_hub, make_who(**short, **SECRETS, tokens_file=tokens_file) as shut:
+    own = {"redis_url": server.url}
+    async with make_who(**own) as open_hub, make_who(**own, **SECRETS, tokens_file=tokens_file) as shut:
         assert await ask(open_hub) == (200, OPEN)
         token = (await make(shut, headers={"x-hub-secret": "admin-x"}))["token"]
         assert await ask(shut, **bearer(token)) == (200, person("ann"))
@@ -413,7 +413,7 @@ def test_a_running_hub_reads_its_file_again_on_sighup_and_keeps_the_old_one_when
     hub = start_hub(HUB_TOKENS_FILE=str(path))
 
     def status(token):
-        return httpx.get(f"{hub.url}/admin/tokens", headers=bearer(token)).status_code
+        return httpx.get(f"{hub.url}/admin/tokens", headers=bearer(token), timeout=PATIENCE_S).status_code
 
     assert (status("root-file"), status("root-new"), status("gone-file")) == (200, 401, 401)
     path.write_text(FILE.replace("root-file", "root-new"))
@@ -430,4 +430,4 @@ def test_a_running_hub_reads_its_file_again_on_sighup_and_keeps_the_old_one_when
     assert (status("root-new"), status("root-bad")) == (200, 401)
     assert not [secret for secret in ("root-file", "root-new", "root-bad", "ann-file") if secret in hub.log()]
     hub.signal(signal.SIGTERM)
-    assert hub.process.wait(10) in (0, -signal.SIGTERM)
+    assert hub.process.wait(PATIENCE_S) in (0, -signal.SIGTERM)

@@ -60,6 +60,9 @@ def send(api, path, body):
 
 
 async def check(api, redis, path, body):
+    for lasting in ("hub:request:*", "node_alive:*"):  # what lapses by itself would be taken for the work of a refusal
+        for key in redis.keys(lasting):
+            redis.expire(key, 3600)
     before = picture(redis, own=True)
     answer = await send(api, path, body)
     shown = (path, body[:200], answer.status_code, answer.text[:300])

@@ -125,8 +125,10 @@ async def test_e10_a_cap_makes_the_second_wait_although_a_slot_is_free(make_peop
 
 
 async def test_a_wait_ends_before_the_time_of_the_request_is_over(make_people):
-    async with make_people(request_timeout_s=10) as people:
-        assert refused(await people.start(), "timeout")["position"] == 1
+    async with make_people(borrow_queue_timeout_s=3600) as people:
+        await people.come()
+        ((ticket,),) = [line["tickets"] for line in (await people.queue())["labels"]]
+        assert 50 < ticket["secondsLeft"] <= 57 + 1  # of 60; a second more while the hub clock stands still
 
 
 @pytest.mark.parametrize("cap", ["", f"{LABEL}=1"], ids=["nothing free", "at its cap"])

@@ -35,7 +35,7 @@ async def test_a_ticket_is_found_by_its_key_and_by_its_id_and_looking_changes_no
     assert found == {**(await people.look(found["ticket"])).json(), "secondsLeft": found["secondsLeft"]}
     assert picture(redis, own=True) | {"hub:hubs": 0} == before | {"hub:hubs": 0}  # there it says once a second: here
     assert found.pop("sinceUtc").endswith("0Z")
-    assert 0 < found.pop("secondsLeft") <= 30
+    assert 0 < found.pop("secondsLeft") <= 31  # a second more while the hub clock stands still
     assert found.pop("ticket").startswith("key-")
     assert found == {
         "state": "waiting", "labelKey": LABEL, "runId": "r1", "position": 1, "priority": 2,
@@ -104,7 +104,7 @@ async def test_attending_ends_after_the_time_asked_for_and_the_place_is_kept(peo
     answer = await people.look("k1", 'respond-async, Wait="1"; x=y, wait=9')
     assert (answer.status_code, answer.json()["state"], answer.json()["position"]) == (200, "away", 1)
     assert answer.headers["preference-applied"] == "wait=1"
-    assert 50 < answer.json()["secondsLeft"] <= 60
+    assert 50 < answer.json()["secondsLeft"] <= 61
 
 
 async def test_attending_is_bounded_by_what_a_borrow_may_wait(make_people):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from hub.capacity.models import Slot, Wish, slot_item
-from tests.world import add_node, borrow, give_back, listed, publish, push
+from tests.world import SLACK_S, add_node, borrow, give_back, listed, publish, push
 
 LABEL = "Maps:Chromium:Prod"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z")
@@ -26,7 +26,7 @@ async def test_a_grant_is_answered_with_every_member_of_the_contract(api):
     answer = await borrow(api, f"{LABEL}:emea", run="run-7", runName="  Nightly 1.2_b-c ", ttlSeconds=120)
     grant = answer.json()
     ends = datetime.fromisoformat(grant.pop("expiresAtUtc"))
-    assert 119 <= (ends - before).total_seconds() <= 122
+    assert 119 <= (ends - before).total_seconds() <= 120 + (datetime.now(UTC) - before).total_seconds()
     assert grant.pop("leaseToken").isdigit()
     assert grant == {
         "browserId": "s1",
@@ -70,7 +70,7 @@ async def test_a_grant_leaves_session_clocks_and_mapping_from_one_instant(make_a
     assert not redis.exists(f"available:{LABEL}")
     assert [redis.get(key) for key in ("borrow_ttl:s1", "borrow_idle:s1", "browser_run:s1")] == ["1", "1", "r1"]
     lives_s = {key: redis.pttl(key) / 1000 for key in ("borrow_ttl:s1", "borrow_idle:s1", "browser_run:s1")}
-    assert lives_s == pytest.approx({"borrow_ttl:s1": 900, "borrow_idle:s1": 120, "browser_run:s1": 21600}, abs=3)
+    assert lives_s == pytest.approx({"borrow_ttl:s1": 900, "borrow_idle:s1": 120, "browser_run:s1": 21600}, abs=SLACK_S)
     assert redis.ttl("session:s1") == -1
 
 
@@ -93,7 +93,7 @@ async def test_a_slot_may_bring_its_own_idle_rule(make_api, redis, own, hub, liv
     if lives_s is None:
         assert not redis.exists("borrow_idle:s1")
     else:
-        assert redis.pttl("borrow_idle:s1") / 1000 == pytest.approx(lives_s, abs=3)
+        assert redis.pttl("borrow_idle:s1") / 1000 == pytest.approx(lives_s, abs=SLACK_S)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ async def test_the_lease_is_clamped_and_what_is_no_number_means_the_default(api,
     await publish(api, "n1", **{LABEL: ["s1"]})
     answer = await borrow(api, LABEL, ttlSeconds=asked)
     assert answer.json()["ttlSeconds"] == lease_s
-    assert redis.pttl("borrow_ttl:s1") / 1000 == pytest.approx(lease_s, abs=3)
+    assert redis.pttl("borrow_ttl:s1") / 1000 == pytest.approx(lease_s, abs=SLACK_S)
     assert float(redis.hget("session:s1", "ttlSeconds")) == lease_s
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.world import borrow, give_back, listed, publish, push, sweepers
+from tests.world import SLACK_S, borrow, give_back, listed, publish, push, sweepers
 
 LABEL = "a:b"
 FREE, LENT = f"available:{LABEL}", f"inuse:{LABEL}"
@@ -171,7 +171,7 @@ async def test_a_session_written_by_hand_is_listed_counted_and_ended(api, redis,
     assert (await leases.sweep()).expired == 0
     shown = (await api.get("/sessions", params={"run": "r9"})).json()
     assert (shown["total"], shown["sessions"][0]["browserId"]) == (1, "s1")
-    assert shown["sessions"][0]["secondsLeft"] == pytest.approx(100, abs=2)
+    assert shown["sessions"][0]["secondsLeft"] == pytest.approx(100, abs=SLACK_S)
     redis.delete("borrow_ttl:s1")
     assert (await leases.sweep()).expired == 1
     assert (listed(redis, FREE), redis.keys("session:*"), redis.exists("recycle:s1")) == (["s1"], [], 1)

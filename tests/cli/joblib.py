@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from tests.world import HubProcess
+from tests.world import PATIENCE_S, HubProcess
 
 PREFIX = "/v1/joblib"
 
@@ -16,7 +16,7 @@ class Joblib:
 
     def __init__(self, hub: HubProcess, token: str = "") -> None:
         headers = {"authorization": f"Bearer {token}"} if token else {"x-hub-secret": hub.admin_secret}
-        self._client = httpx.Client(base_url=hub.url + PREFIX, headers=headers)
+        self._client = httpx.Client(base_url=hub.url + PREFIX, headers=headers, timeout=PATIENCE_S)
 
     def ask(self, method: str, path: str, **body: Any) -> Any:
         answer = self._client.request(method, path, json=body or None)

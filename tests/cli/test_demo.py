@@ -68,8 +68,8 @@ def test_the_five_lines_to_try_do_what_they_promise(demo: Running, lone_command:
 
     assert listed.count("demo-") >= 2
     wait_until(gone)
-    assert re.search(r"WARNING node expired .*node=demo-gpus", demo.err)
-    assert re.search(r"node sweep .*expired=1", demo.err)
+    for line in (r"WARNING node expired .*node=demo-gpus", r"node sweep .*expired=1"):
+        wait_until(lambda said=line: re.search(said, demo.err) is not None, why=lambda: demo.err)
 
 
 def test_ctrl_c_leaves_nothing_behind(demo: Running, tmp_path: Path):

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.cli.command import Command, leave, register
-from tests.world import HubProcess, wait_until
+from tests.world import PATIENCE_S, SLACK_S, HubProcess, wait_until
 
 POOL = "gpu:a100"
 
@@ -21,7 +21,8 @@ def node(own_hub: HubProcess) -> None:
 
 
 def post(hub: HubProcess, path: str, **body: object) -> dict[str, str]:
-    answer = httpx.post(f"{hub.url}{path}", json=body, headers={"x-hub-secret": hub.runner_secret})
+    headers = {"x-hub-secret": hub.runner_secret}
+    answer = httpx.post(f"{hub.url}{path}", json=body, headers=headers, timeout=PATIENCE_S)
     assert answer.status_code == 200, answer.text
     found: dict[str, str] = answer.json()
     return found
@@ -48,13 +49,14 @@ def test_waiting_ends_when_the_last_slot_has_come_back(own_command: Command, own
 
 
 def test_the_deadline_ends_what_is_lent_and_the_waiting(own_command: Command, own_hub, slot):
-    done = own_command("drain", "n1", "--deadline", "1s", "--wait", "--json")
+    done = own_command("drain", "n1", "--deadline", f"{SLACK_S:g}s", "--wait", "--json")  # it is still lent at first
     assert (done.returncode, done.stderr) == (0, "hub: waiting: 1 of its slots is still lent.\n")
     said = json.loads(done.stdout)
     assert (said["safe"], said["lent"], said["draining"]) == (True, 0, True)
-    answer = httpx.get(f"{own_hub.url}/sessions/{slot}", headers={"x-hub-secret": own_hub.runner_secret})
+    headers = {"x-hub-secret": own_hub.runner_secret}
+    answer = httpx.get(f"{own_hub.url}/sessions/{slot}", headers=headers, timeout=PATIENCE_S)
     assert answer.status_code == 404
-    assert "drain deadline node=n1 ended=1" in own_hub.log()
+    wait_until(lambda: "drain deadline node=n1 ended=1" in own_hub.log(), why=own_hub.log)
 
 
 def test_an_interrupted_wait_leaves_the_node_draining(own_command: Command, slot):
@@ -88,7 +90,7 @@ def test_waiting_outlives_a_hub_that_is_gone_for_a_while(own_command: Command, o
     waiting = own_command.start("drain", "n1", "--wait")
     waiting.until_err("waiting")
     own_hub.kill()
-    wait_until(lambda: waiting.err.count("waiting") == 2)
+    wait_until(lambda: waiting.err.count("waiting") >= 2)
     assert waiting.process.poll() is None
     again = start_hub(HUB_NODE_TIMEOUT="600", HUB_PORT=str(own_hub.port))
     post(again, "/session/return", labelKey=POOL, browserId=slot)
@@ -98,8 +100,8 @@ def test_waiting_outlives_a_hub_that_is_gone_for_a_while(own_command: Command, o
 def test_the_deadline_is_shown_wherever_the_drain_is(own_command: Command, slot):
     done = own_command("drain", "n1", "--deadline", "10m")
     assert done.stdout == "n1 is draining: 1 slot held back, 1 still lent; what is lent ends in 10 min.\n"
-    assert "alive, draining for 9 min 5" in own_command("nodes").stdout
-    assert own_command.json("nodes", "n1")["deadlineSecondsLeft"] > 590
+    assert "alive, draining for 9 min " in own_command("nodes").stdout
+    assert 500 < own_command.json("nodes", "n1")["deadlineSecondsLeft"] < 600
     assert own_command("drain", "n1").stdout == "n1 is draining: 1 slot held back, 1 still lent.\n"
     assert "alive, draining\n" in own_command("nodes", "n1").stdout
 

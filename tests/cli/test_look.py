@@ -13,7 +13,7 @@ import pytest
 
 from hub.cli import look, main
 from tests.cli.command import Command, leave, register
-from tests.world import HubProcess
+from tests.world import PATIENCE_S, HubProcess
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -23,7 +23,7 @@ def fleet(shared_hub: HubProcess) -> Iterator[dict[str, Any]]:
         register(shared_hub, name, pools=pools, labels={"region": "eu"})
     wish = {"labelKey": "gpu:a100", "runId": "run-7", "ttlSeconds": 300}
     runner = {"x-hub-secret": shared_hub.runner_secret}
-    answer = httpx.post(f"{shared_hub.url}/session/borrow", json=wish, headers=runner)
+    answer = httpx.post(f"{shared_hub.url}/session/borrow", json=wish, headers=runner, timeout=PATIENCE_S)
     assert answer.status_code == 200, answer.text
     yield answer.json()
     for name in ("n1", "n2", "n3"):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from tests.cli.command import Command, Running, leave, register
-from tests.world import HubProcess, wait_until
+from tests.world import PATIENCE_S, HubProcess, wait_until
 
 LABEL = "gpu:a100"
 
@@ -18,11 +19,16 @@ def node(shared_hub: HubProcess, command: Command) -> Iterator[None]:
     """A node with two slots."""
     register(shared_hub, "n1", pools={LABEL: 2})
     yield
-    command.close()
+    for running in command.started:  # one that is killed leaves a place behind, which is kept for a minute
+        if running.process.poll() is None:
+            running.signal(signal.SIGTERM)
+            running.end()
     leave(shared_hub, "n1")
     headers = {"x-hub-secret": shared_hub.admin_secret}
     for label in ("*", LABEL):
-        answer = httpx.put(f"{shared_hub.url}/admin/caps/{label}", json={"cap": None}, headers=headers)
+        answer = httpx.put(
+            f"{shared_hub.url}/admin/caps/{label}", json={"cap": None}, headers=headers, timeout=PATIENCE_S
+        )
         assert answer.status_code == 200, answer.text
 
 
@@ -124,7 +130,8 @@ def test_caps_are_shown_set_and_cleared(command: Command, shared_hub: HubProcess
         f"At most 5 grants of {LABEL} may be live at once (default); 1 live, 0 waiting.\n"
     )
     admin = {"x-hub-secret": shared_hub.admin_secret}
-    actors = {entry["actor"] for entry in httpx.get(f"{shared_hub.url}/audit?action=cap.set", headers=admin).json()}
+    entries = httpx.get(f"{shared_hub.url}/audit?action=cap.set", headers=admin, timeout=PATIENCE_S).json()
+    actors = {entry["actor"] for entry in entries}
     assert any("@" in actor for actor in actors), "who it was at this machine"
 
 

@@ -17,7 +17,7 @@ def test_a_hub_shows_its_settings_masked_on_one_line_and_every_note(lone_command
     hub = lone_command.start(
         "serve", "--port", str(port), HUB_REDIS_URL=redis_server.url, HUB_RUNNER_SECRET="hush", HUB_NODE_TIMEOUT="soon"
     )
-    wait_until(lambda: _answers(port))
+    wait_until(lambda: _answers(port), 60)
     shown = [line for line in hub.err.splitlines() if " settings " in line]
     assert len(shown) == 1
     assert f"HUB_PORT={port}" in shown[0]
@@ -67,7 +67,7 @@ def test_a_port_that_is_taken_is_a_failure(lone_command: Command, redis_server):
 def test_the_embedded_store_of_a_running_hub_is_found_and_outlives_the_command(lone_command: Command):
     port = free_port()
     hub = lone_command.start("serve", "--port", str(port))
-    wait_until(lambda: _answers(port))
+    wait_until(lambda: _answers(port), 60)
     shown = lone_command("nodes")  # HUB_URL names a place where nobody listens
     assert (shown.returncode, shown.stdout) == (0, "No nodes.\n")
     assert "working straight on Redis at" in shown.stderr
@@ -82,7 +82,7 @@ def test_the_embedded_store_of_a_running_hub_is_found_and_outlives_the_command(l
 def test_several_workers_serve_one_port_and_tell_the_same_of_the_line(lone_command: Command, redis_server, redis):
     port = free_port()
     hub = lone_command.start("serve", "--port", str(port), "--workers", "2", HUB_REDIS_URL=redis_server.url)
-    wait_until(lambda: _answers(port))
+    wait_until(lambda: _answers(port), 60)
     assert _lines_seen(port) == {""}
     borrower = lone_command.start("borrow", "gpu:a100", "--wait", "60", HUB_URL=f"http://127.0.0.1:{port}")
     wait_until(lambda: redis.zcard("hub:line:gpu:a100") == 1, why=lambda: borrower.err)
@@ -99,7 +99,7 @@ def _lines_seen(port: int) -> set[str]:
     """What `/metrics` says of those who wait, asked on so many connections that every process answers some."""
     seen = set()
     for _ in range(20):
-        lines = httpx.get(f"http://127.0.0.1:{port}/metrics").text.splitlines()
+        lines = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S).text.splitlines()
         name = "hub_borrow_queue_length"
         seen.add(" ".join(line.removeprefix(name) for line in lines if line.startswith(name)))
     return seen

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Command, alive, leave, register
-from tests.world import HubProcess, wait_until
+from tests.world import PATIENCE_S, HubProcess, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -60,11 +60,11 @@ class Terminal:
         os.write(self._ours, text.encode())
 
     def until(self, text: str) -> None:
-        wait_until(lambda: text in self.shown, why=lambda: f"never showed {text!r}: {self.shown!r}")
+        wait_until(lambda: text in self.shown, 60, lambda: f"never showed {text!r}: {self.shown!r}")
 
     def end(self) -> int:
-        code = self.process.wait(20)
-        self._reader.join(5)
+        code = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
         return code
 
     def close(self) -> None:
@@ -145,8 +145,8 @@ def test_a_command_can_read_what_is_typed(terminal, command: Command):
 def test_what_a_command_started_is_ended_too_when_the_lease_is_lost(terminal, own_hub, own_command, tmp_path: Path):
     register(own_hub, "n1", pools={"gpu:a100": 1})
     script = f"trap '' TERM; (trap '' TERM; sh -c 'echo $$ > {tmp_path}/pid; exec sleep 100'); echo over"
-    running = terminal(own_command, "borrow", "gpu:a100", "--ttl", "2", "--", "sh", "-c", script)
+    running = terminal(own_command, "borrow", "gpu:a100", "--ttl", "8", "--", "sh", "-c", script)
     wait_until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text() != "")
     own_hub.kill()
     assert running.end() == 1
-    assert not alive(int((tmp_path / "pid").read_text()))
+    wait_until(lambda: not alive(int((tmp_path / "pid").read_text())))

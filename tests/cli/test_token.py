@@ -12,7 +12,7 @@ import pytest
 from hub.cli import main
 from hub.tokens.holders import REMEMBERED_S
 from tests.cli.command import Command
-from tests.world import SLACK_S, HubProcess, wait_until
+from tests.world import PATIENCE_S, SLACK_S, HubProcess, wait_until
 
 TOKEN = re.compile(r"hub_[A-Za-z0-9_-]{43}\n")
 NO_SECRETS = {"HUB_RUNNER_SECRET": "", "HUB_NODE_SECRET": "", "HUB_ADMIN_SECRET": ""}
@@ -22,7 +22,7 @@ NEVER = "00000000-0000-0000-0000-000000000007"
 def status(hub: HubProcess, token: str | None = None) -> int:
     """What a superuser's route answers to a token."""
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    return httpx.get(f"{hub.url}/admin/tokens", headers=headers).status_code
+    return httpx.get(f"{hub.url}/admin/tokens", headers=headers, timeout=PATIENCE_S).status_code
 
 
 def test_a_token_is_printed_alone_and_once(own_hub: HubProcess, own_command: Command):

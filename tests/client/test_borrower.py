@@ -14,7 +14,7 @@ from hub.client import HubClient, LeaseLost, NoCapacity, Slot, Unauthorized
 from hub.client import slot as slot_module
 from hub.errors import HubUnavailable
 from tests.client.fake_hub import FakeHub, Reset, eventually, problem
-from tests.world import PATIENCE_S
+from tests.world import PATIENCE_S, SLACK_S
 
 BORROW, RENEW, RETURN = "POST /session/borrow", "POST /session/renew", "POST /session/return"
 
@@ -43,7 +43,7 @@ async def test_a_block_holds_its_slot_and_gives_it_back_with_its_token(hub: Fake
     async with client_of(hub) as client, client.borrow("gpu:a100:eu", ttl=30, run="r1", run_name="nightly") as slot:
         facts = (slot.id, slot.endpoint, slot.label, slot.matched_label, slot.token, slot.node_id, slot.run, slot.item)
         assert facts == ("s1", "ws://there", "gpu:a100:eu", "gpu:a100", "1", "n1", "r1", {"memoryGb": 80})
-        assert 28 < slot.seconds_left() <= 29
+        assert 29 - SLACK_S < slot.seconds_left() <= 29
         assert "s1 of gpu:a100" in repr(slot)
         slot.check()
     assert [seen.what for seen in hub.seen] == [BORROW, RETURN]
@@ -193,14 +193,14 @@ async def test_a_wrong_secret_is_not_tried_again(hub: FakeHub) -> None:
 
 
 async def test_the_lease_is_renewed_about_every_third_of_its_length(hub: FakeHub) -> None:
-    hub.ttl_s = 3.6
-    async with client_of(hub) as client, client.borrow("gpu:a100", ttl=3.6) as slot:
-        await eventually(lambda: len(hub.said(RENEW)) >= 4)
+    hub.ttl_s = 6
+    async with client_of(hub) as client, client.borrow("gpu:a100", ttl=6) as slot:
+        await eventually(lambda: len(hub.said(RENEW)) >= 3)
         slot.check()
     times = [seen.at for seen in hub.said(RENEW)]
-    assert hub.said(RENEW)[0].body == {"browserId": "s1", "leaseToken": "1", "ttlSeconds": 3.6}
+    assert hub.said(RENEW)[0].body == {"browserId": "s1", "leaseToken": "1", "ttlSeconds": 6}
     gaps = [after - before for before, after in pairwise(times)]
-    assert 0.84 < min(gaps) < 2.4  # others may have been stretched by the machine
+    assert 1.4 < min(gaps) < 4  # the other may have been stretched by the machine
 
 
 async def test_a_lease_that_cannot_be_renewed_cancels_the_block_before_it_ends(hub: FakeHub, wide_margin: None) -> None:
@@ -243,7 +243,7 @@ async def test_trouble_that_passes_does_not_lose_the_lease(hub: FakeHub) -> None
 
 
 async def test_a_grant_the_hub_has_ended_cancels_the_block_at_once(hub: FakeHub) -> None:
-    hub.ttl_s = 3
+    hub.ttl_s = 6
 
     async def block(slot: Slot) -> None:
         hub.lent.clear()

@@ -13,12 +13,20 @@ import httpx
 import pytest
 
 from hub.client import NoCapacity, Slot, transport
+from hub.client import waiting as waiting_module
+from hub.client.exchange import Patience
 from hub.errors import DeadlineMissed, WaitedInVain, Withdrawn
 from tests import world
 from tests.client.live import LABEL, agent_of, client_of
 from tests.world import PATIENCE_S, HubProcess
 
 pytestmark = pytest.mark.story
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A place that this machine does not let anybody give up within two seconds would lapse in a minute."""
+    monkeypatch.setattr(waiting_module, "GIVE_UP_PATIENCE", Patience(PATIENCE_S, PATIENCE_S))
 
 
 class Balancer(httpx.AsyncHTTPTransport):
@@ -225,7 +233,9 @@ async def test_those_who_wait_do_not_take_the_connections_of_the_others(
 
 
 INTERRUPTED = """
-from hub.client import SyncHubClient
+from hub.client import SyncHubClient, waiting
+from hub.client.exchange import Patience
+waiting.GIVE_UP_PATIENCE = Patience(30, 30)
 with SyncHubClient({url!r}, {secret!r}) as client:
     with client.borrow({label!r}, run="r1", wait=None):
         raise SystemExit("granted")

@@ -52,7 +52,7 @@ async def test_a_healthy_store_in_use_yields_nothing(make_api: Callable[..., Any
     looks = 0
     async with make_api(borrow_wildcards=True) as api:
         users = [asyncio.create_task(use_it(api, name, rounds)) for name in range(4)]
-        while len(rounds) < 4 or min(rounds.values()) < 12:
+        while looks <= 5 or len(rounds) < 4 or min(rounds.values()) < 12:
             assert await examine(hub.store, settings=hub.settings, pause_s=0.05) == []
             assert not any(user.done() for user in users)
             looks += 1
@@ -60,7 +60,6 @@ async def test_a_healthy_store_in_use_yields_nothing(make_api: Callable[..., Any
             user.cancel()
         await asyncio.wait(users)
         await api.get("/nodes")  # what they had under way is through before the store is closed
-    assert looks > 5
     assert await problems(hub) == []
 
 
@@ -138,7 +137,7 @@ async def test_a_node_id_that_is_no_key_part_is_known_all_the_same(api: httpx.As
 
 
 async def test_what_the_next_sweep_mends_is_left_to_it(live_hub: HubProcess, redis: Redis) -> None:
-    settings = settings_for(live_hub.redis_url, node_timeout_s=2, node_sweep_interval_s=0.5, borrow_ttl_sweep_s=0.5)
+    settings = settings_for(live_hub.redis_url, node_timeout_s=8, node_sweep_interval_s=10, borrow_ttl_sweep_s=10)
     async with live_hub.client("node") as node, live_hub.client("runner") as runner, open_store(settings) as store:
         await publish(node, "n1", **{POOL: ["s1", "s2"]})
         assert (await borrow(runner, POOL)).json()["browserId"] == "s1"

@@ -16,6 +16,7 @@ from hub.jobs.dispatch import Dispatch
 from hub.jobs.jobs import new_id
 from hub.jobs.models import Claim, JobWish, Options, Result
 from hub.jobs.names import dashed, time_text
+from tests.world import SLACK_S
 
 USER = "a" * 32
 JOB = "one:modifiers:a"
@@ -71,7 +72,7 @@ async def test_a_task_that_is_put_off_says_until_when(hub, worker, redis):
     found = await explain(hub, "task", task)
     assert found.now.because == f"It is put off until {time_text(FAR_US)}."
     seconds, micros = redis.time()
-    assert coming(found) == [("task.queued", pytest.approx(FAR_US / 1e6 - seconds - micros / 1e6, abs=3))]
+    assert coming(found) == [("task.queued", pytest.approx(FAR_US / 1e6 - seconds - micros / 1e6, abs=SLACK_S))]
 
 
 async def test_a_task_between_two_attempts_says_so(hub, worker):
@@ -80,7 +81,7 @@ async def test_a_task_between_two_attempts_says_so(hub, worker):
     await hub.tasks.finish(worker, USER, [Result(task, "failed", "it broke")])
     found = await explain(hub, "task", task)
     assert found.now.because.endswith(": attempt 1 of 3 has failed.")
-    assert coming(found) == [("task.queued", pytest.approx(60, abs=2))]
+    assert coming(found) == [("task.queued", pytest.approx(60, abs=SLACK_S))]
     assert [event.what for event in found.past.events] == ["task.retried"]
 
 
@@ -131,7 +132,7 @@ async def test_a_task_that_is_over_says_how_it_ended_and_how_long_it_is_kept(hub
     found = await explain(hub, "task", task)
     assert found.now.state == status
     assert found.now.because == f"It ended at {found.now.facts['endedUtc']}" + (f": {error}." if error else ".")
-    assert coming(found) == [("task.forgotten", pytest.approx(604_800, abs=3))]
+    assert coming(found) == [("task.forgotten", pytest.approx(604_800, abs=SLACK_S))]
 
 
 async def test_a_dead_letter_says_what_can_be_done(hub, worker):

@@ -246,7 +246,7 @@ def test_a_claim_that_waits_in_vain_ends_in_time(alice, room):
 def test_of_many_claims_that_wait_each_task_wakes_one(hubs, alice, full, room):
     workers = [alice.job(room) for _ in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        asked = [pool.submit(alice.ask, worker, waitSeconds=5) for worker in workers]
+        asked = [pool.submit(alice.ask, worker, waitSeconds=LONGEST_S) for worker in workers]
         hubs.waiting(full, 2)
         tasks = [alice.submit(full) for _ in range(4)]
         found = [done(each.result(), 200)["task"] for each in asked]

@@ -31,6 +31,7 @@ from tests.world import (
 )
 
 _numbers = itertools.count()
+NO_BRAKE = {"HUB_SWEEPER_BRAKE_MIN": "1000000"}  # tests leave silent nodes behind, which would engage it after a while
 
 
 class Pair(NamedTuple):
@@ -48,7 +49,7 @@ def pair() -> Iterator[Pair]:
         redis = RedisServer(Path(folder))
         redis.start()
         secrets = dict.fromkeys(("HUB_RUNNER_SECRET", "HUB_NODE_SECRET", "HUB_ADMIN_SECRET"), "one-for-all")
-        environment = {"HUB_REDIS_URL": redis.url, "HUB_NODE_TIMEOUT": "30", **secrets}
+        environment = {"HUB_REDIS_URL": redis.url, "HUB_NODE_TIMEOUT": "30", **NO_BRAKE, **secrets}
         freer = HubProcess(environment)
         freer.wait_until_ready()
         server = HubProcess(environment)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from hub.capacity import line
 from hub.capacity.models import Grant, Wish
 from hub.core import Hub
 from hub.errors import NoCapacity, StoreUnavailable, WaitedInVain
@@ -19,6 +20,12 @@ from tests.world import age_node, beat, borrow, eventually, listed, publish, pus
 
 POOL = "gpu:a100"
 _numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub behind `api` looks after the line when a test has it do so, and not once a second by itself."""
+    monkeypatch.setattr(line, "ROUND_S", 3600.0)
 
 
 async def ask(hub: Hub, label: str = POOL, at: str = "h1", *, key: str = "", **more: Any) -> list[Any]:

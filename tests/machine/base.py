@@ -183,8 +183,11 @@ class Base(RuleBasedStateMachine):
         self.keep_alive()
 
     def keep_alive(self) -> None:
-        """The alive keys of nodes know no other clock than that of the server, which runs on; here they follow ours."""
+        """Alive keys and restarts of pools know no other clock than that of the server, which runs on; here they follow
+        ours."""
         pipe = self.redis.pipeline(transaction=False)
+        for pool, restart in self.model.maintenance.items():
+            pipe.expire(self.keys.maintenance(pool), 1800 - restart.on_s)
         for node, found in self.model.nodes.items():
             pipe.pexpire(self.keys.node_alive(node), max(0, found.alive_until_ms - self.model.clock_ms))
         pipe.execute()

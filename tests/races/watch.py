@@ -13,6 +13,7 @@ from hub.store.keys import Keys
 from hub.store.scripts import load
 
 PAUSE_S = 0.1
+GAP_S = 0.5  # this machine stood still: what was between two looks so far apart nobody knows
 GONE_MS = 5000  # of the hub clock: by then nothing is left of the waiters of a hub that is gone
 
 
@@ -24,6 +25,7 @@ class Watch:
         self._keys = Keys()
         self._waits = load("doctor/look_waits", self._keys).text
         self._since: dict[str, float] = {}  # pool -> when it was first seen with a free slot that somebody waits for
+        self._looked = time.monotonic()
         self.beside_s = 0.0  # how long that lasted, at most
         self.left: set[str] = set()  # hubs that were gone for so long, and had waiters
         self.waiters = 0  # how many stood in line at once, at most
@@ -49,6 +51,9 @@ class Watch:
         pools = self._redis.zrange(self._keys.pools, 0, -1)
         words = self._redis.eval(self._waits, 1, self._keys.store, *pools)
         now = time.monotonic()
+        if now - self._looked > GAP_S:
+            self._since = {}
+        self._looked = now
         waited_for = {pool for pool, some in zip(pools, words, strict=True) if some}
         self._since = {pool: self._since.get(pool, now) for pool in waited_for}
         self.beside_s = max([self.beside_s, *(now - since for since in self._since.values())])

@@ -112,6 +112,8 @@ def cluster(tmp_path):
         str(tmp_path),
         "--cluster-enabled",
         "yes",
+        "--cluster-port",
+        str(free_port()),
         "--save",
         "",
         "--bind",

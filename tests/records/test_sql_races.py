@@ -17,6 +17,8 @@ from hub.records import rows
 from hub.records.models import Reset
 from tests.world import clean_environment, wait_until
 
+ROWS = 4000  # so many that none is done with them before it is killed, though this machine stands still for a while
+
 
 async def reset_until_empty(records):
     done = []
@@ -52,7 +54,7 @@ def test_processes_at_once_reset_each_record_once(database):
 @pytest.mark.race
 def test_a_service_that_is_killed_leaves_whole_batches(database):
     database.make_jobs()
-    database.fill(800)
+    database.fill(ROWS)
     slow_down(database)
     source = database.source(batch_size=40)
     counts = []
@@ -66,12 +68,12 @@ def test_a_service_that_is_killed_leaves_whole_batches(database):
         counts.append(database.statuses()["Pending"])
     assert counts == sorted(set(counts)), "each had a part in it"
     assert [count % 40 for count in counts] == [0, 0, 0]
-    assert max(counts) < 800, "the last was killed before it was done"
+    assert max(counts) < ROWS, "the last was killed before it was done"
     database.execute("DROP TRIGGER slow" + (" ON jobs" if database.kind == "postgresql" else ""))
     last = Service(source)
     last.begin()
-    assert len(last.finish()) == 800 - counts[-1]
-    assert database.statuses() == {"Pending": 800}
+    assert len(last.finish()) == ROWS - counts[-1]
+    assert database.statuses() == {"Pending": ROWS}
 
 
 class Service:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from hub.api.sockets import events
 from hub.store import connection, pulse
@@ -16,7 +17,7 @@ async def test_events_are_heard_again_although_nobody_said_that_the_connection_i
     serve, listen, redis, wire, monkeypatch
 ):
     monkeypatch.setattr(pulse, "SILENT_S", 1.0)
-    process, _ = await serve(redis_url=await wire.start(), redis_timeout_s=0.5)
+    process, _ = await serve(redis_url=await wire.start(), redis_timeout_s=3)
     listener = await listen(process, token=None)
     assert await listener.join("lab") == OK
     publish(redis, "first", "room:lab")
@@ -28,8 +29,37 @@ async def test_events_are_heard_again_although_nobody_said_that_the_connection_i
         await asyncio.sleep(0.1)
         return len(listener.told) > 1
 
-    await eventually(heard, 15)
+    await eventually(heard)
     assert listener.client.connected
+
+
+class Silent:
+    """A subscription over which nothing comes."""
+
+    def __init__(self) -> None:
+        self.pings = 0
+
+    async def ping(self) -> None:
+        self.pings += 1
+
+
+async def test_a_process_that_stood_still_after_its_ping_reads_once_more_before_it_gives_up(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(pulse.time, "monotonic", lambda: now[0])
+    subscription = Silent()
+    found = pulse.Pulse(subscription)
+    now[0] += pulse.SILENT_S + 1
+    await found.look()
+    now[0] += 60  # it stood still
+    await found.look()
+    found.heard()  # the answer was there
+    for waited_s in (pulse.SILENT_S - 1, 2, pulse.SILENT_S - 1):
+        now[0] += waited_s
+        await found.look()
+    now[0] += 2
+    with pytest.raises(RedisConnectionError):
+        await found.look()
+    assert subscription.pings == 2
 
 
 @pytest.mark.parametrize("where", ["server", "memory"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -16,6 +16,22 @@ from tests.sockets.people import ANN, BOB, connections, lives, new_worker, trace
 from tests.world import RedisServer, settings_for
 
 GRACE_MS = 5000
+
+
+@pytest.fixture(scope="module")
+def _apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path_factory.mktemp("apart"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def redis_server(_apart: RedisServer) -> RedisServer:
+    """A server, emptied, for the hubs below alone: the hub that outlives the tests of this folder looks after workers
+    as well, and takes others that do not tick for gone."""
+    _apart.client().flushall()
+    return _apart
 
 
 @pytest.fixture
@@ -54,7 +70,7 @@ async def test_a_worker_that_does_not_come_back_is_removed_after_the_grace_and_n
     pass_ms(redis, GRACE_MS - 2000)
     await sweep(hub)
     assert lives(redis, worker)
-    pass_ms(redis, 2001)
+    pass_ms(redis, 3001)  # the connection may have ended up to a second after the last tick
     await sweep(hub)
     assert (lives(redis, worker), traces(redis)) == (False, set())
 

@@ -33,18 +33,19 @@ async def test_events_of_a_store_in_memory_are_heard(serve, listen, monkeypatch)
 async def test_a_client_that_does_not_answer_pings_is_gone_and_may_come_back(serve, hub, redis, monkeypatch):
     """Its connection is cut without a word: clients that are told to close do not connect again."""
     monkeypatch.setattr(sockets, "PING_S", 0.1)
-    monkeypatch.setattr(sockets, "PONG_S", 0.2)
+    monkeypatch.setattr(sockets, "PONG_S", 3)  # however slow the machine is, it joins before that
     here, _ = await serve()
     worker = (await hub.workers.create(OPERATOR.user, new_worker())).id  # the hub is open
     url = f"{here.url}/socket.io/?EIO=4&transport=websocket"
     async with aiohttp.ClientSession() as session, session.ws_connect(url) as socket:
         assert (await socket.receive_str()).startswith("0")
         await socket.send_str("40")
-        assert (await socket.receive_str()).startswith("40")
         await socket.send_str(f'42["join_job_room",{{"job_name":"{JOB}","worker_id":"{worker}"}}]')
         await eventually(lambda: asyncio.sleep(0, connections(redis, worker) == 1))
-        heard = [await socket.receive() for _ in range(2)]
-    assert (heard[0].data, heard[1].type in ENDED) == ("2", True)
+        heard = [await socket.receive()]
+        while heard[-1].type not in ENDED:
+            heard.append(await socket.receive())
+    assert sorted(message.data[:2] for message in heard[:-1]) == ["2", "40"]
     await eventually(lambda: asyncio.sleep(0, connections(redis, worker) == 0))
     assert redis.zrange("hub:hung_up", 0, -1) == [worker]
 

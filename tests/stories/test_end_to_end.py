@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.world import age_node, borrow, give_back, listed, picture, publish, settings_for, sweepers
+from tests.world import SLACK_S, age_node, borrow, give_back, listed, picture, publish, settings_for, sweepers
 
 pytestmark = pytest.mark.story
 LABEL = "Maps:Chromium:Prod"
@@ -26,7 +26,7 @@ async def test_e1_a_borrow_takes_the_first_slot_and_leaves_session_and_clock(bla
     assert answer.json()["browserId"] == "s1"
     assert (listed(redis, FREE), listed(redis, LENT)) == (["s2"], ["s1"])
     assert redis.exists("session:s1")
-    assert redis.ttl("borrow_ttl:s1") == pytest.approx(900, abs=2)
+    assert 900 - SLACK_S <= redis.ttl("borrow_ttl:s1") <= 900
     assert redis.get("browser_run:s1") == "r1"
     assert answer.headers["correlation-id"] == "r1"
 
@@ -108,7 +108,7 @@ async def test_e12_with_expiry_off_it_is_only_kept_for_thirty_seconds(blade, red
     async with make_api(sweeper_expire=False) as api:
         assert (await api.post("/admin/sweep", json={})).json()["nodes"]["refreshed"] == 1
     assert picture(redis) == {**before, "node_alive:blade-9": "1"}
-    assert 28 <= redis.ttl("node_alive:blade-9") <= 30
+    assert 30 - SLACK_S <= redis.ttl("node_alive:blade-9") <= 30
 
 
 async def test_e13_of_two_hubs_that_return_a_slot_at_the_same_moment_one_does(make_api, redis):

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.world import age_lease, age_node, beat, borrow, eventually, give_back, publish, push
+from tests.world import SLACK_S, age_lease, age_node, beat, borrow, eventually, give_back, publish, push
 
 pytestmark = pytest.mark.story
 POOL = "gpu:a100"
@@ -70,8 +70,8 @@ async def test_a_lent_slot_says_who_holds_it_and_when_that_ends(api, redis):
     assert (found["state"], found["facts"]["run"], found["facts"]["label"]) == ("lent", "r1", POOL)
     lease, longest = found["next"]
     assert lease["event"] == longest["event"] == "grant.lapsed"
-    assert lease["inSeconds"] == pytest.approx(600, abs=2)
-    assert longest["inSeconds"] == pytest.approx(86_400, abs=2)
+    assert lease["inSeconds"] == pytest.approx(600, abs=SLACK_S)
+    assert longest["inSeconds"] == pytest.approx(86_400, abs=SLACK_S)
     assert "its node is asked to replace it" in lease["rule"]
     assert past(found) == ["slot.published", "grant.lent"]
 
@@ -143,10 +143,10 @@ async def test_a_silent_node_says_what_its_silence_leads_to(api, redis, silent_s
         redis.set("node_alive:n1", "1", px=int((60 - silent_s) * 1000))
     found = await why(api, "node", "n1")
     assert found["state"] == state
-    assert found["facts"]["sinceBeatSeconds"] == pytest.approx(silent_s, abs=2)
+    assert found["facts"]["sinceBeatSeconds"] == pytest.approx(silent_s, abs=SLACK_S)
     assert [step["event"] for step in found["next"]] == [event for event, _ in steps]
     for step, (_, seconds) in zip(found["next"], steps, strict=True):
-        assert step["inSeconds"] == pytest.approx(seconds, abs=2)
+        assert step["inSeconds"] == pytest.approx(seconds, abs=SLACK_S)
 
 
 async def test_whether_a_silent_node_is_removed_depends_on_the_switch_and_the_brake(make_api, redis):
@@ -171,7 +171,7 @@ async def test_a_drained_node_says_when_what_is_lent_of_it_ends(api):
     assert (found["facts"]["draining"], found["facts"]["lent"]) == (True, 1)
     assert found["because"].endswith("It drains: nothing more of it is lent.")
     assert found["next"][-1]["event"] == "grant.ended"
-    assert found["next"][-1]["inSeconds"] == pytest.approx(60, abs=2)
+    assert found["next"][-1]["inSeconds"] == pytest.approx(60, abs=SLACK_S)
 
 
 async def test_of_a_node_ordinary_lending_is_left_out(api, redis):
@@ -195,7 +195,7 @@ async def test_a_ticket_says_its_place_and_what_it_waits_for(patient):
         assert (found["state"], found["facts"]["position"], found["id"][:4]) == ("waiting", 2, "key-")
         assert "1 wait before it" in found["because"]
         assert coming(found) == ["grant.handed", "ticket.away"]
-        assert found["next"][1]["inSeconds"] == pytest.approx(30, abs=3)
+        assert found["next"][1]["inSeconds"] == pytest.approx(30, abs=SLACK_S)
         assert past(found) == ["ticket.waiting"]
         assert (await why(patient, "ticket", found["id"]))["state"] == "waiting"
         await patient.put(f"/admin/caps/{POOL}", json={"cap": 1})
@@ -224,7 +224,7 @@ async def test_a_ticket_nobody_attends_keeps_its_place_for_a_while(make_api):
         assert answer.status_code == 503
         found = await why(api, "ticket", "k")
         assert (found["state"], past(found)) == ("away", ["ticket.waiting", "ticket.away"])
-        assert found["next"][0]["inSeconds"] == pytest.approx(60, abs=3)
+        assert found["next"][0]["inSeconds"] == pytest.approx(60, abs=SLACK_S)
 
 
 async def test_a_run_says_what_it_holds_and_waits_for(patient):

@@ -7,10 +7,18 @@ import time
 import pytest
 
 from hub.core import Hub
+from hub.store import clock as clock_module
 from hub.store.connection import open_store
+from hub.store.keys import Keys
+from hub.store.scripts import load
 from tests.world import SLACK_S, age_node, beat, borrow, listed, publish, sweepers
 
 LABEL = "a:b"
+TICK = load("store/tick", Keys()).text
+AGE = """
+local time = redis.call('TIME')
+redis.call('HSET', KEYS[1], 'tick_ms', math.floor(time[1] * 1000 + time[2] / 1000) - ARGV[1])
+"""
 
 
 def clock(redis):
@@ -22,32 +30,29 @@ def stand_still(redis, seconds):
     redis.hincrby("hub:store", "tick_ms", -int(seconds * 1000))
 
 
+def tick_after(redis, silence_s):
+    """Tick so long after the last tick, whatever the machine does: nothing comes between the two. Returns by how much
+    the clock has moved."""
+    before = clock(redis)
+    with redis.pipeline(transaction=True) as both:
+        both.eval(AGE, 1, "hub:store", int(silence_s * 1000))
+        both.eval(TICK, 1, "hub:store", "h1", clock_module.OFFICE_MS)
+        both.execute()
+    return clock(redis) - before
+
+
 @pytest.mark.parametrize(("silence_s", "counts_ms"), [(1.2, 1000), (1.9, 1000), (2.1, 0), (3600, 0)])
 async def test_a_silence_counts_as_two_ticks_at_most_and_an_outage_not_at_all(silence_s, counts_ms, hub, redis):
-    await hub.clock.tick()
-    before = clock(redis)
-    stand_still(redis, silence_s)
-    await hub.clock.tick()
-    assert clock(redis) - before == counts_ms
+    assert tick_after(redis, silence_s) == counts_ms
 
 
 async def test_the_clock_moves_with_the_time_while_it_is_ticked(hub, redis):
-    await hub.clock.tick()
-    before = clock(redis)
-    stand_still(redis, 0.4)
-    await hub.clock.tick()
-    assert 400 <= clock(redis) - before < 900
+    assert tick_after(redis, 0.4) == pytest.approx(400, abs=100)
 
 
 async def test_a_server_whose_time_went_back_does_not_move_the_clock_back(hub, redis):
-    await hub.clock.tick()
-    before = clock(redis)
-    stand_still(redis, -3600)
-    await hub.clock.tick()
-    assert clock(redis) == before
-    stand_still(redis, 0.4)
-    await hub.clock.tick()
-    assert clock(redis) > before
+    assert tick_after(redis, -3600) == 0
+    assert tick_after(redis, 0.4) > 0
 
 
 async def test_two_hubs_do_not_make_it_run_twice_as_fast(hub, redis):
@@ -97,7 +102,7 @@ async def test_a_rewritten_footprint_that_is_deleted_again_ends_the_lease(api, h
 async def test_a_lease_lapses_when_the_clock_has_passed_its_deadline_whatever_its_footprint(api, hub, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     await borrow(api, LABEL, ttlSeconds=60)
-    redis.hincrby("hub:store", "clock_ms", 60_001)
+    redis.hincrby("hub:store", "clock_ms", 61_001)  # it may have been granted up to a second after the last tick
     assert redis.exists("borrow_ttl:s1")
     _, leases = sweepers(hub)
     assert (await leases.sweep()).expired == 1
@@ -128,13 +133,14 @@ async def test_a_node_that_beats_again_has_its_whole_time(api, hub, redis):
     assert (await nodes.sweep()).expired == 0
 
 
-async def test_one_hub_sweeps_and_another_takes_over_when_it_is_silent(hub, settings, redis):
+async def test_one_hub_sweeps_and_another_takes_over_when_it_is_silent(hub, settings, redis, monkeypatch):
+    monkeypatch.setattr(clock_module, "OFFICE_MS", 60_000)  # this machine may be silent for two seconds by itself
     async with open_store(settings) as store:
         other = Hub(store, settings)
         await hub.clock.tick()
         await other.clock.tick()
         assert (hub.clock.leads.is_set(), other.clock.leads.is_set()) == (True, False)
-        redis.hincrby("hub:store", "leader_until_ms", -2001)
+        redis.hincrby("hub:store", "leader_until_ms", -60_001)
         await other.clock.tick()
         await hub.clock.tick()
         assert (hub.clock.leads.is_set(), other.clock.leads.is_set()) == (False, True)

@@ -141,7 +141,7 @@ def test_a_hub_that_was_stopped_skips_one_turn_of_each_sweeper_and_goes_on(start
     offer(hub, "mute")
     wait_until(lambda: lines(hub, "node expired"), why=hub.log)
     assert (skipped().count("node"), skipped().count("lease")) == (1, 1)
-    assert 'hub_sweeps_skipped_total{service="node"} 1.0' in httpx.get(f"{hub.url}/metrics").text
+    assert 'hub_sweeps_skipped_total{service="node"} 1.0' in httpx.get(f"{hub.url}/metrics", timeout=PATIENCE_S).text
 
 
 def test_a_hub_that_was_stopped_does_not_expire_by_a_switch_of_yesterday(start_hub, redis):
@@ -157,7 +157,10 @@ def test_a_hub_that_was_stopped_does_not_expire_by_a_switch_of_yesterday(start_h
     stopped.signal(signal.SIGSTOP)
     wait_until(lambda: redis.hget("hub:store", "leader") != leader and lines(other, "node sweep"), why=other.log)
     switched = httpx.put(
-        f"{other.url}/admin/sweeper", json={"expire": False}, headers={"x-hub-secret": other.admin_secret}
+        f"{other.url}/admin/sweeper",
+        json={"expire": False},
+        headers={"x-hub-secret": other.admin_secret},
+        timeout=PATIENCE_S,
     )
     assert switched.status_code == 200
     age_node(redis, "mute", 300)

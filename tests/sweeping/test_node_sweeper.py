@@ -11,7 +11,7 @@ import pytest
 from hub.core import Hub
 from hub.store.connection import open_store
 from hub.store.scripts import folder
-from tests.world import age_node, borrow, listed, picture, publish, push, settings_for, sweepers
+from tests.world import SLACK_S, age_node, borrow, listed, picture, publish, push, settings_for, sweepers
 
 LABEL = "Pay:Chromium:Prod"
 
@@ -40,7 +40,7 @@ async def keeping_hub(redis_server):
 TABLE = [
     ("S1", True, 3600, True, True, True, "untouched"),
     ("S2", False, 20, True, False, True, "untouched"),
-    ("S3", False, 59.5, True, False, True, "untouched"),
+    ("S3", False, 50, True, False, True, "untouched"),  # the bound itself is below, on a clock that stands still
     ("S4", False, 61, True, False, True, "expired"),
     ("S5", False, None, True, False, True, "expired"),
     ("S6", False, "yesterday", True, False, True, "expired"),
@@ -80,13 +80,13 @@ async def test_the_decision_table(hub, keeping_hub, redis, heard, alive, seen, e
         assert after == before
     elif result == "refreshed":
         assert after == {**before, "node_alive:n1": "1"}
-        assert redis.ttl("node_alive:n1") == pytest.approx(30, abs=1)
+        assert 30 - SLACK_S <= redis.ttl("node_alive:n1") <= 30
     else:
         after.pop("audit:entries", None)
         assert after == ({"recycle:s1": "1"} if item else {})
         assert not redis.keys("hub:*:n1")
         assert redis.zscore("hub:beats", "n1") is None
-        assert not item or redis.ttl("recycle:s1") == pytest.approx(300, abs=1)
+        assert not item or 300 - SLACK_S <= redis.ttl("recycle:s1") <= 300
 
 
 async def test_s12_a_node_whose_alive_key_appears_before_the_second_check_is_untouched(hub, redis, monkeypatch):
@@ -157,7 +157,7 @@ async def test_the_worked_expiry(make_api, redis, hub):
         assert (redis.smembers("nodes"), redis.exists("node:blade-3")) == ({"blade-30"}, 0)
         assert (listed(redis, f"available:{LABEL}"), redis.exists(f"inuse:{LABEL}")) == (["s1"], 0)
         assert [key for key in redis.keys("*:s3") + redis.keys("*:s2") if not key.startswith("recycle:")] == []
-        assert {redis.ttl("recycle:s2"), redis.ttl("recycle:s3")} <= {299, 300}
+        assert all(300 - SLACK_S <= redis.ttl(f"recycle:{slot}") <= 300 for slot in ("s2", "s3"))
         assert not redis.exists("recycle:s1")
         assert (await borrow(api, f"{LABEL}:emea")).json()["browserId"] == "s1", "the cap has room again"
 
@@ -196,7 +196,7 @@ async def test_a_switch_may_keep_nodes_that_have_free_slots(redis_server, redis)
         push(redis, LABEL, ("s2", "n2"), lent=True)
         done = await sweep(Hub(store, settings))
     assert (done.expired, done.refreshed, redis.smembers("nodes")) == (1, 1, {"n1"})
-    assert redis.ttl("node_alive:n1") == pytest.approx(30, abs=1)
+    assert 30 - SLACK_S <= redis.ttl("node_alive:n1") <= 30
 
 
 async def test_a_node_that_was_refreshed_is_looked_at_again_when_that_has_lapsed(keeping_hub, hub, redis):
@@ -244,7 +244,7 @@ async def test_the_switch_takes_true_false_and_null(api, redis, body):
 
 async def test_after_an_outage_nodes_get_time_to_be_heard_again(hub, redis):
     redis.sadd("nodes", "n1")
-    hub.clock._last_outage = (12.0, time.monotonic() - 29)
+    hub.clock._last_outage = (12.0, time.monotonic() - 20)
     assert (await sweep(hub)).refreshed == 1
     redis.delete("node_alive:n1")
     hub.clock._last_outage = (12.0, time.monotonic() - 31)

@@ -368,7 +368,7 @@ class TestLevels:
     async def test_what_was_found_is_kept_when_a_pass_could_not_count(self, hub, posted, redis):
         await self.passes(hub, posted, 12)
         kept = redis.hgetall("hub:zombies:orders")
-        redis.expire("hub:zombies:orders", 5)
+        redis.expire("hub:zombies:orders", 60)
         broken = MadeUp(3)
         broken.trouble = {"count": RecordsUnavailable("Away.")}
         await service(hub, broken, posted).sweep()

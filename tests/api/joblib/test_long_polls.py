@@ -8,7 +8,7 @@ import pytest
 
 from hub.api.joblib import waiting
 from tests.api.joblib.people import J, is_problem
-from tests.world import SLACK_S, eventually
+from tests.world import PATIENCE_S, SLACK_S, eventually
 
 
 def edge_of(person):
@@ -173,7 +173,12 @@ async def test_nothing_waits_on_for_callers_who_have_hung_up(alice, monkeypatch)
     assert (await alice.look(task)).json()["status"] == "claimed"
 
 
-async def test_what_a_provider_answers_is_waited_for_and_then_remembered(alice):
+async def test_what_a_provider_answers_is_waited_for_and_then_remembered(make_people):
+    async with make_people(provider_long_poll_default_s=PATIENCE_S) as people:
+        await ask_and_answer(people["alice"])
+
+
+async def ask_and_answer(alice):
     made = await alice.call(
         "PUT", "/rooms/lab/providers", {"category": "frames", "name": "x", "content_type": "text/csv"}
     )
