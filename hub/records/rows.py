@@ -7,6 +7,8 @@ import re
 import sqlite3
 import uuid
 import warnings
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -156,6 +158,14 @@ def _open_once(dialect: Any, record: Any, arguments: list[Any], named: dict[str,
     await_only(asyncio.to_thread(lambda: sqlite3.connect(*arguments, **named).close()))
 
 
+@asynccontextmanager
+async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    """A connection that only reads; whoever is cancelled waits for no database that hangs."""
+    async with engine.connect() as connection:
+        yield await connection.execution_options(**{READS: True})
+        await connection.rollback()  # else it is done on closing, which SQLAlchemy sees through, cancelled or not
+
+
 @dataclass(frozen=True)
 class Rows:
     """A table as it was found, and the clauses that every statement needs.
@@ -237,8 +247,7 @@ def _room(kind: sa.Integer, source: SqlSource) -> int:
 async def reflect(engine: AsyncEngine, source: SqlSource) -> Rows:
     """The rows of a source; raises `SourceRefused` where they are not as declared, and `RecordsUnavailable`."""
     with spoken(source):
-        async with engine.connect() as connection:
-            await connection.execution_options(**{READS: True})
+        async with reading(engine) as connection:
             found = await connection.run_sync(_find, source)
             rows = _rows(found, source, engine)
             if source.time_zone not in _UTC:

@@ -19,7 +19,7 @@ from hub.records.aside import AT_MOST, Aside
 from hub.records.faults import is_away, spoken
 from hub.records.models import Reset, SqlSource, Stuck
 from hub.records.outcomes import Outcomes, settle
-from hub.records.rows import READS, Rows, make_engine, reflect
+from hub.records.rows import Rows, make_engine, reading, reflect
 
 OPERATION_S = 45.0  # of a whole call, whatever a driver waits for; a statement has less
 REFUSED_S = 15.0  # of a call that meets nothing but records that the database refuses to change
@@ -145,8 +145,7 @@ class SqlRecords:
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[tuple[Rows, AsyncConnection]]:
         rows = await self._found()
-        async with self.engine.connect() as connection:
-            await connection.execution_options(**{READS: True})
+        async with reading(self.engine) as connection:
             yield rows, connection
 
     async def _found(self) -> Rows:

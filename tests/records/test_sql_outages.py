@@ -5,10 +5,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import sqlalchemy as sa
 
 from hub.errors import RecordsUnavailable, SourceRefused
 from hub.records import sql
 from hub.records.models import Reset, SqlSource
+from hub.records.rows import make_engine, reading
 from tests.records.databases import Database
 from tests.records.postgres import Postgres
 from tests.world import SLACK_S, eventually
@@ -41,6 +43,32 @@ async def test_a_server_that_was_killed_and_started_again_is_used_as_before(own,
     own.place.start()
     own.add(2)
     assert await records.reset() == Reset(reset=("2",)), "the next connection is a new one"
+
+
+@pytest.mark.parametrize("hangs", ["a look", "its end", "a change", "its commit"])
+async def test_whoever_is_cancelled_while_the_database_hangs_does_not_wait_for_it(own, hangs):
+    own.make_jobs()
+    engine = make_engine(own.source())
+    hung = asyncio.Event()
+
+    async def work():
+        async with reading(engine) if hangs in ("a look", "its end") else engine.begin() as connection:
+            await connection.execute(sa.text("SELECT 1"))
+            own.place.pause()
+            hung.set()
+            if hangs in ("a look", "a change"):
+                await connection.execute(sa.text("UPDATE jobs SET attempts = 1"))
+
+    working = asyncio.create_task(work())
+    await hung.wait()
+    await asyncio.sleep(0.1)
+    assert not working.done()
+    working.cancel()
+    done, _ = await asyncio.wait([working], timeout=2 * SLACK_S)  # a rollback may take half a minute
+    own.place.resume()
+    assert done == {working}
+    assert working.cancelled()
+    await engine.dispose()
 
 
 async def test_a_server_that_is_killed_during_a_batch_has_all_of_it_or_nothing(own, opened):

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
@@ -22,7 +21,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 from hub.client.exchange import now_s
 from hub.client.records.counts import say
 from hub.records.outcomes import Outcome, Parked, stamp
-from hub.records.rows import READS, Rows
+from hub.records.rows import Rows, reading
 
 MOST_MARGIN_S = 30.0
 AT_ONCE = 1000  # ids in one statement
@@ -131,7 +130,7 @@ class Claims:
     async def ready(self, but: Collection[Any] = ()) -> bool:
         """Whether there is something to claim; in SQLite this holds nobody up, and claiming does."""
         query = sa.select(self.rows.id).where(self._ready, *self._without(but)).limit(1)
-        async with self._reading() as connection:
+        async with reading(self.engine) as connection:
             return (await connection.execute(query)).first() is not None
 
     async def take(self, limit: int, but: Collection[Any] = ()) -> list[Claim]:
@@ -270,13 +269,8 @@ class Claims:
 
     async def _is(self, claim: Claim, what: sa.ColumnElement[bool]) -> bool:
         """Whether everybody but the handler's own transaction sees the record like that."""
-        async with self._reading() as connection:
+        async with reading(self.engine) as connection:
             return bool(await _pairs(connection, self._those([claim.record.id], what)))
-
-    @asynccontextmanager
-    async def _reading(self) -> AsyncIterator[AsyncConnection]:
-        async with self.engine.connect() as connection:
-            yield await connection.execution_options(**{READS: True})
 
     async def _set(self, connection: AsyncConnection, *guard: sa.ColumnElement[bool], status: Any = None) -> int:
         rows = self.rows
