@@ -1,4 +1,4 @@
-"""Ending tasks that speak to Redis."""
+"""Ending tasks that may miss their cancellation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 async def ended(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel them until they have ended: on Python 3.11 a task that is just sending to Redis may not notice.
+    """Cancel them until they have ended: on Python 3.11 `asyncio.wait_for` may not notice, with which redis-py sends.
 
     What one of them gathers would be left behind then, and run on: each is to be among the tasks.
     """

@@ -15,6 +15,7 @@ from hub.errors import StartRefused
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
+from hub.store.ending import ended
 
 TIMEOUT_S = 5.0  # for one try, from connecting to the answer
 TRIES = 3
@@ -65,9 +66,7 @@ class Webhook:
         self._closing.set()
         if self._posting is not None:
             await asyncio.wait([self._posting], timeout=LAST_WORDS_S)
-            while not self._posting.done():
-                self._posting.cancel()
-                await asyncio.wait([self._posting], timeout=0.5)
+            await ended([self._posting])
         while self._waiting:
             self._give_up(self._waiting.popleft(), "the hub is stopping")
 

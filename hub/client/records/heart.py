@@ -40,7 +40,7 @@ class Heart:
 
     async def beat(self) -> None:
         """Refresh them once, and cancel the handlers of those that are somebody else's by now."""
-        held = [claim for claim in self._items.running.values() if claim.at_work and claim.left_s > 0]
+        held = [claim for claim in self._items.claimed.values() if claim.at_work and claim.left_s > 0]
         for first in range(0, len(held), AT_ONCE):
             await self._refresh(held[first : first + AT_ONCE])
 

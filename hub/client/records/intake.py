@@ -30,13 +30,13 @@ class Intake:
         look: Callable[[], Awaitable[Rows]],
         ending: Ending,
         trouble: Trouble,
-        running: Collection[Any],
+        claimed: Collection[Any],
     ) -> None:
         self._claims = claims
         self._look = look
         self._ending = ending
         self._trouble = trouble
-        self._running = running
+        self._claimed = claimed
         self._source = claims.rows.source
         self._limit = AT_ONCE
         self._left_out: dict[Any, float] = {}  # since when
@@ -60,7 +60,7 @@ class Intake:
         """
         if not (ready := await self.ready()):
             return None if ready is None else []
-        but = dict.fromkeys(chain(self._left_out, self._running))
+        but = dict.fromkeys(chain(self._left_out, self._claimed))
         try:
             taken = await self._ending.bounded(self._claims.take(min(room, self._limit), but), CLAIM_S)
         except SourceRefused:

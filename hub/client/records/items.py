@@ -47,7 +47,7 @@ class Items:
         own: Sessions,
         concurrency: int,
     ) -> None:
-        self.running: dict[Any, Claim] = {}
+        self.claimed: dict[Any, Claim] = {}
         """All that are claimed, until what became of them is written: the same record claimed once more in between
         would be taken for this one."""
         self.parked_some = False
@@ -69,12 +69,12 @@ class Items:
         ending.when_halted(self._halt)
 
     def _halt(self) -> None:
-        for claim in self.running.values():
+        for claim in self.claimed.values():
             claim.stop(Why.HALTED)
 
     async def work(self, claim: Claim) -> None:
         """See a record through."""
-        self.running[claim.record.id] = claim
+        self.claimed[claim.record.id] = claim
         try:
             if not await self._ending.acquire(self._places, claim.left_s):
                 await self._give_back(claim)  # behind work that is refreshed and takes long
@@ -86,7 +86,7 @@ class Items:
         except Exception as error:  # noqa: BLE001 - a mistake of ours costs one record, which recovery finds
             self._alert(claim, repr(error))
         finally:
-            del self.running[claim.record.id]
+            del self.claimed[claim.record.id]
 
     async def _work(self, claim: Claim) -> None:
         if not self._may_begin(claim):

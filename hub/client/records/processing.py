@@ -157,7 +157,7 @@ class Loop:
             items.parked_some = True  # perhaps by one that ran before
             if self.beat_s is not None:
                 heart = asyncio.create_task(Heart(claims, items, self.beat_s).beat_for_ever())
-            intake = Intake(claims, self._look, self._ending, self._trouble, items.running)
+            intake = Intake(claims, self._look, self._ending, self._trouble, items.claimed)
             while not self._ending.told and await self._turn(claims, intake, items):
                 pass
         finally:
