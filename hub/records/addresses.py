@@ -7,9 +7,10 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from hub.records.models import RedisSource
 from hub.settings import Settings
+from hub.settings.sentinel import SCHEMES, read_sentinel_url
 from hub.store.elsewhere import Elsewhere
 
-_SCHEME = re.compile(r"(redis|rediss|redis\+sentinel|unix)://", re.IGNORECASE)
+_SCHEME = re.compile(r"(rediss?|rediss?\+sentinel|unix)://", re.IGNORECASE)
 _SERVER = re.compile(r"(?:[^\s/@:,]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _DATABASE = re.compile(r"[0-9]{1,9}")
 _EXAMPLE = "such as redis://host:6379/0"
@@ -49,9 +50,15 @@ def _names_a_server(parts: SplitResult) -> bool:
         parse_qsl(parts.query, strict_parsing=True)  # raises ValueError
     if parts.scheme == "unix":
         return not servers and len(parts.path) > 1
-    if parts.scheme == "redis+sentinel":
-        return not parts.query and all(_SERVER.fullmatch(server) for server in servers.split(","))
+    if parts.scheme in SCHEMES:
+        return all(_SERVER.fullmatch(server) for server in servers.split(",")) and _is_read(parts)
     return bool(_SERVER.fullmatch(servers)) and parts.port != 0
+
+
+def _is_read(parts: SplitResult) -> bool:
+    """Whether nothing of a Sentinel URL is left over; of its database more is said than that."""
+    read_sentinel_url(parts._replace(path="").geturl())  # raises ValueError
+    return True
 
 
 def _refuse_database(parts: SplitResult, source: RedisSource) -> None:
@@ -59,14 +66,14 @@ def _refuse_database(parts: SplitResult, source: RedisSource) -> None:
     if parts.scheme == "unix":
         return
     path = parts.path.strip("/")
-    database = path.partition("/")[2] if parts.scheme == "redis+sentinel" else path
+    database = path.partition("/")[2] if parts.scheme in SCHEMES else path
     if database and not _DATABASE.fullmatch(database):
         raise source.refused("url", f"its database is no number, {_EXAMPLE}")
 
 
 def _shown(parts: SplitResult) -> str:
     path = parts.path.strip("/")
-    if parts.scheme == "redis+sentinel":
+    if parts.scheme in SCHEMES:
         return f"{parts.netloc.rpartition('@')[2]}{f'/{path}' if path else ''}"
     named = dict(parse_qsl(parts.query)).get("db")
     if parts.scheme == "unix":

@@ -11,17 +11,18 @@ from urllib.parse import parse_qsl, quote, urlsplit
 import orjson
 
 from hub.errors import StartRefused
+from hub.settings.sentinel import SCHEMES, is_sentinel, read_sentinel_url
 
 MASK: Final = "***"
 YEAR_S: Final = 366 * 86_400.0
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,18}(\.[0-9]{0,9})?|\.[0-9]{1,9})")
-_URL_SCHEMES = ("redis", "rediss", "unix", "redis+sentinel")
+_URL_SCHEMES = ("redis", "rediss", "unix", *SCHEMES)
 _SLASHES = re.compile(r":/+")  # one is a typing error with a password behind it all the same
 _SPACE = re.compile(r"\s")
 _NEXT_URL = re.compile(r"\n|\s[A-Za-z][A-Za-z0-9+.-]*://")
-_SECRET_PARAMETER = re.compile(r"secret|password|token", re.IGNORECASE)
+_SECRET_PARAMETER = re.compile(r"secret|pass?w|token", re.IGNORECASE)
 
 
 class BadSetting(StartRefused):
@@ -170,12 +171,17 @@ def read_redis_url(text: str) -> str:
     try:
         parts = urlsplit(url)
         usable = bool(parts.path if scheme.lower() == "unix" else parts.netloc)
-        if "sentinel" not in scheme.lower():
+        if not is_sentinel(url):
             usable = usable and (parts.port is None or parts.port > 0)
     except ValueError:
         usable = False
     if not usable:
         raise BadSetting(f"HUB_REDIS_URL={mask_url(url)} names no server the hub could connect to.")
+    if is_sentinel(url):
+        try:
+            read_sentinel_url(url)
+        except ValueError as error:
+            raise BadSetting(f"HUB_REDIS_URL={mask_url(url).partition('?')[0]} {error}.") from None
     return url
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, cast
-from urllib.parse import unquote, urlsplit
+from typing import Any
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -18,7 +16,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from hub.errors import StartRefused
 from hub.observability.logs import get_logger
 from hub.settings import Settings, mask_url
+from hub.settings.sentinel import is_sentinel
 from hub.store.embedded import EmbeddedRedis, find_server
+from hub.store.sentinel import sentinel_client
 from hub.store.store import Store
 
 OLDEST = (7, 0)  # SINTERCARD and scripts that are not saved with the data: the latter tells a restart from a flush
@@ -37,22 +37,12 @@ def make_client(url: str, settings: Settings) -> Redis:
         "retry": Retry(ExponentialBackoff(cap=0.2, base=0.05), 1, supported_errors=(RedisConnectionError,)),
         "client_name": "capacity-hub",
     }
-    if url.startswith("redis+sentinel://"):
-        parts = urlsplit(url)
-        hosts = [(host, int(port or 26379)) for host, _, port in (h.partition(":") for h in _hosts(parts.netloc))]
-        service, _, database = parts.path.strip("/").partition("/")
-        password = unquote(parts.password) if parts.password else None
-        sentinel = Sentinel(hosts, socket_timeout=options["socket_timeout"])  # type: ignore[no-untyped-call]
-        master = sentinel.master_for(service or "mymaster", db=int(database or 0), password=password, **options)
-        return cast(Redis, master)
+    if is_sentinel(url):
+        return sentinel_client(url, options)
     if url.startswith("unix://"):
         options.pop("socket_connect_timeout")
     pool = BlockingConnectionPool.from_url(url, max_connections=16, timeout=settings.redis_timeout_s or None, **options)
     return Redis.from_pool(pool)
-
-
-def _hosts(netloc: str) -> list[str]:
-    return netloc.rpartition("@")[2].split(",")
 
 
 @asynccontextmanager
