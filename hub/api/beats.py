@@ -34,9 +34,10 @@ def take(serving: Serving, cycle: Any, give_up: Callable[[], None]) -> bool:
     timeout_ms = serving.hub.nodes.timeout_ms
 
     def done(orders: asyncio.Future[Orders]) -> None:
+        failed = orders.cancelled() or orders.exception() is not None  # asked first: else asyncio logs it as unheard
         if cycle.disconnected or cycle.transport.is_closing():
             return
-        if orders.cancelled() or orders.exception() or not cycle.keep_alive:
+        if failed or not cycle.keep_alive:
             give_up()  # asks again, which is safe, and refuses or says goodbye in full
         else:
             answer = orders_json(beat, orders.result(), timeout_ms)

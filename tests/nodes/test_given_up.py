@@ -1,0 +1,59 @@
+"""Beats that an agent gives up while Redis stands still: nothing is said of each, and the node lives on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import httpx
+import pytest
+
+from tests.world import RedisServer, eventually
+
+pytestmark = pytest.mark.story
+BEATS = 20
+
+
+async def test_beats_given_up_while_redis_stands_still_leave_no_traceback(start_hub, tmp_path):
+    redis = RedisServer(tmp_path)
+    redis.start()
+    try:
+        # a real process: what nobody asked for is told of when it ends, at the latest, and a fork ends without that
+        hub = start_hub(linger_s=1.0, HUB_REDIS_URL=redis.url, HUB_NODE_TIMEOUT="600")
+        async with hub.client("node") as api:
+            (await api.post("/node/register", json={"nodeId": "n1"})).raise_for_status()
+        server = redis.client().info("server")["process_id"]
+        os.kill(server, signal.SIGSTOP)
+        try:
+            await asyncio.gather(*(give_up(hub, number) for number in range(BEATS)))
+
+            async def noticed():
+                async with hub.client() as api:
+                    return (await api.get("/health/ready")).status_code == 503
+
+            await eventually(noticed, 60)
+        finally:
+            os.kill(server, signal.SIGCONT)
+
+        async def heard():
+            async with hub.client("node") as api:
+                answer = await api.post("/node/heartbeat", json={"nodeId": "n1"})
+                return answer.status_code == 200 and answer.json()["known"]
+
+        await eventually(heard, 60)
+        hub.signal(signal.SIGTERM)
+        hub.process.wait()
+        assert "Traceback" not in hub.log()
+        assert "never retrieved" not in hub.log()
+    finally:
+        redis.stop()
+
+
+async def give_up(hub, number):
+    """A beat whose caller hangs up before it is answered; half of them on the slow path."""
+    beat = {"nodeId": "n1", "recycled": ["s1"]} if number % 4 == 1 else {"nodeId": "n1"}
+    path, body = ("/node/heartbeat", beat) if number % 2 else ("/node/heartbeats", {"beats": [beat]})
+    async with hub.client("node", timeout=1) as api:
+        with pytest.raises((httpx.TimeoutException, httpx.HTTPStatusError)):
+            (await api.post(path, json=body)).raise_for_status()
