@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, multiprocess
@@ -22,12 +21,11 @@ from hub.api.pools import state
 from hub.core import Hub
 from hub.errors import StoreFault, StoreUnavailable, Unavailable
 from hub.observability import metrics
-from hub.settings import mask_url
+from hub.settings import mask_url, own_variables
 from hub.sweeping.alerts import LEVELS
 
 router = APIRouter(tags=["operations"])
 SEEN_S = 120  # a node heard within this time makes the hub ready
-_HIDDEN = ("SECRET", "PASSWORD", "TOKEN", "WEBHOOK")
 
 
 class Breaker:
@@ -185,13 +183,9 @@ async def diagnostics(request: Request) -> Response:
 
 @router.get("/diagnostics/env", responses=schemas.REFUSALS)
 async def diagnostics_env(request: Request) -> Response:
-    """The environment of this process without its secrets."""
+    """The hub's own variables in the environment of this process, without secrets; others are nobody's concern."""
     allowed(request, ADMIN)
-    shown: dict[str, Any] = {
-        name: ("***" if value else "") if any(word in name.upper() for word in _HIDDEN) else mask_url(value)
-        for name, value in sorted(os.environ.items())
-    }
-    return reply({"env": shown, "now": in_ms(0)})
+    return reply({"env": own_variables(), "now": in_ms(0)})
 
 
 @router.get("/", include_in_schema=False)

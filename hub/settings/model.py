@@ -29,7 +29,9 @@ from hub.settings.knobs import (
     read_switch,
     read_text,
 )
-from hub.settings.sources import environment_name, find_text, read_environment, unknown_names
+from hub.settings.sources import environment_name, find_text, own_names, read_environment, unknown_names
+
+_HIDDEN = ("SECRET", "PASSWORD", "TOKEN", "WEBHOOK")  # in the name of a variable whose value nobody is shown
 
 
 def _count(name: str, low: int = 0, high: int = 2**31) -> Knob:
@@ -235,6 +237,16 @@ def load_settings(env: Mapping[str, str] | None = None) -> Settings:
     settings = Settings(**values, notes=notes)
     notes += _contradictions(settings)
     return settings.model_copy(update={"notes": notes})
+
+
+def own_variables(env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The variables of the process, or of the mapping, that are the hub's, fit to be shown: nothing secret in them."""
+    variables = os.environ if env is None else env
+    return {name: _fit(name, variables[name]) for name in own_names(knobs().values(), variables)}
+
+
+def _fit(name: str, value: str) -> str:
+    return (MASK if value else "") if any(word in name for word in _HIDDEN) else mask_url(value)
 
 
 @cache

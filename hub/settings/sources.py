@@ -13,6 +13,8 @@ from hub.settings.knobs import Knob
 _OWN_PREFIXES = ("HUB_", "ZNDRAW_JOBLIB_")
 # The hub's clients read these, or set them for the commands they run; they are no settings of the server.
 _CLIENT_NAMES = frozenset({"HUB_URL", "HUB_TOKEN", "HUB_NODE_ID", "HUB_RUN_ID", "HUB_LEASE_TOKEN"})
+# What else decides how a hub runs.
+_BESIDE = frozenset({"DISABLE_DOTENV", "FORWARDED_ALLOW_IPS"})
 # Container platforms add `HUB_SERVICE_HOST`, `HUB_PORT_8080_TCP` and so on for a service named "hub"; `hub borrow`
 # tells its command of the slot.
 _FOREIGN_PREFIXES = ("HUB_SERVICE_", "HUB_PORT_", "HUB_SLOT_")
@@ -60,6 +62,16 @@ def find_text(knob: Knob, variables: Mapping[str, str], environment: str) -> str
         same = sorted(name for name in variables if name.lower() == wanted.lower())
         names = [wanted, f"{knob.name}_{environment.upper()}", *same, *names]
     return next((variables[name] for name in names if variables.get(name, "").strip()), None)
+
+
+def own_names(knobs: Iterable[Knob], variables: Mapping[str, str]) -> list[str]:
+    """Which of the variables are the hub's: settings, under any of their names, and what its clients read."""
+    known = {*_CLIENT_NAMES, *_BESIDE}
+    prefixes: list[str] = []
+    for knob in knobs:
+        known |= {knob.name, *knob.aliases}
+        prefixes += [f"{knob.name}_"] if knob.per_environment else []
+    return sorted(name for name in variables if name in known or name.startswith(tuple(prefixes)))
 
 
 def unknown_names(knobs: Iterable[Knob], variables: Mapping[str, str]) -> list[str]:
