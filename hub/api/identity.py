@@ -27,6 +27,14 @@ class Caller:
     name: str = ""
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What somebody has shown to say who he is: values of `Authorization`, and of `x-hub-secret`."""
+
+    authorization: tuple[str, ...] = ()
+    secret: str = ""
+
+
 OPERATOR: Final = Caller(user_of(""), superuser=True, name="operator")  # no user can have the empty name
 
 

@@ -56,6 +56,7 @@ class TokensFile:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._tokens: dict[str, Token] = {}
+        self.readings = 0  # so far
         self.read()
 
     @property
@@ -67,6 +68,7 @@ class TokensFile:
         """Read the file; raises `StartRefused` with one sentence for what cannot be used, and then nothing changes."""
         if self._path is not None:
             self._tokens = read_tokens(self._path)
+            self.readings += 1
             _log.info("tokens file read", path=str(self._path), tokens=len(self._tokens))
 
     def read_again(self) -> None:

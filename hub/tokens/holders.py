@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Final
 
@@ -10,11 +11,16 @@ from hub.tokens.models import Holder, digest_of
 from hub.tokens.tokens import Tokens
 
 REMEMBERED_S: Final = 1.0  # a token that is revoked at another hub is good here for this long
-REMEMBERED_MAX: Final = 10_000  # about 5 MB
+LOOKED_UP_S: Final = 600.0  # after which a token is looked up again, whatever other versions of the hub may have done
+REMEMBERED_MAX: Final = 100_000  # about 50 MB, when so many are shown
 
 
 class Holders:
-    """Answers for both. Only who was found is remembered: a token works from the moment on in which it was made."""
+    """Answers for both. Only who was found is remembered: a token works from the moment on in which it was made.
+
+    Whoever is remembered is so until some token is revoked anywhere, which is looked for once a second at most: a node
+    that beats with a token of its own every few seconds costs no look-up each time.
+    """
 
     def __init__(self, tokens: Tokens, file: TokensFile) -> None:
         self._tokens = tokens
@@ -22,6 +28,31 @@ class Holders:
         self._found: dict[str, tuple[float, Holder]] = {}  # in the order of their looking up
         self._none: tuple[float, bool] = (0.0, False)
         self._forgotten = 0  # times: what was looked up before one of them is not remembered after it
+        self._changed: str | None = None
+        self._looked: float | None = None  # when it was last known that nothing has been revoked since
+        self._looking = asyncio.Lock()
+
+    @property
+    def changes(self) -> tuple[int, int]:
+        """Others than before when somebody may be no longer who he was; as of the last `look`."""
+        return self._forgotten, self.file.readings
+
+    async def look(self) -> None:
+        """Notice what has been revoked anywhere, but for the last second; raises `StoreUnavailable`."""
+        if self._is_fresh():
+            return
+        async with self._looking:
+            if self._is_fresh():
+                return
+            now = time.monotonic()
+            changed = await self._tokens.changed()
+            if changed != self._changed:
+                self._changed = changed
+                self.forget()
+            self._looked = now
+
+    def _is_fresh(self) -> bool:
+        return self._looked is not None and time.monotonic() - self._looked < REMEMBERED_S
 
     async def resolve(self, secret: str) -> Holder | None:
         """Who holds this secret, None when nobody does; raises `StoreUnavailable` when that cannot be known."""
@@ -31,9 +62,10 @@ class Holders:
         digest = digest_of(secret)
         if digest is None:
             return None
+        await self.look()
         now = time.monotonic()
         since, holder = self._found.get(digest, (now, None))
-        if holder is not None and now - since < REMEMBERED_S:
+        if holder is not None and now - since < LOOKED_UP_S:
             return holder
         before = self._forgotten
         found = await self._tokens.resolve(secret)

@@ -55,6 +55,11 @@ class Tokens:
         """Whether there is not one token."""
         return not await self._store.read("EXISTS", self._store.keys.tokens)
 
+    async def changed(self) -> str | None:
+        """Another text than before whenever a token was revoked, or the first was made, anywhere."""
+        found = await self._store.read("HGET", self._store.keys.store, "tokens_changed")
+        return None if found is None else str(found)
+
     async def page(self, offset: int, limit: int) -> tuple[int, list[Token]]:
         """(how many there are, some of them, the newest first)."""
         keys = self._store.keys

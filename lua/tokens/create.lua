@@ -15,5 +15,7 @@ end
 local at = digits(next_us())
 redis.call('HSET', key_token(id), 'digest', digest, 'name', name, 'user', user, 'superuser', superuser, 'scopes',
   scopes, 'at', at)
+-- The first one makes strangers of all who showed nothing.
+if redis.call('EXISTS', key_tokens) == 0 then redis.call('HSET', key_store, 'tokens_changed', at) end
 redis.call('ZADD', key_tokens, at, id)
 return {'ok', at}

@@ -9,6 +9,8 @@ import aiohttp
 import pytest
 import requests
 
+from hub.api.identity import Shown
+from hub.api.sockets import rooms
 from hub.api.sockets.rooms import NAME_MAX, ROOMS_MAX
 from hub.errors import StoreFault
 from tests.sockets.people import ANN, BOB, JOB, OK, Listener, connections, new_worker, publish, traces
@@ -77,6 +79,26 @@ async def test_a_connection_may_be_in_many_rooms_and_not_in_any_number(here, lis
     assert str(ROOMS_MAX) in await listener.join("one more")
     await listener.say("room_leave", {"room_id": "r1"})
     assert await listener.join("one more") == OK
+
+
+async def test_who_says_more_than_he_may_waits_and_nobody_else_does(serve, listen, monkeypatch):
+    monkeypatch.setattr(rooms, "EVENTS_PER_S", 0.001)
+    monkeypatch.setattr(rooms, "EVENTS_AT_ONCE", 3)
+    process, _ = await serve()
+    loud, other = await listen(process, None), await listen(process, None)
+    assert [await loud.join(f"r{number}") for number in range(3)] == [OK] * 3
+    late = asyncio.create_task(loud.join("r3"))
+    assert [await other.join(f"r{number}") for number in range(3)] == [OK] * 3
+    assert not late.done()
+    late.cancel()
+
+
+def test_events_that_come_at_their_pace_never_wait_and_others_until_their_turn():
+    connection = rooms.Connection(None, Shown())
+    assert [connection.early_s(1000.0) for _ in range(rooms.EVENTS_AT_ONCE)] == [0.0] * rooms.EVENTS_AT_ONCE
+    waits = [connection.early_s(1000.0) for _ in range(3)]
+    assert waits == pytest.approx([1 / rooms.EVENTS_PER_S, 2 / rooms.EVENTS_PER_S, 3 / rooms.EVENTS_PER_S], rel=1e-6)
+    assert connection.early_s(2000.0) == 0.0
 
 
 @pytest.mark.parametrize(

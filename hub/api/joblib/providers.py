@@ -91,6 +91,7 @@ async def read(request: Request) -> Response:
     body = await hub.providers.cached(provider, params)
     if body is None:
         body = await _awaited(request, hub, provider, params, wait_s)
+        await caller(request, READ)  # his token may have been revoked meanwhile
         if preferred is not None:
             headers["preference-applied"] = f"wait={wait_s:g}"
     return Response(body, headers=headers, media_type=provider.content_type)

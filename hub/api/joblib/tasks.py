@@ -8,12 +8,13 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub.api.deps import is_gone, serving
-from hub.api.identity import allow, caller, reader
+from hub.api.identity import Caller, allow, caller, reader
 from hub.api.joblib import answers, bodies, shapes, waiting
 from hub.api.joblib.callers import SUBMIT, WORKER, mover
 from hub.api.joblib.paths import PREFIX
 from hub.api.joblib.wishes import ClaimBody, MoveBody, SubmitBody, TasksQuery, moment_us
 from hub.core import Hub
+from hub.errors import Forbidden, Unauthorized
 from hub.jobs.models import TERMINAL, Claim, Options, Result, Task
 from hub.jobs.names import INTERNAL, check_room, dashed
 from hub.jobs.workers import not_yours
@@ -79,7 +80,7 @@ async def claim(request: Request) -> Response:
         outcomes = [{"id": dashed(r.task), "outcome": word} for r, word in zip(results, words, strict=True)]
     elif said.limit == 0 and (await hub.workers.get(worker)).user != who.user:
         raise not_yours(worker)
-    tasks = [] if said.limit == 0 else await _claimed(request, hub, said, who.user, key)
+    tasks = [] if said.limit == 0 else await _claimed(request, hub, said, who, key)
     shown = [answers.task(task) for task in tasks]
     answer: dict[str, Any] = {"task": shown[0] if shown else None}
     if said.limit is not None:
@@ -89,15 +90,21 @@ async def claim(request: Request) -> Response:
     return answers.reply(answer)
 
 
-async def _claimed(request: Request, hub: Hub, said: ClaimBody, user: str, key: str) -> list[Task]:
-    """The tasks a claim gets. When the caller has hung up they are given back, unless he can ask for them again."""
-    worker = said.worker_id.hex
+async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key: str) -> list[Task]:
+    """The tasks a claim gets. When the caller has hung up they are given back, unless he can ask for them again; and
+    when his token was revoked while he waited."""
+    worker, user = said.worker_id.hex, who.user
     runtime_ms = int((said.runtime_s or 0) * 1000)
     wish = Claim(said.limit or 1, bool(said.start), runtime_ms, key)
     found = await hub.tasks.claim(worker, user, wish)
     wait_s = min(said.wait_s or 0, hub.settings.long_poll_max_wait_s)
     if not found and wait_s:
         found = await waiting.wait(request, wait_s, lambda s: hub.tasks.claim_or_wait(worker, user, wish, s), bool)
+        try:
+            await caller(request, WORKER)
+        except (Unauthorized, Forbidden):
+            await hub.tasks.finish(worker, user, [Result(task.id, "pending", "") for task in found])
+            raise
     if found and not key and await is_gone(request):
         await hub.tasks.finish(worker, user, [Result(task.id, "pending", "") for task in found])
     return found
@@ -127,6 +134,7 @@ async def look(request: Request) -> Response:
     if not wait_s or found.status in TERMINAL:
         return answers.reply(answers.task(found))
     found = await waiting.wait(request, wait_s, lambda s: hub.tasks.wait(task, s), lambda t: t.status in TERMINAL)
+    await reader(request)  # his token may have been revoked meanwhile
     return answers.reply(answers.task(found), headers={"preference-applied": f"wait={wait_s:g}"})
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from socketio import AsyncServer
@@ -12,7 +16,7 @@ from starlette.types import Scope
 
 from hub.api.auth import HEADER
 from hub.api.deps import Serving
-from hub.api.identity import Caller, allow, known
+from hub.api.identity import Caller, Shown, allow, known
 from hub.api.sockets.events import Events
 from hub.errors import HubError, Stopping, StoreUnavailable, Unauthorized
 from hub.jobs.names import check_room, parse_full_name, to_id
@@ -21,6 +25,8 @@ from hub.observability.logs import get_logger
 
 HEARD_S = 2.0  # for Redis to confirm that events are heard
 ROOMS_MAX = 5_000  # of one connection
+EVENTS_PER_S = 500.0  # that are taken of one connection; more wait, and with them whatever the client says next
+EVENTS_AT_ONCE = 2_500  # who comes back with many rooms is not held up
 NAME_MAX = 1_000  # characters of a room's name
 OK = {"status": "ok"}
 _AGAIN = "The hub does not reach its store now; try again in a moment."
@@ -32,11 +38,19 @@ class Ignored(Exception):
 
 
 class Connection:
-    """A client that was let in; `caller` is None for a stranger, who may read where strangers may."""
+    """A client that was let in with what he has shown; `caller` is None for a stranger, who may read where strangers
+    may."""
 
-    def __init__(self, caller: Caller | None) -> None:
+    def __init__(self, caller: Caller | None, shown: Shown) -> None:
         self.caller = caller
+        self.shown = shown
         self.rooms: set[str] = set()
+        self._due = -math.inf  # when the next event would be, had they come at their pace
+
+    def early_s(self, now: float) -> float:
+        """For how long the event that has come now must wait."""
+        self._due = max(self._due, now - EVENTS_AT_ONCE / EVENTS_PER_S) + 1 / EVENTS_PER_S
+        return max(0.0, self._due - now)
 
 
 class Rooms:
@@ -62,7 +76,8 @@ class Rooms:
     async def connect(self, sid: str, environ: dict[str, Any], auth: Any = None) -> None:
         """Let a client in, or refuse him with a text."""
         try:
-            caller = await self._who(environ["asgi.scope"], auth)
+            shown = _shown(environ["asgi.scope"], auth)
+            caller = await self._who(shown)
             if not await self._events.hears(HEARD_S):
                 raise StoreUnavailable(_AGAIN)
         except Exception as error:  # noqa: BLE001 - refused below
@@ -72,7 +87,7 @@ class Rooms:
             metrics.unhandled.inc()
             _log.error("socket not connected", why=repr(error), exc_info=error)
             raise Refused("The hub failed on this connection.") from None
-        self.connections[sid] = Connection(caller)
+        self.connections[sid] = Connection(caller, shown)
         self._presence.connected(sid)
         _log.debug("socket connected", sid=sid, user=caller.user if caller else None)
 
@@ -86,19 +101,23 @@ class Rooms:
             _log.error("socket not unbound", why=repr(error))
         _log.debug("socket disconnected", sid=sid, why=reason)
 
-    async def _who(self, scope: Scope, auth: Any) -> Caller | None:
-        """The token of the connect packet decides where there is one, then the header."""
+    async def changed(self) -> list[str]:
+        """The connections of those who are no longer who they were when they came: their tokens were revoked, or give
+        less than they did. Raises `StoreUnavailable` when that cannot be known.
+        """
+        return [sid for sid, connection in list(self.connections.items()) if not await self._is_who_came(connection)]
+
+    async def _is_who_came(self, connection: Connection) -> bool:
+        shown = connection.shown
+        return await known(self._serving, shown.authorization, shown.secret) == connection.caller
+
+    async def _who(self, shown: Shown) -> Caller | None:
         if self._serving.stopping:
             raise Stopping("The hub is stopping; connect to another one.")
         if self._serving.hub.store.away:
             raise StoreUnavailable(_AGAIN)
-        headers = Headers(scope=scope)
-        shown, secret = headers.getlist("authorization"), headers.get(HEADER, "")
-        token = auth.get("token") if isinstance(auth, dict) else None
-        if token:
-            shown = [f"Bearer {token}"]
-        caller = await known(self._serving, shown, secret)
-        if caller is None and (shown or secret or not self._serving.hub.settings.anonymous_reads):
+        caller = await known(self._serving, shown.authorization, shown.secret)
+        if caller is None and (shown != Shown() or not self._serving.hub.settings.anonymous_reads):
             raise Unauthorized("Unauthorized")
         return caller
 
@@ -109,7 +128,12 @@ class Rooms:
             connection = self.connections.get(sid)
             if connection is None:
                 return "This connection has ended."
+            if early_s := connection.early_s(time.monotonic()):
+                await asyncio.sleep(early_s)  # python-engineio reads nothing of this client meanwhile
             try:
+                with suppress(StoreUnavailable):  # then the next round finds out
+                    if not await self._is_who_came(connection):
+                        return "Unauthorized"
                 await act(sid, connection, said[0] if said else None)
             except Ignored as reason:
                 _log.debug("event ignored", said=event, why=str(reason), sid=sid)
@@ -178,6 +202,14 @@ class Rooms:
         """Nobody is told that he is in a room before every event for it is heard."""
         if self._serving.hub.store.away or not await self._events.hears(HEARD_S):
             raise StoreUnavailable("The hub does not reach its store now; events come again when it does.")
+
+
+def _shown(scope: Scope, auth: Any) -> Shown:
+    """The token of the connect packet decides where there is one, then the header."""
+    headers = Headers(scope=scope)
+    token = auth.get("token") if isinstance(auth, dict) else None
+    authorization = [f"Bearer {token}"] if token else headers.getlist("authorization")
+    return Shown(tuple(authorization), headers.get(HEADER, ""))
 
 
 def _text_of(said: Any, member: str) -> str:

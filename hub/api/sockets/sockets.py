@@ -18,7 +18,7 @@ from hub.api.problems import answer
 from hub.api.sockets.events import Events
 from hub.api.sockets.protocol import ABORT, PATH
 from hub.api.sockets.rooms import Rooms
-from hub.errors import HubError, RequestTimedOut, Stopping, TooLarge
+from hub.errors import HubError, RequestTimedOut, Stopping, StoreUnavailable, TooLarge
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.ending import ended
@@ -31,6 +31,7 @@ MESSAGE_BYTES = 65_536  # what clients say is a name and an id
 SEND_S = 20.0  # for a client to take what was sent; then its connection is cut
 BACKLOG = 5_000  # events that wait for one client; with more it is cut off, and sees the present when it is back
 ROUND_S = 2.0
+RECHECK_S = 0.25  # between looks for tokens that were revoked; that a hub knows of one takes a part of a second more
 SILENT_ROUNDS = 10  # for a client to say who it is
 CLOSE_S = 5.0  # for all that remains when the hub stops
 _CLOSE = "1"  # python-engineio's packet that ends a connection for good
@@ -76,10 +77,13 @@ class Sockets:
         self._sending: set[Callable[[], None]] = set()  # ways to cut the connections that are being written to
         self._silent: dict[str, int] = {}
         self._looking: asyncio.Task[None] | None = None
+        self._rechecking: asyncio.Task[None] | None = None
+        self._rechecked: object = None  # what changed last, of that whose connections have all been looked at
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._looking is None:
             self._looking = asyncio.create_task(self._look_after(), name="sockets")
+            self._rechecking = asyncio.create_task(self._recheck_for_ever(), name="sockets-recheck")
         if self._stopping or (self._serving.stopping and not _session(scope)):
             await _refuse(Stopping("The hub is stopping; connect to another one."), scope, receive, send)
         elif scope["type"] == "websocket":
@@ -99,8 +103,8 @@ class Sockets:
     async def close(self) -> None:
         """End what has not ended with its connection."""
         self.hang_up()
-        if self._looking is not None:
-            await ended([self._looking])
+        if looking := [task for task in (self._looking, self._rechecking) if task is not None]:
+            await ended(looking)
         if left := [self._end(socket) for socket in list(self._server.eio.sockets.values())]:
             await asyncio.wait([asyncio.ensure_future(each) for each in left], timeout=CLOSE_S)
         await self._server.shutdown()
@@ -191,6 +195,34 @@ class Sockets:
             except Exception as error:  # noqa: BLE001 - the next round must come; the line and the counter tell of this one
                 metrics.unhandled.inc()
                 _log.error("sockets not looked after", why=repr(error))
+
+    async def _recheck_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(RECHECK_S)
+            try:
+                await self.recheck()
+            except Exception as error:  # noqa: BLE001 - as above
+                metrics.unhandled.inc()
+                _log.error("sockets not rechecked", why=repr(error))
+
+    async def recheck(self) -> None:
+        """Cut off whoever is not who he was when he came. Costs one look at the store unless somebody may be so."""
+        if not self._rooms.connections:
+            return
+        try:
+            await self._serving.holders.look()
+            changes = self._serving.holders.changes
+            if changes == self._rechecked:
+                return
+            changed = await self._rooms.changed()
+        except StoreUnavailable:
+            return  # of an outage the hub clock tells; nobody is a stranger by it
+        self._rechecked = changes
+        for sid in changed:
+            socket = self._server.eio.sockets.get(self._events.eio_sid_from_sid(sid, "/"))
+            _log.info("socket cut off", sid=sid, why="its token was revoked, or gives less than it did")
+            if socket is not None:
+                await self._end(socket)
 
     async def _round(self) -> None:
         """End connections that nobody speaks for, and those that do not take what they are sent."""
