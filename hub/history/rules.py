@@ -70,7 +70,8 @@ _RULES = {
     "HUB_NODE_TIMEOUT, nor while nobody at all is heard, then only some at a time.",
     "brake.released": "An operator released the brake: all that are silent are removed.",
     "brake.ended": "Not so many nodes are silent any more, so nothing is held back.",
-    "brake.engaged workers": "More than HUB_SWEEPER_BRAKE_PERCENT of the workers are silent at once: none goes for one "
+    "brake.engaged workers": "More than HUB_SWEEPER_BRAKE_PERCENT of the workers are silent at once, and few of the "
+    "others are heard: none goes for one "
     "HUB_WORKER_TIMEOUT_SECONDS, then only some at a time.",
     "brake.released workers": "An operator released the brake: all workers that are silent are removed.",
     "brake.ended workers": "Not so many workers are silent any more, so nothing is held back.",

@@ -94,7 +94,8 @@ PRIVATE = {
     "worker_tasks": "hub:worker_tasks:{}",  # set: claimed and running tasks. Empties as they end.
     "worker_providers": "hub:worker_providers:{}",  # set: full names of its providers. Deleted with the worker.
     "dead_workers": "hub:dead_workers",  # set: removed workers some of whose tasks are not failed yet. Empties so.
-    "worker_brake": "hub:worker_brake",  # hash: as `brake`, for workers. Deleted when the brake ends.
+    # hash: as `brake`, for workers; unsure: 1 when the store was just away, or nobody was heard. Deleted when it ends.
+    "worker_brake": "hub:worker_brake",
     # zset: worker -> when it was made: those with a job in a shared room (`*`), in that very room (`@global`,
     # `@internal`), or in this room and in no shared one. Empties as workers go.
     "room_workers": "hub:room_workers:{}",

@@ -30,7 +30,8 @@ _log = get_logger("hub.sweeping")
 class Nominated:
     """Nodes that may be stale: by an index of beats (`silent`), and those that no hub ever heard (`strangers`).
 
-    Of both there may be more than were fetched. `suspected`: how many others the index has silent for half the timeout.
+    Of both there may be more than were fetched. `suspected`: how many others the index has silent for half the timeout;
+    `heard`: how many beat since then.
     """
 
     registered: int
@@ -39,6 +40,12 @@ class Nominated:
     strangers: list[str]
     strangers_total: int
     suspected: int = 0
+    heard: int = 0
+
+    @property
+    def others(self) -> str:
+        """Whether those that are not silent are heard: most, some or none of them."""
+        return "most" if self.heard > self.suspected else "some" if self.heard else "none"
 
     @property
     def ids(self) -> list[str]:
@@ -203,6 +210,7 @@ class Brake:
             grace_ms=self._timeout_ms,
             dry_run=int(dry_run),
             of=self._of,
+            others=nominated.others,
         )
         if not dry_run:
             self._tell(word, stale, nominated)

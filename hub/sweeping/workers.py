@@ -69,18 +69,19 @@ class WorkerSweeperService:
         keys = self._store.keys
         clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
         since, half = clock_ms - self._timeout_ms, clock_ms - self._timeout_ms // 2
-        done.scanned, done.stale, silent, late = await self._store.read_all(
+        done.scanned, done.stale, silent, late, heard = await self._store.read_all(
             [
                 ("ZCARD", keys.worker_beats),
                 ("ZCOUNT", keys.worker_beats, "-inf", f"({since}"),
                 ("ZRANGE", keys.worker_beats, "-inf", f"({since}", "BYSCORE", "LIMIT", 0, SILENT_MAX),
                 ("ZRANGE", keys.worker_beats, since, f"({half}", "BYSCORE", "LIMIT", 0, SILENT_MAX),
+                ("ZCOUNT", keys.worker_beats, half, "+inf"),
             ]
         )
         metrics.workers_registered.set(done.scanned)
         beat, suspected = await self._that_ever_beat(silent), await self._that_ever_beat(late if silent else [])
         others = len(silent) - len(beat)
-        nominated = Nominated(done.scanned, list(beat), done.stale - others, [], 0, len(suspected))
+        nominated = Nominated(done.scanned, list(beat), done.stale - others, [], 0, len(suspected), heard)
         verdict = await self._brake.judge(nominated, dry_run=False)
         done.brake, done.held = verdict.state, verdict.held
         allowed = set(list(beat)[: verdict.allowed])

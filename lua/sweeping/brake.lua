@@ -1,8 +1,10 @@
 -- The brake of a sweeper, one for all hubs. A pass says whether too many nodes are stale at once, and gets to know
 -- how many it may expire: `limit` per interval, whichever hub sweeps; none in the first `grace_ms`, which nodes that are
 -- alive need to be heard again, and none while nobody at all is heard: then it is us, and whoever is heard first begins
--- the grace anew. (Of nodes: all workers may well be gone at once, and what they held is waited for.) A release lets all
--- of them go at once. Safe to repeat: the same pass, the same answer.
+-- the grace anew. (Of nodes: all workers may well be gone at once, and what they held is waited for.) Of workers, many that
+-- are silent while most others are heard are gone, unless the store was away a timeout ago or less, or there was a pass in
+-- which nobody was heard: then those that are alive may only be late. A release lets all of them go at once. Safe to
+-- repeat: the same pass, the same answer.
 -- Returns {word, number}: 'off' | 'ended' (not too many any more) | 'engaged' (by this pass) | 'held' (it was before)
 --   | 'released' (by an operator, until they are not too many any more, and not for ever)
 local pass_id    = ARGV[1]              -- of the pass
@@ -14,17 +16,21 @@ local window_ms  = tonumber(ARGV[6])    -- the interval
 local grace_ms   = tonumber(ARGV[7])    -- one node timeout
 local dry_run    = ARGV[8]              -- '1': nothing changes
 local of         = ARGV[9]              -- nodes | workers
+local others     = ARGV[10]             -- of workers, whether others are heard: most | some | none
 -- @include store
 -- @include reporting
 -- @include time_text
 -- @include history
 local brake = of == 'workers' and key_worker_brake or key_brake
 local was = redis.call('HMGET', brake, 'state', 'pass', 'word', 'allowed', 'window', 'spent', 'released_until_ms',
-  'since_ms', 'stale', 'registered')
+  'since_ms', 'stale', 'registered', 'unsure')
 local state = was[1]
+if of == 'workers' then reporting = false end  -- a thing of nodes: the brake of workers works at all times
+local unsure = of == 'nodes' or others == 'none' or was[11] == '1' or (opened[8] and clock_ms - opened[8] < grace_ms)
+if others == 'most' and (not unsure or state) then too_many = '0' end
 local was_deaf = of == 'nodes' and was[9] and tonumber(was[9]) >= tonumber(was[10] or '1')
 -- Fewer are stale, and the others are about to be heard as well: the grace is theirs to the end.
-local graced = state == 'engaged' and stale > 0 and (was_deaf or clock_ms - tonumber(was[8] or clock_ms) < grace_ms)
+local graced = state == 'engaged' and stale > 0 and unsure and (was_deaf or clock_ms - tonumber(was[8] or clock_ms) < grace_ms)
 if too_many ~= '1' and not graced then
   if not state then return {'off', stale} end
   if dry_run ~= '1' then
@@ -53,5 +59,5 @@ if word == 'engaged' then
 end
 redis.call('HSET', brake, 'pass', pass_id, 'word', word, 'allowed', allowed, 'window', window, 'spent', spent + allowed,
   'stale', stale, 'registered', registered, 'limit', limit, 'held', stale - allowed, 'seen', time_text(now_ms),
-  'since_ms', since_ms)
+  'since_ms', since_ms, 'unsure', unsure and '1' or '0')
 return {word, allowed}

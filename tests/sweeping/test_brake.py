@@ -429,7 +429,7 @@ async def test_a_pause_after_an_outage_leaves_the_brake_as_it_is(hub, redis):
 async def test_a_pass_that_asks_again_gets_the_same_answer_and_nothing_more(hub, redis):
     script = hub.store.script("sweeping/brake")
     facts = {"too_many": 1, "stale": 10, "registered": 20, "limit": 4, "window_ms": 20_000, "dry_run": 0, "of": "nodes"}
-    facts["grace_ms"] = 60_000
+    facts |= {"grace_ms": 60_000, "others": "none"}
     assert [await script(pass_id="a", **facts) for _ in range(2)] == [["engaged", 0]] * 2
     end_grace(redis)
     assert await script(pass_id="a", **facts) == ["engaged", 0]
