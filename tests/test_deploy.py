@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from hub.observability import metrics
+from hub.records.engines import make_engine
 from hub.records.file import read_sources
 from hub.records.models import RedisSource, SqlSource, TaskSource
-from hub.records.rows import make_engine
 from hub.settings import Settings
 from hub.settings.model import knobs
 

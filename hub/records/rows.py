@@ -1,60 +1,27 @@
-"""Rows of a table in which records may get stuck: how to reach them, and the clauses that every statement needs."""
+"""Rows of a table in which records may get stuck: the table as it was found, and the clauses that statements need."""
 
 from __future__ import annotations
 
-import asyncio
 import re
-import sqlite3
 import uuid
 import warnings
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from urllib.parse import quote
 
 import sqlalchemy as sa
-from sqlalchemy import event
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.sqlite import DATETIME
-from sqlalchemy.engine import URL, Connection, make_url
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import NullPool
-from sqlalchemy.util import await_only
+from sqlalchemy.engine import Connection
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from hub.errors import SourceRefused
 from hub.records.clocks import CLOCKS, Clock
+from hub.records.engines import reading
 from hub.records.faults import spoken
 from hub.records.models import SqlSource
-from hub.settings import mask_url
 
-CONNECT_S = 10.0
-STATEMENT_S = 30.0
-BUSY_S = 10.0  # how long SQLite waits for somebody else who writes
-POOL = 2  # a pass takes one connection, a command another
-READS = "hub_reads"  # an execution option: in SQLite, take no lock for writing
-
-_ASYNC = {
-    "postgresql": "postgresql+asyncpg",
-    "postgres": "postgresql+asyncpg",
-    "sqlite": "sqlite+aiosqlite",
-    "mysql": "mysql+asyncmy",
-    "mariadb": "mariadb+asyncmy",
-    "mssql": "mssql+aioodbc",
-    "oracle": "oracle+oracledb_async",
-}
-_TRIED = "postgresql+asyncpg and sqlite+aiosqlite"
-_OURS = ("asyncpg", "aiosqlite")  # the drivers of the extra
 _UTC = ("UTC", "Etc/UTC", "Z", "GMT")
-
-
-_WAITS: dict[str, dict[str, Any]] = {  # what drivers call the bounds on their waits; others say connect_timeout
-    "asyncpg": {"timeout": CONNECT_S, "command_timeout": STATEMENT_S},
-    "aioodbc": {"timeout": int(CONNECT_S)},
-    "oracledb": {"tcp_connect_timeout": CONNECT_S},
-    "oracledb_async": {"tcp_connect_timeout": CONNECT_S},
-}
 
 
 class _Written(DATETIME):
@@ -74,96 +41,6 @@ def _read_time(value: Any) -> Any:
         return datetime.fromisoformat(value)
     except (TypeError, ValueError):
         return value
-
-
-def make_engine(source: SqlSource, pool_size: int = POOL) -> AsyncEngine:
-    """An engine with few connections and bounds on every wait; raises `SourceRefused`, which never shows a password.
-
-    In SQLite every transaction takes the lock for writing when it begins, so that what it reads is what it changes,
-    except with the execution option `READS`.
-    """
-    url = _url(source)
-    try:
-        dialect = url.get_dialect()
-        is_async = dialect.get_async_dialect_cls(url).is_async
-    except (sa.exc.ArgumentError, ImportError):
-        raise source.refused("url", f"{url.drivername} is no driver that is known here; {_TRIED} are") from None
-    if dialect.name not in CLOCKS:
-        known = ", ".join(CLOCKS)
-        raise source.refused("url", f"the clock of {dialect.name} is not known here; those of {known} are")
-    if not is_async:
-        raise source.refused("url", f"{url.drivername} is not asynchronous; write {_ASYNC[dialect.name]}://")
-    try:
-        engine = create_async_engine(_opened(url), **_bounds(dialect.name, url, pool_size))
-    except ModuleNotFoundError as error:
-        package = "'capacity-hub[sql]'" if error.name in _OURS else error.name
-        raise source.refused("url", f"the driver {error.name} is not installed; run: pip install {package}") from None
-    except (sa.exc.SQLAlchemyError, TypeError, ValueError) as error:
-        raise source.refused("url", f"it cannot be used: {mask_url(str(error).splitlines()[0])}") from None
-    if dialect.name == "sqlite":
-        event.listen(engine.sync_engine, "begin", _begin)
-        event.listen(engine.sync_engine, "do_connect", _open_once)
-    elif dialect.name in ("mysql", "mariadb"):
-        event.listen(engine.sync_engine, "connect", _in_utc)
-    return engine
-
-
-def _url(source: SqlSource) -> URL:
-    try:
-        url = make_url(source.url)
-    except (sa.exc.ArgumentError, ValueError):
-        raise source.refused("url", "it is no URL such as postgresql+asyncpg://host/name") from None
-    if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
-        raise source.refused("url", "it names no file, and nobody else sees a database in memory")
-    return url
-
-
-def _opened(url: URL) -> URL:
-    """For SQLite such that a file that is not there is missed rather than made."""
-    if url.get_backend_name() != "sqlite" or str(url.database).startswith("file:"):
-        return url
-    return url.set(database=f"file:{quote(str(url.database))}").update_query_dict({"mode": "rw", "uri": "true"})
-
-
-def _bounds(dialect: str, url: URL, pool_size: int) -> dict[str, Any]:
-    if dialect == "sqlite":
-        # Without a level of its own the driver leaves transactions to `_begin`.
-        return {"poolclass": NullPool, "connect_args": {"timeout": BUSY_S, "isolation_level": None}}
-    driver = url.get_driver_name()
-    waits = dict(_WAITS.get(driver, {"connect_timeout": int(CONNECT_S)}))
-    if dialect == "postgresql" and driver != "asyncpg":
-        waits["options"] = f"-c statement_timeout={int(STATEMENT_S * 1000)}"
-    return {
-        "pool_size": pool_size,
-        "max_overflow": 0,
-        "pool_timeout": CONNECT_S,
-        "pool_pre_ping": True,
-        "isolation_level": "READ COMMITTED",  # whatever the database's own: a row that changed is looked at again
-        "connect_args": {name: value for name, value in waits.items() if name not in url.query},
-    }
-
-
-def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get(READS) else "BEGIN IMMEDIATE")
-
-
-def _in_utc(connection: Any, record: Any) -> None:
-    cursor = connection.cursor()
-    cursor.execute("SET time_zone = '+00:00'")
-    cursor.close()
-
-
-def _open_once(dialect: Any, record: Any, arguments: list[Any], named: dict[str, Any]) -> None:
-    """Open the file and close it: the driver leaves a thread behind for a while when it cannot."""
-    await_only(asyncio.to_thread(lambda: sqlite3.connect(*arguments, **named).close()))
-
-
-@asynccontextmanager
-async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """A connection that only reads; whoever is cancelled waits for no database that hangs."""
-    async with engine.connect() as connection:
-        yield await connection.execution_options(**{READS: True})
-        await connection.rollback()  # else it is done on closing, which SQLAlchemy sees through, cancelled or not
 
 
 @dataclass(frozen=True)

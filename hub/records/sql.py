@@ -16,10 +16,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hub.errors import HubError, RecordsUnavailable, SourceRefused
 from hub.records.aside import AT_MOST, Aside
+from hub.records.engines import make_engine, reading
 from hub.records.faults import is_away, spoken
 from hub.records.models import Reset, SqlSource, Stuck
 from hub.records.outcomes import Outcomes, settle
-from hub.records.rows import Rows, make_engine, reading, reflect
+from hub.records.rows import Rows, reflect
 
 OPERATION_S = 45.0  # of a whole call, whatever a driver waits for; a statement has less
 REFUSED_S = 15.0  # of a call that meets nothing but records that the database refuses to change

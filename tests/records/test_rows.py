@@ -9,8 +9,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
+from hub.records.engines import make_engine
 from hub.records.models import Reset
-from hub.records.rows import make_engine, reflect
+from hub.records.rows import reflect
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from hub.errors import RecordsUnavailable, SourceRefused
 from hub.records import sql
+from hub.records.engines import make_engine, reading
 from hub.records.models import Reset, SqlSource
-from hub.records.rows import make_engine, reading
 from tests.records.databases import Database
 from tests.records.postgres import Postgres
 from tests.world import SLACK_S, eventually

@@ -20,8 +20,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 from hub.client.exchange import now_s
 from hub.client.records.counts import say
+from hub.records.engines import reading
 from hub.records.outcomes import Outcome, Parked, stamp
-from hub.records.rows import Rows, reading
+from hub.records.rows import Rows
 
 MOST_MARGIN_S = 30.0
 AT_ONCE = 1000  # ids in one statement

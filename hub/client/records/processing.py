@@ -18,10 +18,11 @@ from hub.client.records.items import Handler, Items
 from hub.client.records.options import beat_s, check, outcomes, places
 from hub.client.records.sessions import Breaker, GetSession, Sessions, Trouble, on
 from hub.errors import RecordsUnavailable
+from hub.records.engines import make_engine
 from hub.records.file import with_threshold
 from hub.records.models import SqlSource
 from hub.records.outcomes import Outcomes, settle
-from hub.records.rows import Rows, make_engine, reflect
+from hub.records.rows import Rows, reflect
 
 SETTLE_S = 60.0
 CLOSE_S = 5.0

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 from hub.client.exchange import now_s, pause_s
 from hub.client.records.counts import Counts, say
 from hub.client.records.ending import Ending, Interrupted
-from hub.records.rows import READS
+from hub.records.engines import READS
 
 REFUSALS = 5  # in a row: one is an accident, and a sick pool is known before the next batch
 SESSION_S = 30.0  # as long as a pool of SQLAlchemy waits unless told otherwise

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.util import await_only
 
 from hub.client.records import processing
-from hub.records import rows
+from hub.records import engines
 
 REFUSED, CUT, ANSWER_LOST, HANGS = "refused", "cut", "answer lost", "hangs"
 FAULTS = (REFUSED, CUT, ANSWER_LOST, HANGS)
@@ -55,7 +55,7 @@ class Faults:
         """Be in every engine that the loop makes."""
 
         def make_engine(*arguments: Any) -> AsyncEngine:
-            engine = rows.make_engine(*arguments)
+            engine = engines.make_engine(*arguments)
             self.attach(engine)
             return engine
 

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from hub.client.records import SourceRefused, intake, process
 from hub.client.records import claims as claims_module
 from hub.client.records.claims import Claims
-from hub.records.rows import make_engine, reflect
+from hub.records.engines import make_engine
+from hub.records.rows import reflect
 from tests.client.records.world import handled, note, notes, nothing, source_of
 from tests.world import eventually
 

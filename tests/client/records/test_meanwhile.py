@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 from hub.client.records import process, processing
 from hub.client.records.claims import Claims
 from hub.client.records.items import FURTHER_TRIES, Items
-from hub.records.rows import make_engine
+from hub.records.engines import make_engine
 from tests.client.records.world import handled, note, notes, nothing, source_of
 from tests.world import SLACK_S, eventually
 

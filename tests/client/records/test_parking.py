@@ -13,8 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from hub.client.records import process
 from hub.errors import RecordsUnavailable, StoreUnavailable
+from hub.records.engines import make_engine
 from hub.records.outcomes import Outcomes, settle
-from hub.records.rows import make_engine, reflect
+from hub.records.rows import reflect
 from hub.records.sql import SqlRecords
 from hub.store.keys import Keys
 from tests.client.records.world import alerts, handled, note, notes, nothing, noting, source_of

@@ -10,7 +10,7 @@ from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker
 
 from hub.client.records import items
-from hub.records.rows import make_engine
+from hub.records.engines import make_engine
 from tests.client.records.world import handled, note, notes, noting, source_of
 
 pytestmark = pytest.mark.story

@@ -11,7 +11,7 @@ from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 
 from hub.client.records import process
-from hub.records.rows import make_engine
+from hub.records.engines import make_engine
 from tests.client.records.world import alerts, clean, facts, handled, note, notes, nothing, noting, source_of
 from tests.world import eventually
 
