@@ -13,15 +13,14 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.dialects.sqlite import DATETIME
 from sqlalchemy.engine import Connection
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from hub.errors import SourceRefused
 from hub.records.clocks import CLOCKS, Clock
 from hub.records.engines import reading
 from hub.records.faults import spoken
 from hub.records.models import SqlSource
-
-_UTC = ("UTC", "Etc/UTC", "Z", "GMT")
+from hub.records.zones import check_zone, refuse_to_guess
 
 
 class _Written(DATETIME):
@@ -126,21 +125,10 @@ async def reflect(engine: AsyncEngine, source: SqlSource) -> Rows:
     with spoken(source):
         async with reading(engine) as connection:
             found = await connection.run_sync(_find, source)
+            await check_zone(connection, source)
             rows = _rows(found, source, engine)
-            if source.time_zone not in _UTC:
-                await _check_zone(connection, source)
+            await refuse_to_guess(connection, rows)
     return rows
-
-
-async def _check_zone(connection: AsyncConnection, source: SqlSource) -> None:
-    zone = source.time_zone
-    if connection.dialect.name != "postgresql":
-        raise source.refused("time_zone", f"{connection.dialect.name} knows no time zones but UTC, and it is {zone!r}")
-    # It takes any name for one, and UTC+3 for three hours west of Greenwich, which nobody means.
-    names = sa.table("pg_timezone_names", sa.column("name", sa.Text()), schema="pg_catalog")
-    known = sa.exists(sa.select(names.c.name).where(sa.func.lower(names.c.name) == zone.lower()))
-    if not await connection.scalar(sa.select(known)):
-        raise source.refused("time_zone", f"{zone!r} is no time zone; write one such as Europe/Berlin")
 
 
 def _find(connection: Connection, source: SqlSource) -> tuple[sa.Table, dict[str, Any]]:

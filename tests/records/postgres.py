@@ -23,6 +23,7 @@ SETTINGS = {
     "max_connections": "60",
     "shared_buffers": "64MB",
     "autovacuum": "off",
+    "timezone": "UTC",  # wherever the tests run
     "log_min_messages": "fatal",
 }
 

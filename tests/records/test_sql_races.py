@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from hub.errors import RecordsUnavailable
-from hub.records import rows
+from hub.records import engines
 from hub.records.models import Reset
 from tests.world import clean_environment, wait_until
 
@@ -137,7 +137,7 @@ async def test_a_row_that_somebody_else_holds_is_left_to_them(pg, opened):
 
 
 async def test_sqlite_waits_for_somebody_who_writes_and_says_so_when_it_takes_too_long(sqlite, opened, monkeypatch):
-    monkeypatch.setattr(rows, "BUSY_S", 0.2)
+    monkeypatch.setattr(engines, "BUSY_S", 0.2)
     sqlite.make_jobs()
     sqlite.add(1)
     records = opened(sqlite.source())
