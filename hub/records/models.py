@@ -148,8 +148,8 @@ class SqlSource(FieldSource):
     id_field: Perhaps = None
     """The column that names a record; unset: the primary key."""
     time_zone: Text = "UTC"
-    """What clock a column without a time zone holds, such as Europe/Berlin. It must be said where the database has clocks
-    in another zone than UTC."""
+    """What clock a column without a time zone holds, such as Europe/Berlin. It must be said where a clock of the
+    database is not in UTC."""
 
 
 class RedisSource(FieldSource):
