@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import inspect
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
-from typing import Any, Self, TypeVar, Unpack, cast
+from typing import Any, Self, TypeVar, Unpack
 
-from hub.client.book import AgentOptions
-from hub.client.node import NodeAgent
+from hub.client.announcing import Announcing
+from hub.client.book import AgentOptions, Book
+from hub.client.node_thread import NodeThread
+from hub.client.progress import Progress
 from hub.errors import HubUnavailable
 
 T = TypeVar("T")
 
 
 class SyncNodeAgent:
-    """A `NodeAgent` with a thread of its own: `with SyncNodeAgent("n1", pools={"gpu:a100": 4}) as agent:`.
+    """A `NodeAgent` for programs without asyncio: `with SyncNodeAgent("n1", pools={"gpu:a100": 4}) as agent:`.
 
     Arguments as for `NodeAgent`; callbacks are called in worker threads and may take their time. A refused secret ends
     the agent: `failure` says so, and `stop` (the end of the `with`) raises it.
     """
 
     def __init__(self, node_id: str, **options: Unpack[AgentOptions]) -> None:
-        for name in ("on_recycle", "on_drain", "on_lent"):
-            if (callback := options.get(name)) is not None:
-                options[name] = _in_thread(cast(Callable[[Any], Any], callback))
-        self._agent = NodeAgent(node_id, **options)
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name=f"node-{node_id}", daemon=True)
-        self._begun = threading.Event()
+        self._book = Book(node_id, options)
+        self._progress = Progress(options.get("max_silence"))
+        self._announcing = Announcing(self._book, options, self._progress, _in_worker_thread)
         self._ready = threading.Event()
-        self._failure: Exception | None = None
+        self._thread = NodeThread(self._announcing, self._ready.set, self._ready.set)
 
     def __enter__(self) -> Self:
         self.start()
@@ -49,77 +49,69 @@ class SyncNodeAgent:
         if not self._ready.wait(timeout):
             self.stop()
             raise HubUnavailable(f"no hub took node {self.node_id} within {timeout} s")
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
 
     def stop(self) -> None:
         """Leave, and return once that is done (a few seconds at most); raises what ended the agent before."""
-        if self._thread.is_alive():
-            self._begun.wait()
-            with suppress(RuntimeError):  # its loop has just ended by itself
-                self._loop.call_soon_threadsafe(self._agent.stop)
-            self._thread.join()
-        if self._failure is not None:
-            raise self._failure
+        self._thread.stop()
+        self._thread.join()
+        if self.failure is not None:
+            raise self.failure
+
+    def progress(self) -> None:
+        """Say that the program gets on; with `max_silence` it must, at least that often."""
+        self._progress.made()
+
+    def alive_while(self, check: Callable[[], object]) -> None:
+        """As `NodeAgent.alive_while`: beat only while `check()` is true."""
+        self._progress.alive_while(check)
 
     @property
     def failure(self) -> Exception | None:
         """What ended the agent, or None while it lives."""
-        return self._failure
+        return self._thread.failure
 
     @property
     def node_id(self) -> str:
         """The id of the node."""
-        return self._agent.node_id
+        return self._book.node_id
 
     @property
     def lent(self) -> dict[str, str]:
         """Slot id -> fencing token of what is lent, as of the last beat."""
-        return dict(self._agent.lent)
+        return dict(self._book.lent)
 
     @property
     def slots(self) -> dict[str, Mapping[str, Any]]:
         """Slot id -> slot, of everything the node offers."""
-        return dict(self._agent.slots)
+        return dict(self._book.slots)
 
     @property
     def draining(self) -> bool:
         """Whether the hub lends nothing of this node at present."""
-        return self._agent.draining
+        return self._book.draining
 
     def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """As `NodeAgent.publish`: offer more slots; what became of each."""
-        return self._call(self._agent.publish(slots))
+        return self._call(self._announcing.publish(slots))
 
     def withdraw(self, slot_id: str) -> bool:
         """As `NodeAgent.withdraw`: take a slot out of what is offered; whether that ended a grant of it."""
-        return self._call(self._agent.withdraw(slot_id))
+        return self._call(self._announcing.withdraw(slot_id))
 
     def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """As `NodeAgent.verify`: whether the slot is lent under this token at this moment."""
-        return self._call(self._agent.verify(slot_id, token))
-
-    async def _main(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._begun.set()
-        try:
-            async with self._agent as agent:
-                self._ready.set()
-                await agent.stopped()
-        except Exception as error:  # noqa: BLE001 - handed to the thread that asks for it
-            self._failure = error
-        finally:
-            self._ready.set()
+        return self._call(self._announcing.verify(slot_id, token))
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        if not self._thread.is_alive():
-            work.close()
-            raise self._failure or HubUnavailable(f"the agent of node {self.node_id} does not run")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        done = self._thread.submit(work)
+        try:
+            return done.result()
+        except concurrent.futures.CancelledError:
+            raise self._thread.gone() from None
 
 
-def _in_thread(callback: Callable[[Any], Any]) -> Callable[[Any], Coroutine[Any, Any, Any]]:
-    async def call(news: Any) -> Any:
-        return await asyncio.to_thread(callback, news)
-
-    return call
+async def _in_worker_thread(callback: Callable[..., Any], news: Any) -> Any:
+    result = await asyncio.to_thread(callback, news)
+    return await result if inspect.isawaitable(result) else result

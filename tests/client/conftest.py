@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hub.client import node as node_module
+from hub.client import telling
 from tests.client.fake_hub import FakeHub
 
 
@@ -17,6 +17,6 @@ def hub() -> FakeHub:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents that have not heard a pace yet, those that are asked for something and those that leave are in a hurry."""
-    monkeypatch.setattr(node_module, "FIRST_PACE_S", 0.05)
-    monkeypatch.setattr(node_module, "ASKED_PATIENCE", node_module.Patience(trouble_s=0.05))
-    monkeypatch.setattr(node_module, "LEAVE_PATIENCE", node_module.Patience(trouble_s=0.05))
+    monkeypatch.setattr(telling, "FIRST_PACE_S", 0.05)
+    monkeypatch.setattr(telling, "ASKED_PATIENCE", telling.Patience(trouble_s=0.05))
+    monkeypatch.setattr(telling, "LEAVE_PATIENCE", telling.Patience(trouble_s=0.05))

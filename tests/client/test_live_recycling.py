@@ -39,12 +39,17 @@ class BeforeWithdrawing(httpx.AsyncHTTPTransport):
     def __init__(self, first: Callable[[], Awaitable[None]]) -> None:
         super().__init__()
         self._first: Callable[[], Awaitable[None]] | None = first
+        self._home = asyncio.get_running_loop()  # the agent sends its requests from a thread of its own
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.method == "DELETE" and "/slots/" in request.url.path and self._first is not None:
             first, self._first = self._first, None
-            await first()
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(_done(first), self._home))
         return await super().handle_async_request(request)
+
+
+async def _done(work: Callable[[], Awaitable[None]]) -> None:
+    await work()
 
 
 async def use(client: HubClient) -> None:

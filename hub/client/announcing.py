@@ -1,0 +1,250 @@
+"""The life of a node: announced, kept alive whatever happens to the hub, doing what the hub asks for, and leaving."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any
+
+from hub.client.book import AgentOptions, Book
+from hub.client.exchange import now_s, passing, pause_s
+from hub.client.progress import Progress
+from hub.client.telling import Telling
+from hub.client.transport import AsyncTransport
+from hub.errors import HubError, SlotLent, Unauthorized, UnknownNode
+
+log = logging.getLogger("hub.client")
+
+
+class Announcing:
+    """Runs on an event loop of its own, so that nothing the program does holds up a beat.
+
+    `call(callback, news)` has a callback of the program called where the program wants that, and waits for it.
+    """
+
+    def __init__(
+        self,
+        book: Book,
+        options: AgentOptions,
+        progress: Progress,
+        call: Callable[[Callable[..., Any], Any], Awaitable[Any]],
+    ) -> None:
+        self.book = book
+        self.callback_errors = 0
+        self._options = options
+        self._progress = progress
+        self._call = call
+        self._on_recycle = options.get("on_recycle")
+        self._failures = 0
+        self._stalled = False
+        self._recycling: dict[str, asyncio.Task[None]] = {}
+        self._soon = asyncio.Event()
+        self._stop = asyncio.Event()
+        self._notices: asyncio.Queue[tuple[Callable[..., Any], Any]] = asyncio.Queue()
+        self._told: dict[str, Any] = {"on_lent": {}, "on_drain": False}
+
+    @property
+    def node_id(self) -> str:
+        """The id of the node."""
+        return self.book.node_id
+
+    def stop(self) -> None:
+        """Let `live` leave and return; also while it is still looking for a hub."""
+        self._stop.set()
+
+    async def live(self, ready: Callable[[], None]) -> None:
+        """Register, call `ready`, and be the node until `stop`; then leave. Raises what ended it before that."""
+        options = self._options
+        http = AsyncTransport(options.get("url"), options.get("secret"), "HUB_NODE_SECRET", options.get("transport"))
+        self.telling = Telling(self.book, http)
+        try:
+            failure = await self._until_stopped(self._announce())
+            if failure is not None:
+                raise failure
+            ready()
+            failure = await self._until_stopped(self._beat_for_ever(), self._tell_for_ever())
+            if not isinstance(failure, Unauthorized):
+                await self._leave()
+            if failure is not None:
+                raise failure
+        finally:
+            await http.close()
+
+    async def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """See `NodeAgent.publish`."""
+        return await self.telling.offer(slots)
+
+    async def withdraw(self, slot_id: str) -> bool:
+        """See `NodeAgent.withdraw`."""
+        return await self.telling.withdraw(slot_id)
+
+    async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
+        """See `NodeAgent.verify`."""
+        return await self.telling.verify(slot_id, token)
+
+    async def _until_stopped(self, *works: Coroutine[Any, Any, Any]) -> BaseException | None:
+        """Until `stop`, or until one of these has ended; what it raised."""
+        tasks = [asyncio.create_task(work) for work in (self._stop.wait(), *works)]
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        running = [*tasks, *self._recycling.values()]
+        for task in running:
+            task.cancel()
+        await asyncio.wait(running)
+        return next((error for task in done if (error := task.exception()) is not None), None)
+
+    async def _leave(self) -> None:
+        try:
+            await self.telling.leave()
+        except HubError as refused:
+            log.warning("node %s could not tell the hub that it leaves: %s", self.node_id, refused)
+
+    async def _announce(self) -> None:
+        while not self.telling.registered:
+            try:
+                await self.telling.register()
+                await self.telling.withdraw_leftovers()
+            except HubError as error:
+                if not passing(error) and not isinstance(error, UnknownNode):
+                    raise
+                await asyncio.sleep(self._after_failure(error))
+        self._tell_changes()
+        self._failures = 0
+
+    # -- heartbeats -----------------------------------------------------------------------------------------------
+
+    async def _beat_for_ever(self) -> None:
+        wait_s = self.telling.pace_s
+        while True:
+            await self._wait(wait_s)
+            if self._stalls():
+                wait_s = self.telling.pace_s / 2
+                continue
+            try:
+                await self._beat()
+            except Unauthorized:
+                raise
+            except HubError as error:
+                self.telling.registered = self.telling.registered and not isinstance(error, UnknownNode)
+                wait_s = self._after_failure(error)
+            else:
+                if self._failures:
+                    log.info("node %s reaches the hub again", self.node_id)
+                self._failures = 0
+                # Never later than asked for: the time to the next beat is what the node lives on.
+                wait_s = self.telling.pace_s * random.uniform(0.9, 1.0)
+
+    def _stalls(self) -> bool:
+        why = self._progress.stalled()
+        if why and not self._stalled:
+            log.error("node %s does not beat: %s", self.node_id, why)
+        elif self._stalled and not why:
+            log.warning("node %s beats again: its program gets on", self.node_id)
+        self._stalled = why is not None
+        return self._stalled
+
+    async def _beat(self) -> None:
+        telling = self.telling
+        if telling.registered and await telling.beat():
+            self._tell_changes()
+            if self._on_recycle is None and self.book.acknowledge():
+                self._soon.set()
+            if not telling.busy:  # else somebody is telling the hub right now, at their own pace
+                await telling.mend()
+            if self._on_recycle is not None and not telling.busy:
+                await self._reserve(self._on_recycle)
+            if not telling.looked:
+                await telling.withdraw_leftovers()
+            return
+        await telling.register()
+        self._tell_changes()
+        await telling.mend()
+
+    async def _wait(self, seconds: float) -> None:
+        """Until the next beat is due; sooner when there is something to say, but not so that beats become a storm."""
+        due_s = now_s() + seconds
+        try:
+            async with asyncio.timeout(seconds):
+                await self._soon.wait()
+        except TimeoutError:
+            return
+        await asyncio.sleep(min(max(0.0, due_s - now_s()), 0.2, self.telling.pace_s / 8))
+        self._soon.clear()
+
+    def _after_failure(self, error: HubError) -> float:
+        pace_s = self.telling.pace_s
+        if not self._failures:
+            log.warning("node %s does not get through to the hub and goes on trying: %s", self.node_id, error)
+        wait_s = pause_s(self._failures, error.retry_after_s, longest_s=pace_s)
+        self._failures += 1
+        return min(wait_s, pace_s * random.uniform(0.75, 1.0))
+
+    # -- callbacks ------------------------------------------------------------------------------------------------
+
+    async def _reserve(self, callback: Callable[[str], Any]) -> None:
+        """Take slots that are to be made fresh off offer, so that nobody borrows them meanwhile, and have that done."""
+        book = self.book
+        until_s = now_s() + self.telling.pace_s / 2  # the next beat must not wait for long behind this
+        async with self.telling.lock:
+            for slot_id in sorted(book.to_rebuild() - self._recycling.keys()):
+                if now_s() > until_s:
+                    self._soon.set()
+                    return
+                if not book.rebuilding.get(slot_id):  # else its callback has failed before
+                    asked_before = slot_id in book.rebuilding
+                    book.reserving(slot_id)
+                    try:
+                        await self.telling.reserve(slot_id)
+                    except SlotLent:
+                        book.still_lent(slot_id, asked_before=asked_before)
+                        continue
+                    book.reserved(slot_id)
+                self._recycling[slot_id] = asyncio.create_task(self._recycle(callback, slot_id))
+
+    async def _recycle(self, callback: Callable[[str], Any], slot_id: str) -> None:
+        """Have a slot made fresh that is off offer, and offer what came of it."""
+        try:
+            try:
+                offered = self.book.rebuilt(slot_id, await self._called(callback, slot_id))
+            except Exception as error:  # noqa: BLE001 - the node must live on, whatever its callbacks do
+                self._callback_failed("on_recycle", error)
+                await asyncio.sleep(self.telling.pace_s)  # still to be made fresh: tried again
+                return
+            if offered:
+                await self.telling.mend()
+            else:
+                log.info("node %s: slot %s was taken care of by hand while it was made fresh", self.node_id, slot_id)
+        except HubError as error:
+            log.warning("node %s could not publish what replaces slot %s yet: %s", self.node_id, slot_id, error)
+        finally:
+            self._recycling.pop(slot_id, None)
+
+    async def _tell_for_ever(self) -> None:
+        while True:
+            callback, news = await self._notices.get()
+            try:
+                await self._called(callback, news)
+            except Exception as error:  # noqa: BLE001 - as above
+                self._callback_failed(getattr(callback, "__name__", "a callback"), error)
+
+    def _tell_changes(self) -> None:
+        now = {"on_lent": dict(self.book.lent), "on_drain": self.book.draining}
+        for name, news in now.items():
+            callback: Callable[..., Any] | None = self._options.get(name)  # type: ignore[assignment]
+            if callback is not None and news != self._told[name]:
+                self._notices.put_nowait((callback, news))
+        self._told = now
+
+    async def _called(self, callback: Callable[..., Any], news: Any) -> Any:
+        try:
+            return await self._call(callback, news)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise RuntimeError("the callback was cancelled") from None
+
+    def _callback_failed(self, name: str, error: Exception) -> None:
+        self.callback_errors += 1
+        log.error("node %s: %s raised", self.node_id, name, exc_info=error)

@@ -1,0 +1,88 @@
+"""The thread of a node: its event loop runs nothing but the beats of that node and what belongs to them."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from hub.client.announcing import Announcing
+from hub.errors import HubUnavailable
+
+T = TypeVar("T")
+
+
+class NodeThread:
+    """Lives the life of a node from `start` on; `on_ready` and `on_end` are called in the thread, each at most once.
+
+    It ends with the program, whatever state that is in: a node nobody speaks for any more must not seem alive.
+    """
+
+    def __init__(self, announcing: Announcing, on_ready: Callable[[], None], on_end: Callable[[], None]) -> None:
+        self.failure: Exception | None = None
+        self._announcing = announcing
+        self._on_ready = on_ready
+        self._on_end = on_end
+        self._stopping = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()
+        self._asked: set[concurrent.futures.Future[Any]] | None = set()  # None: it has ended
+        self._thread = threading.Thread(target=self._run, name=f"node-{announcing.node_id}", daemon=True)
+
+    def start(self) -> None:
+        """Begin; good for one use."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let the node leave, at any time and from any thread; does not wait for it."""
+        self._stopping = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has just ended by itself
+                self._loop.call_soon_threadsafe(self._announcing.stop)
+
+    def join(self) -> None:
+        """Return when it has ended."""
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def running(self) -> bool:
+        """Whether the node is being announced or is alive."""
+        return self._loop is not None and self._asked is not None
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Have something done in the thread, which is cancelled when that ends first; raises what ended it, or
+        `HubUnavailable`, when it does not run."""
+        with self._lock:
+            if self._loop is not None and self._asked is not None:
+                done = asyncio.run_coroutine_threadsafe(work, self._loop)
+                self._asked.add(done)
+                done.add_done_callback(self._asked.discard)
+                return done
+        work.close()
+        raise self.failure or self.gone()
+
+    def gone(self) -> HubUnavailable:
+        """The error of something that is asked of a node that is no more."""
+        return HubUnavailable(f"the agent of node {self._announcing.node_id} does not run")
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._live())
+        except Exception as error:  # noqa: BLE001 - handed to whoever runs the agent
+            self.failure = error
+        finally:
+            with self._lock:
+                left, self._asked = self._asked or set(), None
+            for each in list(left):  # asked for so late that its loop no longer came to it
+                each.cancel()
+            self._on_end()
+
+    async def _live(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        if self._stopping:
+            self._announcing.stop()
+        await self._announcing.live(self._on_ready)

@@ -1,0 +1,182 @@
+"""What a node tells the hub of itself and of its slots, in the order in which it happened."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from hub.client import calls
+from hub.client.book import Book
+from hub.client.exchange import Patience, Send, exchange, passing, readable
+from hub.client.transport import AsyncTransport
+from hub.errors import BadInput, HubError, TooLarge, UnknownNode
+
+log = logging.getLogger("hub.client")
+
+# Until the hub has said how often it wants to hear from us.
+FIRST_PACE_S = 5.0
+# Leaving must not hold up a shutdown; what is left behind expires.
+LEAVE_PATIENCE = Patience(trouble_s=3.0, attempt_s=2.0)
+ASKED_PATIENCE = Patience(trouble_s=10.0, attempt_s=5.0)
+# A beat may not wait for long behind other news.
+WITHDRAWN_AT_ONCE = 100
+
+
+class Telling:
+    """One node's side of the conversation with the hub; `book` is what it has to say."""
+
+    def __init__(self, book: Book, http: AsyncTransport) -> None:
+        self.book = book
+        self.registered = False
+        self.looked = True  # for slots of an earlier process; False while it is still owed
+        self.pace_s = FIRST_PACE_S
+        self.lock = asyncio.Lock()  # what the hub is told about slots goes out in the order it happened
+        self._http = http
+        self._path = calls.path("node", book.node_id)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the hub is being told something right now."""
+        return self.lock.locked()
+
+    async def register(self) -> None:
+        """Put the node on the books of the hub with everything it has."""
+        async with self.lock:
+            await self._register()
+
+    async def beat(self) -> bool:
+        """Send a heartbeat and take over its answer; False when the hub does not know the node."""
+        beat = self.book.beat()
+        answer = await self._post("/node/heartbeat", beat)
+        self._take_pace(answer)
+        if not answer.get("known"):
+            log.info("the hub does not know node %s: registering again", self.book.node_id)
+            self.registered = False
+            return False
+        with readable():
+            self.book.heard(beat, answer)
+        return True
+
+    async def offer(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Publish slots that somebody asks to be published; see `NodeAgent.publish`."""
+        async with self.lock:
+            ids = self.book.enter(slots)
+            self.book.unpublished.update(ids)
+            try:
+                return await self._publish(ids, ASKED_PATIENCE)
+            except (BadInput, TooLarge):
+                for slot_id in self.book.unpublished.intersection(ids):
+                    self.book.forget(slot_id)
+                raise
+
+    async def withdraw(self, slot_id: str) -> bool:
+        """Withdraw a slot that somebody asks to be withdrawn; see `NodeAgent.withdraw`."""
+        async with self.lock:
+            self.book.forget(slot_id)
+            self.book.unwithdrawn.add(slot_id)
+            return await self._withdraw(slot_id, ASKED_PATIENCE)
+
+    async def reserve(self, slot_id: str) -> None:
+        """Take a slot off offer that nobody holds, while the lock is held; raises `SlotLent`."""
+        await self._withdraw(slot_id, self.patience(), only_free=True)
+
+    async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
+        """Whether the slot is lent under this token at this moment."""
+        return await self._http.run(calls.verify(slot_id, token, ASKED_PATIENCE))
+
+    async def leave(self) -> None:
+        """Take the node off the books."""
+        await self._http.run(exchange(Send("DELETE", self._path), LEAVE_PATIENCE))
+
+    async def withdraw_leftovers(self) -> None:
+        """Withdraw what the hub offers of the node and it does not have: a process that was killed may have offered
+        slots under this id that its successor does not know."""
+        try:
+            answer = await self._http.run(calls.one("nodes", self.book.node_id, self.patience()))
+        except HubError as error:
+            log.warning("node %s could not look for leftovers of an earlier process: %s", self.book.node_id, error)
+            self.looked = not passing(error)
+            return
+        self.looked = True
+        with readable():
+            known = {str(slot["browserId"]) for slot in answer.get("slotList", ())}
+        self.book.unwithdrawn |= known - self.book.slots.keys()
+        await self.mend()
+
+    async def mend(self) -> None:
+        """Tell the hub what it has not been told yet."""
+        book = self.book
+        async with self.lock:
+            for slot_id in sorted(book.unwithdrawn)[:WITHDRAWN_AT_ONCE]:
+                await self._withdraw(slot_id, self.patience())
+            if book.unpublished:
+                try:
+                    await self._publish(sorted(book.unpublished), self.patience())
+                except (BadInput, TooLarge):
+                    await self._publish_each(sorted(book.unpublished))
+
+    def patience(self) -> Patience:
+        """One attempt: the loop repeats. A beat that hangs must leave time for others before the node is suspected."""
+        return Patience(trouble_s=0.0, attempt_s=min(10.0, max(1.0, self.pace_s)))
+
+    async def _register(self) -> None:
+        body, bites = self.book.registration()
+        answer = await self._post("/node/register", body)
+        self._take_pace(answer)
+        self.book.version = 0  # not the answer's: what the hub knew before is only told to who is behind
+        self._took(answer)
+        for bite in bites:
+            self._took(await self._post(f"{self._path}/slots", bite))
+        self.registered = True
+
+    async def _publish(self, ids: list[str], patience: Patience) -> list[dict[str, Any]]:
+        results: list[dict[str, Any]] = []
+        for bite in self.book.bites(ids):
+            try:
+                answer = await self._post(f"{self._path}/slots", bite, patience)
+            except UnknownNode:
+                self.registered = False
+                await self._register()
+                answer = await self._post(f"{self._path}/slots", bite, patience)
+            results += self._took(answer)
+        return results
+
+    async def _publish_each(self, ids: list[str]) -> None:
+        """Publish what was refused together; a slot that the hub never takes is forgotten and holds up no other."""
+        for slot_id in ids:
+            try:
+                await self._publish([slot_id], self.patience())
+            except (BadInput, TooLarge) as refused:
+                log.error("node %s: the hub does not take slot %s: %s", self.book.node_id, slot_id, refused)
+                self.book.forget(slot_id)
+
+    async def _withdraw(self, slot_id: str, patience: Patience, *, only_free: bool = False) -> bool:
+        query = {"onlyFree": "1"} if only_free else {}
+        send = Send("DELETE", f"{self._path}/slots{calls.path(slot_id)}", query=query)
+        try:
+            answer = (await self._http.run(exchange(send, patience))).data
+        except (UnknownNode, BadInput):
+            answer = {}  # who does not know the node, or could never have taken the slot, does not lend it
+        self.book.unwithdrawn.discard(slot_id)
+        return bool(answer.get("ended"))
+
+    def _took(self, answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+        with readable():
+            results: list[dict[str, Any]] = list(answer.get("slots", ()))
+            self.book.published(results)
+            for result in results:
+                if result["status"] == "refused":
+                    log.warning("the hub refuses slot %s: %s", result["browserId"], result.get("reason"))
+        return results
+
+    async def _post(self, path: str, body: Mapping[str, Any], patience: Patience | None = None) -> dict[str, Any]:
+        answer = await self._http.run(exchange(Send("POST", path, body), patience or self.patience()))
+        with readable():
+            return dict(answer.data)
+
+    def _take_pace(self, answer: Mapping[str, Any]) -> None:
+        next_beat_ms = answer.get("nextBeatMs")
+        if isinstance(next_beat_ms, int | float) and next_beat_ms > 0:
+            self.pace_s = next_beat_ms / 1000
