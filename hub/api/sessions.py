@@ -15,7 +15,7 @@ from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.deps import allowed, in_ms, is_gone, reply, serving
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_KEY_S, KEEP_OWN_S
-from hub.capacity.models import Grant, Session, Wish
+from hub.capacity.models import Grant, Session, Wish, text_of
 from hub.core import Hub
 from hub.errors import (
     CallerGone,
@@ -127,13 +127,13 @@ def longest_wait_s(settings: Settings) -> float:
 def granted(grant: Grant, run_name: str | None) -> dict[str, Any]:
     """A grant as its borrower is answered."""
     said = grant.said
-    endpoint, kind, node = (said.get(name) for name in ("webSocketEndpoint", "browserType", "nodeId"))
+    endpoint, kind = said.get("webSocketEndpoint"), said.get("browserType")
     return {
         "browserId": grant.slot,
         "webSocketEndpoint": endpoint if isinstance(endpoint, str) else "",
         "labelKey": grant.label,
         "browserType": kind,
-        "nodeId": node,
+        "nodeId": text_of(said, "nodeId", grant.item) or None,
         "runName": run_name,
         "expiresAtUtc": in_ms(grant.left_ms),
         "matchedLabel": grant.pool,

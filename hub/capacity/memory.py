@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 
-from hub.capacity.models import Grant
+from hub.capacity.models import Grant, text_of
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
@@ -55,7 +55,7 @@ class Memory:
             left_ms = grant.left_ms - int((time.monotonic() - granted) * 1000)
             if left_ms <= 0:
                 continue
-            node = grant.said.get("nodeId") or ""
+            node = text_of(grant.said, "nodeId", grant.item)
             (word,) = await self._readopt(
                 slot=grant.slot,
                 pool=grant.pool,

@@ -14,6 +14,7 @@ from hub.errors import InvalidValue
 from hub.store.keys import key_part
 
 OWN_MEMBERS = ("nodeId", "browserId", "webSocketEndpoint", "browserType", "browserVersion", "args", "labels")
+_BLANKS = " \t\n\v\f\r"  # to a script, others are characters like any
 NOT_CARRIED = {"labelKey", "slotId", "endpoint", "leaseToken", *OWN_MEMBERS}
 
 
@@ -56,11 +57,22 @@ def listed_id(item: str) -> str:
     """The id a list item has a record under: as `lua/include/item.lua` finds it."""
     said = read_item(item)
     for name in ("browserId", "slotId"):
-        if isinstance(said.get(name), str) and said[name].strip():
-            return key_part(said[name])
+        if text_of(said, name, item).strip(_BLANKS):
+            return key_part(text_of(said, name, item))
     if not said and (found := re.search(r'"browserId":"([^"]+)"', item)):
         return key_part(found[1])
     return "nameless-" + hashlib.sha1(item.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
+
+
+def text_of(said: Mapping[str, Any], name: str, item: str) -> str:
+    """A member of an item as text; a number as it is written there, anything else than text or a number is nothing."""
+    value = said.get(name)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return ""
+    found = re.search(rf'"{name}"[ \t\r\n]*:[ \t\r\n]*(-?[0-9][0-9A-Za-z.+-]*)', item)
+    return found[1] if found and float(found[1]) == float(value) else f"{float(value):.17g}"
 
 
 def compact(document: Any, member: str) -> str:

@@ -78,7 +78,10 @@ class Looks:
         nodes_ms = int((settings.node_sweep_interval_s + SLACK_S) * 1000)
         timeout_ms = int(settings.node_timeout_s * 1000)
         self._looks = self._at_jobs(settings) | {
-            "slots": Look(SLOTS, _called("slot"), store.script("doctor/look_slots"), {"grace_ms": leases_ms}),
+            "slots": Look(
+                SLOTS, _called("slot"), store.script("doctor/look_slots"),
+                {"grace_ms": leases_ms, "node_ms": timeout_ms + nodes_ms},
+            ),
             "places": Look(PLACES, self._shown_place, store.script("doctor/look_places"), bite=PLACES_BITE),
             "members": Look(MEMBERS, self._shown_member, store.script("doctor/look_members")),
             "pools": Look(POOLS, _called("pool"), store.script("doctor/look_pools")),

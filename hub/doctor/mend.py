@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from hub.core import Hub
 from hub.doctor.job_mend import JobMender
-from hub.doctor.looks import UNREAD, Subject, Suspicion, Words
+from hub.doctor.looks import SLACK_S, UNREAD, Subject, Suspicion, Words
 from hub.doctor.walk import LIFETIMES_S
 from hub.errors import ForeignKey, StoreFault
 from hub.observability.logs import get_logger
@@ -27,6 +27,7 @@ class Mender:
         self._hub = Hub(store, settings)
         self._jobs = JobMender(store, settings, self._hub)
         self._node_timeout_s = settings.node_timeout_s
+        self._node_ms = int((settings.node_timeout_s + settings.node_sweep_interval_s + SLACK_S) * 1000)
         # Where a slot is comes before who holds it, and both before the indexes that follow from them.
         self._ways = {
             "store": self._counter,
@@ -50,6 +51,7 @@ class Mender:
                 "counter",
                 "place",
                 "slot",
+                "stranger",
                 "member",
                 "drain",
                 "part",
@@ -96,6 +98,8 @@ class Mender:
             await self._hub.leases.lapse([slot])
         if words - _ENDS_THE_LEASE - {"token above"}:
             await self._scripts["slot"](slot=slot)
+        if "node unknown" in words:
+            await self._scripts["stranger"](slot=slot, node_ms=self._node_ms)
 
     async def _member(self, subject: Subject, _: Words) -> None:
         kind, owner, member = subject

@@ -19,6 +19,8 @@ SLOTS = {
     "offered while draining": Trouble("C1", "on offer although its node drains"),
     "not of its node": Trouble("C10", "not among the slots of its node, so the death of the node would not take it"),
     "not of its pool": Trouble("C1", "not among the slots published under its label"),
+    "part differs": Trouble("C10", "kept under another key part than that of its node, whose death would not take it"),
+    "node unknown": Trouble("C10", "on offer, but its node is not on the books, so that nobody would notice its death"),
     "no session": Trouble("C2", "lent, but there is no session", settles=True),
     "no deadline": Trouble("C2", "lent, but no deadline would ever end it", settles=True),
     "label differs": Trouble("C4", "lent, but session and record name different labels it was asked for under"),

@@ -17,6 +17,7 @@ _RULES = {
     "slot.withdrawn asked": "Its node took it off offer.",
     "slot.withdrawn node": "Its node left or expired.",
     "slot.withdrawn removed": "Its node had taken its item out of the list while it was lent.",
+    "slot.withdrawn unknown": "Its node is not on the books, so nobody would notice its death; hub doctor took it off.",
     "slot.withdrawn missing": "Another program took its item out of the list of its pool.",
     "slot.withdrawn unreported": "Its node has not named it since the store was lost, so it is not lent on.",
     "grant.lent": "It was free longest in the best pool for the label, which was below its cap with nobody before.",

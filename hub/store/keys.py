@@ -7,7 +7,9 @@ the prefix when the script is loaded.
 
 from __future__ import annotations
 
-from functools import partial
+import re
+from bisect import bisect_right
+from functools import cache, partial
 from typing import Any
 
 # name -> pattern; `{}` takes a node's key part, a slot id, a pool label, a run id or a request id.
@@ -55,7 +57,8 @@ PRIVATE = {
     "node_slots": "hub:node_slots:{}",  # set: slot ids of a node. Empties as slots are dropped.
     "leaving": "hub:leaving",  # hash: key part -> raw id of nodes that are gone but not yet pruned to the end.
     # hash: item, pool, node, part, place (free, lent, held), policy, idle_ms; of the grant: label, run, granted_ms,
-    # visible_ms, watch_idle; unreported when a hub brought it back and its node has not named it yet.
+    # visible_ms, watch_idle; adopted_ms (hub clock) of one that another program listed; unreported when a hub brought
+    # it back and its node has not named it yet.
     "slot": "hub:slot:{}",  # Deleted when the slot is withdrawn, pruned, or found to be in no list.
     "pools": "hub:pools",  # zset, all scores 0: labels that have slots. Deleted with the last slot of the pool.
     "open_pools": "hub:open:{}",  # zset, all scores 0, one per number of segments: labels that have free slots.
@@ -158,6 +161,7 @@ PRIVATE = {
 }
 
 PATTERNS = WIRE | PRIVATE
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
 
 class Keys:
@@ -196,7 +200,26 @@ def _quote(text: str) -> str:
 
 
 def key_part(raw: str) -> str:
-    """An id as part of a key: everything but letters, digits, `-`, `_` and `.` becomes `-`, cut to 200 characters."""
+    """An id as part of a key: everything but letters, digits, `-`, `_` and `.` becomes `-`, cut to 200 characters.
+
+    Scripts do the same with `lua/include/key_part.lua`, which holds the table of letters and digits for both.
+    """
     if raw.isascii() and raw.replace("-", "").replace("_", "").replace(".", "").isalnum() and len(raw) <= 200:
         return raw
-    return "".join(c if c.isalpha() or c.isdecimal() or c in "-_." else "-" for c in raw)[:200]
+    return "".join(c if c in _PLAIN or (c > "\x7f" and _stays(ord(c))) else "-" for c in raw[:200])
+
+
+def _stays(code: int) -> bool:
+    firsts, lasts = _letters()
+    at = bisect_right(firsts, code) - 1
+    return at >= 0 and code <= lasts[at]
+
+
+@cache
+def _letters() -> tuple[list[int], list[int]]:
+    """The first and the last of each range of letters and digits beyond ASCII."""
+    from hub.store.scripts import folder  # which imports this module
+
+    table = "".join(re.findall(r"'([0-9a-z]{7,})'", (folder() / "include" / "key_part.lua").read_text()))
+    ranges = [(int(table[at : at + 4], 36), int(table[at + 4 : at + 7], 36)) for at in range(0, len(table), 7)]
+    return [first for first, _ in ranges], [first + more for first, more in ranges]

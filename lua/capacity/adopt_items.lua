@@ -18,7 +18,7 @@ local function adopt(slot, item, node, idle_ms)
   local part = key_part(node)
   new_slot(slot, item, pool, node, part, idle_ms, 'recycle')
   note_slot('slot.adopted', {slot = slot, node = node, pool = pool}, '')
-  redis.call('HSET', key_slot(slot), 'place', place)
+  redis.call('HSET', key_slot(slot), 'place', place, 'adopted_ms', clock_ms)
   local session = place == 'lent' and redis.call('HMGET', key_session(slot), 'labelKey', 'runId', 'leaseToken') or {}
   if session[1] then
     redis.call('HSET', key_slot(slot), 'label', session[1], 'run', session[2] or '')

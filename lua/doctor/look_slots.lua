@@ -2,8 +2,9 @@
 -- nothing. A session or a lent item that another program wrote and no sweep has taken in yet is no contradiction.
 -- Returns per slot a list of words; hub/doctor/words.py says what each means.
 local grace_ms = tonumber(ARGV[1])   -- how long a lease may be overdue before a sweep must have ended it
+local node_ms  = tonumber(ARGV[2])   -- how long a slot may be on offer before its node must be on the books
 -- @rest slots
--- @include store
+-- @include unknown_node
 -- @include above
 local issued = redis.call('HGET', key_store, 'token') or '0'
 
@@ -29,13 +30,13 @@ local function look_for_traces(say, slot, record, session)
 end
 
 local answers = {}
-for i = 2, #ARGV do
+for i = 3, #ARGV do
   local slot, words = ARGV[i], {}
   local function say(word, wrong) if wrong then words[#words + 1] = word end end
   local r = redis.call('HMGET', key_slot(slot), 'item', 'pool', 'part', 'place', 'label', 'run', 'granted_ms',
-    'visible_ms')
+    'visible_ms', 'node', 'adopted_ms')
   local record = {item = r[1], pool = r[2], part = r[3], place = r[4], label = r[5], run = r[6], granted_ms = r[7],
-    visible_ms = r[8]}
+    visible_ms = r[8], node = r[9], adopted_ms = r[10]}
   local s = redis.call('HMGET', key_session(slot), 'labelKey', 'leaseToken', 'poolLabel')
   local session = {label = s[1], token = s[2], pool = s[3], exists = redis.call('EXISTS', key_session(slot)) == 1,
     deadline = redis.call('ZSCORE', key_deadlines, slot)}
@@ -48,6 +49,8 @@ for i = 2, #ARGV do
     say('offered while draining', record.place == 'free' and draining)
     say('not of its node', redis.call('SISMEMBER', key_node_slots(record.part), slot) == 0)
     say('not of its pool', redis.call('SISMEMBER', key_pool_slots(record.pool), slot) == 0)
+    say('part differs', record.part ~= key_part(record.node or ''))
+    say('node unknown', record.place ~= 'lent' and unknown_node(record, node_ms))
     if record.place ~= 'lent' then look_for_traces(say, slot, record, session) end
     if record.place == 'lent' and record.granted_ms then
       look_at_grant(say, slot, record, session)
@@ -61,6 +64,6 @@ for i = 2, #ARGV do
   say('overdue', session.exists and session.deadline and tonumber(session.deadline) + grace_ms < clock_ms)
   say('footprint for ever', not session.exists and (redis.call('PTTL', key_borrow_ttl(slot)) == -1
     or redis.call('PTTL', key_borrow_idle(slot)) == -1))
-  answers[i - 1] = words
+  answers[i - 2] = words
 end
 return answers

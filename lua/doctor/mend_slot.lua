@@ -1,8 +1,8 @@
 -- Put right what the record, the session and the indexes of a slot say about each other; where it is listed is left to
 -- mend_place. A grant without a session ends: nobody could prove that it is his. Safe to repeat. Returns {'ok'}
 local slot = ARGV[1]
--- @include store
 -- @include release
+-- @include rehome
 local function end_every_trace(record, session)
   local traces = redis.call('EXISTS', key_session(slot), key_borrow_ttl(slot), key_borrow_idle(slot)) > 0
     or redis.call('ZSCORE', key_deadlines, slot) or redis.call('HEXISTS', key_lent(record.part), slot) == 1
@@ -30,6 +30,7 @@ local function complete_grant(record, session)
 end
 
 local record = read_slot(slot)
+if record.item and record.pool and record.part then rehome(record) end
 local session = redis.call('HMGET', key_session(slot), 'labelKey', 'runId', 'leaseToken')
 if not session[1] and redis.call('EXISTS', key_session(slot)) == 0 and record.place ~= 'lent' then
   redis.call('DEL', key_borrow_ttl(slot), key_borrow_idle(slot))

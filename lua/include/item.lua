@@ -1,16 +1,23 @@
 -- @include key_part
--- What a list item says: its slot id and node id as the document has them, nil where it names none.
--- Text that is not a JSON object is searched for the compact fragments that nodes write.
+-- What a list item says: its slot id and node id as the document has them, nil where it names none; a number is read as
+-- it is written. Text that is not a JSON object is searched for the compact fragments that nodes write.
+-- hub/capacity/models.py finds the same.
+local function text_of(value, name, item)
+  if type(value) ~= 'number' then return type(value) == 'string' and value or nil end
+  local written = string.match(item, '"' .. name .. '"%s*:%s*(%-?%d[%w%.%+%-]*)')
+  return written and tonumber(written) == value and written or string.format('%.17g', value)
+end
+
 local function read_item(item)
   local ok, document = pcall(cjson.decode, item)
   if ok and type(document) == 'table' then
-    local slot, node = document.browserId, document.nodeId
-    if type(slot) ~= 'string' or not string.find(slot, '%S') then slot = document.slotId end
-    if type(slot) ~= 'string' or not string.find(slot, '%S') then slot = nil end
-    if type(node) ~= 'string' then node = '' end
+    local slot = text_of(document.browserId, 'browserId', item)
+    if not (slot and string.find(slot, '%S')) then slot = text_of(document.slotId, 'slotId', item) end
+    if not (slot and string.find(slot, '%S')) then slot = nil end
     local idle = tonumber(document.idleTimeoutSeconds)
     if idle and not (idle >= 0 and idle <= 86400) then idle = nil end
-    return slot and key_part(slot), node, idle and string.format('%d', idle * 1000) or ''
+    return slot and key_part(slot), text_of(document.nodeId, 'nodeId', item) or '',
+      idle and string.format('%d', idle * 1000) or ''
   end
   local slot = string.match(item, '"browserId":"([^"]+)"')
   return slot and key_part(slot), string.match(item, '"nodeId":"([^"]*)"') or '', ''

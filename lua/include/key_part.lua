@@ -1,13 +1,78 @@
--- A raw id as part of a key: ASCII outside letters, digits, - _ . becomes -, cut to 200 characters.
--- Bytes beyond ASCII are kept; ids that came over HTTP were sanitised in full by the caller.
+-- A raw id as part of a key: letters, digits, - _ and . stay, every other character (or byte that is no UTF-8) becomes -,
+-- cut to 200 characters. Letters and digits beyond ASCII are this table, which hub/store/keys.py reads as well: per range
+-- its first one and its length less one, four and three digits to the base 36. They are those of Unicode 14 (L* and Nd)
+-- and stay so: with a newer table, hubs would look for what is stored under other keys.
+local function beyond_ascii()
+  return '004q00000510000056000005c00m006000u006w0cp00jq00b00kg00400ks00000ku00000og00400om00100oq00300ov00000p200000p4002'
+    .. '00p800000pa00j00pv02a00s703u00wa04l010x01101210000128014015c00q0167003017k016019c009019q001019t02q01cl00001d1001'
+    .. '01da00e01dr00001e800001ea00t01fx02g01ip00001j401601kk00101kq00001kw00l01lm00001lw00001m000001mo00o01nk00a01o000n'
+    .. '01op00501pc01501s401h01tp00001u800001ug00901uu00901v500f01vp00701vz00101w300l01wq00601wy00001x200301x900001xq000'
+    .. '01y400101y700201ye00b01z000001z900501zj00101zn00l020a006020i001020l001020o001021l003021q000021y009022a002022t008'
+    .. '0233002023700l023u00602420010245004024d000024w000025c001025i0090261000026d007026n001026r00l027e006027m001027p004'
+    .. '027x000028s001028v0020292009029d000029v000029x00502a600202aa00302ah00102ak00002am00102ar00102aw00202b200b02c0000'
+    .. '02cm00902dh00702dq00202du00m02ei00f02f100002fs00202fx00002g000102g600902gw00002h100702ha00202he00m02i200902id004'
+    .. '02il00002jh00102jk00102jq00902k100102kk00802ku00202ky01402m500002mm00002ms00202n300202na00902nu00502o500h02oq00n'
+    .. '02pf00802pp00002ps00602qu00902rl01b02sy00102tc00602ts00902v500102v800002va00402vg00n02w500002w700902wi00102wt000'
+    .. '02ww00402x200002xc00902xo00302yo00002zk009030g007030p00z032g004035s016037j00a0380005038a003038h000038l001038u002'
+    .. '039100c039q000039s00903a801103bb00003bh00003bk01603cs09803m200303m800603mg00003mi00303mo01403nu00303o000w03oy003'
+    .. '03p400603pc00003pe00303pk00e03q001k03rm00303rs01u03uo00f03vk02d03y000503y90h704fj00g04g100p04gw02204j500704jk00h'
+    .. '04kf00i04lc00h04m800c04mm00204n401f04pj00004po00004ps00904r400904rk02g04u800404uf00x04ve00004vk01x04xs00u04zq013'
+    .. '050w004051c017052o00p053k009054w00m055s01g058g009058w009059j00005c501a05dx00705e800905fn00t05gu01j05j400z05kw009'
+    .. '05l901c05mo00805n401605od00205pl00305pq00505px00105q200005q805b05xc07p0654005065c011066g005066o007066x000066z000'
+    .. '0671000067300u068001g069i006069q000069u002069y00606a800306ae00506ao00c06b600206ba00606ep00006f300006fk00c06iq000'
+    .. '06iv00006iy00906j900006jd00406jo00006jq00006js00006ju00306jz00a06kc00306kl00406ku00006mb00108ow06c08vf00308vm001'
+    .. '08w001108x300008x900008xc01j08z300008zk00m090g006090o006090w0060914006091c006091k006091s0060920006094f00009hh001'
+    .. '09ip00409iz00109j502d09lp00209lt02h09oc00309ol01609pt02l09sw00v09v400f0a9s5330feoh3g0wk00190wlc07g0wsw00r0wu801a'
+    .. '0wvz00u0www01x0x070080x0i02u0x3f01r0x5c0010x5f0000x5h0040x6a00f0x6r0020x6v0030x7000m0x8g01f0xaa01d0xcg0090xde005'
+    .. '0xdn0000xdp0010xds0110xf400m0xgg00s0xhg01a0xjj00a0xk00040xk600o0xkw0140xmo0020xms0070xn40090xnk00m0xoa0000xoe01d'
+    .. '0xpt0000xpx0010xq10040xq80000xqa0000xqz0020xr400a0xrm0020xs10050xs90050xsh0050xsw0060xt40060xtc0160xuk00d0xv4036'
+    .. '0xyo0090xz48mb16ls00m16mj01c1d6o0a51dgw02x1dkw0061dlf0041dlp0001dlr0091dm200c1dmg0041dmm0001dmo0011dmr0011dmu02z'
+    .. '1dqr0a21e1c01r1e3601h1e5s00b1e9c0041e9i03q1eds0091ee900p1ef500p1eg602g1eiq0051eiy0051ej60051eje0021ekg00b1ekt00p'
+    .. '1elk00i1em40011em700e1emo00d1eo003e1f2800s1f3401c1f5s00v1f7100j1f7m0071f800111f9c00t1fa800z1fbc0071fcw04d1fhc009'
+    .. '1fhs00z1fiw00z1fk00131flc01f1fn400a1fng00e1fnw0061fo40011fo700a1foj00e1foz0061fp70011fr408m1g0000l1g0w0071g1s005'
+    .. '1g1z0151g360081g5c0051g5k0001g5m0171g6v0011g700001g7300m1g8000m1g8w00u1gbk00i1gc40011gcg00l1gdc00p1gg001j1ghq001'
+    .. '1gjk0001gk00031gk50021gk900s1gm800s1gn400s1gow0071gp500r1gqo01h1gsg00l1gtc00i1gu800h1gxs0201h1c01e1h3401e1h4w00z'
+    .. '1h680091hfk0151hgw0011hj400s1hk70001hkg00l1hm800h1ho000k1hpc00m1hqb01g1ht20091htd0011hth0001htv0181hw000o1hww009'
+    .. '1hxf00z1hyu0091hz80001hzb0001hzk00y1i0m0001i0z01b1i2p0031i3400a1i3g0001i4g00h1i4z00o1i800061i880001i8a0031i8f00e'
+    .. '1i8v0091i9c01a1ib40091ibp0071ibz0011ic300l1icq0061icy0011id10041id90001ids0001ie50041iio01g1ikn0031ikw0091ilb002'
+    .. '1im801b1io40011io70001iog0091itc01a1ivs0031iww01b1iys0001iz40091j0g0161j200001j280091j4000q1j5c0091j5s0061jb4017'
+    .. '1jfk0211ji70071jih0001jik0071jit0011jiw00n1jjz0001jk10001jkg0091jmo0071jmy0121joh0001joj0001jpc0001jpn0131jqy000'
+    .. '1jrk0001jrw0191jtp0001ju80201k3k0081k3u0101k5c0001k5s0091k6q00t1kao0061kaw0011kaz0111kcm0001kcw0091kdc0051kdj001'
+    .. '1kdm00v1kew0001kf40091ko000i1kts0001kw00pl1ls005f1nyo02o1o1s0tq1s000g61z400fs1zk000u1zkw0091zlc0261znk0091zo000t'
+    .. '1zpc01b1zr40031zrk0091zs300k1zst00i20cg01r20hs02220k000020lv00c20o000120o300020ow4qf25fk0yd26f40082dbk0032dbp006'
+    .. '2dbx0012dc00822dlc0022dlw0032dm80az2fpc02y2fsg00c2fsw0082ftc0092kg002c2kie01y2kke0012kki0002kkl0012kkp0032kku00b'
+    .. '2kl70002kl90062klh01s2knb0032knh0072knq0062kny00r2kor0032kow0042kp20002kp60062kpe09f2kyw00o2kzm00o2l0c00u2l1800o'
+    .. '2l1y00u2l2u00o2l3k00u2l4g00o2l5600u2l6200o2l6s0072l7201d2mm800u2n0g0182n1z0062n280092n2m0002nbk00t2ncw0172ne8009'
+    .. '2odc0062odk0032odp0012ods00e2oe805g2olc01v2onf0002onk0092pkw0032pl100q2plt0012plw0002plz0002pm10092pmc0032pmh000'
+    .. '2pmj0002pmq0002pmv0002pmx0002pmz0002pn10022pn50012pn80002pnb0002pnd0002pnf0002pnh0002pnj0002pnl0012pno0002pnr003'
+    .. '2pnw0062po40032po90032poe0002pog0092por00g2ppd0022pph0042ppn00g2sc00092t4wwyn3q4g37c3tc00653ti84g13xyo5rk464g0f1'
+    .. '47pc3t6'
+end
+
 local function key_part(id)
-  local clean = string.gsub(id, '[^%w%-_%.\128-\255]', '-')
-  if #clean <= 200 then return clean end
-  local kept, position = 0, 1
-  while position <= #clean and kept < 200 do
-    local lead = string.byte(clean, position)
-    position = position + (lead < 192 and 1 or lead < 224 and 2 or lead < 240 and 3 or 4)
-    kept = kept + 1
+  if not string.find(id, '[\128-\255]') then return (string.gsub(string.sub(id, 1, 200), '[^%w%-_%.]', '-')) end
+  local ranges, kept, at = beyond_ascii(), {}, 1
+  local function digits_at(from, count) return tonumber(string.sub(ranges, from, from + count - 1), 36) end
+  local function stays(code)
+    local low, high = 0, #ranges / 7 - 1
+    while low < high do
+      local mid = math.ceil((low + high) / 2)
+      if digits_at(mid * 7 + 1, 4) <= code then low = mid else high = mid - 1 end
+    end
+    local beyond = code - digits_at(low * 7 + 1, 4)
+    return beyond >= 0 and beyond <= digits_at(low * 7 + 5, 3)
   end
-  return string.sub(clean, 1, position - 1)
+  while at <= #id and #kept < 200 do
+    local lead = string.byte(id, at)
+    local more = lead >= 240 and 3 or lead >= 224 and 2 or 1
+    local rest = lead >= 194 and lead <= 244 and string.match(id, '^' .. string.rep('[\128-\191]', more), at + 1)
+    local code = lead % ({32, 16, 8})[more]
+    for i = 1, rest and more or 0 do code = code * 64 + string.byte(rest, i) - 128 end
+    local surrogate = math.floor(code / 2048) == 27
+    if not rest or code < ({128, 2048, 65536})[more] or surrogate or code > 1114111 then more = 0 end
+    local char = string.sub(id, at, at + more)
+    kept[#kept + 1] = (string.find(char, '^[%w%-_%.]$') or more > 0 and stays(code)) and char or '-'
+    at = at + more + 1
+  end
+  return table.concat(kept)
 end

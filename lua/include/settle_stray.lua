@@ -24,6 +24,7 @@ local function settle_stray(pool, item)
   end
   local part = key_part(node)
   new_slot(slot, item, pool, node, part, idle_ms, 'recycle')
+  redis.call('HSET', key_slot(slot), 'adopted_ms', clock_ms)
   note_slot('slot.adopted', {slot = slot, node = node, pool = pool}, '')
   if redis.call('HEXISTS', key_duty(part), 'drain') == 1 then
     redis.call('HSET', key_slot(slot), 'place', 'held')
