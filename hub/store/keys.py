@@ -39,9 +39,10 @@ WIRE = {
 
 PRIVATE = {
     # hash: generation, run_id, token (counter), last_us (counter of jobs), clock_ms, tick_ms, settle_ms, leader,
-    # leader_until_ms and the run-time switch expire, expire_by, expire_at; turn (counter of the line), options
-    # (matching), timeout_ms (of nodes); history_max (entries), noted:<event> (the last one a hub wrote); tokens_changed
-    # (when one was last revoked, or the first was made). One per store, never deleted.
+    # leader_until_ms and the run-time switch expire, expire_by, expire_at; turn (counter of the line), line_ms (the
+    # last arrival in line), line_clock_ms (the hub clock then), options (matching), timeout_ms (of nodes);
+    # history_max (entries), noted:<event> (the last one a hub wrote); tokens_changed (when one was last revoked, or
+    # the first was made). One per store, never deleted.
     "store": "hub:store",
     # hash: the sweeper's brake: state (engaged, released), since; of the last pass seen, stale, registered, limit,
     # held, pass, word, allowed; window, spent; since_ms (hub clock at which the grace began); released_by, _at,
@@ -72,7 +73,7 @@ PRIVATE = {
     # hash of a borrow that waits: label, run, hub, attempt, score, since_ms, until_ms, ttl_ms, idle_ms, priority,
     # fingerprint, keep_s, keyed; handed once it was granted. Deleted when it leaves, 120 s after a grant with a key.
     "ticket": "hub:ticket:{}",
-    "line": "hub:line:{}",  # zset: ticket -> arrival ms less priority: who waits for a label and is attended.
+    "line": "hub:line:{}",  # zset: ticket -> arrival ms, which only rises, less priority: who waits and is attended.
     "turns": "hub:turns",  # zset: label -> its turn, for labels with a line; the smallest is served next.
     "under": "hub:under:{}",  # zset: label -> turn: waiting labels below their cap that begin with these segments.
     "wild": "hub:wild",  # zset: label -> turn: the same for labels with `*`, where wildcards are on.

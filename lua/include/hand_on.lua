@@ -14,7 +14,7 @@ local function hand_on(t, found)
     redis.call('DEL', key_ticket(t.id))
   end
   local pace = redis.call('HMGET', key_pace(t.label), 'mark_ms', 'gap_ms')
-  local gap_ms = now_ms - tonumber(pace[1] or now_ms)
+  local gap_ms = math.max(0, now_ms - tonumber(pace[1] or now_ms))
   if pace[2] then gap_ms = 0.7 * tonumber(pace[2]) + 0.3 * gap_ms end
   redis.call('HSET', key_pace(t.label), 'mark_ms', now_ms, 'gap_ms', string.format('%.1f', gap_ms))
   redis.call('EXPIRE', key_pace(t.label), 3600)

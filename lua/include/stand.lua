@@ -34,10 +34,11 @@ local function attend(t, hub, attempt, until_ms)
   if join(t, until_ms) then note_ticket('ticket.waiting', t, 'again') end
 end
 
--- Points of priority count as seconds in line, so that nothing starves; a counter keeps apart who came in the same ms.
+-- Points of priority count as seconds in line, so that nothing starves. No two newcomers arrive at the same instant.
 local function score_of(priority)
-  local count = redis.call('HINCRBY', key_store, 'turn', 1) % 4096
-  return string.format('%.17g', now_ms - priority * 1000 + count / 4096)
+  local at_ms = arrival_ms()
+  redis.call('HSET', key_store, 'line_ms', string.format('%.17g', at_ms), 'line_clock_ms', clock_ms)
+  return string.format('%.17g', at_ms - priority * 1000)
 end
 
 -- Why a newcomer may not wait; nil when he may.
@@ -47,7 +48,7 @@ local function admit(wish, max_label, max_run, limit_ms, priority)
   local pending = tonumber(redis.call('HGET', key_pending, wish.run) or '0')
   if pending >= max_run then return {'per-run-cap', pending} end
   if limit_ms >= 0 then
-    local ahead = redis.call('ZCOUNT', key_line(wish.label), '-inf', now_ms - priority * 1000)
+    local ahead = ahead_of(wish.label, priority)
     local takes_ms = estimate(wish.label, ahead)
     if takes_ms > limit_ms then return {'deadline', ahead + 1, takes_ms} end
   end

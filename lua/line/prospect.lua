@@ -3,5 +3,5 @@ local label    = ARGV[1]
 local priority = tonumber(ARGV[2])
 -- @include store
 -- @include ticket
-local ahead = redis.call('ZCOUNT', key_line(label), '-inf', now_ms - priority * 1000)
+local ahead = ahead_of(label, priority)
 return {ahead + 1, estimate(label, ahead)}
