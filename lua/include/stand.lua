@@ -1,4 +1,5 @@
 -- @include ticket
+-- @include arrival
 -- @include take
 -- @include owners
 -- @include history

@@ -3,5 +3,6 @@ local label    = ARGV[1]
 local priority = tonumber(ARGV[2])
 -- @include store
 -- @include ticket
+-- @include arrival
 local ahead = ahead_of(label, priority)
 return {ahead + 1, estimate(label, ahead)}
