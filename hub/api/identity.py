@@ -12,19 +12,21 @@ from starlette.requests import Request
 from hub.api.auth import ADMIN, HEADER
 from hub.api.deps import Serving, serving
 from hub.errors import Forbidden, Unauthorized
-from hub.tokens.models import Holder, in_order, user_of
+from hub.tokens.models import USER, Holder, in_order, user_of
 
 _BEARER: Final = re.compile(r"bearer +([\x21-\x7e]+) *", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Caller:
-    """A user: 32 hex digits, and what his token lets him do. Without `scopes` it is everything he may."""
+    """A user: 32 hex digits, and what his token lets him do. Without `scopes` it is everything he may, without `rooms`
+    in all of them."""
 
     user: str
     superuser: bool
     scopes: frozenset[str] = frozenset()
     name: str = ""
+    rooms: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,12 @@ async def reader(request: Request) -> Caller | None:
 
 
 async def superuser(request: Request, scope: str) -> Caller:
-    """As `caller`, and `Forbidden` for whoever is no superuser."""
+    """As `caller`, and `Forbidden` for whoever is no superuser, or is one in some rooms alone."""
     found = await caller(request, scope)
     if not found.superuser:
         raise Forbidden("This is for superusers.")
+    if found.rooms:
+        raise Forbidden("This needs a token that is not bound to rooms: it concerns all of them.")
     return found
 
 
@@ -79,13 +83,19 @@ async def known(found: Serving, authorization: Sequence[str], secret: str = "") 
     if await is_open(found):
         return OPERATOR
     if authorization:
-        bearer = _BEARER.fullmatch(authorization[0]) if len(authorization) == 1 else None
-        return _caller(await found.holders.resolve(bearer[1])) if bearer else None
+        token = bearer(authorization)
+        return _caller(await found.holders.resolve(token)) if token else None
     if not secret:
         return None
     if _is_operators(found, secret):
         return OPERATOR
     return _caller(await found.holders.resolve(secret))  # commands have one option for either
+
+
+def bearer(authorization: Sequence[str]) -> str:
+    """The token in the values of `Authorization`; empty when there is none, or more than one."""
+    found = _BEARER.fullmatch(authorization[0]) if len(authorization) == 1 else None
+    return found[1] if found else ""
 
 
 async def is_open(found: Serving) -> bool:
@@ -104,6 +114,6 @@ def _is_operators(found: Serving, secret: str) -> bool:
 
 
 def _caller(holder: Holder | None) -> Caller | None:
-    if holder is None or not holder.active:
+    if holder is None or not holder.active or holder.kind != USER:
         return None
-    return Caller(holder.user, holder.superuser, holder.scopes, holder.name)
+    return Caller(holder.user, holder.superuser, holder.scopes, holder.name, holder.rooms)

@@ -71,6 +71,10 @@ class Providers:
             raise ProviderNotFound(f"There is no provider {full} in room {room}")
         return found[0]
 
+    async def name(self, provider: str) -> str:
+        """The full name of a provider, empty for one nobody knows."""
+        return await self._store.read("GET", self._store.keys.provider_name(provider)) or ""
+
     async def page(self, room: str, limit: int, offset: int) -> Page[Provider]:
         """The providers that are seen from a room."""
         keys = [self._store.keys.room_providers(name) for name in dict.fromkeys((room, GLOBAL))]

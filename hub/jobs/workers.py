@@ -115,13 +115,18 @@ class Workers:
             raise unknown(worker)
         return found[0]
 
+    async def rooms(self, worker: str) -> list[str]:
+        """The rooms whose jobs it serves; none for a worker nobody knows."""
+        return list(await self._store.read("HKEYS", self._store.keys.worker_rooms(worker)))
+
     async def page(self, limit: int, offset: int) -> Page[Worker]:
         """All workers of all users."""
         return await self._pages.read([self._store.keys.workers], limit, offset, self._read)
 
     async def page_of_room(self, room: str, limit: int, offset: int) -> Page[Worker]:
         """The workers of the jobs that are seen from a room."""
-        lists = [room] if room in (GLOBAL, INTERNAL) else [room, "*"]
+        own = "@*" if room == "*" else room
+        lists = [room] if room in (GLOBAL, INTERNAL) else [own, "*"]
         keys = [self._store.keys.room_workers(name) for name in lists]
         return await self._pages.read(keys, limit, offset, self._read)
 

@@ -10,14 +10,14 @@ local function look_at_rooms(say, id, at)
   local differ = false
   for i = 1, #counted, 2 do differ = differ or rooms[counted[i]] ~= tonumber(counted[i + 1]) end
   for room in pairs(rooms) do shared = shared or is_shared(room) end
-  local function look_in(room)
-    listed = listed and tonumber(redis.call('ZSCORE', key_room_workers(room), id) or '') == at
+  local function look_in(list)
+    listed = listed and tonumber(redis.call('ZSCORE', list, id) or '') == at
   end
   for room in pairs(rooms) do
     differ = differ or redis.call('HEXISTS', key_worker_rooms(id), room) == 0
-    if shared == is_shared(room) then look_in(room) end
+    if shared == is_shared(room) then look_in(workers_of(room)) end
   end
-  if shared then look_in('*') end
+  if shared then look_in(key_room_workers('*')) end
   say('rooms differ', differ)
   say('not in its rooms', not listed)
 end

@@ -45,7 +45,8 @@ local function worker_belongs(kind, owner, id)
   local shared = redis.call('HEXISTS', key_worker_rooms(id), '@global') == 1
     or redis.call('HEXISTS', key_worker_rooms(id), '@internal') == 1
   if owner == '*' then return shared end
-  return shared == is_shared(owner) and redis.call('HEXISTS', key_worker_rooms(id), owner) == 1
+  local room = owner == '@*' and '*' or owner
+  return shared == is_shared(room) and redis.call('HEXISTS', key_worker_rooms(id), room) == 1
 end
 
 -- Whether a member belongs into an index, by the records of what it names.

@@ -2,6 +2,8 @@
 -- A worker, its jobs, and the lists of workers per room. A worker stands in the list of a shared room it has a job in, in
 -- `*` when it has one in either of them, and in those of other rooms only when it has none there: so the lists that one
 -- room sees have nobody twice.
+-- A room that is itself called `*` is listed as `@*`, which no room is called.
+local function workers_of(room) return key_room_workers(room == '*' and '@*' or room) end
 local function is_shared(room) return room == '@global' or room == '@internal' end
 
 local function list_worker(id, at)
@@ -10,9 +12,9 @@ local function list_worker(id, at)
   for _, room in ipairs(rooms) do shared = shared or is_shared(room) end
   for _, room in ipairs(rooms) do
     if shared and not is_shared(room) then
-      redis.call('ZREM', key_room_workers(room), id)
+      redis.call('ZREM', workers_of(room), id)
     else
-      redis.call('ZADD', key_room_workers(room), at, id)
+      redis.call('ZADD', workers_of(room), at, id)
     end
   end
   if shared then redis.call('ZADD', key_room_workers('*'), at, id) end
@@ -36,7 +38,7 @@ end
 
 -- Take a worker out of every list and off every job; `worker_jobs` stays for the orphan checks that follow.
 local function unlink_all(id)
-  for _, room in ipairs(redis.call('HKEYS', key_worker_rooms(id))) do redis.call('ZREM', key_room_workers(room), id) end
+  for _, room in ipairs(redis.call('HKEYS', key_worker_rooms(id))) do redis.call('ZREM', workers_of(room), id) end
   redis.call('ZREM', key_room_workers('*'), id)
   for _, full in ipairs(redis.call('SMEMBERS', key_worker_jobs(id))) do redis.call('SREM', key_job_workers(full), id) end
   redis.call('DEL', key_worker_rooms(id))

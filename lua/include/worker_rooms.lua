@@ -13,7 +13,7 @@ end
 local function count_rooms(id)
   local rooms = rooms_of(id)
   for _, room in ipairs(redis.call('HKEYS', key_worker_rooms(id))) do
-    if not rooms[room] then redis.call('ZREM', key_room_workers(room), id) end
+    if not rooms[room] then redis.call('ZREM', workers_of(room), id) end
   end
   redis.call('DEL', key_worker_rooms(id))
   for room, links in pairs(rooms) do redis.call('HSET', key_worker_rooms(id), room, links) end

@@ -67,11 +67,11 @@ def make_who(redis_server) -> Callable[..., Any]:
 
 
 def shown(found):
-    return found and {**dataclasses.asdict(found), "scopes": sorted(found.scopes)}
+    return found and {**dataclasses.asdict(found), "scopes": sorted(found.scopes), "rooms": sorted(found.rooms)}
 
 
 def person(name, *scopes, superuser=False, user=None):
-    return {"user": user or user_of(name), "superuser": superuser, "scopes": sorted(scopes), "name": name}
+    return {"user": user or user_of(name), "superuser": superuser, "scopes": sorted(scopes), "name": name, "rooms": []}
 
 
 OPEN = shown(OPERATOR)

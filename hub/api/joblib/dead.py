@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from hub.api.deps import serving
 from hub.api.identity import caller
-from hub.api.joblib import answers, bodies, shapes
+from hub.api.joblib import answers, bodies, shapes, walls
 from hub.api.joblib.callers import SUBMIT, operator
 from hub.api.joblib.paths import PREFIX
 from hub.api.joblib.wishes import PageQuery
@@ -47,7 +47,7 @@ async def drop(request: Request) -> Response:
 async def retry(request: Request) -> Response:
     """A new task like one that has failed or was cancelled; a dead letter is one no longer. For its submitter."""
     who = await caller(request, SUBMIT)
-    task = bodies.path_id(request, "task_id")
-    return answers.submitted(
-        await serving(request).hub.tasks.retry(task, who.user, who.superuser, bodies.request_key(request, who.user))
-    )
+    task, hub = bodies.path_id(request, "task_id"), serving(request).hub
+    await walls.reach_task(who, hub, task)
+    key = bodies.request_key(request, who.user)
+    return answers.submitted(await hub.tasks.retry(task, who.user, who.superuser, key))

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from hub.api.deps import serving
 from hub.api.identity import caller, reader
-from hub.api.joblib import answers, bodies, shapes
+from hub.api.joblib import answers, bodies, shapes, walls
 from hub.api.joblib.callers import WORKER
 from hub.api.joblib.paths import PREFIX
 from hub.api.joblib.wishes import JobBody, PageQuery, TasksQuery
@@ -29,6 +29,7 @@ async def register(request: Request) -> Response:
     room = request.path_params["room_id"]
     check_room(room)
     who = await caller(request, WORKER)
+    walls.enter(who, room)
     said, body = await bodies.read(request, JobBody)
     hub = serving(request).hub
     schema = bodies.schema(said, body, hub.settings)
@@ -42,10 +43,11 @@ async def register(request: Request) -> Response:
 )
 async def listed(request: Request) -> Response:
     """The jobs that are seen from a room, newest first."""
-    await reader(request)
+    who = await reader(request)
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)
+    walls.look_into(who, room)
     found = await serving(request).hub.jobs.page(room, asked.limit, asked.offset)
     return answers.page(found, asked, answers.job_line)
 
@@ -56,11 +58,12 @@ async def listed(request: Request) -> Response:
 )
 async def tasks(request: Request) -> Response:
     """The tasks of a job that were submitted to a room, newest first."""
-    await reader(request)
+    who = await reader(request)
     asked = bodies.part(request, TasksQuery)
     room = request.path_params["room_id"]
     check_room(room)
     full = request.path_params["job_name"]
+    walls.look_into(who, room, walls.room_of(full))
     found = await serving(request).hub.tasks.page_of_job(room, full, asked.status, asked.limit, asked.offset)
     return answers.page(found, asked, answers.task)
 
@@ -70,6 +73,8 @@ async def tasks(request: Request) -> Response:
 )
 async def look(request: Request) -> Response:
     """An active job by its full name, room:category:name."""
-    await reader(request)
-    check_room(request.path_params["room_id"])
-    return answers.reply(answers.job(await serving(request).hub.jobs.get(request.path_params["job_name"])))
+    who = await reader(request)
+    room, full = request.path_params["room_id"], request.path_params["job_name"]
+    check_room(room)
+    walls.look_into(who, room, walls.room_of(full))
+    return answers.reply(answers.job(await serving(request).hub.jobs.get(full)))

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from hub.api.deps import serving
 from hub.api.identity import caller, reader
-from hub.api.joblib import answers, bodies, shapes, waiting
+from hub.api.joblib import answers, bodies, shapes, waiting, walls
 from hub.api.joblib.callers import READ, WORKER
 from hub.api.joblib.paths import PREFIX
 from hub.api.joblib.wishes import PageQuery, ProviderBody
@@ -29,6 +29,7 @@ async def register(request: Request) -> Response:
     room = request.path_params["room_id"]
     check_room(room)
     who = await caller(request, WORKER)
+    walls.enter(who, room)
     said, body = await bodies.read(request, ProviderBody)
     hub = serving(request).hub
     wish = ProviderWish(
@@ -49,10 +50,11 @@ async def register(request: Request) -> Response:
 )
 async def listed(request: Request) -> Response:
     """The providers that are seen from a room, newest first."""
-    await reader(request)
+    who = await reader(request)
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)
+    walls.look_into(who, room)
     found = await serving(request).hub.providers.page(room, asked.limit, asked.offset)
     return answers.page(found, asked, answers.provider)
 
@@ -63,10 +65,11 @@ async def listed(request: Request) -> Response:
 )
 async def look(request: Request) -> Response:
     """A provider by its full name, room:category:name."""
-    await reader(request)
-    room = request.path_params["room_id"]
+    who = await reader(request)
+    room, full = request.path_params["room_id"], request.path_params["name"]
     check_room(room)
-    found = await serving(request).hub.providers.get(room, request.path_params["name"])
+    walls.look_into(who, room, walls.room_of(full))
+    found = await serving(request).hub.providers.get(room, full)
     return answers.reply(answers.provider(found))
 
 
@@ -79,11 +82,12 @@ async def read(request: Request) -> Response:
 
     Waits a few seconds for it, with `Prefer: wait=N` N seconds; 504 when there is none by then.
     """
-    await caller(request, READ)
-    room = request.path_params["room_id"]
+    who = await caller(request, READ)
+    room, full = request.path_params["room_id"], request.path_params["name"]
     check_room(room)
+    walls.look_into(who, room, walls.room_of(full))
     hub = serving(request).hub
-    provider = await hub.providers.get(room, request.path_params["name"])
+    provider = await hub.providers.get(room, full)
     preferred, longest_s = bodies.wait_preference(request), hub.settings.provider_long_poll_max_s
     wait_s = min(hub.settings.provider_long_poll_default_s if preferred is None else preferred, longest_s)
     params = dict(request.query_params)
@@ -114,8 +118,9 @@ async def _awaited(request: Request, hub: Hub, provider: Provider, params: dict[
 async def remove(request: Request) -> Response:
     """Delete a provider. For its owner and superusers."""
     who = await caller(request, WORKER)
-    provider = bodies.path_id(request, "provider_id")
-    await serving(request).hub.providers.delete(provider, who.user, who.superuser)
+    provider, hub = bodies.path_id(request, "provider_id"), serving(request).hub
+    await walls.reach_provider(who, hub, provider)
+    await hub.providers.delete(provider, who.user, who.superuser)
     return answers.nothing()
 
 
@@ -130,6 +135,8 @@ async def upload(request: Request) -> Response:
     digest = request.headers.get("x-request-hash")
     if digest is None:
         raise bodies.malformed("missing", ["header", "x-request-hash"], "Field required", None)
+    hub = serving(request).hub
+    await walls.reach_provider(who, hub, provider)
     body = await request.body()
-    await serving(request).hub.providers.upload(provider, digest, body, who.user, who.superuser)
+    await hub.providers.upload(provider, digest, body, who.user, who.superuser)
     return answers.nothing()

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from hub.api.deps import is_gone, serving
 from hub.api.identity import Caller, allow, caller, reader
-from hub.api.joblib import answers, bodies, shapes, waiting
+from hub.api.joblib import answers, bodies, shapes, waiting, walls
 from hub.api.joblib.callers import SUBMIT, WORKER, mover
 from hub.api.joblib.paths import PREFIX
 from hub.api.joblib.wishes import ClaimBody, MoveBody, SubmitBody, TasksQuery, moment_us
@@ -37,6 +37,8 @@ async def submit(request: Request) -> Response:
     room, full = request.path_params["room_id"], request.path_params["job_name"]
     check_room(room)
     who = await caller(request, SUBMIT)
+    walls.enter(who, room)
+    walls.look_into(who, walls.room_of(full))
     said, body = await bodies.read(request, SubmitBody)
     hub = serving(request).hub
     payloads, options = bodies.payloads(said, body, hub.settings), _options(said, full)
@@ -73,6 +75,7 @@ async def claim(request: Request) -> Response:
     said, _ = await bodies.read(request, ClaimBody)
     key = bodies.request_key(request, who.user)
     hub, worker = serving(request).hub, said.worker_id.hex
+    await walls.reach_worker(who, hub, worker)
     outcomes = []
     if said.results:
         results = [Result(each.id.hex, each.status, each.error or "") for each in said.results]
@@ -115,10 +118,11 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key
 )
 async def of_room(request: Request) -> Response:
     """The tasks submitted to a room, newest first."""
-    await reader(request)
+    who = await reader(request)
     asked = bodies.part(request, TasksQuery)
     room = request.path_params["room_id"]
     check_room(room)
+    walls.look_into(who, room)
     found = await serving(request).hub.tasks.page_of_room(room, asked.status, asked.limit, asked.offset)
     return answers.page(found, asked, answers.task)
 
@@ -126,10 +130,11 @@ async def of_room(request: Request) -> Response:
 @router.get("/tasks/{task_id}", **shapes.described("task_id", {200: shapes.TASK}, headers=("Prefer",)))
 async def look(request: Request) -> Response:
     """A task as it is; with `Prefer: wait=N` as soon as it has ended, or as it is after N seconds."""
-    await reader(request)
+    who = await reader(request)
     task = bodies.path_id(request, "task_id")
     hub = serving(request).hub
     found = await hub.tasks.get(task)
+    walls.see_task(who, found)
     wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
     if not wait_s or found.status in TERMINAL:
         return answers.reply(answers.task(found))
@@ -153,7 +158,9 @@ async def move(request: Request) -> Response:
     if said.status != "cancelled":
         allow(who, WORKER)
     key = bodies.request_key(request, who.user)
-    moved = await serving(request).hub.tasks.move(
+    hub = serving(request).hub
+    await walls.reach_task(who, hub, task)
+    moved = await hub.tasks.move(
         task, said.status, said.error or "", user=who.user, superuser=who.superuser, request=key
     )
     return answers.reply(answers.task(moved))

@@ -7,10 +7,11 @@ from starlette.responses import Response
 
 from hub.api.deps import serving
 from hub.api.identity import caller, reader
-from hub.api.joblib import answers, bodies, shapes
+from hub.api.joblib import answers, bodies, shapes, walls
 from hub.api.joblib.callers import WORKER
 from hub.api.joblib.paths import PREFIX
 from hub.api.joblib.wishes import PageQuery
+from hub.errors import Forbidden
 from hub.jobs.jobs import new_id
 from hub.jobs.names import check_room
 
@@ -27,8 +28,10 @@ async def create(request: Request) -> Response:
 
 @router.get("/workers", **shapes.described("", {200: shapes.WORKERS}, query=PageQuery))
 async def listed(request: Request) -> Response:
-    """All workers of all users, newest first."""
-    await reader(request)
+    """All workers of all users, newest first; not for a token that is bound to rooms."""
+    who = await reader(request)
+    if who and who.rooms:
+        raise Forbidden("This is of all rooms; a token that is bound to some asks for /rooms/{room_id}/workers.")
     asked = bodies.part(request)
     return answers.page(await serving(request).hub.workers.page(asked.limit, asked.offset), asked, answers.worker)
 
@@ -39,10 +42,11 @@ async def listed(request: Request) -> Response:
 )
 async def of_room(request: Request) -> Response:
     """The workers of the jobs that are seen from a room, newest first."""
-    await reader(request)
+    who = await reader(request)
     asked = bodies.part(request)
     room = request.path_params["room_id"]
     check_room(room)
+    walls.look_into(who, room)
     found = await serving(request).hub.workers.page_of_room(room, asked.limit, asked.offset)
     return answers.page(found, asked, answers.worker)
 
@@ -60,6 +64,7 @@ async def beat(request: Request) -> Response:
 async def remove(request: Request) -> Response:
     """Remove a worker. What it has claimed fails, its providers go, and so do jobs that nobody serves any more."""
     who = await caller(request, WORKER)
-    worker = bodies.path_id(request, "worker_id")
-    await serving(request).hub.workers.delete(worker, who.user, who.superuser)
+    worker, hub = bodies.path_id(request, "worker_id"), serving(request).hub
+    await walls.reach_worker(who, hub, worker)
+    await hub.workers.delete(worker, who.user, who.superuser)
     return answers.nothing()

@@ -17,6 +17,7 @@ from starlette.types import Scope
 from hub.api.auth import HEADER
 from hub.api.deps import Serving
 from hub.api.identity import Caller, Shown, allow, known
+from hub.api.joblib import walls
 from hub.api.sockets.events import Events
 from hub.errors import HubError, Stopping, StoreUnavailable, Unauthorized
 from hub.jobs.names import check_room, parse_full_name, to_id
@@ -163,8 +164,11 @@ class Rooms:
         if caller is None:
             raise Unauthorized("Unauthorized")
         allow(caller, "worker")
-        await self._enter(sid, connection, kind + full)
+        walls.enter(caller, walls.room_of(full))
         worker = _worker(said)
+        if worker is not None:
+            await walls.reach_worker(caller, self._serving.hub, worker)
+        await self._enter(sid, connection, kind + full)
         if worker is not None:
             await self._presence.bind(worker, caller.user, sid)
         await self._be_heard()
@@ -176,6 +180,7 @@ class Rooms:
             if connection.caller is None:
                 raise Unauthorized("Unauthorized")
             allow(connection.caller, "read")
+        walls.look_into(connection.caller, room)
         await self._enter(sid, connection, f"room:{room}")
         await self._be_heard()
 
