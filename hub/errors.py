@@ -6,7 +6,7 @@
     |- NotFound 404          UnknownNode, UnknownTicket
     |- MethodNotAllowed 405
     |- RequestTimedOut, CallerGone 408
-    |- GrantOver, Withdrawn, SlotLent, TicketGranted, BrakeOff 409
+    |- GrantOver, Withdrawn, SlotLent, TicketGranted, BrakeOff, NodeTaken 409
     |- TooLarge 413
     |- KeyReused 422
     |- Internal, ForeignKey, StoreFault, UnknownReply 500
@@ -121,6 +121,13 @@ class BrakeOff(HubError):
     """The brake of the node sweeper was to be released, and it holds nothing back."""
 
     code = "brake-off"
+    status = 409
+
+
+class NodeTaken(HubError):
+    """A node was to join, and somebody else may be that node, or it may not any more."""
+
+    code = "node-taken"
     status = 409
 
 

@@ -80,6 +80,13 @@ def test_only_settings_that_exist_are_named(path):
     assert set(re.findall(r"\b(?:HUB|REDIS)_[A-Z_]+[A-Z]\b", path.read_text())) - known == set()
 
 
+def test_a_pod_that_lends_has_no_secret_but_the_one_to_join_with():
+    text = (DEPLOY / "keda.yaml").read_text()
+    pod = text[text.index("kind: Deployment") :]
+    assert re.findall(r"secretKeyRef|key: (?:admin|node|runner)-secret", pod) == []
+    assert re.findall(r"secretName: (\S+?),", pod) == ["capacity-hub-join"]
+
+
 def test_the_example_of_sources_declares_one_of_every_kind(monkeypatch):
     monkeypatch.setenv("ORDERS_DATABASE_URL", "postgresql+asyncpg://shop@db/shop")
     sources = read_sources(DEPLOY / "recovery.toml")

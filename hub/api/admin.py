@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from hub.api import bodies, schemas
 from hub.api.auth import ADMIN
-from hub.api.deps import allowed, in_seconds, remote_ip, reply
+from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
 from hub.api.nodes import remove
+from hub.api.speakers import speaker
 from hub.core import Hub
 from hub.errors import InvalidValue
 from hub.nodes.models import check_node_id
@@ -30,6 +31,7 @@ router = APIRouter(tags=["admin"])
 )
 async def drain(request: Request, node_id: str) -> Response:
     """Stop lending a node's slots; those that are lent stay with their borrowers, until the deadline if one is given.
+    For operators, and for the node itself.
 
     It counts from this call, on the hub clock. A repeated call replaces it, and without one takes it away.
     """
@@ -43,8 +45,8 @@ async def undrain(request: Request, node_id: str) -> Response:
 
 
 async def _drain(request: Request, node_id: str, *, on: bool) -> Response:
-    hub = allowed(request, ADMIN)
-    node = check_node_id(node_id)
+    who, hub, node = await speaker(request, ADMIN), serving(request).hub, check_node_id(node_id)
+    who.check(node)
     deadline_ms = bodies.drain_deadline_ms(await bodies.read_body(request, optional=True)) if on else None
     now = await hub.nodes.drain(node, on, deadline_ms)
     facts: dict[str, Any] = {"nodeId": node, "heldBack": now.held, "lent": now.lent}

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
 from hub import __version__
-from hub.api import admin, caps, events, nodes, ops, pools, queue, sessions, tokens
+from hub.api import admin, caps, events, joining, nodes, ops, pools, queue, sessions, tokens
 from hub.api.auth import Secrets
 from hub.api.deps import Serving
 from hub.api.edge import Edge
@@ -89,7 +89,7 @@ def create_app(
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_hub_error)
-    for module in (nodes, sessions, queue, pools, admin, caps, tokens, events, ops):
+    for module in (joining, nodes, sessions, queue, pools, admin, caps, tokens, events, ops):
         app.include_router(module.router)
     for module in (workers, jobs, tasks, providers, dead):
         app.include_router(module.router)

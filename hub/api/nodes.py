@@ -13,6 +13,7 @@ from hub.api import bodies, schemas
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
 from hub.api.problems import problem
+from hub.api.speakers import Speaker, speaker
 from hub.audit import entry
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.models import Slot
@@ -29,11 +30,11 @@ STATES = ("alive", "suspect", "stale", "draining")
 async def register(request: Request) -> Response:
     """Announce a node, or bring its entry up to date; it counts as a beat. May publish slots in the same call."""
     ip = remote_ip(request)
+    hub = serving(request).hub
     try:
-        hub = allowed(request, NODE)
+        who = await speaker(request, NODE)
     except Unauthorized:
-        audit = serving(request).hub.audit
-        await audit.write("node", "register.denied", severity="Warning", remote_ip=ip, reason="unauthorized")
+        await hub.audit.write("node", "register.denied", severity="Warning", remote_ip=ip, reason="unauthorized")
         raise
     try:
         document = await bodies.read_body(request)
@@ -42,6 +43,7 @@ async def register(request: Request) -> Response:
         await hub.audit.write("node", "register.denied", severity="Warning", remote_ip=ip, reason=reason)
         raise
     node = bodies.registration(document)
+    who.check(node.node_id)
     slots, policy = _publication(hub, node.node_id, document), bodies.policy(document)
     facts: dict[str, Any] = {"apps": len(node.apps), "capacity": node.capacity, "labels": len(node.labels)}
     new, old = (
@@ -83,9 +85,10 @@ def _published(slots: list[Slot], words: list[str]) -> list[dict[str, Any]]:
 @router.post("/node/{node_id:path}/slots", openapi_extra=schemas.body(schemas.PUBLISH), responses=schemas.REFUSALS)
 async def publish(request: Request, node_id: str) -> Response:
     """Put slots of a registered node on offer. A repeat changes nothing; each slot is answered on its own."""
-    hub = allowed(request, NODE)
+    who, hub = await speaker(request, NODE), serving(request).hub
     document = await bodies.read_body(request)
     node = check_node_id(node_id)
+    who.check(node)
     slots = _publication(hub, node, document)
     words = await hub.pools.publish(node, slots, bodies.policy(document)) if slots else []
     if not slots:
@@ -100,9 +103,10 @@ async def publish(request: Request, node_id: str) -> Response:
 )
 async def withdraw(request: Request, node_id: str, slot_id: str) -> Response:
     """Take a slot off offer because it is gone; a grant of it ends at once, or with `onlyFree=1` keeps it there."""
-    hub = allowed(request, NODE)
+    who, hub, node = await speaker(request, NODE), serving(request).hub, check_node_id(node_id)
+    who.check(node)
     only_free = request.query_params.get("onlyFree") in ("1", "true")
-    word, ended = await hub.pools.withdraw(check_node_id(node_id), slot_id, only_free=only_free)
+    word, ended = await hub.pools.withdraw(node, slot_id, only_free=only_free)
     answer: dict[str, Any] = {"withdrawn": slot_id, "ended": ended}
     if word == "unknown":
         answer["note"] = "not published"
@@ -111,9 +115,14 @@ async def withdraw(request: Request, node_id: str, slot_id: str) -> Response:
 
 @router.delete("/node/{node_id:path}", responses=schemas.REFUSALS)
 async def leave(request: Request, node_id: str) -> Response:
-    """Leave: the node's slots are withdrawn, lent ones ended, at once."""
-    hub = allowed(request, NODE)
-    return await remove(hub, node_id)
+    """Leave: the node's slots are withdrawn, lent ones ended, at once. A token it made by joining is forgotten."""
+    who, found = await speaker(request, NODE), serving(request)
+    who.check(check_node_id(node_id))
+    answer = await remove(found.hub, node_id)
+    if who.token:
+        await found.hub.tokens.left(who.token)
+        found.holders.forget()
+    return answer
 
 
 async def remove(hub: Hub, node_id: str) -> Response:
@@ -129,8 +138,9 @@ async def remove(hub: Hub, node_id: str) -> Response:
 @router.post("/node/heartbeat", openapi_extra=schemas.body(schemas.BEAT), responses=schemas.REFUSALS)
 async def heartbeat(request: Request) -> Response:
     """Say that a node is alive, and learn what it must do. Answered once Redis has it."""
-    hub = allowed(request, NODE)
+    who, hub = await speaker(request, NODE), serving(request).hub
     beat = bodies.beat(await bodies.read_body(request))
+    who.check(beat.node_id)
     return reply(_orders(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms))
 
 
@@ -156,17 +166,18 @@ def _orders(beat: Beat, orders: Orders, timeout_ms: int) -> dict[str, Any]:
 @router.post("/node/heartbeats", openapi_extra=schemas.body(schemas.BEATS), responses=schemas.REFUSALS)
 async def heartbeats(request: Request) -> Response:
     """Up to 1,000 heartbeats in one call, for an agent per host; each is answered on its own."""
-    hub = allowed(request, NODE)
+    who, hub = await speaker(request, NODE), serving(request).hub
     listed = (await bodies.read_body(request)).get("beats")
     if not isinstance(listed, list) or len(listed) > BEATS_MAX:
         raise InvalidValue(f"beats must be a list of at most {BEATS_MAX} heartbeats", member="beats")
-    answers = await asyncio.gather(*(_one(hub, each, request.url.path) for each in listed))
+    answers = await asyncio.gather(*(_one(hub, who, each, request.url.path) for each in listed))
     return reply({"beats": answers})
 
 
-async def _one(hub: Hub, document: Any, path: str) -> dict[str, Any]:
+async def _one(hub: Hub, who: Speaker, document: Any, path: str) -> dict[str, Any]:
     try:
         beat = bodies.beat(document)
+        who.check(beat.node_id)
         return _orders(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms)
     except HubError as error:
         if error.status == 503:
@@ -207,8 +218,9 @@ async def safe_to_kill(request: Request, node_id: str) -> Response:
     404 when it is not registered: it has left or was expired, and nothing is known to be of it. For a node timeout
     after a loss of the store that is not certain, and the answer is 503 `settling`.
     """
-    hub = allowed(request, RUNNER, ADMIN, NODE)
+    who, hub = await speaker(request, RUNNER, ADMIN, NODE), serving(request).hub
     node_id = check_node_id(node_id)
+    who.check(node_id)
     found = await hub.nodes.safe_to_kill(node_id)
     return reply(
         {
@@ -225,7 +237,8 @@ async def safe_to_kill(request: Request, node_id: str) -> Response:
 @router.get("/nodes/{node_id:path}", responses=schemas.REFUSALS)
 async def node(request: Request, node_id: str) -> Response:
     """One node with its slots; 404 when it is not registered."""
-    hub = allowed(request, RUNNER, ADMIN, NODE)
+    who, hub = await speaker(request, RUNNER, ADMIN, NODE), serving(request).hub
+    who.check(check_node_id(node_id))
     found = await hub.nodes.get(check_node_id(node_id))
     listed = [
         {"browserId": slot, "labelKey": pool, "state": place} for slot, pool, place in await hub.nodes.slots(found.id)

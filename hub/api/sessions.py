@@ -13,6 +13,7 @@ from starlette.responses import Response
 from hub.api import bodies, schemas
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.deps import allowed, in_ms, is_gone, reply, serving
+from hub.api.speakers import speaker
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_KEY_S, KEEP_OWN_S
 from hub.capacity.models import Grant, Session, Wish, text_of
@@ -147,7 +148,7 @@ def granted(grant: Grant, run_name: str | None) -> dict[str, Any]:
 @router.post("/session/return", openapi_extra=schemas.body(schemas.RETURN), responses=schemas.REFUSALS)
 async def give_back(request: Request) -> Response:
     """Give a slot back. Any number of repetitions answers 200; those that changed nothing carry a note."""
-    hub = allowed(request, RUNNER, NODE)
+    who, hub = await speaker(request, RUNNER, NODE), serving(request).hub
     document = await bodies.read_body(request)
     given, slot = bodies.text(document, "labelKey"), bodies.text(document, "browserId", "slotId")
     if given is None or slot is None or not slot.strip():
@@ -156,6 +157,7 @@ async def give_back(request: Request) -> Response:
     token = bodies.text(document, "leaseToken") or ""
     run = bodies.run_id(request, document)
     key = bodies.request_key(request)
+    await who.check_slot(request, key_part(slot.strip()))
     word, _, run_of_grant = await hub.leases.give_back(key_part(slot.strip()), label.text, token, run=run, key=key)
     answer = {"returned": slot}
     if word != "returned":
@@ -184,10 +186,11 @@ async def renew(request: Request) -> Response:
 @router.get("/leases/{slot}/verify", openapi_extra=schemas.query(token="string"), responses=schemas.REFUSALS)
 async def verify(request: Request, slot: str) -> Response:
     """Whether a fencing token is that of the grant that holds the slot now; for the side that owns the resource."""
-    hub = allowed(request, RUNNER, NODE, ADMIN)
+    who, hub = await speaker(request, RUNNER, NODE, ADMIN), serving(request).hub
     token = request.query_params.get("token", "")
     if not token:
         raise MissingMember("missing token: ask with ?token=", member="token")
+    await who.check_slot(request, key_part(slot))
     word, left_ms = await hub.leases.verify(key_part(slot), token)
     if word == "ok":
         return reply({"slotId": slot, "valid": True, "ttlSeconds": left_ms / 1000})

@@ -1,4 +1,4 @@
-"""Bearer tokens of the jobs API: made, listed and revoked by operators."""
+"""Tokens of users and of nodes: made, listed and revoked by operators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from hub.audit import time_text
 from hub.errors import InvalidValue, MissingMember
 from hub.jobs.names import dashed
 from hub.tokens.models import (
+    JOIN,
+    NODE,
+    ROOMS_MAX,
     SCOPES,
+    USER,
     Holder,
     Token,
     digest_of,
@@ -25,6 +29,8 @@ from hub.tokens.models import (
     read_digest,
     read_flag,
     read_name,
+    read_node,
+    read_rooms,
     read_scopes,
     read_user,
     user_of,
@@ -34,12 +40,14 @@ T = TypeVar("T")
 router = APIRouter(tags=["admin"])
 _WISH = {
     "type": "object",
-    "required": ["user"],
     "properties": {
         "user": {"type": "string", "minLength": 1, "maxLength": 200},
+        "node": {"type": "string", "minLength": 1, "maxLength": 512, "description": "speaks for this node alone"},
+        "join": {"type": "string", "minLength": 1, "maxLength": 200, "description": "nodes exchange it for their own"},
         "userId": {"type": "string", "format": "uuid", "description": "derived from the name when it is left out"},
         "superuser": {"type": "boolean"},
         "scopes": {"type": "array", "items": {"type": "string", "enum": list(SCOPES)}, "minItems": 1},
+        "rooms": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": ROOMS_MAX},
         "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "of a secret made by the caller"},
     },
 }
@@ -51,22 +59,14 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
 
 @router.post("/admin/tokens", status_code=201, openapi_extra=schemas.body(_WISH), responses=_REFUSALS)
 async def create(request: Request) -> Response:
-    """Make a token for a user. Its secret is in `token`, here and never again; with `sha256` nobody but the caller
-    knows it, and the call may be repeated.
+    """Make a token for a user, for a node, or for nodes to join with. Its secret is in `token`, here and never again;
+    with `sha256` nobody but the caller knows it, and the call may be repeated.
 
     The first token of a hub without secrets shuts its jobs API to everybody who shows none.
     """
     operator, found = await superuser(request, "admin"), serving(request)
     document = await bodies.read_body(request)
-    if document.get("user") is None:
-        raise MissingMember("missing user: the name of whoever will show the token", member="user")
-    name = _member(document, "user", read_name, "")
-    holder = Holder(
-        name,
-        _member(document, "userId", read_user, user_of(name)),
-        _member(document, "superuser", read_flag, False),
-        scopes=_member(document, "scopes", read_scopes, frozenset()),
-    )
+    holder = _holder(document)
     secret = None if document.get("sha256") is not None else new_secret()
     digest = digest_of(secret) if secret else None
     token = await found.hub.tokens.create(holder, digest or _member(document, "sha256", read_digest, ""))
@@ -74,6 +74,7 @@ async def create(request: Request) -> Response:
     await found.hub.audit.write(
         "admin", "token.create", actor=operator.name, remote_ip=remote_ip(request), id=token.id, user=holder.name,
         userId=dashed(holder.user), superuser=holder.superuser, scopes=" ".join(in_order(holder.scopes)) or "all",
+        kind=holder.kind, rooms=", ".join(sorted(holder.rooms)) or "all",
     )  # fmt: skip
     answer = reply({**_shown(token), **({"token": secret} if secret else {})}, status=201)
     answer.headers["cache-control"] = "no-store"
@@ -104,6 +105,29 @@ async def revoke(request: Request, id: str) -> Response:
     return reply({"revoked": id, "last": await found.holders.none()})
 
 
+def _holder(document: dict[str, Any]) -> Holder:
+    """Who is to show the token; raises `InvalidValue` and `MissingMember`."""
+    kinds = [kind for kind in (USER, NODE, JOIN) if document.get(kind) is not None]
+    if not kinds:
+        raise MissingMember("missing user: the name of whoever will show the token", member="user")
+    kind = kinds[0]
+    of_users = ("userId", "superuser", "scopes", "rooms")
+    beside = kinds[1:] or [name for name in of_users if kind != USER and document.get(name) is not None]
+    if beside:
+        raise InvalidValue(f"{beside[0]} must be left out beside {kind}", member=beside[0])
+    if kind != USER:
+        name = _member(document, kind, read_node if kind == NODE else read_name, "")
+        return Holder(name, user_of(name), kind=kind)
+    name = _member(document, "user", read_name, "")
+    return Holder(
+        name,
+        _member(document, "userId", read_user, user_of(name)),
+        _member(document, "superuser", read_flag, False),
+        scopes=_member(document, "scopes", read_scopes, frozenset()),
+        rooms=_member(document, "rooms", read_rooms, frozenset()),
+    )
+
+
 def _member(document: dict[str, Any], name: str, read: Callable[[Any], T], default: T) -> T:
     given = document.get(name)
     if given is None:
@@ -118,10 +142,12 @@ def _shown(token: Token) -> dict[str, Any]:
     holder, at = token.holder, token.created_us
     return {
         "id": token.id,
+        "kind": holder.kind,
         "user": holder.name,
         "userId": dashed(holder.user),
         "superuser": holder.superuser,
         "active": holder.active,
         "scopes": in_order(holder.scopes) or None,
+        "rooms": sorted(holder.rooms) or None,
         "createdAtUtc": None if at is None else time_text(datetime.fromtimestamp(at / 1_000_000, UTC)),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -111,6 +112,16 @@ def agent(
     policy: Annotated[
         Literal["reuse", "recycle"], typer.Option(help="Whether a returned slot is lent again as it is.")
     ] = "reuse",
+    join_token_file: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, metavar="FILE", help="With a token to join with; else HUB_JOIN_TOKEN."
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(dir_okay=False, metavar="FILE", help="Keeps the token of this node; else HUB_NODE_TOKEN_FILE."),
+    ] = None,
     url: Url = None,
     secret: Secret = None,
 ) -> int:
@@ -127,6 +138,10 @@ def agent(
     )
     if base_url is not None:
         options["base_url"] = base_url
+    if join_token_file is not None:
+        options["join_token"] = join_token_file.read_text().strip()
+    if token_file is not None:
+        options["token_file"] = str(token_file)
     configure_logs(load_settings())
     return asyncio.run(announce.announce(where, name, options, command or []))
 

@@ -1,4 +1,4 @@
-"""`hub token`: who may use the jobs API. Secrets are made here, and only their digests travel."""
+"""`hub token`: who may use the jobs API, and speak for a node. Secrets are made here, and only their digests travel."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import typer
 from pydantic import SecretStr
 
 from hub.cli import output
-from hub.cli.inputs import read_id, shown
+from hub.cli.inputs import Usage, read_id, shown
 from hub.cli.look import PAGE, members, whole_seconds
 from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, Reach, address, plain_logs, reach, store_settings, store_shown
 from hub.client.transport import AsyncTransport
 from hub.errors import HubUnavailable, Unauthorized
 from hub.settings import Settings
-from hub.tokens.models import SCOPES, digest_of, new_secret, read_name, read_user
+from hub.tokens.models import SCOPES, digest_of, new_secret, read_name, read_node, read_rooms, read_user
 
 _COLUMNS = ("TOKEN", "USER", "SUPERUSER", "SCOPES", "CREATED", "ACTIVE", "KEPT IN")
 _LESS_WANTED = ("CREATED", "KEPT IN")
 T = TypeVar("T")
 
-app = typer.Typer(help="Make, list and revoke the bearer tokens of the jobs API.")
+app = typer.Typer(help="Make, list and revoke the tokens of users and of nodes.")
 
 
 def _reader(read: Callable[[Any], str]) -> Callable[[str], str]:
@@ -47,7 +47,22 @@ def _read_scope(text: str) -> str:
 
 @app.command("create")
 def create(
-    user: Annotated[str, typer.Option("--user", parser=_reader(read_name), metavar="NAME", help="Who will show it.")],
+    user: Annotated[
+        str | None, typer.Option("--user", parser=_reader(read_name), metavar="NAME", help="Who will show it.")
+    ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option("--node", parser=_reader(read_node), metavar="NODE", help="Or: the one node it speaks for."),
+    ] = None,
+    join: Annotated[
+        str | None,
+        typer.Option(
+            "--join",
+            parser=_reader(read_name),
+            metavar="NAME",
+            help="Or: a token, called so, that nodes exchange for one of their own.",
+        ),
+    ] = None,
     user_id: Annotated[
         str | None,
         typer.Option("--user-id", parser=_reader(read_user), metavar="UUID", help="Else derived from the name."),
@@ -62,17 +77,47 @@ def create(
             help="Good for this alone. Repeatable. Else: for all.",
         ),
     ] = None,
+    room: Annotated[
+        list[str] | None,
+        typer.Option("--room", metavar="ROOM", help="Good in this room alone, and to see @global. Repeatable."),
+    ] = None,
     as_json: AsJson = False,
     url: Url = None,
     secret: Secret = None,
 ) -> None:
-    """Make a token and print it, this once. The first one shuts the jobs API of a hub without secrets to strangers."""
-    wish: dict[str, Any] = {"user": user, "superuser": superuser}
+    """Make a token for a user, a node, or nodes to join with, and print it, this once.
+
+    The first one shuts the jobs API of a hub without secrets to strangers.
+    """
+    wish = _whose(user, node, join)
+    if node or join:
+        if user_id or superuser or scope or room:
+            raise Usage("--user-id, --superuser, --scope and --room are for tokens of users.")
+    else:
+        wish["superuser"] = superuser
+    if room:
+        wish["rooms"] = _rooms(room)
     if user_id is not None:
         wish["userId"] = user_id
     if scope:
         wish["scopes"] = list(dict.fromkeys(scope))
     asyncio.run(_create(_operating(url, secret), wish, as_json))
+
+
+def _whose(user: str | None, node: str | None, join: str | None) -> dict[str, Any]:
+    given = {name: text for name, text in (("user", user), ("node", node), ("join", join)) if text is not None}
+    if not given:
+        raise Usage("Missing option '--user': say one of --user, --node and --join.")
+    if len(given) > 1:
+        raise Usage(f"{' and '.join(f'--{name}' for name in given)} exclude each other.")
+    return dict(given)
+
+
+def _rooms(given: list[str]) -> list[str]:
+    try:
+        return sorted(read_rooms(given))
+    except ValueError as error:
+        raise Usage(f"--room {error}.") from None
 
 
 @app.command("list")
@@ -105,7 +150,8 @@ async def _create(at: Address, wish: dict[str, Any], as_json: bool) -> None:
         output.put_json({**answer, "token": made})
         return
     output.put(made)
-    output.note(f"this is token {answer.get('id')} of {answer.get('user')}; it is not shown again.")
+    of = {"node": "node ", "join": "nodes that join: "}.get(str(answer.get("kind")), "")
+    output.note(f"this is token {answer.get('id')} of {of}{answer.get('user')}; it is not shown again.")
 
 
 async def _list(at: Address, as_json: bool) -> None:
@@ -131,8 +177,9 @@ async def _all(hub: Reach) -> dict[str, Any]:
 
 
 def _row(token: dict[str, Any], where: str) -> tuple[Any, ...]:
-    scopes = " ".join(token.get("scopes") or ("all",))
-    created = token.get("createdAtUtc")
+    kind, created = token.get("kind", "user"), token.get("createdAtUtc")
+    rights = [*(token.get("scopes") or ("all",)), *(f"in {room}" for room in token.get("rooms") or ())]
+    scopes = " ".join(rights) if kind == "user" else kind
     return (
         token.get("id"), token.get("user"), token.get("superuser"), scopes,
         created and whole_seconds(created), token.get("active"), where,

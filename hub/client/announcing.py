@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 from hub.client.book import AgentOptions, Book
+from hub.client.credential import Credential
 from hub.client.exchange import now_s, passing, pause_s
 from hub.client.progress import Progress
 from hub.client.telling import Telling
-from hub.client.transport import AsyncTransport
 from hub.errors import HubError, SlotLent, Unauthorized, UnknownNode
 
 log = logging.getLogger("hub.client")
@@ -56,8 +56,8 @@ class Announcing:
 
     async def live(self, ready: Callable[[], None]) -> None:
         """Register, call `ready`, and be the node until `stop`; then leave. Raises what ended it before that."""
-        options = self._options
-        http = AsyncTransport(options.get("url"), options.get("secret"), "HUB_NODE_SECRET", options.get("transport"))
+        self._credential = Credential(self.node_id, self._options)
+        self._http = http = self._credential.transport()
         self.telling = Telling(self.book, http)
         try:
             failure = await self._until_stopped(self._announce())
@@ -103,7 +103,7 @@ class Announcing:
     async def _announce(self) -> None:
         while not self.telling.registered:
             try:
-                await self.telling.register()
+                await self._credential.admit(self._http, self.telling.register)
                 await self.telling.withdraw_leftovers()
             except HubError as error:
                 if not passing(error) and not isinstance(error, UnknownNode):

@@ -31,6 +31,11 @@ class AgentOptions(TypedDict, total=False):
     """The hub; `HUB_URL` or http://127.0.0.1:8080 unless given."""
     secret: str
     """The node secret; `HUB_NODE_SECRET` unless given."""
+    join_token: str
+    """What the node joins with when the hub refuses its secret, or it has none: it makes a token of its own, which
+    speaks for it alone; `HUB_JOIN_TOKEN` unless given."""
+    token_file: str
+    """Where that token, or one that `hub token create --node` made, is kept; `HUB_NODE_TOKEN_FILE` unless given."""
     policy: Literal["recycle", "reuse"]
     """Whether the hub asks for a slot to be recycled after each return (its default) or lends it again as it is."""
     on_recycle: Callable[[str], Any]

@@ -81,6 +81,11 @@ class AsyncTransport:
         self._client = httpx.AsyncClient(**options)
         self._line = httpx.AsyncClient(**options)
 
+    def show(self, secret: str) -> None:
+        """Show this secret from now on."""
+        for client in (self._client, self._line):
+            client.headers["x-hub-secret"] = secret
+
     async def run(self, steps: Steps[T]) -> T:
         """What the steps come to; raises what they raise. When the task is cancelled, they may put things in order."""
         outcome: Outcome = None

@@ -12,7 +12,9 @@ from hub.settings.knobs import Knob
 
 _OWN_PREFIXES = ("HUB_", "ZNDRAW_JOBLIB_")
 # The hub's clients read these, or set them for the commands they run; they are no settings of the server.
-_CLIENT_NAMES = frozenset({"HUB_URL", "HUB_TOKEN", "HUB_NODE_ID", "HUB_RUN_ID", "HUB_LEASE_TOKEN"})
+_CLIENT_NAMES = frozenset(
+    {"HUB_JOIN_TOKEN", "HUB_NODE_TOKEN_FILE", "HUB_URL", "HUB_TOKEN", "HUB_NODE_ID", "HUB_RUN_ID", "HUB_LEASE_TOKEN"}
+)
 # What else decides how a hub runs.
 _BESIDE = frozenset({"DISABLE_DOTENV", "FORWARDED_ALLOW_IPS"})
 # Container platforms add `HUB_SERVICE_HOST`, `HUB_PORT_8080_TCP` and so on for a service named "hub"; `hub borrow`

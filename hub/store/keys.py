@@ -139,7 +139,12 @@ PRIVATE = {
     "inflight": "hub:inflight:{}",  # string: when it was asked, per provider:hash, HUB_PROVIDER_INFLIGHT_TTL_SECONDS.
     "result_bell": "hub:result_bell:{}",  # a channel, not a key, per provider:hash: the result is there.
     "tokens": "hub:tokens",  # zset: token id -> when it was made. Deleted when it is revoked.
-    "token": "hub:token:{}",  # hash: digest (SHA-256 of the secret), name, user, superuser, scopes, at. The same.
+    # hash: digest (SHA-256 of the secret), name, user, superuser, scopes, at, kind, rooms, part (of a node's id),
+    # joined where a node made it. Deleted with its member above.
+    "token": "hub:token:{}",
+    "node_tokens": "hub:node_tokens:{}",  # set: ids of the tokens of a node, by key part. Empties as they are revoked.
+    "joined": "hub:joined",  # zset: id of a node's own token -> hub clock at which the next that joins deletes it.
+    "barred": "hub:barred:{}",  # string: a token of this node was revoked, so nobody joins under its name; a week.
     # -- records of others that get stuck; `{}` takes the name of a source
     # hash: record and claim -> JSON of the outcome that waits for its database. Lives seven days from the last one; a
     # field is deleted when it was written.

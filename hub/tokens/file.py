@@ -16,6 +16,7 @@ from typing import Any
 from hub.errors import StartRefused
 from hub.observability.logs import get_logger
 from hub.tokens.models import (
+    NODE,
     SECRET_MAX,
     Holder,
     Token,
@@ -24,6 +25,8 @@ from hub.tokens.models import (
     read_digest,
     read_flag,
     read_name,
+    read_node,
+    read_rooms,
     read_scopes,
     read_user,
     user_of,
@@ -47,6 +50,8 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     "superuser": read_flag,
     "active": read_flag,
     "scopes": read_scopes,
+    "rooms": read_rooms,
+    "node": read_node,
 }
 
 
@@ -151,14 +156,25 @@ def _token(entry: Any) -> Token:
             said[field] = _FIELDS[field](value)
         except ValueError as error:
             raise ValueError(f"{field} {error}") from None
-    if "user" not in said:
+    if "node" in said and (others := said.keys() & {"user", "user_id", "superuser", "scopes", "rooms"}):
+        raise ValueError(f"{min(others)} stands beside node; a node has none of it")
+    if "user" not in said and "node" not in said:
         raise ValueError("user is missing")
     if ("token" in said) == ("sha256" in said):
         raise ValueError("one of token and sha256 must be there, and only one")
-    name: str = said["user"]
-    scopes = said.get("scopes", frozenset())
-    user = said.get("user_id") or user_of(name)
-    holder = Holder(name, user, said.get("superuser", False), said.get("active", True), scopes)
+    active = said.get("active", True)
+    if "node" in said:
+        holder = Holder(said["node"], user_of(said["node"]), active=active, kind=NODE)
+    else:
+        name: str = said["user"]
+        holder = Holder(
+            name,
+            said.get("user_id") or user_of(name),
+            said.get("superuser", False),
+            active,
+            said.get("scopes", frozenset()),
+            said.get("rooms", frozenset()),
+        )
     return Token(said.get("token") or said["sha256"], holder)
 
 

@@ -76,6 +76,14 @@ class Holders:
                 del self._found[next(iter(self._found))]
         return found
 
+    def remembered(self, secret: str) -> Holder | None:
+        """As `resolve`, for callers who cannot wait: None also when the store would have to be asked."""
+        known = self.file.resolve(secret)
+        if known is not None or not self._found or not self._is_fresh():
+            return known
+        since, holder = self._found.get(digest_of(secret) or "", (0.0, None))
+        return holder if time.monotonic() - since < LOOKED_UP_S else None
+
     async def none(self) -> bool:
         """Whether there is not one token anywhere; raises `StoreUnavailable` when that cannot be known."""
         if self.file.tokens:

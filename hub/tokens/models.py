@@ -15,21 +15,32 @@ from uuid import UUID, uuid5
 
 SCOPES: Final = ("worker", "submit", "read", "admin")
 NAME_MAX: Final = 200
+NODE_MAX: Final = 512
+ROOMS_MAX: Final = 100  # of one token
 SECRET_MAX: Final = 512  # characters; nothing longer is looked up
 ID_DIGITS: Final = 16
 _USERS: Final = UUID("6f3c1d0e-5b0a-4f4e-9c5e-2f1f3a7c8d41")  # another one makes everybody somebody else
 _SECRET: Final = re.compile(r"[\x21-\x7e]+")
 
 
+USER, NODE, JOIN = "user", "node", "join"
+
+
 @dataclass(frozen=True)
 class Holder:
-    """Whoever shows a token: `user` is 32 hex digits; without `scopes` he may do everything the user may."""
+    """Whoever shows a token: `user` is 32 hex digits; without `scopes` he may do everything the user may, without
+    `rooms` in all of them.
+
+    One of kind `NODE` speaks for the node it is named like and for nothing else; one of kind `JOIN` makes such tokens.
+    """
 
     name: str
     user: str
     superuser: bool = False
     active: bool = True
     scopes: frozenset[str] = frozenset()
+    rooms: frozenset[str] = frozenset()
+    kind: str = USER
 
 
 @dataclass(frozen=True)
@@ -106,6 +117,28 @@ def read_scopes(value: Any) -> frozenset[str]:
     if not isinstance(value, list) or not value or not all(isinstance(each, str) and each in SCOPES for each in value):
         raise ValueError(f"must be a list of some of {', '.join(SCOPES)}; leave it out for all of them")
     return frozenset(value)
+
+
+def read_rooms(value: Any) -> frozenset[str]:
+    """Names of rooms, at least one; ValueError otherwise."""
+    if not isinstance(value, list) or not 1 <= len(value) <= ROOMS_MAX or not all(map(_is_room, value)):
+        raise ValueError(
+            f"must be a list of 1 to {ROOMS_MAX} rooms, without @ and : but for @global; leave it out for all of them"
+        )
+    return frozenset(value)
+
+
+def _is_room(value: Any) -> bool:
+    if not isinstance(value, str) or not 1 <= len(value) <= NAME_MAX or not value.isprintable():
+        return False
+    return value == "@global" or not ("@" in value or ":" in value)
+
+
+def read_node(value: Any) -> str:
+    """The id of a node; ValueError tells what one is."""
+    if not isinstance(value, str) or value != value.strip() or not 1 <= len(value) <= NODE_MAX or "\0" in value:
+        raise ValueError(f"must be the id of a node, 1 to {NODE_MAX} characters without blanks around them")
+    return value
 
 
 def in_order(scopes: Iterable[str]) -> list[str]:

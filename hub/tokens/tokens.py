@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import hmac
 from typing import Any
+from urllib.parse import quote, unquote
 
-from hub.errors import InvalidValue, NotFound, UnknownReply
+from hub.errors import InvalidValue, NodeTaken, NotFound, UnknownReply
+from hub.store.keys import key_part
 from hub.store.store import Store
-from hub.tokens.models import Holder, Token, digest_of, id_of, in_order
+from hub.tokens.models import NODE, USER, Holder, Token, digest_of, id_of, in_order, user_of
 
 _FIELDS = ("digest", "name", "user", "superuser", "scopes", "at")
+_LATER_FIELDS = ("kind", "rooms", "joined")  # that tokens of older hubs do not have
+
+JOINED_MS = (
+    7 * 86_400_000
+)  # on the hub clock: a token that was made by joining and is not shown for so long is forgotten
+_NOT_JOINED = {
+    "taken": "cannot have this secret: it belongs to another token; make a new one.",
+    "held": "has a token of its own already: give it that one, or revoke it with `hub token revoke`.",
+    "registered": "is registered, and may be another machine: let that leave, or use `hub token create --node`.",
+    "barred": "had its token revoked: make it a new one with `hub token create --node`.",
+}
 
 
 class Tokens:
@@ -19,12 +32,15 @@ class Tokens:
         self._store = store
         self._create = store.script("tokens/create")
         self._revoke = store.script("tokens/revoke")
+        self._join = store.script("tokens/join")
+        self._keep = store.script("tokens/keep")
 
     async def create(self, holder: Holder, digest: str) -> Token:
         """Keep the token whose secret has this digest; raises `InvalidValue` when another holder has it."""
         reply = await self._create(
             id=id_of(digest), digest=digest, name=holder.name, user=holder.user, superuser=int(holder.superuser),
-            scopes=" ".join(in_order(holder.scopes)),
+            scopes=" ".join(in_order(holder.scopes)) if holder.kind == USER else holder.kind,
+            kind=holder.kind, rooms=" ".join(sorted(map(quote, holder.rooms))), part=_part(holder),
         )  # fmt: skip
         match reply:
             case ["ok", at]:
@@ -33,9 +49,29 @@ class Tokens:
                 raise InvalidValue("sha256 belongs to another token; make a new secret", member="sha256")
         raise UnknownReply(self._create.name, reply)
 
+    async def join(self, node: str, digest: str) -> Token:
+        """Keep this as the token of a node that has none yet and is not registered; the same digest again changes
+        nothing. It is forgotten when it was not shown for a week. Raises `NodeTaken`.
+        """
+        holder = Holder(node, user_of(node), kind=NODE)
+        reply = await self._join(
+            id=id_of(digest), digest=digest, node=node, user=holder.user, part=_part(holder), keep_ms=JOINED_MS
+        )
+        match reply:
+            case ["ok", at]:
+                return Token(digest, holder, int(at))
+            case [("taken" | "held" | "registered" | "barred") as why]:
+                raise NodeTaken(f"Node {node[:80]!r} {_NOT_JOINED[why]}")
+        raise UnknownReply(self._join.name, reply)
+
+    async def left(self, token_id: str) -> None:
+        """Forget a token that its node has made for itself, as the node has left; others are kept for its return."""
+        if await self._store.read("ZSCORE", self._store.keys.joined, token_id) is not None:
+            await self._revoke(id=token_id, bar_ms=0)
+
     async def revoke(self, token_id: str) -> None:
-        """Forget a token; raises `NotFound` when no token has this id."""
-        match await self._revoke(id=token_id):
+        """Forget a token; raises `NotFound` when no token has this id. Nobody joins as its node for a week."""
+        match await self._revoke(id=token_id, bar_ms=JOINED_MS):
             case ["ok"]:
                 return
             case ["unknown"]:
@@ -66,15 +102,32 @@ class Tokens:
         total, ids = await self._store.read_all(
             [("ZCARD", keys.tokens), ("ZREVRANGE", keys.tokens, offset, offset + limit - 1)]
         )
-        rows = await self._store.read_all(("HMGET", keys.token(each), *_FIELDS) for each in ids)
+        rows = await self._store.read_all(("HMGET", keys.token(each), *_FIELDS, *_LATER_FIELDS) for each in ids)
         return total, [token for token in map(_token, rows) if token]
 
     async def _read(self, token_id: str) -> Token | None:
-        return _token(await self._store.read("HMGET", self._store.keys.token(token_id), *_FIELDS))
+        row = await self._store.read("HMGET", self._store.keys.token(token_id), *_FIELDS, *_LATER_FIELDS)
+        if row[-1] is not None:
+            await self._keep(id=token_id, keep_ms=JOINED_MS)
+        return _token(row)
 
 
 def _token(row: list[Any]) -> Token | None:
-    if None in row:
+    if None in row[: len(_FIELDS)]:
         return None
-    digest, name, user, superuser, scopes, at = row
-    return Token(digest, Holder(name, user, superuser == "1", True, frozenset(scopes.split())), int(at))
+    digest, name, user, superuser, scopes, at, kind, rooms, _ = row
+    kind = kind or USER
+    holder = Holder(
+        name,
+        user,
+        superuser == "1",
+        True,
+        frozenset(scopes.split()) if kind == USER else frozenset(),
+        frozenset(map(unquote, (rooms or "").split())),
+        kind,
+    )
+    return Token(digest, holder, int(at))
+
+
+def _part(holder: Holder) -> str:
+    return key_part(holder.name) if holder.kind == NODE else ""

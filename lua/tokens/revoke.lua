@@ -1,7 +1,7 @@
--- Forget a token: whoever shows it is a stranger from now on, and all hubs look up anew whom they remember.
--- Returns {'ok'} | {'unknown'}
-local id = ARGV[1]
--- @include instant
-if redis.call('EXISTS', key_token(id)) == 1 then redis.call('HSET', key_store, 'tokens_changed', digits(next_us())) end
-redis.call('ZREM', key_tokens, id)
-return {redis.call('DEL', key_token(id)) == 1 and 'ok' or 'unknown'}
+-- Forget a token: whoever shows it is a stranger from now on. Returns {'ok'} | {'unknown'}
+local id     = ARGV[1]
+local bar_ms = tonumber(ARGV[2])     -- for how long nobody joins as its node, 0: at once
+-- @include drop_token
+local known, part = drop_token(id)
+if known and part ~= '' and bar_ms > 0 then redis.call('SET', key_barred(part), '', 'PX', bar_ms) end
+return {known and 'ok' or 'unknown'}

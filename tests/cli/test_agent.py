@@ -128,3 +128,23 @@ def test_a_command_that_cannot_be_refused_a_hub_runs_without_one(own_command: Co
     own_hub.kill()
     done = own_command("agent", "--node", "n1", "--", "sh", "-c", "echo ran; exit 6")
     assert (done.returncode, done.stdout) == (6, "ran\n")
+
+
+def test_a_machine_joins_and_drains_itself_with_the_token_it_has_made(
+    shared_hub: HubProcess, command: Command, tmp_path: Path
+):
+    join = command("token", "create", "--join", "fleet")
+    assert (join.returncode, "of nodes that join: fleet" in join.stderr) == (0, True)
+    (tmp_path / "join").write_text(join.stdout)
+    files = ["--join-token-file", str(tmp_path / "join"), "--token-file", str(tmp_path / "token")]
+    agent = command.start("agent", "--node", "rack-7", *files, "--slots", "gpu:a100=1", HUB_NODE_SECRET="")
+    agent.until_err("announced")
+    own = (tmp_path / "token").read_text().strip()
+    only = {"HUB_ADMIN_SECRET": own, "HUB_RUNNER_SECRET": "", "HUB_NODE_SECRET": ""}
+    done = command("drain", "rack-7", "--wait", **only)
+    assert (done.returncode, "safe to kill" in done.stdout) == (0, True), done.stderr
+    refused = command("drain", "rack-8", **only)
+    assert (refused.returncode, "rack-7" in refused.stderr) == (1, True), refused.stderr
+    agent.signal(signal.SIGTERM)
+    assert agent.end() == 0
+    command("token", "revoke", *[each["id"] for each in command.json("token", "list")["tokens"]])

@@ -140,6 +140,7 @@ async def test_e15_a_body_of_70000_bytes_is_too_large(api):
 
 
 GUARDED = [
+    ("POST", "/node/join"),
     ("POST", "/node/register"), ("POST", "/node/heartbeat"), ("POST", "/node/heartbeats"), ("POST", "/node/n/slots"),
     ("DELETE", "/node/n/slots/s"), ("DELETE", "/node/n"), ("POST", "/session/borrow"), ("POST", "/session/return"),
     ("POST", "/session/renew"), ("GET", "/leases/s/verify?token=1"), ("GET", "/nodes?detail=1"), ("GET", "/nodes/n"),

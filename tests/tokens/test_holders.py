@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -64,6 +65,50 @@ async def test_a_token_that_is_revoked_here_is_refused_at_once(hub, holders):
     holders.forget()
     assert await holders.resolve(secret) is None
     assert await holders.none()
+
+
+async def test_who_is_remembered_is_known_without_asking_for_as_long_as_nothing_may_have_been_revoked(
+    hub, holders, monkeypatch
+):
+    now = [1000.0]
+    monkeypatch.setattr(holders_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    secret, token = await make(hub)
+    assert holders.remembered(secret) is None
+    assert await holders.resolve(secret) == ANN
+    assert (holders.remembered(secret), holders.remembered(secret + "x"), holders.remembered("")) == (ANN, None, None)
+    now[0] += holders_module.REMEMBERED_S
+    assert holders.remembered(secret) is None  # somebody has to look first
+    await holders.look()
+    assert holders.remembered(secret) == ANN
+    await hub.tokens.revoke(token.id)
+    now[0] += holders_module.REMEMBERED_S
+    await holders.look()
+    assert holders.remembered(secret) is None
+
+
+async def test_a_token_is_looked_up_again_after_some_minutes_whatever_older_hubs_have_done(
+    hub, holders, redis, monkeypatch
+):
+    now = [1000.0]
+    monkeypatch.setattr(holders_module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    secret, token = await make(hub)
+    assert await holders.resolve(secret) == ANN
+    redis.delete(f"hub:token:{token.id}")
+    now[0] += holders_module.LOOKED_UP_S - 1
+    assert await holders.resolve(secret) == ANN
+    now[0] += 1
+    assert await holders.resolve(secret) is None
+
+
+async def test_a_store_that_was_emptied_knows_nobody(hub, holders, redis):
+    secret, _ = await make(hub)
+    assert await holders.resolve(secret) == ANN
+    redis.flushall()
+
+    async def unknown():
+        return await holders.resolve(secret) is None
+
+    await eventually(unknown)
 
 
 async def test_the_first_token_of_another_hub_is_noticed_within_a_second(hub, holders):

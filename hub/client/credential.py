@@ -1,0 +1,81 @@
+"""What a node shows: the secret it was given, or a token of its own, which it makes by joining and keeps in a file."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from hub.client.book import AgentOptions
+from hub.client.exchange import Patience, Send, exchange
+from hub.client.transport import AsyncTransport
+from hub.errors import BadInput, Unauthorized
+from hub.tokens.models import digest_of, new_secret
+
+PATIENCE = Patience(trouble_s=10.0, attempt_s=5.0)
+
+
+class Credential:
+    """Of one node. What the file holds goes before the secret it was given: it speaks for this node and no other."""
+
+    def __init__(self, node_id: str, options: AgentOptions) -> None:
+        self._node_id = node_id
+        self._options = options
+        self._join_token = options.get("join_token") or os.environ.get("HUB_JOIN_TOKEN", "")
+        file = options.get("token_file") or os.environ.get("HUB_NODE_TOKEN_FILE", "")
+        self._file = Path(file) if file else None
+        self._own = ""
+
+    def transport(self) -> AsyncTransport:
+        """A way to the hub that shows it; raises `BadInput` when the file cannot be read."""
+        if self._file is not None and self._file.exists():
+            try:
+                self._own = self._file.read_text().strip()
+            except (OSError, ValueError) as error:
+                raise BadInput(f"The token of the node cannot be read from {self._file}: {error}.") from None
+        options = self._options
+        return AsyncTransport(
+            options.get("url"), self._own or options.get("secret"), "HUB_NODE_SECRET", options.get("transport")
+        )
+
+    async def admit(self, http: AsyncTransport, register: Callable[[], Awaitable[None]]) -> None:
+        """Register the node; where the hub refuses what it shows, it joins first, if it can.
+
+        Raises what registering raises, `NodeTaken` when the hub has another token for it, and `BadInput` when the
+        file cannot be written.
+        """
+        try:
+            await register()
+        except Unauthorized:
+            if not self._join_token:
+                raise
+            await self._join(http)
+            await register()
+
+    async def _join(self, http: AsyncTransport) -> None:
+        """Exchange the token to join with for one of the node's own, and show that from now on. Safe to repeat."""
+        if not self._own:
+            made = new_secret()
+            try:
+                self._keep(made)  # first: a token that nobody remembers bars the node from joining
+            except OSError as error:
+                raise BadInput(f"The token of the node cannot be kept in {self._file}: {error}.") from None
+            self._own = made
+        body = {"nodeId": self._node_id, "sha256": digest_of(self._own)}
+        await http.run(exchange(Send("POST", "/node/join", body, headers={"x-hub-secret": self._join_token}), PATIENCE))
+        http.show(self._own)
+
+    def _keep(self, secret: str) -> None:
+        """Write the file whole or not at all, for nobody else to read."""
+        if self._file is None:
+            return
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=self._file.parent, prefix=f".{self._file.name}.")
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(secret + "\n")
+            os.replace(name, self._file)
+        except BaseException:
+            os.unlink(name)
+            raise

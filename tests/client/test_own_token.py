@@ -1,0 +1,84 @@
+"""Nodes that join: an agent makes a token of its own, keeps it, and shows it from then on."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from hub.client import NodeAgent, SyncNodeAgent, Unauthorized
+from hub.errors import HubError, NodeTaken
+from tests.world import HubProcess, eventually
+
+LABEL = "gpu:a100"
+
+
+async def a_token(hub: HubProcess, **wish: str) -> str:
+    async with hub.client() as api:
+        answer = await api.post("/admin/tokens", json=wish)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["token"])
+
+
+def agent(hub: HubProcess, node: str = "rack-7", **options: str) -> NodeAgent:
+    return NodeAgent(node, pools={LABEL: 1}, url=hub.url, **options)  # type: ignore[arg-type]
+
+
+async def test_an_agent_joins_and_comes_back_with_the_token_it_has_kept(live_hub: HubProcess, tmp_path: Path) -> None:
+    token, file = await a_token(live_hub, join="fleet"), tmp_path / "deep" / "token"
+    async with agent(live_hub, join_token=token, token_file=str(file)) as node:
+        kept = file.read_text()
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        assert [path.name for path in file.parent.iterdir()] == ["token"]
+        async with live_hub.client("runner") as api:
+            slot = (await api.post("/session/borrow", json={"labelKey": LABEL})).json()
+
+        async def told() -> bool:
+            return dict(node.lent) == {slot["browserId"]: slot["leaseToken"]}
+
+        await eventually(told)
+        with pytest.raises(NodeTaken, match="rack-7"):
+            async with agent(live_hub, join_token=token, token_file=str(tmp_path / "another machine")):
+                pass
+    async with agent(live_hub, join_token=token, token_file=str(file)):  # its token went with it, and it joins again
+        assert file.read_text() == kept
+
+
+async def test_a_token_an_operator_made_is_shown_from_the_file(live_hub: HubProcess, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(await a_token(live_hub, node="rack-7") + "\n")
+    for _ in range(2):
+        async with agent(live_hub, token_file=str(file), secret="nobody's"):
+            pass
+    with pytest.raises(HubError, match="rack-7"):
+        async with agent(live_hub, "rack-8", token_file=str(file)):
+            pass
+
+
+async def test_who_has_the_shared_secret_does_not_join(live_hub: HubProcess, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    options = {"secret": live_hub.node_secret, "join_token": "nonsense", "token_file": str(file)}
+    async with agent(live_hub, **options):
+        assert not file.exists()
+
+
+async def test_a_wrong_token_to_join_with_is_refused(live_hub: HubProcess, tmp_path: Path) -> None:
+    for options in ({"join_token": "nonsense"}, {"secret": "wrong"}, {}):
+        with pytest.raises(Unauthorized):
+            async with agent(live_hub, **options):
+                pass
+
+
+@pytest.mark.parametrize("file", [".", "no folder/token"])
+async def test_a_file_that_cannot_be_used_is_named(live_hub: HubProcess, tmp_path: Path, file: str) -> None:
+    (tmp_path / "no folder").write_text("")
+    with pytest.raises(HubError, match="token of the node cannot be"):
+        async with agent(live_hub, join_token=await a_token(live_hub, join="fleet"), token_file=str(tmp_path / file)):
+            pass
+
+
+async def test_the_twin_for_threads_joins_as_well(live_hub: HubProcess, tmp_path: Path) -> None:
+    token = await a_token(live_hub, join="fleet")
+    with SyncNodeAgent("rack-9", url=live_hub.url, join_token=token, token_file=str(tmp_path / "token")):
+        assert (tmp_path / "token").exists()
