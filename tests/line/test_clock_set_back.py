@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from redis import Redis
 
@@ -61,15 +63,19 @@ async def test_many_who_come_in_the_hour_that_comes_again_keep_their_order(crowd
     """More of them than a counter within one millisecond would tell apart."""
     await offer(crowd.hub, POOL, "s1")
     await crowd.come("holder", POOL)
-    await crowd.come("first", POOL)
+    await crowd.come("first", POOL, wait_s=600)
     set_back(redis)
     borrow = crowd.hub.store.script("capacity/borrow")
-    tickets = [f"key-{number}" for number in range(5000)]
-    for ticket in tickets:
+
+    async def come(ticket: str) -> None:
         made = wish(POOL, key=ticket)
         await borrow(
             label=made.label, ttl_ms=made.ttl_ms, idle_ms=0, run=made.run, request=ticket, attempt=made.attempt,
-            fingerprint="", keep_s=600, keyed=1, repeated=0, hub=crowd.hub.line.hub_id, wait_ms=made.wait_ms,
+            fingerprint="", keep_s=600, keyed=1, repeated=0, hub=crowd.hub.line.hub_id, wait_ms=600_000,
             limit_ms=-1, priority=0, max_label=9000, max_run=9000,
         )  # fmt: skip
+
+    tickets = [f"key-{number}" for number in range(5000)]
+    for start in range(0, len(tickets), 100):  # sent together, in this order
+        await asyncio.gather(*(come(ticket) for ticket in tickets[start : start + 100]))
     assert redis.zrange(f"hub:line:{POOL}", 1, -1) == tickets
