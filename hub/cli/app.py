@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -40,7 +39,7 @@ from hub.cli.inputs import (
     read_url,
     seconds,
 )
-from hub.cli.options import AsJson, Secret, Url
+from hub.cli.options import AsJson, JoinTokenFile, Secret, TokenFile, Url
 from hub.cli.reach import Address, Role, address, plain_logs
 from hub.client import AgentOptions
 from hub.observability.logs import configure_logs
@@ -112,16 +111,8 @@ def agent(
     policy: Annotated[
         Literal["reuse", "recycle"], typer.Option(help="Whether a returned slot is lent again as it is.")
     ] = "reuse",
-    join_token_file: Annotated[
-        Path | None,
-        typer.Option(
-            exists=True, dir_okay=False, metavar="FILE", help="With a token to join with; else HUB_JOIN_TOKEN."
-        ),
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(dir_okay=False, metavar="FILE", help="Keeps the token of this node; else HUB_NODE_TOKEN_FILE."),
-    ] = None,
+    join_token_file: JoinTokenFile = None,
+    token_file: TokenFile = None,
     url: Url = None,
     secret: Secret = None,
 ) -> int:
@@ -138,10 +129,7 @@ def agent(
     )
     if base_url is not None:
         options["base_url"] = base_url
-    if join_token_file is not None:
-        options["join_token"] = join_token_file.read_text().strip()
-    if token_file is not None:
-        options["token_file"] = str(token_file)
+    inputs.own_token(options, join_token_file, token_file)
     configure_logs(load_settings())
     return asyncio.run(announce.announce(where, name, options, command or []))
 

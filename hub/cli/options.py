@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,5 +16,13 @@ Url = Annotated[
 Secret = Annotated[
     str | None,
     typer.Option("--secret", metavar="SECRET", help="Else HUB_ADMIN_SECRET, HUB_RUNNER_SECRET or HUB_NODE_SECRET."),
+]
+JoinTokenFile = Annotated[
+    Path | None,
+    typer.Option(exists=True, dir_okay=False, metavar="FILE", help="With a token to join with; else HUB_JOIN_TOKEN."),
+]
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(dir_okay=False, metavar="FILE", help="Keeps the token of this node; else HUB_NODE_TOKEN_FILE."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

@@ -45,24 +45,32 @@ def _read_scope(text: str) -> str:
     return text
 
 
+_Node = Annotated[
+    str | None,
+    typer.Option("--node", parser=_reader(read_node), metavar="NODE", help="Or: the one node it speaks for."),
+]
+_Join = Annotated[
+    str | None,
+    typer.Option(
+        "--join",
+        parser=_reader(read_name),
+        metavar="NAME",
+        help="Or: a token, called so, that nodes exchange for one of their own.",
+    ),
+]
+_Rooms = Annotated[
+    list[str] | None,
+    typer.Option("--room", metavar="ROOM", help="Good in this room alone, and to see @global. Repeatable."),
+]
+
+
 @app.command("create")
 def create(
     user: Annotated[
         str | None, typer.Option("--user", parser=_reader(read_name), metavar="NAME", help="Who will show it.")
     ] = None,
-    node: Annotated[
-        str | None,
-        typer.Option("--node", parser=_reader(read_node), metavar="NODE", help="Or: the one node it speaks for."),
-    ] = None,
-    join: Annotated[
-        str | None,
-        typer.Option(
-            "--join",
-            parser=_reader(read_name),
-            metavar="NAME",
-            help="Or: a token, called so, that nodes exchange for one of their own.",
-        ),
-    ] = None,
+    node: _Node = None,
+    join: _Join = None,
     user_id: Annotated[
         str | None,
         typer.Option("--user-id", parser=_reader(read_user), metavar="UUID", help="Else derived from the name."),
@@ -77,10 +85,7 @@ def create(
             help="Good for this alone. Repeatable. Else: for all.",
         ),
     ] = None,
-    room: Annotated[
-        list[str] | None,
-        typer.Option("--room", metavar="ROOM", help="Good in this room alone, and to see @global. Repeatable."),
-    ] = None,
+    room: _Rooms = None,
     as_json: AsJson = False,
     url: Url = None,
     secret: Secret = None,
