@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,9 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hub.api.auth import Secrets
+from hub.api.standstill import READ_S, Standstill
 from hub.audit import time_text, to_json
 from hub.core import Hub
-from hub.errors import Stopping
+from hub.errors import CallerGone, Stopping
 from hub.history.live import Live
 from hub.tokens.file import TokensFile
 from hub.tokens.holders import Holders
@@ -27,6 +29,7 @@ class Serving:
         self.secrets = secrets
         self.holders = Holders(hub.tokens, tokens_file)
         self.live = Live(hub.store)
+        self.standstill = Standstill()
         self.stopping = False
 
     def stop(self) -> None:
@@ -55,6 +58,14 @@ async def is_gone(request: Request) -> bool:
     """Whether the caller has hung up. The server knows; asking it by a message costs a fifth of a claim."""
     gone: bool | None = getattr(request.scope.get(CYCLE), "disconnected", None)
     return await request.is_disconnected() if gone is None else gone
+
+
+async def check_listening(request: Request) -> None:
+    """Raise `CallerGone` when the caller has hung up: he may have asked another hub since. The body has been read."""
+    if serving(request).standstill.is_over_just_now():
+        await asyncio.sleep(READ_S)
+    if await is_gone(request):
+        raise CallerGone("The caller hung up before anything was done")
 
 
 def reply(document: Any, run: str = "", status: int = 200) -> Response:

@@ -63,7 +63,9 @@ class Job(Named):
 
 @dataclass(frozen=True)
 class Task:
-    """A task. `position` counts from 1 among the pending tasks of its job; `due_us` is set while it is put off."""
+    """A task. `position` counts from 1 among the pending tasks of its job; `due_us` is set while it is put off; `claim`
+    names the last claim of it.
+    """
 
     id: str
     job: str
@@ -81,6 +83,7 @@ class Task:
     max_attempts: int = 1
     priority: int = 0
     due_us: int | None = None
+    claim: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,20 +133,23 @@ class Options:
 
 @dataclass(frozen=True)
 class Result:
-    """What a worker says of a task it holds; `pending` gives it back to the queue."""
+    """What a worker says of a task it holds under a claim, '' for any; `pending` gives it back to the queue."""
 
     task: str
     status: str
     error: str = ""
+    claim: str = ""
 
 
 @dataclass(frozen=True)
 class Claim:
     """How a worker claims. start: the tasks are running at once. max_runtime_ms: they fail when they take longer, 0 for
-    no limit. request: the same one is answered with the same tasks for a minute.
+    no limit. request: the same one is answered with the same tasks, or none, for a minute. final: when there is
+    nothing, the caller is told so, and it is remembered.
     """
 
     most: int = 1
     start: bool = False
     max_runtime_ms: int = 0
     request: str = field(default="")
+    final: bool = True

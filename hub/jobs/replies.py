@@ -9,9 +9,25 @@ from hub.jobs.models import Task
 
 def task_of(reply: Any) -> Task:
     """The task of a reply of `lua/include/task_reply.lua`."""
-    task, job, room, status, at, user, started, done, worker, error, attempt, most, priority, due, payload, place = (
-        reply
-    )
+    (
+        task,
+        job,
+        room,
+        status,
+        at,
+        user,
+        started,
+        done,
+        worker,
+        error,
+        attempt,
+        most,
+        priority,
+        due,
+        payload,
+        place,
+        claim,
+    ) = reply
     return Task(
         id=task,
         job=job,
@@ -29,4 +45,5 @@ def task_of(reply: Any) -> Task:
         max_attempts=int(most or 1),
         priority=int(priority or 0),
         due_us=int(due) if due else None,
+        claim=claim,
     )

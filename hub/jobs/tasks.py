@@ -6,9 +6,9 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from functools import partial
 from typing import Any
 
@@ -115,8 +115,9 @@ class Tasks:
                 runtime_ms=wish.max_runtime_ms,
                 request=request,
                 keyed=int(bool(wish.request)),
+                final=int(wish.final),
             )
-        except StoreUnavailable as error:
+        except (StoreUnavailable, asyncio.CancelledError) as error:
             if not (isinstance(error, NotSent) or wish.request):  # nobody can ask again for what it may have got
                 self._store.later(partial(self._give_back, worker, user, request))
             raise
@@ -134,18 +135,27 @@ class Tasks:
         """Queue again what a claim got whose answer was lost: its worker knows of none of it, and may live for long."""
         keys = self._store.keys
         held = list(await self._store.read("SMEMBERS", keys.worker_tasks(worker)))
-        last = await self._store.read_all(("HGET", keys.task(task), "last") for task in held)
-        lost = [Result(task, "pending") for task, by in zip(held, last, strict=True) if by == request]
+        found = await self._store.read_all(("HMGET", keys.task(task), "last", "claim") for task in held)
+        lost = [
+            Result(task, "pending", claim=claim or "")
+            for task, (by, claim) in zip(held, found, strict=True)
+            if by == request
+        ]
         if lost:
             with suppress(WorkerNotFound, Forbidden):  # removed meanwhile
                 await self.finish(worker, user, lost)
 
-    async def claim_or_wait(self, worker: str, user: str, wish: Claim, wait_s: float) -> list[Task]:
-        """As `claim`, but waits for work where there is none, for at most `wait_s` seconds."""
+    async def claim_or_wait(
+        self, worker: str, user: str, wish: Claim, wait_s: float, gone: Callable[[], Awaitable[bool]] | None = None
+    ) -> list[Task]:
+        """As `claim`, but waits for work where there is none, for at most `wait_s` seconds; claims nothing for a caller
+        who is gone. That there was nothing is not remembered: he may wait on.
+        """
+        wish = replace(wish, final=False)
         until = time.monotonic() + wait_s
         while not (found := await self.claim(worker, user, wish)):
             left_s = until - time.monotonic()
-            if left_s <= 0:
+            if left_s <= 0 or (gone and await gone()):
                 return []
             names = await self._store.read("SMEMBERS", self._store.keys.worker_jobs(worker))
             async with self._store.bells.listen(*(self._store.keys.job_bell(full) for full in names)) as bell:
@@ -155,10 +165,12 @@ class Tasks:
         return found
 
     async def move(
-        self, task: str, status: str, error: str = "", *, user: str = "", superuser: bool = False, request: str = ""
-    ) -> Task:
+        self, task: str, status: str, error: str = "", *,
+        user: str = "", superuser: bool = False, request: str = "", claim: str = "",
+    ) -> Task:  # fmt: skip
         """The task in its new status; raises `TaskNotFound`, `Forbidden` and `InvalidTaskTransition`.
 
+        With a `claim` the move is about that one: where the task was claimed again, it is refused as well.
         A repeat with the same `request` gets the same answer, as long as the task has not moved on.
         """
         reply = await self._move(
@@ -168,6 +180,7 @@ class Tasks:
             user=user,
             superuser=int(superuser),
             request=f"{user}:{request}" if request else secrets.token_hex(6),
+            claim=claim,
         )
         match reply:
             case ["ok", found]:

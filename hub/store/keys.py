@@ -112,7 +112,8 @@ PRIVATE = {
     "deleted_jobs": "hub:deleted_jobs",  # zset: full name -> when it was soft-deleted. Until it is back or gone.
     "executors": "hub:executors",  # set: full names of the @internal jobs that somebody can execute. Never deleted.
     # hash: job, room, user, at, status; then worker, claimed (hub clock, unless it was started at once), started, done,
-    # error, last (request of the last move), back (of the one that queued it again), had (the user it was then taken
+    # error, last (request of the last move), back (of those that queued it again, the
+    # latest four by line), claim (names the last claim of it; only rises), had (the user it was then taken
     # from), unstuck (how often it was brought back from a worker that did not start it), entry (its message, of an
     # @internal job); where asked for prio, attempt, max, backoff_ms, due. Deleted HUB_TASK_RETENTION_SECONDS after its
     # end.
@@ -128,7 +129,7 @@ PRIVATE = {
     "internal_tasks": "hub:internal_tasks",  # zset: task of an @internal job -> hub clock of its start, or submission.
     "finished": "hub:finished",  # zset: task -> when it ended. Deleted with the task.
     "dead": "hub:dead",  # zset: failed task whose attempts are used up -> when it ended. Deleted with the task.
-    "claim": "hub:claim:{}",  # string: the tasks a claim was answered with, or that a request has removed it; 60 s.
+    "claim": "hub:claim:{}",  # string: task:claim of what a claim was answered with, '' for none or a removal; 60 s.
     "submitted": "hub:submitted:{}",  # string: fingerprint of a submit with a key, 24 h or its tasks' retention.
     "task_done": "hub:task_done:{}",  # a channel, not a key: this task has ended.
     "job_bell": "hub:job_bell:{}",  # a channel, not a key: a task of this job can be claimed.

@@ -43,8 +43,9 @@ local function give_back(t, request, due_us)
   let_go(t)
   relist(t, 'pending')
   redis.call('HDEL', key_task(t.id), 'worker', 'started', 'claimed')
-  -- The next claim overwrites `last`; whoever repeats this call is to be known by then as well.
-  redis.call('HSET', key_task(t.id), 'status', 'pending', 'last', request, 'back', request, 'had', had or '')
+  -- The next claim overwrites `last`; whoever repeats this call, or one of those before, is to be known by then as well.
+  local back = string.match(request .. '\n' .. (t.back or ''), '^[^\n]*\n?[^\n]*\n?[^\n]*\n?[^\n]*')
+  redis.call('HSET', key_task(t.id), 'status', 'pending', 'last', request, 'back', back, 'had', had or '')
   t.worker, t.started = nil, nil
   if revive(t.job) then emit_jobs(room_of(t.job)) end  -- what waits keeps its job
   if due_us and due_us > now_us then

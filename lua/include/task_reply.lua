@@ -1,5 +1,5 @@
 -- @include queue
--- A task as the hub reads it: id, then the fields, then payload and place in the queue; '' where there is none.
+-- A task as the hub reads it: id, then the fields, then payload, place in the queue and claim; '' where there is none.
 local SHOWN = {'job', 'room', 'status', 'at', 'user', 'started', 'done', 'worker', 'error', 'attempt', 'max', 'prio', 'due'}
 local function task_reply(t)
   local reply = {t.id}
@@ -8,5 +8,6 @@ local function task_reply(t)
   if t.done and t.worker and redis.call('EXISTS', key_worker(t.worker)) == 0 then reply[9] = '' end
   reply[15] = redis.call('GET', key_payload(t.id)) or '{}'
   reply[16] = t.status == 'pending' and position_of(t) or ''
+  reply[17] = t.claim or ''
   return reply
 end

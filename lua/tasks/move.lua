@@ -1,5 +1,5 @@
 -- Move a task to another status, for its worker's owner, a superuser, or, to cancel it, whoever submitted it.
--- Safe to repeat: the request that made the last move gets the same answer.
+-- Safe to repeat: the request that made the last move gets the same answer. What names a claim is about no other one.
 -- Returns {'ok', task} | {'task'} (unknown) | {'forbidden'} | {'conflict', status}
 local id        = ARGV[1]
 local status    = ARGV[2]
@@ -7,12 +7,14 @@ local error     = ARGV[3]
 local user      = ARGV[4]
 local superuser = ARGV[5]            -- '1' | '0'
 local request   = ARGV[6]
+local claim     = ARGV[7]            -- '' where it names none
 -- @include settle_task
 -- @include task_reply
 local t = read_task(id)
 if not t then return {'task'} end
 request = request .. ':' .. status
-if t.last == request or t.back == request then return {'ok', task_reply(t)} end  -- whoever has the task by now
+if was_heard(t, request) then return {'ok', task_reply(t)} end  -- whoever has the task by now
+if claim ~= '' and claim ~= t.claim then return {'conflict', t.status} end
 local owner = t.worker and redis.call('HGET', key_worker(t.worker), 'user')
 if superuser ~= '1' and owner ~= user and not (status == 'cancelled' and t.user == user) then
   -- A worker from which it was taken back, and which does not know that yet, has done nothing that is forbidden.

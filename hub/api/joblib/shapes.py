@@ -38,7 +38,7 @@ JOB = _object(
     worker_id=_maybe(_ID),
 )
 TASK = _object(
-    {"attempt": _COUNT, "maxAttempts": _COUNT, "priority": {"type": "integer"}, "notBefore": _TIME},
+    {"attempt": _COUNT, "maxAttempts": _COUNT, "priority": {"type": "integer"}, "notBefore": _TIME, "claim": _TEXT},
     id=_ID,
     job_name=_TEXT,
     room_id=_TEXT,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api.deps import is_gone, serving
+from hub.api.deps import check_listening, is_gone, serving
 from hub.api.identity import Caller, allow, caller, reader
 from hub.api.joblib import answers, bodies, shapes, waiting, walls
 from hub.api.joblib.callers import SUBMIT, WORKER, mover
@@ -43,6 +44,7 @@ async def submit(request: Request) -> Response:
     hub = serving(request).hub
     payloads, options = bodies.payloads(said, body, hub.settings), _options(said, full)
     key = bodies.request_key(request, who.user)
+    await check_listening(request)
     made = await hub.tasks.submit(room, full, payloads, who.user, options, key)
     if said.payloads is None:
         return answers.submitted(made[0])
@@ -69,22 +71,25 @@ async def claim(request: Request) -> Response:
     """The oldest task of all the jobs of a worker, or null; for its owner alone.
 
     `limit` asks for several, `waitSeconds` waits for one, `start` takes them as running. `results` says first what has
-    become of others. With an `Idempotency-Key` a repeat is answered with the same tasks while the worker holds them.
+    become of others. With an `Idempotency-Key` a repeat is answered with the same tasks while the worker holds them, or
+    again with none. Claims with a limit or a key name each `claim`; reports that repeat the name count for no other.
     """
     who = await caller(request, WORKER)
     said, _ = await bodies.read(request, ClaimBody)
     key = bodies.request_key(request, who.user)
     hub, worker = serving(request).hub, said.worker_id.hex
     await walls.reach_worker(who, hub, worker)
+    await check_listening(request)
     outcomes = []
     if said.results:
-        results = [Result(each.id.hex, each.status, each.error or "") for each in said.results]
+        results = [Result(each.id.hex, each.status, each.error or "", each.claim or "") for each in said.results]
         words = await hub.tasks.finish(worker, who.user, results, key)
         outcomes = [{"id": dashed(r.task), "outcome": word} for r, word in zip(results, words, strict=True)]
     elif said.limit == 0 and (await hub.workers.get(worker)).user != who.user:
         raise not_yours(worker)
     tasks = [] if said.limit == 0 else await _claimed(request, hub, said, who, key)
-    shown = [answers.task(task) for task in tasks]
+    named = said.limit is not None or bool(key)
+    shown = [answers.task(task) | ({"claim": task.claim} if named else {}) for task in tasks]
     answer: dict[str, Any] = {"task": shown[0] if shown else None}
     if said.limit is not None:
         answer["tasks"] = shown
@@ -98,19 +103,29 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key
     when his token was revoked while he waited."""
     worker, user = said.worker_id.hex, who.user
     runtime_ms = int((said.runtime_s or 0) * 1000)
-    wish = Claim(said.limit or 1, bool(said.start), runtime_ms, key)
-    found = await hub.tasks.claim(worker, user, wish)
     wait_s = min(said.wait_s or 0, hub.settings.long_poll_max_wait_s)
+    wish = Claim(said.limit or 1, bool(said.start), runtime_ms, key, final=not wait_s)
+    found = await hub.tasks.claim(worker, user, wish)
+
+    async def look(seconds: float) -> list[Task]:
+        return await hub.tasks.claim_or_wait(worker, user, wish, seconds, lambda: is_gone(request))
+
     if not found and wait_s:
-        found = await waiting.wait(request, wait_s, lambda s: hub.tasks.claim_or_wait(worker, user, wish, s), bool)
+        found = await waiting.wait(request, wait_s, look, bool)
         try:
             await caller(request, WORKER)
         except (Unauthorized, Forbidden):
-            await hub.tasks.finish(worker, user, [Result(task.id, "pending", "") for task in found])
+            await hub.tasks.finish(worker, user, _given_back(found))
             raise
+        if not found and key and not await is_gone(request):
+            found = await hub.tasks.claim(worker, user, replace(wish, final=True))
     if found and not key and await is_gone(request):
-        await hub.tasks.finish(worker, user, [Result(task.id, "pending", "") for task in found])
+        await hub.tasks.finish(worker, user, _given_back(found))
     return found
+
+
+def _given_back(tasks: list[Task]) -> list[Result]:
+    return [Result(task.id, "pending", claim=task.claim) for task in tasks]
 
 
 @router.get(
@@ -160,7 +175,8 @@ async def move(request: Request) -> Response:
     key = bodies.request_key(request, who.user)
     hub = serving(request).hub
     await walls.reach_task(who, hub, task)
+    await check_listening(request)
     moved = await hub.tasks.move(
-        task, said.status, said.error or "", user=who.user, superuser=who.superuser, request=key
+        task, said.status, said.error or "", user=who.user, superuser=who.superuser, request=key, claim=said.claim or ""
     )
     return answers.reply(answers.task(moved))

@@ -40,6 +40,7 @@ def moment_us(text: str) -> int:
 Moment = Annotated[str, AfterValidator(_is_moment), Field(examples=["2030-01-02T03:04:05Z"])]
 Seconds = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=NAME_MAX)]
+ClaimName = Annotated[str, Field(pattern=r"^[0-9]{1,20}$", examples=["1790000000000000"])]
 MediaType = Annotated[str, Field(max_length=255, pattern=r"^[ -~]*$")]
 
 
@@ -70,11 +71,12 @@ class SubmitBody(BaseModel):
 
 
 class ResultBody(BaseModel):
-    """What a worker says of a task it holds; `pending` gives it back to the queue."""
+    """What a worker says of a task it holds under a claim; `pending` gives it back to the queue."""
 
     id: UUID
     status: Literal["completed", "failed", "cancelled", "running", "pending"]
     error: str | None = None
+    claim: ClaimName | None = None
 
 
 class ClaimBody(BaseModel):
@@ -89,10 +91,11 @@ class ClaimBody(BaseModel):
 
 
 class MoveBody(BaseModel):
-    """The status a task is to have."""
+    """The status a task is to have; `claim` says which claim of it is meant, and any other is left alone."""
 
     status: Status
     error: str | None = None
+    claim: ClaimName | None = None
 
 
 class PageQuery(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api.deps import serving
+from hub.api.deps import check_listening, serving
 from hub.api.identity import caller, reader
 from hub.api.joblib import answers, bodies, shapes, walls
 from hub.api.joblib.callers import WORKER
@@ -22,6 +22,7 @@ router = APIRouter(prefix=PREFIX, tags=["workers"])
 async def create(request: Request) -> Response:
     """A new worker of the caller's. It must beat from now on, or it is removed."""
     who = await caller(request, WORKER)
+    await check_listening(request)
     made = await serving(request).hub.workers.create(who.user, new_id())
     return Response(answers.beaten(made.id, made.beat_us), 201, media_type="application/json")
 
@@ -66,5 +67,6 @@ async def remove(request: Request) -> Response:
     who = await caller(request, WORKER)
     worker, hub = bodies.path_id(request, "worker_id"), serving(request).hub
     await walls.reach_worker(who, hub, worker)
+    await check_listening(request)
     await hub.workers.delete(worker, who.user, who.superuser)
     return answers.nothing()

@@ -195,9 +195,9 @@ def claim(wish: Claim, left_s: Left, wait_s: float = 0.0) -> Steps[Claimed]:
 # -- tasks --------------------------------------------------------------------------------------------------------
 
 
-def move(task_id: str, status: str, error: str | None, left_s: Left) -> Steps[None]:
-    """Move a task to another status. The key lets the hub know a repeated call from a second one."""
-    body = {"status": status, **({"error": error} if error is not None else {})}
+def move(task_id: str, status: str, error: str | None, left_s: Left, claim: str = "") -> Steps[None]:
+    """Move a task to another status, as long as its claim is this one. The key tells a repeat from a second call."""
+    body = {"status": status, **({"error": error} if error is not None else {}), **({"claim": claim} if claim else {})}
     yield from ask(Send("PATCH", place("tasks", task_id), body, headers={"Idempotency-Key": uuid.uuid4().hex}), left_s)
 
 

@@ -34,11 +34,14 @@ class Task:
     """Set when the task is no longer this worker's: what a handler still does for it is in vain."""
     reported: bool = False
     taken_s: float = field(default_factory=now_s)
+    claim: str = ""
 
     @classmethod
     def of(cls, info: TaskInfo) -> Task:
         """As the hub has just given it out."""
-        return cls(info.id, info.job_name, info.room_id, info.payload, info.attempt, info.max_attempts)
+        return cls(
+            info.id, info.job_name, info.room_id, info.payload, info.attempt, info.max_attempts, claim=info.claim
+        )
 
 
 Say = Callable[[Report], None]

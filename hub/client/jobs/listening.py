@@ -35,6 +35,7 @@ class Listener:
         # One claim at a time: the hub remembers what it gave out for the last one, should that have to be repeated.
         self._claiming = threading.Lock()
         self._unanswered: Claim | None = None
+        self._claims: dict[str, str] = {}  # task -> the claim it was given out under
 
     def claim(self, *, wait: float = 0.0) -> ClaimedTask[Any] | None:
         """Claim a task, or None when there is none; with `wait` the hub looks for one that long.
@@ -97,6 +98,8 @@ class Listener:
                     self._unanswered = None
                 raise
             self._unanswered = None
+            for info in claimed.tasks:
+                self._claims[info.id] = info.claim
             return claimed.tasks[0] if claimed.tasks else None
 
     def _settle(self) -> None:
@@ -131,11 +134,14 @@ class Listener:
 
     def put(self, task_id: str, status: str, error: str | None, left_s: Left) -> None:
         """Move a task to another status; `pending` gives it back."""
+        claim = self._claims.get(task_id, "")
         if status != "pending":
-            self._wire.run(calls.move(task_id, status, error, left_s))
+            self._wire.run(calls.move(task_id, status, error, left_s, claim))
         elif self._worker_id is not None:
-            given_back = Claim(self._worker_id, limit=0, reports=[Report(task_id, status)])
+            given_back = Claim(self._worker_id, limit=0, reports=[Report(task_id, status, claim=claim)])
             self._wire.run(calls.claim(given_back, left_s))
+        if status != "running":
+            self._claims.pop(task_id, None)
 
     def start(self, task: ClaimedTask[Any]) -> None:
         """A claimed task is running now."""

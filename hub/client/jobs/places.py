@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from hub.client.exchange import now_s
 from hub.client.jobs.calls import MOST_CLAIMED
@@ -129,4 +130,4 @@ class Places:
         task.reported = True
         self._counts["lost" if task.lost else "given back" if report.status == "pending" else report.status] += 1
         if not task.lost:
-            self._say(report)
+            self._say(replace(report, claim=task.claim))

@@ -47,6 +47,8 @@ class TaskInfo:
     queue_position: int | None = None
     attempt: int = 1
     max_attempts: int = 1
+    claim: str = ""
+    """Which claim of it this is: reports name it, so that they count for no other one."""
 
     @property
     def finished(self) -> bool:
@@ -76,20 +78,23 @@ class TaskInfo:
                 queue_position=data.get("queue_position"),
                 attempt=int(data.get("attempt") or 1),
                 max_attempts=int(data.get("maxAttempts") or 1),
+                claim=str(data.get("claim") or ""),
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a worker says of a task it holds; `pending` gives it back to the queue."""
+    """What a worker says of a task it holds under a claim; `pending` gives it back to the queue."""
 
     task: str
     status: str
     error: str = ""
+    claim: str = ""
 
     def body(self) -> dict[str, str]:
         """As the wire has it."""
-        return {"id": self.task, "status": self.status, **({"error": self.error} if self.error else {})}
+        said = {"id": self.task, "status": self.status, "error": self.error, "claim": self.claim}
+        return {name: value for name, value in said.items() if value}
 
 
 def reason(error: BaseException) -> str:

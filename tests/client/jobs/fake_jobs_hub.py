@@ -197,6 +197,7 @@ class JobsHub(FakeHub):
             self.keys[key] = []
             for task in self._pending()[: seen.body.get("limit", 1)]:
                 task.update(worker_id=worker_id, status="running" if seen.body.get("start") else "claimed")
+                task["claim"] = str(int(task.get("claim", 0)) + 1)
                 self.keys[key].append(task["id"])
         tasks = [self.tasks[task_id] for task_id in self.keys[key]]
         return {"task": tasks[0] if tasks else None, "tasks": tasks, "results": outcomes}
@@ -213,7 +214,7 @@ class JobsHub(FakeHub):
             outcome = "ok"
         elif task["worker_id"] != worker_id:
             outcome = "forbidden"
-        elif task["status"] not in ("claimed", "running"):
+        elif report.get("claim") != task["claim"] or task["status"] not in ("claimed", "running"):
             outcome = "conflict"
         else:
             outcome = "ok"
@@ -229,7 +230,7 @@ class JobsHub(FakeHub):
         task = self.tasks.get(task_id)
         if task is None:
             return refusal(404, "task-not-found")
-        if body["status"] not in allowed.get(task["status"], ()):
+        if body.get("claim", task["claim"]) != task["claim"] or body["status"] not in allowed.get(task["status"], ()):
             return refusal(409, "invalid-task-transition")
         task.update(status=body["status"], error=body.get("error"))
         return task

@@ -37,6 +37,8 @@ def test_tasks_are_served_from_the_first_registration_on(hub: JobsHub, make: Mak
     wait_until(lambda: hub.statuses(ids) == {"completed", "failed"})
     assert done == [90, 45]
     assert [hub.tasks[task_id]["error"] for task_id in ids] == [None, "not backwards: \\udcff", "SystemExit()", None]
+    told = [seen.body for task_id in ids for seen in hub.said(f"PATCH {PREFIX}/tasks/{task_id}")]
+    assert [body.get("claim") for body in told] == ["1"] * 4, "each report names the claim it is about"
     assert manager.failure is None
 
 

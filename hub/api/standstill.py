@@ -1,0 +1,36 @@
+"""Whether this process has just stood still: what waits to be read then may be of callers who have given up since.
+
+Their request is read before the end of their connection is, so nothing shows yet that they are gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+PERIOD_S = 0.25
+LONG_S = 0.5  # without a turn of the event loop: a standstill
+AFTER_S = 1.0  # in which what gathered meanwhile is read
+READ_S = 0.05  # for the end of a connection to be read, once its request was
+
+
+class Standstill:
+    """Watches the event loop from its first question on."""
+
+    def __init__(self) -> None:
+        self._turned = float("-inf")
+        self._woke = float("-inf")
+
+    def is_over_just_now(self) -> bool:
+        """Whether it stood still less than a second ago."""
+        if self._turned == float("-inf"):
+            self._turned = time.monotonic()
+            self._turn()
+        return time.monotonic() - self._woke < AFTER_S
+
+    def _turn(self) -> None:
+        now = time.monotonic()
+        if now - self._turned > LONG_S:
+            self._woke = now
+        self._turned = now
+        asyncio.get_running_loop().call_later(PERIOD_S, self._turn)
