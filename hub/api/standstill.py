@@ -15,17 +15,15 @@ READ_S = 0.05  # for the end of a connection to be read, once its request was
 
 
 class Standstill:
-    """Watches the event loop from its first question on."""
+    """Watches the event loop it is made on."""
 
     def __init__(self) -> None:
-        self._turned = float("-inf")
+        self._turned = time.monotonic()
         self._woke = float("-inf")
+        self._turn()
 
     def is_over_just_now(self) -> bool:
         """Whether it stood still less than a second ago."""
-        if self._turned == float("-inf"):
-            self._turned = time.monotonic()
-            self._turn()
         return time.monotonic() - self._woke < AFTER_S
 
     def _turn(self) -> None:

@@ -218,7 +218,7 @@ class JobsMachine(RuleBasedStateMachine):
             return
         answer = self.call(
             "tasks/claim", worker=worker, user=user, most=most, start=int(start), runtime_ms=runtime_ms,
-            request=self.request(), keyed=int(keyed),
+            request=self.request(), keyed=int(keyed), final=1,
         )  # fmt: skip
         if self.model.workers[worker].user != user:
             assert answer == ["forbidden"]
@@ -239,7 +239,7 @@ class JobsMachine(RuleBasedStateMachine):
     def do_move(self, task: Task, status: str, error: str, user: str, *, superuser: bool) -> None:
         answer = self.call(
             "tasks/move", id=task.id, status=status, error=error, user=user, superuser=int(superuser),
-            request=self.request(),
+            request=self.request(), claim="",
         )  # fmt: skip
         if not self.model.may_move(task, status, user, superuser=superuser):
             late = status not in ("claimed", "cancelled") and task.had == user
@@ -256,7 +256,7 @@ class JobsMachine(RuleBasedStateMachine):
         chosen = {t.id: (t, status) for which, status in results if (t := self.task(which, *ACTIVE)) is not None}
         if worker is None or any(status in ("claimed",) for _, status in chosen.values()):
             return
-        rest = [text for task, status in chosen.values() for text in (task.id, status, "no")]
+        rest = [text for task, status in chosen.values() for text in (task.id, status, "no", "")]
         answer = self.call("tasks/finish", worker=worker, user=user, request=self.request(), rest=rest)
         if self.model.workers[worker].user != user:
             assert answer == ["owner"]
