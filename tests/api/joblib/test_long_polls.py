@@ -116,17 +116,23 @@ async def test_waits_end_when_the_hub_stops(alice, monkeypatch):
 
 
 class Ghost:
-    """Calls, and hangs up as soon as his request is sent."""
+    """Calls, and hangs up as soon as his request is sent, or once the hub has looked so often whether he has."""
 
-    def __init__(self, person):
+    def __init__(self, person, looks=0):
         self._app = edge_of(person)
+        self._looks = looks
         self._parts = []
 
     async def call(self, method, path, body=b"", headers=()):
         messages = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive():
-            return messages.pop() if messages else {"type": "http.disconnect"}
+            if messages:
+                return messages.pop()
+            if self._looks:
+                self._looks -= 1
+                await asyncio.Event().wait()  # whoever looks does not wait for it
+            return {"type": "http.disconnect"}
 
         async def send(message):
             self._parts.append(message)
@@ -140,11 +146,12 @@ class Ghost:
         await self._app(scope, receive, send)
 
 
-async def test_what_is_claimed_for_a_caller_who_has_hung_up_goes_back_into_the_queue(alice):
+@pytest.mark.parametrize("looks", [0, 1], ids=["before", "meanwhile"])
+async def test_what_is_claimed_for_a_caller_who_has_hung_up_goes_back_into_the_queue(alice, looks):
     worker = await alice.offering()
     first, second = await alice.task(n=1), await alice.task(n=2)
     for more in ({}, {"limit": 2, "start": True}, {"waitSeconds": 1}):
-        await Ghost(alice).call("POST", "/tasks/claim", json.dumps({"worker_id": worker, **more}).encode())
+        await Ghost(alice, looks).call("POST", "/tasks/claim", json.dumps({"worker_id": worker, **more}).encode())
         found = [(await alice.look(task)).json() for task in (first, second)]
         assert [(task["status"], task["queue_position"]) for task in found] == [("pending", 1), ("pending", 2)]
         assert [task["worker_id"] for task in found] == [None, None]
@@ -154,7 +161,7 @@ async def test_a_caller_who_can_ask_again_finds_what_was_claimed_for_him(alice):
     worker = await alice.offering()
     task = await alice.task()
     body = json.dumps({"worker_id": worker}).encode()
-    await Ghost(alice).call("POST", "/tasks/claim", body, [(b"idempotency-key", b"claim-1")])
+    await Ghost(alice, 1).call("POST", "/tasks/claim", body, [(b"idempotency-key", b"claim-1")])
     assert (await alice.look(task)).json()["status"] == "claimed"
     assert (await alice.claim(worker)).json() == {"task": None}
     again = await alice.claim(worker, {"idempotency-key": "claim-1"})
