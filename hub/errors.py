@@ -6,7 +6,7 @@
     |- NotFound 404          UnknownNode, UnknownTicket
     |- MethodNotAllowed 405
     |- RequestTimedOut, CallerGone 408
-    |- GrantOver, Withdrawn, SlotLent, TicketGranted, BrakeOff, NodeTaken 409
+    |- GrantOver, Withdrawn, SlotLent, TicketGranted, BrakeOff, NodeTaken, Superseded 409
     |- TooLarge 413
     |- KeyReused 422
     |- Internal, ForeignKey, StoreFault, UnknownReply 500
@@ -128,6 +128,13 @@ class NodeTaken(HubError):
     """A node was to join, and somebody else may be that node, or it may not any more."""
 
     code = "node-taken"
+    status = 409
+
+
+class Superseded(HubError):
+    """Another process has registered under this node's id since, and is the node from then on; or this one has left."""
+
+    code = "superseded"
     status = 409
 
 

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from hub.capacity.labels import Label
 from hub.capacity.models import Slot, check_slot_id, compact, slot_item
 from hub.errors import BadInput, InvalidJson, InvalidValue, MissingMember
-from hub.nodes.models import DRAIN_DEADLINE_MAX_S, Beat, Registration, check_node_id
+from hub.nodes.models import DRAIN_DEADLINE_MAX_S, Beat, Registration, check_incarnation, check_node_id
 
 SLOTS_MAX = 1000  # slots per call
 RUN_MAX = 200  # characters of a run id: it becomes part of a key
@@ -225,7 +225,9 @@ def beat(document: Any) -> Beat:
         raise InvalidValue(f"recycled must be a list of at most {SLOTS_MAX} slot ids", member="recycled")
     if version.__class__ is not int or not 0 <= version < 2**53:
         version = whole_number(0 if version is None else version, "version", 0, 2**53)
-    return Beat(check_node_id(node_id), version, tuple(check_slot_id(slot) for slot in recycled))
+    said = document.get("incarnation")
+    incarnation = "" if said is None else check_incarnation(said)
+    return Beat(check_node_id(node_id), version, tuple(check_slot_id(slot) for slot in recycled), incarnation)
 
 
 def policy(document: dict[str, Any]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies, schemas
+from hub.api import bodies, incarnations, schemas
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
 from hub.api.problems import problem
@@ -23,6 +24,10 @@ from hub.nodes.models import Beat, Node, Orders, Registration, check_node_id, ne
 
 router = APIRouter(tags=["nodes"])
 BEATS_MAX = 1000
+_REFUSED = {
+    "taken": "another node has published a slot with this id",
+    "late": "a later call of the same process has withdrawn it",
+}
 STATES = ("alive", "suspect", "stale", "draining")
 
 
@@ -42,7 +47,8 @@ async def register(request: Request) -> Response:
         reason = error.facts.get("reason", "invalid-json")
         await hub.audit.write("node", "register.denied", severity="Warning", remote_ip=ip, reason=reason)
         raise
-    node = bodies.registration(document)
+    caller = incarnations.caller(document)
+    node = replace(bodies.registration(document), incarnation=caller.incarnation, term=incarnations.term(document))
     who.check(node.node_id)
     slots, policy = _publication(hub, node.node_id, document), bodies.policy(document)
     facts: dict[str, Any] = {"apps": len(node.apps), "capacity": node.capacity, "labels": len(node.labels)}
@@ -50,14 +56,16 @@ async def register(request: Request) -> Response:
         entry("node", action, actor=node.node_id, remote_ip=ip, **facts)
         for action in ("register.success", "register.update")
     )
-    _, version = await hub.nodes.register(node, _pool_labels(hub, node), new, old, hub.audit.max_entries)
+    registered = await hub.nodes.register(node, _pool_labels(hub, node), new, old, hub.audit.max_entries)
     answer: dict[str, Any] = {
         "registered": node.node_id,
         "nextBeatMs": next_beat_ms(hub.nodes.timeout_ms),
-        "version": version,
+        "version": registered.version,
     }
+    if registered.term:
+        answer["term"] = registered.term
     if "slots" in document or "pools" in document:
-        answer["slots"] = _published(slots, await hub.pools.publish(node.node_id, slots, policy))
+        answer["slots"] = _published(slots, await hub.pools.publish(node.node_id, slots, policy, **caller._asdict()))
     return reply(answer)
 
 
@@ -75,9 +83,9 @@ def _publication(hub: Hub, node_id: str, document: dict[str, Any]) -> list[Slot]
 def _published(slots: list[Slot], words: list[str]) -> list[dict[str, Any]]:
     shown = []
     for slot, word in zip(slots, words, strict=True):
-        row = {"browserId": slot.id, "labelKey": slot.pool, "status": "refused" if word == "taken" else word}
-        if word == "taken":
-            row["reason"] = "another node has published a slot with this id"
+        row = {"browserId": slot.id, "labelKey": slot.pool, "status": "refused" if word in _REFUSED else word}
+        if word in _REFUSED:
+            row["reason"] = _REFUSED[word]
         shown.append(row)
     return shown
 
@@ -87,10 +95,11 @@ async def publish(request: Request, node_id: str) -> Response:
     """Put slots of a registered node on offer. A repeat changes nothing; each slot is answered on its own."""
     who, hub = await speaker(request, NODE), serving(request).hub
     document = await bodies.read_body(request)
-    node = check_node_id(node_id)
+    node, caller = check_node_id(node_id), incarnations.caller(document)
     who.check(node)
     slots = _publication(hub, node, document)
-    words = await hub.pools.publish(node, slots, bodies.policy(document)) if slots else []
+    policy = bodies.policy(document)
+    words = await hub.pools.publish(node, slots, policy, **caller._asdict()) if slots else []
     if not slots:
         await hub.nodes.get(node)
     return reply({"nodeId": node, "published": words.count("published"), "slots": _published(slots, words)})
@@ -98,37 +107,43 @@ async def publish(request: Request, node_id: str) -> Response:
 
 @router.delete(
     "/node/{node_id:path}/slots/{slot_id}",
-    openapi_extra=schemas.query(onlyFree="string"),
+    openapi_extra=schemas.query(onlyFree="string", incarnation="string", number="integer"),
     responses=schemas.REFUSALS,
 )
 async def withdraw(request: Request, node_id: str, slot_id: str) -> Response:
     """Take a slot off offer because it is gone; a grant of it ends at once, or with `onlyFree=1` keeps it there."""
     who, hub, node = await speaker(request, NODE), serving(request).hub, check_node_id(node_id)
     who.check(node)
-    only_free = request.query_params.get("onlyFree") in ("1", "true")
-    word, ended = await hub.pools.withdraw(node, slot_id, only_free=only_free)
+    query = request.query_params
+    only_free, caller = query.get("onlyFree") in ("1", "true"), incarnations.caller(query)
+    word, ended = await hub.pools.withdraw(node, slot_id, only_free=only_free, **caller._asdict())
     answer: dict[str, Any] = {"withdrawn": slot_id, "ended": ended}
     if word == "unknown":
         answer["note"] = "not published"
+    elif word == "late":
+        answer["note"] = "published again by a later call"
     return reply(answer)
 
 
-@router.delete("/node/{node_id:path}", responses=schemas.REFUSALS)
+@router.delete("/node/{node_id:path}", openapi_extra=schemas.query(incarnation="string"), responses=schemas.REFUSALS)
 async def leave(request: Request, node_id: str) -> Response:
-    """Leave: the node's slots are withdrawn, lent ones ended, at once. A token it made by joining is forgotten."""
+    """Leave: the node's slots are withdrawn, lent ones ended, at once. A token it made by joining is forgotten.
+
+    A process that names its `incarnation` ends only what is its own: 409 `superseded` when another is the node by now.
+    """
     who, found = await speaker(request, NODE), serving(request)
     who.check(check_node_id(node_id))
-    answer = await remove(found.hub, node_id)
+    answer = await remove(found.hub, node_id, incarnations.incarnation(request.query_params))
     if who.token:
         await found.hub.tokens.left(who.token)
         found.holders.forget()
     return answer
 
 
-async def remove(hub: Hub, node_id: str) -> Response:
+async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Response:
     """Take a node off the books and say what that ended."""
     node = check_node_id(node_id)
-    gone = await hub.nodes.leave(node)
+    gone = await hub.nodes.leave(node, incarnation)
     answer: dict[str, Any] = {"left": node, "slots": gone.slots, "ended": len(gone.ended)}
     if not gone.known:
         answer["note"] = "not registered"
@@ -160,6 +175,10 @@ def _orders(beat: Beat, orders: Orders, timeout_ms: int) -> dict[str, Any]:
     }
     if orders.lent is not None:
         answer["lent"] = orders.lent
+        if orders.offers:
+            answer["offers"] = orders.offers
+    if orders.superseded:
+        answer["superseded"] = True
     return answer
 
 

@@ -19,7 +19,24 @@ _SLOT = {
         "idleTimeoutSeconds": {"type": "number", "minimum": 0, "maximum": 86400},
     },
 }
+_INCARNATION = {
+    "type": "string",
+    "pattern": "^[A-Za-z0-9._-]{1,64}$",
+    "description": "a name of this very process, another one after each start. Who registers with a new one takes "
+    "over: the process before is told `superseded` with its next beat, and what it still sends changes nothing",
+}
+_CALLER = {
+    "incarnation": _INCARNATION,
+    "number": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": 2**53,
+        "description": "of this call; rises with each call of the incarnation, and stays when one is repeated. A call "
+        "older than the last one carried out for a slot leaves that slot alone",
+    },
+}
 _PUBLICATION = {
+    **_CALLER,
     "slots": {"type": "array", "items": _SLOT, "maxItems": 1000},
     "pools": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 1000}},
     "lent": {"type": "object", "additionalProperties": {"type": "string", "pattern": "^[0-9]{1,19}$"}},
@@ -35,6 +52,11 @@ REGISTER = {
         "capacity": {"type": "integer", "minimum": 0},
         "labels": _TEXTS,
         "baseUrl": _TEXT,
+        "term": {
+            "type": "string",
+            "pattern": "^[0-9]{1,19}$",
+            "description": "what this incarnation was answered when it registered; it says which of two is newer",
+        },
         **_PUBLICATION,
     },
 }
@@ -45,6 +67,7 @@ BEAT = {
         "nodeId": {"type": "string", "minLength": 1, "maxLength": 512},
         "version": {"type": "integer", "minimum": 0, "description": "the last one the hub answered"},
         "recycled": {"type": "array", "items": _TEXT, "maxItems": 1000},
+        "incarnation": _INCARNATION,
     },
 }
 BEATS = {

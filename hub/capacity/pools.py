@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hub.capacity.labels import parse_kinds, parse_label
 from hub.capacity.models import Slot, listed_id, read_item
-from hub.errors import InvalidLabel, InvalidValue, SlotLent, UnknownNode, UnknownReply
+from hub.errors import InvalidLabel, InvalidValue, SlotLent, Superseded, UnknownNode, UnknownReply
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.keys import key_part
@@ -77,35 +77,62 @@ class Pools:
         self._discovery: asyncio.Task[None] | None = None
         self._discovered = 0.0
 
-    async def publish(self, node_id: str, slots: Sequence[Slot], policy: str) -> list[str]:
-        """A word per slot: `published`, `unchanged`, `lent`, or `taken` by another node. Raises `UnknownNode`."""
+    async def publish(
+        self, node_id: str, slots: Sequence[Slot], policy: str, *, incarnation: str = "", number: str = ""
+    ) -> list[str]:
+        """A word per slot: `published`, `unchanged`, `lent`, `taken` by another node, or `late`: withdrawn since.
+
+        Raises `UnknownNode`, and `Superseded` for a process that is not the node any more.
+        """
         words: list[str] = []
         for start in range(0, len(slots), BITE):
             bite = slots[start : start + BITE]
             facts = [text for slot in bite for text in (slot.id, slot.pool, slot.item, slot.idle_ms, slot.token)]
             reply = await self._publish(
-                id=node_id, part=key_part(node_id), policy=policy, ttl_ms=self._ttl_ms, rest=facts
+                id=node_id,
+                part=key_part(node_id),
+                policy=policy,
+                ttl_ms=self._ttl_ms,
+                incarnation=incarnation,
+                said_number=number,
+                rest=facts,
             )
             match reply:
                 case ["ok", bite_words]:
                     words += bite_words
                 case ["unknown"]:
                     raise UnknownNode(f"node {node_id} is not registered; register it first")
+                case ["superseded"]:
+                    raise _superseded(node_id)
                 case _:
                     raise UnknownReply(self._publish.name, reply)
         return words
 
-    async def withdraw(self, node_id: str, slot: str, *, only_free: bool = False) -> tuple[str, bool]:
-        """(`withdrawn` or `unknown`, whether a grant ended).
+    async def withdraw(
+        self, node_id: str, slot: str, *, only_free: bool = False, incarnation: str = "", number: str = ""
+    ) -> tuple[str, bool]:
+        """(`withdrawn`, `unknown`, or `late` when it was published since; whether a grant ended).
 
-        Raises `InvalidValue` for another node's slot, and `SlotLent` for a lent one when only a free one was to go.
+        Raises `InvalidValue` for another node's slot, `SlotLent` for a lent one when only a free one was to go, and
+        `UnknownNode` or `Superseded` for a process that is not the node.
         """
-        reply = await self._withdraw(slot=key_part(slot), node=node_id, only_free=int(only_free))
+        reply = await self._withdraw(
+            slot=key_part(slot),
+            node=node_id,
+            part=key_part(node_id),
+            only_free=int(only_free),
+            incarnation=incarnation,
+            said_number=number,
+        )
         match reply:
             case ["withdrawn", ended]:
                 return "withdrawn", bool(ended)
-            case ["unknown"]:
-                return "unknown", False
+            case ["unknown" | "late" as word]:
+                return word, False
+            case ["superseded"]:
+                raise _superseded(node_id)
+            case ["unregistered"]:
+                raise UnknownNode(f"node {node_id} is not registered by this process; register it first")
             case ["lent"]:
                 raise SlotLent(f"slot {slot} is lent; it was left as it is")
             case ["foreign"]:
@@ -232,6 +259,10 @@ class Pools:
             return parse_label(label, self._kinds).text == label
         except InvalidLabel:
             return False
+
+
+def _superseded(node_id: str) -> Superseded:
+    return Superseded(f"another process is node {node_id} by now, or this one has left; it is to stop")
 
 
 def _glob(text: str) -> str:

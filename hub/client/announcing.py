@@ -13,7 +13,7 @@ from hub.client.credential import Credential
 from hub.client.exchange import now_s, passing, pause_s
 from hub.client.progress import Progress
 from hub.client.telling import Telling
-from hub.errors import HubError, SlotLent, Unauthorized, UnknownNode
+from hub.errors import HubError, SlotLent, Superseded, Unauthorized, UnknownNode
 
 log = logging.getLogger("hub.client")
 
@@ -65,7 +65,7 @@ class Announcing:
                 raise failure
             ready()
             failure = await self._until_stopped(self._beat_for_ever(), self._tell_for_ever())
-            if not isinstance(failure, Unauthorized):
+            if not isinstance(failure, Unauthorized | Superseded):
                 await self._leave()
             if failure is not None:
                 raise failure
@@ -104,7 +104,7 @@ class Announcing:
         while not self.telling.registered:
             try:
                 await self._credential.admit(self._http, self.telling.register)
-                await self.telling.withdraw_leftovers()
+                await self.telling.compare()
             except HubError as error:
                 if not passing(error) and not isinstance(error, UnknownNode):
                     raise
@@ -123,7 +123,7 @@ class Announcing:
                 continue
             try:
                 await self._beat()
-            except Unauthorized:
+            except (Unauthorized, Superseded):
                 raise
             except HubError as error:
                 self.telling.registered = self.telling.registered and not isinstance(error, UnknownNode)
@@ -155,7 +155,7 @@ class Announcing:
             if self._on_recycle is not None and not telling.busy:
                 await self._reserve(self._on_recycle)
             if not telling.looked:
-                await telling.withdraw_leftovers()
+                await telling.compare()
             return
         await telling.register()
         self._tell_changes()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypedDict
 
 # A hub takes 1000 slots and 64 KiB in one call by default; what the rest of a registration needs is left free.
@@ -63,6 +64,10 @@ class Book:
         self.slots: dict[str, dict[str, Any]] = {}
         self.lent: dict[str, str] = {}
         self.version = 0
+        self.incarnation = uuid.uuid4().hex
+        self.term = ""  # given to this incarnation by the hub
+        self.offers = ""  # what the hub has of ours, in short, as of the last beat
+        self.refused: set[str] = set()  # ours, but another node's to the hub
         self.draining = False
         self.marked: set[str] = set()  # slots the hub wants recycled
         self.acknowledged: set[str] = set()  # recycled; the hub has not been told yet
@@ -102,6 +107,7 @@ class Book:
         """The slot is not ours any more."""
         for known in (self.slots, self.lent, self.rebuilding):
             known.pop(slot_id, None)
+        self.refused.discard(slot_id)
         self.unpublished.discard(slot_id)
         self.marked.discard(slot_id)
 
@@ -116,7 +122,8 @@ class Book:
         told = [slot_id for slot_id in self.slots if slot_id not in self.unpublished and not self._off_offer(slot_id)]
         bites = list(self.bites(sorted(told, key=lambda slot_id: slot_id not in self.lent)))
         first = bites.pop(0) if bites else {}
-        return {**self._facts, "capacity": capacity, **self._policy, **first}, bites
+        named = {"incarnation": self.incarnation, **({"term": self.term} if self.term else {})}
+        return {**self._facts, **named, "capacity": capacity, **self._policy, **first}, bites
 
     def bites(self, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
         """The bodies that publish these slots, each small enough for one call."""
@@ -141,6 +148,9 @@ class Book:
         for result in results:
             slot_id = result["browserId"]
             self.unpublished.discard(slot_id)
+            self.refused.discard(slot_id)
+            if result["status"] == "refused":
+                self.refused.add(slot_id)
             if result["status"] == "published":  # free as of now, whatever we remembered
                 self.lent.pop(slot_id, None)
 
@@ -188,6 +198,23 @@ class Book:
         self.unpublished.add(fresh_id)
         return True
 
+    def expected(self) -> set[str] | None:
+        """What the hub should have of ours; None while that is not certain."""
+        if self.unwithdrawn or not all(self.rebuilding.values()):
+            return None
+        return self.slots.keys() - self.unpublished - self.refused - self.rebuilding.keys()
+
+    def differs(self) -> bool:
+        """Whether the hub has other slots of ours than it should; both as of now."""
+        expected = self.expected()
+        return bool(self.offers) and expected is not None and in_short(expected) != self.offers
+
+    def compare(self, known: Iterable[str]) -> None:
+        """Take note of what the hub has of ours that it should not have, and of what it lacks."""
+        found, expected = set(known), self.expected() or set()
+        self.unwithdrawn |= found - self.slots.keys()
+        self.unpublished |= expected - found
+
     def _off_offer(self, slot_id: str) -> bool:
         sure = self.rebuilding.get(slot_id)
         return sure is not None and (sure or slot_id not in self.lent)
@@ -195,7 +222,8 @@ class Book:
     def beat(self) -> dict[str, Any]:
         """The body of the next heartbeat."""
         recycled = sorted(self.acknowledged)[:ACKNOWLEDGED_AT_ONCE]
-        return {"nodeId": self.node_id, "version": self.version, **({"recycled": recycled} if recycled else {})}
+        named = {"nodeId": self.node_id, "incarnation": self.incarnation, "version": self.version}
+        return {**named, **({"recycled": recycled} if recycled else {})}
 
     def heard(self, beat: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
         """Take over the answer of a node that is known to the hub."""
@@ -206,8 +234,15 @@ class Book:
         if "lent" in answer:  # only then the answer is the full picture
             self.lent = dict(answer["lent"])
             self.marked = wanted
+            self.offers = str(answer.get("offers", ""))
         else:
             self.marked |= wanted
+
+
+def in_short(slots: Collection[str]) -> str:
+    """As the hub puts it: how many, and the sum of the first ten hex digits of the SHA-1 of each, in 40 bits."""
+    found = (int(hashlib.sha1(slot.encode(), usedforsecurity=False).hexdigest()[:10], 16) for slot in slots)
+    return f"{len(slots)}-{sum(found) % 2**40}"
 
 
 def _pool(node_id: str, label: str, count: int) -> Iterator[dict[str, Any]]:

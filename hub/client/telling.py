@@ -11,7 +11,7 @@ from hub.client import calls
 from hub.client.book import Book
 from hub.client.exchange import Patience, Send, exchange, passing, readable
 from hub.client.transport import AsyncTransport
-from hub.errors import BadInput, HubError, TooLarge, UnknownNode
+from hub.errors import BadInput, HubError, Superseded, TooLarge, UnknownNode
 
 log = logging.getLogger("hub.client")
 
@@ -34,6 +34,8 @@ class Telling:
         self.pace_s = FIRST_PACE_S
         self.lock = asyncio.Lock()  # what the hub is told about slots goes out in the order it happened
         self._http = http
+        self._number = 0  # of the last call about slots; a late one is known by it
+        self._compared: tuple[str, int] | None = None  # what the hub has, and the call after which we looked at that
         self._path = calls.path("node", book.node_id)
 
     @property
@@ -48,16 +50,27 @@ class Telling:
 
     async def beat(self) -> bool:
         """Send a heartbeat and take over its answer; False when the hub does not know the node."""
-        beat = self.book.beat()
+        beat, before = self.book.beat(), None if self.busy else self._number
         answer = await self._post("/node/heartbeat", beat)
         self._take_pace(answer)
         if not answer.get("known"):
             log.info("the hub does not know node %s: registering again", self.book.node_id)
             self.registered = False
             return False
+        if answer.get("superseded"):
+            raise Superseded(f"another process is node {self.book.node_id} by now; this one stops")
         with readable():
             self.book.heard(beat, answer)
+        if before == self._number and not self.busy:  # nobody told the hub anything meanwhile
+            self._look_at_offers()
         return True
+
+    def _look_at_offers(self) -> None:
+        look = (self.book.offers, self._number)
+        if look != self._compared and self.book.differs():
+            log.warning("node %s: the hub does not have the slots that it should; comparing them", self.book.node_id)
+            self.looked = False
+        self._compared = look
 
     async def offer(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """Publish slots that somebody asks to be published; see `NodeAgent.publish`."""
@@ -88,21 +101,24 @@ class Telling:
 
     async def leave(self) -> None:
         """Take the node off the books."""
-        await self._http.run(exchange(Send("DELETE", self._path), LEAVE_PATIENCE))
+        query = {"incarnation": self.book.incarnation}
+        await self._http.run(exchange(Send("DELETE", self._path, query=query), LEAVE_PATIENCE))
 
-    async def withdraw_leftovers(self) -> None:
-        """Withdraw what the hub offers of the node and it does not have: a process that was killed may have offered
-        slots under this id that its successor does not know."""
+    async def compare(self) -> None:
+        """Withdraw what the hub has of the node and should not, and publish what it lacks.
+
+        A process that was killed may have offered slots under this id that its successor does not know, and a call that
+        was late may have undone another.
+        """
         try:
             answer = await self._http.run(calls.one("nodes", self.book.node_id, self.patience()))
         except HubError as error:
-            log.warning("node %s could not look for leftovers of an earlier process: %s", self.book.node_id, error)
+            log.warning("node %s could not look at what the hub has of it: %s", self.book.node_id, error)
             self.looked = not passing(error)
             return
         self.looked = True
         with readable():
-            known = {str(slot["browserId"]) for slot in answer.get("slotList", ())}
-        self.book.unwithdrawn |= known - self.book.slots.keys()
+            self.book.compare(str(slot["browserId"]) for slot in answer.get("slotList", ()))
         await self.mend()
 
     async def mend(self) -> None:
@@ -123,23 +139,24 @@ class Telling:
 
     async def _register(self) -> None:
         body, bites = self.book.registration()
-        answer = await self._post("/node/register", body)
+        answer = await self._tell("/node/register", body)
         self._take_pace(answer)
+        self.book.term = str(answer.get("term", ""))
         self.book.version = 0  # not the answer's: what the hub knew before is only told to who is behind
         self._took(answer)
         for bite in bites:
-            self._took(await self._post(f"{self._path}/slots", bite))
+            self._took(await self._tell(f"{self._path}/slots", bite))
         self.registered = True
 
     async def _publish(self, ids: list[str], patience: Patience) -> list[dict[str, Any]]:
         results: list[dict[str, Any]] = []
         for bite in self.book.bites(ids):
             try:
-                answer = await self._post(f"{self._path}/slots", bite, patience)
+                answer = await self._tell(f"{self._path}/slots", bite, patience)
             except UnknownNode:
                 self.registered = False
                 await self._register()
-                answer = await self._post(f"{self._path}/slots", bite, patience)
+                answer = await self._tell(f"{self._path}/slots", bite, patience)
             results += self._took(answer)
         return results
 
@@ -153,11 +170,15 @@ class Telling:
                 self.book.forget(slot_id)
 
     async def _withdraw(self, slot_id: str, patience: Patience, *, only_free: bool = False) -> bool:
-        query = {"onlyFree": "1"} if only_free else {}
+        self._number += 1
+        query = {"incarnation": self.book.incarnation, "number": str(self._number)}
+        query |= {"onlyFree": "1"} if only_free else {}
         send = Send("DELETE", f"{self._path}/slots{calls.path(slot_id)}", query=query)
         try:
             answer = (await self._http.run(exchange(send, patience))).data
-        except (UnknownNode, BadInput):
+        except UnknownNode:
+            answer, self.registered = {}, False
+        except BadInput:
             answer = {}  # who does not know the node, or could never have taken the slot, does not lend it
         self.book.unwithdrawn.discard(slot_id)
         return bool(answer.get("ended"))
@@ -170,6 +191,12 @@ class Telling:
                 if result["status"] == "refused":
                     log.warning("the hub refuses slot %s: %s", result["browserId"], result.get("reason"))
         return results
+
+    async def _tell(self, path: str, body: Mapping[str, Any], patience: Patience | None = None) -> dict[str, Any]:
+        """Say something about slots; what is sent again keeps its number."""
+        self._number += 1
+        caller = {"incarnation": self.book.incarnation, "number": self._number}
+        return await self._post(path, {**body, **caller}, patience)
 
     async def _post(self, path: str, body: Mapping[str, Any], patience: Patience | None = None) -> dict[str, Any]:
         answer = await self._http.run(exchange(Send("POST", path, body), patience or self.patience()))

@@ -17,8 +17,13 @@ async def node_now(hub: Hub, node_id: str) -> Now | None:
         return None
     node = found[0]
     keys = hub.store.keys
-    alive_ms, brake = await hub.store.read_all(
-        [("PTTL", keys.node_alive(key_part(node_id))), ("HGET", keys.brake, "state")]
+    part = key_part(node_id)
+    alive_ms, brake, incarnation = await hub.store.read_all(
+        [
+            ("PTTL", keys.node_alive(part)),
+            ("HGET", keys.brake, "state"),
+            ("HGET", keys.duty(part), "incarnation"),
+        ]
     )
     facts = {
         "sinceBeatSeconds": None if node.since_beat_ms is None else node.since_beat_ms / 1000,
@@ -26,6 +31,7 @@ async def node_now(hub: Hub, node_id: str) -> Now | None:
         "draining": node.draining,
         "slots": node.slots,
         "lent": node.lent,
+        "incarnation": incarnation,
         "timeoutSeconds": hub.nodes.timeout_ms / 1000,
         "brake": brake or "off",
     }

@@ -7,6 +7,8 @@ _RULES = {
     "node.registered": "It was not on the books; it stays there while it beats at least every HUB_NODE_TIMEOUT.",
     "node.left": "It said goodbye, or an operator removed it: its slots are withdrawn and its grants have ended.",
     "node.expired": "Silent for longer than HUB_NODE_TIMEOUT on the hub clock, and expiry is on, so it was removed.",
+    "node.superseded": "A newer process registered under its id: that one is the node now, and the one before is told "
+    "to stop with its next beat; what it still says changes nothing.",
     "node.suspect": "Silent for half of HUB_NODE_TIMEOUT on the hub clock: its slots are held back until it beats.",
     "node.back": "It beat again, so its slots are lent again.",
     "node.draining": "An operator drains it: nothing more of it is lent, and what is lent stays with its borrowers.",

@@ -13,6 +13,7 @@ from hub.store.store import Store
 BITE = 128  # beats per script: about 1 ms of Redis
 
 _UNKNOWN = Orders(known=False)
+_SUPERSEDED = Orders(known=True, superseded=True)
 
 
 class Beats:
@@ -56,7 +57,7 @@ class Beats:
         if recycled:
             await asyncio.gather(*(self._recycled(part=key_part(b.node_id), rest=b.recycled) for b in recycled))
         for beat in beats:
-            facts += (beat.node_id, key_part(beat.node_id), beat.version)
+            facts += (beat.node_id, key_part(beat.node_id), beat.version, beat.incarnation)
         replies = await self._beat(timeout_ms=self._timeout_ms, rest=facts)
         orders = [_orders(beat, reply) for beat, reply in zip(beats, replies, strict=True)]
         known = sum(order.known for order in orders)
@@ -71,7 +72,9 @@ def _orders(beat: Beat, reply: Any) -> Orders:
             return _UNKNOWN
         case 1 | 2:
             return Orders(True, reply == 2, beat.version)
-        case [version, drain, lent, recycle]:
+        case 3:
+            return _SUPERSEDED
+        case [version, drain, lent, recycle, offers]:
             tokens = dict(zip(lent[::2], lent[1::2], strict=True))
-            return Orders(True, bool(drain), int(version), tokens, tuple(recycle))
+            return Orders(True, bool(drain), int(version), tokens, tuple(recycle), offers)
     raise ValueError(f"nodes/beat answered {reply!r}")

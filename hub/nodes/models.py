@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from hub.errors import InvalidValue
 
 ID_MAX = 512  # characters of a raw node id; a bound, far above host names and UUIDs
 DRAIN_DEADLINE_MAX_S = 7 * 86_400
+INCARNATION = re.compile(r"[A-Za-z0-9._-]{1,64}")
 BEATS_PER_TIMEOUT = 6  # a node may lose five beats in a row before it is stale
 
 
@@ -19,16 +21,27 @@ class Beat(NamedTuple):
     node_id: str
     version: int = 0
     recycled: tuple[str, ...] = ()
+    incarnation: str = ""
+
+
+class Caller(NamedTuple):
+    """Which process speaks for a node, and the number of its call; both empty for a plain client."""
+
+    incarnation: str = ""
+    number: str = ""
 
 
 class Orders(NamedTuple):
-    """The answer to a heartbeat. `lent` is None when nothing changed since the version the node named."""
+    """The answer to a heartbeat. `lent` is None when nothing changed since the version the node named; `offers` says in
+    short which slots the hub has of the node."""
 
     known: bool
     drain: bool = False
     version: int = 0
     lent: dict[str, str] | None = None
     recycle: tuple[str, ...] = ()
+    offers: str = ""
+    superseded: bool = False
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,17 @@ class Registration:
     capacity: int = 1
     labels: dict[str, str] = field(default_factory=dict)
     base_url: str = ""
+    incarnation: str = ""
+    term: str = ""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """What the hub made of a registration; the `term` of an incarnation is for its next ones."""
+
+    new: bool
+    version: int
+    term: str
 
 
 @dataclass(frozen=True)
@@ -104,6 +128,14 @@ def check_node_id(raw: str) -> str:
     if len(trimmed) > ID_MAX:
         raise InvalidValue(f"a node id has at most {ID_MAX} characters; this one has {len(trimmed)}", member="nodeId")
     return trimmed
+
+
+def check_incarnation(raw: object) -> str:
+    """What a process of a node calls itself; raises `InvalidValue`."""
+    if isinstance(raw, str) and INCARNATION.fullmatch(raw):
+        return raw
+    said = "incarnation must be 1 to 64 letters, digits, dots, hyphens and underscores, another one for each process"
+    raise InvalidValue(said, member="incarnation")
 
 
 def next_beat_ms(timeout_ms: int) -> int:

@@ -8,15 +8,21 @@ from typing import Any
 
 import orjson
 
-from hub.errors import NodeIdCollides, Settling, UnknownNode, UnknownReply
+from hub.errors import NodeIdCollides, Settling, Superseded, UnknownNode, UnknownReply
 from hub.nodes.beats import Beats
-from hub.nodes.models import Departure, DrainState, Node, Registration
+from hub.nodes.models import Departure, DrainState, Node, Registered, Registration
+from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.keys import key_part
 from hub.store.store import Store
 
 BITE = 64  # slots per script where each costs a dozen commands: under 2 ms
 LOOK = 1000  # slots per script that only looks at where they are: under 2 ms
+_log = get_logger("hub.nodes")
+
+
+def _superseded(node_id: str) -> Superseded:
+    return Superseded(f"another process is node {node_id} by now, or this one has left; it is to stop")
 
 
 @dataclass(frozen=True)
@@ -45,10 +51,11 @@ class Nodes:
 
     async def register(
         self, node: Registration, pool_labels: Sequence[str], audit_new: str, audit_old: str, audit_max: int
-    ) -> tuple[bool, int]:
-        """Put a node on the books or bring it up to date; (whether it is new, the version of its orders).
+    ) -> Registered:
+        """Put a node on the books or bring it up to date.
 
-        Raises `NodeIdCollides` when another node's id looks the same as part of a key.
+        Raises `NodeIdCollides` when another node's id looks the same as part of a key, and `Superseded` when a newer
+        process is the node.
         """
         part = key_part(node.node_id)
         while True:
@@ -63,11 +70,17 @@ class Nodes:
                 audit_new=audit_new,
                 audit_old=audit_old,
                 audit_max=audit_max,
+                incarnation=node.incarnation,
+                said_term=node.term,
                 rest=pool_labels,
             )
             match reply:
-                case ["registered" | "updated" as word, version]:
-                    return word == "registered", int(version)
+                case ["registered" | "updated" as word, version, term, before]:
+                    if before:
+                        _log.warning("node taken over", node=node.node_id, by=node.incarnation, before=before)
+                    return Registered(word == "registered", int(version), term)
+                case ["superseded"]:
+                    raise _superseded(node.node_id)
                 case ["collides", other]:
                     raise NodeIdCollides(
                         f"node id {node.node_id!r} is stored under the same key as the registered {other!r}; "
@@ -78,10 +91,15 @@ class Nodes:
                 case _:
                     raise UnknownReply(self._register.name, reply)
 
-    async def leave(self, node_id: str) -> Removal:
-        """Take a node off the books at once: its slots are withdrawn and lent ones ended."""
+    async def leave(self, node_id: str, incarnation: str = "") -> Removal:
+        """Take a node off the books at once: its slots are withdrawn and lent ones ended.
+
+        Raises `Superseded` for a process that is not the node any more; that changes nothing.
+        """
         part = key_part(node_id)
-        word, dropped, ended, left = await self._leave(id=node_id, part=part, limit=BITE)
+        word, dropped, ended, left = await self._leave(id=node_id, part=part, limit=BITE, incarnation=incarnation)
+        if word == "superseded":
+            raise _superseded(node_id)
         more, also_ended = await self.prune(part) if left else (0, ())
         return Removal(word == "left", dropped + more, (*ended, *also_ended))
 

@@ -49,16 +49,24 @@ PRIVATE = {
     # _until_ms. Deleted when the brake ends.
     "brake": "hub:brake",
     "beats": "hub:beats",  # zset: raw node id -> hub clock of its last beat. Deleted with the node.
-    "duty": "hub:duty:{}",  # hash: version, drain, republish, recycle:<slot>: what a beat must tell. With the node.
+    # hash: version, drain, republish, recycle:<slot>, offers (slots in short): what a beat must tell; incarnation and
+    # its term. With the node.
+    "duty": "hub:duty:{}",
     "lent": "hub:lent:{}",  # hash: slot id -> token of a node's lent slots. Empties as grants end.
     "draining": "hub:draining",  # set: raw ids of draining nodes. Deleted with the node.
     # zset: raw node id -> hub clock at which its drain ends what is still lent. Deleted when that is done, with the
     # drain or with the node.
     "drain_deadlines": "hub:drain_deadlines",
     "node_slots": "hub:node_slots:{}",  # set: slot ids of a node. Empties as slots are dropped.
+    # list: incarnations of a node that are over, newest first, 32 at most. Lives an hour from the last.
+    "incarnations": "hub:incarnations:{}",
+    # zset: slot id -> number of the call by which the node withdrew it, the last 1,000. Deleted with the node, and when
+    # another incarnation takes over.
+    "withdrawn": "hub:withdrawn:{}",
     "leaving": "hub:leaving",  # hash: key part -> raw id of nodes that are gone but not yet pruned to the end.
     # hash: item, pool, node, part, place (free, lent, held), policy, idle_ms; of the grant: label, run, granted_ms,
-    # visible_ms, watch_idle; adopted_ms (hub clock) of one that another program listed; unreported when a hub brought
+    # visible_ms, watch_idle; adopted_ms (hub clock) of one that another program listed; told: incarnation|number of the
+    # call that published it last; unreported when a hub brought
     # it back and its node has not named it yet.
     "slot": "hub:slot:{}",  # Deleted when the slot is withdrawn, pruned, or found to be in no list.
     "pools": "hub:pools",  # zset, all scores 0: labels that have slots. Deleted with the last slot of the pool.

@@ -1,10 +1,14 @@
 -- Put a node's slots on offer, at the tail of their pools. Safe to repeat: a slot that is known keeps its place.
 -- A slot that the node reports as lent, or that a hub has brought back as lent, stays lent with its token.
--- Returns {'ok', a word per slot: 'published' | 'unchanged' | 'lent' | 'taken' (another node's)} | {'unknown'}
+-- A process that is not the node any more, and a call that is older than one for the same slot that was carried out, change
+-- nothing. Returns {'ok', a word per slot: 'published' | 'unchanged' | 'lent' | 'taken' (another node's) | 'late' (it was
+-- withdrawn since)} | {'unknown'} | {'superseded'}
 local id     = ARGV[1]
 local part   = ARGV[2]
 local policy = ARGV[3]               -- 'recycle' | 'reuse'
 local ttl_ms = tonumber(ARGV[4])     -- the lease of slots adopted as lent
+local incarnation = ARGV[5]          -- '' of plain clients
+local said_number = ARGV[6]               -- of this call, which only rises in an incarnation; '' of plain clients
 -- @rest slots                       per slot: id, pool, item, own idle rule in ms or '', token or ''
 -- @include store
 -- @include release
@@ -13,18 +17,23 @@ local ttl_ms = tonumber(ARGV[4])     -- the lease of slots adopted as lent
 -- @include reported_grant
 -- @include still_listed
 -- @include serve
+-- @include told
 if redis.call('SISMEMBER', key_nodes, id) == 0 then return {'unknown'} end
+local says, number = caller(part, incarnation, said_number)
+if says ~= 'own' then return {says} end
 local words = {}
-for i = 5, #ARGV, 5 do
+for i = 7, #ARGV, 5 do
   local slot, pool, item, idle_ms, token = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4]
   local record = read_slot(slot)
-  local word
+  local late, word = told_since(slot, part, record.item, incarnation, number), nil
   local unchanged = record.item == item and record.pool == pool
     and still_listed(record.pool, record.item, record.place)
   -- A slot without a record is of a node that was gone: what it says to be lent is.
   if token ~= '' and ((record.item and not lost_grant(token)) or returned_meanwhile(slot, token)) then token = '' end
   if record.item and record.part ~= part then
     word = 'taken'
+  elseif late then
+    word = record.item and (record.place == 'lent' and 'lent' or 'unchanged') or 'late'
   elseif record.place == 'lent' and not above(token, redis.call('HGET', key_session(slot), 'leaseToken') or token) then
     redis.call('HDEL', key_slot(slot), 'unreported')
     redis.call('HSET', key_slot(slot), 'reported', opened[1])
@@ -56,6 +65,7 @@ for i = 5, #ARGV, 5 do
       word = 'published'
     end
   end
+  if not late and word ~= 'taken' then note_published(slot, part, incarnation, number) end
   words[#words + 1] = word
 end
 if reporting then redis.call('HSET', key_duty(part), 'reported', opened[1]) end

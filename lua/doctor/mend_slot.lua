@@ -36,7 +36,7 @@ if not session[1] and redis.call('EXISTS', key_session(slot)) == 0 and record.pl
   redis.call('DEL', key_borrow_ttl(slot), key_borrow_idle(slot))
 end
 if record.item and record.pool and record.part then
-  redis.call('SADD', key_node_slots(record.part), slot)
+  if redis.call('SADD', key_node_slots(record.part), slot) == 1 then offers_changed(record.part) end
   if redis.call('SADD', key_pool_slots(record.pool), slot) == 1 then redis.call('ZADD', key_pools, 0, record.pool) end
   local draining = redis.call('HEXISTS', key_duty(record.part), 'drain') == 1
   local granted = redis.call('HEXISTS', key_slot(slot), 'granted_ms') == 1

@@ -1,8 +1,9 @@
 -- @include pool
+-- @include offers_changed
 -- Forget a slot whose item is in no list any more: record, memberships, what its node was to be told.
 local function drop_slot(slot, pool, part)
   redis.call('DEL', key_slot(slot))
-  redis.call('SREM', key_node_slots(part), slot)
+  if redis.call('SREM', key_node_slots(part), slot) == 1 then offers_changed(part) end
   redis.call('HDEL', key_duty(part), 'recycle:' .. slot)
   redis.call('SREM', key_aside(part), slot)
   if redis.call('EXISTS', key_node(part), key_node_slots(part)) == 0 then

@@ -23,7 +23,7 @@ local function prune(part, limit)
   end
   local left = redis.call('SCARD', key_node_slots(part))
   if left == 0 then
-    redis.call('DEL', key_duty(part), key_lent(part), key_aside(part))
+    redis.call('DEL', key_duty(part), key_lent(part), key_aside(part), key_withdrawn(part))
     redis.call('HDEL', key_leaving, part)
   end
   return #slots, ended, left

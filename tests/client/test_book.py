@@ -39,6 +39,7 @@ def test_a_registration_says_what_the_node_is() -> None:
     body, others = book.registration()
     assert body == {
         "nodeId": "n1",
+        "incarnation": book.incarnation,
         "apps": ["a"],
         "labels": {"os": "linux"},
         "baseUrl": "http://n1",
@@ -80,11 +81,11 @@ def test_what_was_acknowledged_is_told_until_a_beat_with_it_was_heard() -> None:
     book = Book("n1", {})
     book.acknowledged = {"s1"}
     beat = book.beat()
-    assert beat == {"nodeId": "n1", "version": 0, "recycled": ["s1"]}
+    assert beat == {"nodeId": "n1", "incarnation": book.incarnation, "version": 0, "recycled": ["s1"]}
     assert book.beat() == beat
     book.acknowledged.add("s2")
     book.heard(beat, {"version": 0})
-    assert book.beat() == {"nodeId": "n1", "version": 0, "recycled": ["s2"]}
+    assert book.beat() == {"nodeId": "n1", "incarnation": book.incarnation, "version": 0, "recycled": ["s2"]}
 
 
 def listed(book: Book) -> list[str]:

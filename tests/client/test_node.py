@@ -138,7 +138,7 @@ async def test_leftovers_that_cannot_be_looked_for_stop_nobody(hub: FakeHub, cap
     hub.say("GET /nodes/n1", (404, "not-found"))
     async with agent_of(hub):
         await eventually(lambda: hub.said(BEAT))
-    assert "could not look for leftovers" in caplog.text
+    assert "could not look at what the hub has of it" in caplog.text
 
 
 async def test_leftovers_that_could_not_be_looked_for_at_the_start_are_withdrawn_later(hub: FakeHub) -> None:

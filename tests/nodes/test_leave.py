@@ -55,7 +55,7 @@ async def test_a_node_with_more_slots_than_one_bite_leaves_whole(api, redis):
 
 async def test_a_removal_that_was_cut_short_is_finished_by_the_next_sweep(api, hub, redis):
     await api.post("/node/register", json={"nodeId": "n1", "pools": {LABEL: 200}})
-    await hub.nodes._leave(id="n1", part="n1", limit=10)
+    await hub.nodes._leave(id="n1", part="n1", limit=10, incarnation="")
     assert redis.llen(f"available:{LABEL}") == 190
     assert (await borrow(api, "x:y")).status_code == 503
     await api.post("/admin/sweep")
@@ -64,7 +64,7 @@ async def test_a_removal_that_was_cut_short_is_finished_by_the_next_sweep(api, h
 
 async def test_a_node_that_comes_back_while_it_is_being_removed_starts_afresh(api, hub, redis):
     await api.post("/node/register", json={"nodeId": "n1", "pools": {LABEL: 200}})
-    await hub.nodes._leave(id="n1", part="n1", limit=10)
+    await hub.nodes._leave(id="n1", part="n1", limit=10, incarnation="")
     await publish(api, "n1", **{LABEL: ["s1"]})
     await api.post("/admin/sweep")
     assert listed(redis, f"available:{LABEL}") == ["s1"]

@@ -1,0 +1,39 @@
+"""Which process speaks for a node, as it says so itself: `incarnation`, `number` and `term` in bodies and queries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from hub.api import bodies
+from hub.errors import InvalidValue
+from hub.nodes.models import Caller, check_incarnation
+
+NUMBER_MAX = 2**53
+_TERM = re.compile(r"[0-9]{1,19}")
+
+
+def incarnation(said: Mapping[str, Any]) -> str:
+    """What the process calls itself, '' when it does not say; raises `InvalidValue`."""
+    given = said.get("incarnation")
+    return "" if given is None else check_incarnation(given)
+
+
+def caller(said: Mapping[str, Any]) -> Caller:
+    """Who tells the hub of slots, and with which number, that counts only beside an incarnation."""
+    name, number = incarnation(said), said.get("number")
+    if number is None:
+        return Caller(name)
+    checked = bodies.whole_number(number, "number", 0, NUMBER_MAX)
+    return Caller(name, str(checked) if name else "")
+
+
+def term(said: Mapping[str, Any]) -> str:
+    """The term the hub gave to this incarnation, '' before that; raises `InvalidValue`."""
+    given = said.get("term")
+    if given is None:
+        return ""
+    if not isinstance(given, str) or not _TERM.fullmatch(given):
+        raise InvalidValue("term must be what the hub answered to the registration, as text", member="term")
+    return given

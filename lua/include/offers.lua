@@ -1,0 +1,15 @@
+-- What the hub offers of a node, in short, so that the node can see whether that is what it has: how many slots, and the
+-- sum of the first ten hex digits of the SHA-1 of each id, in 40 bits. It is kept until that changes. '' of a node with
+-- so many slots that it would take too long.
+local function offers_of(part)
+  local known = redis.call('HGET', key_duty(part), 'offers')
+  if known then return known end
+  if redis.call('SCARD', key_node_slots(part)) > 2000 then return '' end
+  local slots, sum = redis.call('SMEMBERS', key_node_slots(part)), 0
+  for _, slot in ipairs(slots) do
+    sum = (sum + tonumber(string.sub(redis.sha1hex(slot), 1, 10), 16)) % 1099511627776
+  end
+  local found = string.format('%d-%.0f', #slots, sum)
+  redis.call('HSET', key_duty(part), 'offers', found)
+  return found
+end

@@ -1,0 +1,264 @@
+"""Two processes under one node id, and calls carried out late: only the newer process, and its last word, count."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from tests.world import age_node, beat, borrow, give_back, listed
+
+LABEL = "a:b"
+
+
+async def register(api, incarnation="first", number=1, *slots, **more):
+    body = {"nodeId": "n1", "incarnation": incarnation, "number": number, **more}
+    return await api.post("/node/register", json={**body, "slots": [slot(each) for each in slots]})
+
+
+def slot(name):
+    return {"slotId": name, "labelKey": LABEL}
+
+
+async def publish(api, incarnation, number, *slots, **more):
+    body = {"incarnation": incarnation, "number": number, "slots": [slot(each) for each in slots], **more}
+    return await api.post("/node/n1/slots", json=body)
+
+
+async def withdraw(api, incarnation, number, name):
+    query = {"incarnation": incarnation, "number": str(number)}
+    return await api.delete(f"/node/n1/slots/{name}", params=query)
+
+
+def words(answer):
+    assert answer.status_code == 200, answer.text
+    return {each["browserId"]: each["status"] for each in answer.json()["slots"]}
+
+
+async def heard(api, incarnation="first", version=0):
+    return await beat(api, "n1", version, incarnation=incarnation)
+
+
+def in_short(*slots):
+    hashes = (int(hashlib.sha1(each.encode()).hexdigest()[:10], 16) for each in slots)
+    return f"{len(slots)}-{sum(hashes) % 2**40}"
+
+
+# -- incarnations --------------------------------------------------------------------------------------------------
+
+
+async def test_the_newer_process_takes_over_what_is_lent_and_the_older_one_is_told_to_stop(api, redis):
+    await register(api, "old", 1, "s1", "s2")
+    token = (await borrow(api, LABEL)).json()["leaseToken"]
+    assert words(await register(api, "new", 1, "s1", "s2")) == {"s1": "lent", "s2": "unchanged"}
+    told = await heard(api, "old")
+    assert (told["superseded"], told["known"], told["recycle"], "lent" in told) == (True, True, [], False)
+    fresh = await heard(api, "new")
+    assert (fresh["lent"], "superseded" in fresh) == ({"s1": token}, False)
+    assert listed(redis, f"available:{LABEL}") == ["s2"]
+
+
+@pytest.mark.parametrize("call", ["register", "publish", "withdraw", "leave"])
+async def test_what_the_older_process_still_says_changes_nothing(api, redis, call):
+    await register(api, "old", 1, "s1")
+    await register(api, "new", 1, "s1", "s2")
+    await borrow(api, LABEL)
+    calls = {
+        "register": lambda: register(api, "old", 9, "s9"),
+        "publish": lambda: publish(api, "old", 9, "s9"),
+        "withdraw": lambda: withdraw(api, "old", 9, "s1"),
+        "leave": lambda: api.delete("/node/n1", params={"incarnation": "old"}),
+    }
+    refused = await calls[call]()
+    assert (refused.status_code, refused.json()["code"]) == (409, "superseded")
+    assert {each["browserId"]: each["state"] for each in (await api.get("/nodes/n1")).json()["slotList"]} == {
+        "s1": "lent",
+        "s2": "free",
+    }
+    assert (await heard(api, "new"))["known"]
+
+
+async def test_the_beats_of_the_older_process_do_not_keep_the_node_alive(api, redis):
+    await register(api, "old", 1)
+    await register(api, "new", 1)
+    age_node(redis, "n1", 600)
+    await heard(api, "old")
+    assert (await api.get("/nodes/n1")).json()["state"] == "stale"
+    await heard(api, "new")
+    assert (await api.get("/nodes/n1")).json()["state"] == "alive"
+
+
+async def test_a_process_that_has_left_does_not_come_back_by_a_late_call(api, redis):
+    await register(api, "first", 1, "s1")
+    assert (await api.delete("/node/n1", params={"incarnation": "first"})).json()["slots"] == 1
+    refused = await register(api, "first", 1, "s1")
+    assert (refused.status_code, refused.json()["code"]) == (409, "superseded")
+    assert (await api.get("/nodes")).json() == []
+    assert words(await register(api, "second", 1, "s1")) == {"s1": "published"}
+
+
+async def test_the_term_says_which_process_is_newer_to_a_store_that_knows_neither(api, redis):
+    old = (await register(api, "old", 1)).json()["term"]
+    assert (await register(api, "old", 2)).json()["term"] == old
+    new = (await register(api, "new", 1)).json()["term"]
+    assert int(new) > int(old)
+    await api.delete("/node/n1")
+    redis.delete("hub:incarnations:n1")
+    assert (await register(api, "new", 2, term=new)).json()["term"] == new
+    refused = await register(api, "old", 3, term=old)
+    assert (refused.status_code, refused.json()["code"]) == (409, "superseded")
+    assert (await heard(api, "new"))["known"]
+
+
+async def test_a_process_the_store_has_lost_is_asked_to_register_and_is_the_node_again(api, redis):
+    """The store came back without its last second, in which the newer process had registered."""
+    await register(api, "old", 1, "s1")
+    assert not (await heard(api, "new"))["known"]
+    assert (await publish(api, "new", 2, "s2")).json()["code"] == "unknown-node"
+    assert (await withdraw(api, "new", 3, "s1")).json()["code"] == "unknown-node"
+    await register(api, "new", 4, "s1")
+    assert (await heard(api, "old"))["superseded"]
+
+
+async def test_who_does_not_say_which_process_it_is_is_served_as_ever(api, redis):
+    await register(api, "first", 1, "s1")
+    plain = await api.post("/node/register", json={"nodeId": "n1", "slots": [slot("s1"), slot("s2")]})
+    assert words(plain) == {"s1": "unchanged", "s2": "published"}
+    assert "term" not in plain.json()
+    assert (await beat(api, "n1"))["known"]
+    assert (await heard(api))["known"]
+    assert (await api.delete("/node/n1/slots/s2")).json() == {"withdrawn": "s2", "ended": False}
+    assert (await api.delete("/node/n1")).json()["slots"] == 1
+
+
+async def test_why_names_the_process_and_who_took_over_from_whom(api, redis):
+    await register(api, "old", 1)
+    await register(api, "new", 1)
+    said = (await api.get("/why/node/n1")).json()
+    assert said["facts"]["incarnation"] == "new"
+    taken = [each for each in said["history"] if each["event"] == "node.superseded"]
+    assert [(each["incarnation"], each["before"]) for each in taken] == [("new", "old")]
+    assert "newer process" in taken[0]["rule"]
+
+
+BAD = [
+    ("incarnation", 5, "incarnation"),
+    ("incarnation", "", "incarnation"),
+    ("incarnation", "a b", "incarnation"),
+    ("incarnation", "x" * 65, "incarnation"),
+    ("number", -1, "number"),
+    ("number", "x", "number"),
+    ("number", 2**53 + 1, "number"),
+    ("term", 5, "term"),
+    ("term", "1" * 20, "term"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "member"), BAD)
+async def test_what_cannot_be_used_is_refused_with_what_would_be_right(api, redis, name, value, member):
+    answer = await api.post("/node/register", json={"nodeId": "n1", "incarnation": "a", name: value})
+    assert (answer.status_code, answer.json()["code"], answer.json()["member"]) == (400, "invalid-value", member)
+    if name == "incarnation":
+        answer = await api.post("/node/heartbeat", json={"nodeId": "n1", name: value})
+        assert (answer.status_code, answer.json()["member"]) == (400, member)
+
+
+# -- calls carried out late ----------------------------------------------------------------------------------------
+
+
+async def test_a_withdrawal_carried_out_late_leaves_what_was_published_since(api, redis):
+    await register(api, "first", 1, "s1")
+    await withdraw(api, "first", 3, "s1")  # call 2 hangs in a hub that stands still
+    assert words(await publish(api, "first", 4, "s1")) == {"s1": "published"}
+    late = await withdraw(api, "first", 2, "s1")
+    assert late.json() == {"withdrawn": "s1", "ended": False, "note": "published again by a later call"}
+    assert listed(redis, f"available:{LABEL}") == ["s1"]
+
+
+async def test_a_publication_carried_out_late_does_not_offer_what_was_withdrawn_since(api, redis):
+    await register(api, "first", 1)
+    await publish(api, "first", 3, "s1")  # call 2 hangs
+    await withdraw(api, "first", 4, "s1")
+    assert words(await publish(api, "first", 2, "s1", "s2")) == {"s1": "refused", "s2": "published"}
+    assert listed(redis, f"available:{LABEL}") == ["s2"]
+    assert words(await publish(api, "first", 5, "s1")) == {"s1": "published"}
+
+
+async def test_a_withdrawal_before_the_publication_it_overtook_counts(api, redis):
+    await register(api, "first", 1)
+    assert (await withdraw(api, "first", 3, "s1")).json()["note"] == "not published"
+    assert words(await publish(api, "first", 2, "s1")) == {"s1": "refused"}
+
+
+async def test_a_report_carried_out_late_brings_no_old_token_back(api, redis):
+    """After the store was lost: the node reports what is lent, the slot goes back, and the report comes again."""
+    await register(api, "first", 1, "s1")
+    old = (await borrow(api, LABEL)).json()["leaseToken"]
+    redis.flushall()
+    report = {"lent": {"s1": old}}
+    assert words(await register(api, "first", 2, "s1", **report)) == {"s1": "lent"}
+    await give_back(api, LABEL, "s1", leaseToken=old)
+    redis.delete("hub:ended:s1")  # whatever else keeps it from coming back
+    assert words(await register(api, "first", 2, "s1", **report)) == {"s1": "unchanged"}
+    assert (await api.get("/leases/s1/verify", params={"token": old})).json()["valid"] is False
+    assert redis.hget("hub:slot:s1", "place") == "free"
+
+
+async def test_a_repeat_is_answered_as_it_is_now(api, redis):
+    first = await register(api, "first", 1, "s1", "s2")
+    await borrow(api, LABEL)
+    assert words(first) == {"s1": "published", "s2": "published"}
+    assert words(await register(api, "first", 1, "s1", "s2")) == {"s1": "lent", "s2": "unchanged"}
+
+
+async def test_numbers_of_the_next_process_begin_anew(api, redis):
+    await register(api, "old", 70, "s1")
+    await withdraw(api, "old", 71, "s1")
+    assert words(await register(api, "new", 1, "s1")) == {"s1": "published"}
+    assert (await withdraw(api, "new", 2, "s1")).json() == {"withdrawn": "s1", "ended": False}
+    assert redis.zrange("hub:withdrawn:n1", 0, -1, withscores=True) == [("s1", 2)]
+
+
+async def test_only_the_last_thousand_withdrawals_are_kept_and_none_of_a_node_that_is_gone(api, redis):
+    await register(api, "first", 1)
+    redis.zadd("hub:withdrawn:n1", {f"x{n}": n for n in range(2, 1100)})
+    await withdraw(api, "first", 2000, "s1")
+    assert redis.zcard("hub:withdrawn:n1") == 1000
+    await api.delete("/node/n1")
+    assert not redis.exists("hub:withdrawn:n1")
+
+
+# -- what the hub offers of a node ---------------------------------------------------------------------------------
+
+
+async def test_a_beat_names_what_is_offered_in_short_whenever_that_changed(api, redis):
+    await register(api, "first", 1, "s1", "s2")
+    told = await heard(api)
+    assert told["offers"] == in_short("s1", "s2")
+    assert "offers" not in await heard(api, version=told["version"])
+    await publish(api, "first", 2, "s3")
+    after = await heard(api, version=told["version"])
+    assert after["offers"] == in_short("s1", "s2", "s3")
+    await withdraw(api, "first", 3, "s1")
+    assert (await heard(api, version=after["version"]))["offers"] == in_short("s2", "s3")
+
+
+async def test_a_lent_slot_is_still_offered_and_a_node_without_slots_is_told_so(api, redis):
+    await register(api, "first", 1)
+    assert (await heard(api))["offers"] == in_short()
+    await publish(api, "first", 2, "s1")
+    await borrow(api, LABEL)
+    assert (await heard(api))["offers"] == in_short("s1")
+
+
+async def test_a_slot_that_somebody_else_dropped_is_seen(api, redis):
+    await register(api, "first", 1, "s1", "s2")
+    told = await heard(api)
+    redis.lrem(f"available:{LABEL}", 1, redis.lrange(f"available:{LABEL}", 0, 0)[0])
+    await api.post("/admin/sweep")
+    assert (await heard(api, version=told["version"])) != {**told, "offers": in_short("s1", "s2")}
+
+
+async def test_plain_clients_are_told_nothing_of_it(api, redis):
+    await api.post("/node/register", json={"nodeId": "n1", "slots": [slot("s1")]})
+    assert "offers" not in await beat(api, "n1")
