@@ -69,6 +69,8 @@ _RULES = {
     "it waits again at its old place.",
     "task.unstuck failed": "A worker claimed it and did not start it, once more often than max_attempts of the "
     "recovery source allows, so it failed.",
+    "task.recalled": "The store came back without its last seconds; a hub remembered that the task had ended, "
+    "failed or been given back, and said so again.",
     "brake.engaged": "More than HUB_SWEEPER_BRAKE_PERCENT of the nodes are silent at once: none goes for one "
     "HUB_NODE_TIMEOUT, nor while nobody at all is heard, then only some at a time.",
     "brake.released": "An operator released the brake: all that are silent are removed.",

@@ -6,13 +6,14 @@ The messages are those of taskiq, as the stream broker of taskiq-redis lays them
 from __future__ import annotations
 
 import json
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from hub.errors import InternalJobNotConfigured, KeyReused, UnknownReply
 from hub.jobs.jobs import no_job
 from hub.jobs.models import Task
 from hub.jobs.names import dashed
+from hub.jobs.recent import Recent
 from hub.jobs.replies import task_of
 from hub.observability.logs import get_logger
 from hub.store.store import Store
@@ -26,7 +27,8 @@ _log = get_logger("hub.jobs")
 class Dispatch:
     """Submits to `@internal` jobs."""
 
-    def __init__(self, store: Store, keep_s: int = 86_400) -> None:
+    def __init__(self, store: Store, keep_s: int = 86_400, recent: Recent | None = None) -> None:
+        self._recent = recent or Recent(store)
         self._keep_s = keep_s
         self._submit = store.script("tasks/submit_internal")
 
@@ -39,7 +41,8 @@ class Dispatch:
         the request came with another fingerprint; then nothing was stored.
         """
         message, why_not = _message(room, full, payload, task)
-        reply = await self._submit(
+        again = partial(
+            self._submit,
             full=full,
             room=room,
             user=user,
@@ -50,8 +53,9 @@ class Dispatch:
             fingerprint=fingerprint,
             keep_s=self._keep_s,
         )
-        match reply:
+        match await again():
             case ["ok", found]:
+                self._recent.note(again, len(payload) + len(message))
                 return task_of(found)
             case ["failed", found, why]:
                 _log.warning("internal task not dispatched", task=dashed(task), job=full, why=why or why_not)
@@ -62,7 +66,8 @@ class Dispatch:
                 raise InternalJobNotConfigured(f"No executor runs the @internal job {full}")
             case ["reused"]:
                 raise KeyReused("This Idempotency-Key came before with another request")
-        raise UnknownReply(self._submit.name, reply)
+            case reply:
+                raise UnknownReply(self._submit.name, reply)
 
 
 def _message(room: str, full: str, payload: str, task: str) -> tuple[bytes, str]:

@@ -27,6 +27,7 @@ from hub.jobs.jobs import Jobs, new_id, no_job
 from hub.jobs.models import STATUSES, TERMINAL, Claim, Options, Page, Result, Task
 from hub.jobs.names import INTERNAL, dashed
 from hub.jobs.pages import Pages
+from hub.jobs.recent import Recent
 from hub.jobs.replies import task_of
 from hub.jobs.workers import not_yours, unknown
 from hub.observability import metrics
@@ -48,7 +49,8 @@ class Tasks:
         self._store = store
         self._jobs = jobs
         self._pages = pages
-        self._dispatch = Dispatch(store, self._keep_s)
+        self._recent = Recent(store)
+        self._dispatch = Dispatch(store, self._keep_s, self._recent)
         self._submit = store.script("tasks/submit")
         self._claim = store.script("tasks/claim")
         self._move = store.script("tasks/move")
@@ -76,7 +78,8 @@ class Tasks:
         made: list[Task] = []
         for start in range(0, len(payloads), BITE):
             pairs = zip(ids[start : start + BITE], payloads[start : start + BITE], strict=True)
-            reply = await self._submit(
+            again = partial(
+                self._submit,
                 full=full,
                 room=room,
                 user=user,
@@ -89,7 +92,8 @@ class Tasks:
                 keep_s=self._keep_s,
                 rest=[text for pair in pairs for text in pair],
             )
-            made += self._submitted(reply, full)
+            made += self._submitted(await again(), full)
+            self._recent.note(again, sum(map(len, payloads[start : start + BITE])))
         metrics.tasks_submitted.inc(len(made))
         return made
 
@@ -173,19 +177,18 @@ class Tasks:
         With a `claim` the move is about that one: where the task was claimed again, it is refused as well.
         A repeat with the same `request` gets the same answer, as long as the task has not moved on.
         """
+        request = f"{user}:{request}" if request else secrets.token_hex(6)
         reply = await self._move(
-            id=task,
-            status=status,
-            error=error,
-            user=user,
-            superuser=int(superuser),
-            request=f"{user}:{request}" if request else secrets.token_hex(6),
-            claim=claim,
+            id=task, status=status, error=error, user=user, superuser=int(superuser), request=request, claim=claim
         )
         match reply:
             case ["ok", found]:
                 metrics.tasks_moved.labels(status).inc()
-                return task_of(found)
+                moved = task_of(found)
+                if status in TERMINAL:
+                    said = Result(task, status, error, "" if status == "cancelled" else claim or moved.claim)
+                    self._recent.reported(said, request, moved.worker or "")
+                return moved
             case ["task"]:
                 raise no_task(task)
             case ["forbidden"]:
@@ -212,6 +215,8 @@ class Tasks:
         for result, word in zip(results, words, strict=True):
             if word == "ok":
                 metrics.tasks_moved.labels(result.status).inc()
+                if result.status != "running":
+                    self._recent.reported(result, request, worker)
         return words
 
     async def get(self, task: str) -> Task:
@@ -268,11 +273,11 @@ class Tasks:
         Raises `TaskNotFound`, `Forbidden` for anybody but its submitter or a superuser, `InvalidTaskTransition` while
         it has not failed, and `JobNotFound` when its job is no more.
         """
-        reply = await self._again(
-            id=task, new=_derived(f"{user}\0{key}\0{task}") if key else new_id(), user=user, superuser=int(superuser)
-        )
-        match reply:
+        new = _derived(f"{user}\0{key}\0{task}") if key else new_id()
+        again = partial(self._again, id=task, new=new, user=user, superuser=int(superuser))
+        match await again():
             case ["ok", found]:
+                self._recent.note(again)
                 return task_of(found)
             case ["task"]:
                 raise no_task(task)
@@ -284,7 +289,8 @@ class Tasks:
                 raise InvalidTaskTransition(
                     f"Task {dashed(task)} is {was}; only failed and cancelled ones are tried again"
                 )
-        raise UnknownReply(self._again.name, reply)
+            case reply:
+                raise UnknownReply(self._again.name, reply)
 
     async def _read(self, ids: list[str]) -> list[Task]:
         return [task_of(reply) for reply in await self._describe(rest=ids) if reply]

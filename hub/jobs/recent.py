@@ -1,0 +1,75 @@
+"""What a hub remembers of the latest submits and reports, for a store that comes back without its last seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from hub.errors import StoreUnavailable
+from hub.jobs.models import Result
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.store.store import Store
+
+KEEP_S = 10.0  # Redis writes its file every second, and a replica is behind by less than that
+MOST = 10_000  # calls: said again in about a second
+MOST_BYTES = 32 * 1024 * 1024
+BITE = 128  # calls said again at a time, in order
+_log = get_logger("hub.jobs")
+
+
+class Recent:
+    """Calls of the last seconds, each of them safe to repeat; a store that lost its last seconds is told them again.
+
+    One that was emptied is not: what becomes of tasks then stands in the manual.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._end = store.script("tasks/recall")
+        self._calls: deque[tuple[float, int, Callable[[], Awaitable[Any]]]] = deque()
+        self._bytes = 0
+        store.when_replaced(self.recall)
+
+    def note(self, again: Callable[[], Awaitable[Any]], size: int = 0) -> None:
+        """This was done; `again` does it once more, or finds it done."""
+        now = time.monotonic()
+        self._calls.append((now, size, again))
+        self._bytes += size
+        while self._calls[0][0] < now - KEEP_S or len(self._calls) > MOST or self._bytes > MOST_BYTES:
+            self._bytes -= self._calls.popleft()[1]
+            if not self._calls:
+                break
+
+    def reported(self, result: Result, request: str, worker: str = "") -> None:
+        """A task was moved by a report, or cancelled."""
+        self.note(
+            partial(
+                self._end, id=result.task, status=result.status, error=result.error, claim=result.claim,
+                request=f"{request}:{result.status}", worker=worker,
+            ),
+            len(result.error),
+        )  # fmt: skip
+
+    async def recall(self) -> None:
+        """Say it all again to a store that may have lost it."""
+        if await self._store.read("HGET", self._store.keys.store, "last_us") is None:
+            return  # emptied
+        since = (self._store.heard_at or time.monotonic()) - KEEP_S  # nothing was done in an outage
+        calls = [again for at, _, again in self._calls if at >= since]
+        recalled = 0
+        for start in range(0, len(calls), BITE):
+            replies = await asyncio.gather(*(again() for again in calls[start : start + BITE]), return_exceptions=True)
+            for reply in replies:
+                if isinstance(reply, StoreUnavailable):
+                    raise reply
+                if isinstance(reply, BaseException):
+                    metrics.unhandled.inc()
+                    _log.error("not said again to the store", why=str(reply), exc_info=reply)
+                recalled += reply == ["recalled"]
+        if calls:
+            _log.warning("tasks recalled", remembered=len(calls), ends=recalled)

@@ -1,0 +1,154 @@
+"""Redis comes back without its last second: hubs remember what was submitted and what ended in it."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from hub.core import Hub
+from hub.errors import TaskNotFound
+from hub.jobs.models import Claim, JobWish, Options, Result
+from hub.store.connection import open_store
+from tests.world import RedisServer, eventually, settings_for
+
+USER = "a" * 32
+JOB = "r1:modifiers:A"
+
+
+class Forgetful:
+    """A hub on a Redis that forgets what came after `keep`."""
+
+    def __init__(self, folder, server, hub):
+        self.server, self.hub, self._older = server, hub, folder / "older"
+
+    async def worker(self):
+        job, _ = await self.hub.jobs.register(JobWish("r1", "modifiers", "A"), {}, USER, superuser=False)
+        return job.worker
+
+    async def submit(self, **options):
+        [task] = await self.hub.tasks.submit("r1", JOB, ['{"n":1}'], USER, Options(**options))
+        return task.id
+
+    async def claim(self, worker, **more):
+        [task] = await self.hub.tasks.claim(worker, USER, Claim(start=True, **more))
+        return task
+
+    async def say(self, worker, task, status, error=""):
+        assert await self.hub.tasks.finish(worker, USER, [Result(task.id, status, error, task.claim)]) == ["ok"]
+
+    def keep(self):
+        shutil.copytree(self.server.folder, self._older)
+
+    async def forget(self):
+        self.server.kill()
+        shutil.rmtree(self.server.folder)
+        shutil.copytree(self._older, self.server.folder)
+        self.server.start()
+
+    async def recall(self):
+        async def back():
+            await self.hub.clock.tick()
+            return self.hub.clock.away_since is None
+
+        await eventually(back)
+        await self.hub.clock.tick()
+
+    async def status(self, task):
+        return (await self.hub.tasks.get(task)).status
+
+
+@pytest.fixture
+async def lossy(tmp_path):
+    folder = tmp_path / "redis"
+    folder.mkdir()
+    server = RedisServer(folder, append_fsync="always")
+    server.start()
+    try:
+        async with open_store(settings_for(server.url)) as store:
+            hub = Hub(store, settings_for(server.url))
+            await hub.clock.tick()
+            yield Forgetful(tmp_path, server, hub)
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])
+async def test_the_end_of_a_task_that_redis_lost_comes_back(lossy, status):
+    worker = await lossy.worker()
+    await lossy.submit()
+    task = await lossy.claim(worker)
+    lossy.keep()
+    await lossy.say(worker, task, status, "oh" if status == "failed" else "")
+    await lossy.forget()
+    await lossy.recall()
+    found = await lossy.hub.tasks.get(task.id)
+    assert (found.status, found.error) == (status, "oh" if status == "failed" else None)
+    assert lossy.server.client().smembers(f"hub:worker_tasks:{worker}") == set()
+
+
+async def test_a_submit_and_a_whole_life_that_redis_lost_come_back(lossy):
+    worker = await lossy.worker()
+    lossy.keep()
+    waiting, ended = await lossy.submit(), None
+    ended = await lossy.claim(worker)
+    await lossy.say(worker, ended, "completed")
+    waiting = await lossy.submit(priority=3)
+    await lossy.forget()
+    await lossy.recall()
+    assert [await lossy.status(task) for task in (ended.id, waiting)] == ["completed", "pending"]
+    found = await lossy.claim(worker)
+    assert (found.id, found.payload, found.priority) == (waiting, '{"n":1}', 3)
+
+
+async def test_a_cancellation_that_redis_lost_comes_back_also_when_the_task_was_claimed_since(lossy):
+    worker = await lossy.worker()
+    task = await lossy.submit()
+    lossy.keep()
+    await lossy.hub.tasks.move(task, "cancelled", user=USER)
+    await lossy.forget()
+    settings = settings_for(lossy.server.url)
+    async with open_store(settings) as store:  # another hub, which remembers nothing of it
+        assert [found.id for found in await Hub(store, settings).tasks.claim(worker, USER)] == [task]
+    await lossy.recall()
+    assert await lossy.status(task) == "cancelled"
+
+
+async def test_a_failure_that_redis_lost_costs_an_attempt_once_and_none_of_a_later_claim(lossy):
+    worker = await lossy.worker()
+    await lossy.submit(max_attempts=5, backoff_ms=0)
+    first = await lossy.claim(worker)
+    lossy.keep()
+    await lossy.say(worker, first, "failed", "oh")
+    second = await lossy.claim(worker)
+    await lossy.forget()
+    await lossy.recall()
+    await lossy.recall()
+    found = await lossy.hub.tasks.get(first.id)
+    assert (found.status, found.attempt) == ("pending", 2)
+    third = await lossy.claim(worker)
+    assert int(third.claim) > int(second.claim) > int(first.claim)
+
+
+async def test_what_was_given_back_is_given_back_again_unless_it_was_claimed_since(lossy):
+    worker = await lossy.worker()
+    await lossy.submit()
+    task = await lossy.claim(worker)
+    lossy.keep()
+    await lossy.say(worker, task, "pending")
+    await lossy.forget()
+    await lossy.recall()
+    assert await lossy.status(task.id) == "pending"
+    again = await lossy.claim(worker)
+    recall = lossy.hub.store.script("tasks/recall")
+    named = {"id": task.id, "status": "pending", "error": "", "claim": task.claim, "request": "x", "worker": worker}
+    assert (await recall(**named), await lossy.status(again.id)) == (["newer"], "running")
+
+
+async def test_an_emptied_store_is_told_of_no_task(lossy):
+    await lossy.worker()
+    task = await lossy.submit()
+    lossy.server.client().flushall()
+    await lossy.recall()
+    with pytest.raises(TaskNotFound):
+        await lossy.status(task)
