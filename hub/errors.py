@@ -3,11 +3,12 @@
     HubError
     |- BadInput 400          InvalidJson, MissingMember, InvalidValue, InvalidLabel, NodeIdCollides
     |- Unauthorized 401
+    |- Foreign 403
     |- NotFound 404          UnknownNode, UnknownTicket
     |- MethodNotAllowed 405
     |- RequestTimedOut, CallerGone 408
     |- GrantOver, Withdrawn, SlotLent, TicketGranted, BrakeOff, NodeTaken, Superseded 409
-    |- TooLarge 413
+    |- TooLarge 413, NotJson 415
     |- KeyReused 422
     |- Internal, ForeignKey, StoreFault, UnknownReply 500
     |- Unavailable 503       Settling, Stopping, StoreUnavailable, RecordsUnavailable  (all carry Retry-After)
@@ -71,6 +72,13 @@ class NodeIdCollides(BadInput):
 class Unauthorized(HubError):
     code = "unauthorized"
     status = 401
+
+
+class Foreign(HubError):
+    """A web page of somebody else, or a name that is not this hub's."""
+
+    code = "foreign"
+    status = 403
 
 
 class NotFound(HubError):
@@ -141,6 +149,11 @@ class Superseded(HubError):
 class TooLarge(HubError):
     code = "too-large"
     status = 413
+
+
+class NotJson(HubError):
+    code = "not-json"
+    status = 415
 
 
 class KeyReused(HubError):

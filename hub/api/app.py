@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
@@ -15,6 +16,7 @@ from hub.api import admin, caps, events, joining, nodes, ops, pools, queue, sess
 from hub.api.auth import Secrets
 from hub.api.deps import Serving
 from hub.api.edge import Edge
+from hub.api.gate import Gate
 from hub.api.joblib import dead, jobs, providers, tasks, workers
 from hub.api.problems import on_http_error, on_hub_error
 from hub.api.sockets import Sockets
@@ -41,14 +43,26 @@ from hub.sweeping.webhook import Webhook, webhook_url
 from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
 
+_CAPACITY = (joining, nodes, sessions, queue, pools, admin, caps, tokens, events, ops)
+_JOBS = (workers, jobs, tasks, providers, dead)
+_ABOUT: dict[str, Any] = {
+    "title": "capacity-hub",
+    "version": __version__,
+    "summary": "Liveness and capacity on Redis: nodes beat, borrowers take slots, what dies gives back what it held.",
+    "redirect_slashes": False,
+    "swagger_ui_oauth2_redirect_url": None,
+}
 _log = get_logger("hub.api")
 
 
 def create_app(
     settings: Settings, *, sweep: bool = True, when_started: Callable[[Serving, Sockets], None] | None = None
 ) -> Edge:
-    """The whole hub as an ASGI application; with `sweep=False` it only answers and neither ticks nor sweeps."""
-    tokens_file = TokensFile(settings.tokens_file)
+    """The whole hub as an ASGI application.
+
+    With `sweep=False` it is for this process alone: it answers, neither ticks nor sweeps, and no web page can call it.
+    """
+    tokens_file, gate = TokensFile(settings.tokens_file), Gate(settings)
     internal_jobs = load_internal_jobs(settings) if sweep else {}
     sources = declared(settings) if sweep else []
     posted_to = webhook_url(settings) if sources else None
@@ -57,7 +71,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_store(settings) as store:
             hub = Hub(store, settings)
-            app.state.serving = Serving(hub, Secrets(settings), tokens_file)
+            app.state.serving = Serving(hub, Secrets(settings), tokens_file, gate)
             app.state.sockets = Sockets(app.state.serving)
             await hub.line.configure(over=sweep)  # a command that works straight on Redis overrules no hub
             await offer(hub, internal_jobs)
@@ -76,24 +90,16 @@ def create_app(
                 await ended(running)
                 await asyncio.gather(webhook.close(), *(service.close() for service in recovering))
 
-    app = FastAPI(
-        title="capacity-hub",
-        version=__version__,
-        summary="Liveness and capacity on Redis: nodes beat, borrowers take slots, what dies gives back what it held.",
-        lifespan=lifespan,
-        redirect_slashes=False,
-        swagger_ui_oauth2_redirect_url=None,
-    )
+    app = FastAPI(lifespan=lifespan, **_ABOUT)
     app.state.sources = [source.name for source in sources]
     app.state.breaker = ops.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
+    app.state.readiness = ops.Readiness()
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_hub_error)
-    for module in (joining, nodes, sessions, queue, pools, admin, caps, tokens, events, ops):
+    for module in (*_CAPACITY, *_JOBS):
         app.include_router(module.router)
-    for module in (workers, jobs, tasks, providers, dead):
-        app.include_router(module.router)
-    return Edge(app, settings)
+    return Edge(app, settings, gate if sweep else None)
 
 
 async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hub.api.auth import Secrets
+from hub.api.gate import Gate
 from hub.api.standstill import READ_S, Standstill
 from hub.audit import time_text, to_json
 from hub.core import Hub
@@ -24,8 +25,9 @@ CYCLE = "hub.cycle"  # in the scope of a request: the server's own record of the
 class Serving:
     """What an application serves with, kept in `app.state.serving`."""
 
-    def __init__(self, hub: Hub, secrets: Secrets, tokens_file: TokensFile) -> None:
+    def __init__(self, hub: Hub, secrets: Secrets, tokens_file: TokensFile, gate: Gate) -> None:
         self.hub = hub
+        self.gate = gate
         self.secrets = secrets
         self.holders = Holders(hub.tokens, tokens_file)
         self.live = Live(hub.store)

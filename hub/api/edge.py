@@ -1,4 +1,5 @@
-"""What every request passes first: the path alias, the size of its body, its time, and the last word on failures."""
+"""What every request passes first: who may call, the path alias, the size of its body, its time, and the last word on
+failures."""
 
 from __future__ import annotations
 
@@ -15,15 +16,18 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from hub.api import events, nodes, sessions, sockets
 from hub.api.deps import CYCLE
+from hub.api.gate import Gate
 from hub.api.joblib import fast
 from hub.api.joblib.limits import Limits
 from hub.api.joblib.paths import is_ours
 from hub.api.joblib.waiting import TIME
-from hub.api.problems import answer, as_hub_error, note_failure
+from hub.api.problems import answer, as_hub_error, note_failure, refuse
 from hub.errors import HubError, RequestTimedOut, TooLarge, Unavailable
+from hub.observability.logs import get_logger
 from hub.settings import Settings
 
 ALIAS = "/api/v1"
+SEND_S = 5.0  # for a client to take a refusal
 # The endpoints whose rate matters, found by their path alone: the router costs more than they do.
 _DIRECT: dict[str, Callable[[Request], Awaitable[Response]]] = {
     "/node/heartbeat": nodes.heartbeat,
@@ -33,12 +37,15 @@ _DIRECT: dict[str, Callable[[Request], Awaitable[Response]]] = {
     "/session/renew": sessions.renew,
 }
 
+_log = get_logger("hub.api")
+
 
 class Edge:
     """The outermost ASGI application; `app` is the routed one."""
 
-    def __init__(self, app: FastAPI, settings: Settings) -> None:
+    def __init__(self, app: FastAPI, settings: Settings, gate: Gate | None) -> None:
         self.app = app
+        self._gate = gate
         # Who called, behind a proxy: the addresses in FORWARDED_ALLOW_IPS, uvicorn's own variable, may say so.
         trusted = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
         self._routed = cast(ASGIApp, ProxyHeadersMiddleware(cast(Any, app), trusted))
@@ -48,19 +55,36 @@ class Edge:
         self._joblib = Limits(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "lifespan" and scope["path"].startswith(sockets.PATH):
-            await sockets.serve(self.app, scope, receive, send)
-            return
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
+        elif scope["path"].startswith(sockets.PATH):
+            await self._socket(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._http(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            if self._gate:
+                self._gate.check(scope, socket=True)
+        except HubError as refusal:
+            await refuse(refusal, scope, receive, send)
             return
+        await sockets.serve(self.app, scope, receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"].startswith(ALIAS + "/") and not is_ours(scope["path"][len(ALIAS) :]):
             scope["path"] = scope["path"][len(ALIAS) :]
             scope["raw_path"] = scope["path"].encode()
         exchange = _Exchange(receive, send, self._limit(scope["path"]))
+        if scope["method"] == "HEAD":
+            scope, exchange = {**scope, "method": "GET"}, _Head(receive, send, exchange.limit)
         try:
             async with asyncio.timeout(None if scope["path"] == events.PATH else self._timeout_s) as limit:
                 scope[TIME], scope[CYCLE] = limit, getattr(receive, "__self__", None)
+                if self._gate:
+                    self._gate.check(scope)
                 exchange.check_length(scope)
                 endpoint = fast.find(scope) or (_DIRECT.get(scope["path"]) if scope["method"] == "POST" else None)
                 if endpoint is None:
@@ -74,9 +98,9 @@ class Edge:
         except ClientDisconnect:
             return  # the caller hung up before his request was complete: there is nobody left to answer
         except Exception as error:  # noqa: BLE001 - the last word: nothing a client does ends in a bare connection loss
-            await self._refuse(error, exchange, scope, receive, send)
+            await self._refuse(error, exchange, scope)
 
-    async def _refuse(self, error: Exception, exchange: _Exchange, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _refuse(self, error: Exception, exchange: _Exchange, scope: Scope) -> None:
         if exchange.too_large:
             error = TooLarge(_too_large(exchange.limit))
         elif isinstance(error, TimeoutError):
@@ -87,8 +111,15 @@ class Edge:
             )
         refusal = error if isinstance(error, HubError) else as_hub_error(error)
         note_failure(refusal, error, scope)
-        if not exchange.started:
-            await answer(refusal, scope["path"])(scope, receive, send)
+        try:
+            async with asyncio.timeout(SEND_S):
+                if not exchange.started:
+                    await answer(refusal, scope["path"])(scope, exchange.receive, exchange.send)
+                    return
+        except TimeoutError:
+            _log.debug("answer not taken", path=scope["path"])
+        if transport := getattr(scope[CYCLE], "transport", None):
+            transport.abort()  # of an answer that has begun nobody can be told that it is not complete in another way
 
     def _limit(self, path: str) -> int:
         if is_ours(path):
@@ -127,6 +158,18 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         self.started = True
         await self._send(message)
+
+
+class _Head(_Exchange):
+    """An exchange of which only the head is sent; it ends there, also where the body would have no end."""
+
+    async def receive(self) -> Message:
+        return {"type": "http.disconnect"} if self.started else await super().receive()
+
+    async def send(self, message: Message) -> None:
+        if not self.started:
+            await super().send(message)
+            await super().send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def _too_large(limit: int) -> str:

@@ -11,7 +11,7 @@ import orjson
 from fastapi import Request
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
 from hub.api.joblib.paths import is_ours
 from hub.errors import (
@@ -64,6 +64,17 @@ def answer(error: HubError, path: str) -> Response:
     if isinstance(error, Unauthorized):
         headers["www-authenticate"] = "x-hub-secret"
     return Response(orjson.dumps(problem(error, path)), error.status, headers, MEDIA_TYPE)
+
+
+async def refuse(refusal: HubError, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request with a refusal, also one for a WebSocket."""
+    response = answer(refusal, scope["path"])
+    if scope["type"] == "http":
+        await response(scope, receive, send)
+        return
+    head = {"type": "websocket.http.response.start", "status": response.status_code, "headers": response.raw_headers}
+    await send(head)
+    await send({"type": "websocket.http.response.body", "body": response.body})
 
 
 def _answer_of_jobs(error: HubError, headers: dict[str, str]) -> Response:

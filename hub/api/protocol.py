@@ -1,117 +1,231 @@
-"""HTTP/1.1 as the hub speaks it: uvicorn's, with bounds on request heads, one write per answer, and a short way for
-heartbeats."""
+"""HTTP/1.1 as the hub speaks it: uvicorn's, with bounds on what a client may make the hub wait for, one write per
+answer, and a short way for heartbeats."""
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
+import math
+from http import HTTPStatus
+from typing import Any, ClassVar
 
+import httptools
 import orjson
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from hub.api import beats, events
+from hub.api import beats, events, gate
+from hub.api.connections import Connections
 from hub.api.deps import Serving
 from hub.api.problems import MEDIA_TYPE, problem
-from hub.errors import BadInput
+from hub.api.writing import JoinedWrites
+from hub.errors import BadInput, HubError, Unavailable
 
 HEAD_BYTES_MAX = 32_768  # request line and headers
+BETWEEN_BYTES_MAX = 65_536  # in a body, without a byte of it: sizes of chunks, and what follows the last one
 BEAT_BYTES_MAX = 8_192  # a heartbeat that acknowledges many slots goes the way of all requests
-
-
-class JoinedWrites:
-    """A transport that sends what is written in one turn of the loop in one piece: the server writes head and body
-    of an answer apart, and a system call costs more than an endpoint."""
-
-    def __init__(self, transport: Any, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._parts: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        if not self._parts:
-            self._loop.call_soon(self._flush)
-        self._parts.append(data)
-
-    def _flush(self) -> None:
-        parts, self._parts = self._parts, []
-        if parts and not self._transport.is_closing():
-            self._transport.write(b"".join(parts))
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-
-    def abort(self) -> None:
-        self._parts.clear()
-        self._transport.abort()
-
-    def is_closing(self) -> bool:
-        closing: bool = self._transport.is_closing()
-        return closing
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._transport.get_extra_info(name, default)
+PIPELINED_MAX = 256  # requests that wait for the answers to those before them
+REST_S = 5.0  # for the rest of a body that nobody waits for: its request has been answered
+NEVER = math.inf
+_TELLING = frozenset((*gate.SIGNS, b"user-agent", b"host", b"expect", b"upgrade"))
+_HOP = (b"upgrade", b"http2-settings")
 
 
 class HubProtocol(HttpToolsProtocol):
-    """Cuts off request heads that are too slow or too long, and answers broken ones with a problem document.
+    """Cuts off clients that are too slow, and answers broken requests with a problem document.
 
     A heartbeat that arrives whole is handed to `hub.api.beats` without a task and without routing; whatever is unusual
     about one sends it the way of all requests, so that refusals are made in one place.
     """
 
     head_timeout_s = 15.0
+    body_timeout_s = 65.0
     serving: Serving | None = None  # of the one application in this process, once it has started
+    known_hosts: ClassVar[set[bytes]] = set()  # names of this hub that have been looked at
+    all_open = Connections()
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.transport = JoinedWrites(transport, self.loop)  # type: ignore[assignment]
-        self._head_since: float | None = self.loop.time()  # None while no head is awaited
-        self._in_head = self._reading = False
-        self._chunk_bytes = self._head_bytes = 0
+        self._now = self.loop.time()
+        self._wait(self.head_timeout_s)  # for the client: since when, and for how long
+        self._in_head = self._reading = self._odd = self._offers = self._upgrading = False
+        self._hosts = self._chunk_bytes = self._head_bytes = self._between_bytes = 0
+        self._plain_head = b""  # of a request that would rather speak something else
         self._beat: tuple[Any, Any] | None = None
-        self._watch = self.loop.call_later(self.head_timeout_s, self._check_head)
+        self._tick_s = min(self.head_timeout_s, self.timeout_keep_alive) / 4
+        self._watch = self.loop.call_later(self._tick_s, self._look)
+        if not self.all_open.opened(self, self.client[0] if self.client else ""):
+            self._refuse(Unavailable("The hub has too many connections; try again."))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._watch.cancel()
+        self.transport.lost()  # type: ignore[attr-defined]
+        self.all_open.closed(self)
         super().connection_lost(exc)
 
+    def eof_received(self) -> None:
+        self.transport.close()
+
+    def waits_since(self) -> float:
+        """For `Connections`."""
+        return self._since
+
+    def let_go(self) -> None:
+        """For `Connections`."""
+        self.transport.abort()
+
     def data_received(self, data: bytes) -> None:
+        self._now = self.loop.time()
         self._chunk_bytes = len(data)
-        if self._in_head:  # what it began with is looked at when it is complete
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES_MAX:
-                self.send_400_response("The request head is too long.")
-                return
         self._reading = True
-        super().data_received(data)
+        if self._in_head:  # what it began with is looked at when it is complete
+            if self._head_bytes + len(data) > HEAD_BYTES_MAX:
+                left = HEAD_BYTES_MAX - self._head_bytes
+                self._head_bytes += left
+                self._feed(data[:left])
+                if self._in_head and self._head_bytes >= HEAD_BYTES_MAX:
+                    self.send_400_response("The request head is too long.")
+                    return
+                data = data[left:]
+            else:
+                self._head_bytes += len(data)
+        elif self.cycle is not None and self.cycle.more_body:
+            self._between_bytes += len(data)
+        self._feed(data)
         self._reading = False
-        if self._beat is not None:
+        if self._between_bytes > BETWEEN_BYTES_MAX:
+            self.send_400_response("The body is too long for what is in it.")
+        elif self._beat is not None:
             self._take_beat(*self._beat)
+
+    def _feed(self, data: bytes) -> None:
+        waiting: list[Any] = [memoryview(data)]
+        try:
+            while waiting and not self.transport.is_closing():
+                part = waiting.pop()
+                try:
+                    self.parser.feed_data(part)
+                except httptools.HttpParserUpgrade as upgrade:
+                    if self._upgrading:
+                        self.handle_websocket_upgrade()
+                        return
+                    waiting += [part[upgrade.args[0] :], self._plain_head]
+                    self._start_over()
+        except httptools.HttpParserError:
+            self.send_400_response("This is no HTTP request.")
+
+    def _start_over(self) -> None:
+        """With a parser that has not seen an offer to speak something else, and would take the body for that."""
+        self._plain_head = b""
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._in_head, self._head_bytes = True, 0
-        if self._head_since is None:
-            self._head_since = self.loop.time()
+        self._in_head, self._head_bytes, self._hosts = True, 0, 0
+        self._odd = self._offers = False
+        if self.cycle is not None:
+            self._wait(self.head_timeout_s)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        if name in _TELLING:
+            self._note(name, value)
+        self.headers.append((name, value))
+
+    def _note(self, name: bytes, value: bytes) -> None:
+        if name == b"host":
+            self._hosts += 1
+            if value not in self.known_hosts:
+                self._odd = True
+        elif name == b"upgrade":
+            self._offers = True
+        elif name == b"expect":
+            self.expect_100_continue = value.lower() == b"100-continue"
+        elif name != b"user-agent" or value.startswith(gate.BROWSER):
+            self._odd = True
 
     def on_headers_complete(self) -> None:
-        self._in_head, self._head_since = False, None
+        self._in_head = False
         if self._chunk_bytes + self._head_bytes > HEAD_BYTES_MAX:
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
             if size > HEAD_BYTES_MAX:
                 raise ValueError("the request head is too long")
+        if self._offers and self.parser.should_upgrade():
+            self._upgrading = self._should_upgrade()
+            if not self._upgrading:
+                self._plain_head = self._without_offers()
+                return
+        self._wait(self.body_timeout_s)
         super().on_headers_complete()
+        self.headers = []  # what comes after the body is no header of this request, whatever it is called
+        if len(self.pipeline) > PIPELINED_MAX:
+            raise ValueError("too many requests at once")
+
+    def _without_offers(self) -> bytes:
+        """The head of this request, without the offer to speak another protocol than HTTP/1.1."""
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
+        for name, value in self.headers:
+            if name == b"connection":
+                words = [word for word in value.split(b",") if word.strip().lower() not in _HOP]
+                value = b",".join(words)
+            if name not in _HOP:
+                lines.append(name + b": " + value)
+        return b"\r\n".join([*lines, b"", b""])
+
+    def on_body(self, body: bytes) -> None:
+        self._between_bytes = 0
+        cycle = self.cycle
+        if not cycle.response_complete:
+            cycle.body += body
+            if len(cycle.body) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()
+            cycle.message_event.set()
+
+    def on_message_complete(self) -> None:
+        if self._plain_head or self._upgrading:
+            return
+        self._between_bytes = 0
+        cycle = self.cycle
+        cycle.more_body = False
+        if cycle.response_complete:
+            self._wait(self.timeout_keep_alive)
+        else:
+            self._since = NEVER
+            cycle.message_event.set()
+
+    def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+        elif not self._in_head:
+            self._now = self.loop.time()
+            if self.cycle.more_body:
+                self._wait(REST_S)
+                self._look_in(REST_S)
+            else:
+                self._wait(self.timeout_keep_alive)
 
     def send_400_response(self, msg: str) -> None:
-        document = orjson.dumps(problem(BadInput(f"{msg} Send HTTP/1.1 with a head of at most 32 KiB."), "/"))
-        head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: {MEDIA_TYPE}\r\ncontent-length: {len(document)}\r\n"
-        self.transport.write(head.encode() + b"connection: close\r\n\r\n" + document)
+        self._refuse(BadInput(f"{msg} Send HTTP/1.1 with a head of at most 32 KiB."))
+
+    def _refuse(self, refusal: HubError) -> None:
+        """Answer what is no request, or nobody's turn, and hang up."""
+        document = orjson.dumps(problem(refusal, "/"))
+        head = b"HTTP/1.1 %d %b\r\ncontent-type: %b\r\ncontent-length: %d\r\nconnection: close\r\n%b\r\n"
+        again = b"" if refusal.retry_after_s is None else b"retry-after: %d\r\n" % math.ceil(refusal.retry_after_s)
+        phrase = HTTPStatus(refusal.status).phrase.encode()
+        head = head % (refusal.status, phrase, MEDIA_TYPE.encode(), len(document), again)
+        self.transport.write(head + document)
         self.transport.close()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         scope = cycle.scope
-        if self._reading and scope["path"] == beats.PATH and scope["method"] == "POST":
+        plain = self._reading and self._hosts == 1 and not self._odd
+        if plain and scope["path"] == beats.PATH and scope["method"] == "POST":
             self._beat = (cycle, app)  # its body may be in what is being read: see data_received
         else:
             if scope["path"].endswith(events.PATH):
@@ -125,10 +239,20 @@ class HubProtocol(HttpToolsProtocol):
         if unusual or self.serving is None or not beats.take(self.serving, cycle, lambda: start(cycle, app)):
             start(cycle, app)
 
-    def _check_head(self) -> None:
-        """One timer a connection, started again for what is left: cheaper than one a request."""
-        waited_s = 0.0 if self._head_since is None else self.loop.time() - self._head_since
-        if waited_s < self.head_timeout_s:
-            self._watch = self.loop.call_later(self.head_timeout_s - waited_s, self._check_head)
-        elif not self.transport.is_closing():
-            self.transport.close()
+    def _wait(self, seconds: float) -> None:
+        self._since, self._patience = self._now, seconds
+
+    def _look_in(self, seconds: float) -> None:
+        self._watch.cancel()
+        self._watch = self.loop.call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        """One timer a connection, started again and again: cheaper than one a request."""
+        now = self.loop.time()
+        if self.flow.read_paused and self._since != NEVER:  # it is not the client that is waited for
+            self._since = now
+        if now - self._since >= self._patience:
+            if not self.transport.is_closing():
+                self.transport.close()
+        else:
+            self._look_in(self._tick_s)

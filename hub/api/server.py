@@ -19,7 +19,7 @@ from uvicorn.supervisors import Multiprocess
 
 from hub.api.app import create_app
 from hub.api.deps import Serving
-from hub.api.protocol import HubProtocol
+from hub.api.protocol import REST_S, HubProtocol
 from hub.api.sockets import Sockets
 from hub.api.sockets.protocol import SocketProtocol, UpgradingProtocol
 from hub.api.sockets.sockets import MESSAGE_BYTES
@@ -42,6 +42,7 @@ _log = get_logger("hub.serve")
 def take_over(serving: Serving, sockets: Sockets) -> None:
     """What a started application needs of its server: the short cut for heartbeats, and time to stop."""
     HubProtocol.serving = serving
+    HubProtocol.known_hosts = serving.gate.known
     # What start-up made stays; collections then look at what requests make, and less often.
     gc.collect()
     gc.freeze()
@@ -117,9 +118,9 @@ def _serve(settings: Settings) -> int:
         _log.warning("open access", host=settings.host, why="no secret is set: all on this machine may do anything")
     elif not settings.node_secret:
         _log.warning("no node secret", why="HUB_NODE_SECRET is not set: no node can register")
-    HubProtocol.head_timeout_s = settings.request_headers_timeout_s
     if settings.workers > 1:
         return _run_many(settings)
+    _bound(settings)
     app = create_app(settings, when_started=take_over)
     server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
     server.run()
@@ -141,6 +142,13 @@ def _run_many(settings: Settings) -> int:
     return 0
 
 
+def _bound(settings: Settings) -> None:
+    """What a client may make this process wait for, and how many connections there may be."""
+    HubProtocol.head_timeout_s = settings.request_headers_timeout_s
+    HubProtocol.body_timeout_s = settings.request_timeout_s + REST_S
+    HubProtocol.all_open.configure(settings)
+
+
 class _Supervisor(Multiprocess):
     """Passes SIGHUP on, for the tokens file. Replacing every process instead, as uvicorn does, would cut sockets, and
     stop half way when one is slow to start.
@@ -159,7 +167,7 @@ def worker_app() -> Any:
     threading.Thread(target=_end_with_the_supervisor, name="supervisor-watch", daemon=True).start()
     settings = load_settings()
     configure_logs(settings)
-    HubProtocol.head_timeout_s = settings.request_headers_timeout_s
+    _bound(settings)
     return create_app(settings, when_started=take_over)
 
 

@@ -20,6 +20,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,18}(\.[0-9]{0,9})?|\.[0-9]{1,9})")
 _URL_SCHEMES = ("redis", "rediss", "unix", *SCHEMES)
 _SLASHES = re.compile(r":/+")  # one is a typing error with a password behind it all the same
+_NAME = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
+_ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 _SPACE = re.compile(r"\s")
 _NEXT_URL = re.compile(r"\n|\s[A-Za-z][A-Za-z0-9+.-]*://")
 _SECRET_PARAMETER = re.compile(r"secret|pass?w|token", re.IGNORECASE)
@@ -116,6 +118,22 @@ def read_list(text: str) -> tuple[str, ...]:
 def read_optional_list(text: str) -> tuple[str, ...] | None:
     """As `read_list`; `null` is no list at all."""
     return None if text == "null" else read_list(text)
+
+
+def read_names(text: str) -> tuple[str, ...]:
+    """Names without a port, separated by commas, in lower case."""
+    found = tuple(part.strip().lower() for part in text.split(",") if part.strip())
+    if not all(_NAME.fullmatch(name) for name in found):
+        raise ValueError("is no list of host names without ports, such as hub.example,hub")
+    return found
+
+
+def read_origins(text: str) -> tuple[str, ...]:
+    """Origins of web pages, separated by commas, in lower case."""
+    found = tuple(part.strip().rstrip("/").lower() for part in text.split(",") if part.strip())
+    if not all(_ORIGIN.fullmatch(origin) for origin in found):
+        raise ValueError("is no list of origins, such as https://console.example,http://localhost:3001")
+    return found
 
 
 def read_path(text: str) -> Path:

@@ -24,6 +24,8 @@ from hub.settings.knobs import (
     read_flag,
     read_integer,
     read_level,
+    read_names,
+    read_origins,
     read_path,
     read_redis_url,
     read_switch,
@@ -78,6 +80,10 @@ class HubSettings(BaseSettings):
     """Address to listen on. Anything but loopback needs secrets."""
     port: Annotated[int, _count("HUB_PORT", 0, 65_535)] = 8080
     """TCP port to listen on; 0 takes a free one."""
+    allowed_hosts: Annotated[tuple[str, ...], Knob("HUB_ALLOWED_HOSTS", read_names)] = ()
+    """Names callers may use for this hub, comma-separated. Unset: loopback's while no secret is set, else any."""
+    allowed_origins: Annotated[tuple[str, ...], Knob("HUB_ALLOWED_ORIGINS", read_origins)] = ()
+    """Origins of web pages that may call, comma-separated, such as https://console.example. Unset: the hub's own."""
     workers: Annotated[int, _count("HUB_WORKERS", 1, 256)] = 1
     """Server processes. Too few leave cores idle; each further one costs about 80 MB and its own Redis connections."""
 
@@ -155,6 +161,8 @@ class HubSettings(BaseSettings):
     """Time to send the headers. Too low: bad lines are cut off; too high: half requests hold connections."""
     keep_alive_timeout_s: Annotated[float, _seconds("HUB_KEEP_ALIVE_TIMEOUT_SECONDS", 5, 300)] = 30.0
     """How long an idle connection stays. Too low: every beat connects anew; too high: idle connections pile up."""
+    connections_per_address: Annotated[int, _count("HUB_CONNECTIONS_PER_ADDRESS", 0, 65_536)] = 0
+    """Most connections of one address, a proxy's too; 0: three quarters of all. Too low: idle ones are cut."""
     request_timeout_s: Annotated[float, _seconds("HUB_REQUEST_TIMEOUT_SECONDS", 5, 600)] = 60.0
     """Time for a whole request. Too low: waiting borrowers are cut short; too high: lost clients hold their place."""
     audit_max_entries: Annotated[int, _count("HUB_AUDIT_MAX_ENTRIES", 100)] = 5000
@@ -306,6 +314,6 @@ def _shown(knob: Knob, value: object) -> str:
         case int() | float():
             return f"{value / knob.scale:.15g}"
         case tuple():
-            return orjson.dumps(value).decode()
+            return ",".join(value) if knob.read in (read_names, read_origins) else orjson.dumps(value).decode()
         case _:
             return mask_url(str(value))

@@ -3,41 +3,16 @@
 import contextlib
 import json
 import signal
-import socket
 import threading
 import time
 
 import pytest
 
-from tests.world import PATIENCE_S, HubProcess
+from tests.api.wires import Wire
+from tests.world import HubProcess
 
 BEAT = b'{"nodeId":"n1"}'
 TIMEOUT_S = 5  # the least the settings accept, for heads and for whole requests
-
-
-class Wire:
-    """One connection, and the answers that come back on it."""
-
-    def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
-        self._left = b""
-
-    def send(self, data):
-        self.socket.sendall(data)
-
-    def answer(self):
-        """(status, JSON) of the next answer; None when the connection was closed."""
-        while b"\r\n\r\n" not in self._left:
-            more = self.socket.recv(65536)
-            if not more:
-                return None
-            self._left += more
-        head, _, self._left = self._left.partition(b"\r\n\r\n")
-        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-        while len(self._left) < length:
-            self._left += self.socket.recv(65536)
-        body, self._left = self._left[:length], self._left[length:]
-        return int(head.split()[1]), json.loads(body)
 
 
 def request(body=BEAT, path="/node/heartbeat", more="", secret="node-s3"):

@@ -14,11 +14,11 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from hub.api.deps import Serving
-from hub.api.problems import answer
+from hub.api.problems import refuse as _refuse
 from hub.api.sockets.events import Events
 from hub.api.sockets.protocol import ABORT, PATH
 from hub.api.sockets.rooms import Rooms
-from hub.errors import HubError, RequestTimedOut, Stopping, StoreUnavailable, TooLarge
+from hub.errors import RequestTimedOut, Stopping, StoreUnavailable, TooLarge
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.ending import ended
@@ -66,6 +66,7 @@ class Sockets:
             ping_timeout=PONG_S,
             max_http_buffer_size=MESSAGE_BYTES,
             http_compression=False,
+            cors_allowed_origins=serving.gate.welcome,
             transports=["polling", "websocket"] if self._alone else ["websocket"],
             logger=_Quiet("server", counted=True),
             engineio_logger=_Quiet("wire"),
@@ -346,13 +347,3 @@ def _cut(wire: Scope) -> None:
 async def _until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _refuse(refusal: HubError, scope: Scope, receive: Receive, send: Send) -> None:
-    response = answer(refusal, scope["path"])
-    if scope["type"] == "http":
-        await response(scope, receive, send)
-        return
-    head = {"type": "websocket.http.response.start", "status": response.status_code, "headers": response.raw_headers}
-    await send(head)
-    await send({"type": "websocket.http.response.body", "body": response.body})
