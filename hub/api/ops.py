@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections import Counter
@@ -15,16 +16,17 @@ from starlette.responses import RedirectResponse, Response
 
 from hub import __version__
 from hub.api import schemas
-from hub.api.auth import ADMIN
+from hub.api.auth import ADMIN, HEADER, NODE, RUNNER
 from hub.api.deps import Serving, allowed, in_ms, reply, serving
 from hub.api.pools import state
 from hub.core import Hub
-from hub.errors import StoreFault, StoreUnavailable, Unavailable
+from hub.errors import StoreFault, StoreUnavailable, Unauthorized, Unavailable
 from hub.observability import metrics
 from hub.settings import mask_url, own_variables
 from hub.sweeping.alerts import LEVELS
 
 router = APIRouter(tags=["operations"])
+COUNTED_S = 1.0  # how old the counts may be that strangers are shown
 SEEN_S = 120  # a node heard within this time makes the hub ready
 
 
@@ -79,10 +81,32 @@ async def health_ready(request: Request) -> Response:
     return reply({"status": "ready"})
 
 
-@router.get("/ready", responses=schemas.REFUSALS)
-async def ready(request: Request) -> Response:
-    """Whether a borrow could succeed: a node was heard within two minutes and a slot is free."""
-    hub = _not_stopping(request).hub
+@router.get("/health/live", responses=schemas.REFUSALS)
+async def health_live(_: Request) -> Response:
+    """For whoever starts processes again: this one answers, whatever has become of Redis."""
+    return reply({"status": "live"})
+
+
+class Readiness:
+    """Counts over all pools, which cost the more the more there are; strangers get those of a second ago."""
+
+    def __init__(self) -> None:
+        self._counted_at = -math.inf
+        self._counts = (0, 0, 0, 0)
+        self._counting = asyncio.Lock()
+
+    async def counts(self, hub: Hub, *, fresh: bool) -> tuple[int, int, int, int]:
+        """Nodes heard within two minutes, and slots: all, lent, free."""
+        if fresh:
+            return await _counts(hub)
+        async with self._counting:
+            if time.monotonic() - self._counted_at >= COUNTED_S:
+                self._counts = await _counts(hub)
+                self._counted_at = time.monotonic()
+            return self._counts
+
+
+async def _counts(hub: Hub) -> tuple[int, int, int, int]:
     workers = await hub.nodes.heard_within(SEEN_S)
     total = borrowed = available = offset = 0
     while True:
@@ -91,10 +115,32 @@ async def ready(request: Request) -> Response:
             total, borrowed, available = total + pool.published, borrowed + pool.lent, available + pool.free
         offset += 1000
         if offset >= count:
-            break
+            return workers, total, borrowed, available
+
+
+@router.get("/ready", responses=schemas.REFUSALS)
+async def ready(request: Request) -> Response:
+    """Whether a borrow could succeed: a node was heard within two minutes and a slot is free.
+
+    Without a secret the answer may be a second old.
+    """
+    found = _not_stopping(request)
+    readiness: Readiness = request.app.state.readiness
+    counts = await readiness.counts(found.hub, fresh=_is_known(request))
+    workers, total, borrowed, available = counts
     if not (workers and available):
         raise Unavailable("No node was heard within 2 minutes." if not workers else "No slot is free.")
     return reply({"status": "ready", "workers": workers, "total": total, "borrowed": borrowed, "available": available})
+
+
+def _is_known(request: Request) -> bool:
+    if not (serving(request).secrets.open or HEADER in request.headers):
+        return False
+    try:
+        allowed(request, RUNNER, NODE, ADMIN)
+    except Unauthorized:
+        return False
+    return True
 
 
 def _not_stopping(request: Request) -> Serving:

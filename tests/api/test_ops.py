@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 
 import pytest
 
+from hub.api import ops
 from hub.api.ops import Breaker
 from hub.capacity import line
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
-from tests.world import PATIENCE_S, SLACK_S, age_node, borrow, give_back, publish, push
+from tests.world import PATIENCE_S, SLACK_S, RedisServer, age_node, borrow, give_back, publish, push
 
 LABEL = "a:b"
 
@@ -28,6 +29,18 @@ async def test_health_says_how_fast_redis_answers(api):
     answer = await api.get("/health")
     assert answer.json()["status"] == "ok"
     assert 0 <= answer.json()["redis"]["pingMs"] < 1000 * PATIENCE_S
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_hub_without_redis_is_live_and_not_ready(tmp_path, make_api, method):
+    server = RedisServer(tmp_path)
+    server.start()
+    async with make_api(redis_url=server.url, redis_timeout_s=0.5, redis_connect_timeout_s=0.5) as api:
+        assert (await api.request(method, "/health/live")).status_code == 200
+        server.kill()
+        assert (await api.request(method, "/health/ready")).status_code == 503
+        alive = await api.request(method, "/health/live")
+        assert (alive.status_code, alive.content) == (200, b'{"status":"live"}' if method == "GET" else b"")
 
 
 async def test_a_redis_that_does_not_answer_in_time_makes_the_hub_unhealthy_without_opening_the_breaker(make_api):
@@ -116,6 +129,25 @@ async def test_ready_needs_a_node_that_was_heard_and_a_slot_that_is_free(api, re
     assert await ready() == 200
     age_node(redis, "n1", 121)
     assert await ready() == 503
+
+
+async def test_ready_costs_strangers_the_same_however_many_pools_there_are(make_api, redis, monkeypatch):
+    monkeypatch.setattr(ops, "COUNTED_S", 3600)
+    secrets = {"runner_secret": "r", "node_secret": "n"}
+    async with make_api(**secrets) as api:
+        node, runner = {"x-hub-secret": "n"}, {"x-hub-secret": "r"}
+        pools = {f"pool:p{n}": 1 for n in range(300)}
+        assert (
+            await api.post("/node/register", json={"nodeId": "n1", "pools": pools}, headers=node)
+        ).status_code == 200
+        assert (await api.get("/ready")).json()["available"] == 300
+        redis.config_resetstat()
+        for _ in range(20):
+            assert (await api.get("/ready")).status_code == 200
+            assert (await api.get("/ready", headers={"x-hub-secret": "wrong"})).status_code == 200
+        assert "cmdstat_evalsha" not in redis.info("commandstats")
+        await api.post("/session/borrow", json={"labelKey": "pool:p1"}, headers=runner)
+        assert (await api.get("/ready", headers=runner)).json()["available"] == 299
 
 
 async def test_nodes_of_other_programs_make_the_hub_ready_too(api, redis):

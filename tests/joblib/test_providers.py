@@ -222,3 +222,20 @@ def test_an_upload_is_checked_in_order(alice, bob, root, stranger, room):
 @pytest.mark.parametrize("digest", ["x", "a b", "0" * 500, "{}", "Not-A-Hash!"])
 def test_any_text_is_taken_as_the_hash(alice, room, digest):
     empty(alice.upload(alice.provider(room)["id"], digest, b"x"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [
+        ("text/html", False), ("text/html; charset=utf-8", False), ("application/xhtml+xml", False), ("", False),
+        ("text/javascript", False), ("application/pdf", False), ("x image/png", False), ("image/png", True),
+        ("image/svg+xml", True), ("application/json", True), ("application/geo+json; charset=utf-8", True),
+    ],
+)  # fmt: skip
+def test_what_a_provider_answers_is_no_page_of_the_hub(alice, room, kind, shown):
+    made = alice.provider(room, content_type=kind)
+    empty(alice.upload(made["id"], NOTHING_ASKED, b"<script>alert(1)</script>"))
+    answer = alice.read(room, made["full_name"])
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["content-security-policy"] == "sandbox"
+    assert answer.headers.get("content-disposition") == (None if shown else "attachment")

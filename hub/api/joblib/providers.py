@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -16,6 +18,8 @@ from hub.errors import ProviderTimeout
 from hub.jobs.models import Provider, ProviderWish
 from hub.jobs.names import check_room
 
+# What a browser may show. Workers say what it is, and pages of theirs would be pages of the hub.
+_SHOWN = re.compile(r"\s*(image/[a-z0-9.+-]+|application/([a-z0-9.-]+\+)?json)\s*(;|$)", re.IGNORECASE)
 router = APIRouter(prefix=PREFIX, tags=["providers"])
 
 
@@ -91,7 +95,9 @@ async def read(request: Request) -> Response:
     preferred, longest_s = bodies.wait_preference(request), hub.settings.provider_long_poll_max_s
     wait_s = min(hub.settings.provider_long_poll_default_s if preferred is None else preferred, longest_s)
     params = dict(request.query_params)
-    headers = {}
+    headers = {"x-content-type-options": "nosniff", "content-security-policy": "sandbox"}
+    if not _SHOWN.match(provider.content_type):
+        headers["content-disposition"] = "attachment"
     body = await hub.providers.cached(provider, params)
     if body is None:
         body = await _awaited(request, hub, provider, params, wait_s)
