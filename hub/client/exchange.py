@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 import httpx
 
-from hub.errors import HubError, HubUnavailable, Unavailable, from_problem
+from hub.client.refusals import from_problem
+from hub.errors import HubError, HubUnavailable, Unavailable
 
 T = TypeVar("T")
 

@@ -28,7 +28,8 @@ from hub.client.exchange import (
 )
 from hub.client.jobs.tasks import Report, TaskInfo
 from hub.client.jobs.wire import Upload
-from hub.errors import HubError, JobsProblem, Malformed, from_problem
+from hub.client.refusals import from_problem
+from hub.errors import HubError, JobsProblem, Malformed
 
 log = logging.getLogger("hub.client")
 

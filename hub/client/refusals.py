@@ -1,0 +1,33 @@
+"""What a hub's problem document says, raised as the class it was raised with there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hub.errors import HubError, Malformed, UnknownReply
+
+_OF_EVERY_PROBLEM = ("type", "title", "detail", "instance")
+
+
+def _tree(base: type[HubError]) -> list[type[HubError]]:
+    return [kind for child in base.__subclasses__() for kind in (child, *_tree(child))]
+
+
+def from_problem(problem: dict[str, Any], retry_after_s: float | None = None) -> HubError:
+    """The refusal a problem document describes, as the class it was raised with; `HubError` when the code is unknown.
+
+    A known code wins over the status; without one the most general class of the status is taken. The facts are the
+    other members: `status`, `code`, and what the refusal has of its own.
+    """
+    status, detail = problem.get("status"), problem.get("detail")
+    code = problem.get("code") or str(problem.get("type", "")).rpartition("/")[2]
+    kinds = _tree(HubError)
+    kind = next((k for k in kinds if k.code == code), None) or next((k for k in kinds if k.status == status), HubError)
+    if isinstance(detail, list):  # how the jobs API says that a request does not validate
+        kind, detail = Malformed, "; ".join(str(fault.get("msg", fault)) for fault in detail if isinstance(fault, dict))
+        problem = {**problem, "errors": problem["detail"]}
+    error = kind(detail) if kind is not UnknownReply else HubError(detail)
+    error.facts = {name: value for name, value in problem.items() if name not in _OF_EVERY_PROBLEM}
+    if retry_after_s is not None:
+        error.retry_after_s = retry_after_s
+    return error
