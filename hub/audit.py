@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import heapq
 import json
+import time
+from collections import Counter, OrderedDict
 from datetime import UTC, datetime
 from typing import Any
 
 import orjson
 
 from hub.errors import ForeignKey, StoreUnavailable
+from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.store import Store
 
+REFUSAL_S = 60.0  # between two entries of one address and reason
+REFUSALS_PER_MINUTE = 60  # whatever their addresses
+REFUSALS_MAX = 1000
 _log = get_logger("hub.audit")
 
 
@@ -34,18 +41,22 @@ def entry(
     action: str,
     *,
     actor: str | None = None,
+    by: str | None = None,
     remote_ip: str | None = None,
     correlation_id: str | None = None,
     severity: str = "Info",
     **details: Any,
 ) -> str:
-    """An audit entry as it is stored: PascalCase members, details as text."""
+    """An audit entry as it is stored: PascalCase members, details as text. `actor` is who the caller says he is, `by`
+    the secret or token he has shown.
+    """
     return to_json(
         {
             "TimestampUtc": time_text(datetime.now(UTC)),
             "Category": category,
             "Action": action,
             "Actor": actor,
+            "By": by,
             "RemoteIp": remote_ip,
             "CorrelationId": correlation_id,
             "Severity": severity,
@@ -60,6 +71,8 @@ class AuditLog:
     def __init__(self, store: Store, max_entries: int) -> None:
         self._store = store
         self.max_entries = max_entries
+        self._told: OrderedDict[tuple[str | None, ...], float] = OrderedDict()
+        self._untold: Counter[tuple[str | None, ...]] = Counter()
 
     async def write(self, category: str, action: str, **facts: Any) -> None:
         """Add an entry; a store that does not take it costs a log line and nothing else."""
@@ -69,12 +82,41 @@ class AuditLog:
         except (StoreUnavailable, ForeignKey) as error:
             _log.warning("audit entry lost", category=category, action=action, why=str(error))
 
+    async def refused(self, category: str, action: str, remote_ip: str | None, reason: str) -> None:
+        """Note a refusal, in a list of its own: whoever is refused all the time pushes out no entry of what was done.
+
+        Of one address and reason there is one entry a minute, which says how many were left out since the last one.
+        """
+        metrics.refusals.labels(action, reason).inc()
+        what, now = (category, action, remote_ip, reason), time.monotonic()
+        while self._told and now - next(iter(self._told.values())) >= REFUSAL_S:
+            self._told.popitem(last=False)
+        if what in self._told or len(self._told) >= REFUSALS_PER_MINUTE:
+            self._untold[what if what in self._told else ()] += 1
+            return
+        self._told[what] = now
+        left_out = self._untold.pop(what, 0) + self._untold.pop((), 0)
+        facts: dict[str, Any] = {"reason": reason, **({"leftOut": left_out} if left_out else {})}
+        text = entry(category, action, severity="Warning", remote_ip=remote_ip, **facts)
+        try:
+            await self._store.read("LPUSH", self._store.keys.refusals, text)
+            await self._store.read("LTRIM", self._store.keys.refusals, 0, REFUSALS_MAX - 1)
+        except (StoreUnavailable, ForeignKey) as error:
+            _log.warning("audit entry lost", category=category, action=action, why=str(error))
+
     async def read(
         self, skip: int, take: int, category: str | None, action: str | None, since: datetime | None
     ) -> list[dict[str, Any]]:
-        """Entries that fit, newest first, members in camelCase; what cannot be read is left out."""
-        texts = await self._store.read("LRANGE", self._store.keys.audit, 0, self.max_entries - 1)
-        found = [shown for shown in map(_camel, texts) if shown and _fits(shown, category, action, since)]
+        """Entries that fit, those of refusals among them, newest first, members in camelCase; what cannot be read is
+        left out.
+        """
+        keys = self._store.keys
+        done, refused = await self._store.read_all(
+            [("LRANGE", keys.audit, 0, self.max_entries - 1), ("LRANGE", keys.refusals, 0, REFUSALS_MAX - 1)]
+        )
+        lists = ([shown for shown in map(_camel, texts) if shown] for texts in (done, refused))
+        merged = heapq.merge(*lists, key=lambda shown: str(shown.get("timestampUtc", "")), reverse=True)
+        found = [shown for shown in merged if _fits(shown, category, action, since)]
         return found[skip : skip + take]
 
     async def note_secrets(self, kind: str, secrets: str) -> None:

@@ -74,6 +74,11 @@ def test_dead_nodes_are_expired_wherever_a_hub_is_deployed(name):
     assert re.search(r'HUB_SWEEPER_EXPIRE(=|: )"?true\b', (DEPLOY / name).read_text())
 
 
+@pytest.mark.parametrize("name", ["Dockerfile", "compose.yaml", "capacity-hub.service"])
+def test_strangers_read_no_tasks_wherever_a_hub_is_deployed(name):
+    assert re.search(r'HUB_ANONYMOUS_READS(=|: )"?false\b', (DEPLOY / name).read_text())
+
+
 @pytest.mark.parametrize("path", sorted(DEPLOY.iterdir()), ids=lambda path: path.name)
 def test_only_settings_that_exist_are_named(path):
     known = {name for knob in knobs().values() for name in (knob.name, *knob.aliases)}

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from hub.api import bodies, schemas
 from hub.api.auth import ADMIN
+from hub.api.credentials import origin
 from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
 from hub.api.nodes import remove
 from hub.api.speakers import speaker
@@ -53,7 +54,7 @@ async def _drain(request: Request, node_id: str, *, on: bool) -> Response:
     if deadline_ms is not None:
         facts["deadlineSeconds"] = deadline_ms / 1000
     action = "node.drain" if on else "node.undrain"
-    await hub.audit.write("admin", action, remote_ip=remote_ip(request), **facts)
+    await hub.audit.write("admin", action, **await origin(request), **facts)
     return reply(
         {
             "nodeId": node,
@@ -72,7 +73,7 @@ async def upgrade(request: Request, node_id: str) -> Response:
     node = check_node_id(node_id)
     targets = await hub.nodes.request_upgrade(node)
     await hub.audit.write(
-        "admin", "node.sidecar.upgrade", actor="dashboard", remote_ip=remote_ip(request),
+        "admin", "node.sidecar.upgrade", actor="dashboard", **await origin(request),
         requested=node, scheduled=len(targets), targets=",".join(targets[:100]),
     )  # fmt: skip
     return reply({"scheduled": len(targets), "targets": targets})
@@ -83,7 +84,7 @@ async def remove_node(request: Request, node_id: str) -> Response:
     """Take a node off the books: its slots are withdrawn, lent ones ended, at once."""
     hub = allowed(request, ADMIN)
     answer = await remove(hub, node_id)
-    await hub.audit.write("admin", "node.remove", remote_ip=remote_ip(request), nodeId=node_id)
+    await hub.audit.write("admin", "node.remove", **await origin(request), nodeId=node_id)
     return answer
 
 
@@ -104,7 +105,13 @@ async def switch(request: Request) -> Response:
     by = bodies.text(document, "by") or remote_ip(request) or "unknown"
     await hub.clock.switch_expire(wanted, by[:100])
     shown = "default" if wanted is None else str(wanted).lower()
-    await hub.audit.write("admin", "sweeper.expire", actor=by[:100], remote_ip=remote_ip(request), expire=shown)
+    await hub.audit.write(
+        "admin",
+        "sweeper.expire",
+        actor=by[:100],
+        **await origin(request),
+        expire=shown,
+    )
     return reply(await _switch_state(hub))
 
 
@@ -143,7 +150,14 @@ async def release_brake(request: Request) -> Response:
     by = (bodies.text(document, "by") or remote_ip(request) or "unknown")[:100]
     brake = Brake(hub.store, hub.settings, of)
     await brake.release(by)
-    await hub.audit.write("admin", "brake.release", severity="Warning", actor=by, remote_ip=remote_ip(request), of=of)
+    await hub.audit.write(
+        "admin",
+        "brake.release",
+        severity="Warning",
+        actor=by,
+        **await origin(request),
+        of=of,
+    )
     return reply(await brake.status())
 
 
@@ -170,6 +184,11 @@ async def sweep(request: Request) -> Response:
     leases = await LeaseSweeperService(hub.store, hub.settings, hub.leases, audit, hub.audit).sweep(dry_run=dry_run)
     service = NodeSweeperService(hub.store, hub.settings, hub.nodes, hub.clock, audit, hub.audit)
     nodes = await service.sweep(dry_run=dry_run)
+    if not dry_run:
+        await hub.audit.write(
+            "admin", "sweep", **await origin(request), expired=nodes.expired,
+            returned=leases.expired,
+        )  # fmt: skip
     return reply(
         {
             "dryRun": dry_run,

@@ -20,11 +20,34 @@ class Secrets:
     def __init__(self, settings: Settings) -> None:
         self.open = settings.open_access
         admin = settings.admin_secret or settings.runner_secret
+        self._names = {
+            member: f"{role} secret" + (f" {number} of {len(members)}" if len(members) > 1 else "")
+            for role, secret in (
+                (NODE, settings.node_secret),
+                (RUNNER, settings.runner_secret),
+                (ADMIN, settings.admin_secret),
+            )
+            for members in [_parts(secret)]
+            for number, member in enumerate(members, 1)
+        }
         self._accepted = {
             RUNNER: _members(settings.runner_secret),
             NODE: _members(settings.node_secret),
             ADMIN: _members(admin),
         }
+
+    def name(self, given: str) -> str:
+        """What this secret is called, empty when it is none in force."""
+        shown = given.encode("latin-1", "replace")
+        found = ""
+        for role, members in self._accepted.items():  # the text of a list as a whole is accepted too
+            for member in members:
+                if hmac.compare_digest(shown, member):
+                    found = f"{role} secret"
+        for secret, name in self._names.items():
+            if hmac.compare_digest(shown, secret):
+                found = name
+        return found
 
     def check(self, headers: Mapping[str, str], *roles: str) -> None:
         """Raise `Unauthorized` unless the caller's secret is one of any of these roles."""
@@ -42,6 +65,12 @@ class Secrets:
                 allowed |= hmac.compare_digest(shown, secret)
         if not allowed:
             raise Unauthorized()
+
+
+def _parts(secret: SecretStr | None) -> list[bytes]:
+    """The members of a comma-separated list, in order."""
+    text = secret.get_secret_value() if secret else ""
+    return [part.strip().encode() for part in text.split(",") if part.strip()]
 
 
 def _members(secret: SecretStr | None) -> tuple[bytes, ...]:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from hub.api import bodies, schemas
 from hub.api.auth import ADMIN
+from hub.api.credentials import origin
 from hub.api.deps import allowed, remote_ip, reply
 from hub.capacity.labels import parse_kinds, parse_label
 from hub.core import Hub
@@ -50,7 +51,14 @@ async def set_cap(request: Request, label: str) -> Response:
     by = (bodies.text(document, "by") or remote_ip(request) or "unknown")[:100]
     await hub.line.set_cap(label, cap)
     shown = "cleared" if cap is None else cap
-    await hub.audit.write("admin", "cap.set", actor=by, remote_ip=remote_ip(request), labelKey=label, cap=shown)
+    await hub.audit.write(
+        "admin",
+        "cap.set",
+        actor=by,
+        **await origin(request),
+        labelKey=label,
+        cap=shown,
+    )
     found = await _in_force(hub)
     (row,) = await _rows(hub, {label: found.get(label, (found[ALL][0], "default"))})
     return reply(row)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,7 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from hub.api.auth import Secrets
+from hub.api.forwarded import Proxies
 from hub.api.gate import Gate
+from hub.api.guesses import Guesses
 from hub.api.standstill import READ_S, Standstill
 from hub.audit import time_text, to_json
 from hub.core import Hub
@@ -32,6 +35,9 @@ class Serving:
         self.holders = Holders(hub.tokens, tokens_file)
         self.live = Live(hub.store)
         self.standstill = Standstill()
+        self.guesses = Guesses()
+        # The addresses in FORWARDED_ALLOW_IPS, the server's own variable, may say who called.
+        self.proxies = Proxies(os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1"))
         self.stopping = False
 
     def stop(self) -> None:
@@ -91,4 +97,4 @@ def in_seconds(left_ms: int | None) -> float | None:
 
 def remote_ip(request: Request) -> str | None:
     """Where a call came from, for the audit log."""
-    return request.client.host if request.client else None
+    return serving(request).proxies.caller(request.scope)

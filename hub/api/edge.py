@@ -4,15 +4,12 @@ failures."""
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
 
 from fastapi import FastAPI
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+from starlette.types import Message, Receive, Scope, Send
 
 from hub.api import events, nodes, sessions, sockets
 from hub.api.deps import CYCLE
@@ -21,7 +18,7 @@ from hub.api.joblib import fast
 from hub.api.joblib.limits import Limits
 from hub.api.joblib.paths import is_ours
 from hub.api.joblib.waiting import TIME
-from hub.api.problems import answer, as_hub_error, note_failure, refuse
+from hub.api.problems import answer, as_hub_error, note_failure, refuse, slow_down_guesses
 from hub.errors import HubError, RequestTimedOut, TooLarge, Unavailable
 from hub.observability.logs import get_logger
 from hub.settings import Settings
@@ -46,9 +43,6 @@ class Edge:
     def __init__(self, app: FastAPI, settings: Settings, gate: Gate | None) -> None:
         self.app = app
         self._gate = gate
-        # Who called, behind a proxy: the addresses in FORWARDED_ALLOW_IPS, uvicorn's own variable, may say so.
-        trusted = os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1")
-        self._routed = cast(ASGIApp, ProxyHeadersMiddleware(cast(Any, app), trusted))
         self._timeout_s = settings.request_timeout_s
         self._control_bytes = settings.max_control_body_bytes
         self._log_bytes = settings.max_log_body_bytes
@@ -88,7 +82,7 @@ class Edge:
                 exchange.check_length(scope)
                 endpoint = fast.find(scope) or (_DIRECT.get(scope["path"]) if scope["method"] == "POST" else None)
                 if endpoint is None:
-                    await self._routed(scope, exchange.receive, exchange.send)
+                    await self.app(scope, exchange.receive, exchange.send)
                     return
                 scope["app"] = self.app
                 response = await endpoint(Request(scope, exchange.receive, exchange.send))
@@ -111,6 +105,8 @@ class Edge:
             )
         refusal = error if isinstance(error, HubError) else as_hub_error(error)
         note_failure(refusal, error, scope)
+        if not exchange.started:
+            await slow_down_guesses(self.app, scope, refusal)
         try:
             async with asyncio.timeout(SEND_S):
                 if not exchange.started:

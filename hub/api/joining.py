@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from hub.api import bodies, schemas
 from hub.api.auth import HEADER
-from hub.api.deps import remote_ip, reply, serving
+from hub.api.credentials import origin
+from hub.api.deps import reply, serving
 from hub.api.identity import bearer
 from hub.errors import InvalidValue, MissingMember, Unauthorized
 from hub.nodes.models import check_node_id
@@ -50,5 +51,5 @@ async def join(request: Request) -> Response:
     except ValueError as error:
         raise InvalidValue(f"sha256 {error}", member="sha256") from None
     token = await found.hub.tokens.join(node, digest)
-    await found.hub.audit.write("node", "join", actor=node, remote_ip=remote_ip(request), id=token.id)
+    await found.hub.audit.write("node", "join", actor=node, **await origin(request), id=token.id)
     return reply({"nodeId": node, "id": token.id}, status=201)

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from hub.api import bodies, incarnations, schemas
 from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.credentials import credential
 from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
 from hub.api.problems import problem
 from hub.api.speakers import Speaker, speaker
@@ -39,21 +40,22 @@ async def register(request: Request) -> Response:
     try:
         who = await speaker(request, NODE)
     except Unauthorized:
-        await hub.audit.write("node", "register.denied", severity="Warning", remote_ip=ip, reason="unauthorized")
+        await hub.audit.refused("node", "register.denied", ip, "unauthorized")
         raise
     try:
         document = await bodies.read_body(request)
     except InvalidJson as error:
         reason = error.facts.get("reason", "invalid-json")
-        await hub.audit.write("node", "register.denied", severity="Warning", remote_ip=ip, reason=reason)
+        await hub.audit.refused("node", "register.denied", ip, reason)
         raise
     caller = incarnations.caller(document)
     node = replace(bodies.registration(document), incarnation=caller.incarnation, term=incarnations.term(document))
     who.check(node.node_id)
     slots, policy = _publication(hub, node.node_id, document), bodies.policy(document)
     facts: dict[str, Any] = {"apps": len(node.apps), "capacity": node.capacity, "labels": len(node.labels)}
+    by = await credential(request)
     new, old = (
-        entry("node", action, actor=node.node_id, remote_ip=ip, **facts)
+        entry("node", action, actor=node.node_id, by=by, remote_ip=ip, **facts)
         for action in ("register.success", "register.update")
     )
     registered = await hub.nodes.register(node, _pool_labels(hub, node), new, old, hub.audit.max_entries)

@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from hub.api import bodies, schemas
 from hub.api.auth import ADMIN, NODE, RUNNER
-from hub.api.deps import allowed, in_ms, remote_ip, reply
+from hub.api.credentials import origin
+from hub.api.deps import allowed, in_ms, reply
 from hub.api.nodes import shown as shown_node
 from hub.capacity.labels import Label, parse_label
 from hub.capacity.pools import Pool
@@ -133,7 +134,7 @@ async def restart(request: Request, label: str) -> Response:
     parsed = _restartable(label)
     marked, free, lent = await hub.pools.restart(parsed.text)
     await hub.audit.write(
-        "admin", "pool.restart", actor="dashboard", remote_ip=remote_ip(request),
+        "admin", "pool.restart", actor="dashboard", **await origin(request),
         labelKey=parsed.text, scheduled=marked, avail=free, inuse=lent,
     )  # fmt: skip
     maintenance = {"active": True, "target": free + lent, "avail": free, "inuse": lent}

@@ -36,6 +36,7 @@ from hub.sweeping.webhook import webhook_url
 from hub.tokens.file import read_tokens
 
 LINGER_S = 1.0  # between refusing borrows and closing the door: load balancers look at /health/ready about that often
+SECRET_MIN = 16  # characters
 _log = get_logger("hub.serve")
 
 
@@ -117,7 +118,9 @@ def _serve(settings: Settings) -> int:
     if settings.open_access:
         _log.warning("open access", host=settings.host, why="no secret is set: all on this machine may do anything")
     elif not settings.node_secret:
-        _log.warning("no node secret", why="HUB_NODE_SECRET is not set: no node can register")
+        _log.warning("no node secret", why="HUB_NODE_SECRET is not set: only nodes with tokens of their own register")
+    if not settings.open_access:
+        _warn_of_weak_doors(settings)
     if settings.workers > 1:
         return _run_many(settings)
     _bound(settings)
@@ -125,6 +128,25 @@ def _serve(settings: Settings) -> int:
     server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
     server.run()
     return 0 if server.started else 1
+
+
+def _warn_of_weak_doors(settings: Settings) -> None:
+    """Say which doors are easier to open than whoever set up this hub may think."""
+    secrets = {
+        "HUB_RUNNER_SECRET": settings.runner_secret,
+        "HUB_NODE_SECRET": settings.node_secret,
+        "HUB_ADMIN_SECRET": settings.admin_secret,
+    }
+    for name, secret in secrets.items():
+        members = [member.strip() for member in secret.get_secret_value().split(",")] if secret else []
+        if any(0 < len(member) < SECRET_MIN for member in members):
+            _log.warning("short secret", setting=name, why=f"fewer than {SECRET_MIN} characters can be guessed")
+    if settings.runner_secret and not settings.admin_secret:
+        _log.warning("no admin secret", why="HUB_ADMIN_SECRET is not set: the runners' opens admin calls")
+    if settings.anonymous_reads:
+        _log.warning(
+            "anonymous reads", why="HUB_ANONYMOUS_READS is true: who can connect reads the payloads of all tasks"
+        )
 
 
 def _run_many(settings: Settings) -> int:

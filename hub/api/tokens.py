@@ -10,7 +10,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub.api import bodies, schemas
-from hub.api.deps import remote_ip, reply, serving
+from hub.api.credentials import origin
+from hub.api.deps import reply, serving
 from hub.api.identity import superuser
 from hub.audit import time_text
 from hub.errors import InvalidValue, MissingMember
@@ -72,7 +73,7 @@ async def create(request: Request) -> Response:
     token = await found.hub.tokens.create(holder, digest or _member(document, "sha256", read_digest, ""))
     found.holders.forget()
     await found.hub.audit.write(
-        "admin", "token.create", actor=operator.name, remote_ip=remote_ip(request), id=token.id, user=holder.name,
+        "admin", "token.create", actor=operator.name, **await origin(request), id=token.id, user=holder.name,
         userId=dashed(holder.user), superuser=holder.superuser, scopes=" ".join(in_order(holder.scopes)) or "all",
         kind=holder.kind, rooms=", ".join(sorted(holder.rooms)) or "all",
     )  # fmt: skip
@@ -99,9 +100,10 @@ async def revoke(request: Request, id: str) -> Response:
     operator, found = await superuser(request, "admin"), serving(request)
     if found.holders.file.find(id):
         raise InvalidValue("This token stands in HUB_TOKENS_FILE: take it out there and send SIGHUP", member="id")
+    by = await origin(request)  # before: it may be his own
     await found.hub.tokens.revoke(id)
     found.holders.forget()
-    await found.hub.audit.write("admin", "token.revoke", actor=operator.name, remote_ip=remote_ip(request), id=id)
+    await found.hub.audit.write("admin", "token.revoke", actor=operator.name, **by, id=id)
     return reply({"revoked": id, "last": await found.holders.none()})
 
 

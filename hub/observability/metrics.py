@@ -126,6 +126,8 @@ script_calls = Gauge(
 event_streams = Gauge("hub_event_streams", "Open streams of events.", multiprocess_mode="livesum")
 event_streams_slow = Counter("hub_event_streams_slow_total", "Streams of events cut off because they were not read.")
 event_reads_failed = Counter("hub_event_reads_failed_total", "Times the stream of events could not be read.")
+wrong_secrets = Counter("hub_wrong_secrets_total", "Refused calls that showed a secret or a token nobody has.")
+refusals = Counter("hub_refusals_total", "Refused acts, also those the audit log leaves out.", ["action", "reason"])
 unhandled = Counter("hub_unhandled_errors_total", "Requests that ended in a 500, and work given up on an error.")
 
 _seen: set[str] = set()

@@ -97,6 +97,7 @@ PRIVATE = {
     # string: token up to which a report of the slot as lent is late: that grant ended while the store did not know of
     # it, or a hub has brought it back since, so that the store knows better; two node timeouts at most.
     "ended": "hub:ended:{}",
+    "refusals": "hub:refusals",  # list of audit entries of refusals, newest first, trimmed to 1,000.
     # -- jobs: ids are 32 hex digits; a full name is room:category:name; times are in microseconds
     "worker": "hub:worker:{}",  # hash: user, at, beat; its last claim with a key: claim, tasks. Goes with the worker.
     "workers": "hub:workers",  # zset: worker -> when it was made. Deleted with the worker.

@@ -47,7 +47,7 @@ NO_SECRETS = {"HUB_RUNNER_SECRET": "", "HUB_NODE_SECRET": "", "HUB_ADMIN_SECRET"
 # All keys but those a refusal may touch: the clocks, and the audit log, where denied registrations are noted.
 FINGERPRINT = """
 local found = {}
-local untold = {['hub:store'] = true, ['hub:hubs'] = true, ['audit:entries'] = true}
+local untold = {['hub:store'] = true, ['hub:hubs'] = true, ['audit:entries'] = true, ['hub:refusals'] = true}
 for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
   if not untold[string.sub(key, #ARGV[1] + 1)] then
     found[#found + 1] = key

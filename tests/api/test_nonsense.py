@@ -50,7 +50,11 @@ EMPTY = {  # what these answer to no body at all
     "/admin/brake/release": 409,
     "/admin/nodes/n1/drain": 200,
 }
-NOTED = {"audit:entries", "hub:hubs"}  # where refused registrations are told, and when a hub was last heard
+NOTED = {
+    "audit:entries",
+    "hub:refusals",
+    "hub:hubs",
+}  # where refused registrations are told, and when a hub was last heard
 PUTS = ("/admin/sweeper", "/admin/caps/gpu:a100")
 
 

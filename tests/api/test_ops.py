@@ -314,9 +314,17 @@ async def test_the_audit_log_tells_who_changed_what_newest_first(make_api):
         ("admin", "node.sidecar.upgrade", "Info", "dashboard", {"requested": "all", "scheduled": "1", "targets": "n1"}),
     ]  # fmt: skip
     assert all(started <= datetime.fromisoformat(entry["timestampUtc"]) <= datetime.now(UTC) for entry in entries)
-    assert {"timestampUtc", "category", "action", "actor", "remoteIp", "correlationId", "severity", "details"} == set(
-        entries[0]
-    )
+    assert {
+        "timestampUtc",
+        "category",
+        "action",
+        "actor",
+        "by",
+        "remoteIp",
+        "correlationId",
+        "severity",
+        "details",
+    } == set(entries[0])
 
 
 async def test_the_audit_log_can_be_filtered_and_paged(api, redis):
@@ -354,7 +362,7 @@ async def test_entries_are_stored_in_pascal_case(api, redis):
     await publish(api, "n1")
     stored = json.loads(redis.lindex("audit:entries", 0))
     assert set(stored) == {
-        "TimestampUtc", "Category", "Action", "Actor", "RemoteIp", "CorrelationId", "Severity", "Details",
+        "TimestampUtc", "Category", "Action", "Actor", "By", "RemoteIp", "CorrelationId", "Severity", "Details",
     }  # fmt: skip
 
 

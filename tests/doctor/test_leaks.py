@@ -14,7 +14,7 @@ from tests.doctor.test_examine import problems
 from tests.world import age_node, borrow, listed, publish, push
 
 POOL = "gpu:a100"
-FOR_EVER = {"hub:store", "audit:entries", "hub:history"}  # one per store; the last two are trimmed
+FOR_EVER = {"hub:store", "audit:entries", "hub:refusals", "hub:history"}  # one per store; the lists are trimmed
 
 
 def left_for_ever(redis: Redis) -> set[str]:

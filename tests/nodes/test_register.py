@@ -116,8 +116,8 @@ async def test_a_registration_that_makes_no_sense_stores_no_node(api, redis, bod
     answer = await api.post("/node/register", content=body)
     assert (answer.status_code, answer.json()["code"]) == (400, code)
     assert detail.lower() in answer.json()["detail"].lower()
-    assert set(picture(redis)) <= {"audit:entries"}
-    reasons = [json.loads(entry)["Details"]["reason"] for entry in redis.lrange("audit:entries", 0, -1)]
+    assert set(picture(redis)) == set()
+    reasons = [json.loads(entry)["Details"]["reason"] for entry in redis.lrange("hub:refusals", 0, -1)]
     expected = [] if code != "invalid-json" else ["empty-body" if body == b"null" else "invalid-json"]
     assert reasons == expected
 

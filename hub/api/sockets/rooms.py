@@ -15,6 +15,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from hub.api.auth import HEADER
+from hub.api.credentials import slow_down
 from hub.api.deps import Serving
 from hub.api.identity import Caller, Shown, allow, known
 from hub.api.joblib import walls
@@ -84,6 +85,9 @@ class Rooms:
         except Exception as error:  # noqa: BLE001 - refused below
             if (refusal := _refusal(error)) is not None:
                 _log.debug("socket refused", why=refusal.code)
+                if isinstance(refusal, Unauthorized):
+                    token = auth.get("token") if isinstance(auth, dict) else None
+                    await slow_down(self._serving, environ["asgi.scope"], str(token or ""))
                 raise Refused(_text(refusal)) from None
             metrics.unhandled.inc()
             _log.error("socket not connected", why=repr(error), exc_info=error)

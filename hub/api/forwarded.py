@@ -1,0 +1,67 @@
+"""Who called, behind proxies: what they say in X-Forwarded-For, as far as they are trusted, and only addresses."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+
+from starlette.types import Scope
+
+_HEADER = b"x-forwarded-for"
+
+
+class Proxies:
+    """The proxies of FORWARDED_ALLOW_IPS: addresses and networks, or `*` for whoever connects."""
+
+    def __init__(self, trusted: str) -> None:
+        parts = [part.strip() for part in trusted.split(",")]
+        self._any = "*" in parts
+        self._networks = [network for part in parts if (network := _network(part)) is not None]
+
+    def caller(self, scope: Scope) -> str | None:
+        """The address of whoever called: the last one that no trusted proxy has, read from the right.
+
+        What stands further to the left was sent by the caller himself and may be anything. `*` trusts the one who has
+        connected and nobody behind him.
+        """
+        client = scope.get("client")
+        found: str | None = client[0] if client else None
+        if not self._any and not self._trusts(found):
+            return found
+        for said in reversed(_said(scope)):
+            address = _address(said)
+            if address is None:
+                return found
+            found = address
+            if self._any or not self._trusts(found):
+                return found
+        return found
+
+    def _trusts(self, text: str | None) -> bool:
+        try:
+            address = ip_address(text or "")
+        except ValueError:
+            return False
+        return any(address in network for network in self._networks)
+
+
+def _said(scope: Scope) -> list[str]:
+    values = [value.decode("latin-1") for name, value in scope["headers"] if name == _HEADER]
+    return [part.strip() for part in ",".join(values).split(",")] if values else []
+
+
+def _address(text: str) -> str | None:
+    """An address as it is written, with or without a port; None for anything else."""
+    host = text[1:].partition("]")[0] if text.startswith("[") else text
+    if host.count(":") == 1:
+        host = host.partition(":")[0]
+    try:
+        return str(ip_address(host))
+    except ValueError:
+        return None
+
+
+def _network(text: str) -> IPv4Network | IPv6Network | None:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        return None

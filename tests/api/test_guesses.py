@@ -1,0 +1,130 @@
+"""Guessing: counted and slowed down per address, and never those who know a secret."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from hub.api import guesses
+from hub.api.guesses import Guesses
+from tests.world import PATIENCE_S, HubProcess
+
+SECRETS = {"runner_secret": "runner-x", "node_secret": "node-x", "admin_secret": "admin-x"}
+ADMIN = {"x-hub-secret": "admin-x"}
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """The third wrong secret of an address waits for longer than any test lasts."""
+    monkeypatch.setattr(guesses, "FREE", 2)
+    monkeypatch.setattr(guesses, "PER_S", 0.001)
+    monkeypatch.setattr(guesses, "WAIT_MAX_S", 3600.0)
+
+
+WRONG = [
+    ("GET", "/sessions", {"x-hub-secret": "wrong"}),
+    ("POST", "/node/heartbeat", {"x-hub-secret": "wrong"}),
+    ("POST", "/session/borrow", {"x-hub-secret": "wrong"}),
+    ("POST", "/v1/joblib/workers", {"authorization": "Bearer wrong"}),
+    ("POST", "/v1/joblib/tasks/claim", {"authorization": "nonsense"}),
+    ("POST", "/v1/joblib/workers", {"x-hub-secret": "wrong"}),
+    ("POST", "/node/join", {"x-hub-secret": "wrong"}),
+    ("GET", "/admin/tokens", {"authorization": "Bearer wrong"}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "headers"), WRONG, ids=str)
+async def test_who_guesses_waits_and_who_knows_a_secret_does_not(make_api, at_once, method, path, headers):
+    async with make_api(**SECRETS, request_timeout_s=7200) as api:
+        token = (await api.post("/admin/tokens", json={"user": "ann"}, headers=ADMIN)).json()["token"]
+        for _ in range(2):
+            assert (await api.request(method, path, headers=headers, json={})).status_code == 401
+        waiting = asyncio.create_task(api.request(method, path, headers=headers, json={}))
+        for _ in range(5):
+            known = [
+                await api.get("/sessions", headers=ADMIN),
+                await api.post("/v1/joblib/workers", headers={"authorization": f"Bearer {token}"}),
+            ]
+            assert [answer.status_code for answer in known] == [200, 201]
+            # Known secrets that do not open this door, and those who show nothing, did not guess.
+            for shown in ({"x-hub-secret": "runner-x"}, {"x-hub-secret": token}, {}):
+                assert (await api.get("/audit", headers=shown)).status_code == 401
+        assert not waiting.done()
+        waiting.cancel()
+
+
+async def test_other_addresses_do_not_wait(make_api, at_once, monkeypatch):
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")
+    async with make_api(**SECRETS, request_timeout_s=7200) as api:
+        for number in range(20):
+            wrong = {"x-hub-secret": "wrong", "x-forwarded-for": f"198.51.100.{number}"}
+            assert (await api.get("/sessions", headers=wrong)).status_code == 401
+
+
+def test_an_address_is_slowed_down_to_its_pace_and_forgiven(monkeypatch):
+    found = Guesses()
+    early = [found.early_s("10.0.0.1", 1000.0) for _ in range(guesses.FREE + 2)]
+    assert early[: guesses.FREE] == pytest.approx([0.0] * guesses.FREE, abs=1e-6)
+    assert early[guesses.FREE :] == pytest.approx([1 / guesses.PER_S, 2 / guesses.PER_S])
+    assert found.early_s("10.0.0.2", 1000.0) == 0.0
+    for _ in range(10_000):
+        last = found.early_s("10.0.0.1", 1000.0)
+    assert last == guesses.WAIT_MAX_S
+    assert found.early_s("10.0.0.1", 1000.0 + 2 * guesses.WAIT_MAX_S) == 0.0
+
+
+def test_a_network_of_ipv6_is_one_address():
+    found = Guesses()
+    early = [found.early_s(f"2001:db8::{number:x}", 1000.0) for number in range(guesses.FREE + 1)]
+    assert early[-1] > 0
+    assert found.early_s("2001:db8:0:1::1", 1000.0) == 0.0
+
+
+def test_not_more_than_so_many_addresses_are_remembered(monkeypatch):
+    monkeypatch.setattr(guesses, "ADDRESSES_MAX", 3)
+    found = Guesses()
+    for number in range(9):
+        found.early_s(f"10.0.0.{number}", 1000.0)
+    assert len(found._due) == 3
+
+
+def test_there_is_one_warning_a_minute(monkeypatch):
+    said = []
+    monkeypatch.setattr(guesses._log, "warning", lambda event, **facts: said.append((event, facts)))
+    found = Guesses()
+    for second in range(121):
+        found.early_s(f"10.0.0.{second % 2}", 1000.0 + second)
+    assert said == [
+        ("wrong secrets", {"count": 1, "addresses": 1, "last": "10.0.0.0"}),
+        ("wrong secrets", {"count": 60, "addresses": 2, "last": "10.0.0.0"}),
+        ("wrong secrets", {"count": 60, "addresses": 2, "last": "10.0.0.0"}),
+    ]
+
+
+async def test_a_hub_under_attack_says_so_once_and_serves_those_who_know(live_hub: HubProcess):
+    async with live_hub.client("admin") as known, httpx.AsyncClient(base_url=live_hub.url, timeout=PATIENCE_S) as other:
+        wrong = [
+            asyncio.create_task(other.get("/sessions", headers={"x-hub-secret": f"guess-{number}"}))
+            for number in range(guesses.FREE + 20)
+        ]
+        for _ in range(20):
+            assert (await known.get("/sessions")).status_code == 200
+        assert {answer.status_code for answer in await asyncio.gather(*wrong)} == {401}
+        counted = (await known.get("/metrics")).text
+    assert f"hub_wrong_secrets_total {guesses.FREE + 20}.0" in counted
+    assert live_hub.log().count("wrong secrets") == 1
+    assert "guess-" not in live_hub.log()
+
+
+def test_weak_doors_are_told_of_at_start(start_hub):
+    long = "0123456789abcdef"
+    weak = start_hub(HUB_RUNNER_SECRET=f"{long},short", HUB_NODE_SECRET=long, HUB_ADMIN_SECRET="")
+    lines = [line for line in weak.log().splitlines() if " WARNING " in line]
+    assert [line for line in lines if "short secret" in line and "HUB_RUNNER_SECRET" in line]
+    assert not [line for line in lines if "short secret" in line and "HUB_RUNNER_SECRET" not in line]
+    for event in ("no admin secret", "anonymous reads"):
+        assert len([line for line in lines if event in line]) == 1, event
+    strong = {f"HUB_{role}_SECRET": long * 2 + role for role in ("RUNNER", "NODE", "ADMIN")}
+    assert " WARNING " not in start_hub(**strong, HUB_ANONYMOUS_READS="false").log()
