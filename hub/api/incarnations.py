@@ -8,7 +8,7 @@ from typing import Any
 
 from hub.api import bodies
 from hub.errors import InvalidValue
-from hub.nodes.models import Caller, check_incarnation
+from hub.nodes.models import DRAIN_DEADLINE_MAX_S, Caller, DrainCall, check_incarnation
 
 NUMBER_MAX = 2**53
 _TERM = re.compile(r"[0-9]{1,19}")
@@ -34,6 +34,25 @@ def term(said: Mapping[str, Any]) -> str:
     given = said.get("term")
     if given is None:
         return ""
-    if not isinstance(given, str) or not _TERM.fullmatch(given):
+    if not _is_term(given):
         raise InvalidValue("term must be what the hub answered to the registration, as text", member="term")
-    return given
+    return str(given)
+
+
+def drain_call(said: Mapping[str, Any]) -> DrainCall | None:
+    """The last drain or undrain the node was told of, None when there was none; raises `InvalidValue`."""
+    given = said.get("drainCall")
+    if given is None:
+        return None
+    number = given.get("number") if isinstance(given, dict) else None
+    if not isinstance(given, dict) or not isinstance(given.get("on"), bool) or not _is_term(number):
+        wanted = "drainCall must be what the hub answered to a beat: an object with on, number and leftMs"
+        raise InvalidValue(wanted, member="drainCall")
+    left_ms = given.get("leftMs")
+    if left_ms is not None:
+        left_ms = bodies.whole_number(left_ms, "leftMs", 0, DRAIN_DEADLINE_MAX_S * 1000)
+    return DrainCall(given["on"], str(number), left_ms)
+
+
+def _is_term(value: Any) -> bool:
+    return isinstance(value, str) and _TERM.fullmatch(value) is not None

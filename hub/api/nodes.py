@@ -58,7 +58,9 @@ async def register(request: Request) -> Response:
         entry("node", action, actor=node.node_id, by=by, remote_ip=ip, **facts)
         for action in ("register.success", "register.update")
     )
-    registered = await hub.nodes.register(node, _pool_labels(hub, node), new, old, hub.audit.max_entries)
+    registered = await hub.nodes.register(
+        node, _pool_labels(hub, node), new, old, hub.audit.max_entries, incarnations.drain_call(document)
+    )
     answer: dict[str, Any] = {
         "registered": node.node_id,
         "nextBeatMs": next_beat_ms(hub.nodes.timeout_ms),
@@ -179,6 +181,9 @@ def _orders(beat: Beat, orders: Orders, timeout_ms: int) -> dict[str, Any]:
         answer["lent"] = orders.lent
         if orders.offers:
             answer["offers"] = orders.offers
+        if orders.drain_number:
+            left_ms = orders.drain_left_ms if orders.drain_left_ms >= 0 else None
+            answer["drainCall"] = {"on": orders.drain, "number": orders.drain_number, "leftMs": left_ms}
     if orders.superseded:
         answer["superseded"] = True
     return answer

@@ -52,6 +52,13 @@ REGISTER = {
         "capacity": {"type": "integer", "minimum": 0},
         "labels": _TEXTS,
         "baseUrl": _TEXT,
+        "drainCall": {
+            "type": "object",
+            "required": ["on", "number"],
+            "properties": {"on": {"type": "boolean"}, "number": _TEXT, "leftMs": {"type": ["integer", "null"]}},
+            "description": "the last one a beat was answered: a store that was lost drains the node again, as the last "
+            "call said",
+        },
         "term": {
             "type": "string",
             "pattern": "^[0-9]{1,19}$",

@@ -8,6 +8,8 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypedDict
 
+from hub.client.exchange import now_s
+
 # A hub takes 1000 slots and 64 KiB in one call by default; what the rest of a registration needs is left free.
 BITE_SLOTS = 1000
 BITE_BYTES = 48 * 1024
@@ -67,6 +69,8 @@ class Book:
         self.incarnation = uuid.uuid4().hex
         self.term = ""  # given to this incarnation by the hub
         self.offers = ""  # what the hub has of ours, in short, as of the last beat
+        self.drain_call: dict[str, Any] | None = None  # the last drain or undrain, for a hub that has lost it
+        self._told_s = 0.0  # when we were told of it
         self.refused: set[str] = set()  # ours, but another node's to the hub
         self.draining = False
         self.marked: set[str] = set()  # slots the hub wants recycled
@@ -122,7 +126,9 @@ class Book:
         told = [slot_id for slot_id in self.slots if slot_id not in self.unpublished and not self._off_offer(slot_id)]
         bites = list(self.bites(sorted(told, key=lambda slot_id: slot_id not in self.lent)))
         first = bites.pop(0) if bites else {}
-        named = {"incarnation": self.incarnation, **({"term": self.term} if self.term else {})}
+        named: dict[str, Any] = {"incarnation": self.incarnation, **({"term": self.term} if self.term else {})}
+        if self.drain_call is not None:
+            named["drainCall"] = self._drain_call()
         return {**self._facts, **named, "capacity": capacity, **self._policy, **first}, bites
 
     def bites(self, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
@@ -198,6 +204,12 @@ class Book:
         self.unpublished.add(fresh_id)
         return True
 
+    def _drain_call(self) -> dict[str, Any]:
+        call = dict(self.drain_call or {})
+        if isinstance(call.get("leftMs"), int | float):
+            call["leftMs"] = max(0, int(call["leftMs"] - (now_s() - self._told_s) * 1000))
+        return call
+
     def expected(self) -> set[str] | None:
         """What the hub should have of ours; None while that is not certain."""
         if self.unwithdrawn or not all(self.rebuilding.values()):
@@ -235,6 +247,7 @@ class Book:
             self.lent = dict(answer["lent"])
             self.marked = wanted
             self.offers = str(answer.get("offers", ""))
+            self.drain_call, self._told_s = answer.get("drainCall", self.drain_call), now_s()
         else:
             self.marked |= wanted
 

@@ -74,7 +74,7 @@ def _orders(beat: Beat, reply: Any) -> Orders:
             return Orders(True, reply == 2, beat.version)
         case 3:
             return _SUPERSEDED
-        case [version, drain, lent, recycle, offers]:
+        case [version, drain, lent, recycle, offers, number, left_ms]:
             tokens = dict(zip(lent[::2], lent[1::2], strict=True))
-            return Orders(True, bool(drain), int(version), tokens, tuple(recycle), offers)
+            return Orders(True, bool(drain), int(version), tokens, tuple(recycle), offers, False, number, left_ms)
     raise ValueError(f"nodes/beat answered {reply!r}")

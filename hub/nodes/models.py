@@ -42,6 +42,8 @@ class Orders(NamedTuple):
     recycle: tuple[str, ...] = ()
     offers: str = ""
     superseded: bool = False
+    drain_number: str = ""
+    drain_left_ms: int = -1
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,14 @@ class Node:
     slots: int
     lent: int
     deadline_left_ms: int | None
+
+
+class DrainCall(NamedTuple):
+    """A drain or an undrain that was made: numbers only rise, so that of several the last one is known."""
+
+    on: bool
+    number: str
+    left_ms: int | None = None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import orjson
 
 from hub.errors import NodeIdCollides, Settling, Superseded, UnknownNode, UnknownReply
 from hub.nodes.beats import Beats
-from hub.nodes.models import Departure, DrainState, Node, Registered, Registration
+from hub.nodes.draining import Draining
+from hub.nodes.models import Departure, DrainCall, DrainState, Node, Registered, Registration
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.keys import key_part
@@ -44,15 +45,21 @@ class Nodes:
         self._register = store.script("nodes/register")
         self._leave = store.script("nodes/leave")
         self._prune = store.script("nodes/prune")
-        self._drain = store.script("nodes/drain")
+        self._draining = Draining(store)
         self._safe_to_kill = store.script("nodes/safe_to_kill")
         self._describe = store.script("nodes/describe")
         self._expire = store.script("nodes/expire")
 
     async def register(
-        self, node: Registration, pool_labels: Sequence[str], audit_new: str, audit_old: str, audit_max: int
+        self,
+        node: Registration,
+        pool_labels: Sequence[str],
+        audit_new: str,
+        audit_old: str,
+        audit_max: int,
+        drained: DrainCall | None = None,
     ) -> Registered:
-        """Put a node on the books or bring it up to date.
+        """Put a node on the books or bring it up to date; `drained` is the last drain or undrain it was told of.
 
         Raises `NodeIdCollides` when another node's id looks the same as part of a key, and `Superseded` when a newer
         process is the node.
@@ -75,7 +82,8 @@ class Nodes:
                 rest=pool_labels,
             )
             match reply:
-                case ["registered" | "updated" as word, version, term, before]:
+                case ["registered" | "updated" as word, version, term, before, waits]:
+                    await self._draining.bring_back(node.node_id, drained, waits)
                     if before:
                         _log.warning("node taken over", node=node.node_id, by=node.incarnation, before=before)
                     return Registered(word == "registered", int(version), term)
@@ -98,6 +106,7 @@ class Nodes:
         """
         part = key_part(node_id)
         word, dropped, ended, left = await self._leave(id=node_id, part=part, limit=BITE, incarnation=incarnation)
+        self._draining.forget(node_id)
         if word == "superseded":
             raise _superseded(node_id)
         more, also_ended = await self.prune(part) if left else (0, ())
@@ -119,21 +128,7 @@ class Nodes:
         With a deadline, what is still lent ends so long from now on the hub clock; a later call replaces it, and one
         without a deadline takes it away.
         """
-        cursor, all_held, all_lent = "0", 0, 0
-        deadline = "" if deadline_ms is None else deadline_ms
-        while True:
-            reply = await self._drain(
-                id=node_id, part=key_part(node_id), on=int(on), deadline_ms=deadline, cursor=cursor, limit=BITE
-            )
-            match reply:
-                case ["ok", cursor, held, lent, left_ms]:
-                    all_held, all_lent = all_held + held, all_lent + lent
-                    if str(cursor) == "0":
-                        return DrainState(on, all_held, all_lent, None if left_ms < 0 else int(left_ms))
-                case ["unknown"]:
-                    raise UnknownNode(f"node {node_id} is not registered")
-                case _:
-                    raise UnknownReply(self._drain.name, reply)
+        return await self._draining.call(node_id, on, deadline_ms)
 
     async def safe_to_kill(self, node_id: str) -> Departure:
         """Whether a node can be shut down without anybody noticing. Raises `UnknownNode`, and `Settling` when the store

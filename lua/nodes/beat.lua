@@ -2,7 +2,8 @@
 -- The slots of a node that was suspect are lent again, 256 at a time.
 -- Returns per node: 0 (unknown, or slots of it were lost: register and publish again) | 1 (nothing new)
 --   | 2 (nothing new, draining) | 3 (superseded: another process is the node, and this one is to stop)
---   | {version, draining, {slot, token, ...}, {slot to recycle, ...}, what is offered in short, or ''}
+--   | {version, draining, {slot, token, ...}, {slot to recycle, ...}, what is offered in short, or '',
+--     number of the last drain or undrain or '', ms until the deadline of the drain or -1}
 local timeout_ms = ARGV[1]
 -- @rest beats                       per node: raw id, id as part of a key, version it knows, incarnation or ''
 -- @include store
@@ -55,8 +56,10 @@ local function beat(id, part, version, incarnation, duty)
     return 0
   end
   if (duty[1] or '0') == version then return duty[2] and 2 or 1 end
+  local due = incarnation ~= '' and duty[2] and redis.call('ZSCORE', key_drain_deadlines, id)
   return {duty[1] or '0', duty[2] and 1 or 0, redis.call('HGETALL', key_lent(part)), recycle_list(part),
-    incarnation ~= '' and offers_of(part) or ''}
+    incarnation ~= '' and offers_of(part) or '', redis.call('HGET', key_duty(part), 'drain_number') or '',
+    due and math.max(0, math.floor(tonumber(due) - clock_ms)) or -1}
 end
 local answers = {}
 for i = 1, #ids do

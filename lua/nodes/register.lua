@@ -2,7 +2,8 @@
 -- A process that says which one it is, and is newer than the one that was the node, takes over: the older one is told so
 -- with its next beat, and whatever of it is late changes nothing. Which one is newer is said by the term that each was
 -- given when it registered first; without one it is the one that comes later.
--- Returns {'registered' | 'updated', version, term or '', incarnation that is superseded by this or ''}
+-- Returns {'registered' | 'updated', version, term or '', incarnation that is superseded by this or '',
+--     {on, number, ms to the deadline or ''} of a drain that waited for the node to come back, or {}}
 --   | {'superseded'} (by another) | {'collides', other id} | {'leaving'} (prune it to the end first)
 local id         = ARGV[1]
 local part       = ARGV[2]           -- the id as part of a key
@@ -60,4 +61,6 @@ if before ~= '' then note('node.superseded', 'node', id, 'incarnation', incarnat
 redis.pcall('LPUSH', key_audit, known and audit_old or audit_new)  -- a log that cannot be written fails nothing
 redis.pcall('LTRIM', key_audit, 0, audit_max - 1)
 local version = redis.call('HGET', key_duty(part), 'version') or '0'
-return {known and 'updated' or 'registered', version, incarnation ~= '' and term or '', before}
+local waits = redis.call('HMGET', key_drain_call(part), 'on', 'number', 'left_ms')
+if waits[1] then redis.call('DEL', key_drain_call(part)) end
+return {known and 'updated' or 'registered', version, incarnation ~= '' and term or '', before, waits[1] and waits or {}}

@@ -162,8 +162,8 @@ async def test_a_node_is_suspect_once_and_back_with_its_beat(hub, redis, happene
     for _ in range(2):
         with pytest.raises(Exception, match="No browser"):
             await hub.leases.borrow(wish(POOL, wait_s=0))
-    await hub.nodes.beats._beat(timeout_ms=60_000, rest=["n1", "n1", 0])
-    await hub.nodes.beats._beat(timeout_ms=60_000, rest=["n1", "n1", 0])
+    await hub.nodes.beats._beat(timeout_ms=60_000, rest=["n1", "n1", 0, ""])
+    await hub.nodes.beats._beat(timeout_ms=60_000, rest=["n1", "n1", 0, ""])
     assert happened() == ["node.suspect n1", "node.back n1"]
 
 

@@ -1,0 +1,88 @@
+"""Draining nodes, and what of it is brought back after the store was lost: the last call wins, whoever remembers it."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from hub.errors import UnknownNode, UnknownReply
+from hub.nodes.models import DrainCall, DrainState
+from hub.observability.logs import get_logger
+from hub.store.keys import key_part
+from hub.store.store import Store
+
+BITE = 64  # slots per script where each costs a dozen commands: under 2 ms
+KEEP_S = 600.0  # the node knows of a call within a beat; until then, and while it is away, only the hub does
+KEEP = 10_000
+_log = get_logger("hub.nodes")
+
+
+class Draining:
+    """Makes drains and undrains, and remembers those of the last while for a store that has lost them."""
+
+    def __init__(self, store: Store) -> None:
+        self._drain = store.script("nodes/drain")
+        self._made: OrderedDict[str, tuple[float, DrainCall]] = OrderedDict()
+        store.when_replaced(self.recall)
+
+    async def call(self, node_id: str, on: bool, deadline_ms: int | None) -> DrainState:
+        """Make one; raises `UnknownNode`."""
+        done = await self._carry_out(node_id, DrainCall(on, "", deadline_ms))
+        if done is None:
+            raise UnknownNode(f"node {node_id} is not registered")
+        state, number = done
+        self._made.pop(node_id, None)
+        self._made[node_id] = (time.monotonic(), DrainCall(on, number, deadline_ms))
+        while len(self._made) > KEEP:
+            self._made.popitem(last=False)
+        return state
+
+    async def bring_back(self, node_id: str, told: DrainCall | None, waits: Sequence[str]) -> None:
+        """Drain a node that has registered as the last call says: the one it was told, or one that waited for it."""
+        calls = [told] if told else []
+        if waits:
+            calls.append(DrainCall(waits[0] == "1", waits[1], int(waits[2]) if waits[2] else None))
+        for call in sorted(calls, key=lambda each: int(each.number)):
+            await self._bring_back(node_id, call)
+
+    async def recall(self) -> None:
+        """Bring back into a store that lost it what this hub was told of late."""
+        now = time.monotonic()
+        for node_id, (at, call) in list(self._made.items()):
+            if now - at > KEEP_S:
+                del self._made[node_id]
+                continue
+            left_ms = None if call.left_ms is None else max(1, call.left_ms - int((now - at) * 1000))
+            await self._bring_back(node_id, call._replace(left_ms=left_ms))
+
+    def forget(self, node_id: str) -> None:
+        """The node has left: it does not drain when it is back."""
+        self._made.pop(node_id, None)
+
+    async def _bring_back(self, node_id: str, call: DrainCall) -> None:
+        if await self._carry_out(node_id, call) is not None:
+            _log.warning("drain brought back", node=node_id, drain=call.on, number=call.number)
+
+    async def _carry_out(self, node_id: str, call: DrainCall) -> tuple[DrainState, str] | None:
+        """Bite by bite; None when the node is not registered, or a later call is known."""
+        cursor, number, all_held, all_lent = "0", call.number, 0, 0
+        while True:
+            reply = await self._drain(
+                id=node_id,
+                part=key_part(node_id),
+                on=int(call.on),
+                deadline_ms="" if call.left_ms is None else call.left_ms,
+                cursor=cursor,
+                limit=BITE,
+                number=number,
+            )
+            match reply:
+                case ["ok", cursor, held, lent, left_ms, number]:
+                    all_held, all_lent = all_held + held, all_lent + lent
+                    if str(cursor) == "0":
+                        return DrainState(call.on, all_held, all_lent, None if left_ms < 0 else int(left_ms)), number
+                case ["unknown"] | ["kept"]:
+                    return None
+                case _:
+                    raise UnknownReply(self._drain.name, reply)
