@@ -56,6 +56,8 @@ async def register(redis: Redis, numbers: Iterable[int], timeout_s: float = FORE
             "audit_new": "{}",
             "audit_old": "{}",
             "audit_max": 100,
+            "incarnation": "",
+            "said_term": "",
         }
         arguments = [named[name] for name in script.arguments]
         packed = hiredis.pack_command(("EVALSHA", script.sha, 1, hub.store.keys.store, *arguments, "gpu:a100"))

@@ -148,6 +148,7 @@ class Base(RuleBasedStateMachine):
         answer = self.direct.call(
             "nodes/register", id=node, part=node, apps="", capacity=1, labels="{}", base_url="",
             timeout_ms=TIMEOUT_MS, audit_new="{}", audit_old="{}", audit_max=10,
+            incarnation="", said_term="",
         )  # fmt: skip
         word = self.model.register(node)
         assert answer[0] == word, f"{node} was {answer[0]}, not {word}"
@@ -156,7 +157,8 @@ class Base(RuleBasedStateMachine):
         item = slot_item(node, slot, "kind", {"browserVersion": version})
         self.call(
             "capacity/publish", lambda: self.model.publish(node, slot, pool, item, policy, token, 900_000),
-            id=node, part=node, policy=policy, ttl_ms=900_000, rest=(slot, pool, item, "", token or ""),
+            id=node, part=node, policy=policy, ttl_ms=900_000, incarnation="", said_number="",
+            rest=(slot, pool, item, "", token or ""),
         )  # fmt: skip
 
     def publish_all(self, node: str) -> None:

@@ -38,7 +38,7 @@ class Fleet(Base):
     def do_beat(self, node: str, known: bool) -> None:
         """A node that names the version it was told last hears of everything that changed since."""
         version, *told = self.told.get(node, (0,)) if known else (0,)
-        (answer,) = self.direct.call("nodes/beat", timeout_ms=TIMEOUT_MS, rest=(node, node, version))
+        (answer,) = self.direct.call("nodes/beat", timeout_ms=TIMEOUT_MS, rest=(node, node, version, ""))
         held = {slot for slot in self.model.aside.get(node, ()) if node in self.model.nodes}
         before = self.model.orders_for(node)  # what is lent as soon as it comes back may be told of next time
         self.in_some_order(held, lambda model, order: model.beat(node, order))
@@ -90,7 +90,7 @@ class Fleet(Base):
         """A node leaves, or a sweeper finds it dead: the first bite; the hub may die before the others."""
         if how == "leave":
             before = self.members(node)
-            word, *answer = self.direct.call("nodes/leave", id=node, part=node, limit=limit)
+            word, *answer = self.direct.call("nodes/leave", id=node, part=node, limit=limit, incarnation="")
             assert word == ("left" if node in self.model.nodes else "unknown"), f"{node} {word}"
             self.check_removal(node, before, answer, Model.remove)
             return
@@ -187,7 +187,7 @@ class Fleet(Base):
 
     def drain_bite(self, node: str, on: bool, cursor: str, limit: int, deadline_ms: int | None) -> str | None:
         """One bite; returns where the next begins. Redis says beforehand which slots it will look at."""
-        named = {"id": node, "part": node, "on": int(on), "cursor": cursor, "limit": limit}
+        named = {"id": node, "part": node, "on": int(on), "cursor": cursor, "limit": limit, "number": ""}
         named["deadline_ms"] = "" if deadline_ms is None else deadline_ms
         if node not in self.model.nodes:
             answer = self.direct.call("nodes/drain", **named)
@@ -196,8 +196,9 @@ class Fleet(Base):
         after, page = self.redis.sscan(self.keys.node_slots(node), int(cursor), count=limit)
 
         def expected() -> list[Any]:
+            number = self.model.next_number() if cursor == "0" else ""
             answer = self.model.drain(node, on, deadline_ms, cursor == "0", page)
-            return [answer[0], str(after), *answer[1:]] if len(answer) == 4 else answer
+            return [*([answer[0], str(after), *answer[1:]] if len(answer) == 4 else answer), number]
 
         answer = self.call("nodes/drain", expected, **named)
         return None if answer[1] == "0" else str(answer[1])
@@ -236,7 +237,7 @@ class Fleet(Base):
             node = self.model.slots[slot].node
         self.call(
             "capacity/withdraw", lambda: self.model.withdraw(node, slot, only_free),
-            slot=slot, node=node, only_free=int(only_free),
+            slot=slot, node=node, part=node, only_free=int(only_free), incarnation="", said_number="",
         )  # fmt: skip
 
     @step(pool=pools, waiting=st.lists(labels, max_size=3), on_s=st.sampled_from([5, 121, 121]), look=st.booleans())

@@ -96,6 +96,11 @@ class Model(Line):
             self.orders.pop(node, None)
             self.reported.pop(node, None)
 
+    def next_number(self) -> str:
+        """Of a drain or undrain: they are counted with the tokens."""
+        self.token += 1
+        return str(self.token)
+
     def drain(self, node: str, on: bool, deadline_ms: int | None, first: bool, page: list[str]) -> list[Any]:
         """A bite, which looks at a page of slots; the first one switches."""
         if not first and on != (node in self.stopped):
