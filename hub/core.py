@@ -35,7 +35,7 @@ class Hub:
         self.leases = Leases(store, settings, self.pools, self.line)
         self.tickets = Tickets(store)
         pages = Pages(store)
-        self.workers = Workers(store, pages)
+        self.workers = Workers(store, settings, pages)
         self.jobs = Jobs(store, settings, pages)
         self.tasks = Tasks(store, settings, self.jobs, pages)
         self.providers = Providers(store, settings, pages)

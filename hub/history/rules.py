@@ -71,6 +71,9 @@ _RULES = {
     "recovery source allows, so it failed.",
     "task.recalled": "The store came back without its last seconds; a hub remembered that the task had ended, "
     "failed or been given back, and said so again.",
+    "task.unheld": "Its worker beat for half a HUB_WORKER_TIMEOUT_SECONDS without naming it among what it holds: it "
+    "was tried again, or failed.",
+    "task.held": "The store had lost its claim; its worker said that it runs it, and has it again.",
     "brake.engaged": "More than HUB_SWEEPER_BRAKE_PERCENT of the nodes are silent at once: none goes for one "
     "HUB_NODE_TIMEOUT, nor while nobody at all is heard, then only some at a time.",
     "brake.released": "An operator released the brake: all that are silent are removed.",

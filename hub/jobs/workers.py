@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hub.errors import Forbidden, UnknownReply, WorkerNotFound
 from hub.jobs.models import Page, Worker
 from hub.jobs.names import GLOBAL, INTERNAL, dashed
 from hub.jobs.pages import Pages
+from hub.settings import Settings
 from hub.store.store import Store
 
 BITE = 128  # beats, or tasks of a removed worker, per script: about 1 and 4 ms
@@ -18,11 +20,13 @@ BITE = 128  # beats, or tasks of a removed worker, per script: about 1 and 4 ms
 class Workers:
     """Keeps `Worker`."""
 
-    def __init__(self, store: Store, pages: Pages) -> None:
+    def __init__(self, store: Store, settings: Settings, pages: Pages) -> None:
+        self._patience_ms = int(settings.worker_timeout_s * 500)  # what a beat does not name may be on its way
         self._store = store
         self._pages = pages
         self._create = store.script("workers/create")
         self._beat = store.script("workers/beat")
+        self._compare = store.script("workers/compare")
         self._remove = store.script("workers/remove")
         self._bury = store.script("workers/bury")
         self._describe = store.script("workers/describe")
@@ -48,6 +52,24 @@ class Workers:
         if self._sender is None or self._sender.done():
             self._sender = asyncio.create_task(self._send(), name="worker-beats")
         return answer
+
+    async def compare(self, worker: str, user: str, held: Mapping[str, str], open_claims: Sequence[str]) -> list[str]:
+        """Settle what a worker and the store do not agree on: `held` are its tasks with their claims, `open_claims` its
+        requests without an answer yet. Returns the tasks it has lost.
+        """
+        reply = await self._compare(
+            worker=worker,
+            user=user,
+            patience_ms=self._patience_ms,
+            open="\n".join(open_claims),
+            rest=[text for pair in held.items() for text in pair],
+        )
+        match reply:
+            case ["ok", *lost]:
+                return lost
+            case ["worker"]:
+                return []  # removed since its beat: the next one tells it
+        raise UnknownReply(self._compare.name, reply)
 
     async def _send(self) -> None:
         await asyncio.sleep(0)  # beats that can be read now join the first call

@@ -101,7 +101,9 @@ PRIVATE = {
     "ended": "hub:ended:{}",
     "refusals": "hub:refusals",  # list of audit entries of refusals, newest first, trimmed to 1,000.
     # -- jobs: ids are 32 hex digits; a full name is room:category:name; times are in microseconds
-    "worker": "hub:worker:{}",  # hash: user, at, beat; its last claim with a key: claim, tasks. Goes with the worker.
+    # hash: user, at, beat; its last claim with a key: claim, tasks; odd: task:claim:hub clock of what its beats do not
+    # name. Deleted with the worker.
+    "worker": "hub:worker:{}",
     "workers": "hub:workers",  # zset: worker -> when it was made. Deleted with the worker.
     "worker_beats": "hub:worker_beats",  # zset: worker -> hub clock of its last beat. Deleted with the worker.
     "worker_jobs": "hub:worker_jobs:{}",  # set: full names of the jobs it is linked to. Deleted with the worker.

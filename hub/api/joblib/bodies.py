@@ -115,7 +115,12 @@ def request_key(request: Request, user: str) -> str:
     if not given.strip() or len(given) > KEY_MAX:
         message = f"String should have 1 to {KEY_MAX} characters that are no blanks"
         raise malformed("string_length", ["header", "idempotency-key"], message, given[:KEY_MAX])
-    return hashlib.sha256(f"{user}\0{given}".encode()).hexdigest()[:32]
+    return digest_of(user, given)
+
+
+def digest_of(user: str, key: str) -> str:
+    """A key as it is kept."""
+    return hashlib.sha256(f"{user}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def wait_preference(request: Request) -> int | None:

@@ -13,6 +13,7 @@ NAME_MAX = 4096  # characters; what is longer does not fit into a path
 MANY = 1000  # tasks in one submit
 RESULTS_MAX = 100
 CLAIM_MAX = 100
+HELD_MAX = 1000
 YEAR_S = 31_536_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TOO_FAR = datetime(2100, 1, 1, tzinfo=UTC)  # before that, microseconds are exact in every number on the way
@@ -88,6 +89,20 @@ class ClaimBody(BaseModel):
     start: StrictBool | None = None
     runtime_s: Annotated[Seconds, Field(ge=0.001, le=YEAR_S)] | None = Field(default=None, alias="maxRuntimeSeconds")
     results: Annotated[list[ResultBody], Field(max_length=RESULTS_MAX)] | None = None
+
+
+class HeldBody(BaseModel):
+    """A task that a worker holds, and the claim it has it by."""
+
+    id: UUID
+    claim: ClaimName
+
+
+class BeatBody(BaseModel):
+    """What a worker holds, where it says so, and the keys of its claims that have had no answer yet."""
+
+    tasks: Annotated[list[HeldBody], Field(max_length=HELD_MAX)] | None = None
+    claims: Annotated[list[Annotated[str, Field(max_length=255)]], Field(max_length=CLAIM_MAX)] = []
 
 
 class MoveBody(BaseModel):

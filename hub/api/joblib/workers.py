@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -10,10 +11,10 @@ from hub.api.identity import caller, reader
 from hub.api.joblib import answers, bodies, shapes, walls
 from hub.api.joblib.callers import WORKER
 from hub.api.joblib.paths import PREFIX
-from hub.api.joblib.wishes import PageQuery
+from hub.api.joblib.wishes import BeatBody, PageQuery
 from hub.errors import Forbidden
 from hub.jobs.jobs import new_id
-from hub.jobs.names import check_room
+from hub.jobs.names import check_room, dashed
 
 router = APIRouter(prefix=PREFIX, tags=["workers"])
 
@@ -54,11 +55,24 @@ async def of_room(request: Request) -> Response:
 
 @router.patch("/workers/{worker_id}", **shapes.described("worker_id", {200: shapes.WORKER}, refusals=(403,)))
 async def beat(request: Request) -> Response:
-    """Say that a worker is alive. Answered once Redis has it; for its owner alone."""
+    """Say that a worker is alive. Answered once Redis has it; for its owner alone.
+
+    With the `tasks` it holds, each with its `claim`, what differs from what the hub knows is settled, and those
+    that are not its own any more are answered as `lost`.
+    """
     who = await caller(request, WORKER)
     worker = bodies.path_id(request, "worker_id")
-    at_us = await serving(request).hub.workers.beat(worker, who.user)
-    return Response(answers.beaten(worker, at_us), media_type="application/json")
+    hub = serving(request).hub
+    if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
+        return Response(answers.beaten(worker, await hub.workers.beat(worker, who.user)), media_type="application/json")
+    said, _ = await bodies.read(request, BeatBody)
+    await check_listening(request)
+    at_us = await hub.workers.beat(worker, who.user)
+    if said.tasks is None:
+        return Response(answers.beaten(worker, at_us), media_type="application/json")
+    held = {task.id.hex: task.claim for task in said.tasks}
+    lost = await hub.workers.compare(worker, who.user, held, [bodies.digest_of(who.user, key) for key in said.claims])
+    return answers.reply({**orjson.loads(answers.beaten(worker, at_us)), "lost": [dashed(task) for task in lost]})
 
 
 @router.delete("/workers/{worker_id}", **shapes.described("worker_id", {204: None}, refusals=(403,)))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from hub.client.exchange import now_s, pause_s
 from hub.client.jobs.calls import ATTEMPT_S, beat
+from hub.client.jobs.tasks import Held
 from hub.client.jobs.wire import SyncWire
 from hub.errors import HubError, HubUnavailable
 
@@ -44,12 +45,21 @@ class Heart:
     """Beats for a worker every `interval_s` seconds, the first time after one of them; sooner again after a failure.
 
     `on_end(worker_id, error)` is called in the thread when the hub no longer has the worker, or contact is lost. It
-    beats no more for that worker; `beat_for` gives it another.
+    beats no more for that worker; `beat_for` gives it another. `held` says what the worker holds, and
+    `on_lost(held, ids)` is called with what of it is not the worker's any more.
     """
 
     def __init__(
-        self, wire: SyncWire, interval_s: float, contact: Contact, on_end: Callable[[str, HubError], None]
+        self,
+        wire: SyncWire,
+        interval_s: float,
+        contact: Contact,
+        on_end: Callable[[str, HubError], None],
+        held: Callable[[], Held],
+        on_lost: Callable[[Held, list[str]], None],
     ) -> None:
+        self._held = held
+        self._on_lost = on_lost
         self._wire = wire
         self._interval_s = interval_s
         self._contact = contact
@@ -102,7 +112,9 @@ class Heart:
 
     def _beat(self, worker_id: str) -> HubError | None:
         try:
-            self._wire.run(beat(worker_id, min(ATTEMPT_S, max(1.0, self._interval_s))))
+            held = self._held()
+            if lost := self._wire.run(beat(worker_id, min(ATTEMPT_S, max(1.0, self._interval_s)), held)):
+                self._on_lost(held, lost)
         except HubError as error:
             return error
         except Exception as error:  # noqa: BLE001 - a bug, but the worker must live on

@@ -26,7 +26,7 @@ from hub.client.exchange import (
     readable,
     refusal,
 )
-from hub.client.jobs.tasks import Report, TaskInfo
+from hub.client.jobs.tasks import Held, Report, TaskInfo
 from hub.client.jobs.wire import Upload
 from hub.client.refusals import from_problem
 from hub.errors import HubError, JobsProblem, Malformed
@@ -133,9 +133,12 @@ def upload(provider_id: str, request_hash: str, content: bytes) -> Steps[None]:
     yield from ask(send, lasting(TROUBLE_S))
 
 
-def beat(worker_id: str, attempt_s: float = ATTEMPT_S) -> Steps[None]:
-    """Keep a worker alive; one attempt."""
-    yield from ask(Send("PATCH", place("workers", worker_id)), lasting(0.0), attempt_s)
+def beat(worker_id: str, attempt_s: float = ATTEMPT_S, held: Held | None = None) -> Steps[list[str]]:
+    """Keep a worker alive, and say what it holds; which of that it has lost. One attempt."""
+    send = Send("PATCH", place("workers", worker_id), held.body() if held is not None else None)
+    answer = yield from ask(send, lasting(0.0), attempt_s)
+    with readable():
+        return [str(task_id) for task_id in answer.data.get("lost", ())]
 
 
 def leave(worker_id: str) -> Steps[None]:

@@ -65,6 +65,18 @@ class Desk:
         self._outbox.add(report)
         self._news.set()
 
+    def unanswered(self) -> list[str]:
+        """The keys of claims on their way. From any thread."""
+        return [claim.key for claim in list(self._open.values()) if claim.limit]
+
+    def unsaid(self) -> dict[str, str]:
+        """The tasks that are reported on, with their claims, until the hub has taken it. From any thread."""
+        reports = [
+            *self._outbox.reports(),
+            *(report for claim in list(self._open.values()) for report in claim.reports),
+        ]
+        return {report.task: report.claim for report in reports}
+
     def forget(self) -> None:
         """The worker is lost, and with it whatever was to be said of its tasks."""
         self._counts["lost"] += self._outbox.clear() + sum(len(claim.reports) for claim in self._open.values())

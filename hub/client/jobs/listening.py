@@ -16,7 +16,7 @@ from hub.client.jobs.calls import LEAVE_S, TROUBLE_S, Claim, Left, lasting
 from hub.client.jobs.extension import ClaimedTask, Extension
 from hub.client.jobs.serving import LONGEST_WAIT_S, Signals
 from hub.client.jobs.sockets import Socket
-from hub.client.jobs.tasks import Report, TaskInfo, reason, sayable
+from hub.client.jobs.tasks import Held, Report, TaskInfo, reason, sayable
 from hub.client.jobs.wire import SyncWire
 from hub.errors import HubError
 
@@ -97,9 +97,9 @@ class Listener:
                 if not passing(error):
                     self._unanswered = None
                 raise
-            self._unanswered = None
             for info in claimed.tasks:
                 self._claims[info.id] = info.claim
+            self._unanswered = None
             return claimed.tasks[0] if claimed.tasks else None
 
     def _settle(self) -> None:
@@ -135,13 +135,29 @@ class Listener:
     def put(self, task_id: str, status: str, error: str | None, left_s: Left) -> None:
         """Move a task to another status; `pending` gives it back."""
         claim = self._claims.get(task_id, "")
-        if status != "pending":
-            self._wire.run(calls.move(task_id, status, error, left_s, claim))
-        elif self._worker_id is not None:
-            given_back = Claim(self._worker_id, limit=0, reports=[Report(task_id, status, claim=claim)])
-            self._wire.run(calls.claim(given_back, left_s))
+        try:
+            if status != "pending":
+                self._wire.run(calls.move(task_id, status, error, left_s, claim))
+            elif self._worker_id is not None:
+                given_back = Claim(self._worker_id, limit=0, reports=[Report(task_id, status, claim=claim)])
+                self._wire.run(calls.claim(given_back, left_s))
+        except HubError as refused:
+            if not passing(refused):
+                self._claims.pop(task_id, None)
+            raise
         if status != "running":
             self._claims.pop(task_id, None)
+
+    def _held(self) -> Held:
+        """What beats name: tasks that were claimed and have not ended, with their claims."""
+        claim = self._unanswered
+        return Held(dict(list(self._claims.items())), [claim.key] if claim is not None else [])
+
+    def _lose(self, held: Held, lost: list[str]) -> None:
+        """These tasks are not this worker's any more: somebody else has them, or they have ended."""
+        for task_id in lost:
+            if self._claims.get(task_id) == held.tasks.get(task_id):
+                self._claims.pop(task_id, None)
 
     def start(self, task: ClaimedTask[Any]) -> None:
         """A claimed task is running now."""

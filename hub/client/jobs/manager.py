@@ -65,7 +65,8 @@ class JobManager(Listener):
     ) -> None:
         contact = Contact(max_unreachable_seconds)
         super().__init__(SyncWire(url, token, transport), Signals(contact))
-        self._heart = Heart(SyncWire(url, token, transport), heartbeat_interval, contact, self._heart_ended)
+        beats = SyncWire(url, token, transport)
+        self._heart = Heart(beats, heartbeat_interval, contact, self._heart_ended, self._held, self._lose)
         self._startup_retries = max_startup_retries
         self._providers = Providers()
         self._registering = threading.RLock()

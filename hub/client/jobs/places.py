@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from hub.client.exchange import now_s
@@ -67,6 +67,23 @@ class Places:
             log.info("%d tasks that were held ready are given back: others take longer", len(self._waiting))
             self._pace.forget()
             self._give_back_waiting()
+
+    def names(self) -> dict[str, str]:
+        """The tasks that are here and not reported on, with their claims. From any thread."""
+        return {task.id: task.claim for task in [*list(self._waiting), *list(self._running)] if not task.reported}
+
+    def lose_some(self, lost: Mapping[str, str | None]) -> None:
+        """These claims of tasks are not this worker's any more: somebody else has them, or they have ended."""
+        for task in [task for task in [*self._waiting, *self._running] if lost.get(task.id) == task.claim]:
+            if task.reported or task.lost:
+                continue
+            log.warning("task %s is not this worker's any more", task.id)
+            task.lost = True
+            if (running := self._running.get(task)) is None:
+                self._waiting.remove(task)
+                self._counts["lost"] += 1
+            elif is_async(self.handlers[task.job_name].call):
+                running.cancel()
 
     def lose(self) -> None:
         """Nothing here is this worker's any more: stop what can be stopped, and say nothing of it."""

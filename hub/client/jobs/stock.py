@@ -28,6 +28,10 @@ class Outbox:
         """One more."""
         self._reports.append(report)
 
+    def reports(self) -> list[Report]:
+        """What is here. From any thread."""
+        return list(self._reports)
+
     def put_back(self, reports: Iterable[Report]) -> None:
         """These were not delivered."""
         self._reports.extendleft(reversed(list(reports)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from traceback import TracebackException
@@ -13,6 +13,7 @@ from hub.jobs.models import TERMINAL
 
 # What failed is told in some lines; a hub need not keep all of a long one.
 LONGEST_REASON = 4000
+MOST_HELD = 1000
 
 
 class SubmitOptions(TypedDict, total=False):
@@ -95,6 +96,23 @@ class Report:
         """As the wire has it."""
         said = {"id": self.task, "status": self.status, "error": self.error, "claim": self.claim}
         return {name: value for name, value in said.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a worker holds - task -> claim - and the keys of its claims that were not answered yet."""
+
+    tasks: Mapping[str, str]
+    claims: Sequence[str] = ()
+
+    def body(self) -> dict[str, Any] | None:
+        """As a beat has it; nothing where a hub named no claim, or there is more than a beat may say."""
+        if len(self.tasks) > MOST_HELD or not all(self.tasks.values()):
+            return None
+        return {
+            "tasks": [{"id": id_, "claim": claim} for id_, claim in self.tasks.items()],
+            "claims": list(self.claims),
+        }
 
 
 def reason(error: BaseException) -> str:

@@ -23,6 +23,7 @@ from hub.client.jobs.handlers import Handler
 from hub.client.jobs.places import READY_S, Places
 from hub.client.jobs.sockets import Message, Socket
 from hub.client.jobs.stock import Pace
+from hub.client.jobs.tasks import Held
 from hub.client.jobs.wire import SyncWire, Token, Wire
 from hub.errors import HubError, WorkerNotFound
 
@@ -79,7 +80,7 @@ class Worker:
         self._desk = Desk(self._wire, pace, self.counts, polling_interval, self._lost)
         self._places = Places(concurrency, pace, self.counts, self._desk.say)
         beats = SyncWire(url, token, sync_transport)
-        self._heart = Heart(beats, heartbeat_interval, Contact(None), self._heart_ended)
+        self._heart = Heart(beats, heartbeat_interval, Contact(None), self._heart_ended, self._held, self._lost_some)
         self._socket: Socket | None = None
         if socket is not None and socket is not False:
             self._socket = Socket(socket, beats.url, beats.credentials, self._joined, self._news, lambda _: None)
@@ -309,6 +310,20 @@ class Worker:
         if self._claiming is not None and not self._stop.is_set():  # it may be waiting for the worker that is no more
             await self._end(self._claiming)
             self._claiming = self._spawn(self._desk.claim_for_ever(self._places))
+
+    def _held(self) -> Held:
+        """In the thread of the heart. In this order, for a task goes from a claim to a place to a report."""
+        claims = self._desk.unanswered()
+        places = self._places.names()
+        return Held({**self._desk.unsaid(), **places}, claims)
+
+    def _lost_some(self, held: Held, lost: list[str]) -> None:
+        """In the thread of the heart."""
+        assert self._loop is not None
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(
+                self._places.lose_some, {task_id: held.tasks.get(task_id) for task_id in lost}
+            )
 
     def _heart_ended(self, worker_id: str, error: HubError) -> None:
         """In the thread of the heart."""

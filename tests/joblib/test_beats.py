@@ -1,0 +1,39 @@
+"""Beats that say what a worker holds, over the wire."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.joblib.people import done
+from tests.world import wait_until
+
+
+def told(person, worker, *tasks, **more):
+    body = {"tasks": [{"id": task["id"], "claim": task["claim"]} for task in tasks], **more}
+    return done(person.call("PATCH", f"/workers/{worker}", body), 200)
+
+
+def test_what_a_beat_names_is_compared_and_what_it_forgot_is_tried_again(quick, full):
+    ann = quick.person("alice-t")
+    worker = ann.job(full.split(":")[0])
+    for _ in range(2):
+        ann.submit(full, maxAttempts=2, backoffSeconds=0)
+    kept, forgotten = done(ann.ask(worker, limit=2, start=True), 200)["tasks"]
+    answer = told(ann, worker, kept, forgotten)
+    assert (set(answer), answer["lost"]) == ({"id", "last_heartbeat", "lost"}, [])
+
+    def tried_again():
+        assert told(ann, worker, kept)["lost"] == []
+        return ann.look(forgotten["id"])["attempt"] == 2
+
+    wait_until(tried_again)
+    assert [ann.look(task["id"])["status"] for task in (kept, forgotten)] == ["running", "pending"]
+    assert told(ann, worker, kept, forgotten)["lost"] == [forgotten["id"]]
+
+
+@pytest.mark.parametrize(
+    "body", [{"tasks": 1}, {"tasks": [{"id": "x", "claim": "1"}]}, {"tasks": [{"id": "0" * 32}]}, [], {"claims": [1]}]
+)
+def test_a_beat_that_says_it_wrongly_is_told_what_is_wrong(alice, room, body):
+    answer = alice.call("PATCH", f"/workers/{alice.job(room)}", body)
+    assert (answer.status_code, answer.json()["detail"][0]["loc"][0]) == (422, "body")
