@@ -106,9 +106,9 @@ class Nodes:
         """
         part = key_part(node_id)
         word, dropped, ended, left = await self._leave(id=node_id, part=part, limit=BITE, incarnation=incarnation)
-        self._draining.forget(node_id)
         if word == "superseded":
             raise _superseded(node_id)
+        self._draining.forget(node_id)
         more, also_ended = await self.prune(part) if left else (0, ())
         return Removal(word == "left", dropped + more, (*ended, *also_ended))
 
