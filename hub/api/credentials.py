@@ -50,6 +50,9 @@ async def slow_down(found: Serving, scope: Scope, token: str = "") -> None:
     secret, token = headers.get(HEADER, ""), token or bearer(headers.getlist("authorization"))
     if not (secret or token or "authorization" in headers):
         return
-    if found.secrets.name(secret) or found.holders.remembered(secret) or found.holders.remembered(token):
-        return  # he may not do this, but he did not guess
+    try:
+        if found.secrets.name(secret) or await found.holders.resolve(token or secret):
+            return  # he may not do this, but he did not guess
+    except StoreUnavailable:
+        return  # nobody can tell
     await found.guesses.slow(found.proxies.caller(scope), found.hub.settings.request_timeout_s / 2)
