@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 
 from hub.cli.child import Child, Signals
@@ -24,7 +25,7 @@ async def announce(at: Address, node: str, options: AgentOptions, command: list[
             await machine.be()
             return 0
         # The command first: what is announced should be there.
-        child = await Child.start(command, {"HUB_NODE_ID": node}, when_we_die=signal.SIGTERM)
+        child = await Child.start(command, {**os.environ, "HUB_NODE_ID": node}, when_we_die=signal.SIGTERM)
         signals.then = child.forward
         being = asyncio.create_task(machine.be())
         ended = asyncio.create_task(child.wait())

@@ -24,6 +24,8 @@ from hub.cli import (
     look,
     output,
     serving,
+    surroundings,
+    telling,
     tokens,
     zombies,
 )
@@ -43,7 +45,7 @@ from hub.cli.options import AsJson, JoinTokenFile, Secret, TokenFile, Url
 from hub.cli.reach import Address, Role, address, plain_logs
 from hub.client import AgentOptions
 from hub.observability.logs import configure_logs
-from hub.settings import load_settings, read_environment
+from hub.settings import load_settings
 
 app = typer.Typer(
     help="Lends what exists once - browsers, GPUs, licences - and takes it back when its holder is gone.",
@@ -71,6 +73,9 @@ def _root(
     context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+    verbose: Annotated[  # taken off the line before it is read here, so that it may stand behind any command
+        bool, typer.Option(telling.VERBOSE, help="Say where settings come from, and what is done otherwise than asked.")
     ] = False,
 ) -> None:
     if context.invoked_subcommand is None:
@@ -135,7 +140,7 @@ def agent(
 
 
 def _own_node_id() -> str:
-    named = read_environment().get("HUB_NODE_ID", "").strip()
+    named = surroundings.environment().get("HUB_NODE_ID", "").strip()
     try:
         return read_id(named or socket.gethostname())
     except typer.BadParameter as error:

@@ -32,13 +32,13 @@ class Child:
         self.told_to_stop = False
 
     @classmethod
-    async def start(cls, command: list[str], facts: Mapping[str, str], when_we_die: signal.Signals) -> Child:
-        """Start it with `facts` in its environment; where the system can, it gets `when_we_die` if we are killed."""
+    async def start(cls, command: list[str], environment: Mapping[str, str], when_we_die: signal.Signals) -> Child:
+        """Start it with this environment; where the system can, it gets `when_we_die` if we are killed."""
         own_group = not _in_front_of_a_terminal()
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
-                env={**os.environ, **facts},
+                env=dict(environment),
                 process_group=0 if own_group else None,
                 preexec_fn=die_with(os.getpid(), when_we_die),
             )

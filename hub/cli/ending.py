@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import typer
 
-from hub.cli import output
+from hub.cli import output, telling
 from hub.cli.app import app
 from hub.cli.inputs import Usage
 from hub.errors import HubError, Unauthorized
@@ -25,13 +25,13 @@ def main(words: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no reason to fail
     try:
-        return _run(words)
+        return _run(telling.begin(sys.argv[1:] if words is None else words))
     except output.ReaderGone:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit must not complain either
         return DONE
 
 
-def _run(words: Sequence[str] | None) -> int:
+def _run(words: Sequence[str]) -> int:
     try:
         result = typer.main.get_command(app).main(words, prog_name="hub", standalone_mode=False)
     except output.ReaderGone:

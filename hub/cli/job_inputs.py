@@ -100,5 +100,5 @@ TaskId = Annotated[str, typer.Argument(parser=read_uuid, metavar="TASK", help="T
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="Show at most so many.")]
 Token = Annotated[
     str | None,
-    typer.Option("--token", metavar="TOKEN", help="A bearer token of `hub token`; else HUB_TOKEN, else the secret."),
+    typer.Option("--token", metavar="@FILE|-", help="A bearer token of `hub token`; else HUB_TOKEN, else the secret."),
 ]

@@ -10,10 +10,10 @@ from typing import Any
 from hub.cli.inputs import Usage
 from hub.cli.look import PAGE, members
 from hub.cli.reach import Address, Reach, address, plain_logs, reach
+from hub.cli.surroundings import environment, given_secret
 from hub.client.calls import path
 from hub.client.exchange import Patience, Send, exchange
 from hub.errors import HubError, Unauthorized
-from hub.settings import read_environment
 
 PATIENCE = Patience(trouble_s=5.0, attempt_s=10.0)
 
@@ -32,7 +32,9 @@ def caller(url: str | None, secret: str | None, token: str | None) -> Caller:
     if token is not None and secret is not None:
         raise Usage("--token and --secret exclude each other.")
     if token is None and secret is None:
-        token = read_environment().get("HUB_TOKEN", "")
+        token = environment().get("HUB_TOKEN", "")
+    elif token is not None:
+        token = given_secret(token, "--token")
     token = (token or "").strip()
     if not token.isascii() or not token.isprintable() or " " in token:
         raise Usage("The token has characters that no token has.")

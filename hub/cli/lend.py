@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from hub.cli import output
 from hub.cli.child import Child, Signals
 from hub.cli.reach import Address, listens, plain_logs, reach
+from hub.cli.surroundings import without_secrets
 from hub.client import HubClient, Slot
 from hub.errors import HubError, HubUnavailable, LeaseLost, NoCapacity, NotFound
 from hub.settings import mask_url
@@ -106,7 +108,7 @@ async def _stop_ahead(slot: Slot, child: Child) -> None:
 
 
 def _environment(slot: Slot) -> dict[str, str]:
-    return {
+    return without_secrets(os.environ) | {
         "HUB_SLOT_ID": slot.id,
         "HUB_SLOT_ENDPOINT": slot.endpoint,
         "HUB_SLOT_LABEL": slot.label,

@@ -15,7 +15,11 @@ Url = Annotated[
 ]
 Secret = Annotated[
     str | None,
-    typer.Option("--secret", metavar="SECRET", help="Else HUB_ADMIN_SECRET, HUB_RUNNER_SECRET or HUB_NODE_SECRET."),
+    typer.Option(
+        "--secret",
+        metavar="@FILE|-",
+        help="A file with it, or - for stdin; else HUB_ADMIN_, HUB_RUNNER_ or HUB_NODE_SECRET.",
+    ),
 ]
 JoinTokenFile = Annotated[
     Path | None,

@@ -19,12 +19,13 @@ import typer
 
 from hub.cli import output
 from hub.cli.inputs import Usage, read_url
+from hub.cli.surroundings import environment, given_secret, tell_of_proxies
 from hub.client.calls import path
 from hub.client.exchange import Patience, Send, exchange
 from hub.client.transport import DEFAULT_URL, AsyncTransport
 from hub.errors import HubError, HubUnavailable
 from hub.observability.logs import configure_logs
-from hub.settings import Settings, load_settings, mask_url, read_environment
+from hub.settings import Settings, load_settings, mask_url
 from hub.store import keeper
 
 Role = Literal["look", "runner", "node", "admin"]
@@ -53,7 +54,7 @@ class Address:
 
 def address(url: str | None, secret: str | None, role: Role) -> Address:
     """The hub of the command line, else of the environment and `.env`, and the secret of the role."""
-    variables = read_environment()
+    variables = environment()
     if url is None:
         named = variables.get("HUB_URL", "").strip()
         try:
@@ -67,8 +68,11 @@ def address(url: str | None, secret: str | None, role: Role) -> Address:
         # While secrets are rotated the variable is a list; any member of it is accepted.
         members = (member.strip() for text in lists for member in text.split(","))
         secret = next((member for member in members if member), "")
+    else:
+        secret = given_secret(secret, "--secret")
     if not secret.isascii() or not secret.isprintable():
         raise Usage("The secret has characters that no HTTP header can carry.")
+    tell_of_proxies(where)
     return Address(where, secret, chosen=url is not None)
 
 
@@ -157,6 +161,7 @@ def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") ->
 
     `or_say` is what else may be done about that than starting a hub.
     """
+    environment()  # says where they come from
     settings = load_settings()
     if settings.redis_url is None and not _embedded_runs(settings):
         raise HubUnavailable(

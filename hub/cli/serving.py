@@ -17,7 +17,7 @@ def serve(overrides: dict[str, object | None]) -> int:
     settings = load_settings()
     configure_logs(settings)
     log = get_logger("hub.serve")
-    log.info("settings", **settings.masked())
+    log.info("settings", env_file=str(settings.env_file or "none"), **settings.masked())
     for note in settings.notes:
         log.warning("setting", note=note)
     from hub.api.server import run  # the logs above come first, also when an import of a broken installation fails

@@ -7,10 +7,12 @@ import os
 import threading
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
 from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable, now_s
+from hub.client.trust import is_of_this_machine, tls_context
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 # Shorter than the hub keeps an idle connection (30 s), so that it is never the hub that closes one under a request.
@@ -31,8 +33,15 @@ def _options(url: str | None, secret: str | None, secret_name: str) -> dict[str,
         "base_url": base_url,
         "headers": {"x-hub-secret": secret} if secret else {},
         # Reading the certificates of the world takes longer than a request, and without TLS nobody asks for them.
-        "verify": not base_url.lower().startswith("http:"),
+        "verify": False if base_url.lower().startswith("http:") else tls_context() or True,
+        # What the environment says of proxies is for addresses that a proxy can reach.
+        "mounts": {f"all://{_host(base_url)}": None} if is_of_this_machine(base_url) else None,
     }
+
+
+def _host(url: str) -> str:
+    host = str(urlsplit(url).hostname)
+    return f"[{host}]" if ":" in host else host
 
 
 class _Remaining(dict[str, float]):

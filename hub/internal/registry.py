@@ -37,7 +37,7 @@ def load_internal_jobs(settings: Settings) -> dict[str, Executable]:
     if not settings.internal_jobs:
         return {}
     where = f"HUB_INTERNAL_JOBS={settings.internal_jobs}"
-    found = _mapping(settings.internal_jobs, where)
+    found = _mapping(settings, where)
     return {full: _executable(full, job, settings.allowed_categories, where) for full, job in found.items()}
 
 
@@ -57,10 +57,11 @@ async def offer(hub: Hub, jobs: Mapping[str, Executable]) -> None:
         hub.store.when_replaced(partial(register, hub, jobs))
 
 
-def _mapping(named: str, where: str) -> Mapping[Any, Any]:
-    found = import_named(named, NAME, where)
+def _mapping(settings: Settings, where: str) -> Mapping[Any, Any]:
+    found = import_named("internal_jobs", NAME, where, settings)
     if not isinstance(found, Mapping):
-        raise StartRefused(f"{where}: `{named.partition(':')[2] or NAME}` is no mapping from full names to jobs.")
+        name = settings.internal_jobs.partition(":")[2] or NAME
+        raise StartRefused(f"{where}: `{name}` is no mapping from full names to jobs.")
     return found
 
 

@@ -60,7 +60,7 @@ def survey(settings: Settings, file: Path | None = None) -> tuple[list[Source], 
     if settings.recovery_file:
         found += _from_file(settings.recovery_file, f"HUB_RECOVERY_FILE={settings.recovery_file}", default)
     if settings.recovery_sources:
-        found += _from_python(settings.recovery_sources, default)
+        found += _from_python(settings, default)
     return _sorted(found)
 
 
@@ -98,10 +98,11 @@ def _from_file(path: Path, where: str, threshold_minutes: float | None) -> Found
             yield refusal(facts["source"], facts["field"], facts["why"], where, number)
 
 
-def _from_python(named: str, threshold_minutes: float) -> Found:
+def _from_python(settings: Settings, threshold_minutes: float) -> Found:
+    named = settings.recovery_sources
     where = f"HUB_RECOVERY_SOURCES={named}"
     try:
-        found = import_named(named, NAME, where)
+        found = import_named("recovery_sources", NAME, where, settings)
     except StartRefused as error:
         cause = error.__cause__
         if isinstance(cause, SourceRefused):

@@ -31,7 +31,7 @@ from hub.settings.knobs import (
     read_switch,
     read_text,
 )
-from hub.settings.sources import environment_name, find_text, own_names, read_environment, unknown_names
+from hub.settings.sources import environment_name, find_name, own_names, read_environment, unknown_names
 
 _HIDDEN = ("SECRET", "PASSWORD", "TOKEN", "WEBHOOK")  # in the name of a variable whose value nobody is shown
 
@@ -189,6 +189,10 @@ class Settings(recovery.RecoverySettings, JobsSettings, HubSettings):
 
     notes: list[str] = []
     """What was not taken as written, one sentence each; whoever loads the settings logs them as warnings."""
+    env_file: Path | None = None
+    """The `.env` file that was read."""
+    from_env_file: frozenset[str] = frozenset()
+    """The fields that the file decides, and nobody who started the process."""
 
     @classmethod
     def settings_customise_sources(
@@ -234,15 +238,17 @@ def load_settings(env: Mapping[str, str] | None = None) -> Settings:
     variables = read_environment(env)
     environment = environment_name(variables)
     values: dict[str, Any] = {}
-    notes: list[str] = []
+    notes: list[str] = [*variables.file.passed_over]
+    from_file: set[str] = set()
     for field, knob in knobs().items():
-        text = find_text(knob, variables, environment)
-        if text is not None:
-            values[field], note = knob.value(text, _default(field))
+        name = find_name(knob, variables, environment)
+        if name is not None:
+            values[field], note = knob.value(variables[name], _default(field))
             notes += [note] if note else []
+            from_file |= {field} if variables.is_from_file(name) else set()
     notes += unknown_names(knobs().values(), variables)
     _raise_to_minimum(values, notes)
-    settings = Settings(**values, notes=notes)
+    settings = Settings(**values, notes=notes, env_file=variables.file.path, from_env_file=frozenset(from_file))
     notes += _contradictions(settings)
     return settings.model_copy(update={"notes": notes})
 

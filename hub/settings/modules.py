@@ -5,23 +5,60 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from hub.errors import StartRefused
+from hub.settings.model import Settings
 
 
-def import_named(named: str, default: str, where: str) -> Any:
-    """The object, called `default` where only the module is named; raises `StartRefused`, which begins with `where`."""
-    module, _, name = named.partition(":")
+def import_named(field: str, default: str, where: str, settings: Settings) -> Any:
+    """The object that a setting names, called `default` where only the module is named; raises `StartRefused`, which
+    begins with `where`.
+
+    People keep the module where they start the hub, so it is looked for there as well; but not because a `.env` file
+    says so, which may name modules of any folder the hub is ever started in.
+    """
+    module, _, name = str(getattr(settings, field)).partition(":")
     name = name or default
-    # What is started by its script finds only what is installed; people keep the module where they start the hub.
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    from_file = field in settings.from_env_file
     try:
-        found = getattr(importlib.import_module(module), name, None)
+        with _installed_only() if from_file else _working_directory_too():
+            found = getattr(importlib.import_module(module), name, None)
     except (Exception, SystemExit) as error:
         said = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".: ")
+        if from_file and isinstance(error, ModuleNotFoundError):
+            variable = where.partition("=")[0]
+            said += f"; as {settings.env_file} names it, it has to be installed, or {variable} set in the environment"
         raise StartRefused(f"{where}: {module} cannot be imported: {said}.") from error
     if found is None:
         raise StartRefused(f"{where}: the module {module} has no `{name}`.")
     return found
+
+
+@contextmanager
+def _working_directory_too() -> Iterator[None]:
+    # What is started by its script finds only what is installed.
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    yield
+
+
+@contextmanager
+def _installed_only() -> Iterator[None]:
+    kept = list(sys.path)
+    here = Path.cwd()
+    sys.path[:] = [folder for folder in kept if Path(folder).absolute() != here and not _is(folder, here)]
+    try:
+        yield
+    finally:
+        sys.path[:] = kept
+
+
+def _is(folder: str, here: Path) -> bool:
+    try:
+        return os.path.samefile(folder, here)
+    except OSError:  # an archive, or nothing at all
+        return False

@@ -3,18 +3,17 @@
 import difflib
 import os
 from collections.abc import Iterable, Mapping
-from io import StringIO
 from pathlib import Path
 
-from dotenv import dotenv_values
-
+from hub.settings.envfile import EnvFile, nearest
 from hub.settings.knobs import Knob
 
 _OWN_PREFIXES = ("HUB_", "ZNDRAW_JOBLIB_")
 # The hub's clients read these, or set them for the commands they run; they are no settings of the server.
 _CLIENT_NAMES = frozenset(
-    {"HUB_JOIN_TOKEN", "HUB_NODE_TOKEN_FILE", "HUB_URL", "HUB_TOKEN", "HUB_NODE_ID", "HUB_RUN_ID", "HUB_LEASE_TOKEN"}
-)
+    {"HUB_URL", "HUB_TOKEN", "HUB_JOIN_TOKEN", "HUB_NODE_TOKEN_FILE", "HUB_NODE_ID", "HUB_RUN_ID", "HUB_LEASE_TOKEN",
+     "HUB_CA_FILE", "HUB_CERT_FILE", "HUB_KEY_FILE"}
+)  # fmt: skip
 # What else decides how a hub runs.
 _BESIDE = frozenset({"DISABLE_DOTENV", "FORWARDED_ALLOW_IPS"})
 # Container platforms add `HUB_SERVICE_HOST`, `HUB_PORT_8080_TCP` and so on for a service named "hub"; `hub borrow`
@@ -22,30 +21,31 @@ _BESIDE = frozenset({"DISABLE_DOTENV", "FORWARDED_ALLOW_IPS"})
 _FOREIGN_PREFIXES = ("HUB_SERVICE_", "HUB_PORT_", "HUB_SLOT_")
 
 
-def read_environment(env: Mapping[str, str] | None = None, start: Path | None = None) -> dict[str, str]:
+class Environment(dict[str, str]):
+    """Variables, and what is known of the `.env` file: which one was read, and why nearer ones were not."""
+
+    def __init__(self, variables: Mapping[str, str], file: EnvFile | None = None) -> None:
+        file = file or EnvFile()
+        super().__init__({**file.variables, **variables})
+        self.file = file
+        self._from_file = file.variables.keys() - variables.keys()
+
+    def is_from_file(self, name: str) -> bool:
+        """Whether the file alone says so, and nobody who started the process."""
+        return name in self._from_file
+
+
+def read_environment(env: Mapping[str, str] | None = None, start: Path | None = None) -> Environment:
     """The process's variables over those of the nearest `.env` at or above `start`; the process itself stays as it is.
 
     A mapping given as `env` is the whole environment: no file is looked for unless `start` says where.
     """
     variables = dict(os.environ if env is None else env)
     if env is not None and start is None:
-        return variables
+        return Environment(variables)
     if variables.get("DISABLE_DOTENV", "").strip() == "1":
-        return variables
-    return {**_dotenv(start or Path.cwd()), **variables}
-
-
-def _dotenv(start: Path) -> dict[str, str]:
-    for folder in (start, *start.parents):
-        path = folder / ".env"
-        try:
-            if path.is_file():
-                # No interpolation: a `$` in a secret is a `$`.
-                found = dotenv_values(stream=StringIO(path.read_text("utf-8-sig")), interpolate=False)
-                return {name: value for name, value in found.items() if value is not None}
-        except (OSError, UnicodeDecodeError):
-            continue
-    return {}
+        return Environment(variables)
+    return Environment(variables, nearest(start or Path.cwd()))
 
 
 def environment_name(variables: Mapping[str, str]) -> str:
@@ -56,14 +56,14 @@ def environment_name(variables: Mapping[str, str]) -> str:
     return "Production"
 
 
-def find_text(knob: Knob, variables: Mapping[str, str], environment: str) -> str | None:
-    """The text that decides the knob, or None when nothing non-blank is set."""
+def find_name(knob: Knob, variables: Mapping[str, str], environment: str) -> str | None:
+    """The variable that decides the knob, or None when nothing non-blank is set."""
     names = [knob.name, *knob.aliases]
     if knob.per_environment:
         wanted = f"{knob.name}_{environment}"
         same = sorted(name for name in variables if name.lower() == wanted.lower())
         names = [wanted, f"{knob.name}_{environment.upper()}", *same, *names]
-    return next((variables[name] for name in names if variables.get(name, "").strip()), None)
+    return next((name for name in names if variables.get(name, "").strip()), None)
 
 
 def own_names(knobs: Iterable[Knob], variables: Mapping[str, str]) -> list[str]:

@@ -46,6 +46,12 @@ class Command:
                 running.wait()
             return subprocess.CompletedProcess(["hub", *words], code, _text(out), _text(err))
 
+    def kept(self, secret: str) -> str:
+        """The secret as a command line may have it, in a file."""
+        file = self.home / "secret"
+        file.write_text(f"{secret}\n")
+        return f"@{file}"
+
     def json(self, *words: str) -> Any:
         """What it prints with `--json`."""
         done = self(*words, "--json")

@@ -49,7 +49,7 @@ def test_expiry_is_switched_for_all_hubs_and_shown_with_who_did_it(own_command: 
 
 def test_operators_need_the_secret_of_operators(own_command: Command, own_hub):
     for words in (["drain", "n1"], ["expire", "on"], ["sweep", "--once"]):
-        done = own_command(*words, "--secret", own_hub.node_secret)
+        done = own_command(*words, "--secret", own_command.kept(own_hub.node_secret))
         assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert own_command.ask("/nodes/n1")["draining"] is False
 
@@ -80,7 +80,7 @@ def test_commands_work_straight_on_redis_when_no_hub_listens(own_command: Comman
 
 def test_straight_on_redis_the_secret_is_asked_for_all_the_same(own_command: Command, own_hub, redis_server):
     own_hub.kill()
-    done = own_command("drain", "n1", "--secret", "wrong", HUB_REDIS_URL=redis_server.url)
+    done = own_command("drain", "n1", "--secret", own_command.kept("wrong"), HUB_REDIS_URL=redis_server.url)
     assert done.returncode == 1
 
 

@@ -150,7 +150,7 @@ def test_a_token_says_who_submits_and_a_wrong_one_is_refused(command: Command, j
     refused = command("cancel", task, HUB_TOKEN=stranger)
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
     assert command("cancel", task, HUB_TOKEN=secret).returncode == 0
-    for more in (("--token", "nonsense"), ("--secret", "nonsense")):
+    for more in (("--token", command.kept("nonsense")), ("--secret", command.kept("nonsense"))):
         wrong = command("submit", job, *more)
         assert (wrong.returncode, wrong.stdout, wrong.stderr.count("\n")) == (1, "", 1)
         assert f"refuses the {more[0][2:]}" in wrong.stderr

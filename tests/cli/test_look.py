@@ -99,7 +99,7 @@ def test_all_pages_are_read_up_to_the_limit(noun, member, command: Command, monk
 
 
 def test_a_wrong_secret_is_refused_with_the_names_of_what_to_set(command: Command):
-    done = command("pools", "--secret", "wrong")
+    done = command("pools", "--secret", command.kept("wrong"))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "HUB_RUNNER_SECRET" in done.stderr
 

@@ -109,16 +109,16 @@ def test_a_hub_without_secrets_is_shut_by_its_first_token_but_not_to_whoever_rea
     assert status(hub) == 401
     refused = command("token", "create", "--user", "eve")
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
-    with_token = command("token", "create", "--user", "ann", "--secret", first.stdout.strip())
+    with_token = command("token", "create", "--user", "ann", "--secret", command.kept(first.stdout.strip()))
     assert TOKEN.fullmatch(with_token.stdout)
-    poor = command("token", "list", "--secret", with_token.stdout.strip())
+    poor = command("token", "list", "--secret", command.kept(with_token.stdout.strip()))
     assert (poor.returncode, poor.stdout, poor.stderr.count("\n")) == (1, "", 1)
-    wrong = command("token", "list", "--secret", "wrong", HUB_REDIS_URL=redis_server.url)
+    wrong = command("token", "list", "--secret", command.kept("wrong"), HUB_REDIS_URL=redis_server.url)
     assert (wrong.returncode, wrong.stdout, wrong.stderr.count("\n")) == (1, "", 1)
     on_redis = command("token", "create", "--user", "bob", HUB_REDIS_URL=redis_server.url)
     assert TOKEN.fullmatch(on_redis.stdout), on_redis.stderr
     assert "working straight on Redis" in on_redis.stderr
-    rows = command.json("token", "list", "--secret", first.stdout.strip())["tokens"]
+    rows = command.json("token", "list", "--secret", command.kept(first.stdout.strip()))["tokens"]
     assert [row["user"] for row in rows] == ["bob", "ann", "root"]
     done = [command("token", "revoke", row["id"], HUB_REDIS_URL=redis_server.url) for row in rows]
     assert ["no token is left" in each.stderr for each in done] == [False, False, True]

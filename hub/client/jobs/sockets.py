@@ -11,6 +11,7 @@ from typing import Any
 
 from hub.client.exchange import pause_s
 from hub.client.jobs.wire import Credentials
+from hub.client.trust import tls_context
 
 log = logging.getLogger("hub.client")
 
@@ -129,4 +130,5 @@ def _made() -> Any:
         raise RuntimeError(
             f'a socket needs python-socketio and what its client needs: pip install "python-socketio[client]" ({error})'
         ) from error
-    return Client(handle_sigint=False)
+    context = tls_context()
+    return Client(handle_sigint=False, websocket_extra_options={"sslopt": {"context": context}} if context else {})

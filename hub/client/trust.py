@@ -1,0 +1,50 @@
+"""Whom a client of the hub believes over TLS, and what it shows of itself; and which hubs no proxy leads to."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from hub.errors import HubError
+
+CA_FILE, CERT_FILE, KEY_FILE = TLS_NAMES = ("HUB_CA_FILE", "HUB_CERT_FILE", "HUB_KEY_FILE")
+
+
+def tls_context() -> ssl.SSLContext | None:
+    """What HUB_CA_FILE, HUB_CERT_FILE and HUB_KEY_FILE ask for, or None when neither of the first two is set.
+
+    With a file of authorities nobody else is believed. Raises `HubError` in one sentence when a file cannot be used.
+    """
+    authorities, cert, key = (os.environ.get(name, "").strip() or None for name in TLS_NAMES)
+    if authorities is None and cert is None:
+        return None
+    try:
+        context = ssl.create_default_context(cafile=authorities)
+    except OSError as error:  # what is wrong with the contents is one as well
+        raise HubError(f"{CA_FILE}={authorities} cannot be used: {_why(error)}.") from None
+    if cert is not None:
+        try:
+            context.load_cert_chain(cert, key, password=_no_password)
+        except (OSError, ValueError) as error:
+            named = f"{CERT_FILE}={cert}" + (f" with {KEY_FILE}={key}" if key else "")
+            raise HubError(f"{named} cannot be used: {_why(error)}.") from None
+    return context
+
+
+def is_of_this_machine(url: str) -> bool:
+    """Whether the URL names this machine by a loopback name: no proxy leads to such a hub."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost" or host.lower().endswith(".localhost")
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted, and nobody is there to be asked for its password")
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
