@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import pwd
 import shutil
 import stat
 import sys
@@ -50,6 +51,7 @@ class EmbeddedRedis:
             raise StartRefused("Neither redis-server nor valkey-server is on the PATH.")
         try:
             self._data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _keep_to_oneself(self._data_dir)
             path = _socket_path(self._data_dir)
             self._users = os.open(self._data_dir / keeper.USERS_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             await self._enter(self._users)
@@ -145,6 +147,35 @@ def _socket_path(data_dir: Path) -> str:
 
 def _fits(path: Path) -> bool:
     return len(os.fsencode(path)) <= LONGEST_SOCKET_PATH
+
+
+def _keep_to_oneself(data_dir: Path) -> None:
+    """Take from others what they may do in the folder; where they could have been at work already, that is refused."""
+    facts = data_dir.stat()
+    if facts.st_uid != os.geteuid():
+        raise StartRefused(f"The embedded Redis does not use {data_dir}: it belongs to {_user(facts.st_uid)}.")
+    if facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise StartRefused(
+            f"The embedded Redis does not use {data_dir}: others can write to it; chmod 700 {data_dir} changes that."
+        )
+    for folder in (data_dir, data_dir / keeper.APPEND_ONLY):
+        _tighten(folder, 0o700)
+    for file in (data_dir / keeper.LOG, *(data_dir / keeper.APPEND_ONLY).glob("*")):
+        _tighten(file, 0o600)
+
+
+def _tighten(path: Path, mode: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        facts = path.stat()
+        if facts.st_uid == os.geteuid() and stat.S_IMODE(facts.st_mode) & ~mode:
+            path.chmod(mode)
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
 
 
 def _make_private(folder: Path) -> None:

@@ -23,6 +23,7 @@ from typing import Final
 USERS_LOCK: Final = "users.lock"
 SERVER_LOCK: Final = "server.lock"
 LOG: Final = "redis.log"
+APPEND_ONLY: Final = "appendonlydir"
 
 _POLL_S = 0.1
 _START_POLL_S = 0.01
@@ -181,6 +182,7 @@ def _become_keeper(binary: str, data_dir: Path, socket_path: str, server_lock: i
 
 def main(binary: str, data_dir: Path, socket_path: str) -> None:
     """Return when a server answers on the socket, started by us or found there."""
+    os.umask(0o077)  # what the server writes is nobody else's
     while True:
         server_lock = os.open(data_dir / SERVER_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         if try_lock(server_lock, fcntl.LOCK_EX):

@@ -43,7 +43,9 @@ def test_the_file_is_named_where_it_may_surprise_and_when_asked(command: Command
 
 @AS_OTHER
 @pytest.mark.parametrize("how", ["owner", "everybody", "group", "link", "link of others", "folder of links"])
-def test_a_file_that_others_own_or_can_write_sends_no_secret_anywhere(command: Command, tmp_path, how):
+def test_a_file_that_others_own_or_can_write_says_nothing_of_secrets_and_addresses(
+    command: Command, shared_hub, tmp_path, how
+):
     file = told_by_file(command, tmp_path)
     match how:
         case "owner":
@@ -67,8 +69,9 @@ def test_a_file_that_others_own_or_can_write_sends_no_secret_anywhere(command: C
             os.chown(tmp_path / "between", NOBODY, -1, follow_symlinks=False)
             file.symlink_to("between")
     (tmp_path / "below").mkdir()
-    done = command("nodes", cwd=tmp_path / "below", HUB_URL="http://127.0.0.1:9")
+    done = command("nodes", cwd=tmp_path / "below", HUB_URL=shared_hub.url)
     assert done.returncode == 1
+    assert "The hub refuses the secret" in done.stderr
     assert f"hub: {file} is not read: " in done.stderr
     assert "settings come from" not in done.stderr
 
