@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -143,7 +144,8 @@ class HubProcess:
     def __init__(self, environment: dict[str, str], *, linger_s: float | None = None) -> None:
         """With `linger_s` it stays so long after SIGTERM, instead of for a second; a second signal ends it at once."""
         self.port = int(environment.get("HUB_PORT", 0)) or free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.over_tls = "HUB_TLS_CERT" in environment
+        self.url = f"{'https' if self.over_tls else 'http'}://127.0.0.1:{self.port}"
         chosen = {**SECRETS, **SHORT, **environment, "HUB_PORT": str(self.port), "DISABLE_DOTENV": "1"}
         self.environment = {**clean_environment(), **chosen}
         self.redis_url = environment.get("HUB_REDIS_URL", "")
@@ -179,7 +181,7 @@ class HubProcess:
 
     def _ready(self) -> bool:
         assert self.process.poll() is None, f"the hub ended with {self.process.returncode}:\n{self.log()}"
-        return answers(self.port, "/health/ready")
+        return answers(self.port, "/health/ready", over_tls=self.over_tls)
 
     def log(self) -> str:
         """The lines it has logged so far, and not a part of one that is just being written."""
@@ -198,9 +200,13 @@ class HubProcess:
         self._log.close()
 
 
-def answers(port: int, path: str) -> bool:
+def answers(port: int, path: str, *, over_tls: bool = False) -> bool:
     """Whether a server of this machine answers 200; asked many times a second while processes want the processor."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = (
+        http.client.HTTPSConnection("127.0.0.1", port, timeout=10, context=ssl._create_unverified_context())
+        if over_tls
+        else http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    )
     try:
         connection.request("GET", path)
         return connection.getresponse().status == 200

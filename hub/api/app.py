@@ -56,7 +56,11 @@ _log = get_logger("hub.api")
 
 
 def create_app(
-    settings: Settings, *, sweep: bool = True, when_started: Callable[[Serving, Sockets], None] | None = None
+    settings: Settings,
+    *,
+    sweep: bool = True,
+    when_started: Callable[[Serving, Sockets], None] | None = None,
+    on_sighup: Callable[[], None] | None = None,
 ) -> Edge:
     """The whole hub as an ASGI application.
 
@@ -82,7 +86,7 @@ def create_app(
             if when_started:
                 when_started(app.state.serving, app.state.sockets)
             try:
-                with tokens_file.read_again_on_sighup():
+                with tokens_file.read_again_on_sighup(on_sighup):
                     yield
             finally:
                 app.state.serving.stop()

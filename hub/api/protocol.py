@@ -16,6 +16,7 @@ from hub.api import beats, events, gate
 from hub.api.connections import Connections
 from hub.api.deps import Serving
 from hub.api.problems import MEDIA_TYPE, problem
+from hub.api.tls import Certificates, names_in, show
 from hub.api.writing import JoinedWrites
 from hub.errors import BadInput, HubError, Unavailable
 
@@ -41,6 +42,7 @@ class HubProtocol(HttpToolsProtocol):
     serving: Serving | None = None  # of the one application in this process, once it has started
     known_hosts: ClassVar[set[bytes]] = set()  # names of this hub that have been looked at
     all_open = Connections()
+    certificates: Certificates | None = None  # with which this process serves TLS
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -50,6 +52,7 @@ class HubProtocol(HttpToolsProtocol):
         self._in_head = self._reading = self._odd = self._offers = self._upgrading = False
         self._hosts = self._chunk_bytes = self._head_bytes = self._between_bytes = 0
         self._plain_head = b""  # of a request that would rather speak something else
+        self._names = names_in(transport.get_extra_info("peercert")) if self.certificates else ()
         self._beat: tuple[Any, Any] | None = None
         self._tick_s = min(self.head_timeout_s, self.timeout_keep_alive) / 4
         self._watch = self.loop.call_later(self._tick_s, self._look)
@@ -145,6 +148,8 @@ class HubProtocol(HttpToolsProtocol):
             self._odd = True
 
     def on_headers_complete(self) -> None:
+        if self._names and self.serving is not None:
+            show(self._names, self.headers, self.serving)
         self._in_head = False
         if self._chunk_bytes + self._head_bytes > HEAD_BYTES_MAX:
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)

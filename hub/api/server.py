@@ -8,9 +8,11 @@ import multiprocessing
 import os
 import shutil
 import signal
+import ssl
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -23,13 +25,15 @@ from hub.api.protocol import REST_S, HubProtocol
 from hub.api.sockets import Sockets
 from hub.api.sockets.protocol import SocketProtocol, UpgradingProtocol
 from hub.api.sockets.sockets import MESSAGE_BYTES
+from hub.api.tls import Certificates
 from hub.errors import StartRefused
 from hub.internal.registry import load_internal_jobs
 from hub.observability.logs import configure_logs, get_logger
 from hub.records.file import declared
 from hub.records.kinds import open_records
 from hub.records.models import Source
-from hub.settings import BadSetting, Settings, load_settings
+from hub.settings import BadSetting, Settings, load_settings, mask_url
+from hub.settings.addresses import has_password_in_plain_text
 from hub.store.connection import open_store
 from hub.store.embedded import EmbeddedRedis, find_server
 from hub.sweeping.webhook import webhook_url
@@ -86,10 +90,13 @@ def run(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; returns the exit code. Raises `StartRefused` before it listens."""
     try:
         settings.refuse_open_access_beyond_loopback()
+        settings.refuse_tls_in_part()
     except BadSetting as error:
         raise StartRefused(str(error)) from None
     if settings.tokens_file:
         read_tokens(settings.tokens_file)  # with several processes each would say it for itself
+    if settings.tls_cert:
+        Certificates(settings)
     load_internal_jobs(settings)
     sources = declared(settings)
     webhook_url(settings)
@@ -121,10 +128,14 @@ def _serve(settings: Settings) -> int:
         _log.warning("no node secret", why="HUB_NODE_SECRET is not set: only nodes with tokens of their own register")
     if not settings.open_access:
         _warn_of_weak_doors(settings)
+    if settings.listens_beyond_loopback and not settings.tls_cert:
+        why = "secrets can be read on their way: set HUB_TLS_CERT, or let only a proxy with TLS reach this address"
+        _log.warning("no tls", host=settings.host, why=why)
+    if settings.redis_url and has_password_in_plain_text(settings.redis_url):
+        _log.warning("redis without tls", redis=mask_url(settings.redis_url), why="its password can be read on its way")
     if settings.workers > 1:
         return _run_many(settings)
-    _bound(settings)
-    app = create_app(settings, when_started=take_over)
+    app = _application(settings)
     server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
     server.run()
     return 0 if server.started else 1
@@ -156,7 +167,7 @@ def _run_many(settings: Settings) -> int:
     os.environ["HUB_WORKERS"] = str(settings.workers)
     config = uvicorn.Config("hub.api.server:worker_app", factory=True, workers=settings.workers, **_options(settings))
     supervisor = _Supervisor(config, sockets=[config.bind_socket()])
-    supervisor.passes_on = settings.tokens_file is not None
+    supervisor.passes_on = settings.tokens_file is not None or settings.tls_cert is not None
     try:
         supervisor.run()
     finally:
@@ -172,11 +183,11 @@ def _bound(settings: Settings) -> None:
 
 
 class _Supervisor(Multiprocess):
-    """Passes SIGHUP on, for the tokens file. Replacing every process instead, as uvicorn does, would cut sockets, and
-    stop half way when one is slow to start.
+    """Passes SIGHUP on, for the tokens file and certificates. Replacing every process instead, as uvicorn does, would
+    cut sockets, and stop half way when one is slow to start.
     """
 
-    passes_on = False  # without a tokens file a process has no use for it, and would end
+    passes_on = False  # without a file to read again a process has no use for it, and would end
 
     def handle_hup(self) -> None:
         for process in self.processes:
@@ -189,8 +200,23 @@ def worker_app() -> Any:
     threading.Thread(target=_end_with_the_supervisor, name="supervisor-watch", daemon=True).start()
     settings = load_settings()
     configure_logs(settings)
+    return _application(settings)
+
+
+def _application(settings: Settings) -> Any:
     _bound(settings)
-    return create_app(settings, when_started=take_over)
+    return create_app(settings, when_started=take_over, on_sighup=_read_certificates if settings.tls_cert else None)
+
+
+def _read_certificates() -> None:
+    if HubProtocol.certificates is not None:
+        HubProtocol.certificates.read_again()
+
+
+def _tls(settings: Settings, _: uvicorn.Config, __: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    """Called once in each process that serves."""
+    HubProtocol.certificates = Certificates(settings)
+    return HubProtocol.certificates.context
 
 
 def _end_with_the_supervisor() -> None:
@@ -205,6 +231,7 @@ def _options(settings: Settings) -> dict[str, Any]:
     return {
         "host": settings.host,
         "port": settings.port,
+        "ssl_context_factory": partial(_tls, settings) if settings.tls_cert else None,
         "http": UpgradingProtocol,
         "loop": "uvloop",
         "ws": SocketProtocol,

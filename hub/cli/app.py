@@ -89,11 +89,17 @@ def serve(
         int | None, typer.Option(min=0, max=65_535, help="Else HUB_PORT, else 8080; 0: a free one.")
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, max=256, help="Processes; else HUB_WORKERS, else 1.")] = None,
+    tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="Certificate; else HUB_TLS_CERT.")] = None,
+    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key; else HUB_TLS_KEY.")] = None,
+    tls_client_ca: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Authorities of callers' certificates; else HUB_TLS_CLIENT_CA.")
+    ] = None,
 ) -> int:
     """Run a hub until SIGTERM or Ctrl-C."""
     if host is not None and not host.strip():
         raise Usage("--host is empty.")
-    return serving.serve({"HUB_HOST": host, "HUB_PORT": port, "HUB_WORKERS": workers})
+    files = {"HUB_TLS_CERT": tls_cert, "HUB_TLS_KEY": tls_key, "HUB_TLS_CLIENT_CA": tls_client_ca}
+    return serving.serve({"HUB_HOST": host, "HUB_PORT": port, "HUB_WORKERS": workers, **files})
 
 
 @app.command()

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable, now_s
-from hub.client.trust import is_of_this_machine, tls_context
+from hub.client.trust import is_of_this_machine, tls_context, warn_of_plain_text
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 # Shorter than the hub keeps an idle connection (30 s), so that it is never the hub that closes one under a request.
@@ -26,9 +26,11 @@ class Stopped(Exception):
     """Raised by `SyncTransport.run` when its `stop` event was set before the steps were done."""
 
 
-def _options(url: str | None, secret: str | None, secret_name: str) -> dict[str, Any]:
+def _options(url: str | None, secret: str | None, secret_name: str, transport: object) -> dict[str, Any]:
     secret = os.environ.get(secret_name) if secret is None else secret
     base_url = (url or os.environ.get("HUB_URL") or DEFAULT_URL).rstrip("/")
+    if transport is None:
+        warn_of_plain_text(base_url)
     return {
         "base_url": base_url,
         "headers": {"x-hub-secret": secret} if secret else {},
@@ -86,7 +88,7 @@ class AsyncTransport:
     def __init__(
         self, url: str | None, secret: str | None, secret_name: str, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        options = {**_options(url, secret, secret_name), "limits": _LIMITS, "transport": transport}
+        options = {**_options(url, secret, secret_name, transport), "limits": _LIMITS, "transport": transport}
         self._client = httpx.AsyncClient(**options)
         self._line = httpx.AsyncClient(**options)
 
@@ -138,7 +140,7 @@ class SyncTransport:
     def __init__(
         self, url: str | None, secret: str | None, secret_name: str, transport: httpx.BaseTransport | None = None
     ) -> None:
-        options = {**_options(url, secret, secret_name), "limits": _LIMITS, "transport": transport}
+        options = {**_options(url, secret, secret_name, transport), "limits": _LIMITS, "transport": transport}
         self._client = httpx.Client(**options)
         self._line = httpx.Client(**options)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from hub.errors import HubError
+
+log = logging.getLogger("hub.client")
+_warned: set[str | None] = set()
 
 CA_FILE, CERT_FILE, KEY_FILE = TLS_NAMES = ("HUB_CA_FILE", "HUB_CERT_FILE", "HUB_KEY_FILE")
 
@@ -40,6 +44,14 @@ def is_of_this_machine(url: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost" or host.lower().endswith(".localhost")
+
+
+def warn_of_plain_text(url: str) -> None:
+    """Say once that what is sent to a hub elsewhere can be read on its way."""
+    host = urlsplit(url).hostname
+    if url.lower().startswith("http:") and not is_of_this_machine(url) and host not in _warned:
+        _warned.add(host)
+        log.warning("Secrets travel to %s in plain text; use an address that begins with https://.", host)
 
 
 def _no_password() -> str:

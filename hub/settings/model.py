@@ -3,7 +3,6 @@
 import os
 from collections.abc import Mapping
 from functools import cache
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,6 +11,7 @@ from pydantic import SecretStr
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from hub.settings import recovery
+from hub.settings.addresses import is_loopback
 from hub.settings.jobs import JobsSettings, contradictions
 from hub.settings.knobs import (
     MASK,
@@ -86,6 +86,13 @@ class HubSettings(BaseSettings):
     """Origins of web pages that may call, comma-separated, such as https://console.example. Unset: the hub's own."""
     workers: Annotated[int, _count("HUB_WORKERS", 1, 256)] = 1
     """Server processes. Too few leave cores idle; each further one costs about 80 MB and its own Redis connections."""
+
+    tls_cert: Annotated[Path | None, Knob("HUB_TLS_CERT", read_path)] = None
+    """A certificate in PEM with those that lead to its authority: https instead of http. Read again on SIGHUP."""
+    tls_key: Annotated[Path | None, Knob("HUB_TLS_KEY", read_path)] = None
+    """The key of HUB_TLS_CERT, not encrypted. Unset: it is in the same file."""
+    tls_client_ca: Annotated[Path | None, Knob("HUB_TLS_CLIENT_CA", read_path)] = None
+    """Authorities whose certificates callers may show instead of a secret; HUB_TOKENS_FILE says who is who."""
 
     redis_url: Annotated[str | None, Knob("HUB_REDIS_URL", read_redis_url, aliases=("REDIS_URL",))] = None
     """host:port, redis://, rediss://, unix:// or redis+sentinel://h1:p,h2:p/service/db. Unset: an embedded server."""
@@ -215,15 +222,26 @@ class Settings(recovery.RecoverySettings, JobsSettings, HubSettings):
         """
         if self.runner_secret or self.node_secret or self.admin_secret:
             return False
-        return self.tokens_file is None or _is_loopback(self.host)
+        return self.tokens_file is None or is_loopback(self.host)
 
     def refuse_open_access_beyond_loopback(self) -> None:
         """Raise `BadSetting` when the hub would serve everyone on an address others can reach."""
-        if self.open_access and not _is_loopback(self.host):
+        if self.open_access and not is_loopback(self.host):
             raise BadSetting(
                 f"Without HUB_RUNNER_SECRET and HUB_NODE_SECRET the hub serves on loopback only; HUB_HOST={self.host} "
                 "would let everyone in."
             )
+
+    def refuse_tls_in_part(self) -> None:
+        """Raise `BadSetting` when TLS is asked for and its certificate is missing."""
+        for name, value in (("HUB_TLS_KEY", self.tls_key), ("HUB_TLS_CLIENT_CA", self.tls_client_ca)):
+            if value is not None and self.tls_cert is None:
+                raise BadSetting(f"{name} is set and HUB_TLS_CERT is not: the hub would serve without TLS.")
+
+    @property
+    def listens_beyond_loopback(self) -> bool:
+        """Whether others than this machine can connect."""
+        return not is_loopback(self.host)
 
     def masked(self) -> dict[str, str]:
         """Environment name -> value in the unit of that name; secrets and credentials in URLs as `***`."""
@@ -300,13 +318,6 @@ def _contradictions(settings: Settings) -> list[str]:
     if settings.node_timeout_s <= settings.redis_timeout_s:
         found.append("HUB_NODE_TIMEOUT is not above REDIS_ASYNC_TIMEOUT_MS; one slow answer of Redis can cost a node")
     return found + contradictions(settings) + recovery.contradictions(settings)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _shown(knob: Knob, value: object) -> str:

@@ -8,13 +8,14 @@ import re
 import signal
 import threading
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from hub.errors import StartRefused
 from hub.observability.logs import get_logger
+from hub.tokens.certificates import secret_of
 from hub.tokens.models import (
     NODE,
     SECRET_MAX,
@@ -42,9 +43,15 @@ def _read_secret(value: Any) -> str:
     return digest
 
 
+def _read_certificate(value: Any) -> str:
+    """The digest of what stands for a certificate of this name."""
+    return str(digest_of(secret_of(read_name(value))))
+
+
 _FIELDS: dict[str, Callable[[Any], Any]] = {
     "token": _read_secret,
     "sha256": read_digest,
+    "certificate": _read_certificate,
     "user": read_name,
     "user_id": read_user,
     "superuser": read_flag,
@@ -84,12 +91,21 @@ class TokensFile:
             _log.error("tokens file not used", why=str(error), tokens_kept=len(self._tokens))
 
     @contextmanager
-    def read_again_on_sighup(self) -> Iterator[None]:
-        """Around serving. Without a file the signal keeps its meaning; and only the main thread hears signals."""
-        heard = self._path is not None and threading.current_thread() is threading.main_thread()
+    def read_again_on_sighup(self, also: Callable[[], None] | None = None) -> Iterator[None]:
+        """Around serving; `also` is called by the signal as well. Where there is nothing to read again it keeps its
+        meaning; and only the main thread hears signals."""
+        on_main = threading.current_thread() is threading.main_thread()
+        heard = on_main and (self._path is not None or also is not None)
         loop = asyncio.get_running_loop()
+
+        def hear() -> None:
+            if self._path is not None:
+                self.read_again()
+            if also is not None:
+                also()
+
         if heard:
-            loop.add_signal_handler(signal.SIGHUP, self.read_again)
+            loop.add_signal_handler(signal.SIGHUP, hear)
         try:
             yield
         finally:
@@ -160,22 +176,24 @@ def _token(entry: Any) -> Token:
         raise ValueError(f"{min(others)} stands beside node; a node has none of it")
     if "user" not in said and "node" not in said:
         raise ValueError("user is missing")
-    if ("token" in said) == ("sha256" in said):
-        raise ValueError("one of token and sha256 must be there, and only one")
+    if len(said.keys() & {"token", "sha256", "certificate"}) != 1:
+        raise ValueError("one of token, sha256 and certificate must be there, and only one")
+    return Token(said.get("token") or said.get("sha256") or said["certificate"], _holder(said))
+
+
+def _holder(said: Mapping[str, Any]) -> Holder:
     active = said.get("active", True)
     if "node" in said:
-        holder = Holder(said["node"], user_of(said["node"]), active=active, kind=NODE)
-    else:
-        name: str = said["user"]
-        holder = Holder(
-            name,
-            said.get("user_id") or user_of(name),
-            said.get("superuser", False),
-            active,
-            said.get("scopes", frozenset()),
-            said.get("rooms", frozenset()),
-        )
-    return Token(said.get("token") or said["sha256"], holder)
+        return Holder(said["node"], user_of(said["node"]), active=active, kind=NODE)
+    name: str = said["user"]
+    return Holder(
+        name,
+        said.get("user_id") or user_of(name),
+        said.get("superuser", False),
+        active,
+        said.get("scopes", frozenset()),
+        said.get("rooms", frozenset()),
+    )
 
 
 def _refused(path: Path, why: str) -> StartRefused:
