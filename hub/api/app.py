@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
 from hub import __version__
-from hub.api import admin, caps, events, joining, nodes, ops, pools, queue, sessions, tokens
+from hub.api import admin, caps, documentation, events, joining, nodes, ops, pools, queue, sessions, tokens
 from hub.api.auth import Secrets
 from hub.api.deps import Serving
 from hub.api.edge import Edge
@@ -43,14 +43,15 @@ from hub.sweeping.webhook import Webhook, webhook_url
 from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
 
-_CAPACITY = (joining, nodes, sessions, queue, pools, admin, caps, tokens, events, ops)
+_CAPACITY = (joining, nodes, sessions, queue, pools, admin, caps, tokens, events, ops, documentation)
 _JOBS = (workers, jobs, tasks, providers, dead)
 _ABOUT: dict[str, Any] = {
     "title": "capacity-hub",
     "version": __version__,
     "summary": "Liveness and capacity on Redis: nodes beat, borrowers take slots, what dies gives back what it held.",
     "redirect_slashes": False,
-    "swagger_ui_oauth2_redirect_url": None,
+    "docs_url": None,  # FastAPI's pages fetch their scripts from elsewhere
+    "redoc_url": None,
 }
 _log = get_logger("hub.api")
 

@@ -1,0 +1,69 @@
+"""`/docs`: the wire, shown by files of this package alone. No other machine is asked, and nothing inline is run."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from fastapi import APIRouter
+from starlette.responses import RedirectResponse, Response
+
+from hub.errors import NotFound
+
+router = APIRouter(include_in_schema=False)
+
+# Swagger UI sets styles of its elements and has small pictures in its style sheet.
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+TYPES: Final = {
+    "swagger-ui-bundle.js": "text/javascript",
+    "start.js": "text/javascript",
+    "swagger-ui.css": "text/css",
+    "NOTICE": "text/plain",
+}
+_HEADERS: Final = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+_PAGE: Final = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>capacity-hub</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="docs/swagger-ui.css">
+<div id="wire"></div>
+<script src="docs/swagger-ui-bundle.js"></script>
+<script src="docs/start.js"></script>
+</html>
+"""
+
+
+@router.get("/docs")
+async def docs() -> Response:
+    """The page."""
+    return Response(_PAGE, media_type="text/html", headers=_HEADERS)
+
+
+@router.get("/docs/{name}")
+async def asset(name: str) -> Response:
+    """A file of the page."""
+    if name not in TYPES:
+        raise NotFound(f"There is no /docs/{name}.")
+    headers = {**_HEADERS, "cache-control": "public, max-age=3600"}
+    return Response(_contents(name), media_type=TYPES[name], headers=headers)
+
+
+@router.get("/redoc")
+async def redoc() -> Response:
+    """The other page there once was."""
+    return RedirectResponse("docs", 302)
+
+
+@cache
+def _contents(name: str) -> bytes:
+    return resources.files("hub.api").joinpath("assets", name).read_bytes()
