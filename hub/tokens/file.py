@@ -51,7 +51,6 @@ def _read_certificate(value: Any) -> str:
 _FIELDS: dict[str, Callable[[Any], Any]] = {
     "token": _read_secret,
     "sha256": read_digest,
-    "certificate": _read_certificate,
     "user": read_name,
     "user_id": read_user,
     "superuser": read_flag,
@@ -59,6 +58,7 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     "scopes": read_scopes,
     "rooms": read_rooms,
     "node": read_node,
+    "certificate": _read_certificate,
 }
 
 
