@@ -1,22 +1,32 @@
 """`deploy/` against the code: what the runbook explains, what the alerts ask for, which settings are named."""
 
 import ast
+import contextlib
+import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
+from redis import Redis
+from redis.exceptions import AuthenticationError
+from redis.exceptions import ConnectionError as RedisConnectionError
 
+from hub.client.trust import TLS_NAMES
 from hub.observability import metrics
 from hub.records.engines import make_engine
 from hub.records.file import read_sources
 from hub.records.models import RedisSource, SqlSource, TaskSource
 from hub.settings import Settings
 from hub.settings.model import knobs
+from tests.world import free_port, wait_until
 
 TOP = Path(__file__).parent.parent
 DEPLOY = TOP / "deploy"
 RUNBOOK = (DEPLOY / "runbook.md").read_text()
 ALERTS = (DEPLOY / "alerts.yml").read_text()
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 NGINX = (DEPLOY / "nginx.conf").read_text()
 _FACTS = re.compile(r" \w+=%")  # what the hub shares with the SDK logs as other libraries do, its facts in the text
 
@@ -79,9 +89,60 @@ def test_strangers_read_no_tasks_wherever_a_hub_is_deployed(name):
     assert re.search(r'HUB_ANONYMOUS_READS(=|: )"?false\b', (DEPLOY / name).read_text())
 
 
+def test_redis_is_reached_by_hubs_alone_and_by_them_with_a_password():
+    services = COMPOSE["services"]
+    on = {name: set(service["networks"]) for name, service in services.items()}
+    assert {name for name, networks in on.items() if networks & on["redis"]} == {
+        "redis", "hub-1", "hub-2", "internal-worker",
+    }  # fmt: skip
+    assert [COMPOSE["networks"][name] for name in on["redis"]] == [{"internal": True}]
+    assert "ports" not in services["redis"]
+    for name in ("hub-1", "hub-2", "internal-worker"):
+        assert services[name]["environment"]["HUB_REDIS_URL"].startswith("redis://:${STORE_PASSWORD:?")
+    addresses = {services[name]["networks"]["hubs"]["ipv4_address"] for name in ("hub-1", "hub-2")}
+    assert set(re.findall(r"(?m)^\s+server ([0-9.]+):8080", NGINX)) == addresses
+    trusted = services["hub-1"]["environment"]["FORWARDED_ALLOW_IPS"]
+    assert services["nginx"]["networks"]["hubs"]["ipv4_address"] == trusted
+
+
+def test_redis_as_deployed_asks_for_the_password_and_shows_it_in_no_command_line(tmp_path):
+    *shell, script = COMPOSE["services"]["redis"]["command"]
+    port = free_port()
+    conf = (DEPLOY / "redis.conf").read_text().replace("port 6379", f"port {port}\ndir {tmp_path}")
+    (tmp_path / "redis.conf").write_text(conf)
+    script = script.replace("/etc/redis", str(tmp_path)).replace("/tmp/redis.conf", f"{tmp_path}/made.conf")
+    process = subprocess.Popen(
+        [*shell, script.replace("$$", "$")], env={**os.environ, "STORE_PASSWORD": "s3cret5"},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        with Redis("127.0.0.1", port, password="s3cret5") as known, Redis("127.0.0.1", port) as stranger:
+
+            def answers() -> bool:
+                with contextlib.suppress(RedisConnectionError):
+                    return bool(known.ping())
+                return False
+
+            wait_until(answers)
+            with pytest.raises(AuthenticationError):
+                stranger.ping()
+            assert "s3cret5" not in Path(f"/proc/{process.pid}/cmdline").read_text()
+            assert (tmp_path / "made.conf").stat().st_mode & 0o077 == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_every_image_is_pinned_to_a_full_version_or_a_digest():
+    images = re.findall(r"(?m)^FROM (\S+)", (DEPLOY / "Dockerfile").read_text())
+    images += [service["image"] for service in COMPOSE["services"].values() if "build" not in service]
+    assert len(images) == 5
+    assert [each for each in images if not re.search(r":v?\d+\.\d+\.\d+|@sha256:", each)] == []
+
+
 @pytest.mark.parametrize("path", sorted(DEPLOY.iterdir()), ids=lambda path: path.name)
 def test_only_settings_that_exist_are_named(path):
-    known = {name for knob in knobs().values() for name in (knob.name, *knob.aliases)}
+    known = {name for knob in knobs().values() for name in (knob.name, *knob.aliases)} | set(TLS_NAMES)
     assert set(re.findall(r"\b(?:HUB|REDIS)_[A-Z_]+[A-Z]\b", path.read_text())) - known == set()
 
 

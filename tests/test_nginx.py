@@ -1,0 +1,142 @@
+"""`deploy/nginx.conf` on the real nginx, in front of real hubs."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import re
+import shutil
+import ssl
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.certificates import Authority
+from tests.world import PATIENCE_S, free_port, wait_until
+
+DEPLOY = Path(__file__).parent.parent / "deploy"
+HUBS = ("172.30.7.11:8080", "172.30.7.12:8080")
+NGINX = shutil.which("nginx") or "/usr/sbin/nginx"
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """Start nginx as it is deployed, with other addresses of hubs and ports of its own; its URL."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*hubs: str, tls: Path | None = None) -> str:
+            port = free_port()
+            text = (DEPLOY / "nginx.conf").read_text()
+            changes = {"listen 8080 reuseport": f"listen 127.0.0.1:{port}", "/tmp/nginx.pid": f"{tmp_path}/nginx.pid"}
+            changes |= {"/etc/nginx/conf.d/": f"{tmp_path}/", "/dev/stdout": f"{tmp_path}/access.log"}
+            for old, new in {**changes, **dict(zip(HUBS, hubs, strict=False))}.items():
+                assert old in text
+                text = text.replace(old, new)
+            paths = "".join(f"{kind}_temp_path {tmp_path}/{kind};\n" for kind in ("client_body", "proxy", "fastcgi"))
+            paths += "".join(f"{kind}_temp_path {tmp_path}/{kind};\n" for kind in ("uwsgi", "scgi"))
+            (tmp_path / "nginx.conf").write_text("daemon off;\n" + text.replace("http {\n", f"http {{\n{paths}", 1))
+            if tls:
+                shutil.copy(tls, tmp_path / "tls.conf")
+            log = (tmp_path / "error.log").open("wb")
+            process = subprocess.Popen([NGINX, "-c", str(tmp_path / "nginx.conf")], stdout=log, stderr=log)
+            stack.callback(log.close)
+            stack.callback(process.wait, PATIENCE_S)
+            stack.callback(process.terminate)
+            url = f"http://127.0.0.1:{port}"
+
+            def listens() -> bool:
+                assert process.poll() is None, (tmp_path / "error.log").read_text()
+                with contextlib.suppress(httpx.HTTPError):
+                    return httpx.get(f"{url}/metrics", timeout=PATIENCE_S).status_code == 404
+                return False
+
+            wait_until(listens)
+            return url
+
+        yield start
+
+
+@pytest.fixture
+def echo() -> Iterator[str]:
+    """A server that answers with the heads it was sent; its address."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heads = "\n".join(f"{name}: {value}" for name, value in self.headers.items()).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(heads)))
+            self.end_headers()
+            self.wfile.write(heads)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_it_starts_with_no_hub_there_and_names_none(proxy):
+    text = re.sub(r"#.*", "", (DEPLOY / "nginx.conf").read_text())
+    assert set(re.findall(r"\bserver ([^\s{]+:\d+)", text)) == set(HUBS)
+    assert all(re.fullmatch(r"[0-9.]+:[0-9]+", hub) for hub in HUBS)
+    proxy(f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}")
+
+
+def test_requests_reach_the_hub_that_is_there_and_metrics_nobody(proxy, live_hub):
+    url = proxy(f"127.0.0.1:{free_port()}", f"127.0.0.1:{live_hub.port}")
+    head = {"x-hub-secret": live_hub.node_secret}
+    with httpx.Client(base_url=url, headers=head, timeout=PATIENCE_S) as client:
+        for _ in range(4):
+            assert client.post("/node/register", json={"nodeId": "n1"}).status_code == 200
+            assert client.post("/api/v1/node/heartbeat", json={"nodeId": "n1"}).status_code == 200
+        assert client.get("/health").json()["status"] == "ok"
+        for path in (
+            "/metrics",
+            "/api/v1/metrics",
+            "//metrics",
+            "/api//v1/metrics",
+            "/api/v1/%6detrics",
+            "/x/../metrics",
+        ):
+            answer = client.get(httpx.URL(url, raw_path=path.encode()))
+            assert (answer.status_code, "hub_" in answer.text) == (404, False), path
+    assert httpx.get(f"{live_hub.url}/api/v1/metrics", timeout=PATIENCE_S).status_code == 200
+
+
+def test_what_a_caller_says_of_his_address_is_not_passed_on(proxy, echo):
+    url = proxy(echo, echo)
+    for path in ("/nodes", "/socket.io/?EIO=4"):
+        seen = httpx.get(url + path, headers={"x-forwarded-for": "6.6.6.6"}, timeout=PATIENCE_S).text
+        assert re.findall(r"(?i)x-forwarded-for: (.*)", seen) == ["127.0.0.1"]
+
+
+def test_with_the_files_of_tls_it_serves_https_too(proxy, live_hub, tmp_path):
+    authority = Authority(tmp_path)
+    pair = authority.issue("hub")
+    port = free_port()
+    text = (DEPLOY / "nginx-tls.conf").read_text()
+    for old, new in {
+        "listen 8443 ssl http2 reuseport": f"listen 127.0.0.1:{port} ssl http2",
+        "/etc/nginx/tls/hub.pem": str(pair.cert),
+        "/etc/nginx/tls/hub.key": str(pair.key),
+    }.items():
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "part").write_text(text)
+    plain = proxy(f"127.0.0.1:{live_hub.port}", f"127.0.0.1:{live_hub.port}", tls=tmp_path / "part")
+    assert httpx.get(f"{plain}/health", timeout=PATIENCE_S).status_code == 200
+    trusting = ssl.create_default_context(cafile=authority.file)
+    url = f"https://127.0.0.1:{port}"
+    assert httpx.get(f"{url}/health", verify=trusting, timeout=PATIENCE_S).status_code == 200
+    assert httpx.get(f"{url}/api/v1/metrics", verify=trusting, timeout=PATIENCE_S).status_code == 404
+    with pytest.raises(httpx.ConnectError, match="certificate verify failed"):
+        httpx.get(f"{url}/health", timeout=PATIENCE_S)
