@@ -59,17 +59,22 @@ $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "The hub needs Python 3.11 or later; name one with: make PYTHON=python3.11 $(or $(MAKECMDGOALS),venv)" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable '.[dev]'
+	@$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# All platforms and every file of a package: what is installed is what was locked, or nothing.
+LOCK := $(VENV).lock/bin/uv pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	--no-annotate --no-header
+
 .PHONY: lock
-lock: ## install the newest versions the project allows and pin them in requirements.lock
+lock: ## pin the newest versions the project allows, with their hashes, in requirements.lock and the image's own
 	@rm -rf $(VENV).lock && $(PYTHON) -m venv $(VENV).lock
-	@$(VENV).lock/bin/python -m pip install --quiet --editable '.[dev]'
-	@$(VENV).lock/bin/python -m pip freeze --exclude-editable --exclude capacity-hub --exclude pip --exclude setuptools \
-	  | grep -E '^[A-Za-z0-9._-]+==[^ ]+$$' > requirements.lock
+	@$(VENV).lock/bin/python -m pip install --quiet uv
+	@$(LOCK) --upgrade --extra dev --output-file requirements.lock
+	@$(LOCK) --upgrade --extra sql --extra build --constraint requirements.lock --output-file deploy/requirements.lock
 	@rm -rf $(VENV).lock
-	@echo "requirements.lock pins $$(wc -l < requirements.lock) packages"
+	@echo "requirements.lock pins $$(grep -c == requirements.lock) packages"
 
 # The tests and benchmarks run against real servers; nothing else here needs them.
 .PHONY: servers

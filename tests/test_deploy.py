@@ -133,6 +133,18 @@ def test_redis_as_deployed_asks_for_the_password_and_shows_it_in_no_command_line
         process.wait()
 
 
+def test_the_image_has_the_versions_of_the_tests_and_every_file_has_a_hash():
+    def pinned(path: Path) -> dict[str, str]:
+        lines = path.read_text().replace("\\\n", " ").splitlines()
+        assert [line for line in lines if "--hash=sha256:" not in line] == []
+        return dict(re.match(r"([\w.-]+)(?:\[.*?\])?==(\S+)", line).groups() for line in lines)
+
+    everything, image = pinned(TOP / "requirements.lock"), pinned(DEPLOY / "requirements.lock")
+    assert {name: version for name, version in image.items() if everything.get(name) != version} == {}
+    assert {"redis", "fastapi", "uvicorn", "asyncpg", "hatchling"} <= image.keys()
+    assert not {"pytest", "mypy", "ruff"} & image.keys()
+
+
 def test_every_image_is_pinned_to_a_full_version_or_a_digest():
     images = re.findall(r"(?m)^FROM (\S+)", (DEPLOY / "Dockerfile").read_text())
     images += [service["image"] for service in COMPOSE["services"].values() if "build" not in service]
