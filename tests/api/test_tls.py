@@ -19,7 +19,7 @@ from hub.client.jobs import JobsClient, Worker
 from hub.errors import HubError
 from tests.certificates import Authority, Pair
 from tests.cli.command import Command
-from tests.world import PATIENCE_S, HubProcess, wait_until
+from tests.world import PATIENCE_S, HubProcess, eventually, wait_until
 
 PEOPLE = """
 [[tokens]]
@@ -138,6 +138,7 @@ def test_a_certificate_is_the_token_of_whom_the_file_names(start, authority, tmp
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_replaced_certificate_is_shown_from_sighup_on_and_nobody_is_cut_off(start, authority, tmp_path, workers):
     hub = start(HUB_WORKERS=workers)
+    wait_until(lambda: hub.log().count("Application startup complete") == int(workers))
     first = serial(hub)
     with httpx.Client(base_url=hub.url, verify=believing(authority), timeout=PATIENCE_S) as client:
         assert client.get("/health").status_code == 200
@@ -196,15 +197,16 @@ async def test_a_node_known_by_its_certificate_speaks_for_itself_alone(start, tr
         assert (await caller.post("/node/heartbeat", json={"nodeId": "rack-7"})).status_code == 403
 
 
-async def test_workers_and_submitters_are_known_by_their_certificate(start, trusting):
+async def test_workers_and_submitters_are_known_by_their_certificate_on_sockets_too(start, trusting):
     trusting(start(), "ada")
-    worker = Worker()
+    worker = Worker(socket=True)
 
     @worker.job("analysis", "Square", room="lab")
     async def square(payload, task):
         pass
 
     async with worker, JobsClient() as jobs:
+        await eventually(lambda: asyncio.sleep(0, worker._socket.connected))
         task = await jobs.submit("lab:analysis:Square", {"n": 12}, "lab")
         assert (await jobs.wait_for(task, timeout=PATIENCE_S)).status == "completed"
 
