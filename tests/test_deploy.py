@@ -51,6 +51,10 @@ def logged_events() -> set[object]:
                         event, ast.Constant
                     ):
                         events.add(_FACTS.split(event.value)[0])
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(id="self"), attr="_say"), args=[ast.Constant(str(event))]
+                ):
+                    events.add(event)
     return events
 
 
