@@ -37,6 +37,7 @@ from hub.sweeping.levels import Levels
 from hub.sweeping.loop import SweepLoop
 from hub.sweeping.nodes import NodeSweeperService
 from hub.sweeping.noted import noted
+from hub.sweeping.office import Office
 from hub.sweeping.records import RecordSweeperService
 from hub.sweeping.tasks import INTERVAL_S, TaskSweeperService
 from hub.sweeping.webhook import Webhook, webhook_url
@@ -159,9 +160,12 @@ def _loops(hub: Hub, services: Sequence[RecordSweeperService]) -> list[Callable[
     """Those of the line, and one for each source, so that one that hangs holds up no other."""
     interval_s = hub.settings.zombie_cleanup_interval_minutes * 60
     cleaning = [
-        SweepLoop("record", interval_s, hub.clock, noted(hub.store, "record", service.sweep), quiet_s=0).run
+        SweepLoop(
+            "record", interval_s, hub.clock, noted(hub.store, "record", service.sweep), quiet_s=0,
+            leads=Office(hub.store, hub.clock.hub_id, service.source, hub.settings).wait,
+        ).run
         for service in services
-    ]
+    ]  # fmt: skip
     return [hub.line.listen, hub.line.go_round, *cleaning]
 
 

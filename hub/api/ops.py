@@ -24,6 +24,7 @@ from hub.errors import StoreFault, StoreUnavailable, Unauthorized, Unavailable
 from hub.observability import metrics
 from hub.settings import mask_url, own_variables
 from hub.sweeping.alerts import LEVELS
+from hub.sweeping.office import known_sources
 
 router = APIRouter(tags=["operations"])
 COUNTED_S = 1.0  # how old the counts may be that strangers are shown
@@ -200,14 +201,18 @@ async def _refresh_line(hub: Hub) -> None:
 
 
 async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:
-    """What the last pass over each source found, whichever hub made it."""
+    """What the last pass over each source found, whichever hub made it, also over those that this one has not declared;
+    one that no pass was made over is as old as the source is known."""
     keys = hub.store.keys
-    noted = await hub.store.read_all(("HMGET", keys.zombies(name), "found", "level", "at") for name in sources)
+    known = await known_sources(hub.store)
+    names = list(dict.fromkeys([*sources, *known]))
+    noted = await hub.store.read_all(("HMGET", keys.zombies(name), "found", "level", "at") for name in names)
     metrics.zombies.found = {
         name: (int(found), LEVELS.index(level), int(at) / 1000)
-        for name, (found, level, at) in zip(sources, noted, strict=True)
+        for name, (found, level, at) in zip(names, noted, strict=True)
         if found is not None and level in LEVELS and at is not None
     }
+    metrics.zombies.unseen = {name: at for name, at in known.items() if name not in metrics.zombies.found}
 
 
 @router.get("/diagnostics", responses=schemas.REFUSALS)

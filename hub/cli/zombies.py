@@ -17,6 +17,7 @@ from hub.cli import output
 from hub.cli.child import Signals
 from hub.cli.inputs import YEAR_S, Usage, shown, span
 from hub.cli.job_inputs import Limit
+from hub.cli.known import forget
 from hub.cli.options import AsJson
 from hub.cli.sources import Chosen, Opened, Trouble, choose
 from hub.errors import HubError
@@ -32,6 +33,8 @@ _PAUSE_S = 5.0
 _PREVIEW = 1000  # records that a dry run shows at most
 
 app = typer.Typer(help="Look at records that are stuck in the databases around the hub, and bring them back.")
+
+app.command("forget")(forget)
 
 File = Annotated[
     Path | None,

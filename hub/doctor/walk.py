@@ -19,7 +19,7 @@ TYPES = {
     "hash": (
         *("node", "session", "store", "duty", "lent", "leaving", "slot", "brake", "ticket", "pending", "caps", "pace"),
         *("worker", "worker_rooms", "worker_brake", "job", "task", "provider", "token"),
-        *("zombies", "outcomes"),
+        *("zombies", "zombie_sources", "outcomes"),
     ),
     "set": (
         *("nodes", "draining", "node_slots", "pool_slots", "replacing", "aside", "suspects", "waiters", "handed"),
@@ -55,6 +55,7 @@ LIFETIMES_S = {
     "result": 300,
     "inflight": 30,
     "zombie_turn": 90,
+    "zombie_office": 604_800,
     "zombies": 604_800,
     "outcomes": 604_800,
     "zombie_counts": 3600,

@@ -36,6 +36,7 @@ class StuckRecords(Collector):
 
     def __init__(self) -> None:
         self.found: dict[str, tuple[float, float, float]] = {}  # source -> records, level, time of the pass
+        self.unseen: dict[str, float] = {}  # source that no pass was made over -> since when it is known
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
@@ -44,12 +45,15 @@ class StuckRecords(Collector):
             {
                 "hub_zombie_records": "Records of a source that its last pass found stuck, read when scraped.",
                 "hub_zombie_level": "Alert level of a source: 0 ok, 1 warning, 2 critical; read when scraped.",
-                "hub_zombie_pass_timestamp_seconds": "Unix time of the last pass that could count, read when scraped.",
+                "hub_zombie_pass_timestamp_seconds": "Unix time of the last pass that could count, read when scraped; "
+                "before the first one the time since when the source is known.",
             }.items()
         ):
             family = GaugeMetricFamily(name, what, labels=["source"])
             for source, numbers in self.found.items():
                 family.add_metric([source], numbers[place])
+            for source, since in self.unseen.items() if place == 2 else ():
+                family.add_metric([source], since)
             yield family
 
 

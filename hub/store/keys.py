@@ -165,6 +165,11 @@ PRIVATE = {
     "outcomes": "hub:outcomes:{}",
     # string: hub and pass that clean this source. Lives 90 s from the last batch; deleted when the pass ends.
     "zombie_turn": "hub:zombie_turn:{}",
+    # string: hub that cleans this source, while it ticks. Lives seven days, or three intervals, from its last pass.
+    "zombie_office": "hub:zombie_office:{}",
+    # hash: source -> when it became known and when a hub declared it last (ms). A field is deleted seven days or three
+    # intervals after that, with the next source that becomes known, or by `hub zombies forget`.
+    "zombie_sources": "hub:zombie_sources",
     # hash: found, at (ms) and pass of the last pass that could count, level of the alert then and before. Lives seven
     # days, or three intervals, from the last pass.
     "zombies": "hub:zombies:{}",

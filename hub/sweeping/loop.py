@@ -35,7 +35,8 @@ class Pass(Protocol):
 
 
 class SweepLoop:
-    """Runs `sweep` every `interval_s` seconds, from start to start, while this hub leads, at once when it begins to.
+    """Runs `sweep` every `interval_s` seconds, from start to start, while this hub leads, at once when it begins to;
+    `leads` waits until it does, where that is not the hub that sweeps everything else.
 
     A sweep that answers None could make no pass, and is asked again soon. With `quiet_s=0` every pass has its line.
     """
@@ -47,12 +48,14 @@ class SweepLoop:
         clock: HubClock,
         sweep: Callable[[], Awaitable[Pass | None]],
         quiet_s: float = QUIET_S,
+        leads: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._name = name
         self._interval_s = interval_s
         self._clock = clock
         self._sweep = sweep
         self._quiet_s = quiet_s
+        self._leads = leads
         self._last_line = float("-inf")
 
     async def run(self) -> None:
@@ -62,7 +65,7 @@ class SweepLoop:
         and the beats that came meanwhile are still waiting to be read.
         """
         while True:
-            await self._clock.leads.wait()
+            await (self._leads or self._clock.leads.wait)()
             started = time.monotonic()
             made = await self.once()
             took_s = time.monotonic() - started if made else 0

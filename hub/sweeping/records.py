@@ -85,6 +85,11 @@ class RecordSweeperService:
         metrics.zombie_errors.labels(self._source)
         metrics.zombie_outcomes.labels(self._source)
 
+    @property
+    def source(self) -> str:
+        """The name of its source."""
+        return self._source
+
     async def sweep(self) -> RecordSweep | None:
         """One pass; None when another hub has the turn, or the store went away before anything was done."""
         started = time.monotonic()

@@ -1,0 +1,30 @@
+"""`hub zombies forget`: a source that was taken out of every declaration on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from hub.cli import output
+from hub.cli.inputs import Usage, shown
+from hub.cli.reach import store_settings
+
+
+def forget(source: Annotated[str, typer.Argument(metavar="NAME", help="The source.")]) -> None:
+    """Forget a source that no hub declares any more, so that no alert says that nobody cleans it."""
+    asyncio.run(_forget(source))
+
+
+async def _forget(source: str) -> None:
+    settings = store_settings("Which sources are known is in the hub's own store")
+    from hub.store.connection import open_store  # other commands need not wait for it
+
+    async with open_store(settings) as store:
+        known = await store.read("HKEYS", store.keys.zombie_sources)
+        if source not in known:
+            there = f"known are {', '.join(sorted(known))}" if known else "none is"
+            raise Usage(f"No source {shown(source)} is known; {there}.")
+        await store.read("HDEL", store.keys.zombie_sources, source)
+    output.put(f"{source} is forgotten; a hub that declares it makes it known again.")
