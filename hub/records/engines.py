@@ -11,13 +11,14 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy import event
-from sqlalchemy.engine import URL, Connection, make_url
+from sqlalchemy.engine import URL, Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 from sqlalchemy.util import await_only
 
 from hub.records.clocks import CLOCKS
 from hub.records.models import SqlSource
+from hub.records.urls import read_url
 from hub.settings import mask_url
 
 CONNECT_S = 10.0
@@ -28,7 +29,6 @@ READS = "hub_reads"  # an execution option: in SQLite, take no lock for writing
 
 _ASYNC = {
     "postgresql": "postgresql+asyncpg",
-    "postgres": "postgresql+asyncpg",
     "sqlite": "sqlite+aiosqlite",
     "mysql": "mysql+asyncmy",
     "mariadb": "mariadb+asyncmy",
@@ -40,7 +40,15 @@ _OURS = ("asyncpg", "aiosqlite")  # the drivers of the extra
 
 
 _WAITS: dict[str, dict[str, Any]] = {  # what drivers call the bounds on their waits; others say connect_timeout
-    "asyncpg": {"timeout": CONNECT_S, "command_timeout": STATEMENT_S},
+    # No prepared statements with names: behind a PgBouncer that pools transactions the next one may be another server.
+    "asyncpg": {
+        "timeout": CONNECT_S,
+        "command_timeout": STATEMENT_S,
+        "statement_cache_size": 0,
+        "prepared_statement_cache_size": 0,
+        "prepared_statement_name_func": str,
+    },
+    "psycopg": {"connect_timeout": int(CONNECT_S), "prepare_threshold": None},
     "aioodbc": {"timeout": int(CONNECT_S)},
     "oracledb": {"tcp_connect_timeout": CONNECT_S},
     "oracledb_async": {"tcp_connect_timeout": CONNECT_S},
@@ -53,7 +61,7 @@ def make_engine(source: SqlSource, pool_size: int = POOL) -> AsyncEngine:
     In SQLite every transaction takes the lock for writing when it begins, so that what it reads is what it changes,
     except with the execution option `READS`.
     """
-    url = _url(source)
+    url, options = read_url(source)
     try:
         dialect = url.get_dialect()
         is_async = dialect.get_async_dialect_cls(url).is_async
@@ -65,7 +73,7 @@ def make_engine(source: SqlSource, pool_size: int = POOL) -> AsyncEngine:
     if not is_async:
         raise source.refused("url", f"{url.drivername} is not asynchronous; write {_ASYNC[dialect.name]}://")
     try:
-        engine = create_async_engine(_opened(url), **_bounds(dialect.name, url, pool_size))
+        engine = create_async_engine(_opened(url), **_bounds(dialect.name, url, options, pool_size))
     except ModuleNotFoundError as error:
         package = "'capacity-hub[sql]'" if error.name in _OURS else error.name
         raise source.refused("url", f"the driver {error.name} is not installed; run: pip install {package}") from None
@@ -74,19 +82,11 @@ def make_engine(source: SqlSource, pool_size: int = POOL) -> AsyncEngine:
     if dialect.name == "sqlite":
         event.listen(engine.sync_engine, "begin", _begin)
         event.listen(engine.sync_engine, "do_connect", _open_once)
+    elif dialect.name == "postgresql" and dialect.driver != "asyncpg":
+        event.listen(engine.sync_engine, "begin", _bound_statements)
     elif dialect.name in ("mysql", "mariadb"):
         event.listen(engine.sync_engine, "connect", _in_utc)
     return engine
-
-
-def _url(source: SqlSource) -> URL:
-    try:
-        url = make_url(source.url)
-    except (sa.exc.ArgumentError, ValueError):
-        raise source.refused("url", "it is no URL such as postgresql+asyncpg://host/name") from None
-    if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
-        raise source.refused("url", "it names no file, and nobody else sees a database in memory")
-    return url
 
 
 def _opened(url: URL) -> URL:
@@ -96,26 +96,29 @@ def _opened(url: URL) -> URL:
     return url.set(database=f"file:{quote(str(url.database))}").update_query_dict({"mode": "rw", "uri": "true"})
 
 
-def _bounds(dialect: str, url: URL, pool_size: int) -> dict[str, Any]:
+def _bounds(dialect: str, url: URL, options: dict[str, Any], pool_size: int) -> dict[str, Any]:
     if dialect == "sqlite":
         # Without a level of its own the driver leaves transactions to `_begin`.
         return {"poolclass": NullPool, "connect_args": {"timeout": BUSY_S, "isolation_level": None}}
     driver = url.get_driver_name()
     waits = dict(_WAITS.get(driver, {"connect_timeout": int(CONNECT_S)}))
-    if dialect == "postgresql" and driver != "asyncpg":
-        waits["options"] = f"-c statement_timeout={int(STATEMENT_S * 1000)}"
     return {
         "pool_size": pool_size,
         "max_overflow": 0,
         "pool_timeout": CONNECT_S,
         "pool_pre_ping": True,
         "isolation_level": "READ COMMITTED",  # whatever the database's own: a row that changed is looked at again
-        "connect_args": {name: value for name, value in waits.items() if name not in url.query},
+        "connect_args": {name: value for name, value in waits.items() if name not in url.query} | options,
     }
 
 
 def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN" if connection.get_execution_options().get(READS) else "BEGIN IMMEDIATE")
+
+
+def _bound_statements(connection: Connection) -> None:
+    """For this transaction alone: a PgBouncer takes no such option when a connection begins, and gives it to others."""
+    connection.exec_driver_sql(f"SET LOCAL statement_timeout = {int(STATEMENT_S * 1000)}")
 
 
 def _in_utc(connection: Any, record: Any) -> None:

@@ -135,7 +135,7 @@ WRONG = {
     "stuck": {"stuck": "processing"},
     "attempts_field": {"attempts_field": "error", "max_attempts": 3},
     "time_zone": {"time_zone": "Europe/Nowhere"},
-    "url": {"url": "postgresql://nobody:s3cr3t@db/shop"},
+    "url": {"url": "postgresql+psycopg2://nobody:s3cr3t@db/shop"},
 }
 
 

@@ -216,7 +216,7 @@ async def test_whole_numbers_will_do_for_statuses(jobs):
     [
         ({"table": "nope"}, {}, "table"),
         ({"status_field": "nope"}, {}, "status_field"),
-        ({"url": "postgresql://x/y"}, {}, "url"),
+        ({"url": "postgresql+psycopg2://x/y"}, {}, "url"),
         ({}, {"done": 5}, "done"),
         ({}, {"done": "Processing"}, "done"),
         ({}, {"done": "Pending"}, "done"),
