@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -29,7 +30,7 @@ def spoken(source: SqlSource) -> Iterator[None]:
     except HubError:
         raise
     except Exception as error:
-        if not isinstance(error, _KNOWN) and type(error).__module__.partition(".")[0] not in _DRIVERS:
+        if not isinstance(error, _KNOWN) and _root(type(error).__module__) not in _DRIVERS:
             raise
         raise in_a_sentence(source, error) from None
 
@@ -60,6 +61,28 @@ def is_away(error: Exception) -> bool:
     if isinstance(error, exc.DBAPIError):
         return not isinstance(error, exc.ProgrammingError | exc.IntegrityError | exc.DataError | exc.NotSupportedError)
     return isinstance(error, OSError | TimeoutError | exc.TimeoutError) or not isinstance(error, exc.SQLAlchemyError)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether it was a database that was away, and nothing else that somebody has tried beside it."""
+    ours = isinstance(error, exc.SQLAlchemyError) or _root(type(error).__module__) in _DRIVERS
+    if not ours and not (isinstance(error, OSError | TimeoutError) and _is_of_a_database(error)):
+        return False
+    return isinstance(error, Exception) and is_away(error)
+
+
+def _is_of_a_database(error: BaseException) -> bool:
+    """Whether it was raised in SQLAlchemy or a driver, or in the standard library as they called it."""
+    at, innermost = error.__traceback__, ""
+    while at is not None:
+        root = _root(at.tb_frame.f_globals.get("__name__", ""))
+        innermost = innermost if root in sys.stdlib_module_names else root
+        at = at.tb_next
+    return innermost in ("sqlalchemy", *_DRIVERS)
+
+
+def _root(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -115,6 +115,8 @@ class Claims:
         self.lease_s = source.threshold_s - min(MOST_MARGIN_S, source.threshold_s * MARGIN)
         self.tried: list[Any] = []
         """The ids of the latest attempt to claim."""
+        self.doubtful: dict[Any, Any] = {}
+        """Those that nobody works on though they may be ours, for no answer came to the commit: id -> its stamp."""
         self._warned = False
         self.use(rows)
 
@@ -161,7 +163,22 @@ class Claims:
             await self._check_clock(connection, taken, began_s)
             stamps = await _pairs(connection, self._those(taken))
             fields = await self._read(connection, taken)
+            self.doubtful |= stamps
+        for key in stamps:
+            del self.doubtful[key]
         return [_claim(key, found, stamps[key], began_s + self.lease_s) for key, found in fields.items()]
+
+    async def give_back_doubtful(self) -> None:
+        """Make those ready again that are ours after all; it waits for the transaction that may still be on its way."""
+        async with self.engine.begin() as connection:
+            some = list(islice(self.doubtful, AT_ONCE))
+            those = sa.select(self.rows.id, self._stamp).where(self.rows.id.in_(some))
+            found = await _pairs(connection, those.with_for_update(key_share=True))
+            for key in (key for key, mark in found.items() if mark == self.doubtful[key]):
+                ours = self.rows.id == key, self._stuck, self._stamp == self.doubtful[key]
+                await self._set(connection, *ours, status=self.rows.source.becomes)
+        for key in some:
+            del self.doubtful[key]
 
     async def _alike(self, connection: AsyncConnection, before: Mapping[Any, Any]) -> list[Any]:
         """Those with a stamp that was there before, for it would mark two claims alike; not claimed by now."""

@@ -47,6 +47,8 @@ class Intake:
         """Whether there is something to claim; None when the database does not say."""
         self._left_out = {id: since for id, since in self._left_out.items() if now_s() - since < LEFT_OUT_S}
         try:
+            while self._claims.doubtful:
+                await self._settle_doubts()
             return await self._ending.bounded(self._claims.ready(self._left_out), CLAIM_S)
         except Exception as error:  # noqa: BLE001 - it is dealt with there
             self._claims.tried = []
@@ -56,7 +58,7 @@ class Intake:
     async def take(self, room: int) -> list[Claim] | None:
         """Claimed records; None when there may be some, and the database does not let us. Raises `SourceRefused`.
 
-        A claim whose commit is in doubt is left to recovery: nobody works on those records.
+        A claim whose commit is in doubt is given back with the next attempt: nobody works on those records.
         """
         if not (ready := await self.ready()):
             return None if ready is None else []
@@ -73,6 +75,16 @@ class Intake:
         self._suspect = None
         self._limit = min(AT_ONCE, self._limit * 2)
         return taken
+
+    async def _settle_doubts(self) -> None:
+        try:
+            await self._ending.bounded(self._claims.give_back_doubtful(), CLAIM_S)
+        except Exception as error:
+            if is_away(error):
+                raise
+            doubtful, self._claims.doubtful = self._claims.doubtful, {}
+            why = in_a_sentence(self._source, error)
+            say(logging.CRITICAL, "ZOMBIE RECORD ALERT", source=self._source.name, ids=list(doubtful)[:10], why=why)
 
     @property
     def most(self) -> int:

@@ -17,7 +17,7 @@ from hub.client.records.claims import Claim, Claims, Record, Unreached, Why
 from hub.client.records.counts import Counts, reason, say
 from hub.client.records.ending import Ending, Interrupted
 from hub.client.records.sessions import Breaker, Held, SessionRefused, Sessions, Trouble
-from hub.records.faults import is_away
+from hub.records.faults import is_away, may_pass
 from hub.records.outcomes import Outcome, Outcomes
 
 Handler = Callable[[Record, AsyncSession], Awaitable[Mapping[str, Any] | None]]
@@ -46,6 +46,7 @@ class Items:
         outcomes: Outcomes | None,
         own: Sessions,
         concurrency: int,
+        fail_unserved: bool = False,
     ) -> None:
         self.claimed: dict[Any, Claim] = {}
         """All that are claimed, until what became of them is written: the same record claimed once more in between
@@ -65,6 +66,7 @@ class Items:
         self._ending = ending
         self._counts = counts
         self._outcomes = outcomes
+        self._fail_unserved = fail_unserved
         self._places = asyncio.Semaphore(concurrency)
         ending.when_halted(self._halt)
 
@@ -118,11 +120,11 @@ class Items:
         await self._tell(claim, Outcome(self._source.becomes), self._own)
 
     async def _unserved(self, claim: Claim, refusal: SessionRefused) -> None:
-        """There is no session: the handler does not run, and the record is failed if any can be had for that."""
+        """There is no session: the handler does not run, and that is no fault of the record. The breaker keeps it from
+        being claimed and given back without end."""
         say(logging.WARNING, "record not handled", **self._names(claim), why=refusal)
         failed = Outcome(self._source.failed, str(refusal))
-        if (trouble := await self._tries(claim, failed, self._sessions)) is not None:
-            self._alert(claim, f"{refusal}; then: {trouble}")
+        await self._tell(claim, failed if self._fail_unserved else Outcome(self._source.becomes), self._own)
 
     # -- the handler --------------------------------------------------------------------------------------------------
 
@@ -139,6 +141,12 @@ class Items:
         elif succeeded:
             await self._succeeded(claim, held, result)
         elif claim.why is Why.HALTED or (handler.cancelled() and self._ending.halted):
+            await held.close()
+            await self._give_back(claim)
+        elif error is not None and may_pass(error) and not self._is_enough(claim):
+            # What it wrote went with its connection, and it cannot help that.
+            say(logging.WARNING, "record is handled again", **self._names(claim), why=reason(error))
+            self.writing.met(repr(error))
             await held.close()
             await self._give_back(claim)
         else:
@@ -194,7 +202,7 @@ class Items:
                 await self._tell(claim, Outcome(self._source.failed, str(error)), self._own, error)
                 return
             again = used or not (outcome and outcome.is_plain)
-            if not _may_pass(error) or (again and self._is_enough(claim)):
+            if not _is_cut(error) or (again and self._is_enough(claim)):
                 await self._failed(claim, held, error)
                 return
             say(logging.WARNING, "outcome not written", **self._names(claim), why=repr(error))
@@ -254,35 +262,43 @@ class Items:
     # -- outcomes -----------------------------------------------------------------------------------------------------
 
     async def _tell(self, claim: Claim, outcome: Outcome, sessions: Sessions, tried: Exception | None = None) -> None:
-        """Write what is known of a record, and if that cannot be, park it."""
-        trouble = await self._tries(claim, outcome, sessions, at_once=tried is None)
-        if trouble is None:
-            return
-        self.writing.met(repr(trouble))
+        """Write what is known of a record, and if that cannot be, park it; with nothing to park in, go on trying for as
+        long as it is ours."""
+        attempt = -1 if tried is None else 0
+        while (trouble := await self._tries(claim, outcome, sessions, attempt)) is not None:
+            self.writing.met(repr(trouble))
+            if (unparked := await self._parked(claim, outcome, trouble)) is None:
+                return
+            passes = isinstance(trouble, SessionRefused) or _is_cut(trouble)
+            if not passes or claim.left_s <= 0 or self._ending.told:
+                self._alert(claim, f"{trouble!r}; {unparked}")
+                return
+            sessions, attempt = self._own, max(attempt, 0) + FURTHER_TRIES
+
+    async def _parked(self, claim: Claim, outcome: Outcome, trouble: Exception) -> str | None:
+        """Park it; returns why not."""
         if self._outcomes is None:
-            self._alert(claim, f"{trouble!r}; nothing to park in")
-            return
+            return "nothing to park in"
         try:
             await self._ending.bounded(self._outcomes.park(claim.parked(outcome)), PARK_S)
-        except Exception as error:  # noqa: BLE001 - said and counted there
-            self._alert(claim, f"{trouble!r}; not parked: {error!r}")
-            return
+        except Exception as error:  # noqa: BLE001 - said and counted by who asked
+            return f"not parked: {error!r}"
         self.parked_some = True
         self._counts.parked += 1
         say(logging.WARNING, "outcome parked", **self._names(claim), status=outcome.status, why=repr(trouble))
+        return None
 
-    async def _tries(
-        self, claim: Claim, outcome: Outcome, sessions: Sessions, *, at_once: bool = False
-    ) -> Exception | None:
-        """Try to write it, up to three times after a pause, before that `at_once`; returns what was wrong at last."""
+    async def _tries(self, claim: Claim, outcome: Outcome, sessions: Sessions, first: int) -> Exception | None:
+        """Try to write it, three times after a pause that grows with each, before that at once if `first` is below 0;
+        returns what was wrong at last. Whoever has no session for us does not keep us from our own connection."""
         trouble: Exception | None = None
-        for attempt in range(-1 if at_once else 0, FURTHER_TRIES):
+        for attempt in range(first, max(first, 0) + FURTHER_TRIES):
             if attempt >= 0:
                 await self._ending.pause(pause_s(attempt))
             try:
                 held = await sessions.get()
             except SessionRefused as error:
-                trouble = error
+                trouble, sessions = error, self._own
                 continue
             try:
                 await self._write(claim, outcome, held)
@@ -318,10 +334,9 @@ class Items:
         return {"source": self._source.name, "id": claim.record.id}
 
 
-def _may_pass(error: Exception) -> bool:
+def _is_cut(error: Exception) -> bool:
     """Whether it was the database that was away, and not something that the handler has left in its session."""
-    ours = isinstance(error, sa.exc.SQLAlchemyError | OSError | TimeoutError | Interrupted)
-    return ours and is_away(error)
+    return may_pass(error) or (isinstance(error, OSError | TimeoutError | Interrupted) and is_away(error))
 
 
 async def _call(handler: Handler, record: Record, session: AsyncSession) -> tuple[Any, BaseException | None]:

@@ -42,6 +42,7 @@ async def process(
     stop: asyncio.Event | None = None,
     until_empty: bool = False,
     park: str | Literal[False] | None = None,
+    fail_unserved: bool = False,
 ) -> Counts:
     """Claim records with the status `source.becomes`, `batch` at a time; `handler(record, session)` works on each.
 
@@ -57,12 +58,14 @@ async def process(
 
     `get_session` gives out sessions on the same database: it may be asynchronous, and returns an `AsyncSession`, a
     context manager of one, or None when there is none. Without it each handler has a connection of its own, where a
-    statement may take 30 s. The loop itself has two connections more. A record for which there is no session is failed
-    if one can be had for that; if not, a line says `ZOMBIE RECORD ALERT` and recovery finds the record. After some
+    statement may take 30 s. The loop itself has two connections more. A record for which there is no session is given
+    back over one of these, for its handler never ran; with `fail_unserved` it becomes `source.failed`. After some
     refusals in a row nothing is claimed until sessions can be had again.
 
-    The loop waits out a database that is away. What became of a record meanwhile is parked in Redis and written once
-    it is back: at the URL `park`, or what `HUB_REDIS_URL` or `REDIS_URL` says, under `HUB_KEY_PREFIX`; not with False.
+    The loop waits out a database that is away. A handler that fails because it lost its connection runs again, up to
+    three times. What became of a record meanwhile is parked in Redis and written once the database is back: at the URL
+    `park`, or what `HUB_REDIS_URL` or `REDIS_URL` says, under `HUB_KEY_PREFIX`; not with False. With nothing to park in
+    it is tried for as long as the record is ours; after that a line says `ZOMBIE RECORD ALERT` and recovery finds it.
 
     It runs until `stop` is set, and then finishes what it has begun; cancelled, it cancels its handlers and waits for
     them; with `until_empty` until nothing is left to claim. What was not begun is given back. Looks for new records
@@ -75,6 +78,7 @@ async def process(
     loop = Loop(source, handler, done, ending, batch, at_once, poll_s)
     loop.until_empty = until_empty
     loop.beat_s = beat_s(source, heartbeat)
+    loop.fail_unserved = fail_unserved
     loop.open(get_session, park)
     await _seen_through(asyncio.create_task(loop.run()), ending)
     return loop.counts
@@ -99,6 +103,7 @@ class Loop:
 
     until_empty = False
     beat_s: float | None = None
+    fail_unserved = False
 
     def __init__(
         self,
@@ -153,7 +158,7 @@ class Loop:
             claims = Claims(self._engines[0], rows)
             items = Items(
                 claims, self._handler, self._done, self._sessions, self._breaker, self._ending, self.counts,
-                self._outcomes, self._own, self._concurrency,
+                self._outcomes, self._own, self._concurrency, self.fail_unserved,
             )  # fmt: skip
             items.parked_some = True  # perhaps by one that ran before
             if self.beat_s is not None:
@@ -161,6 +166,8 @@ class Loop:
             intake = Intake(claims, self._look, self._ending, self._trouble, items.claimed)
             while not self._ending.told and await self._turn(claims, intake, items):
                 pass
+            if claims.doubtful:
+                await intake.ready()
         finally:
             await self._end(heart, self._settler)
             say(logging.INFO, "processing ended", source=self._source.name, **vars(self.counts))

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 
-from hub.client.records import process
+from hub.client.records import process, processing
 from hub.records.engines import make_engine
 from tests.client.records.world import alerts, clean, facts, handled, note, notes, nothing, noting, source_of
 from tests.world import eventually
@@ -23,13 +23,19 @@ class Giver:
         self.make = async_sessionmaker(engine, expire_on_commit=False)
         self.refusals = 0
         self.calls = 0
+        self.stop = None
 
     def __call__(self):
+        return None if self.refuses() else self.make()
+
+    def refuses(self):
         self.calls += 1
-        if self.refusals:
-            self.refusals -= 1
-            return None
-        return self.make()
+        if not self.refusals:
+            return False
+        self.refusals -= 1
+        if self.stop is not None:
+            self.stop.set()
+        return True
 
 
 @pytest.fixture
@@ -44,9 +50,23 @@ def giver(engine):
     return Giver(engine)
 
 
+@pytest.fixture
+def nothing_else(giver, monkeypatch):
+    """Nor has the loop a connection of its own while the giver refuses."""
+    make = processing.on
+
+    def on(engine):
+        own = make(engine)
+        return lambda: None if giver.refuses() else own()
+
+    monkeypatch.setattr(processing, "on", on)
+
+
 @pytest.mark.story
-async def test_an_item_that_get_session_returns_nothing_for_is_failed_with_the_reason(jobs, giver, caplog):
-    """And does not stay in Processing with nobody to work on it."""
+async def test_an_item_that_get_session_returns_nothing_for_is_failed_with_the_reason(
+    jobs, giver, nothing_else, caplog
+):
+    """Where that is wanted. And does not stay in Processing with nobody to work on it."""
     jobs.add(1, 2, 3, status="Pending")
     seen = []
 
@@ -55,7 +75,7 @@ async def test_an_item_that_get_session_returns_nothing_for_is_failed_with_the_r
         if record.id == 1:
             giver.refusals = 2  # for the next item, and for the first try to mark it
 
-    counts = await handled(source_of(jobs), handler, batch=1, get_session=giver)
+    counts = await handled(source_of(jobs), handler, batch=1, get_session=giver, fail_unserved=True)
     assert seen == [1, 3]
     found = jobs.jobs()
     assert [found[i].status for i in "123"] == ["Done", "Failed", "Done"]
@@ -65,15 +85,17 @@ async def test_an_item_that_get_session_returns_nothing_for_is_failed_with_the_r
 
 
 @pytest.mark.story
-async def test_one_that_cannot_be_marked_either_is_told_of_and_recovery_finds_it(jobs, giver, caplog):
+async def test_one_that_cannot_be_marked_either_is_told_of_and_recovery_finds_it(jobs, giver, nothing_else, caplog):
+    """Told to stop the loop goes on trying no longer."""
     jobs.add(1, 2, 3, status="Pending")
+    giver.stop = asyncio.Event()
 
     async def handler(record, session):
         if record.id == 1:
-            giver.refusals = 4  # for the next item, and for three further tries
+            giver.refusals = 5  # for the next item, for a try at once, and for three further ones
 
-    counts = await handled(source_of(jobs), handler, batch=1, get_session=giver)
-    assert jobs.statuses() == {"Done": 2, "Processing": 1}
+    counts = await handled(source_of(jobs), handler, batch=2, concurrency=1, get_session=giver, stop=giver.stop)
+    assert jobs.statuses() == {"Done": 1, "Processing": 1, "Pending": 1}
     assert giver.calls == 2 + 4
     assert counts.zombies == 1
     (line,) = alerts(caplog)
@@ -88,19 +110,22 @@ async def test_one_that_cannot_be_marked_either_is_told_of_and_recovery_finds_it
     assert jobs.statuses() == {"Done": 3}
 
 
-async def test_the_error_path_has_three_further_tries_and_then_tells_as_well(jobs, giver, caplog):
+async def test_the_error_path_has_three_further_tries_and_then_tells_as_well(jobs, giver, nothing_else, caplog):
     jobs.add(1, 2, status="Pending")
+    stop = asyncio.Event()
 
     async def handler(record, session):
         await session.close()
         session.rollback = broken  # nor can its own session be used any more
         giver.refusals = 2 if record.id == 1 else 3
+        if record.id == 2:
+            stop.set()
         raise ValueError("oh")
 
     async def broken():
         raise exc.InterfaceError("rollback", {}, OSError("gone"))
 
-    counts = await handled(source_of(jobs), handler, batch=1, get_session=giver)
+    counts = await handled(source_of(jobs), handler, batch=1, get_session=giver, stop=stop)
     found = jobs.jobs()
     assert (found["1"].status, found["1"].error) == ("Failed", "ValueError: oh")
     assert found["2"].status == "Processing"
@@ -170,7 +195,8 @@ async def _holding_none():
 async def test_a_refusal_may_take_any_form(jobs, giver, get_session, why):
     jobs.add(1, status="Pending")
     first = [get_session]
-    await handled(source_of(jobs), noting, get_session=lambda: (first.pop() if first else giver)())
+    get_session = lambda: (first.pop() if first else giver)()  # noqa: E731
+    await handled(source_of(jobs), noting, get_session=get_session, fail_unserved=True)
     assert jobs.jobs()["1"].error == why
 
 
@@ -185,7 +211,7 @@ async def test_a_session_that_does_not_come_is_a_refusal(jobs, giver, monkeypatc
         await asyncio.sleep(waits.pop() if waits else 0)
         return giver.make()
 
-    await handled(source_of(jobs), noting, get_session=get_session)
+    await handled(source_of(jobs), noting, get_session=get_session, fail_unserved=True)
     assert jobs.jobs()["1"].error == "no session: it took too long"
 
 
