@@ -146,7 +146,7 @@ class SqlSource(FieldSource):
     table: Text
     """The table, or `schema.table`."""
     id_field: Perhaps = None
-    """The column that names a record; unset: the primary key."""
+    """The column that names a record, each another one; unset: the primary key."""
     time_zone: Text = "UTC"
     """What clock a column without a time zone holds, such as Europe/Berlin. It must be said where a clock of the
     database is not in UTC."""

@@ -21,6 +21,7 @@ from hub.records.faults import is_away, spoken
 from hub.records.models import Reset, SqlSource, Stuck
 from hub.records.outcomes import Outcomes, settle
 from hub.records.rows import Rows, reflect
+from hub.records.unique import check_unique
 from hub.records.zones import check_newest
 
 OPERATION_S = 45.0  # of a whole call, whatever a driver waits for; a statement has less
@@ -71,6 +72,7 @@ class SqlRecords:
                 raise self._source.refused("updated_at_field", _no_time(rows.updated_at.name, odd[0]))
             async with reading(self.engine) as connection:
                 await check_newest(connection, rows)
+                await check_unique(connection, rows)
 
     async def count(self) -> int:
         """How many are stuck now."""

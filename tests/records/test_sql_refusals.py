@@ -141,6 +141,43 @@ async def test_no_primary_key_or_one_of_several_columns(database, opened):
     await opened(database.source(table="loose", id_field="id")).check()
 
 
+NO_KEY = "(id integer PRIMARY KEY, customer integer, status text, updated_at timestamp)"
+
+
+@pytest.mark.parametrize(
+    ("made", "key"),
+    [
+        ("CREATE INDEX by_customer ON jobs (customer)", None),
+        ("CREATE UNIQUE INDEX few ON jobs (customer) WHERE status = 'x'", None),
+        ("CREATE UNIQUE INDEX pair ON jobs (customer, id)", " or customer, id"),
+        ("CREATE UNIQUE INDEX one ON jobs (customer)", ""),
+    ],
+)
+async def test_an_id_that_nothing_keeps_unique(database, opened, made, key):
+    database.execute(f"CREATE TABLE jobs {NO_KEY}; {made};")
+    records = opened(database.source(id_field="customer"))
+    if key == "":
+        await records.check()
+        return
+    assert await refusal(records) == (
+        f"id_field: nothing keeps 'customer' unique in jobs, whose key is id{key or ''};"
+        " name that, or make a unique index on 'customer'."
+    )
+
+
+async def test_an_id_that_two_records_have_where_there_is_no_key_at_all(database, opened):
+    database.execute("CREATE TABLE loose (id integer, status text, updated_at timestamp)")
+    database.execute(
+        "INSERT INTO loose VALUES (1, 'Done', NULL), (2, 'Done', NULL), (NULL, 'Done', NULL), (NULL, '', NULL)"
+    )
+    records = opened(database.source(table="loose", id_field="id"))
+    await records.check()
+    database.execute("INSERT INTO loose VALUES (2, 'Processing', NULL)")
+    assert await refusal(records) == (
+        "id_field: 'id' is not unique in loose: several records have '2'; name the column that tells them apart."
+    )
+
+
 async def test_a_view_that_cannot_be_written(database, opened):
     database.make_jobs()
     columns = "id, status, updated_at"
