@@ -170,8 +170,8 @@ PRIVATE = {
     # hash: source -> when it became known and when a hub declared it last (ms). A field is deleted seven days or three
     # intervals after that, with the next source that becomes known, or by `hub zombies forget`.
     "zombie_sources": "hub:zombie_sources",
-    # hash: found, at (ms) and pass of the last pass that could count, level of the alert then and before. Lives seven
-    # days, or three intervals, from the last pass.
+    # hash: found, at (ms) and pass of the last pass that could count, level of the alert then and before; told, the
+    # number that was told last, and told_at (ms). Lives seven days, or three intervals, from the last pass.
     "zombies": "hub:zombies:{}",
     # zset: number found -> time (ms) of that pass, of those within the window below whose number nothing was found
     # later: the first is the lowest. Lives HUB_ZOMBIE_GROWTH_WINDOW_MINUTES.

@@ -39,7 +39,17 @@ def level(found: int, lowest: int | None, thresholds: Thresholds) -> tuple[Level
         return "critical", f"{found} records are stuck, more than {thresholds.critical_above}"
     if found > thresholds.warning_above:
         return "warning", f"{found} records are stuck, more than {thresholds.warning_above}"
-    grew = lowest is not None and found > lowest and found >= thresholds.growth_factor * lowest
-    if grew and found >= thresholds.growth_min:
-        return "warning", f"{found} records are stuck, up from {lowest} within {thresholds.window_minutes:g} min"
+    if grown(found, lowest, thresholds):
+        return "warning", growth(found, lowest, thresholds)
     return "ok", f"{found} {'record is' if found == 1 else 'records are'} stuck"
+
+
+def grown(found: int, since: int | None, thresholds: Thresholds) -> bool:
+    """Whether so many have grown from so few that somebody is told."""
+    grew = since is not None and found > since and found >= thresholds.growth_factor * since
+    return grew and found >= thresholds.growth_min
+
+
+def growth(found: int, since: int | None, thresholds: Thresholds) -> str:
+    """The same in words."""
+    return f"{found} records are stuck, up from {since} within {thresholds.window_minutes:g} min"

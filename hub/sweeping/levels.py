@@ -1,4 +1,5 @@
-"""Levels: how many records of each source are stuck, kept in the store for all hubs, and told when that changes."""
+"""Levels: how many records of each source are stuck, kept in the store for all hubs; a change is told, and growth that
+goes on."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from hub.errors import UnknownReply
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
-from hub.sweeping.alerts import LEVELS, Thresholds, level
+from hub.sweeping.alerts import LEVELS, Thresholds, grown, growth, level
 from hub.sweeping.webhook import Webhook
 
 KEEP_S = 7 * 86_400.0  # what was found of a source, after its last pass: an outage of a long weekend hides no alert
@@ -30,22 +31,33 @@ class Levels:
     async def note(self, source: str, pass_id: str, found: int | None) -> None:
         """Keep what a pass found, None for a pass that could not count; tells what has changed."""
         if found is None:
-            await self._keep(source, pass_id, "", "")
+            await self._keep(source, pass_id, "", "", again=False)
             return
         seconds, micros = await self._store.read("TIME")
         now_ms = seconds * 1000 + micros // 1000
         counts = self._store.keys.zombie_counts(source)
         lowest = await self._store.read("ZRANGE", counts, now_ms - self._window_ms, "+inf", "BYSCORE", "LIMIT", 0, 1)
-        now, reason = level(found, int(lowest[0]) if lowest else None, self._thresholds)
-        before = await self._keep(source, pass_id, str(found), now) or LEVELS[0]
-        if now != before:
+        least = int(lowest[0]) if lowest else None
+        now, reason = level(found, least, self._thresholds)
+        since = await self._told_lately(source, now_ms, least)
+        again = now != LEVELS[0] and grown(found, since, self._thresholds)
+        before = await self._keep(source, pass_id, str(found), now, again=again) or LEVELS[0]
+        if again and now == before:
+            reason = growth(found, since, self._thresholds)
+        if again or now != before:
             at = time_text(datetime.fromtimestamp(now_ms / 1000, UTC))
             self._tell({"source": source, "level": now, "before": before, "reason": reason, "found": found, "at": at})
 
-    async def _keep(self, source: str, pass_id: str, found: str, now: str) -> str:
+    async def _told_lately(self, source: str, now_ms: int, least: int | None) -> int | None:
+        """The number that growth is measured from: the one that was told within the window, else the least in it."""
+        told, told_at = await self._store.read("HMGET", self._store.keys.zombies(source), "told", "told_at")
+        return int(told) if told and told_at and now_ms - int(told_at) <= self._window_ms else least
+
+    async def _keep(self, source: str, pass_id: str, found: str, now: str, *, again: bool) -> str:
         match await self._note_pass(
-            source=source, pass_id=pass_id, found=found, level=now, window_ms=self._window_ms, keep_ms=self._keep_ms
-        ):
+            source=source, pass_id=pass_id, found=found, level=now, window_ms=self._window_ms, keep_ms=self._keep_ms,
+            again="1" if again else "",
+        ):  # fmt: skip
             case ["ok", str(before)]:
                 return before
             case reply:

@@ -365,6 +365,19 @@ class TestLevels:
         assert redis.zrange("hub:zombie_counts:orders", 0, -1) == ["5", "9", "10"]
         assert 3_500_000 < redis.pttl("hub:zombie_counts:orders") <= 3_600_000
 
+    async def test_growth_that_goes_on_is_told_again(self, hub, posted, redis):
+        """Measured from the number that was told last; a level that stays is no reason to keep silent."""
+        assert await self.passes(hub, posted, 2, 4, 7, 8, 15) == [
+            ("ok", "warning"), ("warning", "warning"),
+        ]  # fmt: skip
+        assert posted.alerts[-1]["reason"] == "8 records are stuck, up from 4 within 60 min"
+        assert await self.passes(hub, posted, 16, 31, 51, 60, 102) == [
+            ("warning", "warning"), ("warning", "critical"), ("critical", "critical"),
+        ]  # fmt: skip
+        redis.hincrby("hub:zombies:orders", "told_at", -3_601_000)
+        assert await self.passes(hub, posted, 120) == [("critical", "critical")]  # within the window up from 2
+        assert await self.passes(hub, posted, 120, 3, 3) == [("critical", "ok")]
+
     async def test_what_was_found_is_kept_when_a_pass_could_not_count(self, hub, posted, redis):
         await self.passes(hub, posted, 12)
         kept = redis.hgetall("hub:zombies:orders")
