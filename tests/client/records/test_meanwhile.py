@@ -41,21 +41,23 @@ class Held:
 async def test_a_record_given_back_by_hand_while_no_session_can_be_had_for_it_is_not_claimed_meanwhile(
     jobs, engine, monkeypatch
 ):
-    """It would be failed for want of a session while its next handler, which has one, is at work."""
+    """It would be given back for want of a session while its next handler, which has one, is at work."""
     jobs.add(1, status="Pending")
     write, begun, over = Claims.write, asyncio.Event(), asyncio.Event()
-    given = 0
+    refused, by_hand, on = [None], ["UPDATE jobs SET status = 'Pending', updated_at = NULL"], processing.on
 
-    async def get_session():
-        nonlocal given
-        given += 1
-        if given == 1:
-            return None
-        if given == 2:  # to mark it as failed
-            await asyncio.to_thread(jobs.execute, "UPDATE jobs SET status = 'Pending', updated_at = NULL")
-            with suppress(TimeoutError):
-                await asyncio.wait_for(begun.wait(), 1)
-        return async_sessionmaker(engine)()
+    def get_session():
+        return refused.pop() if refused else async_sessionmaker(engine)()
+
+    def own(engine):
+        async def give():
+            if by_hand:  # as the loop has a session to give it back
+                await asyncio.to_thread(jobs.execute, by_hand.pop())
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(begun.wait(), 1)
+            return on(engine)()
+
+        return give
 
     async def written(*arguments):
         try:
@@ -69,6 +71,7 @@ async def test_a_record_given_back_by_hand_while_no_session_can_be_had_for_it_is
         await note(session, record)
 
     monkeypatch.setattr(Claims, "write", written)
+    monkeypatch.setattr(processing, "on", own)
     counts = await handled(source_of(jobs), handler, get_session=get_session)
     assert (jobs.statuses(), notes(jobs)) == ({"Done": 1}, ["seen 1"])
     assert (counts.claimed, counts.lost, counts.failed, counts.done) == (2, 1, 0, 1)
@@ -156,6 +159,7 @@ async def test_an_outcome_parked_while_the_loop_looks_for_more_is_written_before
 
     monkeypatch.setattr(Claims, "ready", slowly)
     monkeypatch.setattr(Items, "work", worked)
+    monkeypatch.setattr(processing, "on", lambda engine: lambda: None)
     counts = await handled(
         source_of(jobs), handler, get_session=lambda: given.pop()() if given else None, park=redis_server.url
     )
