@@ -62,23 +62,20 @@ async def process(
     back over one of these, for its handler never ran; with `fail_unserved` it becomes `source.failed`. After some
     refusals in a row nothing is claimed until sessions can be had again.
 
-    The loop waits out a database that is away. A handler that fails because it lost its connection runs again, up to
-    three times. What became of a record meanwhile is parked in Redis and written once the database is back: at the URL
-    `park`, or what `HUB_REDIS_URL` or `REDIS_URL` says, under `HUB_KEY_PREFIX`; not with False. With nothing to park in
-    it is tried for as long as the record is ours; after that a line says `ZOMBIE RECORD ALERT` and recovery finds it.
+    A handler that fails because it lost its connection runs again, up to three times. What became of a record while the
+    database is away is parked in Redis: at the URL `park`, or what `HUB_REDIS_URL` or `REDIS_URL` says, under
+    `HUB_KEY_PREFIX`. Without (False) it is tried for as long as the record is ours; then `ZOMBIE RECORD ALERT` is said.
 
     It runs until `stop` is set, and then finishes what it has begun; cancelled, it cancels its handlers and waits for
     them; with `until_empty` until nothing is left to claim. What was not begun is given back. Looks for new records
     every `poll_s` seconds. Raises `SourceRefused` for a source that does not fit its database.
     """
     check(source, handler, get_session, stop, park, poll_s, batch=batch, concurrency=concurrency)
-    source = with_threshold(source)
-    ending = Ending(stop or asyncio.Event())
+    source, ending = with_threshold(source), Ending(stop or asyncio.Event())
     at_once = places(source, get_session, batch, concurrency)
     loop = Loop(source, handler, done, ending, batch, at_once, poll_s)
-    loop.until_empty = until_empty
+    loop.until_empty, loop.fail_unserved = until_empty, fail_unserved
     loop.beat_s = beat_s(source, heartbeat)
-    loop.fail_unserved = fail_unserved
     loop.open(get_session, park)
     await _seen_through(asyncio.create_task(loop.run()), ending)
     return loop.counts
