@@ -31,7 +31,7 @@ test: venv servers check ## everything that decides whether a change may be hand
 
 .PHONY: proof
 proof: venv servers ## the races, the state machine and the faults of the loop at full length, half an hour or more
-	@HUB_RACE_SECONDS=30 HUB_MACHINE_EXAMPLES=2000 $(BIN)/python -m pytest --timeout 1800 tests/races tests/machine tests/client/records $(PYTEST_ARGS)
+	@HUB_RACE_SECONDS=30 HUB_MACHINE_EXAMPLES=2000 HUB_FLIGHT_STEPS=20000 $(BIN)/python -m pytest --timeout 1800 tests/races tests/machine tests/client/records $(PYTEST_ARGS)
 
 .PHONY: mutants
 mutants: venv servers ## plant mistakes in the scripts and see that the state machine finds each of them

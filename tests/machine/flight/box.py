@@ -1,0 +1,202 @@
+"""A hub as its callers see it, in this process: requests, ticks and sweeps come when the machine says so."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from dataclasses import replace as replaced
+from hashlib import sha1
+from typing import Any
+
+import orjson
+
+from hub.api.app import create_app
+from hub.api.auth import Secrets
+from hub.api.deps import Serving
+from hub.api.gate import Gate
+from hub.core import Hub
+from hub.store import connection
+from hub.store.clock import PERIOD_S
+from hub.store.store import Store
+from hub.sweeping.tasks import TaskSweeperService
+from hub.sweeping.workers import WorkerSweeperService
+from hub.tokens.file import TokensFile
+from tests.machine.flight.servers import SHIFTED, TIME, Server
+from tests.machine.flight.wire import Wire
+from tests.world import settings_for, sweepers
+
+NODE_S, WORKER_S, LEASE_S = 30, 30, 60
+
+
+@dataclass(eq=False)
+class Call:
+    """A request under way. The caller may be gone by the time it is read or carried out."""
+
+    what: str
+    method: str
+    path: str
+    body: dict[str, Any] | None
+    key: str = ""
+    query: str = ""
+    status: int = 0  # 0: no answer has come
+    answer: Any = None
+    disconnected: bool = False
+    task: asyncio.Task[None] | None = None
+    hung_up: asyncio.Event = field(default_factory=asyncio.Event)
+    sent: bytes = b""
+    _read: bool = False
+
+    def hang_up(self) -> None:
+        self.disconnected = True
+        self.hung_up.set()
+
+    @property
+    def heard(self) -> bool:
+        """Whether an answer has reached a caller who was still there."""
+        return self.status != 0 and not self.disconnected
+
+    @property
+    def scope(self) -> dict[str, Any]:
+        headers = [(b"content-type", b"application/json")]
+        if self.key:
+            headers.append((b"idempotency-key", self.key.encode()))
+        return {
+            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": self.method,
+            "path": self.path, "raw_path": self.path.encode(), "query_string": self.query.encode(), "root_path": "",
+            "headers": headers, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 80), "scheme": "http",
+        }  # fmt: skip
+
+    async def receive(self) -> dict[str, Any]:
+        if not self._read:
+            self._read = True
+            return {"type": "http.request", "body": orjson.dumps(self.body) if self.body is not None else b""}
+        await self.hung_up.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+        else:
+            self.sent += message.get("body", b"")
+            if not message.get("more_body"):
+                self.answer = orjson.loads(self.sent) if self.sent else None
+                self.status = self._status
+
+
+class Box:
+    """One hub; `begin` makes it anew, with nothing remembered."""
+
+    def __init__(self, name: str, path: str, server: Callable[[], Server | None]) -> None:
+        self.name = name
+        self.wire = Wire(path, server)
+        settings = settings_for(
+            f"unix://{path}", node_timeout_s=NODE_S, worker_timeout_s=WORKER_S, borrow_ttl_s=LEASE_S,
+            borrow_ttl_min_s=1, redis_timeout_s=0, redis_connect_timeout_s=0, borrow_queue_timeout_s=20,
+        )  # fmt: skip
+        self.settings = settings
+        self.edge = create_app(settings, sweep=False)
+        self.calls: list[Call] = []
+        self.running = asyncio.Event()
+        self.ticking: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        self.deaf = False  # nobody's calls get through to it
+        self.running.set()
+        self.calls, self.ticking = [], None
+        url, settings = self.settings.redis_url, self.settings
+        if hasattr(connection, "make_primary"):
+            primary = connection.make_primary(url, settings)
+            store = Store(connection.make_client(url, settings, primary), "", primary)
+        else:
+            store = Store(connection.make_client(url, settings))
+        store._scripts = shifted(store._scripts)
+        await store.open()
+        store.ticks = True
+        self.hub = Hub(store, self.settings)
+        await self.hub.line.configure(over=True)
+        self.edge.app.state.serving = Serving(self.hub, Secrets(self.settings), TokensFile(None), Gate(self.settings))
+        self.edge.app.state.serving.standstill = self  # the time of this process jumps
+        self.node_sweeper, self.lease_sweeper = sweepers(self.hub)
+        self.worker_sweeper = WorkerSweeperService(store, self.settings, self.hub.workers)
+        self.task_sweeper = TaskSweeperService(store, self.settings, self.hub.workers)
+
+    async def end(self) -> None:
+        self.wire.held = False
+        self.running.set()
+        tasks = [call.task for call in self.calls if call.task and not call.task.done()]
+        tasks += [self.ticking] if self.ticking else []
+        for task in tasks:
+            task.cancel()
+        self.wire.cut()
+        if tasks:
+            await asyncio.wait(tasks, timeout=1)
+        with suppress(Exception):
+            await self.hub.store.close()
+
+    # -- standing still
+
+    def is_over_just_now(self) -> bool:
+        """Whoever has hung up while it stood still is known to have done so."""
+        return False
+
+    @property
+    def due(self) -> bool:
+        """Whether its next tick is due."""
+        heard_at = self.hub.store.heard_at
+        return not self.frozen and (heard_at is None or time.monotonic() - heard_at > PERIOD_S)
+
+    @property
+    def still(self) -> bool:
+        return not self.running.is_set()
+
+    def stand_still(self, *, between: bool) -> None:
+        """From now on nothing gets done; `between`: requests are read, and what they ask of Redis is held back."""
+        self.wire.hold()
+        if not between:
+            self.running.clear()
+        self.frozen = True
+
+    def go_on(self) -> None:
+        self.frozen = False
+        self.running.set()
+        self.wire.release()
+
+    frozen = False
+
+    # -- requests
+
+    def begin_call(self, call: Call) -> Call:
+        self.calls = [each for each in self.calls if each.task and not each.task.done()]
+        self.calls.append(call)
+        call.task = asyncio.ensure_future(self._serve(call))
+        return call
+
+    async def _serve(self, call: Call) -> None:
+        await self.running.wait()
+        await self.edge(call.scope, call.receive, call.send)  # type: ignore[arg-type]
+
+    async def tick(self) -> None:
+        """One tick of its clock, and a round of its line."""
+        await self.hub.clock.tick()
+        if self.hub.clock.away_since is None:
+            await self.hub.line.look_after()
+
+    async def sweep(self) -> None:
+        services = (self.node_sweeper, self.lease_sweeper, self.worker_sweeper, self.task_sweeper)
+        await asyncio.gather(*(service.sweep() for service in services))
+
+
+_shifted: dict[str, Any] = {}
+
+
+def shifted(scripts: dict[str, Any]) -> dict[str, Any]:
+    """The scripts on a server whose time is shifted."""
+    if not _shifted:
+        for name, script in scripts.items():
+            text = script.text.replace(TIME, SHIFTED)
+            sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
+            _shifted[name] = replaced(script, text=text, sha=sha)
+    return dict(_shifted)

@@ -1,0 +1,209 @@
+"""Nodes as their agents see them, and operators who drain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hub.client.book import Book
+from tests.machine.flight.base import Base, Errand
+from tests.machine.flight.box import NODE_S, Box, Call
+
+SLOTS = {"n0": {"s0": "gpu:a", "s1": "gpu:a"}, "n1": {"s2": "gpu:a", "s3": "gpu:b"}, "n2": {"s4": "gpu:b"}}
+OF = {slot: node for node, slots in SLOTS.items() for slot in slots}
+
+
+class Agent:
+    """One process that speaks for a node; after a rolling restart there are two of them for a while."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self.book = Book(node, {"slots": [{"slotId": s, "labelKey": pool} for s, pool in SLOTS[node].items()]})
+        self.registered = self.silent = self.left = self.superseded = False
+        self.number = 0  # of the last call about slots
+        self.compared = ("", 0)  # at what was offered, by which call
+        self.heard_s = -1.0
+        self.heard_ms = -1  # when a beat of it was last answered, on the hub clock
+        self.off: dict[str, str] = {}  # slots being made fresh: asked, off
+
+    def named(self) -> dict[str, Any]:
+        """How a call about slots says whose it is, and in which order it was made."""
+        self.number += 1
+        return {"incarnation": self.book.incarnation, "number": self.number}
+
+    def to_compare(self) -> bool:
+        """Whether the hub has other slots of it than it should have, as it said twice."""
+        look, before = (self.book.offers, self.number), self.compared
+        self.compared = look
+        return look != before and self.book.differs()
+
+
+class Fleet(Base):
+    """What agents and their operators do."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.agents = {node: [Agent(node)] for node in SLOTS}
+        self.drained: dict[str, float] = {}
+        self.draining: set[str] = set()  # asked for, and not answered yet
+
+    def agent(self, which: int) -> Agent:
+        return self.agents[sorted(SLOTS)[which % len(SLOTS)]][-1]
+
+    def speakers(self, node: str) -> list[Agent]:
+        return [agent for agent in self.agents[node] if not agent.left and not agent.silent and not agent.superseded]
+
+    # -- beats
+
+    async def register(self, agent: Agent, box: Box) -> None:
+        body, bites = agent.book.registration()
+        body |= agent.named()
+
+        def took(call: Call, box: Box) -> None:
+            if call.status == 409:
+                agent.superseded = True
+            if call.status == 200:
+                agent.registered = True
+                agent.book.term = str(call.answer.get("term", ""))
+                agent.book.version = 0
+                agent.book.published(call.answer.get("slots", ()))
+                agent.heard_ms, agent.heard_s = self.clock_ms(), self.now_s
+
+        call = await self.send(Errand("register", "POST", "/node/register", body, took, repeatable=False), box)
+        if call.heard and call.status == 200:
+            for bite in bites:
+                await self.publish(agent, bite, box)
+
+    async def beat(self, agent: Agent, box: Box) -> None:
+        if agent.left or agent.superseded:
+            return
+        if not agent.registered:
+            await self.register(agent, box)
+            return
+        body = agent.book.beat()
+
+        def took(call: Call, box: Box) -> None:
+            if call.status != 200:
+                return
+            if call.answer.get("superseded"):
+                agent.superseded = True
+            elif call.answer.get("known"):
+                agent.book.heard(body, call.answer)
+                agent.heard_ms, agent.heard_s = self.clock_ms(), self.now_s
+                agent.book.acknowledge()
+            else:
+                agent.registered = False
+
+        call = await self.send(Errand("beat", "POST", "/node/heartbeat", body, took, repeatable=False), box)
+        if call.heard and call.status == 200 and not agent.registered:
+            await self.register(agent, box)
+        if agent.registered and not agent.superseded and call.heard and agent.to_compare():
+            await self.compare(agent, box)
+        if agent.registered and not agent.superseded and agent.book.unpublished:
+            for bite in list(agent.book.bites(sorted(agent.book.unpublished))):
+                await self.publish(agent, bite, box)
+
+    async def compare(self, agent: Agent, box: Box) -> None:
+        """What the hub has of it, slot by slot."""
+
+        def took(call: Call, box: Box) -> None:
+            if call.status == 200:
+                agent.book.compare(str(slot["browserId"]) for slot in call.answer["slotList"])
+                agent.book.unwithdrawn.clear()
+
+        await self.send(Errand("compare", "GET", f"/nodes/{agent.node}", None, took, repeatable=False), box)
+
+    async def publish(self, agent: Agent, bite: dict[str, Any], box: Box) -> None:
+        def took(call: Call, box: Box) -> None:
+            if call.status == 200:
+                agent.book.published(call.answer.get("slots", ()))
+
+        bite = {**bite, **agent.named()}
+        await self.send(Errand("publish", "POST", f"/node/{agent.node}/slots", bite, took, repeatable=False), box)
+
+    # -- making a slot fresh
+
+    async def take_off(self, agent: Agent, which: int, box: Box) -> None:
+        """A slot that is to be made fresh goes off offer, unless it is lent."""
+        if agent.left or not agent.registered:
+            return
+        slot = sorted(agent.book.slots)[which % len(agent.book.slots)]
+        if agent.off.get(slot) == "off":
+            return
+        asked_before = slot in agent.book.rebuilding
+        agent.book.reserving(slot)
+        agent.off[slot] = "asked"
+
+        def took(call: Call, box: Box) -> None:
+            if agent.off.get(slot) != "asked":
+                return
+            if call.status == 200:
+                agent.book.reserved(slot)
+                agent.off[slot] = "off"
+            elif call.status == 409:
+                agent.book.still_lent(slot, asked_before=asked_before)
+                del agent.off[slot]
+
+        path, named = f"/node/{agent.node}/slots/{slot}", agent.named()
+        query = f"onlyFree=1&incarnation={named['incarnation']}&number={named['number']}"
+        await self.send(Errand("take off", "DELETE", path, None, took, query=query, repeatable=False), box)
+
+    async def put_back(self, agent: Agent, box: Box) -> None:
+        for slot in [slot for slot, state in agent.off.items() if state == "off"]:
+            del agent.off[slot]
+            agent.book.rebuilt(slot, None)
+            for bite in list(agent.book.bites([slot])):
+                await self.publish(agent, bite, box)
+
+    # -- coming and going
+
+    async def succeed(self, agent: Agent, box: Box) -> None:
+        """A rolling restart: the next process comes before this one leaves."""
+        if len(self.agents[agent.node]) < 3 and not agent.off:
+            self.agents[agent.node].append(Agent(agent.node))
+            await self.beat(self.agents[agent.node][-1], box)
+
+    async def old_leaves(self, which: int, box: Box) -> None:
+        """The one before goes, as it would have gone without a successor."""
+        olds = [agent for agents in self.agents.values() for agent in agents[:-1] if not agent.left]
+        if olds:
+            await self.leave(olds[which % len(olds)], box)
+
+    async def leave(self, agent: Agent, box: Box) -> None:
+        agent.left = True
+        if not self.speakers(agent.node):
+            self.excuse(agent.node, "its node left")
+
+        def took(call: Call, box: Box) -> None:
+            pass
+
+        query = f"incarnation={agent.book.incarnation}"
+        await self.send(
+            Errand("leave", "DELETE", f"/node/{agent.node}", None, took, query=query, repeatable=False), box
+        )
+
+    def excuse(self, node: str, why: str) -> None:
+        """What is lent of a node may end now."""
+        raise NotImplementedError
+
+    # -- operators
+
+    async def drain(self, node: str, box: Box, *, on: bool, deadline_s: int | None = None) -> None:
+        if on and deadline_s is not None:
+            self.excuse(node, "a drain")
+        self.draining.add(node)
+
+        def took(call: Call, box: Box) -> None:
+            self.draining.discard(node)
+            if call.status == 200:
+                self.drained.pop(node, None)
+                if on:
+                    self.drained[node] = self.now_s
+
+        body = {"deadlineSeconds": deadline_s} if deadline_s is not None else None
+        path = f"/admin/nodes/{node}/{'drain' if on else 'undrain'}"
+        self.drained.pop(node, None)
+        await self.send(Errand("drain" if on else "undrain", "POST", path, body, took, repeatable=False), box)
+
+    def fresh(self, agent: Agent) -> bool:
+        """Whether it was heard so recently that nobody may expire it."""
+        return agent.heard_ms >= 0 and self.clock_ms() - agent.heard_ms < NODE_S * 1000

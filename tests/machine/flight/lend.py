@@ -1,0 +1,226 @@
+"""Borrowers, who believe what they were told, and what is found out about what they hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.machine.flight.base import GRACE_S, Errand
+from tests.machine.flight.box import NODE_S, Box, Call
+from tests.machine.flight.fleet import OF, SLOTS, Fleet
+
+TTL_S, LONG_S = 20, 90
+POOLS = ("gpu:a", "gpu:a", "gpu:b", "gpu:b")
+EARLY = ("its node left", "a drain", "an operator", "its node died", "its node took it away")
+
+
+@dataclass(eq=False)
+class Holder:
+    """Somebody who was told that a slot is his, until then."""
+
+    slot: str
+    token: int
+    key: str
+    until_s: float
+    since_s: float
+    box: Box
+    over: bool = False  # he has given it back, or was told that it is over
+    excuse: str = ""  # why it may end before its time
+    ended_s: float | None = None  # when the store was seen not to have it any more
+
+    def believes(self, now_s: float) -> bool:
+        return not self.over and now_s < self.until_s
+
+
+class Lend(Fleet):
+    """Borrow, renew, verify, return; and what must hold of it."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.holders: list[Holder] = []
+        self.given: dict[str, int] = {}  # slot -> the highest token anybody has had for it
+        self.told: dict[int, Holder] = {}
+        self.ended: dict[str, set[int]] = {slot: set() for slot in OF}  # tokens whose return was answered
+        self.fell: dict[str, float] = {}
+
+    def holder(self, which: int) -> Holder | None:
+        found = [holder for holder in self.holders if holder.believes(self.now_s)]
+        return found[which % len(found)] if found else None
+
+    def excuse(self, node: str, why: str) -> None:
+        for holder in self.holders:
+            if OF[holder.slot] == node and not holder.excuse:
+                holder.excuse = why
+
+    # -- borrowing
+
+    async def borrow(self, which: int, box: Box, *, keyed: bool, wait_s: float = 0, ttl_s: int = TTL_S) -> None:
+        pool, key = POOLS[which % len(POOLS)], f"b{next(self.numbers)}" if keyed else ""
+        body = {"labelKey": pool, "ttlSeconds": ttl_s, "maxWaitSeconds": wait_s}
+
+        def took(call: Call, box: Box) -> None:
+            if call.status == 200:
+                self.was_given(call, box, key)
+
+        await self.send(Errand("borrow", "POST", "/session/borrow", body, took, key=key, repeatable=keyed), box)
+
+    def was_given(self, call: Call, box: Box, key: str) -> None:
+        slot, token = call.answer["browserId"], int(call.answer["leaseToken"])
+        until_s = call.sent_s + call.answer["ttlSeconds"]  # type: ignore[attr-defined]
+        known = self.told.get(token)
+        if known and known.key == key and key and known.slot == slot:
+            return  # the same grant again
+        now_s = self.now_s
+        seen = f"{slot} under {token} at {box.name}"
+        if known:
+            self.complain("token", f"{seen}, which was given for {known.slot} before")
+        if token <= self.given.get(slot, 0):
+            self.complain("token", f"{seen}, not above {self.given[slot]}")
+        if OF[slot] in self.drained and self.drained[OF[slot]] < call.sent_s:  # type: ignore[attr-defined]
+            self.complain("drain", f"{seen}, of {OF[slot]} that drains")
+        for other in self.holders:
+            if other.slot == slot and other.believes(now_s):
+                gone_s = now_s - other.ended_s if other.ended_s is not None else 0.0
+                about = f"{seen}, while it is held under {other.token}"
+                if not other.excuse:
+                    self.complain("twice", about)
+                elif other.excuse in EARLY and gone_s < GRACE_S - 0.5:
+                    self.complain("grace", f"{about}, which ended {gone_s:.1f} s ago: {other.excuse}")
+        self.given[slot] = max(token, self.given.get(slot, 0))
+        self.told[token] = Holder(slot, token, key, until_s, now_s, box)
+        self.holders.append(self.told[token])
+        self.holders = self.holders[-40:]
+
+    # -- holding
+
+    async def renew(self, holder: Holder, box: Box) -> None:
+        body = {"browserId": holder.slot, "leaseToken": str(holder.token), "ttlSeconds": TTL_S}
+
+        def took(call: Call, box: Box) -> None:
+            if call.status == 200:
+                holder.until_s = max(holder.until_s, call.sent_s + call.answer["ttlSeconds"])  # type: ignore[attr-defined]
+            elif call.status == 409:
+                self.was_refused(holder, box, "a renewal")
+
+        await self.send(Errand("renew", "POST", "/session/renew", body, took, repeatable=False), box)
+
+    def was_refused(self, holder: Holder, box: Box, what: str) -> None:
+        if holder.believes(self.now_s) and not holder.excuse:
+            self.complain("lost", f"{what} of {holder.slot} under {holder.token} was refused at {box.name}")
+        holder.over = True
+
+    async def verify(self, holder: Holder, box: Box) -> None:
+        """By the side that owns the resource."""
+
+        def took(call: Call, box: Box) -> None:
+            if call.status == 200 and not call.answer["valid"] and call.answer.get("reason") != "lapsed":
+                self.was_refused(holder, box, "a check")
+
+        path = f"/leases/{holder.slot}/verify"
+        query = f"token={holder.token}"
+        await self.send(Errand("verify", "GET", path, None, took, query=query, repeatable=False), box)
+
+    async def verify_old(self, which: int, box: Box) -> None:
+        """Whether a token that was handed in is still refused."""
+        some = [(slot, token) for slot, tokens in sorted(self.ended.items()) for token in sorted(tokens)]
+        if not some:
+            return
+        slot, token = some[which % len(some)]
+
+        def took(call: Call, box: Box) -> None:
+            if call.status == 200 and call.answer["valid"]:
+                self.complain("back", f"{slot} under {token}, which was returned, is valid at {box.name}")
+
+        errand = Errand(
+            "verify old", "GET", f"/leases/{slot}/verify", None, took, query=f"token={token}", repeatable=False
+        )
+        await self.send(errand, box)
+
+    async def give_back(self, holder: Holder, box: Box, *, keyed: bool) -> None:
+        holder.over = True
+        body = {"labelKey": "gpu:a", "browserId": holder.slot, "leaseToken": str(holder.token)}
+
+        def took(call: Call, box: Box) -> None:
+            if call.status == 200:
+                self.ended[holder.slot].add(holder.token)
+
+        key = f"r{next(self.numbers)}" if keyed else ""
+        await self.send(Errand("return", "POST", "/session/return", body, took, key=key), box)
+
+    async def end_by_hand(self, slot: str, box: Box) -> None:
+        """An operator ends whatever is lent of a slot."""
+        for holder in self.holders:
+            if holder.slot == slot:
+                holder.excuse = holder.excuse or "an operator"
+        body = {"labelKey": "gpu:a", "browserId": slot}
+
+        def took(call: Call, box: Box) -> None:
+            pass
+
+        await self.send(Errand("end", "POST", "/session/return", body, took, repeatable=False), box)
+
+    # -- what the store says
+
+    def observe(self) -> None:
+        """After every step."""
+        if not self.stage.up:
+            return
+        pipe = self.redis.pipeline(transaction=False)
+        for slot in OF:
+            pipe.hget(f"session:{slot}", "leaseToken")
+        for node in SLOTS:
+            pipe.sismember("nodes", node)
+        found = pipe.execute()
+        tokens = dict(zip(OF, found, strict=False))
+        now_s, settled = self.now_s, self.settled
+        for holder in self.holders:
+            has = tokens[holder.slot] == str(holder.token)
+            if has:
+                holder.ended_s = None
+            elif holder.ended_s is None:
+                holder.ended_s = now_s
+        for slot, text in tokens.items():
+            token = int(text or 0)
+            if not token or not settled:
+                continue
+            if token in self.ended[slot]:
+                self.complain("back", f"{slot} is lent under {token}, which was returned")
+            if token < self.given.get(slot, 0):
+                self.complain("lower", f"{slot} is lent under {token} after {self.given[slot]}")
+            self.given[slot] = max(token, self.given.get(slot, 0))
+        for node, known in zip(SLOTS, found[len(OF) :], strict=True):
+            self.look_at_node(node, bool(known))
+
+    def look_at_node(self, node: str, known: bool) -> None:
+        """Nobody healthy is expired."""
+        speakers = self.speakers(node)
+        fresh = [agent for agent in speakers if agent.registered and self.fresh(agent)]
+        if known:
+            self.fell.pop(node, None)
+            return
+        if not self.settled or not any(agent.registered for agent in self.agents[node]):
+            return
+        if node not in self.fell:
+            self.fell[node] = self.now_s
+            if fresh and min(agent.heard_s for agent in fresh) > self.lost_s:
+                self.complain("healthy", f"{node} is not on the books, and was heard a moment ago")
+            if not fresh:
+                self.excuse(node, "its node died")
+
+    down_s: float | None = None  # since when the store is down
+    lost_ms = 0  # the hub clock when the store last lost something
+    lost_s = -1.0  # the same in our time
+
+    def lose(self, kept: set[tuple[str, int]] | None) -> None:
+        """The store has lost all but these grants: what nobody can know of is excused."""
+        self.lost_ms, self.lost_s = self.clock_ms(), self.now_s
+        heard_s, self.down_s = self.down_s or self.now_s, None  # an outage makes nothing older
+        for holder in self.holders:
+            if not holder.believes(self.now_s) or (kept and (holder.slot, holder.token) in kept):
+                continue
+            by_node = any(
+                agent.book.lent.get(holder.slot) == str(holder.token) for agent in self.speakers(OF[holder.slot])
+            )
+            by_hub = not holder.box.frozen and heard_s - holder.since_s < NODE_S / 3 - 1
+            if not (by_node or by_hub) and not holder.excuse:
+                holder.excuse = "nobody knew of it"

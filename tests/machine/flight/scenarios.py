@@ -1,0 +1,161 @@
+"""Old faults as sequences of steps, in the words of the machine: rare enough that chance alone takes long to find them.
+
+Each is the shortest story of a message that took effect too late, or on a server that had forgotten something. They are
+played in every run, as they are and with other steps in between.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tests.machine.flight.world import Step
+
+
+class Scenario(NamedTuple):
+    """What happens, and the rule that it must not break."""
+
+    rule: str
+    steps: tuple[Step, ...]
+    reached: str = ""  # what must have been answered, and how often: "borrow 2"
+
+
+def _(name: str, a: int = 0, b: int = 0, c: int = 0) -> Step:
+    return name, a, b, c
+
+
+EARLY, BETWEEN = 0, 1  # where a hub stands still: before it reads a request, or between that and Redis
+PLAIN, KEYED, LONG = 0, 1, 2  # borrows: LONG is 90 s instead of 20
+ALL, LOST = 0, 1  # what a server comes back with
+S1, S2, S5, S12, S20, S35 = 1, 2, 3, 4, 5, 6  # seconds that pass
+FAILED = 1  # a report, with a key
+
+FAIL_BACK = (
+    _("beat"), _("fail_over", c=ALL), _("pass", S5), _("mark"), _("borrow"), _("fail_over", c=LOST), _("pass", S5),
+    _("borrow", b=1),
+)  # fmt: skip
+CLAIMED_LATE = (
+    _("employ"), _("freeze", c=EARLY), _("claim", c=KEYED), _("again", b=1), _("submit", b=1), _("thaw"),
+)  # fmt: skip
+CLAIMED_LATER = (
+    _("employ"), _("freeze", c=BETWEEN), _("claim", c=KEYED), _("again", b=1), _("submit", b=1), _("thaw"),
+)  # fmt: skip
+RECALLED_LATE = (
+    _("beat"), _("borrow", c=LONG), _("freeze", c=EARLY), _("give_back", b=1), _("pass", S12, 1), _("wipe"),
+    _("beat", b=1), _("pass", S5, 1), _("thaw"),
+)  # fmt: skip
+RECALLED_AFTER_ANOTHER = (
+    _("beat"), _("borrow", c=LONG), _("freeze", c=EARLY), _("give_back", b=1), _("pass", S12, 1), _("wipe"),
+    _("beat", b=1), _("pass", S5, 1), _("borrow", b=1), _("give_back", b=1), _("borrow", b=1), _("give_back", b=1),
+    _("thaw"),
+)  # fmt: skip
+REPORTED_LATE = (
+    _("beat", b=1), _("borrow", b=1, c=LONG), _("pass", S12, 1), _("freeze", c=BETWEEN), _("report"), _("wipe"),
+    _("report", b=1), _("pass", S5, 1), _("give_back", b=1), _("thaw"),
+)  # fmt: skip
+RETURNED_AND_REPORTED = (
+    _("beat"), _("borrow", c=LONG), _("beat"), _("fall_silent"), _("pass", S35), _("pass", S5), _("give_back", b=1),
+    _("fall_silent"), _("report", b=1),
+)  # fmt: skip
+RENEWAL_LOST = (
+    _("beat"), _("borrow"), _("pass", S12), _("mark"), _("renew"), _("restart", c=LOST), _("pass", S5), _("pass", S5),
+    _("borrow", b=1), _("borrow", b=1),
+)  # fmt: skip
+DRAIN_LOST = (
+    _("beat"), _("beat", 1), _("drain"), _("wipe"), _("pass", S5), _("beat"), _("pass", S5), _("borrow"), _("borrow"),
+)  # fmt: skip
+FAILED_LATE = (
+    _("employ"), _("submit", c=2), _("claim", c=KEYED), _("freeze", c=EARLY), _("finish", c=FAILED), _("again", b=1),
+    _("claim", b=1, c=KEYED), _("finish", b=1, c=FAILED), _("claim", b=1, c=KEYED), _("thaw"),
+)  # fmt: skip
+FAILED_LATER = (
+    _("employ"), _("submit", c=2), _("claim", c=KEYED), _("freeze", c=BETWEEN), _("finish", c=3), _("again", b=1),
+    _("claim", b=1, c=KEYED), _("thaw"),
+)  # fmt: skip
+WITHDRAWN_LATE = (
+    _("beat"), _("freeze", c=BETWEEN), _("take_off"), _("take_off", b=1), _("put_back", b=1), _("thaw"),
+)  # fmt: skip
+ASKED_BEFORE_RECALL = _("beat"), _("borrow", c=LONG), _("wipe"), _("beat", b=1), _("verify", b=1)
+RENEWED_BEFORE_RECALL = _("beat"), _("borrow", c=LONG), _("wipe"), _("beat", b=1), _("renew", b=1)
+RETURNED_BEFORE_RECALL = (
+    _("beat"), _("borrow", c=LONG), _("wipe"), _("beat", b=1), _("give_back", b=1), _("tick"), _("pass", S5, 1),
+)  # fmt: skip
+END_LOST = _("employ"), _("submit"), _("claim"), _("mark"), _("finish"), _("restart", c=LOST)
+CLAIM_LOST = (
+    _("employ"), _("employ", 1), _("submit", c=2), _("claim", c=KEYED), _("mark"), _("finish", c=FAILED),
+    _("claim", 1, c=KEYED), _("restart", c=LOST),
+)  # fmt: skip
+LONG_OUTAGE = tuple(
+    (
+        _("beat"), _("beat", 1), _("borrow", c=LONG), _("mark"), _("borrow", c=LONG), _("go_down", c=LOST),
+        _("still", 2), _("come_up"), _("stall", c=commands), _("tick"), _("give_back"), _("flow"), _("pass", S5),
+        _("borrow", b=1), _("borrow", b=1),
+    )
+    for commands in range(1, 6)
+)  # fmt: skip
+TWO_RESTARTS = (
+    _("beat"), _("restart", c=ALL), _("pass", S5), _("borrow", c=LONG), _("beat"), _("restart", c=ALL),
+    _("give_back", b=1), _("beat", b=1), _("pass", S5),
+)  # fmt: skip
+LENT_AT_ONCE = _("beat"), _("borrow", c=LONG), _("end_by_hand"), _("borrow"), _("borrow")
+DRAINED_AND_LENT = (
+    _("beat"), _("borrow", c=LONG), _("drain", c=1), _("pass", S2), _("undrain"), _("borrow"), _("borrow"),
+)  # fmt: skip
+ROLLING_RESTART = (
+    _("beat"), _("borrow", c=LONG), _("beat"), _("succeed"), _("old_leaves"), _("beat"), _("verify", b=1),
+)  # fmt: skip
+BRAKE_OFF = (
+    *(_("employ", n) for n in range(6)), *(_("worker_beat", n) for n in range(6)), _("pass", S2),
+    *(_("worker_silent", n) for n in range(3)), _("pass", S12), _("restart", c=ALL), _("pass", S20),
+)  # fmt: skip
+
+SCENARIOS: dict[str, Scenario] = {
+    "a server that was primary before gives no token again": Scenario("token", FAIL_BACK, "borrow 2"),
+    "a failover and the way back lend nothing twice": Scenario("twice", FAIL_BACK, "borrow 2"),
+    "a claim that its hub had not read yet is not carried out late": Scenario("task", CLAIMED_LATE),
+    "a claim on its way to Redis is not carried out late": Scenario("task", CLAIMED_LATER),
+    "a hub that stood still brings back nothing that was returned": Scenario("back", RECALLED_LATE, "return 1"),
+    "a hub that stood still brings back nothing that was lent on": Scenario(
+        "lower", RECALLED_AFTER_ANOTHER, "return 3"
+    ),
+    "a report of what is lent is not carried out late": Scenario("back", REPORTED_LATE, "return 1"),
+    "a lease that was returned while its node was gone does not come back": Scenario(
+        "back", RETURNED_AND_REPORTED, "return 1"
+    ),
+    "a renewal outlives the last second of Redis": Scenario("twice", RENEWAL_LOST, "renew 1"),
+    "a drain outlives a wiped store": Scenario("drain", DRAIN_LOST, "borrow 1"),
+    "a failure reported late fails no later attempt": Scenario("attempt", FAILED_LATE, "claim 3"),
+    "a failure reported late, without a key, fails no later attempt": Scenario("attempt", FAILED_LATER, "claim 2"),
+    "a withdrawal carried out late takes nothing off offer": Scenario("offer", WITHDRAWN_LATE, "publish 1"),
+    "nothing is called over before hubs have said what they lent": Scenario("lost", ASKED_BEFORE_RECALL),
+    "no renewal is refused before hubs have said what they lent": Scenario("lost", RENEWED_BEFORE_RECALL),
+    "a return before hubs have said what they lent stands": Scenario("back", RETURNED_BEFORE_RECALL, "register 2"),
+    "the end of a task outlives the last second of Redis": Scenario("task", END_LOST, "report 1"),
+    "the claim after a failure outlives the last second of Redis": Scenario("task", CLAIM_LOST, "claim 2"),
+    **{
+        f"an outage makes nothing older, a return after {n + 1} scripts of the recall": Scenario(
+            "twice", steps, "borrow 3"
+        )
+        for n, steps in enumerate(LONG_OUTAGE)
+    },
+    "a return between two restarts stands": Scenario("back", TWO_RESTARTS, "return 1"),
+    "what is ended by hand is lent on when its holder has heard of it": Scenario("grace", LENT_AT_ONCE, "end 1"),
+    "what a drain ends is lent on when its holder has heard of it": Scenario("grace", DRAINED_AND_LENT),
+    "a rolling restart ends nothing": Scenario("lost", ROLLING_RESTART, "register 2"),
+    "the brake on workers works after a restart": Scenario("brake", BRAKE_OFF),
+}
+
+# Those whose remedy is in: the others are played by hand until it is.
+HOLDING = (
+    "a claim that its hub had not read yet is not carried out late",
+    "a claim on its way to Redis is not carried out late",
+    "a report of what is lent is not carried out late",
+    "a drain outlives a wiped store",
+    "a failure reported late fails no later attempt",
+    "a failure reported late, without a key, fails no later attempt",
+    "a withdrawal carried out late takes nothing off offer",
+    "the end of a task outlives the last second of Redis",
+    "the claim after a failure outlives the last second of Redis",
+    "a rolling restart ends nothing",
+    "the brake on workers works after a restart",
+)
+HELD = frozenset({"attempt", "brake", "drain", "healthy", "idle", "offer", "task"})

@@ -1,0 +1,49 @@
+"""Messages in flight: any call may be held back, doubled, or carried out late by a hub that stood still, on a store
+that lost its last second, was wiped, restarted, failed over or failed back.
+
+Three whole hubs share two servers in this process; agents, borrowers and workers speak HTTP to whichever they like, and
+believe what they were told until they are told otherwise. After every step the rules of `World` hold; at the end
+everybody comes to rest, and nothing is left over. `HUB_FLIGHT_STEPS` makes it longer; seeds are printed.
+"""
+
+import logging
+import os
+
+import pytest
+
+from tests.machine.flight.run import player, some_steps, told
+from tests.machine.flight.scenarios import HELD, HOLDING, SCENARIOS
+
+STEPS = 1_200
+SHORTEN = 200  # tries to find fewer steps that break the same rule
+
+
+@pytest.fixture(scope="module")
+def stage():
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)  # a dozen hubs a second say that their store is gone
+    with player() as one:
+        yield one
+    logging.disable(before)
+
+
+@pytest.mark.parametrize("name", sorted(HOLDING))
+def test_old_faults_stay_away(stage, name):
+    scenario = SCENARIOS[name]
+    played = stage.play(scenario.steps, HELD | {scenario.rule})
+    assert played.broken is None, told(played)
+    what, _, times = scenario.reached.partition(" ")
+    assert played.heard[what] >= int(times or 0), f"what was to be tried was not: {dict(played.heard)}"
+
+
+@pytest.mark.timeout(7200)
+def test_nothing_late_takes_effect(stage):
+    wanted, steps, seed = int(os.environ.get("HUB_FLIGHT_STEPS", STEPS)), 0, int(os.environ.get("HUB_FLIGHT_SEED", 1))
+    while steps < wanted:
+        played = stage.play(some_steps(seed), HELD)
+        steps += played.steps
+        if played.broken:
+            shorter = stage.shorten(played.done, played.broken.rule, rest=played.resting, tries=SHORTEN)
+            pytest.fail(f"seed {seed}, after {steps} steps: {told(played, shorter)}")
+        seed += 1
+    print(f"{steps} steps, seeds up to {seed - 1}")

@@ -1,0 +1,170 @@
+"""Workers, who know what they run, and what is found out about their tasks."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+from hub.store.keys import Keys
+from tests.machine.flight.base import Errand
+from tests.machine.flight.box import WORKER_S, Box, Call
+from tests.machine.flight.lend import Lend
+
+KEYS = Keys("")
+API = "/v1/joblib"
+JOB = "@global:analysis:Work"
+WORKERS = 6
+
+
+@dataclass(eq=False)
+class Worker:
+    """A process that claims and runs."""
+
+    number: int
+    id: str
+    registered: bool = False
+    silent: bool = False  # it has died, or nobody hears it
+    heard_ms: int = -1
+    heard_s: float = -1.0
+    beaten: bool = False  # it has beaten since it registered
+    runs: dict[str, str] = field(default_factory=dict)  # task -> the claim it works for
+    claims: int = 0  # under way
+
+
+class Work(Lend):
+    """Submit, claim, report; and what must hold of it."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.workers = [Worker(n, str(uuid.UUID(int=n + 1))) for n in range(WORKERS)]
+        self.told_ends: dict[str, str] = {}  # task -> how it ended, as was answered
+        self.submitted: list[str] = []
+        self.task_lost_s = -1.0  # when the store last lost something of tasks
+
+    def worker(self, which: int) -> Worker:
+        return self.workers[which % WORKERS]
+
+    async def employ(self, worker: Worker, box: Box) -> None:
+        body = {"category": "analysis", "name": "Work", "schema": {}, "worker_id": worker.id}
+
+        def took(call: Call, box: Box) -> None:
+            worker.registered = call.status in (200, 201)
+            if worker.registered:
+                worker.heard_ms, worker.heard_s, worker.beaten = self.clock_ms(), self.now_s, False
+
+        path = f"{API}/rooms/@global/jobs"
+        if not worker.registered:
+            made = await self.send(
+                Errand("create", "POST", f"{API}/workers", {}, lambda *_: None, repeatable=False), box
+            )
+            if not (made.heard and made.status == 201):
+                return
+            worker.id = made.answer["id"]
+            body["worker_id"] = worker.id
+        await self.send(Errand("employ", "PUT", path, body, took, repeatable=False), box)
+
+    async def worker_beats(self, worker: Worker, box: Box) -> None:
+        if not worker.registered:
+            await self.employ(worker, box)
+            return
+
+        def took(call: Call, box: Box) -> None:
+            if call.status == 200:
+                worker.heard_ms, worker.heard_s, worker.beaten = self.clock_ms(), self.now_s, True
+            elif call.status == 404:
+                self.was_removed(worker)
+
+        path = f"{API}/workers/{worker.id}"
+        await self.send(Errand("worker beat", "PATCH", path, self.running(worker), took, repeatable=False), box)
+
+    def running(self, worker: Worker) -> dict[str, Any] | None:
+        """What its beat says that it runs."""
+        return None
+
+    def was_removed(self, worker: Worker) -> None:
+        if worker.heard_s >= self.lost_s and self.clock_ms() - worker.heard_ms < WORKER_S * 1000:
+            self.complain("healthy", f"worker {worker.number} is not on the books, and was heard a moment ago")
+        worker.registered = False
+        worker.runs.clear()
+
+    async def sweep(self, box: Box | None) -> None:
+        """A pass of all sweepers. One that finds very many silent at once looks again before it removes any."""
+        if box is None or box.frozen or not self.stage.up or box.wire.waiting:
+            return
+        braked = self.redis.exists(KEYS.worker_brake)
+        known = [worker for worker in self.workers if worker.beaten and self.beaten_ms(worker) is not None]
+        await box.sweep()
+        left = [ms for worker in known if (ms := self.beaten_ms(worker)) is not None]
+        gone, before, since_ms = len(known) - len(left), self.redis.zcard(KEYS.worker_beats), self.clock_ms()
+        deaf = not any(since_ms - ms < WORKER_S * 500 for ms in left)
+        was_away = self.lost_ms > 0 and since_ms - self.lost_ms < WORKER_S * 1000
+        if gone >= 3 and gone * 5 > gone + before and not braked and (deaf or was_away):
+            self.complain("brake", f"{gone} of {gone + before} workers were removed in the first pass that missed them")
+
+    def beaten_ms(self, worker: Worker) -> int | None:
+        found = self.redis.zscore(KEYS.worker_beats, worker.id.replace("-", ""))
+        return None if found is None else int(found)
+
+    # -- tasks
+
+    async def submit(self, box: Box, *, attempts: int = 3) -> None:
+        body = {"payload": {}, "maxAttempts": attempts, "backoffSeconds": 0}
+
+        def took(call: Call, box: Box) -> None:
+            if call.status == 202:
+                self.submitted.append(call.answer["id"])
+
+        key = f"s{next(self.numbers)}"
+        await self.send(Errand("submit", "POST", f"{API}/rooms/lab/tasks/{JOB}", body, took, key=key), box)
+
+    async def claim(self, worker: Worker, box: Box, *, keyed: bool) -> None:
+        if not worker.registered:
+            return
+        body = {"worker_id": worker.id, "limit": 1, "start": True}
+
+        def took(call: Call, box: Box) -> None:
+            if worker.id != body["worker_id"]:
+                return  # it was another one then
+            if call.status == 200:
+                for task in call.answer["tasks"]:
+                    worker.runs[task["id"]] = task.get("claim", "")
+            elif call.status == 404:
+                self.was_removed(worker)
+
+        key = f"c{next(self.numbers)}" if keyed else ""
+        await self.send(Errand("claim", "POST", f"{API}/tasks/claim", body, took, key=key, repeatable=keyed), box)
+
+    async def report(self, worker: Worker, which: int, box: Box, *, failed: bool, keyed: bool) -> None:
+        if not worker.runs:
+            return
+        task = sorted(worker.runs)[which % len(worker.runs)]
+        claim = worker.runs.pop(task)
+        status = "failed" if failed else "completed"
+        body = {"status": status, "error": "no luck" if failed else None, **({"claim": claim} if claim else {})}
+
+        def took(call: Call, box: Box) -> None:
+            if call.status == 200:
+                self.told_ends[task] = status
+
+        key = f"f{next(self.numbers)}" if keyed else ""
+        await self.send(Errand("report", "PATCH", f"{API}/tasks/{task}", body, took, key=key), box)
+
+    # -- what the store says
+
+    def observe(self) -> None:
+        super().observe()
+        if not self.settled:
+            return
+        for worker in self.workers:
+            if worker.registered and not worker.silent:
+                for task in list(worker.runs):
+                    self.look_at_run(worker, task)
+
+    def look_at_run(self, worker: Worker, task: str) -> None:
+        """An attempt ends when its worker says so, or is dead."""
+        if self.clock_ms() - worker.heard_ms >= WORKER_S * 1000 or self.task_lost_s >= 0:
+            return
+        status, by = self.redis.hmget(KEYS.task(task.replace("-", "")), "status", "worker")
+        if by != worker.id.replace("-", "") or status not in ("claimed", "running"):
+            self.complain("attempt", f"worker {worker.number} runs {task}, which is {status} at {by}")

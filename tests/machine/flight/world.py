@@ -1,0 +1,335 @@
+"""One world of the flight machine: everything that may happen, by name, and coming to rest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tests.machine.flight.base import LAST_MS, SETTLED_MS
+from tests.machine.flight.box import NODE_S, WORKER_S
+from tests.machine.flight.fleet import OF, SLOTS
+from tests.machine.flight.lend import LONG_S, TTL_S
+from tests.machine.flight.work import Work
+
+BEAT_MS = 5000
+Step = tuple[str, int, int, int]
+
+
+class World(Work):
+    """A step is a name and three numbers; what they choose among is what there is at that moment."""
+
+    async def step(self, name: str, a: int = 0, b: int = 0, c: int = 0) -> None:
+        self.steps += 1
+        action: Callable[[int, int, int], Awaitable[None]] = getattr(self, f"do_{name}")
+        await action(a, b, c)
+        self.collect()
+        self.observe()
+
+    @classmethod
+    def names(cls) -> list[str]:
+        return sorted(name[3:] for name in dir(cls) if name.startswith("do_"))
+
+    # -- nodes
+
+    async def do_beat(self, a: int, b: int, c: int) -> None:
+        await self.beat(self.agent(a), self.box(b))
+
+    async def do_report(self, a: int, b: int, c: int) -> None:
+        """A node that believes to be unknown, or whose registration is repeated."""
+        agent = self.agent(a)
+        if not agent.left and not agent.superseded:
+            await self.register(agent, self.box(b))
+
+    async def do_take_off(self, a: int, b: int, c: int) -> None:
+        await self.take_off(self.agent(a), c, self.box(b))
+
+    async def do_put_back(self, a: int, b: int, c: int) -> None:
+        await self.put_back(self.agent(a), self.box(b))
+
+    async def do_succeed(self, a: int, b: int, c: int) -> None:
+        await self.succeed(self.agent(a), self.box(b))
+
+    async def do_old_beats(self, a: int, b: int, c: int) -> None:
+        olds = [agent for agents in self.agents.values() for agent in agents[:-1]]
+        if olds:
+            await self.beat(olds[a % len(olds)], self.box(b))
+
+    async def do_old_leaves(self, a: int, b: int, c: int) -> None:
+        await self.old_leaves(a, self.box(b))
+
+    async def do_fall_silent(self, a: int, b: int, c: int) -> None:
+        agent = self.agent(a)
+        agent.silent = not agent.silent
+
+    async def do_drain(self, a: int, b: int, c: int) -> None:
+        await self.drain(sorted(SLOTS)[a % len(SLOTS)], self.box(b), on=True, deadline_s=(None, 1, 10)[c % 3])
+
+    async def do_undrain(self, a: int, b: int, c: int) -> None:
+        await self.drain(sorted(SLOTS)[a % len(SLOTS)], self.box(b), on=False)
+
+    # -- borrowers
+
+    async def do_borrow(self, a: int, b: int, c: int) -> None:
+        await self.borrow(a, self.box(b), keyed=c % 2 == 1, ttl_s=TTL_S if c % 4 < 2 else LONG_S)
+
+    async def do_wait_for(self, a: int, b: int, c: int) -> None:
+        await self.borrow(a, self.box(b), keyed=c % 2 == 1, wait_s=15)
+
+    async def do_renew(self, a: int, b: int, c: int) -> None:
+        if holder := self.holder(a):
+            await self.renew(holder, self.box(b))
+
+    async def do_verify(self, a: int, b: int, c: int) -> None:
+        if holder := self.holder(a):
+            await self.verify(holder, self.box(b))
+
+    async def do_verify_old(self, a: int, b: int, c: int) -> None:
+        await self.verify_old(a, self.box(b))
+
+    async def do_give_back(self, a: int, b: int, c: int) -> None:
+        if holder := self.holder(a):
+            await self.give_back(holder, self.box(b), keyed=c % 2 == 1)
+
+    async def do_end_by_hand(self, a: int, b: int, c: int) -> None:
+        await self.end_by_hand(sorted(OF)[a % len(OF)], self.box(b))
+
+    # -- workers
+
+    async def do_employ(self, a: int, b: int, c: int) -> None:
+        if not self.worker(a).registered:
+            await self.employ(self.worker(a), self.box(b))
+
+    async def do_worker_beat(self, a: int, b: int, c: int) -> None:
+        await self.worker_beats(self.worker(a), self.box(b))
+
+    async def do_worker_silent(self, a: int, b: int, c: int) -> None:
+        self.worker(a).silent = not self.worker(a).silent
+
+    async def do_submit(self, a: int, b: int, c: int) -> None:
+        await self.submit(self.box(b), attempts=1 + c % 3)
+
+    async def do_claim(self, a: int, b: int, c: int) -> None:
+        await self.claim(self.worker(a), self.box(b), keyed=c % 3 > 0)
+
+    async def do_finish(self, a: int, b: int, c: int) -> None:
+        busy = [worker for worker in self.workers if worker.runs]
+        if busy:
+            await self.report(busy[a % len(busy)], a, self.box(b), failed=c % 2 == 1, keyed=c % 4 < 2)
+
+    # -- messages
+
+    async def do_again(self, a: int, b: int, c: int) -> None:
+        """Somebody who has heard nothing asks another hub."""
+        some = [e for e in self.errands if e.repeatable and not e.answered]
+        if some:
+            await self.send(some[a % len(some)], self.box(b))
+
+    async def do_freeze(self, a: int, b: int, c: int) -> None:
+        """A hub stands still: before it reads what comes, or between that and Redis. One of them goes on."""
+        box = self.box(b)
+        if not box.frozen and self.settled and len(self.live()) > 1:
+            box.stand_still(between=c % 2 == 1)
+
+    async def do_thaw(self, a: int, b: int, c: int) -> None:
+        for box in self.boxes:
+            if box.frozen and (b % 4 == 3 or box is self.box(b)):
+                box.go_on()
+                await self.calm()
+                await self.tick(box)
+
+    async def do_twice(self, a: int, b: int, c: int) -> None:
+        """The next change by a hub is carried out, and its answer lost: the client of Redis sends it again."""
+        self.box(b).wire.twice = True
+
+    async def do_stall(self, a: int, b: int, c: int) -> None:
+        """One of the next commands of a hub takes its time, and whatever comes after it on its connection."""
+        self.box(b).wire.stall_after = c % 16
+
+    async def do_flow(self, a: int, b: int, c: int) -> None:
+        for box in self.live():
+            box.wire.release()
+        await self.calm()
+
+    # -- time
+
+    async def do_pass(self, a: int, b: int, c: int) -> None:
+        """Time in which everybody who is well is heard."""
+        await self.pass_time((500, 1000, 2000, 5000, 12_000, 20_000, 35_000)[a % 7], b)
+
+    async def pass_time(self, ms: int, b: int = 0) -> None:
+        while ms > 0:
+            part = min(ms, BEAT_MS)
+            ms -= part
+            while not self.settled and self.stage.up and part > 600:  # hubs tick, and nobody takes a refusal for an end
+                part -= 600
+                await self.shift(600)
+            if self.stage.up:
+                await self.everybody_beats(b)
+            await self.shift(part)
+            self.observe()
+        await self.sweep(self.live_box(b))
+
+    async def everybody_beats(self, b: int) -> None:
+        if box := self.live_box(b):
+            well = [a for some in self.agents.values() for a in some if a.registered and not (a.silent or a.left)]
+            able = [worker for worker in self.workers if worker.registered and not worker.silent]
+            await asyncio.gather(*(self.beat(a, box) for a in well), *(self.worker_beats(w, box) for w in able))
+
+    async def do_still(self, a: int, b: int, c: int) -> None:
+        """Time in which nobody is heard but hubs."""
+        await self.shift((1000, 6000, 16_000, 31_000)[a % 4])
+
+    async def do_tick(self, a: int, b: int, c: int) -> None:
+        await self.tick(self.box(b))
+
+    async def do_sweep(self, a: int, b: int, c: int) -> None:
+        await self.sweep(self.box(b))
+
+    # -- the server
+
+    async def do_mark(self, a: int, b: int, c: int) -> None:
+        """From here on nothing is written to disk, or heard by a replica, for a second."""
+        if self.stage.up:
+            self.image = (self.now_s, self.stage.primary.image())
+
+    def lost_image(self, lost: int) -> list[bytes]:
+        """What a restart or a failover keeps: all, or what was there a second ago."""
+        if lost % 3 and self.image and (self.now_s - self.image[0]) * 1000 <= LAST_MS:
+            return self.image[1]
+        return self.stage.primary.image()
+
+    def comes_back(self) -> None:
+        self.lose({(slot, int(t)) for slot in OF if (t := self.redis.hget(f"session:{slot}", "leaseToken"))})
+        for worker in self.workers:
+            self.settle_runs(worker)
+        self.unsettle()
+        for box in self.boxes:
+            box.wire.cut() if not box.frozen else None
+
+    def settle_runs(self, worker: Any) -> None:
+        """Of tasks that were lost nothing is expected."""
+        for task in list(worker.runs):
+            status, by = self.redis.hmget(f"hub:task:{task.replace('-', '')}", "status", "worker")
+            if by != worker.id.replace("-", "") or status not in ("claimed", "running"):
+                del worker.runs[task]
+
+    async def do_restart(self, a: int, b: int, c: int) -> None:
+        """Redis dies and comes back with what it had, perhaps without its last second."""
+        if self.stage.up:
+            server = self.stage.primary
+            server.restore(self.lost_image(c))
+            server.forget_scripts()
+            await self.back()
+
+    async def do_wipe(self, a: int, b: int, c: int) -> None:
+        """Redis comes back with nothing, or somebody empties it."""
+        if self.stage.up:
+            self.stage.primary.wipe()
+            self.lost_all_tasks()
+            if c % 2:
+                self.stage.primary.forget_scripts()
+            await self.back()
+
+    def lost_all_tasks(self) -> None:
+        self.submitted.clear()
+        for worker in self.workers:
+            worker.runs.clear()
+            worker.registered = False
+
+    async def do_fail_over(self, a: int, b: int, c: int) -> None:
+        """The other server takes over, perhaps without the last second; it may have been primary before."""
+        stage = self.stage
+        if stage.up:
+            image = self.lost_image(c)
+            stage.primary = stage.servers[stage.primary is stage.servers[0]]
+            stage.primary.promotions += 1
+            stage.primary.restore(image)
+            await self.back()
+
+    async def back(self) -> None:
+        self.comes_back()
+        await self.calm()
+
+    async def do_go_down(self, a: int, b: int, c: int) -> None:
+        """Redis dies."""
+        if self.stage.up and self.settled:
+            self.lost = self.lost_image(c)
+            self.stage.up, self.down_s = False, self.now_s
+            for box in self.boxes:
+                box.wire.cut() if not box.frozen else None
+            await self.calm()
+            for box in self.live():
+                await self.tick(box)
+
+    async def do_come_up(self, a: int, b: int, c: int) -> None:
+        if not self.stage.up:
+            self.stage.up = True
+            self.stage.primary.restore(self.lost)
+            self.stage.primary.forget_scripts()
+            await self.back()
+
+    # -- the end
+
+    async def rest(self) -> None:
+        """Everybody goes on; whoever has heard nothing asks again; then nothing may be left over."""
+        await self.do_come_up(0, 0, 0)
+        for box in self.boxes:
+            box.go_on()
+            box.wire.twice = False
+        await self.calm()
+        for box in self.boxes:
+            await self.tick(box)
+        for agents in self.agents.values():
+            agents[-1].silent = False
+        for _ in range(3):
+            await self.pass_time(2500, self.steps)
+            for errand in [e for e in self.errands if e.repeatable and not e.answered and not e.calls]:
+                await self.send(errand, self.boxes[self.steps % 3])
+        await self.pass_time(int(SETTLED_MS), 1)
+        self.observe()
+        self.look_for_leftovers()
+        await self.finish_fresh()
+        await self.pass_time(max(NODE_S, WORKER_S) * 1000 + BEAT_MS, 2)
+        self.observe()
+        self.look_for_leftovers()
+        self.look_for_offers()
+
+    async def finish_fresh(self) -> None:
+        """Slots that were to be made fresh are so, and on offer again."""
+        for agents in self.agents.values():
+            agent = agents[-1]
+            for slot in [slot for slot, state in agent.off.items() if state == "asked"]:
+                await self.take_off(agent, sorted(agent.book.slots).index(slot), self.boxes[0])
+            await self.put_back(agent, self.boxes[0])
+
+    def look_for_leftovers(self) -> None:
+        redis = self.redis
+        for slot in OF:
+            token = int(redis.hget(f"session:{slot}", "leaseToken") or 0)
+            if token and token not in self.told:
+                self.complain("nobody", f"{slot} is lent under {token}, of which nobody was told")
+        for worker in self.workers:
+            if not worker.registered or worker.silent:
+                continue
+            for task in redis.smembers(f"hub:worker_tasks:{worker.id.replace('-', '')}"):
+                if task not in {run.replace("-", "") for run in worker.runs}:
+                    self.complain("task", f"worker {worker.number} has {task} in the books and does not know of it")
+        self.look_for_idlers()
+
+    def look_for_idlers(self) -> None:
+        """Nobody waits beside a free slot."""
+        waiting = {c.body["labelKey"] for box in self.boxes for c in box.calls
+                   if c.what == "borrow" and c.task and not c.task.done() and not c.disconnected}  # fmt: skip
+        for pool in waiting:
+            if free := [p for p in ("gpu:a", "gpu:b") if p.startswith(pool) and self.redis.llen(f"available:{p}")]:
+                self.complain("idle", f"somebody waits for {pool} beside {free}")
+
+    def look_for_offers(self) -> None:
+        for node, agents in self.agents.items():
+            agent = agents[-1]
+            if agent.left or not agent.registered:
+                continue
+            for slot in agent.book.slots:
+                if self.redis.hget(f"hub:slot:{slot}", "place") is None:
+                    self.complain("offer", f"{node} offers {slot}, and the hub does not know it")
