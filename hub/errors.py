@@ -16,7 +16,7 @@
     |                        HubUnavailable, raised by the SDK alone
     |- JobsProblem           InvalidRoomId, InvalidCategory 400, Forbidden 403,
     |                        JobNotFound, WorkerNotFound, TaskNotFound, ProviderNotFound 404,
-    |                        SchemaConflict, InvalidTaskTransition 409,
+    |                        SchemaConflict, InvalidTaskTransition, ResultNotAsked 409,
     |                        InternalJobNotConfigured 503, ProviderTimeout 504; Malformed 422
     |- LeaseLost             raised by the SDK alone: the block outlived its lease
     `- StartRefused          the one sentence a hub says before it does not start; SourceRefused
@@ -315,6 +315,13 @@ class InvalidTaskTransition(JobsProblem):
     """The task is in a status from which this move is not allowed."""
 
     code = "invalid-task-transition"
+    status = 409
+
+
+class ResultNotAsked(JobsProblem):
+    """A provider answers what nobody has asked it."""
+
+    code = "result-not-asked"
     status = 409
 
 

@@ -7,7 +7,15 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from hub.errors import Forbidden, InvalidCategory, ProviderNotFound, ProviderTimeout, UnknownReply
+from hub.errors import (
+    Forbidden,
+    InvalidCategory,
+    ProviderNotFound,
+    ProviderTimeout,
+    ResultNotAsked,
+    TooLarge,
+    UnknownReply,
+)
 from hub.jobs.jobs import new_id
 from hub.jobs.models import Page, Provider, ProviderWish
 from hub.jobs.names import GLOBAL, SHARED, dashed, full_name, params_hash, params_text, parse_full_name
@@ -16,6 +24,7 @@ from hub.jobs.workers import unknown
 from hub.settings import Settings
 from hub.store.store import Store
 
+WANTED_MS = 3_600_000  # an answer is taken for so long after somebody has asked, whether or not he still waits
 RECHECK_S = 5.0  # a bell that did not ring is not waited for longer than this
 
 
@@ -27,6 +36,7 @@ class Providers:
         self._pages = pages
         self._categories = settings.allowed_provider_categories
         self._result_ttl_ms = int(settings.provider_result_ttl_s * 1000)
+        self._room_bytes = settings.provider_room_max_bytes
         self._inflight_ttl_ms = int(settings.provider_inflight_ttl_s * 1000)
         self._register = store.script("providers/register")
         self._remove = store.script("providers/remove")
@@ -102,6 +112,7 @@ class Providers:
                     hash=digest,
                     params=params_text(params),
                     ttl_ms=self._inflight_ttl_ms,
+                    want_ms=max(self._inflight_ttl_ms, WANTED_MS),
                 )
                 if asked == ["ready"] and (found := await self._result(about)) is not None:
                     return found
@@ -115,10 +126,17 @@ class Providers:
         await self._join(full=full)
 
     async def upload(self, provider: str, digest: str, body: bytes, user: str, superuser: bool) -> None:
-        """Keep an answer and wake who waits for it; raises `ProviderNotFound` and `Forbidden`."""
+        """Keep an answer and wake who waits for it; raises `ProviderNotFound`, `Forbidden`, `ResultNotAsked` when it
+        was not asked for within an hour, and `TooLarge` when it is more than a room may have in all.
+        """
         reply = await self._upload(
-            id=provider, user=user, superuser=int(superuser), hash=digest, body=body, ttl_ms=self._result_ttl_ms
-        )
+            id=provider, user=user, superuser=int(superuser), hash=digest, body=body, ttl_ms=self._result_ttl_ms,
+            quota=self._room_bytes,
+        )  # fmt: skip
+        if reply == ["unasked"]:
+            raise ResultNotAsked("Nobody has asked the provider for the result of this hash within an hour")
+        if reply == ["quota"]:
+            raise TooLarge(f"The results of a room may have {self._room_bytes} bytes in all.")
         _check(self._upload.name, reply, provider)
 
     async def _result(self, about: str) -> bytes | None:

@@ -105,6 +105,8 @@ class JobsSettings(BaseSettings):
     """Longest schema of a job or provider. Too low: large ones get 413; too high: memory for whoever sends rubbish."""
     provider_result_max_bytes: Annotated[int, _bytes("HUB_PROVIDER_RESULT_MAX_BYTES", _KIB, 256 * _MIB)] = 16 * _MIB
     """Longest answer of a provider. Too low: large ones get 413; too high: each is held in memory and in Redis."""
+    provider_room_max_bytes: Annotated[int, _bytes("HUB_PROVIDER_ROOM_MAX_BYTES", _KIB, 64 * 1024 * _MIB)] = 256 * _MIB
+    """Answers kept per room; the oldest go. Too low: asked over and over; too high: one room fills the Redis of all."""
 
 
 def contradictions(settings: JobsSettings) -> list[str]:

@@ -151,6 +151,9 @@ PRIVATE = {
     "room_providers": "hub:room_providers:{}",  # zset: full name -> when it was made. Deleted with the provider.
     "result": "hub:result:{}",  # string, per provider:hash: what it answered, HUB_PROVIDER_RESULT_TTL_SECONDS.
     "inflight": "hub:inflight:{}",  # string: when it was asked, per provider:hash, HUB_PROVIDER_INFLIGHT_TTL_SECONDS.
+    "wanted": "hub:wanted:{}",  # string, per provider:hash: somebody has asked for it; an hour.
+    "room_results": "hub:room_results:{}",  # zset: provider:hash -> when it lapses, ms. Lapses with the last of them.
+    "room_sizes": "hub:room_sizes:{}",  # hash: provider:hash -> bytes, and their total. Lapses with the list.
     "result_bell": "hub:result_bell:{}",  # a channel, not a key, per provider:hash: the result is there.
     "tokens": "hub:tokens",  # zset: token id -> when it was made. Deleted when it is revoked.
     # hash: digest (SHA-256 of the secret), name, user, superuser, scopes, at, kind, rooms, part (of a node's id),

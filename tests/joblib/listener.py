@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.joblib.people import Person, empty, fresh
+from tests.joblib.people import Person, empty, fresh, request_hash
 from tests.socket_client import SocketClient
 from tests.world import PATIENCE_S, eventually
 
@@ -50,8 +50,10 @@ class Listener:
 
     async def heard(self) -> list[Told]:
         """Everything since it was last asked, up to what has happened by now."""
-        mark = fresh("mark")
-        empty(self._person.upload(self._fence, mark, b""))
+        query = f"mark={fresh('mark')}"
+        fence = {"id": self._fence, "room_id": "fence", "full_name": "fence:files:fence"}
+        empty(self._person.answer(fence, b"", query))
+        mark = request_hash(query)
 
         async def passed() -> bool:
             return any(data.get("request_hash") == mark for _, data in self.told)

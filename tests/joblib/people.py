@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import re
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qsl
 from uuid import UUID, uuid4
 
 import httpx
@@ -59,6 +61,12 @@ TITLES = {
     504: "Gateway Timeout",
 }  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
+
+
+def request_hash(query: str) -> str:
+    """What is asked by a query, as the hub names it."""
+    text = json.dumps(dict(parse_qsl(query, keep_blank_values=True)), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class Person:
@@ -145,6 +153,11 @@ class Person:
         return self.call(
             "POST", f"/providers/{provider}/results", content=body, headers={"x-request-hash": digest, **headers}
         )
+
+    def answer(self, made: dict[str, Any], body: bytes, query: str = "", **headers: str) -> httpx.Response:
+        """Ask a provider, and upload what it answers to that."""
+        self.read(made["room_id"], made["full_name"], query, prefer="wait=0")
+        return self.upload(made["id"], request_hash(query), body, **headers)
 
     def send(self, room: str, full: str, body: Any = None, **headers: str) -> httpx.Response:
         """Submit, with whatever body."""

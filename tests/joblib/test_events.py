@@ -11,7 +11,7 @@ from hashlib import sha256
 import pytest
 import socketio
 
-from tests.joblib.people import LONGEST_S, done, empty, fresh, problem
+from tests.joblib.people import LONGEST_S, done, empty, fresh, problem, request_hash
 from tests.socket_client import SocketClient
 from tests.world import PATIENCE_S, eventually
 
@@ -186,12 +186,12 @@ async def test_providers_are_told_to_their_room(listen, alice, bob, room):
     alice.provider(room)
     assert await watcher.heard() == [("providers_invalidate", {})]
     await serving.serve(made["full_name"], made["worker_id"])
-    empty(alice.upload(made["id"], "some hash", b"x"))
-    ready = ("provider_result_ready", {"provider_name": made["full_name"], "request_hash": "some hash"})
+    empty(alice.answer(made, b"x"))
+    ready = ("provider_result_ready", {"provider_name": made["full_name"], "request_hash": request_hash("")})
     assert await watcher.heard() == [ready]
     empty(alice.call("DELETE", f"/providers/{made['id']}"))
     assert await watcher.heard() == [("providers_invalidate", {})]
-    assert await serving.heard() == []
+    assert [event for event, _ in await serving.heard()] == ["provider_request"]
 
 
 @pytest.mark.parametrize(

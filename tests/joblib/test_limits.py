@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from hashlib import sha256
 
 import pytest
 import socketio
@@ -80,15 +79,14 @@ def test_a_schema_may_have_so_many_bytes_and_no_more(ann, full, room):
 
 def test_an_answer_of_a_provider_may_have_so_many_bytes_and_no_more(ann, room):
     made = ann.provider(room)
-    digest = sha256(b"{}").hexdigest()
-    empty(ann.upload(made["id"], digest, b"x" * 4096))
-    too_large(ann.upload(made["id"], digest, b"y" * 4097))
+    empty(ann.answer(made, b"x" * 4096))
+    too_large(ann.answer(made, b"y" * 4097))
     assert ann.read(room, made["full_name"]).content == b"x" * 4096
 
 
 def test_an_answer_of_a_provider_is_forgotten(ann, room):
     made = ann.provider(room)
-    empty(ann.upload(made["id"], sha256(b"{}").hexdigest(), b"x"))
+    empty(ann.answer(made, b"x"))
     wait_until(lambda: ann.read(room, made["full_name"], prefer="wait=0").status_code == 504)
 
 

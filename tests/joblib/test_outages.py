@@ -85,7 +85,7 @@ def test_an_absence_longer_than_the_timeout_costs_nobody_who_comes_back(fragile,
     assert ann.beat(worker).status_code == 200
     assert ann.run(task, "running", "completed")["status"] == "completed"
     assert ann.claim(worker)["id"] == waiting
-    empty(ann.upload(provider["id"], "h", b""))
+    empty(ann.answer(provider, b""))
 
 
 def test_a_task_whose_claim_was_not_answered_goes_to_the_next_one_who_asks(fragile, ann, full):
@@ -158,7 +158,7 @@ def test_the_hub_works_on_after_every_emptying(fragile, ann, full, room, command
         made = ann.provider(room, worker_id=worker)
         fragile.server.client().script_flush()
         assert ann.run(task, "running", "completed")["status"] == "completed"
-        empty(ann.upload(made["id"], "h", b""))
+        empty(ann.answer(made, b""))
         with ThreadPoolExecutor(1) as pool:
             waiting = ann.submit(full)
             look = pool.submit(ann.get, f"/tasks/{waiting}", prefer="wait=8")

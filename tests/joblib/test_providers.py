@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -22,7 +22,7 @@ from tests.joblib.people import (
     problem,
 )
 from tests.joblib.stage import DEFAULT_S
-from tests.world import SLACK_S
+from tests.world import SLACK_S, wait_until
 
 NOTHING_ASKED = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 
@@ -122,6 +122,7 @@ def test_what_is_asked_is_named_by_its_canonical_text(alice, room, query, canoni
     digest = sha256(canonical.encode()).hexdigest()
     if not query:
         assert digest == NOTHING_ASKED
+    alice.read(room, made["full_name"], query, prefer="wait=0")
     empty(alice.upload(made["id"], digest, b"found"))
     answer = alice.read(room, made["full_name"], query, prefer="wait=0")
     assert (answer.status_code, answer.content) == (200, b"found")
@@ -138,7 +139,7 @@ def test_what_is_asked_is_named_by_its_canonical_text(alice, room, query, canoni
 def test_bytes_come_back_as_they_are_under_the_type_the_provider_has_now(alice, room, registered, shown):
     made = alice.provider(room, content_type="application/x-old")
     body = bytes(range(256)) * 40
-    empty(alice.upload(made["id"], NOTHING_ASKED, body, **{"content-type": "image/x-whatever"}))
+    empty(alice.answer(made, body, **{"content-type": "image/x-whatever"}))
     assert alice.read(room, made["full_name"]).headers["content-type"] == "application/x-old"
     alice.provider(room, content_type=registered)
     answer = alice.read(room, made["full_name"])
@@ -147,14 +148,14 @@ def test_bytes_come_back_as_they_are_under_the_type_the_provider_has_now(alice, 
 
 def test_the_default_type_is_json(alice, room):
     made = alice.provider(room)
-    empty(alice.upload(made["id"], NOTHING_ASKED, b'{"a": 1}'))
+    empty(alice.answer(made, b'{"a": 1}'))
     assert alice.read(room, made["full_name"]).headers["content-type"] == "application/json"
 
 
 @pytest.mark.parametrize("prefer", [None, "wait=0", "wait=8"])
 def test_what_is_known_is_answered_without_a_word_about_the_wait(alice, room, prefer):
     made = alice.provider(room)
-    empty(alice.upload(made["id"], NOTHING_ASKED, b""))
+    empty(alice.answer(made, b""))
     answer = alice.read(room, made["full_name"], prefer=prefer)
     assert (answer.status_code, answer.content) == (200, b"")
     assert "preference-applied" not in answer.headers
@@ -179,7 +180,7 @@ def test_an_answer_reaches_who_waits_at_whichever_hub(hubs, alice, bob, room, pr
     digest = sha256(b'{"q":"1"}').hexdigest()
     with ThreadPoolExecutor(3) as pool:
         reads = [pool.submit(bob.at(0).read, room, made["full_name"], "q=1", prefer)]
-        hubs.waiting(digest)
+        wait_until(lambda: hubs.server.client().exists(f"hub:wanted:{UUID(made['id']).hex}:{digest}"))
         reads += [pool.submit(bob.at(0).read, room, made["full_name"], "q=1", prefer) for _ in range(2)]
         empty(alice.at(hub).upload(made["id"], digest, b"here"))
         answers = [read.result() for read in reads]
@@ -191,13 +192,13 @@ def test_an_answer_reaches_who_waits_at_whichever_hub(hubs, alice, bob, room, pr
 def test_uploads_overwrite(alice, room):
     made = alice.provider(room)
     for body in (b"one", b"two"):
-        empty(alice.upload(made["id"], NOTHING_ASKED, body))
+        empty(alice.answer(made, body))
         assert alice.read(room, made["full_name"]).content == body
 
 
 def test_nothing_of_an_old_provider_is_served_by_a_new_one(alice, root, room):
     made = alice.provider(room)
-    empty(alice.upload(made["id"], NOTHING_ASKED, b"old"))
+    empty(alice.answer(made, b"old"))
     empty(alice.call("DELETE", f"/providers/{made['id']}"))
     alice.provider(room)
     problem(alice.read(room, made["full_name"], prefer="wait=0"), 504, "provider-timeout")
@@ -219,9 +220,18 @@ def test_an_upload_is_checked_in_order(alice, bob, root, stranger, room):
     assert alice.read(room, made["full_name"]).content == b"right"
 
 
-@pytest.mark.parametrize("digest", ["x", "a b", "0" * 500, "{}", "Not-A-Hash!"])
-def test_any_text_is_taken_as_the_hash(alice, room, digest):
-    empty(alice.upload(alice.provider(room)["id"], digest, b"x"))
+@pytest.mark.parametrize("digest", ["x", "a b", "0" * 500, "{}", "Not-A-Hash!", NOTHING_ASKED])
+def test_what_nobody_has_asked_for_is_refused(alice, room, digest):
+    made = alice.provider(room)
+    problem(alice.upload(made["id"], digest, b"x"), 409, "result-not-asked")
+    problem(alice.read(room, made["full_name"], prefer="wait=0"), 504, "provider-timeout")
+
+
+def test_an_answer_is_taken_also_when_nobody_waits_for_it_any_more(alice, room):
+    made = alice.provider(room)
+    problem(alice.read(room, made["full_name"], prefer="wait=0"), 504, "provider-timeout")
+    empty(alice.upload(made["id"], NOTHING_ASKED, b"late"))
+    assert alice.read(room, made["full_name"], prefer="wait=0").content == b"late"
 
 
 @pytest.mark.parametrize(
@@ -234,7 +244,7 @@ def test_any_text_is_taken_as_the_hash(alice, room, digest):
 )  # fmt: skip
 def test_what_a_provider_answers_is_no_page_of_the_hub(alice, room, kind, shown):
     made = alice.provider(room, content_type=kind)
-    empty(alice.upload(made["id"], NOTHING_ASKED, b"<script>alert(1)</script>"))
+    empty(alice.answer(made, b"<script>alert(1)</script>"))
     answer = alice.read(room, made["full_name"])
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["content-security-policy"] == "sandbox"

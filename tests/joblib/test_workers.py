@@ -112,7 +112,7 @@ def test_the_providers_of_a_removed_worker_go_and_those_it_gave_away_stay(alice,
     assert [provider["name"] for provider in kept if provider["room_id"] == room] == ["moved"]
     problem(alice.get(f"/rooms/{room}/providers/{lost['full_name']}/info"), 404, "provider-not-found")
     problem(alice.upload(lost["id"], "h", b""), 404, "provider-not-found")
-    empty(alice.upload(moved["id"], "h", b""))
+    empty(alice.answer(moved, b""))
 
 
 # 9.3

@@ -132,7 +132,7 @@ async def remove(request: Request) -> Response:
 
 @router.post(
     "/providers/{provider_id}/results",
-    **shapes.described("provider_id", {204: None}, refusals=(403,), headers=("X-Request-Hash",), raw=True),
+    **shapes.described("provider_id", {204: None}, refusals=(403, 409), headers=("X-Request-Hash",), raw=True),
 )
 async def upload(request: Request) -> Response:
     """What a provider answers to the request of this hash, in bytes as they are. For its owner and superusers."""

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from hub.api.joblib.limits import BATCH_BYTES, SLACK_BYTES, Limits
+from hub.jobs.names import params_hash
 from tests.api.joblib.people import JOB, is_problem
 from tests.world import settings_for
 
@@ -57,7 +58,8 @@ async def test_what_a_provider_answers_may_have_exactly_the_limit_and_not_a_byte
                 for start in range(0, size, 10_000):
                     yield b"x" * min(10_000, size - start)
 
-            path, headers = f"/providers/{made.json()['id']}/results", {"x-request-hash": "h"}
+            path, headers = f"/providers/{made.json()['id']}/results", {"x-request-hash": params_hash({})}
+            await alice.call("GET", "/rooms/lab/providers/lab:frames:x", headers={"prefer": "wait=0"})
             whole = await alice.call("POST", path, content=b"x" * size, headers=headers)
             chunked = await alice.call("POST", path, content=pieces(), headers=headers)
             return [whole, chunked]

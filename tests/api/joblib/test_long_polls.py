@@ -197,11 +197,11 @@ async def ask_and_answer(alice):
         if upload:
             hub = serving_of(alice).hub
             digest = {"?b=2&a=1&a=3": "4e1043651ed0", "": "44136fa355b3"}[query]
-            bell = None
-            while bell is None:
-                channels = await hub.store.read("PUBSUB", "CHANNELS", "*")
-                bell = next((each for each in channels if digest in each), None)
-            whole = bell.rpartition(":")[2]
+            asked = None
+            while asked is None:
+                wanted = await hub.store.read("KEYS", "hub:wanted:*")
+                asked = next((each for each in wanted if digest in each), None)
+            whole = asked.rpartition(":")[2]
             sent = await alice.call(
                 "POST", f"/providers/{provider}/results", content=b"\x00\xffdata", headers={"x-request-hash": whole}
             )

@@ -273,14 +273,14 @@ def test_a_job_and_a_provider_on_one_manager(hubs, alice, bob, manage, ended, ro
     wait_until(lambda: ended(alice, "completed", task))
 
 
-def test_callers_may_compute_the_name_of_a_result_by_themselves(hubs, alice, bob, manage, room):
+def test_callers_may_compute_the_name_of_a_result_by_themselves(alice, bob, room):
     from zndraw_joblib import request_hash
 
-    manager = manage(hubs, sockets=True)
-    provider = manager.register_provider(Frames, name="t", handler=[b"x"], room=room)
+    made = alice.provider(room, "t", category="frames", content_type="application/octet-stream")
     digest = request_hash({"q": "ü", "a": "1"})
     assert digest == sha256(b'{"a":"1","q":"\\u00fc"}').hexdigest()
-    empty(alice.upload(str(provider), digest, b"by hand"))
+    problem(bob.read(room, f"{room}:frames:t", "q=%C3%BC&a=1", prefer="wait=0"), 504, "provider-timeout")
+    empty(alice.upload(made["id"], digest, b"by hand"))
     assert bob.read(room, f"{room}:frames:t", "q=%C3%BC&a=1", prefer="wait=0").content == b"by hand"
 
 
