@@ -114,6 +114,8 @@ class TokensFile:
 
     def resolve(self, secret: str) -> Holder | None:
         """Who holds this secret; None when nobody does."""
+        if not self._tokens:
+            return None
         digest = digest_of(secret)
         found = self._tokens.get(id_of(digest)) if digest else None
         if not digest or not found or not hmac.compare_digest(found.digest, digest):
