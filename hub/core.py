@@ -33,7 +33,7 @@ class Hub:
         self.pools = Pools(store, settings)
         self.line = Line(store, settings, self.pools, self.clock.hub_id)
         self.leases = Leases(store, settings, self.pools, self.line)
-        self.tickets = Tickets(store)
+        self.tickets = Tickets(store, self.leases.memory)
         pages = Pages(store)
         self.workers = Workers(store, settings, pages)
         self.jobs = Jobs(store, settings, pages)

@@ -11,7 +11,7 @@
     |- TooLarge 413, NotJson 415
     |- KeyReused 422
     |- Internal, ForeignKey, StoreFault, UnknownReply 500
-    |- Unavailable 503       Settling, Stopping, StoreUnavailable, RecordsUnavailable  (all carry Retry-After)
+    |- Unavailable 503       Settling, Stopping, StoreUnavailable, Late, RecordsUnavailable  (all carry Retry-After)
     |  |- NoCapacity         Capped, WaitedInVain, DeadlineMissed, LabelLineFull, RunLineFull
     |                        HubUnavailable, raised by the SDK alone
     |- JobsProblem           InvalidRoomId, InvalidCategory 400, Forbidden 403,
@@ -246,6 +246,15 @@ class StoreUnavailable(Unavailable):
 
 class NotSent(StoreUnavailable):
     """Redis was known to be away, and nothing was sent to it: there is nothing to take back."""
+
+
+class Late(NotSent):
+    """The hub stood still, or knew another store, when this call was to be carried out: whoever made it may have asked
+    another hub since. Nothing was done.
+    """
+
+    code = "late"
+    retry_after_s = 1.0
 
 
 class HubUnavailable(Unavailable):

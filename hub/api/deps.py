@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -85,9 +85,9 @@ def reply(document: Any, run: str = "", status: int = 200) -> Response:
     return response
 
 
-def in_ms(left_ms: float) -> str:
-    """The time so many ms from now, as the wire writes it. For people and logs: the store decides by its own clock."""
-    return time_text(datetime.now(UTC) + timedelta(milliseconds=left_ms))
+def in_ms(hub: Hub, left_ms: float) -> str:
+    """The time of Redis so many ms from now, as the wire writes it. The store itself decides by the hub clock."""
+    return time_text(datetime.fromtimestamp(hub.store.wall_s() + left_ms / 1000, UTC))
 
 
 def in_seconds(left_ms: int | None) -> float | None:

@@ -229,14 +229,14 @@ async def diagnostics(request: Request) -> Response:
         "dashboardUrl": settings.dashboard_url,
         "version": __version__[:15],
     }
-    return reply({"hubConfig": config, "workers": (await state(hub, 0, 1))["workers"], "now": in_ms(0)})
+    return reply({"hubConfig": config, "workers": (await state(hub, 0, 1))["workers"], "now": in_ms(hub, 0)})
 
 
 @router.get("/diagnostics/env", responses=schemas.REFUSALS)
 async def diagnostics_env(request: Request) -> Response:
     """The hub's own variables in the environment of this process, without secrets; others are nobody's concern."""
-    allowed(request, ADMIN)
-    return reply({"env": own_variables(), "now": in_ms(0)})
+    hub = allowed(request, ADMIN)
+    return reply({"env": own_variables(), "now": in_ms(hub, 0)})
 
 
 @router.get("/", include_in_schema=False)

@@ -40,7 +40,7 @@ async def state(hub: Hub, offset: int, limit: int) -> dict[str, Any]:
         "total": total,
         "pools": [_shown(pool, version) for pool, version in zip(found, versions, strict=True)],
         "workers": await _workers(hub),
-        "now": in_ms(0),
+        "now": in_ms(hub, 0),
     }
 
 

@@ -30,7 +30,7 @@ from hub.errors import (
 )
 from hub.observability import metrics
 from hub.observability.logs import get_logger
-from hub.store.store import is_away
+from hub.store.faults import is_away
 
 MEDIA_TYPE = "application/problem+json"
 _SHOWN = ("reason", "member", "ticket", "position", "estimatedWaitSeconds", "browserId")

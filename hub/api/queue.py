@@ -99,9 +99,9 @@ async def look(request: Request, ticket: str) -> Response:
     found = await hub.tickets.find(*ticket_ids(ticket))
     wait_s = min(bodies.wait_preference(request) or 0, int(longest_wait_s(hub.settings)))
     if not wait_s or not found.keyed:
-        return _shown(found)
+        return _shown(hub, found)
     allowed(request, RUNNER)
-    answer = _shown(await _attend(request, hub, found, wait_s))
+    answer = _shown(hub, await _attend(request, hub, found, wait_s))
     answer.headers["preference-applied"] = f"wait={wait_s}"
     return answer
 
@@ -131,10 +131,10 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
     return Ticket(ticket.id, "granted", grant.label, grant.run, grant=grant)
 
 
-def _shown(ticket: Ticket) -> Response:
+def _shown(hub: Hub, ticket: Ticket) -> Response:
     if ticket.grant is None:
         return reply(_place(ticket), ticket.run)
-    return reply({"ticket": ticket.id, "state": "granted", **granted(ticket.grant, None)}, ticket.run)
+    return reply({"ticket": ticket.id, "state": "granted", **granted(hub, ticket.grant, None)}, ticket.run)
 
 
 @router.delete("/queue/{ticket:path}", responses=schemas.REFUSALS)

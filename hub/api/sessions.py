@@ -70,7 +70,7 @@ async def borrow(request: Request) -> Response:
     if await is_gone(request):
         await hub.leases.undo(wish, grant)
     metrics.borrow_outcomes.labels(shown, "success").inc()
-    return reply(granted(grant, name), grant.run)
+    return reply(granted(hub, grant, name), grant.run)
 
 
 async def _lend(hub: Hub, request: Request, wish: Wish) -> Grant:
@@ -125,7 +125,7 @@ def longest_wait_s(settings: Settings) -> float:
     return min(settings.borrow_queue_timeout_s, settings.request_timeout_s * 0.95)
 
 
-def granted(grant: Grant, run_name: str | None) -> dict[str, Any]:
+def granted(hub: Hub, grant: Grant, run_name: str | None) -> dict[str, Any]:
     """A grant as its borrower is answered."""
     said = grant.said
     endpoint, kind = said.get("webSocketEndpoint"), said.get("browserType")
@@ -136,7 +136,7 @@ def granted(grant: Grant, run_name: str | None) -> dict[str, Any]:
         "browserType": kind,
         "nodeId": text_of(said, "nodeId", grant.item) or None,
         "runName": run_name,
-        "expiresAtUtc": in_ms(grant.left_ms),
+        "expiresAtUtc": in_ms(hub, grant.left_ms),
         "matchedLabel": grant.pool,
         "leaseToken": grant.token,
         "ttlSeconds": grant.left_ms / 1000 if grant.left_ms % 1000 else grant.left_ms // 1000,
@@ -180,7 +180,9 @@ async def renew(request: Request) -> Response:
         ttl_s = min(max(ttl_s, hub.settings.borrow_ttl_min_s), hub.settings.max_session_ttl_s)
     token = bodies.text(document, "leaseToken") or ""
     held, left_ms = await hub.leases.renew(key_part(slot.strip()), token, None if ttl_s is None else int(ttl_s * 1000))
-    return reply({"browserId": slot, "leaseToken": held, "ttlSeconds": left_ms / 1000, "expiresAtUtc": in_ms(left_ms)})
+    return reply(
+        {"browserId": slot, "leaseToken": held, "ttlSeconds": left_ms / 1000, "expiresAtUtc": in_ms(hub, left_ms)}
+    )
 
 
 @router.get("/leases/{slot}/verify", openapi_extra=schemas.query(token="string"), responses=schemas.REFUSALS)

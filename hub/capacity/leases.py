@@ -203,13 +203,13 @@ class Leases:
         """
         # Without a key it is remembered for as long as a cut connection may make the client of Redis repeat the call.
         request, keep_s = (key, KEEP_KEY_S) if key else (f"try-{secrets.token_hex(12)}", KEEP_OWN_S)
-        word, pool, run = await self._give_back(
+        word, pool, run, ended = await self._give_back(
             slot=slot, hint=hint, token=token, run=run, request=request, keep_s=keep_s
         )
         if word == "reused":
             raise KeyReused("This Idempotency-Key was used with another request; use a new key")
         if word in ("returned", "ended"):
-            self.memory.over(slot, token)
+            self.memory.over(slot, ended)
         metrics.returns.labels(word).inc()
         return word, pool, run
 
@@ -219,6 +219,7 @@ class Leases:
         match reply:
             case ["ok", held, left_ms]:
                 metrics.renewals.labels("success").inc()
+                self.memory.renewed(slot, held, left_ms)
                 return held, left_ms
             case ["settling"]:
                 raise _not_reported(slot)
@@ -255,11 +256,11 @@ class Leases:
             raise
 
     async def _take_back(self, wish: Wish) -> None:
-        word, *slot = await self._undo(request=wish.request, attempt=wish.attempt, hub=self._line.hub_id, why="gone")
+        word, *grant = await self._undo(request=wish.request, attempt=wish.attempt, hub=self._line.hub_id, why="gone")
         if word == "undone":
-            self.memory.over(slot[0])
+            self.memory.over(*grant)
             metrics.grants_undone.inc()
-            _log.info("grant undone", slot=slot[0])
+            _log.info("grant undone", slot=grant[0])
 
     async def lapse(self, slots: Sequence[str]) -> list[str]:
         """What became of nominated grants, a word for each; `lua/capacity/lapse.lua` lists the words."""

@@ -1,11 +1,11 @@
-"""What a hub remembers of its latest grants, for a store that has lost them and nodes that do not know of them yet."""
+"""What a hub remembers of its latest work, for a store that has lost it and nodes that do not know of it yet."""
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
+from typing import Any
 
-from hub.capacity.models import Grant, text_of
+from hub.capacity.models import Grant
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
@@ -15,64 +15,95 @@ from hub.store.store import Store
 BITE = 50  # grants that are over, per script call: each may have to be ended, which takes 0.1 ms
 _log = get_logger("hub.capacity")
 
+Dated = OrderedDict[str, tuple[int, Any]]  # when it was, on the hub clock in ms; the oldest first
+
 
 class Memory:
-    """Grants made and grants over, by slot, of the last third of a node timeout; a store that lost them is told."""
+    """Grants made, renewed and over, by slot, and tickets given up, of the last third of a node timeout.
+
+    All of it is dated by the hub clock, which stands still while no hub can hear: an outage makes nothing older, and
+    what a hub slept through, or was cut off from, makes everything older that it remembers.
+    """
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
         # A node hears of a grant with its next beat, a sixth of its timeout later; until then only we know.
-        self._keep_s = max(1.0, settings.node_timeout_s / 3)
-        self.grants: OrderedDict[str, tuple[float, Grant]] = OrderedDict()
-        self.ends: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        self._keep_ms = max(1000, int(settings.node_timeout_s * 1000 / 3))
+        self.grants: Dated = OrderedDict()
+        self.renewals: Dated = OrderedDict()
+        self.ends: Dated = OrderedDict()
+        self.given_up: Dated = OrderedDict()
         self._note_ended = store.script("capacity/note_ended")
+        self._note_renewed = store.script("capacity/note_renewed")
         self._readopt = store.script("capacity/readopt")
+        self._cancel = store.script("line/cancel")
         store.when_replaced(self.recall)
 
     def lent(self, grant: Grant) -> None:
         """This grant was made: it is to come back should the store lose it."""
         self._store.highest_token = max(self._store.highest_token, grant.token, key=int)
-        self.grants.pop(grant.slot, None)
-        self.grants[grant.slot] = (time.monotonic(), grant)
-        self._forget_old()
+        self._note(self.grants, grant.slot, grant)
 
-    def over(self, slot: str, token: str = "") -> None:
-        """The grant of this slot is over; with its token, it is to end as well when it comes back from elsewhere."""
+    def renewed(self, slot: str, token: str, left_ms: int) -> None:
+        """The holder was told that this lease goes on for so long."""
+        self._note(self.renewals, slot, (token, left_ms))
+
+    def over(self, slot: str, token: str) -> None:
+        """The grant of this slot is over, and is to end as well when it comes back from elsewhere."""
         self.grants.pop(slot, None)
+        self.renewals.pop(slot, None)
         if token:
-            self.ends.pop(slot, None)
-            self.ends[slot] = (time.monotonic(), token)
-            self._forget_old()
+            self._note(self.ends, slot, token)
+
+    def cancelled(self, ticket: str) -> None:
+        """This ticket was given up."""
+        self._note(self.given_up, ticket, None)
 
     async def recall(self) -> None:
-        """Bring back into a store that lost it what this hub lent so recently that its node may not know of it."""
-        self._forget_old(self._store.heard_at)  # nobody was told anything in an outage: it makes nothing older
+        """Tell a store that lost it what this hub did so recently that nobody else may know of it."""
+        self._forget_old()
         ended = [text for slot, (_, token) in self.ends.items() for text in (slot, token)]
         for start in range(0, len(ended), 2 * BITE):
             await self._note_ended(rest=ended[start : start + 2 * BITE])
+        renewed = [
+            text
+            for slot, (at_ms, (token, left_ms)) in self.renewals.items()
+            for text in (slot, token, str(at_ms + left_ms))
+        ]
+        for start in range(0, len(renewed), 3 * BITE):
+            await self._note_renewed(rest=renewed[start : start + 3 * BITE])
         adopted = 0
-        for granted, grant in list(self.grants.values()):
-            left_ms = grant.left_ms - int((time.monotonic() - granted) * 1000)
-            if left_ms <= 0:
-                continue
-            node = text_of(grant.said, "nodeId", grant.item)
-            (word,) = await self._readopt(
-                slot=grant.slot,
-                pool=grant.pool,
-                item=grant.item,
-                node=node,
-                part=key_part(node),
-                label=grant.label,
-                run=grant.run,
-                token=grant.token,
-                ttl_ms=left_ms,
-            )
-            adopted += word == "adopted"
+        for at_ms, grant in list(self.grants.values()):
+            adopted += await self._bring_back(grant, grant.left_ms - max(0, self._store.clock_ms - at_ms))
+        for ticket in list(self.given_up):
+            await self._cancel(ticket=ticket)
         metrics.grants_readopted.inc(adopted)
         _log.warning("grants recalled", remembered=len(self.grants), adopted=adopted)
 
-    def _forget_old(self, now: float | None = None) -> None:
-        horizon = (now or time.monotonic()) - self._keep_s
-        for memory in (self.grants, self.ends):
+    async def _bring_back(self, grant: Grant, left_ms: int) -> bool:
+        if left_ms <= 0:
+            return False
+        node = grant.said.get("nodeId") or ""
+        (word,) = await self._readopt(
+            slot=grant.slot,
+            pool=grant.pool,
+            item=grant.item,
+            node=node,
+            part=key_part(node),
+            label=grant.label,
+            run=grant.run,
+            token=grant.token,
+            ttl_ms=left_ms,
+        )
+        return bool(word == "adopted")
+
+    def _note(self, memory: Dated, name: str, what: Any) -> None:
+        memory.pop(name, None)
+        memory[name] = (self._store.clock_ms, what)
+        self._forget_old()
+
+    def _forget_old(self) -> None:
+        horizon = self._store.clock_ms - self._keep_ms
+        for memory in (self.grants, self.renewals, self.ends, self.given_up):
             while memory and next(iter(memory.values()))[0] < horizon:
                 memory.popitem(last=False)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hub.capacity.memory import Memory
 from hub.capacity.models import Grant, Ticket, Waiting, read_item
 from hub.errors import GrantOver, TicketGranted, UnknownReply, UnknownTicket
 from hub.store.store import Store
@@ -31,8 +32,9 @@ class LineOfLabel:
 class Tickets:
     """Keeps the tickets of borrows that wait. Looking changes nothing."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, memory: Memory) -> None:
         self._store = store
+        self._memory = memory
         self._look = store.script("line/look")
         self._describe = store.script("line/describe")
         self._prospect = store.script("line/prospect")
@@ -71,6 +73,7 @@ class Tickets:
             reply = await self._cancel(ticket=name)
             match reply:
                 case ["cancelled"]:
+                    self._memory.cancelled(name)
                     return
                 case ["granted", slot]:
                     what = "give it back with POST /session/return, or hub return"

@@ -19,9 +19,10 @@ TYPES = {
     "hash": (
         *("node", "session", "store", "duty", "lent", "leaving", "slot", "brake", "ticket", "pending", "caps", "pace"),
         *("worker", "worker_rooms", "worker_brake", "job", "task", "provider", "token"),
-        *("zombies", "zombie_sources", "outcomes"),
+        *("zombies", "zombie_sources", "outcomes", "ended", "renewed"),
     ),
     "set": (
+        "telling",
         *("nodes", "draining", "node_slots", "pool_slots", "replacing", "aside", "suspects", "waiters", "handed"),
         *("worker_jobs", "worker_tasks", "worker_providers", "dead_workers", "job_workers", "executors"),
         *("sockets", "bound", "connections", "socket_hubs"),
@@ -49,7 +50,6 @@ LIFETIMES_S = {
     "request": 86_400,
     "replacing": 1800,
     "pace": 3600,
-    "ended": 86_400,
     "claim": 60,
     "submitted": 86_400,
     "result": 300,

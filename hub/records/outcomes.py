@@ -22,8 +22,8 @@ from hub.records.rows import Rows
 from hub.settings import Settings
 from hub.settings.knobs import read_redis_url
 from hub.store.connection import make_client
+from hub.store.faults import translated
 from hub.store.keys import Keys
-from hub.store.store import translated
 
 T = TypeVar("T")
 

@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 from hub.errors import StoreUnavailable, UnknownReply
 from hub.observability import metrics
 from hub.observability.logs import get_logger
+from hub.store.ending import ended
 from hub.store.store import Store
 
 PERIOD_S = 0.5  # `lua/include/store.lua` counts at most two of these for one silence
@@ -30,6 +31,7 @@ class HubClock:
         self._tick = store.script("store/tick")
         self._switch = store.script("store/switch_expire")
         self._restore = store.script("store/restore_expire")
+        self._told = store.script("store/told")
         self._resign = store.script("store/resign")
         self.hub_id = secrets.token_hex(8)
         self.leads = asyncio.Event()
@@ -40,6 +42,7 @@ class HubClock:
         self._answer = asyncio.Event()  # the next one that is answered
         self._last_outage: tuple[float, float] | None = None  # how long it was, when it ended (monotonic)
         store.when_replaced(self._restore_switch)
+        store.when_told = self._say_told
 
     def paused_by_outage(self, grace_s: float, outage_s: float = 10.0) -> bool:
         """Whether Redis was out of reach for `outage_s` or more and came back less than `grace_s` seconds ago."""
@@ -52,12 +55,17 @@ class HubClock:
 
     async def run(self) -> None:
         """Tick until cancelled; then hand the office over if there is still a store to tell."""
+        self._store.ticks = True
+        following = asyncio.create_task(self._store.follow_primary(), name="primary")
         try:
             while True:
                 started = time.monotonic()
                 await self.tick()
                 await asyncio.sleep(max(0.05, PERIOD_S - (time.monotonic() - started)))
         finally:
+            self._store.ticks = False
+            self._store.tick_is_over(heard=False)
+            await ended([following])
             if self.away_since is None and self.leads.is_set():
                 self.leads.clear()
                 await self._resign(hub_id=self.hub_id)
@@ -65,14 +73,21 @@ class HubClock:
     async def tick(self) -> None:
         """One tick, sent also while the store is away: this is how the hub finds out that Redis is back."""
         self._begun += 1
+        heard = False
         try:
+            await self._store.check()
             await self._heard(await self._tick.probe(hub_id=self.hub_id, leader_ms=OFFICE_MS))
-            self._store.heard_at = time.monotonic()
+            heard = True
             self._answered = self._begun
             self._answer.set()
             self._answer = asyncio.Event()
         except (StoreUnavailable, RedisError) as error:
-            self._lost(error)
+            await self._lost(error)
+        finally:
+            self._store.tick_is_over(heard)
+        if heard:
+            with self._store.urgent():
+                await self._store.pay_debts()
 
     async def anew(self) -> None:
         """Return when a tick that began after this call was answered: what was known before may be of another time."""
@@ -82,15 +97,16 @@ class HubClock:
 
     async def _heard(self, reply: list[Any]) -> None:
         match reply:
-            case ["ok", generation, _, leads, _, expire, by, at]:
+            case ["ok", generation, clock_ms, leads, _, expire, by, at, now_ms]:
                 self._back()
                 self.leads.set() if leads else self.leads.clear()
+                self._store.hear(generation, int(clock_ms), int(now_ms))
                 if generation != self._store.generation:
                     await self._store.replaced(generation)  # the switch may be restored by that: see the next tick
                 else:
                     self._switched = (expire, by, at)
                     self.expire_override = None if expire == "" else expire == "true"
-                await self._store.pay_debts()
+                    self._store.away = False
             case _:
                 raise UnknownReply(self._tick.name, reply)
 
@@ -112,13 +128,19 @@ class HubClock:
         if await self._restore(expire=expire, by=by, at=at) == ["restored"]:
             _log.warning("expiry switch restored", expire=expire or "default", by=by, at=at)
 
-    def _lost(self, error: Exception) -> None:
+    async def _say_told(self) -> None:
+        """This hub has said what it remembers: when all have, lending goes on before the time for it is over."""
+        store = self._store
+        await self._told(hub_id=self.hub_id, floor=store.highest_token, heard_ms=store.highest_ms)
+
+    async def _lost(self, error: Exception) -> None:
         self._store.set_away()
         self.leads.clear()
         metrics.store_up.set(0)
         if self.away_since is None:
             self.away_since = time.monotonic()
             _log.error("store lost", why=str(error.__cause__ or error))
+        await self._store.drop_connections()  # the server may stand still, or not be the primary any more
 
     def _back(self) -> None:
         metrics.store_up.set(1)

@@ -18,16 +18,37 @@ from hub.observability.logs import get_logger
 from hub.settings import Settings, mask_url
 from hub.settings.sentinel import is_sentinel
 from hub.store.embedded import EmbeddedRedis, find_server
-from hub.store.sentinel import sentinel_client
+from hub.store.primary import Primary
+from hub.store.sentinel import sentinel_client, sentinels
 from hub.store.store import Store
 
 OLDEST = (7, 0)  # SINTERCARD and scripts that are not saved with the data: the latter tells a restart from a flush
 _log = get_logger("hub.store")
 
 
-def make_client(url: str, settings: Settings) -> Redis:
-    """A client whose text survives bytes that are not UTF-8; it connects on first use."""
-    options: dict[str, Any] = {
+def make_client(url: str, settings: Settings, primary: Primary | None = None) -> Redis:
+    """A client whose text survives bytes that are not UTF-8; it connects on first use.
+
+    With `primary` every connection greets the server through it, and follows it where Sentinels say that it is.
+    """
+    options = _options(settings)
+    pooled: dict[str, Any] = {"max_connections": 16, "timeout": settings.redis_timeout_s or None}
+    if primary is not None:
+        options["redis_connect_func"] = primary.greet
+    if is_sentinel(url):
+        return sentinel_client(url, options | pooled, primary or make_primary(url, settings))
+    if url.startswith("unix://"):
+        options.pop("socket_connect_timeout")
+    return Redis.from_pool(BlockingConnectionPool.from_url(url, **pooled, **options))
+
+
+def make_primary(url: str, settings: Settings) -> Primary:
+    """The server of a URL, to be known by its identity, and found again by Sentinels where the URL names those."""
+    return Primary(sentinels(url, _options(settings)) if is_sentinel(url) else None)
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    return {
         "decode_responses": True,
         "encoding_errors": "surrogateescape",
         "socket_timeout": settings.redis_timeout_s or None,
@@ -37,25 +58,19 @@ def make_client(url: str, settings: Settings) -> Redis:
         "retry": Retry(ExponentialBackoff(cap=0.2, base=0.05), 1, supported_errors=(RedisConnectionError,)),
         "client_name": "capacity-hub",
     }
-    if is_sentinel(url):
-        return sentinel_client(url, options)
-    if url.startswith("unix://"):
-        options.pop("socket_connect_timeout")
-    pool = BlockingConnectionPool.from_url(url, max_connections=16, timeout=settings.redis_timeout_s or None, **options)
-    return Redis.from_pool(pool)
 
 
 @asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[Store]:
     """The store the settings name, checked and opened; closed on leaving. Raises `StartRefused` in one sentence."""
     if settings.redis_url:
-        async with _connected(make_client(settings.redis_url, settings), settings, settings.redis_url) as store:
+        async with _connected(settings.redis_url, settings) as store:
             yield store
     elif find_server():
         embedded = EmbeddedRedis(settings.data_dir)
         url = await embedded.start()
         try:
-            async with _connected(make_client(url, settings), settings, url) as store:
+            async with _connected(url, settings) as store:
                 yield store
         finally:
             await embedded.stop()
@@ -70,8 +85,10 @@ async def open_store(settings: Settings) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def _connected(client: Redis, settings: Settings, url: str) -> AsyncIterator[Store]:
-    store = Store(client, settings.key_prefix)
+async def _connected(url: str, settings: Settings) -> AsyncIterator[Store]:
+    primary = make_primary(url, settings)
+    client = make_client(url, settings, primary)
+    store = Store(client, settings.key_prefix, primary)
     try:
         await check_server(client, settings, mask_url(url))
         await store.open()

@@ -18,8 +18,8 @@ from redis.exceptions import (
 from hub.errors import StoreFault, StoreUnavailable
 from hub.settings import Settings
 from hub.store.connection import make_client
-from hub.store.scripts import Script
-from hub.store.store import is_away
+from hub.store.faults import is_away
+from hub.store.scripts import NO_FENCE, Script
 
 _SHUT = (AuthenticationError, NoPermissionError)
 _SPREAD = (AskError, ClusterCrossSlotError)  # the first one is also of keys that have moved
@@ -56,7 +56,7 @@ class Elsewhere:
         """The answer of a script that takes its keys from its caller; the errors are those of `read`."""
         if named.keys() != set(script.arguments):
             raise TypeError(f"{script.name} takes {script.arguments}, not {tuple(named)}")
-        arguments = (len(keys), *keys, *(named[name] for name in script.arguments), *rest)
+        arguments = (len(keys), *keys, *(named[name] for name in script.arguments), *rest, *NO_FENCE)
         try:
             return await self._send(("EVALSHA", script.sha, *arguments))
         except NoScriptError:

@@ -8,8 +8,9 @@ from typing import Any
 from redis.exceptions import RedisError, ResponseError
 
 from hub.errors import StoreFault, StoreUnavailable
+from hub.store.faults import translated
 from hub.store.pulse import Pulse
-from hub.store.store import Store, translated
+from hub.store.store import Store
 
 WAIT_MS = 1000  # for the next entries; the reader looks up this often
 BITE = 200  # entries per call

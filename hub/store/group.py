@@ -12,8 +12,9 @@ from typing import Any
 from redis.exceptions import RedisError, ResponseError
 
 from hub.errors import ForeignKey, StoreFault, StoreUnavailable
+from hub.store.faults import translated
 from hub.store.follow import WAIT_MS
-from hub.store.store import Store, translated
+from hub.store.store import Store
 
 _GONE = ("NOGROUP", "UNBLOCKED")  # the stream was deleted with its groups, before the read or during it
 _IDLE_S = 60  # a reader that is silent for longer, and holds nothing, is of a process that is gone

@@ -48,6 +48,9 @@ PRIVATE = {
     # held, pass, word, allowed; window, spent; since_ms (hub clock at which the grace began); released_by, _at,
     # _until_ms. Deleted when the brake ends.
     "brake": "hub:brake",
+    # set: hubs that ticked when the store was lost and have not said yet what they remember. Empties as they do; the
+    # next loss overwrites what is left of those that died.
+    "telling": "hub:telling",
     "beats": "hub:beats",  # zset: raw node id -> hub clock of its last beat. Deleted with the node.
     # hash: version, drain, republish, recycle:<slot>, offers (slots in short), drain_number (of the last drain or
     # undrain): what a beat must tell; incarnation and its term. With the node.
@@ -96,10 +99,12 @@ PRIVATE = {
     "caps": "hub:caps",  # hash: set:<label> and env:<label>, set and env for all others -> most live grants.
     "pace": "hub:pace:{}",  # hash: mark_ms, gap_ms: how fast the line of a label moves; lives an hour.
     "history": "hub:history",  # stream: what happened, trimmed by whoever adds to it. One per store, never deleted.
-    # string: token up to which a report of the slot as lent is late: that grant ended while the store did not know of
-    # it, or a hub has brought it back since, so that the store knows better; two node timeouts at most.
-    "ended": "hub:ended:{}",
     "refusals": "hub:refusals",  # list of audit entries of refusals, newest first, trimmed to 1,000.
+    # hash: slot -> the highest token whose grant ended since the store was lost, or in what was lost; a report of it,
+    # or of a lower one, is late. Deleted when everybody has had his time to report.
+    "ended": "hub:ended",
+    # hash: slot -> token|deadline on the hub clock, as a hub renewed it just before the loss. The same.
+    "renewed": "hub:renewed",
     # -- jobs: ids are 32 hex digits; a full name is room:category:name; times are in microseconds
     # hash: user, at, beat; its last claim with a key: claim, tasks; odd: task:claim:hub clock of what its beats do not
     # name. Deleted with the worker.

@@ -24,6 +24,8 @@ _CHECKOUT = Path(__file__).resolve().parent.parent.parent / "lua"
 _INCLUDE = re.compile(r"^( *)-- @include (\w+)\n", re.MULTILINE)
 _ARGUMENT = re.compile(r"^local (\w+)\s*=\s*(?:tonumber\()?ARGV\[(\d+)\]", re.MULTILINE)
 _REST = re.compile(r"^-- @rest \w+", re.MULTILINE)
+_FENCE = "local told_ms, told_of = table.remove(ARGV), table.remove(ARGV)\n"  # every call ends with these two
+NO_FENCE = ("", "")  # of a call by a program that does not tick
 _COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 _FUNCTION = re.compile(r"^local function (\w+)\((?:.* end|(?:.*\n)*?end)\n", re.MULTILINE)
 _WORD = re.compile(r"\w+")
@@ -53,7 +55,7 @@ def load(name: str, keys: Keys) -> Script:
     numbers = {int(number): argument for argument, number in _ARGUMENT.findall(source)}
     if sorted(numbers) != list(range(1, len(numbers) + 1)):
         raise ValueError(f"{name}: its ARGV lines do not count from 1 without a gap")
-    text = _name_keys(body, keys)
+    text = _name_keys(_FENCE + body, keys)
     sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     return Script(name, text, sha, tuple(numbers[n] for n in sorted(numbers)), bool(_REST.search(source)))
 

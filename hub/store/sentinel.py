@@ -1,31 +1,39 @@
-"""A client of the server that Sentinel names."""
+"""A client of the server that Sentinels name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
-from redis.asyncio import Redis
-from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
+from redis.asyncio import BlockingConnectionPool, Redis
 
 from hub.settings.sentinel import read_sentinel_url
+from hub.store.primary import LocatedConnection, LocatedSSLConnection, Primary, Sentinels
 
 _ASKED_WITH = ("socket_timeout", "socket_connect_timeout", "retry")
 
 
-class _Pool(SentinelConnectionPool):
-    """Closes the connections to the Sentinels as well: redis-py leaves them to the garbage collector."""
+class _Pool(BlockingConnectionPool):
+    """Closes the connections to the Sentinels as well."""
+
+    def __init__(self, *, primary: Primary, **options: Any) -> None:
+        super().__init__(primary=primary, **options)
+        self._primary = primary
 
     async def aclose(self) -> None:
         await super().aclose()
-        for sentinel in self.sentinel_manager.sentinels:
-            await sentinel.aclose()
+        await self._primary.close()
 
 
-def sentinel_client(url: str, options: Mapping[str, Any]) -> Redis:
-    """A client of the service that the Sentinel URL names; raises ValueError where it is none."""
+def sentinels(url: str, options: Mapping[str, Any]) -> Sentinels:
+    """Those that the URL names; raises ValueError where it is none."""
     named = read_sentinel_url(url)
-    asked = {key: options[key] for key in _ASKED_WITH}
-    sentinel = Sentinel(named.hosts, sentinel_kwargs={**asked, **named.sentinel})  # type: ignore[no-untyped-call]
-    client = sentinel.master_for(named.service, connection_pool_class=_Pool, **options, **named.server)
-    return cast(Redis, client)
+    asked = {key: options[key] for key in _ASKED_WITH} | named.sentinel
+    return Sentinels([Redis(host=host, port=port, **asked) for host, port in named.hosts], named.service)
+
+
+def sentinel_client(url: str, options: Mapping[str, Any], primary: Primary) -> Redis:
+    """A client that connects to wherever the primary is; raises ValueError where the URL names no Sentinels."""
+    server = dict(read_sentinel_url(url).server)
+    kind = LocatedSSLConnection if server.pop("ssl", False) else LocatedConnection
+    return Redis.from_pool(_Pool(connection_class=kind, primary=primary, **options, **server))

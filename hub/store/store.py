@@ -3,48 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import (
-    BusyLoadingError,
-    MasterDownError,
-    MaxConnectionsError,
-    NoPermissionError,
-    NoScriptError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-)
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
-from hub.errors import ForeignKey, NotSent, StoreFault, StoreUnavailable
+from hub.errors import Late, NotSent, StoreFault, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.bells import Bells
+from hub.store.faults import translated
 from hub.store.keys import Keys
-from hub.store.scripts import Script, load_all
+from hub.store.primary import ASK_S, HIDDEN, AnotherServer, Primary
+from hub.store.scripts import NO_FENCE, Script, load_all
 
 BATCH = 128  # commands sent to Redis in one go; more would make the last of them wait for the first
 DEBTS = 4 * BATCH  # paid with one tick of the hub clock
 CLOSE_S = 2.0  # for batches under way when the hub stops
 SETTLE_MS = 2000  # four ticks: every hub has noticed the loss and said what it lent
-_AWAY = (
-    RedisConnectionError,
-    RedisTimeoutError,
-    BusyLoadingError,
-    ReadOnlyError,
-    OutOfMemoryError,
-    MasterDownError,
-    MaxConnectionsError,
-    NoPermissionError,
-    OSError,
-)
-_AWAY_WORDS = ("MISCONF", "MASTERDOWN", "NOREPLICAS", "BUSY", "LOADING", "NOAUTH", "NOPERM", "CLUSTERDOWN", "OOM")
+FRESH_S = 1.0  # two ticks: for so long the hub is sure that the primary it heard last still is the primary
+SILENT_S = 3.0  # as `lua/include/store.lua`: a hub that has not ticked for six periods is taken to be gone
+_urgent: ContextVar[bool] = ContextVar("urgent", default=False)
 _REFUSED = "Redis does not answer; the hub keeps trying."
 _log = get_logger("hub.store")
 
@@ -52,14 +36,21 @@ _log = get_logger("hub.store")
 class Store:
     """One Redis under one prefix. All state changes go through `call`; plain reads through `read`."""
 
-    def __init__(self, client: Redis, prefix: str = "") -> None:
+    def __init__(self, client: Redis, prefix: str = "", primary: Primary | None = None) -> None:
         self.client = client
+        self.primary = primary
         self.keys = Keys(prefix)
         self.bells = Bells(client)
         self.generation: str | None = None
         self.highest_token = "0"  # of the grants this hub made or learned of
         self.node_timeout_ms = 0  # for a store that was emptied; whoever makes a hub of it sets it
         self.heard_at: float | None = None  # when the hub clock ticked last, by the monotonic clock
+        self.clock_ms = self.highest_ms = 0  # the hub clock as this hub heard it last, and the highest it ever heard
+        self.ticks = False  # whether a hub clock runs on this store
+        self.fence: tuple[Any, Any] = NO_FENCE  # what every call carries: which store, and its hub clock
+        self.when_told: Callable[[], Awaitable[None]] | None = None  # at the end of what `when_replaced` set off
+        self._wall_s: float | None = None  # the time of Redis less the monotonic clock
+        self._tick_over = asyncio.Event()
         self.away = False  # while it is, requests are refused at once instead of waiting for a timeout
         self._scripts = load_all(self.keys)
         self._queue: deque[tuple[tuple[Any, ...], asyncio.Future[Any]]] = deque()
@@ -133,26 +124,82 @@ class Store:
                 return
             try:
                 before, generation = self.generation, await self._open()
-            except RedisError as error:
+            except (RedisError, OSError) as error:
                 raise translated(error) from error
             self._openings += 1
+            if before is not None and generation != before:
+                await self._replaced(generation)
             self.away = False
-        if before is not None and generation != before:
-            await self.replaced(generation)
+
+    async def open_anew(self) -> None:
+        """Drop every connection and open the store of whichever server is the primary now."""
+        if self.primary is not None:
+            self.primary.forget()
+        await self.drop_connections()
+        await self.open()
+
+    async def drop_connections(self) -> None:
+        """Close all of them, those that wait for an answer too: the server may have been demoted or stand still."""
+        with contextlib.suppress(RedisError, OSError):
+            await self.client.connection_pool.disconnect()
+
+    async def check(self) -> None:
+        """Make sure that the server is the primary, and the one whose store is open; raises `StoreUnavailable`."""
+        if self.primary is None:
+            return
+        try:
+            if await self.primary.ask_again():
+                _log.warning("primary moved", address=":".join(map(str, self.primary.address or ())))
+                raise AnotherServer("the primary has moved")
+            await self.primary.check(self.client)
+        except AnotherServer:
+            await self.open_anew()
+        except (RedisError, OSError) as error:
+            raise translated(error) from error
+
+    async def follow_primary(self) -> None:
+        """Ask for ever where the primary is; as soon as it has moved, nothing more is sent to the one before, and no
+        call waits for it: the next tick opens the store of the new one.
+        """
+        while self.primary is not None and self.primary.may_move:
+            await asyncio.sleep(ASK_S)
+            with contextlib.suppress(RedisError, OSError):  # the tick asks as well, and tells
+                if await self.primary.ask():
+                    _log.warning("primary moved", address=":".join(map(str, self.primary.address or ())))
+                    await self.drop_connections()
 
     async def replaced(self, generation: str) -> None:
-        """Note that the store is another one than before, and let everybody say what they remember."""
+        """As `open`, where another hub has opened the store that this one does not know yet."""
+        async with self._opening:
+            await self._replaced(generation)
+            self.away = False
+
+    async def _replaced(self, generation: str) -> None:
+        """Let everybody say what they remember; until that is done nothing else is asked of the store."""
         _log.warning("store replaced", generation=generation, before=self.generation)
-        for action in self._when_replaced:
-            await action()
+        self.away = True
+        with self.urgent():
+            for action in self._when_replaced:
+                await action()
+            if self.when_told is not None:
+                await self.when_told()
         self.generation = generation  # last: should the store be lost again before all is said, it is said once more
 
+    @contextlib.contextmanager
+    def urgent(self) -> Iterator[None]:
+        """Calls made in this block go past everything that waits, and wait for no tick: they are part of one."""
+        before = _urgent.set(True)
+        try:
+            yield
+        finally:
+            _urgent.reset(before)
+
     async def _open(self) -> str:
-        run_id = await self._run_id()
         script = self._scripts["store/open"]
         lost = "0" if self.generation is None else "1"
-        arguments = (run_id, lost, str(SETTLE_MS), self.highest_token, str(self.node_timeout_ms))
-        word, generation = await self.client.eval(script.text, 1, self.keys.store, *arguments)
+        known = (lost, str(SETTLE_MS), self.highest_token, str(self.node_timeout_ms), str(self.highest_ms))
+        command = (script.text, 1, self.keys.store, await self._identity(), *known, *NO_FENCE)
+        word, generation, clock_ms, now_ms = await self.client.eval(*command)
         pipe = self.client.pipeline(transaction=False)
         for each in self._scripts.values():
             pipe.script_load(each.text)
@@ -160,7 +207,37 @@ class Store:
         _log.info("store opened", state=word, generation=generation, scripts=len(self._scripts))
         if self.generation is None:
             self.generation = generation
+        self.hear(generation, int(clock_ms), int(now_ms))
         return str(generation)
+
+    def hear(self, generation: str, clock_ms: int, now_ms: int) -> None:
+        """Note how the store stands: which one it is, its hub clock, and the time of Redis."""
+        self.clock_ms, self._wall_s = clock_ms, now_ms / 1000 - time.monotonic()
+        self.highest_ms = max(self.highest_ms, clock_ms)
+        if self.ticks:
+            self.fence = (generation, clock_ms)
+
+    def wall_s(self) -> float:
+        """The time of Redis, in seconds since 1970, as far as it was heard: of this machine where it never was."""
+        return time.time() if self._wall_s is None else time.monotonic() + self._wall_s
+
+    def tick_is_over(self, heard: bool) -> None:
+        """Let calls go on that waited for a tick; the hub clock says so after each."""
+        if heard:
+            self.heard_at = time.monotonic()
+        self._tick_over.set()
+        self._tick_over = asyncio.Event()
+
+    def _sure(self) -> bool:
+        """Whether a tick was answered so recently that the primary it was sent to still is the primary."""
+        return not self.ticks or self.heard_at is None or time.monotonic() - self.heard_at <= FRESH_S
+
+    async def _identity(self) -> str:
+        if self.primary is None:
+            return await self._run_id()
+        await self.client.ping()  # whichever connection is made first has asked
+        known = self.primary.identity
+        return await self._run_id() if known in (None, HIDDEN) else str(known)
 
     async def _run_id(self) -> str:
         try:
@@ -178,28 +255,46 @@ class Store:
 
     async def call(self, script: Script, arguments: list[Any]) -> Any:
         """Run a script; loads it, or opens the store, when Redis has forgotten either."""
-        return await self._run(script, arguments, self._send)
+        began, heard_at = time.monotonic(), self.heard_at
+        while True:
+            try:
+                return await self._run(script, arguments, self.fence, self._send)
+            except Late:
+                # The hub ticks as it should, and another one has opened the store: this call is as good as new.
+                stood_still = heard_at is None or began - heard_at > SILENT_S
+                if stood_still or time.monotonic() - began > SILENT_S or _urgent.get() or not self.ticks:
+                    raise
+                await self._tick_over.wait()
 
     async def probe(self, script: Script, arguments: list[Any]) -> Any:
         """Run a script past everything that waits, also while the store is away; raises `StoreUnavailable`."""
-        reply = await self._run(script, arguments, self._send_alone)
-        self.away = False
-        return reply
+        return await self._run(script, arguments, NO_FENCE, self._send_alone)
 
     async def _run(
-        self, script: Script, arguments: list[Any], send: Callable[[tuple[Any, ...]], Awaitable[Any]]
+        self,
+        script: Script,
+        arguments: list[Any],
+        fence: tuple[Any, Any],
+        send: Callable[[tuple[Any, ...]], Awaitable[Any]],
     ) -> Any:
-        command = ("EVALSHA", script.sha, 1, self.keys.store, *arguments)
+        command = ("EVALSHA", script.sha, 1, self.keys.store, *arguments, *fence)
         for _ in range(2):
             try:
                 return await send(command)
-            except NoScriptError:
-                await self.open()
+            except NoScriptError as error:
+                await self._open_for_a_call(error)
             except ResponseError as error:
+                if str(error).startswith("LATE"):
+                    raise Late("This hub did not know how the store stands; nothing was done.") from None
                 if not str(error).startswith("UNOPENED"):
                     raise StoreFault(f"{script.name}: {error}") from error
-                await self.open()
+                await self._open_for_a_call(error)
         return await send(command)
+
+    async def _open_for_a_call(self, error: Exception) -> None:
+        if _urgent.get():  # lost once more while hubs say what they know: the next tick begins anew
+            raise StoreUnavailable("The store was lost again.") from error
+        await self.open()
 
     async def _send_alone(self, command: tuple[Any, ...]) -> Any:
         try:
@@ -208,6 +303,8 @@ class Store:
             raise translated(error) from error
 
     async def _send(self, command: tuple[Any, ...]) -> Any:
+        if _urgent.get():
+            return await self._send_alone(command)
         if self.away:
             raise NotSent(_REFUSED)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -220,9 +317,12 @@ class Store:
         """Send what has gathered, in one go, until nothing is left: calls made meanwhile travel together next."""
         await asyncio.sleep(0)  # callers that are runnable now join the first batch
         while self._queue:
+            if not self._sure():
+                await self._tick_over.wait()
+                continue
             batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
             try:
-                replies = await self._round_trip([command for command, _ in batch])
+                replies = await self._carry_out([command for command, _ in batch])
             except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, every one of them
                 replies = [error] * len(batch)
             for (_, answer), reply in zip(batch, replies, strict=True):
@@ -232,6 +332,22 @@ class Store:
                     answer.set_exception(translated(reply))
                 else:
                     answer.set_result(reply)
+
+    async def _carry_out(self, commands: list[tuple[Any, ...]]) -> list[Any]:
+        """The answers, if whoever gave them still is the primary: those of one that no longer is are worth nothing."""
+        who = self.primary and self.primary.identity
+        try:
+            replies = await self._round_trip(commands)
+        except AnotherServer:
+            if self.ticks:  # the next tick opens the store of that one
+                raise
+            await self.open_anew()
+            return await self._round_trip(commands)
+        while not self._sure() and not self.away:
+            await self._tick_over.wait()
+        if (self.primary and self.primary.identity) != who:
+            raise AnotherServer("the primary has moved")
+        return replies
 
     async def _round_trip(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         pipe = self.client.pipeline(transaction=False)
@@ -264,21 +380,3 @@ class ScriptCall:
         if named.keys() != self._names:
             raise TypeError(f"{self.name} takes {self._script.arguments}, not {tuple(named)}")
         return [*(named[name] for name in self._script.arguments), *rest]
-
-
-def is_away(error: Exception) -> bool:
-    """Whether this error means that Redis cannot serve now, whoever asks."""
-    return isinstance(error, _AWAY) or (isinstance(error, ResponseError) and str(error).startswith(_AWAY_WORDS))
-
-
-def translated(error: Exception) -> Exception:
-    """An error of redis-py as one of the hub's where it means the store or a key; else the error itself."""
-    if isinstance(error, ResponseError) and "WRONGTYPE" in str(error):
-        return ForeignKey("A key of the hub holds another type than the hub writes; hub doctor tells which.")
-    if not is_away(error):
-        return error
-    away = StoreUnavailable(
-        "Redis does not answer; whether the change was made is not known, and repeating it is safe."
-    )
-    away.__cause__ = error
-    return away

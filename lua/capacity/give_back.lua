@@ -1,7 +1,8 @@
 -- End a grant because its borrower or its node gives it back: the slot goes to whoever waits for it, else to the tail of
 -- its pool, marked for replacement. A call that means an earlier grant, by its token or its run, changes nothing.
 -- Safe to repeat: the same request id gets the first answer again.
--- Returns {'returned' | 'ended' (its node had removed it) | 'not lent' | 'stale token', pool or '', run or ''}
+-- Returns {'returned' | 'ended' (its node had removed it) | 'not lent' | 'stale token', pool or '', run or '', the token
+--   of what has ended by that or ''}
 local slot    = ARGV[1]
 local hint    = ARGV[2]              -- the label the caller names: used for slots the hub has no record of
 local token   = ARGV[3]              -- '' when the caller has none
@@ -17,7 +18,7 @@ local keep_s  = ARGV[6]              -- how long its answer is remembered
 local before = redis.call('GET', key_request(request))
 if before then
   local same, word = string.match(before, '^return|(.*)|(.-)$')
-  return {same == slot and word or 'reused', '', ''}
+  return {same == slot and word or 'reused', '', '', ''}
 end
 local session = redis.call('HMGET', key_session(slot), 'leaseToken', 'runId', 'labelKey', 'poolLabel')
 
@@ -26,16 +27,16 @@ local function find_lent(pool, wanted)
     if glance(item) == wanted then return item end
   end
 end
-local function done(word, pool, of_run)
+local function done(word, pool, of_run, ended)
   redis.call('SET', key_request(request), 'return|' .. slot .. '|' .. word, 'EX', keep_s)
   serve_opened()
-  return {word, pool or '', of_run or ''}
+  return {word, pool or '', of_run or '', ended or ''}
 end
 
 if token ~= '' and session[1] ~= token then
   if not missing_grant(slot, token, session[1]) then return done('stale token') end
-  redis.call('SET', key_ended(slot), token, 'PX', 2 * node_timeout_ms)  -- when its node reports it, it is over
-  return done('ended')
+  note_ended(slot, token)  -- when its node or its hub says that it is lent, that is late
+  return done('ended', '', '', token)
 end
 local record = read_slot(slot)
 local late = record.unseen or (run ~= '' and run == record.before and run ~= record.run)
@@ -67,4 +68,4 @@ if record.place ~= 'lent' then
   return done('not lent', record.pool)
 end
 local listed = release(slot, record, 120, 'grant.returned', '')
-return done(listed and 'returned' or 'ended', record.pool, record.run or session[2])
+return done(listed and 'returned' or 'ended', record.pool, record.run or session[2], session[1])

@@ -1,6 +1,7 @@
 -- Look again at nominated grants and end those whose lease is over. Safe to repeat; a grant renewed or given back
 -- meanwhile is left alone. The deadline on the hub clock decides. A footprint that vanished before its time was deleted
--- on purpose and ends the lease; one that ran out while the hub clock stood still is written again.
+-- on purpose and ends the lease; one that ran out while the hub clock stood still is written again. While the store
+-- settles none ends by its deadline: hubs are still to say what they renewed.
 -- Returns per slot: 'live' | 'lapsed' | 'deleted' | 'idle' | 'rewritten' | 'stray' (a session without a label)
 -- @rest slots
 -- @include store
@@ -10,7 +11,7 @@ local words = {}
 local function over(slot, label)
   if not label then return 'stray' end
   local deadline = tonumber(redis.call('ZSCORE', key_deadlines, slot) or '0')
-  if deadline <= clock_ms then return 'lapsed' end
+  if deadline <= clock_ms then return settle_left_ms > 0 and 'live' or 'lapsed' end
   local grant = redis.call('HMGET', key_slot(slot), 'visible_ms', 'watch_idle')
   if redis.call('EXISTS', key_borrow_ttl(slot)) == 0 then
     if now_ms < tonumber(grant[1] or '0') then return 'deleted' end

@@ -4,13 +4,9 @@
 -- @include store
 -- @include release
 -- @include serve
--- @include above
-local lives_ms = 2 * tonumber(opened[6] or '60000')
 for i = 1, #ARGV, 2 do
   local slot, token = ARGV[i], ARGV[i + 1]
-  if not above(redis.call('GET', key_ended(slot)) or '0', token) then
-    redis.call('SET', key_ended(slot), token, 'PX', lives_ms)
-  end
+  note_ended(slot, token)
   local held = redis.call('HGET', key_session(slot), 'leaseToken') or ''
   local record = held ~= '' and not above(held, token) and read_slot(slot)
   if record and record.place == 'lent' then release(slot, record, 120, 'grant.returned', '') end

@@ -28,8 +28,7 @@ for i = 7, #ARGV, 5 do
   local late, word = told_since(slot, part, record.item, incarnation, number), nil
   local unchanged = record.item == item and record.pool == pool
     and still_listed(record.pool, record.item, record.place)
-  -- A slot without a record is of a node that was gone: what it says to be lent is.
-  if token ~= '' and ((record.item and not lost_grant(token)) or returned_meanwhile(slot, token)) then token = '' end
+  if not is_live(slot, token) then token = '' end
   if record.item and record.part ~= part then
     word = 'taken'
   elseif late then
@@ -55,7 +54,7 @@ for i = 7, #ARGV, 5 do
     redis.call('HSET', key_slot(slot), 'reported', opened[1])
     if token ~= '' then
       lend({slot = slot, item = item, pool = pool, node = id, part = part, label = pool, run = '', token = token,
-        ttl_ms = ttl_ms, idle_ms = 0})
+        ttl_ms = as_renewed(slot, token, ttl_ms), idle_ms = 0})
       note_slot('grant.adopted', {slot = slot, node = id, pool = pool, label = pool}, 'reported')
       word = 'lent'
     else

@@ -1,6 +1,6 @@
 -- After the store came back empty or older: a hub says what it lent a moment ago, so that it is not lent again.
--- Safe to repeat. A grant the store knows, or a later one of the same slot, is left alone. From here on the store knows
--- what becomes of this grant: if it is over when its node reports it, that report is late.
+-- Safe to repeat, and too late when nodes have had their time to report. A grant the store knows, or a later one of the
+-- same slot, is left alone, and so is one that has ended since.
 -- Returns {'adopted' | 'kept'}
 local slot    = ARGV[1]
 local pool    = ARGV[2]
@@ -15,12 +15,11 @@ local ttl_ms  = tonumber(ARGV[9])
 -- @include release
 -- @include new_slot
 -- @include lend
--- @include reporting
 -- @include reported_grant
 local record = read_slot(slot)
 -- It was delivered, whatever the store remembers of that.
 if redis.call('HGET', key_session(slot), 'leaseToken') == token then redis.call('HDEL', key_slot(slot), 'unseen') end
-if not lost_grant(token) or returned_meanwhile(slot, token) then return {'kept'} end
+if not is_live(slot, token) then return {'kept'} end
 if record.place == 'lent' then
   if not above(token, redis.call('HGET', key_session(slot), 'leaseToken') or token) then return {'kept'} end
   end_grant(slot, record.label, record.run, record.part)  -- it had ended in what was lost
@@ -33,9 +32,6 @@ else
   redis.call('HSET', key_slot(slot), 'unreported', '1')
 end
 lend({slot = slot, item = record.item or item, pool = record.pool or pool, node = node, part = part, label = label,
-  run = run, token = token, ttl_ms = ttl_ms, idle_ms = 0})
-if reporting then
-  redis.call('SET', key_ended(slot), token, 'PX', math.ceil(tonumber(opened[8]) + node_timeout_ms - clock_ms))
-end
+  run = run, token = token, ttl_ms = as_renewed(slot, token, ttl_ms), idle_ms = 0})
 note_slot('grant.adopted', {slot = slot, node = node, pool = record.pool or pool, label = label, run = run}, 'recalled')
 return {'adopted'}

@@ -10,6 +10,7 @@ local max_ms = tonumber(ARGV[4])
 local held = redis.call('HGET', key_session(slot), 'leaseToken')
 if held ~= token and missing_grant(slot, token, held) then return {'settling'} end
 local deadline = tonumber(redis.call('ZSCORE', key_deadlines, slot) or '0')
+if held and deadline <= clock_ms and settle_left_ms > 0 then return {'settling'} end
 if not held or (token ~= '' and held ~= token) or deadline <= clock_ms then return {'over'} end
 local record = redis.call('HMGET', key_slot(slot), 'granted_ms', 'watch_idle')
 local latest = tonumber(record[1] or clock_ms) + max_ms

@@ -1,7 +1,7 @@
 -- The caller of an attempt is gone, or has waited long enough: take back its grant, which goes to whoever is next, or
 -- its place in line, which a ticket with a key keeps for a while. A grant stays while another attempt has it too: that
 -- caller may hold what he got. An attempt that has not been carried out yet never will be. Safe to repeat.
--- Returns {'undone', slot} | {'granted'} (and left alone) | {'left', 'away' | 'dropped'} | {'nothing'}
+-- Returns {'undone', slot, token} | {'granted'} (and left alone) | {'left', 'away' | 'dropped'} | {'nothing'}
 local request = ARGV[1]
 local attempt = ARGV[2]
 local hub     = ARGV[3]              -- the hub that attended it
@@ -29,4 +29,4 @@ end
 redis.call('SREM', key_handed(hub), request)  -- also when that grant is over
 local freed = take_back(request, slot, token, why)
 serve_opened()
-return freed and {'undone', freed} or {'nothing'}
+return freed and {'undone', freed, token} or {'nothing'}

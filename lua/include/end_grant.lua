@@ -1,9 +1,11 @@
 -- @include turns
+-- @include ended
 local headroom = {}  -- labels that were waited for while a grant under them ended: serve_opened looks at them again
 
 -- End the grant of a slot: session, deadline, footprints, mappings, the in-flight count of the label it was asked for.
 -- Where the slot goes is the caller's.
 local function end_grant(slot, label, run, part)
+  if hearing then note_ended(slot, redis.call('HGET', key_session(slot), 'leaseToken')) end
   redis.call('DEL', key_session(slot), key_borrow_ttl(slot), key_borrow_idle(slot), key_browser_run(slot),
     key_browser_test(slot))
   redis.call('ZREM', key_deadlines, slot)

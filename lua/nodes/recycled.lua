@@ -2,6 +2,7 @@
 -- Returns {'ok'}
 local part = ARGV[1]
 -- @rest slots
+-- @include store
 for i = 2, #ARGV do
   local slot = ARGV[i]
   local record = redis.call('HMGET', key_slot(slot), 'pool', 'part')

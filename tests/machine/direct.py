@@ -12,7 +12,7 @@ from hub.core import Hub
 from hub.doctor import Finding, examine
 from hub.store.connection import make_client
 from hub.store.keys import Keys
-from hub.store.scripts import load_all
+from hub.store.scripts import NO_FENCE, load_all
 from hub.store.store import SETTLE_MS, Store
 from tests.machine.records import TIMEOUT_MS
 from tests.world import RedisServer, settings_for, sweepers
@@ -51,7 +51,7 @@ class Direct:
     def open(self, run_id: str = "r") -> None:
         """What a hub does that finds the server without scripts, or the store unopened: `hub.store.store` in short."""
         script = self._scripts["store/open"]
-        self.redis.eval(script.text, 1, self.keys.store, run_id, self._known, SETTLE_MS, "0", "0")
+        self.redis.eval(script.text, 1, self.keys.store, run_id, self._known, SETTLE_MS, "0", "0", "0", *NO_FENCE)
         self._known = "1"
         self.redis.hset(self.keys.store, "tick_ms", STOPPED_MS)
         pipe = self.redis.pipeline(transaction=False)
@@ -65,7 +65,7 @@ class Direct:
         if named.keys() != set(script.arguments):
             raise TypeError(f"{name} takes {script.arguments}, not {tuple(named)}")
         self.calls += 1
-        arguments = [*(named[argument] for argument in script.arguments), *rest]
+        arguments = [*(named[argument] for argument in script.arguments), *rest, *NO_FENCE]
         try:
             return self.redis.evalsha(script.sha, 1, self.keys.store, *arguments)
         except NoScriptError:

@@ -36,7 +36,7 @@ def tick_after(redis, silence_s):
     before = clock(redis)
     with redis.pipeline(transaction=True) as both:
         both.eval(AGE, 1, "hub:store", int(silence_s * 1000))
-        both.eval(TICK, 1, "hub:store", "h1", clock_module.OFFICE_MS)
+        both.eval(TICK, 1, "hub:store", "h1", clock_module.OFFICE_MS, "", "")
         both.execute()
     return clock(redis) - before
 

@@ -14,8 +14,9 @@ from hub.errors import StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.ending import ended
+from hub.store.faults import translated
 from hub.store.pulse import Pulse
-from hub.store.store import Store, translated
+from hub.store.store import Store
 
 IDLE_S = 1.0  # how often the reader looks up
 AGAIN_S = 0.5  # before a lost channel is listened to again

@@ -1,0 +1,52 @@
+"""What an error of redis-py means to the hub."""
+
+from __future__ import annotations
+
+from redis.exceptions import (
+    BusyLoadingError,
+    ClusterDownError,
+    MasterDownError,
+    MaxConnectionsError,
+    NoPermissionError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from hub.errors import ForeignKey, StoreUnavailable
+from hub.store.primary import AnotherServer
+
+_AWAY = (
+    RedisConnectionError,
+    AnotherServer,
+    ClusterDownError,
+    RedisTimeoutError,
+    BusyLoadingError,
+    ReadOnlyError,
+    OutOfMemoryError,
+    MasterDownError,
+    MaxConnectionsError,
+    NoPermissionError,
+    OSError,
+)
+_AWAY_WORDS = ("MISCONF", "MASTERDOWN", "NOREPLICAS", "BUSY", "LOADING", "NOAUTH", "NOPERM", "CLUSTERDOWN", "OOM")
+
+
+def is_away(error: Exception) -> bool:
+    """Whether this error means that Redis cannot serve now, whoever asks."""
+    return isinstance(error, _AWAY) or (isinstance(error, ResponseError) and str(error).startswith(_AWAY_WORDS))
+
+
+def translated(error: Exception) -> Exception:
+    """An error of redis-py as one of the hub's where it means the store or a key; else the error itself."""
+    if isinstance(error, ResponseError) and "WRONGTYPE" in str(error):
+        return ForeignKey("A key of the hub holds another type than the hub writes; hub doctor tells which.")
+    if not is_away(error):
+        return error
+    away = StoreUnavailable(
+        "Redis does not answer; whether the change was made is not known, and repeating it is safe."
+    )
+    away.__cause__ = error
+    return away

@@ -1,0 +1,149 @@
+"""Failovers under load: no slot is held twice, no token comes twice, and lending goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import signal
+import time
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from hub.client import NodeAgent
+from tests.races.ledger import broken, holds
+from tests.races.people import AnyHub
+from tests.replicas import Trio
+from tests.world import HubProcess, eventually
+
+pytestmark = pytest.mark.race
+LABEL = "gpu:a100"
+SLOTS = 12
+BORROWERS = 10
+BACK_S = 2.0  # from the agreement of the Sentinels to the next grant
+
+
+class Load:
+    """A node and borrowers that note what they hold, at two hubs."""
+
+    def __init__(self, hubs: list[HubProcess]) -> None:
+        self._hubs = hubs
+        self._ports = [hub.port for hub in hubs]
+        self.lines: list[dict] = []
+        self.grants: list[tuple[float, int]] = []
+        self._running: list[asyncio.Task] = []
+
+    async def __aenter__(self):
+        self._agent = NodeAgent(
+            "n1", pools={LABEL: SLOTS}, url="http://127.0.0.1:1", secret=self._hubs[0].node_secret, policy="reuse",
+            transport=AnyHub(self._ports),
+        )  # fmt: skip
+        await self._agent.__aenter__()
+        self._running = [asyncio.create_task(self._borrow(f"b{n}")) for n in range(BORROWERS)]
+        return self
+
+    async def __aexit__(self, *_):
+        for task in self._running:
+            task.cancel()
+        ended = await asyncio.gather(*self._running, return_exceptions=True)
+        assert [each for each in ended if not isinstance(each, asyncio.CancelledError)] == []
+        with contextlib.suppress(Exception):
+            await self._agent.__aexit__(None, None, None)
+
+    async def _borrow(self, name):
+        secret = {"x-hub-secret": self._hubs[0].runner_secret}
+        transport = AnyHub(list(self._ports))
+        async with httpx.AsyncClient(
+            base_url="http://127.0.0.1:1", headers=secret, transport=transport, timeout=5
+        ) as api:
+            while True:
+                await asyncio.sleep(random.uniform(0, 0.05))
+                with contextlib.suppress(httpx.HTTPError):
+                    await self._once(api, name)
+
+    async def _once(self, api, name):
+        asked = {"labelKey": LABEL, "ttlSeconds": 60, "maxWaitSeconds": 0}
+        answer = await api.post("/session/borrow", json=asked)
+        if answer.status_code != 200:
+            assert answer.status_code == 503, answer.text
+            return
+        grant = answer.json()
+        slot, token = grant["browserId"], grant["leaseToken"]
+        now = time.time()
+        self.grants.append((time.monotonic(), int(token)))
+        hold = {"who": name, "slot": slot, "token": token, "node": "n1"}
+        self.lines.append({"at": now, "event": "holds", "until": now + 60, **hold})
+        await asyncio.sleep(random.uniform(0.05, 0.3))
+        self.lines.append({"at": time.time(), "event": "gives", **hold})
+        body = {"labelKey": LABEL, "browserId": slot, "leaseToken": token}
+
+        async def returned():
+            with contextlib.suppress(httpx.HTTPError):
+                return (await api.post("/session/return", json=body)).status_code == 200
+            return False
+
+        await eventually(returned)
+
+    async def goes_on(self, grants: int = 20) -> float:
+        """Wait for so many more grants; when the first of them was made."""
+        before = len(self.grants)
+
+        async def more():
+            return len(self.grants) >= before + grants
+
+        await eventually(more, 60)
+        return self.grants[before][0]
+
+    def verdict(self):
+        """What was wrong: (holds that overlap or whose tokens fall, tokens that were given twice)."""
+        tokens = [token for _, token in self.grants]
+        return broken(holds(self.lines), self.lines), [token for token in set(tokens) if tokens.count(token) > 1]
+
+
+@pytest.fixture(params=[(), ("min-replicas-to-write 1", "min-replicas-max-lag 3")], ids=["plain", "min-replicas"])
+def trio(request, tmp_path):
+    servers = Trio(tmp_path, *request.param)
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture
+def hubs(trio, start_hub: Callable[..., HubProcess]):
+    return [start_hub(HUB_REDIS_URL=trio.url, HUB_NODE_TIMEOUT="12", REDIS_ASYNC_TIMEOUT_MS="3000") for _ in range(2)]
+
+
+async def agreed(change, *arguments):
+    """Do what makes the Sentinels agree on another primary; when they did."""
+    await asyncio.to_thread(change, *arguments)
+    return time.monotonic()
+
+
+async def test_planned_failovers_lend_nothing_twice(trio, hubs):
+    async with Load(hubs) as load:
+        await load.goes_on()
+        for _ in range(2):
+            at = await agreed(trio.fail_over)
+            assert await load.goes_on() - at < BACK_S
+            await asyncio.to_thread(trio.wait_until_whole)
+        assert load.verdict() == ([], [])
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL], ids=["stopped", "killed"])
+async def test_a_primary_that_is_stopped_or_killed_under_load_lends_nothing_twice(trio, hubs, number):
+    async with Load(hubs) as load:
+        await load.goes_on()
+        before = trio.primary
+        before.signal(number)
+        at = await agreed(trio.wait_for_another, before)
+        assert await load.goes_on() - at < BACK_S
+        if number == signal.SIGSTOP:
+            before.signal(signal.SIGCONT)  # and it still takes itself for the primary
+        else:
+            before.kill()
+            await asyncio.to_thread(before.start)
+        await load.goes_on(60)
+        await asyncio.to_thread(trio.wait_until_whole)
+        await load.goes_on()
+        assert load.verdict() == ([], [])

@@ -1,0 +1,126 @@
+"""A primary with replicas, watched over by Sentinels: real servers that a test may stop, kill and fail over."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from tests.world import free_port, wait_until
+
+SERVICE = "hub"
+DOWN_MS = 1000  # a primary that is silent for so long is taken to be down
+
+
+class Server:
+    """One `redis-server`, as a replica of another one where that is given, or as a Sentinel."""
+
+    def __init__(self, folder: Path, *lines: str, sentinel: bool = False) -> None:
+        self.port = free_port()
+        self._folder = folder / str(self.port)
+        self._folder.mkdir(parents=True)
+        lines = ("bind 127.0.0.1", f"port {self.port}", f"dir {self._folder}", *lines, "")
+        (self._folder / "redis.conf").write_text("\n".join(lines))
+        self._sentinel = sentinel
+        self.start()
+
+    def start(self) -> None:
+        """Start it with what its folder holds, and wait until it answers."""
+        binary = shutil.which("redis-server")
+        assert binary, "the tests need redis-server on the PATH"
+        command = [binary, str(self._folder / "redis.conf"), *(["--sentinel"] if self._sentinel else [])]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        wait_until(self.answers, 60)
+
+    def answers(self) -> bool:
+        """Whether it takes commands."""
+        with contextlib.suppress(RedisError), self.client(socket_timeout=5) as client:
+            return bool(client.ping())
+        return False
+
+    def client(self, **options: Any) -> Redis:
+        """A plain client, text in and out."""
+        return Redis("127.0.0.1", self.port, decode_responses=True, **options)
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        os.kill(self._process.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash would; safe when it has ended or stands still."""
+        self._process.kill()
+        self._process.wait()
+
+
+class Trio:
+    """A primary, two replicas and three Sentinels."""
+
+    def __init__(self, folder: Path, *lines: str) -> None:
+        quick = ("save ''", "repl-diskless-sync yes", "repl-diskless-sync-delay 0", *lines)
+        first = Server(folder, *quick)
+        replicaof = f"replicaof 127.0.0.1 {first.port}"
+        self.servers = [first, Server(folder, *quick, replicaof), Server(folder, *quick, replicaof)]
+        wait_until(lambda: self._connected(first) == 2)
+        watch = (
+            f"sentinel monitor {SERVICE} 127.0.0.1 {first.port} 2",
+            f"sentinel down-after-milliseconds {SERVICE} {DOWN_MS}",
+            f"sentinel failover-timeout {SERVICE} 4000",
+        )
+        self.sentinels = [Server(folder, *watch, sentinel=True) for _ in range(3)]
+        wait_until(self._is_whole)
+        hosts = ",".join(f"127.0.0.1:{each.port}" for each in self.sentinels)
+        self.url = f"redis+sentinel://{hosts}/{SERVICE}"
+
+    def _connected(self, server: Server) -> int:
+        with server.client() as client:
+            return sum(client.info("replication")[f"slave{n}"]["state"] == "online" for n in range(2)
+                       if f"slave{n}" in client.info("replication"))  # fmt: skip
+
+    def _is_whole(self) -> bool:
+        states = [self._state(each) for each in self.sentinels]
+        return all(s["num-other-sentinels"] == 2 and s["num-slaves"] == 2 and s["flags"] == "master" for s in states)
+
+    def _state(self, sentinel: Server) -> dict[str, Any]:
+        with sentinel.client() as client:
+            state: dict[str, Any] = client.sentinel_master(SERVICE)
+            return state
+
+    @property
+    def primary(self) -> Server:
+        """The server that most of the Sentinels take for the primary."""
+        ports = [int(self._state(each)["port"]) for each in self.sentinels]
+        port = max(set(ports), key=ports.count)
+        return next(server for server in self.servers if server.port == port)
+
+    def fail_over(self) -> None:
+        """A planned failover; returns when the Sentinels agree on it."""
+        before = self.primary
+        wait_until(lambda: self._ready_to_fail_over(before))
+        self.wait_for_another(before)
+
+    def _ready_to_fail_over(self, before: Server) -> bool:
+        with contextlib.suppress(RedisError), self.sentinels[0].client() as client:
+            return bool(client.sentinel_failover(SERVICE))
+        return self.primary is not before
+
+    def wait_for_another(self, before: Server) -> None:
+        """Until the Sentinels agree that another server is the primary."""
+        wait_until(lambda: {int(self._state(each)["port"]) for each in self.sentinels} != {before.port}
+                   and len({int(self._state(each)["port"]) for each in self.sentinels}) == 1, 60)  # fmt: skip
+
+    def wait_until_whole(self) -> None:
+        """Until the primary has both replicas back."""
+        wait_until(lambda: self._connected(self.primary) == 2 and self._is_whole(), 60)
+
+    def stop(self) -> None:
+        """End them all."""
+        for each in (*self.sentinels, *self.servers):
+            each.kill()

@@ -1,0 +1,84 @@
+"""Nothing late is done: a hub that stood still, or that knows another store, changes nothing until it has ticked."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import httpx
+import pytest
+
+from hub.capacity.models import Wish
+from hub.errors import Late
+from tests.world import answers, borrow, eventually, give_back, listed, picture, publish
+
+pytestmark = pytest.mark.story
+LABEL = "a:b"
+
+
+async def asked_in_vain(hub, method, path, **body):
+    """A request to a hub that stands still: its caller gives up, and his connection is closed."""
+    async with hub.client("runner", timeout=httpx.Timeout(5, read=0.3)) as api:
+        with pytest.raises(httpx.ReadTimeout):
+            await api.request(method, path, **body)
+
+
+async def stands_still_for(redis, ms):
+    """Until the hub clock, which the others move, is so much further."""
+    begun = int(redis.hget("hub:store", "clock_ms"))
+
+    async def passed():
+        return int(redis.hget("hub:store", "clock_ms")) - begun > ms
+
+    await eventually(passed)
+
+
+@pytest.fixture
+async def two(start_hub, redis):
+    """Two hubs, the first of which is stopped for four seconds of the hub clock by `async with two(...)`."""
+    return start_hub(HUB_NODE_TIMEOUT="60"), start_hub(HUB_NODE_TIMEOUT="60")
+
+
+async def test_a_return_that_waited_in_a_stopped_hub_ends_no_later_grant(two, redis):
+    stopped, awake = two
+    async with awake.client("node") as node, awake.client("runner") as api:
+        await publish(node, "n1", **{LABEL: ["s1"]})
+        await borrow(api, LABEL, run="r1")
+        stopped.signal(signal.SIGSTOP)
+        try:
+            await asked_in_vain(stopped, "POST", "/session/return", json={"labelKey": LABEL, "browserId": "s1"})
+            await give_back(api, LABEL, "s1")
+            await borrow(api, LABEL, run="r2")
+            await stands_still_for(redis, 4000)
+        finally:
+            stopped.signal(signal.SIGCONT)
+        assert await asyncio.to_thread(answers, stopped.port, "/health/ready")
+        assert redis.hget("session:s1", "runId") == "r2"
+        async with stopped.client("runner") as late:  # and it serves as before
+            assert (await give_back(late, LABEL, "s1")).json() == {"returned": "s1"}
+
+
+async def test_a_borrow_that_waited_in_a_stopped_hub_lends_nothing(two, redis):
+    stopped, awake = two
+    async with awake.client("node") as node:
+        await publish(node, "n1", **{LABEL: ["s1"]})
+    stopped.signal(signal.SIGSTOP)
+    try:
+        await asked_in_vain(stopped, "POST", "/session/borrow", json={"labelKey": LABEL})
+        await stands_still_for(redis, 4000)
+    finally:
+        stopped.signal(signal.SIGCONT)
+    assert await asyncio.to_thread(answers, stopped.port, "/health/ready")
+    assert "grant.lent" not in [entry["event"] for _, entry in redis.xrange("hub:history")]
+    assert listed(redis, f"available:{LABEL}") == ["s1"]
+
+
+@pytest.mark.parametrize("fence", [("another", None), (None, -3001)], ids=["of another store", "silent"])
+async def test_a_call_of_a_hub_that_does_not_know_how_the_store_stands_changes_nothing(fence, hub, redis):
+    await hub.clock.tick()
+    generation, moved_ms = fence
+    hub.store.fence = (generation or hub.store.generation, hub.store.clock_ms + (moved_ms or 0))
+    before = picture(redis, own=True)
+    with pytest.raises(Late):
+        await hub.leases.borrow(Wish(LABEL, 900_000, "r", "q", "q", "f", 60))
+    assert picture(redis, own=True) == before
