@@ -178,7 +178,7 @@ async def test_a_call_that_arrives_after_its_own_repeat_takes_nothing_back_from_
     assert (await ask(hub, at="h1", key="k", attempt="a1"))[:3] == held[:3]
     assert await undo(hub, "k", "a1", "h1") == ["nothing"]
     assert redis.hget("session:s1", "leaseToken") == held[2]
-    assert await undo(hub, "k", "b1", "h2") == ["undone", "s1"]  # he is gone as well
+    assert (await undo(hub, "k", "b1", "h2"))[:2] == ["undone", "s1"]  # he is gone as well
 
 
 async def test_a_call_that_waits_on_has_its_place_again_when_the_repeat_is_gone(hub, redis):
