@@ -156,7 +156,7 @@ class Base(RuleBasedStateMachine):
     def do_publish(self, node: str, slot: str, pool: str, policy: str, token: int = 0, version: str = "1") -> None:
         item = slot_item(node, slot, "kind", {"browserVersion": version})
         self.call(
-            "capacity/publish", lambda: self.model.publish(node, slot, pool, item, policy, token, 900_000),
+            "capacity/publish", lambda: self.model.publish(node, slot, pool, item, policy),
             id=node, part=node, policy=policy, ttl_ms=900_000, incarnation="", said_number="",
             rest=(slot, pool, item, "", token or ""),
         )  # fmt: skip

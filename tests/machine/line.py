@@ -325,7 +325,7 @@ class Line(Places):
             before.also = set(rest)
             return ["nothing"]
         self.handed.get(hub, set()).discard(request)
-        return ["undone", before.slot] if self.take_back(request) else ["nothing"]
+        return ["undone", before.slot, str(before.token)] if self.take_back(request) else ["nothing"]
 
     def take_back(self, request: str) -> bool:
         """Take back a grant that nobody received; a ticket with a key keeps its place."""

@@ -149,36 +149,33 @@ class Model(Line):
 
     # -- slots and pools
 
-    def publish(self, node: str, slot: str, pool: str, item: str, policy: str, token: int, ttl_ms: int) -> list[Any]:
+    def publish(self, node: str, slot: str, pool: str, item: str, policy: str) -> list[Any]:
         if node not in self.nodes:
             return ["unknown"]
-        word = self.publish_one(node, slot, pool, item, policy, token, ttl_ms)
+        word = self.publish_one(node, slot, pool, item, policy)
         if word != "taken":
             self.slots[slot].reported = self.opening
         if self.reporting:
             self.reported[node] = self.opening
         return ["ok", [word]]
 
-    def publish_one(self, node: str, slot: str, pool: str, item: str, policy: str, token: int, ttl_ms: int) -> str:
+    def publish_one(self, node: str, slot: str, pool: str, item: str, policy: str) -> str:
         record = self.slots.get(slot)
         if record and record.node != node:
             return "taken"
         if record and record.place == "lent":
             return "lent"
+        # Whatever it says to be lent: this store has lost no grant, so that one has ended.
         if record and (record.pool, record.item) == (pool, item):
             record.policy, record.reported = policy, self.opening
             if slot in self.aside.get(node, ()):
                 self.place_free(slot)
             return "unchanged"
-        adopt = token and not record
         if record:
             self.unlist(slot)
             self.drop(slot)
         self.marked.discard(slot)
         self.slots[slot] = Slot(pool, node, item, policy, reported=self.opening)
-        if adopt:
-            self.lend(slot, token, pool, "", ttl_ms, 0)
-            return "lent"
         if pool in self.maintenance:
             self.maintenance[pool].replacing.discard(slot)
         self.place_free(slot)
@@ -220,7 +217,7 @@ class Model(Line):
     def give_back(self, slot: str, token: str, run: str, request: str) -> list[Any]:
         if request in self.returns:
             same, word = self.returns[request]
-            return [word if same == slot else "reused", "", ""]
+            return [word if same == slot else "reused", "", "", ""]
         answer = self.end_by_caller(slot, token, run)
         self.returns[request] = (slot, answer[0])
         return answer
@@ -228,16 +225,16 @@ class Model(Line):
     def end_by_caller(self, slot: str, token: str, run: str) -> list[Any]:
         grant, record = self.grants.get(slot), self.slots.get(slot)
         if token and (not grant or str(grant.token) != token):
-            return ["stale token", "", ""]
+            return ["stale token", "", "", ""]
         if not grant or not record:
             if not record or record.policy != "reuse":
                 self.mark(slot)
-            return ["not lent", record.pool if record else "", ""]
+            return ["not lent", record.pool if record else "", "", ""]
         of_the_last = grant.unseen or (run and run == grant.before and run != grant.run)
         if not token and of_the_last:  # a late repeat: whoever means this grant must name its token
-            return ["not lent", record.pool, ""]
+            return ["not lent", record.pool, "", ""]
         self.release(slot, mark=True)
-        return ["returned", record.pool, grant.run]
+        return ["returned", record.pool, grant.run, str(grant.token)]
 
     def renew(self, slot: str, token: str, ttl_ms: int, max_ms: int) -> list[Any]:
         grant = self.grants.get(slot)

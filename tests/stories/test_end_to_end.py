@@ -171,7 +171,7 @@ async def test_e16_a_wrong_secret_opens_nothing(make_api, redis):
 
 
 async def test_every_endpoint_of_the_document_is_guarded_or_known_to_be_open(make_api):
-    open_to_all = {"/health", "/health/ready", "/ready", "/metrics", "/nodes"}
+    open_to_all = {"/health", "/health/live", "/health/ready", "/ready", "/metrics", "/nodes"}
     async with make_api() as api:
         paths = (await api.get("/openapi.json")).json()["paths"]
     # The jobs API knows users, not roles: tests/joblib says who may do what there.
