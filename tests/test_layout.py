@@ -53,7 +53,7 @@ AT_HOME_IN = {
     "taskiq": {"jobs"},
     "sqlalchemy": {"records", "client"},
     "structlog": {"observability"},
-    "prometheus_client": {"observability", "api"},
+    "prometheus_client": {"observability", "api", "client"},  # what workers count is theirs to show
     "pydantic_settings": {"settings"},
     "dotenv": {"settings"},
 }

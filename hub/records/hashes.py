@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
@@ -49,6 +50,7 @@ class HashRecords:
             "attempts_field": source.attempts_field or "",
             "stuck": str(source.stuck),
             "time_zone": source.time_zone or "",
+            "where": json.dumps({name: _text(value) for name, value in source.where.items()}),
         }
 
     async def check(self) -> None:
@@ -221,6 +223,11 @@ def _opened(source: RedisSource, store: Store | None, settings: Settings) -> tup
 def _short(value: str) -> str:
     """What a record holds, for a sentence."""
     return repr(value if len(value) <= SHOWN else f"{value[:SHOWN]}...")
+
+
+def _text(value: bool | int | str) -> str:
+    """As other programs write it into a hash."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _us(seconds: float) -> int:

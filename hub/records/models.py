@@ -45,6 +45,7 @@ Status = Annotated[
     | Annotated[str, StringConstraints(strict=True, min_length=1, max_length=1000)],
     Must("it must be a text of 1 to 1000 characters or a whole number"),
 ]
+Wanted = Annotated[bool, Field(strict=True)] | Annotated[int, Field(strict=True)] | Annotated[str, Field(strict=True)]
 Attempts = Annotated[Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | None, _WHOLE]
 
 
@@ -111,6 +112,12 @@ class FieldSource(Source):
     """A whole number that recovery counts up with each reset; no value counts as 0."""
     max_attempts: Attempts = None
     """After so many resets a record that gets stuck once more becomes `failed`."""
+    where: Annotated[
+        dict[Text, Wanted],
+        Field(max_length=20),
+        Must("it must be a table of fields, and the text, whole number or truth each has"),
+    ] = {}
+    """Only records with these fields: several sources on one table have a threshold for each kind of record."""
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
@@ -135,6 +142,9 @@ class FieldSource(Source):
                 raise self.refused(field, f"{seen[named]} is {named!r} too")
             if named is not None:
                 seen[named] = field
+        for named in self.where:
+            if seen.get(named, "id_field") != "id_field":
+                raise self.refused("where", f"{named!r} is the {seen[named]}, which changes")
 
 
 class SqlSource(FieldSource):
@@ -145,6 +155,8 @@ class SqlSource(FieldSource):
     """Any asynchronous URL of SQLAlchemy 2, such as postgresql+asyncpg://user@host/name."""
     table: Text
     """The table, or `schema.table`."""
+    restart_attempts: Annotated[bool, Field(strict=True), Must("it must be true or false")] = True
+    """Whether the processing loop sets the count to 0 in a record that its handler has done; false counts its life."""
     id_field: Perhaps = None
     """The column that names a record, each another one; unset: the primary key."""
     time_zone: Text = "UTC"

@@ -84,6 +84,11 @@ class Rows:
         """Whether a record has this status."""
         return self.status == status
 
+    @property
+    def filter(self) -> tuple[sa.ColumnElement[bool], ...]:
+        """Which records of the table are those of the source."""
+        return tuple(self.table.c[name] == value for name, value in self.source.where.items())
+
     def to_id(self, text: str) -> Any:
         """The id that a text names; raises `ValueError`, whose text ends without a dot."""
         kind = self.id.type
@@ -174,6 +179,8 @@ def _rows(found: tuple[sa.Table, dict[str, Any]], source: SqlSource, engine: Asy
         raise _wrong(source, "updated_at_field", updated_at, "a date with a time (TIMESTAMP or DATETIME)")
     for field in ("stuck", "becomes", "failed"):
         _check_status(status, source, field)
+    for name, value in source.where.items():
+        _check_wanted(_column(table, source, "where", name), source, value)
     return Rows(
         source=source,
         table=table,
@@ -236,6 +243,24 @@ def _check_status(column: sa.Column[Any], source: SqlSource, field: str) -> None
             raise source.refused(field, f"{column.name!r} may be {_listed(kind.enums)}, and not {status!r}")
     elif kind.length is not None and len(status) > kind.length:
         raise source.refused(field, f"{status!r} is longer than the {kind.length} characters of {column.name!r}")
+
+
+def _check_wanted(column: sa.Column[Any], source: SqlSource, value: bool | int | str) -> None:
+    kind = column.type
+    fits = {
+        bool: isinstance(kind, sa.Boolean),
+        int: isinstance(kind, sa.Integer),
+        str: isinstance(kind, sa.String),
+    }[type(value)]
+    if not fits:
+        raise _wrong(source, "where", column, f"one that {value!r} may be in")
+    if isinstance(kind, sa.Enum) and value not in kind.enums:
+        raise source.refused("where", f"{column.name!r} may be {_listed(kind.enums)}, and not {value!r}")
+    if isinstance(kind, sa.Integer):
+        try:
+            whole(str(value), kind, source)
+        except ValueError:
+            raise source.refused("where", f"{value} does not fit into {column.name!r}, which is {kind}") from None
 
 
 def _error(table: sa.Table, source: SqlSource) -> sa.Column[Any] | None:

@@ -268,7 +268,8 @@ def _listed(rows: Rows, ids: Sequence[Any]) -> sa.BindParameter[Any]:
 def _stuck(rows: Rows, age_s: float | None = None) -> tuple[sa.ColumnElement[bool], ...]:
     """A record without an id cannot be told from others, so it is none."""
     source = rows.source
-    clauses = rows.status_is(source.stuck), rows.older_than(source.threshold_s if age_s is None else age_s)
+    older = rows.older_than(source.threshold_s if age_s is None else age_s)
+    clauses = rows.status_is(source.stuck), older, *rows.filter
     return (*clauses, rows.id.is_not(None)) if rows.id.nullable else clauses
 
 
@@ -289,7 +290,7 @@ def _unread(rows: Rows) -> sa.Select[Any] | None:
     if rows.clock.is_time is None:
         return None
     held = sa.type_coerce(rows.updated_at, sa.types.NullType())
-    odd = rows.status_is(rows.source.stuck), rows.updated_at.is_not(None), sa.not_(rows.clock.is_time)
+    odd = *rows.filter, rows.status_is(rows.source.stuck), rows.updated_at.is_not(None), sa.not_(rows.clock.is_time)
     return sa.select(held).where(*odd).limit(1)
 
 

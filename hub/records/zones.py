@@ -93,7 +93,7 @@ async def _newest_s(connection: AsyncConnection, rows: Rows, zone: str | None = 
     source = rows.source
     ages = []
     for status in (source.stuck, source.becomes, source.failed):
-        newest = sa.select(clock.age_s).where(rows.status_is(status), clock.older_than(-YEAR_S))
+        newest = sa.select(clock.age_s).where(rows.status_is(status), *rows.filter, clock.older_than(-YEAR_S))
         ages.append(await connection.scalar(newest.order_by(rows.updated_at.desc()).limit(1)))
     return min((age for age in ages if age is not None), default=None)
 

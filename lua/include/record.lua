@@ -4,6 +4,15 @@ local time = redis.call('TIME')
 local now_us = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local index = redis.call('TYPE', KEYS[1]).ok
 
+-- Whether a record is one of the source: `where` is JSON, field -> the text it must hold.
+local function is_wanted(key, where)
+  if where == '{}' then return true end
+  for field, text in pairs(cjson.decode(where)) do
+    if redis.call('HGET', key, field) ~= text then return false end
+  end
+  return true
+end
+
 -- A record that has this status; nil for one that has another, that its index does not name, or whose time nobody can read.
 -- The score of a sorted index is a time of the last update as well: the later of the two counts.
 local function read_record(id, key, fields, status)
@@ -15,7 +24,7 @@ local function read_record(id, key, fields, status)
     if string.find(tostring(found.err), 'WRONGTYPE', 1, true) then return nil end  -- one that is no hash holds up no other
     error(found)
   end
-  if found[1] ~= status or not found[2] then return nil end
+  if found[1] ~= status or not found[2] or not is_wanted(key, fields.where) then return nil end
   local us, form = read_time(found[2], fields.time_zone)
   if not us then return nil end
   local t = {id = id, key = key, us = us, form = form}

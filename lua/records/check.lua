@@ -6,6 +6,7 @@ local updated_at_field = ARGV[2]
 local attempts_field   = ARGV[3]      -- '' when nobody counts
 local stuck            = ARGV[4]
 local time_zone        = ARGV[5]      -- of a time without an offset: 'UTC', or '' when nobody knows
+local where            = ARGV[6]     -- JSON: field -> the text it must hold
 -- @rest ids
 -- @include record
 local tomorrow_us = now_us + 86400000000
@@ -19,15 +20,15 @@ local function wrong_with(id, updated_at)
 end
 
 local answers = {}
-for i = 6, #ARGV do
-  local key = KEYS[i - 4]
+for i = 7, #ARGV do
+  local key = KEYS[i - 5]
   local kind = redis.call('TYPE', key).ok
   local answer = {kind, false, false, false, ''}
   if kind == 'hash' then
     local found = redis.call('HMGET', key, status_field, updated_at_field, attempts_field)
     answer = {kind, found[1], found[2], found[3], ''}
-    if found[1] == stuck and found[2] then answer[5] = wrong_with(ARGV[i], found[2]) end
+    if found[1] == stuck and found[2] and is_wanted(key, where) then answer[5] = wrong_with(ARGV[i], found[2]) end
   end
-  answers[i - 5] = answer
+  answers[i - 6] = answer
 end
 return answers

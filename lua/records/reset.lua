@@ -13,14 +13,16 @@ local error_text       = ARGV[8]
 local max_attempts     = tonumber(ARGV[9])   -- 0 for any number
 local threshold_us     = tonumber(ARGV[10])
 local time_zone        = ARGV[11]     -- of a time without an offset: 'UTC', or '' when nobody knows
+local where            = ARGV[12]     -- JSON: field -> the text it must hold
 -- @rest ids
 -- @include record
-local fields = {status = status_field, updated_at = updated_at_field, attempts = attempts_field, time_zone = time_zone}
+local fields = {status = status_field, updated_at = updated_at_field, attempts = attempts_field, time_zone = time_zone,
+  where = where}
 local overdue, answers = {}, {}
-for i = 12, #ARGV do
-  local t = read_record(ARGV[i], KEYS[i - 10], fields, stuck)
-  if t and now_us - t.us > threshold_us then overdue[i - 11] = t end
-  answers[i - 11] = 0
+for i = 13, #ARGV do
+  local t = read_record(ARGV[i], KEYS[i - 11], fields, stuck)
+  if t and now_us - t.us > threshold_us then overdue[i - 12] = t end
+  answers[i - 12] = 0
 end
 
 for i, t in pairs(overdue) do

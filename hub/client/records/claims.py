@@ -128,7 +128,7 @@ class Claims:
         is_date = self.engine.dialect.name == "postgresql"
         self._time = sa.cast(rows.updated_at, sa.Text()) if is_date else self._stamp
         self._stuck = rows.status_is(rows.source.stuck)
-        self._ready = rows.status_is(rows.source.becomes)
+        self._ready = sa.and_(rows.status_is(rows.source.becomes), *rows.filter)
 
     async def ready(self, but: Collection[Any] = ()) -> bool:
         """Whether there is something to claim; in SQLite this holds nobody up, and claiming does."""
@@ -306,7 +306,7 @@ class Claims:
     @property
     def _decided(self) -> sa.ColumnElement[bool]:
         """A status that the loop does not give to a record in which it is, and nobody claims."""
-        return sa.and_(sa.not_(self._stuck), sa.not_(self._ready))
+        return sa.and_(sa.not_(self._stuck), sa.not_(self.rows.status_is(self.rows.source.becomes)))
 
     def _one(self, claim: Claim) -> sa.ColumnElement[bool]:
         found: sa.ColumnElement[bool] = self.rows.id == claim.record.id

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 log = logging.getLogger("hub.client")
@@ -12,7 +13,7 @@ log = logging.getLogger("hub.client")
 
 @dataclass
 class Counts:
-    """What became of the records of one `process`."""
+    """What became of the records of one `process`, as far as it has come: `process(..., counts=counts)` counts here."""
 
     claimed: int = 0
     done: int = 0
@@ -28,8 +29,25 @@ class Counts:
     """Parked outcomes, of whomever, that were written."""
     zombies: int = 0
     """Left as they are: nobody could write what became of them, and recovery finds them."""
+    sessions: int = field(default=0, compare=False)
+    """Sessions that were asked for."""
     refusals: int = 0
     """Sessions that could not be had."""
+    on_change: Callable[[str, Any], None] | None = field(default=None, compare=False, repr=False)
+    """Called with each name above that is counted up, and the id of the record, None where it is about none."""
+
+    def add(self, name: str, id: Any = None, some: int = 1) -> None:
+        """Count, and tell of it."""
+        setattr(self, name, getattr(self, name) + some)
+        if self.on_change is not None and some:
+            try:
+                self.on_change(name, id)
+            except Exception as error:  # noqa: BLE001 - the record has nothing to do with who listens
+                say(logging.ERROR, "on_change failed", counted=name, id=id, why=reason(error))
+
+    def numbers(self) -> dict[str, int]:
+        """All that is counted, by name."""
+        return {name: value for name, value in vars(self).items() if name != "on_change"}
 
 
 def say(level: int, event: str, **facts: Any) -> None:

@@ -214,7 +214,7 @@ class Items:
         self._rounds.pop(claim.record.id, None)
         if ours:
             self.writing.over()
-            self._counts.done += 1
+            self._counts.add("done", claim.record.id)
         elif claim.left_s <= 0:
             await self._failed(claim, held, TimeoutError(Why.EXPIRED.value))
         else:
@@ -232,7 +232,7 @@ class Items:
 
     def _outcome(self, result: Any) -> Outcome:
         if result is None:
-            return Outcome(self._done)
+            return Outcome(self._done, None, self._restarted(self._done))
         if not isinstance(result, Mapping):
             raise TypeError(f"the handler returned a {type(result).__name__}, neither none nor a mapping of columns")
         rows = self._claims.rows
@@ -242,7 +242,14 @@ class Items:
         status = values.pop(rows.status.name, self._done)
         if status == self._source.stuck:
             raise ValueError(f"the handler returned the status {status!r}, in which records get stuck")
-        return Outcome(status, None, values)
+        return Outcome(status, None, self._restarted(status) | values)
+
+    def _restarted(self, status: Any) -> dict[str, Any]:
+        """What says that it was reset no times: those before were about work that has come to an end."""
+        source, attempts = self._source, self._claims.rows.attempts
+        if attempts is None or not source.restart_attempts or status in (source.becomes, source.failed):
+            return {}
+        return {attempts.name: 0}
 
     async def _failed(self, claim: Claim, held: Held, error: BaseException) -> None:
         """Mark it as failed: in the session there is, for a sick pool has no other, then in further ones."""
@@ -284,7 +291,7 @@ class Items:
         except Exception as error:  # noqa: BLE001 - said and counted by who asked
             return f"not parked: {error!r}"
         self.parked_some = True
-        self._counts.parked += 1
+        self._counts.add("parked", claim.record.id)
         say(logging.WARNING, "outcome parked", **self._names(claim), status=outcome.status, why=repr(trouble))
         return None
 
@@ -316,18 +323,18 @@ class Items:
             await self._ending.bounded(self._claims.check_reached(claim), WRITE_S)
             self._lost(claim)
         elif found == self._source.becomes:
-            self._counts.returned += 1
+            self._counts.add("returned", claim.record.id)
         elif found == self._source.failed:
-            self._counts.failed += 1
+            self._counts.add("failed", claim.record.id)
         else:
-            self._counts.done += 1
+            self._counts.add("done", claim.record.id)
 
     def _lost(self, claim: Claim) -> None:
-        self._counts.lost += 1
+        self._counts.add("lost", claim.record.id)
         say(logging.WARNING, "record lost", **self._names(claim), why=Why.LOST.value)
 
     def _alert(self, claim: Claim, why: str) -> None:
-        self._counts.zombies += 1
+        self._counts.add("zombies", claim.record.id)
         say(logging.CRITICAL, "ZOMBIE RECORD ALERT", **self._names(claim), why=why)
 
     def _names(self, claim: Claim) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""`process`: claims records batch by batch and has a handler work on them."""
+"""`process`: claims records batch by batch and has a handler work on them.
+
+What it counts is in the `Counts` that it is given while it runs, which tells `on_change` of each, and in Prometheus as
+`record_loop_records_total` and `record_loop_sessions_total`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from hub.client.records.claims import Claim, Claims
 from hub.client.records.counts import Counts, say
 from hub.client.records.ending import Ending, Interrupted
+from hub.client.records.exposed import shown
 from hub.client.records.heart import Heart
 from hub.client.records.intake import CLAIM_S, Intake
 from hub.client.records.items import Handler, Items
@@ -43,6 +48,7 @@ async def process(
     until_empty: bool = False,
     park: str | Literal[False] | None = None,
     fail_unserved: bool = False,
+    counts: Counts | None = None,
 ) -> Counts:
     """Claim records with the status `source.becomes`, `batch` at a time; `handler(record, session)` works on each.
 
@@ -57,27 +63,27 @@ async def process(
     a handler commits now and then, or writes to its own record last. It needs sessions of READ COMMITTED.
 
     `get_session` gives out sessions on the same database: it may be asynchronous, and returns an `AsyncSession`, a
-    context manager of one, or None when there is none. Without it each handler has a connection of its own, where a
-    statement may take 30 s. The loop itself has two connections more. A record for which there is no session is given
-    back over one of these, for its handler never ran; with `fail_unserved` it becomes `source.failed`. After some
-    refusals in a row nothing is claimed until sessions can be had again.
+    context manager of one, or None. Without it each handler has a connection of its own, where a statement may take
+    30 s. A record for which there is no session is given back, for its handler never ran; with `fail_unserved` it
+    becomes `source.failed`. After some refusals in a row nothing is claimed until sessions can be had again.
 
-    A handler that fails because it lost its connection runs again, up to three times. What became of a record while the
-    database is away is parked in Redis: at the URL `park`, or what `HUB_REDIS_URL` or `REDIS_URL` says, under
-    `HUB_KEY_PREFIX`. Without (False) it is tried for as long as the record is ours; then `ZOMBIE RECORD ALERT` is said.
+    A handler that lost its connection runs again, up to three times. What becomes of a record while the database is
+    away is parked in Redis: `park`, else `HUB_REDIS_URL` or `REDIS_URL`, under `HUB_KEY_PREFIX`. Without (False) it is
+    tried for as long as the record is ours; then `ZOMBIE RECORD ALERT` is said.
 
     It runs until `stop` is set, and then finishes what it has begun; cancelled, it cancels its handlers and waits for
-    them; with `until_empty` until nothing is left to claim. What was not begun is given back. Looks for new records
-    every `poll_s` seconds. Raises `SourceRefused` for a source that does not fit its database.
+    them; with `until_empty` until nothing is left to claim. Looks for new records every `poll_s` seconds. Raises
+    `SourceRefused` for a source that does not fit its database.
     """
     check(source, handler, get_session, stop, park, poll_s, batch=batch, concurrency=concurrency)
     source, ending = with_threshold(source), Ending(stop or asyncio.Event())
     at_once = places(source, get_session, batch, concurrency)
-    loop = Loop(source, handler, done, ending, batch, at_once, poll_s)
+    loop = Loop(source, handler, done, ending, batch, at_once, poll_s, counts)
     loop.until_empty, loop.fail_unserved = until_empty, fail_unserved
     loop.beat_s = beat_s(source, heartbeat)
     loop.open(get_session, park)
-    await _seen_through(asyncio.create_task(loop.run()), ending)
+    with shown(source.name, loop.counts):
+        await _seen_through(asyncio.create_task(loop.run()), ending)
     return loop.counts
 
 
@@ -111,8 +117,9 @@ class Loop:
         batch: int,
         concurrency: int,
         poll_s: float,
+        counts: Counts | None,
     ) -> None:
-        self.counts = Counts()
+        self.counts = Counts() if counts is None else counts
         self._source = source
         self._handler = handler
         self._done = done
@@ -167,7 +174,7 @@ class Loop:
                 await intake.ready()
         finally:
             await self._end(heart, self._settler)
-            say(logging.INFO, "processing ended", source=self._source.name, **vars(self.counts))
+            say(logging.INFO, "processing ended", source=self._source.name, **self.counts.numbers())
 
     async def _reflected(self) -> Rows | None:
         """The rows, as soon as the database answers; raises `SourceRefused`."""
@@ -212,7 +219,7 @@ class Loop:
         return True
 
     def _start(self, items: Items, claim: Claim) -> None:
-        self.counts.claimed += 1
+        self.counts.add("claimed", claim.record.id)
         task = asyncio.create_task(items.work(claim))
         self._working.add(task)
         task.add_done_callback(self._working.discard)
@@ -246,7 +253,7 @@ class Loop:
             self._settling.met(repr(error))
             return
         self._settling.over()
-        self.counts.settled += written
+        self.counts.add("settled", some=written)
         items.parked_some = items.parked_some or left > 0
         if written:
             say(logging.INFO, "parked outcomes written", source=self._source.name, written=written, left=left)

@@ -133,13 +133,14 @@ class Sessions:
     async def get(self, seconds: float = SESSION_S, *, cut: bool = False) -> Held:
         """A session of one's own; raises `SessionRefused`, also when the loop is halted and this may be cut off."""
         stack = AsyncExitStack()
+        self._counts.add("sessions")
         try:
             session = await self._ending.bounded(self._opened(stack), min(SESSION_S, seconds), cut=cut)
         except Exception as error:
             await Held(None, stack, self._ending).close()  # type: ignore[arg-type]
             why = "it took too long" if isinstance(error, TimeoutError) and not str(error) else error
             if not isinstance(error, Interrupted):
-                self._counts.refusals += 1
+                self._counts.add("refusals")
                 if self._breaker is not None:
                     self._breaker.refused(why)
             raise SessionRefused(f"no session: {why or repr(why)}") from error
