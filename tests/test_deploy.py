@@ -173,7 +173,8 @@ def test_the_example_of_sources_declares_one_of_every_kind(monkeypatch):
     monkeypatch.setenv("ORDERS_DATABASE_URL", "postgresql+asyncpg://shop@db/shop")
     sources = read_sources(DEPLOY / "recovery.toml")
     assert [(type(each), each.name) for each in sources] == [
-        (SqlSource, "orders"), (SqlSource, "invoices"), (RedisSource, "mails"), (TaskSource, "tasks"),
+        (SqlSource, "orders"), (SqlSource, "exports"), (SqlSource, "invoices"), (RedisSource, "mails"),
+        (TaskSource, "tasks"),
     ]  # fmt: skip
     for source in sources:
         if isinstance(source, SqlSource):

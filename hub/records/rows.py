@@ -32,7 +32,15 @@ class _Written(DATETIME):
         return _read_time
 
 
+class _Text(_Written):
+    """The same in a column for texts: whoever reads it gets the text."""
+
+    def result_processor(self, dialect: Any, coltype: Any) -> Any:
+        return None
+
+
 _WRITTEN: sa.DateTime = _Written()  # type: ignore[no-untyped-call]
+_TEXT: sa.DateTime = _Text()  # type: ignore[no-untyped-call]
 
 
 def _read_time(value: Any) -> Any:
@@ -152,7 +160,7 @@ def _find(connection: Connection, source: SqlSource) -> tuple[sa.Table, dict[str
     made = [
         sa.Column(
             each["name"],
-            _kind(each["type"], connection.dialect.name),
+            _kind(each["type"], connection.dialect.name, is_time=each["name"] == source.updated_at_field),
             primary_key=each["name"] in primary,
             nullable=each.get("nullable", True),
         )
@@ -162,9 +170,11 @@ def _find(connection: Connection, source: SqlSource) -> tuple[sa.Table, dict[str
     return sa.Table(name, sa.MetaData(), *made, schema=schema or None), computed
 
 
-def _kind(kind: Any, dialect: str) -> Any:
+def _kind(kind: Any, dialect: str, *, is_time: bool) -> Any:
     if isinstance(kind, postgresql.DOMAIN):
-        return _kind(kind.data_type, dialect)
+        return _kind(kind.data_type, dialect, is_time=is_time)
+    if dialect == "sqlite" and is_time and isinstance(kind, sa.String):
+        return _TEXT  # it has no type for times, and many declare none
     return _WRITTEN if dialect == "sqlite" and isinstance(kind, sa.DateTime) else kind
 
 

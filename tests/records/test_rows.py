@@ -9,9 +9,11 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
+from hub.errors import SourceRefused
 from hub.records.engines import make_engine
 from hub.records.models import Reset
 from hub.records.rows import reflect
+from tests.client.records.world import handled
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -237,3 +239,32 @@ def _write_at_once(place):
             connection.execute("UPDATE jobs SET status = 'Done'")
     finally:
         connection.close()
+
+
+@pytest.mark.parametrize("column", ["TEXT", "VARCHAR(40)"])
+async def test_times_in_a_column_for_texts_of_sqlite_are_read_as_they_are_written(sqlite, opened, column):
+    """It has no type for times: most tables keep them like that."""
+    sqlite.make_jobs(updated_at=f"{column} DEFAULT CURRENT_TIMESTAMP")
+    old = datetime.now(UTC) - 2 * HOUR
+    for number, shape in enumerate(("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ"), 1):
+        sqlite.add(number, at=f"'{old.strftime(shape)}'")
+    east = (old + timedelta(hours=9)).strftime("%Y-%m-%dT%H:%M:%S+09:00")
+    sqlite.add(3, at=f"'{east}'")
+    sqlite.execute("INSERT INTO jobs (id, status) VALUES (4, 'Processing')")
+    source = sqlite.source(error_field="error")
+    records = opened(source)
+    await records.check()
+    assert {each.id: round(each.age_s / 60) for each in await records.look(9)} == {"1": 120, "2": 120, "3": 120}
+    sqlite.execute("UPDATE jobs SET status = 'Pending' WHERE id = 3")
+    assert set((await records.reset()).reset) == {"1", "2"}
+    seen = {}
+
+    async def handler(record, session):
+        seen[record.id] = record["updated_at"]
+
+    await handled(source, handler)
+    assert all(isinstance(each, str) for each in seen.values())
+    assert sqlite.statuses() == {"Done": 3, "Processing": 1}
+    sqlite.execute("UPDATE jobs SET updated_at = 'yesterday'")
+    with pytest.raises(SourceRefused, match="holds 'yesterday', which SQLite does not read as a time"):
+        await opened(source).check()

@@ -59,6 +59,8 @@ async def test_a_column_that_is_not_there(database, opened, field):
     ],
 )
 async def test_a_column_of_another_type(database, opened, field, column, wanted):
+    if (database.kind, field, column) == ("sqlite", "updated_at_field", "text"):
+        column = "blob"  # times are texts there
     database.make_jobs()
     database.execute(f"ALTER TABLE jobs ADD odd {column}")
     said = await refusal(opened(database.source(**{field: "odd", **FIELDS[field]})))
