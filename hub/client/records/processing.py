@@ -70,7 +70,6 @@ async def process(
     A handler that lost its connection runs again, up to three times. What becomes of a record while the database is
     away is parked in Redis: `park`, else `HUB_REDIS_URL` or `REDIS_URL`, under `HUB_KEY_PREFIX`. Without (False) it is
     tried for as long as the record is ours; then `ZOMBIE RECORD ALERT` is said.
-
     It runs until `stop` is set, and then finishes what it has begun; cancelled, it cancels its handlers and waits for
     them; with `until_empty` until nothing is left to claim. Looks for new records every `poll_s` seconds. Raises
     `SourceRefused` for a source that does not fit its database.
