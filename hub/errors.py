@@ -140,7 +140,7 @@ class NodeTaken(HubError):
 
 
 class Superseded(HubError):
-    """Another process has registered under this node's id since, and is the node from then on; or this one has left."""
+    """Another process has registered under this node's, or worker's, id since, and is it by now; or this one left."""
 
     code = "superseded"
     status = 409

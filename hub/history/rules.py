@@ -71,6 +71,8 @@ _RULES = {
     "recovery source allows, so it failed.",
     "task.recalled": "The store came back without its last seconds; a hub remembered that the task had ended, "
     "failed or been given back, and said so again.",
+    "worker.superseded": "A newer process registered with its id: that one is the worker now, and the one before is "
+    "told so with its next beat or claim.",
     "task.unheld": "Its worker beat for half a HUB_WORKER_TIMEOUT_SECONDS without naming it among what it holds: it "
     "was tried again, or failed.",
     "task.held": "The store had lost its claim; its worker said that it runs it, and has it again.",

@@ -9,9 +9,12 @@ from hub.errors import Forbidden, InvalidCategory, JobNotFound, SchemaConflict, 
 from hub.jobs.models import Job, JobWish, Page
 from hub.jobs.names import SHARED, full_name, parse_full_name, schema_digest
 from hub.jobs.pages import Pages
-from hub.jobs.workers import unknown
+from hub.jobs.workers import superseded, unknown
+from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
+
+_log = get_logger("hub.jobs")
 
 
 class Jobs:
@@ -45,12 +48,17 @@ class Jobs:
             worker=wish.worker or new_id(),
             user=user,
             made_for="0" if wish.worker else "1",
+            incarnation=wish.incarnation,
         )
         match reply:
-            case [("created" | "joined") as word, job, worker, workers]:
+            case [("created" | "joined") as word, job, worker, workers, *before]:
+                if before:
+                    _log.warning("worker taken over", worker=worker, incarnation=wish.incarnation, before=before[0])
                 return Job(job, full, wish.schema, tuple(workers), worker), word == "created"
             case ["conflict"]:
                 raise SchemaConflict(f"Job {full} is registered with another schema")
+            case ["superseded"]:
+                raise superseded(wish.worker or "")
             case ["worker"]:
                 raise unknown(wish.worker or "")
         raise UnknownReply(self._register.name, reply)

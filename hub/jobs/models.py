@@ -101,13 +101,14 @@ class Provider(Named):
 
 @dataclass(frozen=True)
 class JobWish:
-    """A job as a worker registers it; without `worker` a new one is made for it."""
+    """A job as a worker registers it; without `worker` a new one is made for it. `incarnation`: the process it is."""
 
     room: str
     category: str
     name: str
     schema: str = "{}"
     worker: str | None = None
+    incarnation: str = ""
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ class Result:
 class Claim:
     """How a worker claims. start: the tasks are running at once. max_runtime_ms: they fail when they take longer, 0 for
     no limit. request: the same one is answered with the same tasks, or none, for a minute. final: when there is
-    nothing, the caller is told so, and it is remembered.
+    nothing, the caller is told so, and it is remembered. incarnation: the process that is the worker.
     """
 
     most: int = 1
@@ -153,3 +154,4 @@ class Claim:
     max_runtime_ms: int = 0
     request: str = field(default="")
     final: bool = True
+    incarnation: str = ""

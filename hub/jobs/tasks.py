@@ -29,7 +29,7 @@ from hub.jobs.names import INTERNAL, dashed
 from hub.jobs.pages import Pages
 from hub.jobs.recent import Recent
 from hub.jobs.replies import task_of
-from hub.jobs.workers import not_yours, unknown
+from hub.jobs.workers import not_yours, superseded, unknown
 from hub.observability import metrics
 from hub.settings import Settings
 from hub.store.store import Store
@@ -120,6 +120,7 @@ class Tasks:
                 request=request,
                 keyed=int(bool(wish.request)),
                 final=int(wish.final),
+                incarnation=wish.incarnation,
             )
         except (StoreUnavailable, asyncio.CancelledError) as error:
             if not (isinstance(error, NotSent) or wish.request):  # nobody can ask again for what it may have got
@@ -133,6 +134,8 @@ class Tasks:
                 raise unknown(worker)
             case ["forbidden"]:
                 raise not_yours(worker)
+            case ["superseded"]:
+                raise superseded(worker)
         raise UnknownReply(self._claim.name, reply)
 
     async def _give_back(self, worker: str, user: str, request: str) -> None:

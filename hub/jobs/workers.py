@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hub.errors import Forbidden, UnknownReply, WorkerNotFound
+from hub.errors import Forbidden, Superseded, UnknownReply, WorkerNotFound
 from hub.jobs.models import Page, Worker
 from hub.jobs.names import GLOBAL, INTERNAL, dashed
 from hub.jobs.pages import Pages
@@ -53,20 +53,26 @@ class Workers:
             self._sender = asyncio.create_task(self._send(), name="worker-beats")
         return answer
 
-    async def compare(self, worker: str, user: str, held: Mapping[str, str], open_claims: Sequence[str]) -> list[str]:
+    async def compare(
+        self, worker: str, user: str, held: Mapping[str, str], open_claims: Sequence[str], incarnation: str = ""
+    ) -> list[str]:
         """Settle what a worker and the store do not agree on: `held` are its tasks with their claims, `open_claims` its
-        requests without an answer yet. Returns the tasks it has lost.
+        requests without an answer yet. Returns the tasks it has lost; raises `Superseded` for a process that is not the
+        worker any more.
         """
         reply = await self._compare(
             worker=worker,
             user=user,
             patience_ms=self._patience_ms,
             open="\n".join(open_claims),
+            incarnation=incarnation,
             rest=[text for pair in held.items() for text in pair],
         )
         match reply:
             case ["ok", *lost]:
                 return lost
+            case ["superseded"]:
+                raise superseded(worker)
             case ["worker"]:
                 return []  # removed since its beat: the next one tells it
         raise UnknownReply(self._compare.name, reply)
@@ -86,9 +92,13 @@ class Workers:
                 if not answer.done():
                     _settle(answer, worker, reply)
 
-    async def delete(self, worker: str, user: str, superuser: bool) -> None:
-        """Remove it and end what it held; raises `WorkerNotFound` and `Forbidden`."""
-        match await self._take_off(worker, user, superuser, "deleted", -1):
+    async def delete(self, worker: str, user: str, superuser: bool, incarnation: str = "") -> None:
+        """Remove it and end what it held; raises `WorkerNotFound`, `Forbidden`, and `Superseded` for a process that is
+        not the worker any more.
+        """
+        match await self._take_off(worker, user, superuser, "deleted", -1, incarnation):
+            case "superseded":
+                raise superseded(worker)
             case "worker":
                 raise unknown(worker)
             case "forbidden":
@@ -111,7 +121,9 @@ class Workers:
                 case reply:
                     raise UnknownReply(self._bury.name, reply)
 
-    async def _take_off(self, worker: str, user: str, superuser: bool, why: str, silent_ms: int) -> str:
+    async def _take_off(
+        self, worker: str, user: str, superuser: bool, why: str, silent_ms: int, incarnation: str = ""
+    ) -> str:
         reply = await self._remove(
             worker=worker,
             user=user,
@@ -120,13 +132,14 @@ class Workers:
             silent_ms=silent_ms,
             limit=BITE,
             request=secrets.token_hex(8),
+            incarnation=incarnation,
         )
         match reply:
             case ["ok", left]:
                 if left:
                     await self.bury(worker)
                 return "ok"
-            case [("worker" | "forbidden" | "alive") as word]:
+            case [("worker" | "forbidden" | "alive" | "superseded") as word]:
                 return str(word)
         raise UnknownReply(self._remove.name, reply)
 
@@ -173,6 +186,13 @@ def _worker(reply: Any) -> Worker:
 def unknown(worker: str) -> WorkerNotFound:
     """For a worker nobody has registered, or not any more."""
     return WorkerNotFound(f"Worker {dashed(worker)} is not known; it may have been removed after it fell silent")
+
+
+def superseded(worker: str) -> Superseded:
+    """For a process that another one has taken a worker over from."""
+    return Superseded(
+        f"Another process is worker {dashed(worker)} by now; this one should end, or register a new worker"
+    )
 
 
 def not_yours(worker: str) -> Forbidden:

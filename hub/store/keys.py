@@ -107,7 +107,7 @@ PRIVATE = {
     "renewed": "hub:renewed",
     # -- jobs: ids are 32 hex digits; a full name is room:category:name; times are in microseconds
     # hash: user, at, beat; its last claim with a key: claim, tasks; odd: task:claim:hub clock of what its beats do not
-    # name. Deleted with the worker.
+    # name; incarnation (the process it is), past (those before, ten at most). Deleted with the worker.
     "worker": "hub:worker:{}",
     "workers": "hub:workers",  # zset: worker -> when it was made. Deleted with the worker.
     "worker_beats": "hub:worker_beats",  # zset: worker -> hub clock of its last beat. Deleted with the worker.

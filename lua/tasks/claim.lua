@@ -3,6 +3,7 @@
 -- none, for a minute, a worker's last one that has a key for as long as it holds them. Each claim of a task has a name,
 -- which only rises: reports say which claim they are about.
 -- Returns {'ok', task, ...} | {'worker'} (unknown) | {'forbidden'} (not the caller's)
+--   | {'superseded'} (another process is the worker)
 local worker     = ARGV[1]
 local user       = ARGV[2]
 local most       = tonumber(ARGV[3])
@@ -10,12 +11,14 @@ local start      = ARGV[4]            -- '1': they are running at once
 local runtime_ms = tonumber(ARGV[5])  -- how long they may take, 0 for no limit
 local request    = ARGV[6]
 local keyed      = ARGV[7]            -- '1': the caller named the request, and may repeat it after any time
+local incarnation = ARGV[9]           -- the process that is the worker, '' where it does not say so
 local final      = ARGV[8]            -- '1': the caller is told when there is nothing, instead of waiting on
 -- @include oldest_first
 -- @include task_reply
-local owner, last, held = unpack(redis.call('HMGET', key_worker(worker), 'user', 'claim', 'tasks'))
+local owner, last, held, process = unpack(redis.call('HMGET', key_worker(worker), 'user', 'claim', 'tasks', 'incarnation'))
 if not owner then return {'worker'} end
 if owner ~= user then return {'forbidden'} end
+if incarnation ~= '' and process and process ~= incarnation then return {'superseded'} end
 local answers = {'ok'}
 local before = keyed == '1' and last == request and held or redis.call('GET', key_claim(request))
 if before then

@@ -2,16 +2,20 @@
 -- further apart than its patience, it has forgotten, or never heard of: that is given another attempt. What it names
 -- and a store that was just away has forgotten is its own again; what has ended, or is another claim's, it has lost.
 -- Safe to repeat. Returns {'ok', task it has lost, ...} | {'worker'} (unknown, or not the caller's)
+--   | {'superseded'} (another process is the worker)
 local worker      = ARGV[1]
 local user        = ARGV[2]
 local patience_ms = tonumber(ARGV[3])
+local incarnation = ARGV[5]          -- the process that is the worker, '' where it does not say so
 local open        = ARGV[4]          -- its claims without an answer yet, by line: what they took it cannot know of
 -- @rest held                          per task: id, claim
 -- @include settle_task
+-- @include incarnation
 local record = redis.call('HMGET', key_worker(worker), 'user', 'odd')
 if record[1] ~= user then return {'worker'} end
+if is_superseded(worker, incarnation) then return {'superseded'} end
 local named, lost, here = {}, {'ok'}, {}
-for i = 5, #ARGV, 2 do named[ARGV[i]] = ARGV[i + 1] end
+for i = 6, #ARGV, 2 do named[ARGV[i]] = ARGV[i + 1] end
 local before, odd = {}, {}
 for id, claim, since in string.gmatch(record[2] or '', '(%x+):(%d+):(%d+)') do before[id .. ':' .. claim] = tonumber(since) end
 

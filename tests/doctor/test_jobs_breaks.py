@@ -470,7 +470,9 @@ async def test_what_cannot_be_mended_is_reported_and_left_alone(name: str, shop:
 
 async def test_of_a_worker_that_is_removed_in_steps_only_the_steps_left_are_reported(shop: Shop, hub: Hub) -> None:
     remove = hub.store.script("workers/remove")
-    reply = await remove(worker=shop.local, user=USER, superuser=0, why="deleted", silent_ms=-1, limit=1, request="r")
+    reply = await remove(
+        worker=shop.local, user=USER, superuser=0, why="deleted", silent_ms=-1, limit=1, request="r", incarnation=""
+    )
     assert reply == ["ok", 1]
     assert [(each.subject, each.problem) for each in await look(hub)] == [
         (f"worker {shop.shown('local')}", "gone, but what it held has not all failed")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.joblib.people import done
+from tests.joblib.people import done, problem
 from tests.world import wait_until
 
 
@@ -37,3 +37,16 @@ def test_what_a_beat_names_is_compared_and_what_it_forgot_is_tried_again(quick, 
 def test_a_beat_that_says_it_wrongly_is_told_what_is_wrong(alice, room, body):
     answer = alice.call("PATCH", f"/workers/{alice.job(room)}", body)
     assert (answer.status_code, answer.json()["detail"][0]["loc"][0]) == (422, "body")
+
+
+def test_a_process_whose_worker_is_another_one_by_now_is_told_with_every_call(alice, room):
+    worker = alice.job(room, incarnation="old")
+    alice.job(room, "Rotate", worker, incarnation="new")
+    said = {"incarnation": "old"}
+    for answer in (
+        alice.call("PATCH", f"/workers/{worker}", {"tasks": [], **said}), alice.ask(worker, **said),
+        alice.call("DELETE", f"/workers/{worker}?incarnation=old"), alice.put_job(room, worker_id=worker, **said),
+    ):  # fmt: skip
+        problem(answer, 409, "superseded")
+    assert told(alice, worker, incarnation="new")["lost"] == []
+    assert alice.call("DELETE", f"/workers/{worker}?incarnation=new").status_code == 204

@@ -71,6 +71,14 @@ async def test_a_retry_with_a_key_is_one_task(hub):
 async def test_a_removal_that_is_sent_twice_succeeds_twice_and_a_second_one_does_not(hub):
     [worker] = await workers_of(hub, USER)
     remove = hub.store.script("workers/remove")
-    named = {"worker": worker, "user": USER, "superuser": 0, "why": "deleted", "silent_ms": -1, "limit": 9}
+    named = {
+        "worker": worker,
+        "user": USER,
+        "superuser": 0,
+        "why": "deleted",
+        "silent_ms": -1,
+        "limit": 9,
+        "incarnation": "",
+    }
     assert [await remove(**named, request="R") for _ in range(2)] == [["ok", 0]] * 2
     assert await remove(**named, request="S") == ["worker"]

@@ -140,6 +140,7 @@ async def test_what_a_hub_left_when_it_died_between_two_bites_is_ended_by_the_ne
         "silent_ms": -1,
         "limit": 1,
         "request": "r",
+        "incarnation": "",
     }
     assert await script(**named) == ["ok", 2]
     await look_after(hub)

@@ -10,7 +10,7 @@ from hub.api.identity import caller, reader
 from hub.api.joblib import answers, bodies, shapes, walls
 from hub.api.joblib.callers import WORKER
 from hub.api.joblib.paths import PREFIX
-from hub.api.joblib.wishes import JobBody, PageQuery, TasksQuery
+from hub.api.joblib.wishes import PageQuery, ServedBody, TasksQuery
 from hub.jobs.models import JobWish
 from hub.jobs.names import check_room
 
@@ -19,7 +19,7 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
 
 @router.put(
     "/rooms/{room_id}/jobs",
-    **shapes.described("room_id", {201: shapes.JOB, 200: shapes.JOB}, refusals=(400, 403, 409), body=JobBody),
+    **shapes.described("room_id", {201: shapes.JOB, 200: shapes.JOB}, refusals=(400, 403, 409), body=ServedBody),
 )
 async def register(request: Request) -> Response:
     """Offer a job: 201 when it is new or was taken back, 200 when it was there with the same schema.
@@ -30,10 +30,12 @@ async def register(request: Request) -> Response:
     check_room(room)
     who = await caller(request, WORKER)
     walls.enter(who, room)
-    said, body = await bodies.read(request, JobBody)
+    said, body = await bodies.read(request, ServedBody)
     hub = serving(request).hub
     schema = bodies.schema(said, body, hub.settings)
-    wish = JobWish(room, said.category, said.name, schema, said.worker_id.hex if said.worker_id else None)
+    wish = JobWish(
+        room, said.category, said.name, schema, said.worker_id.hex if said.worker_id else None, said.incarnation
+    )
     job, created = await hub.jobs.register(wish, said.schema_, who.user, who.superuser)
     return answers.reply(answers.job(job), 201 if created else 200)
 

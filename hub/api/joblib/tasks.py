@@ -104,7 +104,7 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key
     worker, user = said.worker_id.hex, who.user
     runtime_ms = int((said.runtime_s or 0) * 1000)
     wait_s = min(said.wait_s or 0, hub.settings.long_poll_max_wait_s)
-    wish = Claim(said.limit or 1, bool(said.start), runtime_ms, key, final=not wait_s)
+    wish = Claim(said.limit or 1, bool(said.start), runtime_ms, key, final=not wait_s, incarnation=said.incarnation)
     found = await hub.tasks.claim(worker, user, wish)
 
     async def look(seconds: float) -> list[Task]:

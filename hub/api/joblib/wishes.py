@@ -45,6 +45,9 @@ ClaimName = Annotated[str, Field(pattern=r"^[0-9]{1,20}$", examples=["1790000000
 MediaType = Annotated[str, Field(max_length=255, pattern=r"^[ -~]*$")]
 
 
+Process = Annotated[str, Field(max_length=64, pattern=r"^[0-9A-Za-z_-]*$")]  # random, anew with each start
+
+
 class JobBody(BaseModel):
     """A job as a worker registers it."""
 
@@ -52,6 +55,12 @@ class JobBody(BaseModel):
     name: Name
     schema_: Object = Field(default={}, validation_alias=AliasChoices("schema", "schema_"))
     worker_id: UUID | None = None
+
+
+class ServedBody(JobBody):
+    """A job, and which process of the worker registers it: the latest one is the worker."""
+
+    incarnation: Process = ""
 
 
 class ProviderBody(JobBody):
@@ -88,6 +97,7 @@ class ClaimBody(BaseModel):
     wait_s: Annotated[Seconds, Field(ge=0)] | None = Field(default=None, alias="waitSeconds")
     start: StrictBool | None = None
     runtime_s: Annotated[Seconds, Field(ge=0.001, le=YEAR_S)] | None = Field(default=None, alias="maxRuntimeSeconds")
+    incarnation: Process = ""
     results: Annotated[list[ResultBody], Field(max_length=RESULTS_MAX)] | None = None
 
 
@@ -103,6 +113,7 @@ class BeatBody(BaseModel):
 
     tasks: Annotated[list[HeldBody], Field(max_length=HELD_MAX)] | None = None
     claims: Annotated[list[Annotated[str, Field(max_length=255)]], Field(max_length=CLAIM_MAX)] = []
+    incarnation: Process = ""
 
 
 class MoveBody(BaseModel):
@@ -118,6 +129,12 @@ class PageQuery(BaseModel):
 
     limit: Annotated[int, Field(ge=0, le=500)] = 50
     offset: Annotated[int, Field(ge=0)] = 0
+
+
+class LeaveQuery(BaseModel):
+    """Which process leaves: it ends a worker that is another one by now for nobody."""
+
+    incarnation: Process = ""
 
 
 class TasksQuery(PageQuery):

@@ -11,7 +11,7 @@ from hub.api.identity import caller, reader
 from hub.api.joblib import answers, bodies, shapes, walls
 from hub.api.joblib.callers import WORKER
 from hub.api.joblib.paths import PREFIX
-from hub.api.joblib.wishes import BeatBody, PageQuery
+from hub.api.joblib.wishes import BeatBody, LeaveQuery, PageQuery
 from hub.errors import Forbidden
 from hub.jobs.jobs import new_id
 from hub.jobs.names import check_room, dashed
@@ -71,16 +71,20 @@ async def beat(request: Request) -> Response:
     if said.tasks is None:
         return Response(answers.beaten(worker, at_us), media_type="application/json")
     held = {task.id.hex: task.claim for task in said.tasks}
-    lost = await hub.workers.compare(worker, who.user, held, [bodies.digest_of(who.user, key) for key in said.claims])
+    open_claims = [bodies.digest_of(who.user, key) for key in said.claims]
+    lost = await hub.workers.compare(worker, who.user, held, open_claims, said.incarnation)
     return answers.reply({**orjson.loads(answers.beaten(worker, at_us)), "lost": [dashed(task) for task in lost]})
 
 
-@router.delete("/workers/{worker_id}", **shapes.described("worker_id", {204: None}, refusals=(403,)))
+@router.delete(
+    "/workers/{worker_id}", **shapes.described("worker_id", {204: None}, refusals=(403, 409), query=LeaveQuery)
+)
 async def remove(request: Request) -> Response:
     """Remove a worker. What it has claimed fails, its providers go, and so do jobs that nobody serves any more."""
     who = await caller(request, WORKER)
     worker, hub = bodies.path_id(request, "worker_id"), serving(request).hub
     await walls.reach_worker(who, hub, worker)
+    left = bodies.validated(LeaveQuery, dict(request.query_params), "query")
     await check_listening(request)
-    await hub.workers.delete(worker, who.user, who.superuser)
+    await hub.workers.delete(worker, who.user, who.superuser, left.incarnation)
     return answers.nothing()

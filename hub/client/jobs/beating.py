@@ -10,7 +10,7 @@ from hub.client.exchange import now_s, pause_s
 from hub.client.jobs.calls import ATTEMPT_S, beat
 from hub.client.jobs.tasks import Held
 from hub.client.jobs.wire import SyncWire
-from hub.errors import HubError, HubUnavailable
+from hub.errors import HubError, HubUnavailable, Superseded
 
 log = logging.getLogger("hub.client")
 
@@ -19,8 +19,8 @@ FATAL = frozenset({401, 403, 404})
 
 
 def fatal(error: HubError) -> bool:
-    """Whether the hub does not have this worker, or not for this caller."""
-    return int(error.facts.get("status") or error.status) in FATAL
+    """Whether the hub does not have this worker, or not for this caller, or as another process."""
+    return isinstance(error, Superseded) or int(error.facts.get("status") or error.status) in FATAL
 
 
 class Contact:

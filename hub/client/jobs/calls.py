@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import random
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import httpx
@@ -105,6 +107,16 @@ def starting(send: Send, attempts: int) -> Steps[dict[str, Any]]:
 # -- workers ------------------------------------------------------------------------------------------------------
 
 
+def incarnation() -> str:
+    """Names this process, anew with each start and each fork: of two with one worker, the later is the worker."""
+    return _name_of(os.getpid())
+
+
+@cache
+def _name_of(pid: int) -> str:
+    return uuid.uuid4().hex
+
+
 def new_worker() -> Send:
     """Create a worker."""
     return Send("POST", place("workers"))
@@ -112,7 +124,7 @@ def new_worker() -> Send:
 
 def job(room: str, category: str, name: str, schema: Mapping[str, Any], worker_id: str | None) -> Send:
     """Register a job; without a worker the hub makes one."""
-    body = {"category": category, "name": name, "schema": schema}
+    body = {"category": category, "name": name, "schema": schema, "incarnation": incarnation()}
     return Send("PUT", place("rooms", room, "jobs"), {**body, **({"worker_id": worker_id} if worker_id else {})})
 
 
@@ -135,7 +147,7 @@ def upload(provider_id: str, request_hash: str, content: bytes) -> Steps[None]:
 
 def beat(worker_id: str, attempt_s: float = ATTEMPT_S, held: Held | None = None) -> Steps[list[str]]:
     """Keep a worker alive, and say what it holds; which of that it has lost. One attempt."""
-    send = Send("PATCH", place("workers", worker_id), held.body() if held is not None else None)
+    send = Send("PATCH", place("workers", worker_id), held.body(incarnation()) if held is not None else None)
     answer = yield from ask(send, lasting(0.0), attempt_s)
     with readable():
         return [str(task_id) for task_id in answer.data.get("lost", ())]
@@ -144,7 +156,9 @@ def beat(worker_id: str, attempt_s: float = ATTEMPT_S, held: Held | None = None)
 def leave(worker_id: str) -> Steps[None]:
     """Delete a worker; bounded to a few seconds, logged instead of raised."""
     try:
-        yield from ask(Send("DELETE", place("workers", worker_id)), lasting(LEAVE_S), LEAVE_S)
+        yield from ask(
+            Send("DELETE", place("workers", worker_id), query={"incarnation": incarnation()}), lasting(LEAVE_S), LEAVE_S
+        )
     except HubError as error:
         log.info("worker %s was not deleted and is left to the hub: %s", worker_id, error)
 
@@ -162,7 +176,7 @@ class Claim:
 
     def send(self, wait_s: float = 0.0) -> Send:
         """The request; the hub may hold it for `wait_s` while there is nothing to do."""
-        body: dict[str, Any] = {"worker_id": self.worker_id, "limit": self.limit}
+        body: dict[str, Any] = {"worker_id": self.worker_id, "limit": self.limit, "incarnation": incarnation()}
         if wait_s > 0 and self.limit:
             body["waitSeconds"] = wait_s
         if self.start:

@@ -105,13 +105,14 @@ class Held:
     tasks: Mapping[str, str]
     claims: Sequence[str] = ()
 
-    def body(self) -> dict[str, Any] | None:
+    def body(self, incarnation: str) -> dict[str, Any] | None:
         """As a beat has it; nothing where a hub named no claim, or there is more than a beat may say."""
         if len(self.tasks) > MOST_HELD or not all(self.tasks.values()):
             return None
         return {
             "tasks": [{"id": id_, "claim": claim} for id_, claim in self.tasks.items()],
             "claims": list(self.claims),
+            "incarnation": incarnation,
         }
 
 

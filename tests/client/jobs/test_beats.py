@@ -6,7 +6,10 @@ import asyncio
 import threading
 from typing import Any
 
+import pytest
+
 from hub.client.jobs import Task, Worker
+from hub.errors import Superseded
 from tests.client.fake_hub import Seen, eventually
 from tests.client.jobs.extensions import JOB, Rotate
 from tests.client.jobs.fake_jobs_hub import PREFIX, JobsHub, Make
@@ -67,3 +70,29 @@ def test_a_manager_names_what_it_holds(hub: JobsHub, make: Make) -> None:
     going.set()
     wait_until(lambda: hub.status(task_id) == "completed")
     wait_until(lambda: named(beats_of(hub, worker_id)[-1]) == {})
+
+
+async def test_a_worker_whose_place_another_process_has_taken_ends_and_gives_back_what_it_holds(hub: JobsHub) -> None:
+    worker = Worker(
+        "http://hub", "t0ken", transport=hub.async_transport(), sync_transport=hub.transport(), polling_interval=0.02,
+        heartbeat_interval=0.05,
+    )  # fmt: skip
+
+    @worker.job("modifiers", "Rotate")
+    async def rotate(_: dict[str, Any], __: Task) -> None:
+        await asyncio.Event().wait()
+
+    async def until_it_ends() -> None:
+        async with worker:
+            hub.add(NAME, {})
+            await eventually(lambda: "running" in {task["status"] for task in hub.tasks.values()})
+            said = {body["incarnation"] for body in beats_of(hub, worker.worker_id)}
+            assert said <= {hub.jobs[NAME]["incarnation"]}
+            hub.say(f"PATCH {PREFIX}/workers/{worker.worker_id}", (409, "superseded"))
+            await worker.ended()
+
+    with pytest.raises(Superseded):
+        await until_it_ends()
+    assert [task["status"] for task in hub.tasks.values()] == ["pending"]
+    [left] = [seen for seen in hub.seen if seen.method == "DELETE"]
+    assert left.query == {"incarnation": hub.jobs[NAME]["incarnation"]}, "it ends only what is its own"

@@ -98,7 +98,7 @@ class JobsMachine(RuleBasedStateMachine):
         new_job = self.new_id()
         answer = self.call(
             "jobs/register", full=full, id=new_job, schema=schema, digest=schema, worker=worker, user=user,
-            made_for=int(new_worker),
+            made_for=int(new_worker), incarnation="",
         )  # fmt: skip
         assert answer[0] == self.model.register(full, new_job, schema, worker, user, new_worker)
         if answer[0] in ("created", "joined"):
@@ -147,6 +147,7 @@ class JobsMachine(RuleBasedStateMachine):
         answer = self.call(
             "workers/remove", repeats=False, worker=worker, user=user, superuser=int(superuser), why="silent",
             silent_ms=TIMEOUT_MS if silent else -1, limit=limit, request=self.request(),
+            incarnation="",
         )  # fmt: skip
         if not superuser and known.user != user:
             assert answer == ["forbidden"]
@@ -218,7 +219,7 @@ class JobsMachine(RuleBasedStateMachine):
             return
         answer = self.call(
             "tasks/claim", worker=worker, user=user, most=most, start=int(start), runtime_ms=runtime_ms,
-            request=self.request(), keyed=int(keyed), final=1,
+            request=self.request(), keyed=int(keyed), final=1, incarnation="",
         )  # fmt: skip
         if self.model.workers[worker].user != user:
             assert answer == ["forbidden"]

@@ -1,0 +1,51 @@
+"""Two processes with one worker: the one that registered last is the worker, and the other one is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from hub.errors import Superseded
+from hub.jobs.models import Claim, JobWish, Result
+
+USER = "a" * 32
+JOB = "r1:modifiers:A"
+
+
+async def registered(hub, incarnation, worker=None):
+    wish = JobWish("r1", "modifiers", "A", worker=worker, incarnation=incarnation)
+    job, _ = await hub.jobs.register(wish, {}, USER, superuser=False)
+    return job.worker
+
+
+async def test_the_process_that_registers_last_is_the_worker_and_the_one_before_is_told(hub):
+    worker = await registered(hub, "old")
+    await hub.tasks.submit("r1", JOB, ["{}"] * 2, USER)
+    [held] = await hub.tasks.claim(worker, USER, Claim(incarnation="old"))
+    assert await registered(hub, "new", worker) == worker
+    with pytest.raises(Superseded):
+        await hub.tasks.claim(worker, USER, Claim(incarnation="old"))
+    with pytest.raises(Superseded):
+        await hub.workers.compare(worker, USER, {}, [], "old")
+    with pytest.raises(Superseded):
+        await hub.workers.delete(worker, USER, superuser=False, incarnation="old")
+    with pytest.raises(Superseded):
+        await registered(hub, "old", worker)
+    assert await hub.tasks.finish(worker, USER, [Result(held.id, "failed", "oh", held.claim)]) == ["ok"], "its own"
+    assert len(await hub.tasks.claim(worker, USER, Claim(incarnation="new"))) == 1
+    await hub.workers.delete(worker, USER, superuser=False, incarnation="new")
+
+
+async def test_who_does_not_say_which_process_he_is_is_taken_for_the_latest(hub):
+    worker = await registered(hub, "")
+    assert await registered(hub, "new", worker) == await registered(hub, "", worker) == worker
+    assert await hub.tasks.claim(worker, USER) == []
+    assert await hub.workers.compare(worker, USER, {}, []) == []
+    await hub.workers.delete(worker, USER, superuser=False)
+
+
+async def test_that_a_process_was_superseded_is_written_down(hub, redis):
+    worker = await registered(hub, "old")
+    await registered(hub, "new", worker)
+    await registered(hub, "new", worker)
+    told = [entry for _, entry in redis.xrange("hub:history") if entry.get("event") == "worker.superseded"]
+    assert [(entry["worker"], entry["incarnation"], entry["before"]) for entry in told] == [(worker, "new", "old")]
