@@ -230,7 +230,9 @@ class JobsHub(FakeHub):
         task = self.tasks.get(task_id)
         if task is None:
             return refusal(404, "task-not-found")
-        if body.get("claim", task["claim"]) != task["claim"] or body["status"] not in allowed.get(task["status"], ()):
+        if body.get("claim", task.get("claim")) != task.get("claim") or body["status"] not in allowed.get(
+            task["status"], ()
+        ):
             return refusal(409, "invalid-task-transition")
         task.update(status=body["status"], error=body.get("error"))
         return task
