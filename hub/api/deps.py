@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from hub.api.auth import Secrets
 from hub.api.forwarded import Proxies
+from hub.api.freight import Freight
 from hub.api.gate import Gate
 from hub.api.guesses import Guesses
 from hub.api.standstill import READ_S, Standstill
@@ -31,6 +32,7 @@ class Serving:
     def __init__(self, hub: Hub, secrets: Secrets, tokens_file: TokensFile, gate: Gate) -> None:
         self.hub = hub
         self.gate = gate
+        self.freight = Freight(hub.settings)
         self.secrets = secrets
         self.holders = Holders(hub.tokens, tokens_file)
         self.live = Live(hub.store)

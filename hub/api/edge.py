@@ -4,6 +4,7 @@ failures."""
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable
 
 from fastapi import FastAPI
@@ -13,6 +14,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from hub.api import events, nodes, sessions, sockets
 from hub.api.deps import CYCLE
+from hub.api.freight import LIGHT, Freight
 from hub.api.gate import Gate
 from hub.api.joblib import fast
 from hub.api.joblib.limits import Limits
@@ -80,6 +82,8 @@ class Edge:
                 if self._gate:
                     self._gate.check(scope)
                 exchange.check_length(scope)
+                if found := getattr(self.app.state, "serving", None):
+                    exchange.weigh(found.freight, scope)
                 endpoint = fast.find(scope) or (_DIRECT.get(scope["path"]) if scope["method"] == "POST" else None)
                 if endpoint is None:
                     await self.app(scope, exchange.receive, exchange.send)
@@ -93,6 +97,8 @@ class Edge:
             return  # the caller hung up before his request was complete: there is nobody left to answer
         except Exception as error:  # noqa: BLE001 - the last word: nothing a client does ends in a bare connection loss
             await self._refuse(error, exchange, scope)
+        finally:
+            exchange.unload()
 
     async def _refuse(self, error: Exception, exchange: _Exchange, scope: Scope) -> None:
         if exchange.too_large:
@@ -127,6 +133,10 @@ class _Exchange:
     """One request and its answer, watched for size and for how far they got."""
 
     def __init__(self, receive: Receive, send: Send, limit: int) -> None:
+        self._freight: Freight | None = None
+        self._scope: Scope = {}
+        self._caller = ""
+        self._announced = self._loaded = 0
         self._receive = receive
         self._send = send
         self.limit = limit
@@ -138,10 +148,27 @@ class _Exchange:
     def check_length(self, scope: Scope) -> None:
         """Refuse a body by its announced length, before anything else is looked at."""
         for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and int(value) > self.limit:
-                raise TooLarge(_too_large(self.limit))
+            if name == b"content-length" and value.isdigit():
+                self._announced = int(value)
+                if self._announced > self.limit:
+                    raise TooLarge(_too_large(self.limit))
+
+    def weigh(self, freight: Freight, scope: Scope) -> None:
+        """Count a large body among those that are under way, once somebody wants to read it."""
+        self._freight, self._scope = freight, scope
+
+    def unload(self) -> None:
+        """The request is over, and its body is gone."""
+        if self._freight is not None and self._loaded:
+            self._freight.unload(self._caller, self._loaded)
+            self._loaded = 0
 
     async def receive(self) -> Message:
+        size = max(self._received, self._announced)
+        if self._freight is not None and not self._loaded and size > LIGHT:
+            size, self._caller = self._announced or self.limit, _caller(self._scope)
+            await self._freight.load(self._caller, size)
+            self._loaded = size
         message = await self._receive()
         if message["type"] == "http.request":
             self._received += len(message.get("body", b""))
@@ -166,6 +193,13 @@ class _Head(_Exchange):
         if not self.started:
             await super().send(message)
             await super().send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _caller(scope: Scope) -> str:
+    """Who sends a body: the credential he shows, or where he is."""
+    headers = dict(scope["headers"])
+    shown = headers.get(b"authorization") or headers.get(b"x-hub-secret")
+    return hashlib.sha256(shown).hexdigest() if shown else str((scope.get("client") or [""])[0])
 
 
 def _too_large(limit: int) -> str:

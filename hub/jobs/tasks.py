@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple, replace
 from functools import partial
@@ -34,6 +34,7 @@ from hub.observability import metrics
 from hub.settings import Settings
 from hub.store.store import Store
 
+BITE_CHARACTERS = 1_048_576  # and of payloads
 BITE = 64  # tasks submitted, or reported, per script: 2 to 3 ms
 PLAIN, ONE = Options(), Claim()
 KEY_S = 86_400  # for which an Idempotency-Key of a submit is remembered
@@ -76,8 +77,8 @@ class Tasks:
             metrics.tasks_submitted.inc(len(sent))
             return sent
         made: list[Task] = []
-        for start in range(0, len(payloads), BITE):
-            pairs = zip(ids[start : start + BITE], payloads[start : start + BITE], strict=True)
+        for start, end in _bites(payloads):
+            pairs = zip(ids[start:end], payloads[start:end], strict=True)
             again = partial(
                 self._submit,
                 full=full,
@@ -93,7 +94,7 @@ class Tasks:
                 rest=[text for pair in pairs for text in pair],
             )
             made += self._submitted(await again(), full)
-            self._recent.note(again, sum(map(len, payloads[start : start + BITE])))
+            self._recent.note(again, sum(map(len, payloads[start:end])))
         metrics.tasks_submitted.inc(len(made))
         return made
 
@@ -301,6 +302,17 @@ class Tasks:
 
 def _statuses(status: str | None) -> Sequence[str]:
     return STATUSES if status is None else [status]
+
+
+def _bites(payloads: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """From where to where they go to Redis together: no script keeps it busy for long."""
+    start = size = 0
+    for end, payload in enumerate(payloads):
+        if end > start and (end - start == BITE or size + len(payload) > BITE_CHARACTERS):
+            yield start, end
+            start, size = end, 0
+        size += len(payload)
+    yield start, len(payloads)
 
 
 def _ids(

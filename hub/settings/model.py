@@ -164,6 +164,8 @@ class HubSettings(BaseSettings):
     """Longest request body. Too low: large registrations get 413; too high: memory for whoever sends rubbish."""
     max_log_body_bytes: Annotated[int, _count("HUB_MAX_LOG_BODY_BYTES", 8192, 16_777_216)] = 1_048_576
     """Longest body of the log endpoints. Too low: log batches get 413; too high: memory for whoever sends rubbish."""
+    max_bytes_under_way: Annotated[int, _count("HUB_MAX_BYTES_UNDER_WAY", 0, 2**40)] = 67_108_864
+    """Bytes of large bodies at a time, half of them of one caller. Too low: they wait in turn; too high: memory."""
     request_headers_timeout_s: Annotated[float, _seconds("HUB_REQUEST_HEADERS_TIMEOUT_SECONDS", 5, 120)] = 15.0
     """Time to send the headers. Too low: bad lines are cut off; too high: half requests hold connections."""
     keep_alive_timeout_s: Annotated[float, _seconds("HUB_KEEP_ALIVE_TIMEOUT_SECONDS", 5, 300)] = 30.0

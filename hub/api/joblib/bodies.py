@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
@@ -12,7 +13,9 @@ import orjson
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from hub.api.joblib.wishes import JobBody, PageQuery, SubmitBody, TasksQuery
+from hub.api.deps import serving
+from hub.api.joblib.slices import SLICE, Slices, compact, is_deep
+from hub.api.joblib.wishes import MANY, JobBody, PageQuery, SubmitBody, TasksQuery
 from hub.errors import Malformed, TooLarge
 from hub.jobs.names import preferred_wait, to_id
 from hub.settings import Settings
@@ -25,7 +28,6 @@ KEY_MAX = 255
 M = TypeVar("M", bound=BaseModel)
 _scan = JSONDecoder().scan_once  # type: ignore[attr-defined]
 _blank = re.compile(r"[ \t\n\r]*").match
-_BLANKS = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\n\r]+')
 _UUID = "Input should be a valid UUID"
 
 
@@ -42,14 +44,17 @@ class Body(NamedTuple):
 
     text: bytes
     document: dict[str, Any]
+    read: dict[str, Any] | None = None  # the texts of members, when they have been taken apart already
 
     def opaque(self, name: str) -> str:
         """A member as it was sent, without the blanks between its parts."""
-        return _compact(self._member(name))
+        if self.read is not None:
+            return str(self.read[name])
+        return compact(self._member(name))
 
     def opaque_list(self, name: str) -> list[str]:
         """The items of a member that is a list, each as it was sent."""
-        return [_compact(item) for _, item in _parts(self._member(name))]
+        return [compact(item) for _, item in _parts(self._member(name))]
 
     def _member(self, name: str) -> str:
         return dict(_parts(self.text.decode()))[name]  # of two with one name the last counts, for every reader
@@ -61,10 +66,29 @@ def malformed(kind: str, where: Iterable[str | int], message: str, given: Any) -
 
 
 async def read(request: Request, model: type[M]) -> tuple[M, Body]:
-    """The body of a request; raises `Malformed`. The content type does not matter."""
+    """The body of a request; raises `Malformed` and `TooLarge`. The content type does not matter.
+
+    Large ones are read one at a time, and those with many parts a slice at a time: others are served meanwhile.
+    """
     text = await request.body()
     if not text:
         raise malformed("missing", ["body"], "Field required", None)
+    if len(text) <= SLICE:
+        return _whole(text, model)
+    async with serving(request).freight.turn:
+        await asyncio.sleep(0)
+        if model is SubmitBody:
+            return await _sliced(text, model, serving(request).hub.settings.task_payload_max_bytes)
+        return _whole(text, model)
+
+
+async def _sliced(text: bytes, model: type[M], most: int) -> tuple[M, Body]:
+    slices = Slices(text, most, MANY, NESTING_MAX)
+    await slices.read()
+    return validated(model, slices.document, "body", text), Body(text, slices.document, slices.texts)
+
+
+def _whole(text: bytes, model: type[M]) -> tuple[M, Body]:
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -141,7 +165,7 @@ def schema(said: JobBody, body: Body, settings: Settings) -> str:
     if name is None:
         return "{}"
     text = body.opaque(name)
-    _check(text, said.schema_, settings.schema_max_bytes, ("body", name))
+    _check(text, settings.schema_max_bytes, ("body", name))
     return text
 
 
@@ -149,33 +173,25 @@ def payloads(said: SubmitBody, body: Body, settings: Settings) -> list[str]:
     """The payload of a submit, or all of them, as they were sent; raises `TooLarge` and `Malformed`."""
     most = settings.task_payload_max_bytes
     if said.payloads is None:
-        texts, values = [body.opaque("payload") if "payload" in body.document else "{}"], [said.payload]
+        texts = [body.opaque("payload") if "payload" in body.document else "{}"]
         wheres: list[tuple[str | int, ...]] = [("body", "payload")]
     else:
         if "payload" in body.document:
             raise malformed("either", ("body", "payload"), "Input should be left out beside payloads", None)
-        texts, values = body.opaque_list("payloads"), said.payloads
+        if body.read is not None:
+            return list(body.read["payloads"])
+        texts = body.opaque_list("payloads")
         wheres = [("body", "payloads", number) for number in range(len(texts))]
-    for text, value, where in zip(texts, values, wheres, strict=True):
-        _check(text, value, most, where)
+    for text, where in zip(texts, wheres, strict=True):
+        _check(text, most, where)
     return texts
 
 
-def _check(text: str, value: Any, most: int, where: tuple[str | int, ...]) -> None:
+def _check(text: str, most: int, where: tuple[str | int, ...]) -> None:
     if len(text) > most or (not text.isascii() and len(text.encode()) > most):
         raise TooLarge(f"{'.'.join(map(str, where[1:]))} has more than {most} bytes.")
-    if text.count("[") + text.count("{") > NESTING_MAX and _is_deep(value):
+    if is_deep(text, NESTING_MAX):
         raise malformed("nesting", where, f"Input should have at most {NESTING_MAX} levels", None)
-
-
-def _is_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(NESTING_MAX):
-        inner = (each for outer in level for each in (outer.values() if isinstance(outer, dict) else outer))
-        level = [each for each in inner if isinstance(each, dict | list)]
-        if not level:
-            return False
-    return True
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
@@ -206,8 +222,3 @@ def _end(text: str, at: int) -> int:
 def _after_blanks(text: str, at: int) -> int:
     found = _blank(text, at)
     return found.end() if found else at
-
-
-def _compact(text: str) -> str:
-    blanks = any(blank in text for blank in " \n\t\r")
-    return _BLANKS.sub(r"\1", text) if blanks else text

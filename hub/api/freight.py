@@ -1,0 +1,73 @@
+"""Large bodies under way: so many bytes of them at a time, of each caller and of all, and one being read at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from hub.errors import Unavailable
+from hub.settings import Settings
+
+LIGHT = 65_536  # bytes: what is not larger is not counted
+WAIT_S = 20.0  # for others to be done
+
+
+class Freight:
+    """Lets large bodies in, in the order in which they come, as far as their callers and all of them have room."""
+
+    def __init__(self, settings: Settings) -> None:
+        largest = max(16 * 1024 * 1024, settings.task_payload_max_bytes, settings.provider_result_max_bytes) + LIGHT
+        self._most = max(settings.max_bytes_under_way, largest)
+        self._most_each = max(self._most // 2, largest)
+        self._loaded: Counter[str] = Counter()
+        self._all = 0
+        self._waiting: list[tuple[str, int, asyncio.Future[None]]] = []
+        self.turn = asyncio.Lock()  # whose body is being read
+
+    async def load(self, caller: str, size: int) -> None:
+        """Take so many bytes on for a caller, as soon as there is room; raises `Unavailable` when there is none."""
+        if not self._waiting and self._fits(caller, size):
+            self._take(caller, size)
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        entry = (caller, size, place)
+        self._waiting.append(entry)
+        self._let_in()
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await place
+        except BaseException as error:
+            if place.done() and not place.cancelled():
+                self.unload(caller, size)
+            else:
+                self._waiting.remove(entry)
+                self._let_in()
+            if isinstance(error, TimeoutError):
+                raise Unavailable("Too many large bodies are under way; send fewer at a time.") from None
+            raise
+
+    def unload(self, caller: str, size: int) -> None:
+        """The bytes are gone."""
+        self._all -= size
+        self._loaded[caller] -= size
+        if not self._loaded[caller]:
+            del self._loaded[caller]
+        self._let_in()
+
+    def _fits(self, caller: str, size: int) -> bool:
+        return self._all + size <= self._most and self._loaded[caller] + size <= self._most_each
+
+    def _take(self, caller: str, size: int) -> None:
+        self._all += size
+        self._loaded[caller] += size
+
+    def _let_in(self) -> None:
+        """Those who wait, the first first; who has too much under way himself holds up nobody else."""
+        for entry in list(self._waiting):
+            caller, size, place = entry
+            if self._all + size > self._most:
+                return
+            if self._fits(caller, size) and not place.done():
+                self._waiting.remove(entry)
+                self._take(caller, size)
+                place.set_result(None)
