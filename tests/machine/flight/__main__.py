@@ -7,7 +7,8 @@ import logging
 import time
 from collections import Counter
 
-from tests.machine.flight.run import RULES, player, some_steps
+from tests.machine.flight.rules import RULES
+from tests.machine.flight.run import player, some_steps
 
 
 def main() -> None:
@@ -37,4 +38,5 @@ def main() -> None:
     print(f"{steps} steps in {time.monotonic() - began:.0f} s: {dict(found)}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -175,6 +175,15 @@ class Base:
                 quiet += 1
             quiet = quiet + 1 if box.wire.moved == moved and not box.wire.busy else 0
 
+    async def finish(self, task: asyncio.Future[None], box: Box) -> None:
+        """To its end, while hubs tick; what is held back ends with the world."""
+        for _ in range(20):
+            await self.settle(task, box)
+            if task.done():
+                task.result()
+                return
+            await asyncio.gather(*(self.tick(each) for each in self.live()))
+
     async def calm(self) -> None:
         """Until nothing moves any more in any hub."""
         quiet = 0
@@ -212,6 +221,9 @@ class Base:
             return
         box.ticking = asyncio.ensure_future(box.tick())
         await self.settle(box.ticking, box)
+        if box.hub.clock.away_since is None and (box.rounding is None or box.rounding.done()):
+            box.rounding = asyncio.ensure_future(box.look_after())
+            await self.settle(box.rounding, box)
 
     async def shift(self, ms: int) -> None:
         """Time passes for everybody; on the hub clock only while a hub is heard."""

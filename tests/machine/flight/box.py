@@ -18,8 +18,9 @@ from hub.api.auth import Secrets
 from hub.api.deps import Serving
 from hub.api.gate import Gate
 from hub.core import Hub
-from hub.store import connection
+from hub.errors import StoreUnavailable
 from hub.store.clock import PERIOD_S
+from hub.store.connection import make_client, make_primary
 from hub.store.store import Store
 from hub.sweeping.tasks import TaskSweeperService
 from hub.sweeping.workers import WorkerSweeperService
@@ -101,17 +102,14 @@ class Box:
         self.calls: list[Call] = []
         self.running = asyncio.Event()
         self.ticking: asyncio.Task[None] | None = None
+        self.rounding: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
         self.deaf = False  # nobody's calls get through to it
         self.running.set()
-        self.calls, self.ticking = [], None
-        url, settings = self.settings.redis_url, self.settings
-        if hasattr(connection, "make_primary"):
-            primary = connection.make_primary(url, settings)
-            store = Store(connection.make_client(url, settings, primary), "", primary)
-        else:
-            store = Store(connection.make_client(url, settings))
+        self.calls, self.ticking, self.rounding = [], None, None
+        primary = make_primary(self.settings.redis_url, self.settings)
+        store = Store(make_client(self.settings.redis_url, self.settings, primary), "", primary)
         store._scripts = shifted(store._scripts)
         await store.open()
         store.ticks = True
@@ -127,7 +125,7 @@ class Box:
         self.wire.held = False
         self.running.set()
         tasks = [call.task for call in self.calls if call.task and not call.task.done()]
-        tasks += [self.ticking] if self.ticking else []
+        tasks += [task for task in (self.ticking, self.rounding) if task]
         for task in tasks:
             task.cancel()
         self.wire.cut()
@@ -179,14 +177,19 @@ class Box:
         await self.edge(call.scope, call.receive, call.send)  # type: ignore[arg-type]
 
     async def tick(self) -> None:
-        """One tick of its clock, and a round of its line."""
+        """One tick of its clock."""
         await self.hub.clock.tick()
-        if self.hub.clock.away_since is None:
+
+    async def look_after(self) -> None:
+        """A round of its line."""
+        with suppress(StoreUnavailable):
             await self.hub.line.look_after()
 
     async def sweep(self) -> None:
         services = (self.node_sweeper, self.lease_sweeper, self.worker_sweeper, self.task_sweeper)
-        await asyncio.gather(*(service.sweep() for service in services))
+        for done in await asyncio.gather(*(service.sweep() for service in services), return_exceptions=True):
+            if isinstance(done, BaseException) and not isinstance(done, StoreUnavailable):
+                raise done  # the loops that run them wait for the store, and fear nothing else either
 
 
 _shifted: dict[str, Any] = {}

@@ -41,7 +41,10 @@ class Lend(Fleet):
         self.given: dict[str, int] = {}  # slot -> the highest token anybody has had for it
         self.told: dict[int, Holder] = {}
         self.ended: dict[str, set[int]] = {slot: set() for slot in OF}  # tokens whose return was answered
+        self.lapsed: set[int] = set()  # those of them that had ended by themselves
         self.fell: dict[str, float] = {}
+        self.seen: set[int] = set()  # tokens of grants in the store
+        self.orphans: set[int] = set()  # of those, whose caller had not heard of them when the store forgot his key
 
     def holder(self, which: int) -> Holder | None:
         found = [holder for holder in self.holders if holder.believes(self.now_s)]
@@ -74,8 +77,8 @@ class Lend(Fleet):
         seen = f"{slot} under {token} at {box.name}"
         if known:
             self.complain("token", f"{seen}, which was given for {known.slot} before")
-        if token <= self.given.get(slot, 0):
-            self.complain("token", f"{seen}, not above {self.given[slot]}")
+        if any(other.slot == slot and other.token >= token and other.since_s < call.sent_s for other in self.holders):
+            self.complain("token", f"{seen}, after higher ones")
         if OF[slot] in self.drained and self.drained[OF[slot]] < call.sent_s:  # type: ignore[attr-defined]
             self.complain("drain", f"{seen}, of {OF[slot]} that drains")
         for other in self.holders:
@@ -143,6 +146,8 @@ class Lend(Fleet):
         def took(call: Call, box: Box) -> None:
             if call.status == 200:
                 self.ended[holder.slot].add(holder.token)
+                if "note" in call.answer:
+                    self.lapsed.add(holder.token)
 
         key = f"r{next(self.numbers)}" if keyed else ""
         await self.send(Errand("return", "POST", "/session/return", body, took, key=key), box)
@@ -181,6 +186,7 @@ class Lend(Fleet):
                 holder.ended_s = now_s
         for slot, text in tokens.items():
             token = int(text or 0)
+            self.seen.add(token)
             if not token or not settled:
                 continue
             if token in self.ended[slot]:
@@ -215,6 +221,14 @@ class Lend(Fleet):
         """The store has lost all but these grants: what nobody can know of is excused."""
         self.lost_ms, self.lost_s = self.clock_ms(), self.now_s
         heard_s, self.down_s = self.down_s or self.now_s, None  # an outage makes nothing older
+        self.orphans |= self.seen - self.told.keys()
+        for tokens in self.ended.values():
+            tokens -= self.lapsed  # of a lapse no hub but the store knows
+        for agent in [agent for agents in self.agents.values() for agent in agents]:
+            if heard_s - agent.heard_s > NODE_S / 3 - 1:  # silent for so long that nobody knows better than it
+                for slot, token in agent.book.lent.items():
+                    self.ended[slot].discard(int(token))
+                    self.given.pop(slot, None)
         for holder in self.holders:
             if not holder.believes(self.now_s) or (kept and (holder.slot, holder.token) in kept):
                 continue

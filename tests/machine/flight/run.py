@@ -16,9 +16,6 @@ from tests.machine.flight.base import Broken, Stage
 from tests.machine.flight.world import Step, World
 
 LENGTH = 100
-RULES = frozenset(
-    "attempt back brake drain grace healthy idle lost lower nobody offer task token twice".split()  # noqa: SIM905
-)
 # How often each kind of step is taken, beside the others.
 WEIGHTS = {
     "beat": 4, "report": 2, "take_off": 3, "put_back": 3, "succeed": 1, "old_beats": 1, "old_leaves": 1,

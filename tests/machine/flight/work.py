@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from dataclasses import dataclass, field
 from typing import Any
@@ -94,7 +95,7 @@ class Work(Lend):
             return
         braked = self.redis.exists(KEYS.worker_brake)
         known = [worker for worker in self.workers if worker.beaten and self.beaten_ms(worker) is not None]
-        await box.sweep()
+        await self.finish(asyncio.ensure_future(box.sweep()), box)
         left = [ms for worker in known if (ms := self.beaten_ms(worker)) is not None]
         gone, before, since_ms = len(known) - len(left), self.redis.zcard(KEYS.worker_beats), self.clock_ms()
         deaf = not any(since_ms - ms < WORKER_S * 500 for ms in left)
