@@ -1,9 +1,9 @@
--- What has become of the tickets a hub attends, for announcements that were lost; the hub is heard with it. Safe to
--- repeat. Returns a word per ticket: 'waiting' | 'granted' | 'gone' (the caller asks again, in its own way)
+-- What has become of the tickets a hub attends, for announcements that were lost; a hub with waiters is heard with it.
+-- Safe to repeat. Returns a word per ticket: 'waiting' | 'granted' | 'gone' (the caller asks again, in its own way)
 local hub = ARGV[1]
 -- @rest tickets
 -- @include store
-redis.call('ZADD', key_hubs, clock_ms, hub)
+if redis.call('EXISTS', key_waiters(hub)) == 1 then redis.call('ZADD', key_hubs, clock_ms, hub) end
 local words = {}
 for i = 2, #ARGV do
   local word = 'waiting'

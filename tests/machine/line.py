@@ -375,7 +375,8 @@ class Line(Places):
         return [ticket.state, wish.label, wish.run, before_it + 1, *facts]
 
     def check(self, hub: str, requests: list[str]) -> list[str]:
-        self.hubs[hub] = self.clock_ms
+        if self.attended(hub):
+            self.hubs[hub] = self.clock_ms
         words = []
         for request in requests:
             ticket = self.tickets.get(request)
