@@ -11,6 +11,7 @@ import hiredis
 from redis import Redis
 
 from hub.core import Hub
+from hub.store.scripts import NO_FENCE
 from tests.bench import fleet
 
 POOL = "pay:chromium:eu"  # every label that begins with it may be served from this pool
@@ -69,7 +70,7 @@ class Crowd:
 
         def packed(place: Place) -> bytes:
             named = self._named(place)
-            return bytes(hiredis.pack_command((*head, *(named[name] for name in script.arguments))))
+            return bytes(hiredis.pack_command((*head, *(named[name] for name in script.arguments), *NO_FENCE)))
 
         await asyncio.to_thread(fleet.send_all, redis, (packed(place) for place in places))
 

@@ -18,6 +18,7 @@ from hub.capacity.models import Slot, Wish, slot_item
 from hub.core import Hub
 from hub.settings import Settings
 from hub.store.connection import open_store
+from hub.store.scripts import NO_FENCE
 from tests.bench.machine import url_of
 
 FOREVER_S = 86_400.0  # a node timeout that lets nobody go stale while a large fleet is being built
@@ -60,7 +61,9 @@ async def register(redis: Redis, numbers: Iterable[int], timeout_s: float = FORE
             "said_term": "",
         }
         arguments = [named[name] for name in script.arguments]
-        packed = hiredis.pack_command(("EVALSHA", script.sha, 1, hub.store.keys.store, *arguments, "gpu:a100"))
+        packed = hiredis.pack_command(
+            ("EVALSHA", script.sha, 1, hub.store.keys.store, *arguments, "gpu:a100", *NO_FENCE)
+        )
     somebody = _SOMEBODY.encode()
     await asyncio.to_thread(send_all, redis, (packed.replace(somebody, node_id(n).encode()) for n in numbers))
 

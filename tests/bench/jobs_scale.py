@@ -18,6 +18,7 @@ from redis import Redis
 
 from hub.core import Hub
 from hub.jobs.models import Claim, JobWish, Task
+from hub.store.scripts import NO_FENCE
 from tests.bench import fleet, machine
 from tests.bench.report import Figure, Rounds
 
@@ -116,7 +117,9 @@ async def _submit(hub: Hub, redis: Redis, tasks: int, jobs: int, rooms: int) -> 
         named = {**plain, "full": _job(number % jobs), "room": f"room-{number // jobs % rooms:03d}"}
         rest = [text for _ in range(each) for text in (secrets.token_hex(16), PAYLOAD)]
         arguments = [named[name] for name in script.arguments]
-        return bytes(hiredis.pack_command(("EVALSHA", script.sha, 1, hub.store.keys.store, *arguments, *rest)))
+        return bytes(
+            hiredis.pack_command(("EVALSHA", script.sha, 1, hub.store.keys.store, *arguments, *rest, *NO_FENCE))
+        )
 
     await asyncio.to_thread(fleet.send_all, redis, (packed(number) for number in range(tasks // each)))
 
