@@ -231,12 +231,14 @@ def wait_until(
         time.sleep(0.02)
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = PATIENCE_S) -> None:
+async def eventually(
+    condition: Callable[[], Awaitable[bool]], seconds: float = PATIENCE_S, pause_s: float = 0.02
+) -> None:
     """As `wait_until`, for coroutines."""
     deadline = time.monotonic() + seconds
     while not await condition():
         assert time.monotonic() < deadline, f"it did not come true within {seconds} s"
-        await asyncio.sleep(0.02)
+        await asyncio.sleep(pause_s)
 
 
 async def add_node(hub: Hub, node_id: str) -> None:

@@ -48,8 +48,8 @@ class HubProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self.transport = JoinedWrites(transport, self.loop)  # type: ignore[assignment]
         self._now = self.loop.time()
-        self._wait(self.head_timeout_s)  # for the client: since when, and for how long
-        self._in_head = self._reading = self._odd = self._offers = self._upgrading = False
+        self._since, self._patience = self._now, float(self.head_timeout_s)  # for the client: from when on, how long
+        self._in_head = self._reading = self._moved_on = self._odd = self._offers = self._upgrading = False
         self._hosts = self._chunk_bytes = self._head_bytes = self._between_bytes = 0
         self._plain_head = b""  # of a request that would rather speak something else
         self._names = names_in(transport.get_extra_info("peercert")) if self.certificates else ()
@@ -95,52 +95,65 @@ class HubProtocol(HttpToolsProtocol):
             self._between_bytes += len(data)
         self._feed(data)
         self._reading = False
+        if self._moved_on:
+            self._moved_on = False
+            if self._in_head and self.cycle is not None:
+                self._wait(self.head_timeout_s)
+            elif not self._in_head and not self._upgrading and self.cycle.more_body:
+                self._wait(self.body_timeout_s)
         if self._between_bytes > BETWEEN_BYTES_MAX:
             self.send_400_response("The body is too long for what is in it.")
         elif self._beat is not None:
             self._take_beat(*self._beat)
 
-    def _feed(self, data: bytes) -> None:
-        waiting: list[Any] = [memoryview(data)]
+    def _feed(self, data: Any) -> None:
         try:
-            while waiting and not self.transport.is_closing():
-                part = waiting.pop()
-                try:
-                    self.parser.feed_data(part)
-                except httptools.HttpParserUpgrade as upgrade:
-                    if self._upgrading:
-                        self.handle_websocket_upgrade()
-                        return
-                    waiting += [part[upgrade.args[0] :], self._plain_head]
-                    self._start_over()
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._go_on(memoryview(data)[upgrade.args[0] :])
         except httptools.HttpParserError:
             self.send_400_response("This is no HTTP request.")
 
-    def _start_over(self) -> None:
-        """With a parser that has not seen an offer to speak something else, and would take the body for that."""
-        self._plain_head = b""
-        self.parser = httptools.HttpRequestParser(self)
-        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    def _go_on(self, rest: memoryview) -> None:
+        """With a WebSocket, or with HTTP without the offer to speak something else: the parser takes what stands behind
+        one for that."""
+        while not self._upgrading:
+            head, self._plain_head = self._plain_head, b""
+            if not head:
+                self.send_400_response("Nothing is tunnelled here.")
+                return
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            try:
+                self.parser.feed_data(head)
+                self.parser.feed_data(rest)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                rest = rest[upgrade.args[0] :]
+            except httptools.HttpParserError:
+                self.send_400_response("This is no HTTP request.")
+                return
+        self.handle_websocket_upgrade()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_head, self._head_bytes, self._hosts = True, 0, 0
         self._odd = self._offers = False
-        if self.cycle is not None:
-            self._wait(self.head_timeout_s)
+        self._moved_on = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
         if name in _TELLING:
-            self._note(name, value)
+            if name == b"host":
+                self._hosts += 1
+                if value not in self.known_hosts:
+                    self._odd = True
+            else:
+                self._note(name, value)
         self.headers.append((name, value))
 
     def _note(self, name: bytes, value: bytes) -> None:
-        if name == b"host":
-            self._hosts += 1
-            if value not in self.known_hosts:
-                self._odd = True
-        elif name == b"upgrade":
+        if name == b"upgrade":
             self._offers = True
         elif name == b"expect":
             self.expect_100_continue = value.lower() == b"100-continue"
@@ -150,17 +163,16 @@ class HubProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if self._names and self.serving is not None:
             show(self._names, self.headers, self.serving)
-        self._in_head = False
+        self._in_head, self._moved_on = False, True
         if self._chunk_bytes + self._head_bytes > HEAD_BYTES_MAX:
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
             if size > HEAD_BYTES_MAX:
                 raise ValueError("the request head is too long")
-        if self._offers and self.parser.should_upgrade():
+        if self._offers and self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT":
             self._upgrading = self._should_upgrade()
             if not self._upgrading:
                 self._plain_head = self._without_offers()
                 return
-        self._wait(self.body_timeout_s)
         super().on_headers_complete()
         self.headers = []  # what comes after the body is no header of this request, whatever it is called
         if len(self.pipeline) > PIPELINED_MAX:
@@ -212,7 +224,7 @@ class HubProtocol(HttpToolsProtocol):
                 self._wait(REST_S)
                 self._look_in(REST_S)
             else:
-                self._wait(self.timeout_keep_alive)
+                self._since, self._patience = self._now, self.timeout_keep_alive
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(BadInput(f"{msg} Send HTTP/1.1 with a head of at most 32 KiB."))
