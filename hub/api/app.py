@@ -39,7 +39,7 @@ from hub.sweeping.nodes import NodeSweeperService
 from hub.sweeping.noted import noted
 from hub.sweeping.office import Office
 from hub.sweeping.records import RecordSweeperService
-from hub.sweeping.tasks import INTERVAL_S, TaskSweeperService
+from hub.sweeping.tasks import INTERVAL_S, LINE_S, TaskSweeperService
 from hub.sweeping.webhook import Webhook, webhook_url
 from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
@@ -136,7 +136,7 @@ async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
         SweepLoop(
             "worker", settings.worker_sweep_interval_s, hub.clock, noted(hub.store, "worker", worker_sweeper.sweep)
         ).run,
-        SweepLoop("task", INTERVAL_S, hub.clock, task_sweeper.sweep).run,
+        SweepLoop("task", INTERVAL_S, hub.clock, task_sweeper.sweep, line_s=LINE_S).run,
     ]
 
 
@@ -161,7 +161,7 @@ def _loops(hub: Hub, services: Sequence[RecordSweeperService]) -> list[Callable[
     interval_s = hub.settings.zombie_cleanup_interval_minutes * 60
     cleaning = [
         SweepLoop(
-            "record", interval_s, hub.clock, noted(hub.store, "record", service.sweep), quiet_s=0,
+            "record", interval_s, hub.clock, noted(hub.store, "record", service.sweep),
             leads=Office(hub.store, hub.clock.hub_id, service.source, hub.settings).wait,
         ).run
         for service in services

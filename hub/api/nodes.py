@@ -287,6 +287,7 @@ def shown(node: Node) -> dict[str, Any]:
         "deadlineSecondsLeft": in_seconds(node.deadline_left_ms),
         "lastSeenUtc": node.last_seen or None,
         "sinceBeatMs": node.since_beat_ms,
+        **({"kept": True} if node.kept else {}),
         "capacity": int(node.capacity[:18]) if node.capacity.isdecimal() else None,
         "apps": node.apps,
         "labels": labels,

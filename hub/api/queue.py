@@ -15,7 +15,7 @@ from hub.api.deps import allowed, is_gone, reply, serving
 from hub.api.sessions import granted, hung_up, longest_wait_s
 from hub.audit import time_text
 from hub.capacity.labels import parse_label
-from hub.capacity.leases import KEEP_KEY_S
+from hub.capacity.leases import keep_key_s
 from hub.capacity.models import Ticket, Wish
 from hub.capacity.tickets import LineOfLabel
 from hub.core import Hub
@@ -117,7 +117,7 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
         request=ticket.id,
         attempt=f"try-{secrets.token_hex(12)}",
         fingerprint=ticket.fingerprint,
-        keep_s=KEEP_KEY_S,
+        keep_s=keep_key_s(hub.settings, ticket.ttl_ms),
         keyed=True,
         priority=ticket.priority,
         wait_ms=wait_s * 1000,

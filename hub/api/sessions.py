@@ -15,7 +15,7 @@ from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.deps import allowed, in_ms, is_gone, reply, serving
 from hub.api.speakers import speaker
 from hub.capacity.labels import Label, parse_kinds, parse_label
-from hub.capacity.leases import KEEP_KEY_S, KEEP_OWN_S
+from hub.capacity.leases import KEEP_OWN_S, keep_key_s
 from hub.capacity.models import Grant, Session, Wish, text_of
 from hub.core import Hub
 from hub.errors import (
@@ -112,7 +112,7 @@ def _wish(request: Request, settings: Settings, document: dict[str, Any], label:
         request=key or attempt,
         attempt=attempt,
         fingerprint=hashlib.sha256(asked.encode()).hexdigest()[:16],
-        keep_s=KEEP_KEY_S if key else KEEP_OWN_S,
+        keep_s=keep_key_s(settings, int(ttl_s * 1000)) if key else KEEP_OWN_S,
         keyed=key is not None,
         priority=bodies.priority(document),
         wait_ms=int(1000 * (wait_s if limit_s is None else min(limit_s, wait_s))),

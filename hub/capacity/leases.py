@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -37,11 +38,15 @@ from hub.settings import Settings
 from hub.store.keys import key_part
 from hub.store.store import Store
 
-KEEP_KEY_S = 86_400  # how long an Idempotency-Key is remembered
 KEEP_OWN_S = 60  # how long a request without one is: longer than any repeat by the hub itself
 BUSY_S = 0.2  # after a borrow that could not be lent to at once, the next ones are put to the long script right away
 OUTAGE_POLL_S = 0.5  # a waiter whose store does not answer asks again: one tick of the hub clock
 _log = get_logger("hub.capacity")
+
+
+def keep_key_s(settings: Settings, ttl_ms: int = 0) -> int:
+    """How long an `Idempotency-Key` is remembered: at least as long as the lease it stands for."""
+    return math.ceil(max(settings.idempotency_s, ttl_ms / 1000))
 
 
 class Leases:
@@ -56,6 +61,7 @@ class Leases:
         self._default_ttl_ms = int(settings.borrow_ttl_s * 1000)
         self._max_ms = int(settings.max_session_ttl_s * 1000)
         self._idle_ms = int(settings.idle_timeout_s * 1000)
+        self._keep_key_s = keep_key_s(settings)
         self.memory = Memory(store, settings)
         self._busy_until = 0.0
         self._lend_now = store.script("capacity/lend_now")
@@ -202,7 +208,7 @@ class Leases:
         Raises `KeyReused` when the request id `key` was used for something else.
         """
         # Without a key it is remembered for as long as a cut connection may make the client of Redis repeat the call.
-        request, keep_s = (key, KEEP_KEY_S) if key else (f"try-{secrets.token_hex(12)}", KEEP_OWN_S)
+        request, keep_s = (key, self._keep_key_s) if key else (f"try-{secrets.token_hex(12)}", KEEP_OWN_S)
         word, pool, run, ended = await self._give_back(
             slot=slot, hint=hint, token=token, run=run, request=request, keep_s=keep_s
         )

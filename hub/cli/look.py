@@ -152,7 +152,7 @@ def _node_slots(node: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 
 def _state(node: dict[str, Any]) -> str:
-    state, left = str(node.get("state")), node.get("deadlineSecondsLeft")
+    state, left = str(node.get("state")) + ", kept" * bool(node.get("kept")), node.get("deadlineSecondsLeft")
     if not node.get("draining"):
         return state
     return f"{state}, draining" if left is None else f"{state}, draining for {output.duration(left)}"

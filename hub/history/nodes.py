@@ -29,6 +29,7 @@ async def node_now(hub: Hub, node_id: str) -> Now | None:
         "sinceBeatSeconds": None if node.since_beat_ms is None else node.since_beat_ms / 1000,
         "lastSeenUtc": node.last_seen or None,
         "draining": node.draining,
+        "kept": node.kept,
         "slots": node.slots,
         "lent": node.lent,
         "incarnation": incarnation,
@@ -53,6 +54,8 @@ def _because(node: Node, timeout_ms: int) -> str:
             said = f"{beat}, more than half of HUB_NODE_TIMEOUT ({half}): nothing of it is lent until it beats again."
         case "suspect":
             said = f"{beat}, and its alive key is gone: it is judged by its last beat until the next one."
+        case "stale" if node.kept:
+            said = f"{beat}, more than HUB_NODE_TIMEOUT ({seconds(timeout_ms)}); it is kept, for expiry is off."
         case "stale":
             said = f"{beat}, more than HUB_NODE_TIMEOUT ({seconds(timeout_ms)}), and nothing else says that it lives."
         case _:

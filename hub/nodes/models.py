@@ -84,6 +84,7 @@ class Node:
     slots: int
     lent: int
     deadline_left_ms: int | None
+    kept: bool = False  # it is silent for longer than the timeout, and only a sweep that may not expire keeps it alive
 
 
 class DrainCall(NamedTuple):

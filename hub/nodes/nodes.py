@@ -280,13 +280,16 @@ class Nodes:
         return targets
 
     def _node(self, node_id: str, row: list[Any]) -> Node:
-        seen, capacity, apps, labels, base_url, word, since_ms, draining, slots, lent, left_ms = row
+        seen, capacity, apps, labels, base_url, word, since_ms, draining, slots, lent, left_ms, kept = row
         since = None if since_ms < 0 else int(since_ms)
         state = {"alive": "alive", "ahead": "alive", "fresh": "suspect", "stale": "stale"}[word]
-        if state == "alive" and since is not None and since * 2 > self.timeout_ms:
+        if kept:
+            state = "stale"
+        elif state == "alive" and since is not None and since * 2 > self.timeout_ms:
             state = "suspect"
         shown = tuple(app for app in apps.split(",") if app)
         deadline_left = None if left_ms < 0 else int(left_ms)
         return Node(
-            node_id, state, bool(draining), seen, since, capacity, shown, labels, base_url, slots, lent, deadline_left
-        )
+            node_id, state, bool(draining), seen, since, capacity, shown, labels, base_url, slots, lent, deadline_left,
+            bool(kept),
+        )  # fmt: skip

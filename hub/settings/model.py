@@ -142,6 +142,8 @@ class HubSettings(BaseSettings):
     """Least lease length that is accepted, also of the two settings around it. Lower it in tests only."""
     max_session_ttl_s: Annotated[float, _seconds("HUB_MAX_SESSION_TTL_SECONDS", 0.05)] = 86_400.0
     """Longest life of a grant, renewals included. Too low: long work is cut off; too high: stuck holders stay."""
+    idempotency_s: Annotated[float, _seconds("HUB_IDEMPOTENCY_SECONDS", 60, YEAR_S)] = 3600.0
+    """How long an Idempotency-Key of borrow or return is remembered, at least for the lease. Each costs 0.2 kB."""
     idle_timeout_s: Annotated[float, _seconds("HUB_IDLE_TIMEOUT_SECONDS")] = 0.0
     """Unused grants end after this; 0: never. Too low: slow starters lose their slot; too high: it hardly matters."""
     borrow_ttl_sweep_s: Annotated[float, _seconds("HUB_BORROW_TTL_SWEEP_SECONDS", 0.05)] = 10.0

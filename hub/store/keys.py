@@ -16,7 +16,9 @@ from typing import Any
 WIRE = {
     "nodes": "nodes",  # set: raw node ids. Deleted member by member on leave and expiry.
     "node": "node:{}",  # hash: what a node said of itself, LastSeen. Deleted on leave and expiry.
-    "node_alive": "node_alive:{}",  # string 1, lives one node timeout.
+    # string 1, lives one node timeout; from a registration, or where a node writes it itself, 90 s if that is longer;
+    # from a sweep that may not expire 30 s.
+    "node_alive": "node_alive:{}",
     "node_upgrade": "node_upgrade:{}",  # string 1, 300 s; the node deletes it when it has seen it.
     "available": "available:{}",  # list of slot items, head is lent next.
     "inuse": "inuse:{}",  # list of slot items that are lent.
@@ -52,6 +54,9 @@ PRIVATE = {
     # next loss overwrites what is left of those that died.
     "telling": "hub:telling",
     "beats": "hub:beats",  # zset: raw node id -> hub clock of its last beat. Deleted with the node.
+    # zset: raw node id -> hub clock at which a sweep that may not expire kept it. Deleted when it is seen to live, or
+    # with the node.
+    "kept": "hub:kept",
     # hash: version, drain, republish, recycle:<slot>, offers (slots in short), drain_number (of the last drain or
     # undrain): what a beat must tell; incarnation and its term. With the node.
     "duty": "hub:duty:{}",
@@ -84,7 +89,7 @@ PRIVATE = {
     "suspects": "hub:suspects",  # set: raw ids of nodes with slots held back so. With the next beat, or the node.
     "aside": "hub:aside:{}",  # set: slots held back while their node is suspect. Emptied by its next beat.
     # hash of a borrow that waits: label, run, hub, attempt, score, since_ms, until_ms, ttl_ms, idle_ms, priority,
-    # fingerprint, keep_s, keyed; handed once it was granted. Deleted when it leaves, 120 s after a grant with a key.
+    # fingerprint, keep_s, keyed; handed once it was granted. Deleted when it leaves, 60 s after a grant with a key.
     "ticket": "hub:ticket:{}",
     "line": "hub:line:{}",  # zset: ticket -> arrival ms, which only rises, less priority: who waits and is attended.
     "turns": "hub:turns",  # zset: label -> its turn, for labels with a line; the smallest is served next.
@@ -97,7 +102,8 @@ PRIVATE = {
     "handed": "hub:handed:{}",  # set: tickets granted by hand-off that their hub has not picked up yet.
     "granted": "hub:granted:{}",  # a channel, not a key: tickets of a hub that were granted or cancelled.
     "caps": "hub:caps",  # hash: set:<label> and env:<label>, set and env for all others -> most live grants.
-    "pace": "hub:pace:{}",  # hash: mark_ms, gap_ms: how fast the line of a label moves; lives an hour.
+    # hash: mark_ms, gap_ms: how fast the line of a label moves; lives an hour, of a line in which nobody stands 45 s.
+    "pace": "hub:pace:{}",
     "history": "hub:history",  # stream: what happened, trimmed by whoever adds to it. One per store, never deleted.
     "refusals": "hub:refusals",  # list of audit entries of refusals, newest first, trimmed to 1,000.
     # hash: slot -> the highest token whose grant ended since the store was lost, or in what was lost; a report of it,
@@ -190,7 +196,9 @@ PRIVATE = {
     "connections": "hub:connections:{}",  # set: connections of a hub that have workers. Empties as they end.
     "socket_hubs": "hub:socket_hubs",  # set: hubs that have such connections. A member goes with the last of them.
     "hung_up": "hub:hung_up",  # zset: worker that hung up -> hub clock at which it is removed. Until it is back.
-    "request": "hub:request:{}",  # string: what a request was answered with, to which attempts; 60 s, with a key 24 h.
+    # string: what a request was answered with, to which attempts; 60 s, with a key HUB_IDEMPOTENCY_SECONDS, or as long
+    # as the lease it stands for was at first where that is longer.
+    "request": "hub:request:{}",
 }
 
 PATTERNS = WIRE | PRIVATE

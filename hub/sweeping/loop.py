@@ -13,7 +13,6 @@ from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.clock import HubClock
 
-QUIET_S = 60.0  # a line at least this often, also when nothing happened
 AGAIN_S = 5.0  # after a turn in which no pass could be made; an interval may be much longer
 REST = 0.5  # of an interval at least between two passes, however long the first of them took
 LATE = 2.0  # intervals: after a longer pause this process was stopped, suspended or stalled, and knows too little
@@ -38,7 +37,8 @@ class SweepLoop:
     """Runs `sweep` every `interval_s` seconds, from start to start, while this hub leads, at once when it begins to;
     `leads` waits until it does, where that is not the hub that sweeps everything else.
 
-    A sweep that answers None could make no pass, and is asked again soon. With `quiet_s=0` every pass has its line.
+    A sweep that answers None could make no pass, and is asked again soon. Every pass has its line, also one that found
+    nothing or failed; those without an event of a service that sweeps more often than every `line_s` seconds share one.
     """
 
     def __init__(
@@ -47,16 +47,17 @@ class SweepLoop:
         interval_s: float,
         clock: HubClock,
         sweep: Callable[[], Awaitable[Pass | None]],
-        quiet_s: float = QUIET_S,
+        line_s: float = 0,
         leads: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._name = name
         self._interval_s = interval_s
         self._clock = clock
         self._sweep = sweep
-        self._quiet_s = quiet_s
+        self._line_s = line_s
         self._leads = leads
         self._last_line = float("-inf")
+        self._untold = 0  # passes since the last line
 
     async def run(self) -> None:
         """Sweep until cancelled. A pass that fails is logged and counted, and the next one comes as usual.
@@ -94,6 +95,8 @@ class SweepLoop:
         except Exception as error:  # noqa: BLE001 - the next pass must come; the line and the counter tell of this one
             metrics.sweep_errors.labels(self._name).inc()
             _log.error("sweep failed", service=self._name, why=repr(error))
+            elapsed_ms = round((time.monotonic() - started) * 1000, 1)
+            _log.info(f"{self._name} sweep", scanned=0, expired=0, errors=1, elapsed_ms=elapsed_ms)
             return True
         if done is None:
             return False
@@ -101,7 +104,13 @@ class SweepLoop:
         metrics.sweep_errors.labels(self._name).inc(done.errors)
         metrics.sweep_scanned.labels(self._name).inc(done.scanned)
         metrics.sweep_seconds.labels(self._name).observe(time.monotonic() - started)
-        if done.eventful or time.monotonic() - self._last_line >= self._quiet_s:
-            self._last_line = time.monotonic()
-            _log.info(f"{self._name} sweep", **done.facts())
+        self._tell(done)
         return True
+
+    def _tell(self, done: Pass) -> None:
+        self._untold += 1
+        if not done.eventful and time.monotonic() - self._last_line < self._line_s:
+            return
+        more = {"passes": self._untold} if self._line_s else {}
+        self._last_line, self._untold = time.monotonic(), 0
+        _log.info(f"{self._name} sweep", **done.facts(), **more)

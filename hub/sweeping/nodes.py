@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.clock import HubClock
+from hub.store.keys import key_part
 from hub.store.store import Store
 from hub.sweeping.audit import Audit
 from hub.sweeping.bites import bites
@@ -45,6 +46,7 @@ class NodeSweep:
     brake: str = "off"
     held: int = 0
     names: list[str] = field(default_factory=list)
+    named: int = 0  # in-use entries that went with their nodes, and have a line of their own
 
     @property
     def eventful(self) -> bool:
@@ -52,7 +54,7 @@ class NodeSweep:
 
     def facts(self) -> dict[str, Any]:
         """The fields of the summary line."""
-        return {name: value for name, value in asdict(self).items() if name != "names"}
+        return {name: value for name, value in asdict(self).items() if name not in ("names", "named")}
 
 
 class NodeSweeperService:
@@ -166,10 +168,11 @@ class NodeSweeperService:
         return list(dict.fromkeys(found))
 
     async def _check(self, node_ids: Sequence[str], action: str, done: NodeSweep) -> None:
+        pools = await asyncio.gather(*(self._lent(node_id, action) for node_id in node_ids))
         replies = await asyncio.gather(
             *(self._nodes.expire(node_id, action, self._keep) for node_id in node_ids), return_exceptions=True
         )
-        for node_id, reply in zip(node_ids, replies, strict=True):
+        for node_id, reply, lent in zip(node_ids, replies, pools, strict=True):
             if isinstance(reply, StoreUnavailable):
                 raise reply
             if isinstance(reply, BaseException):
@@ -177,9 +180,28 @@ class NodeSweeperService:
                 _log.error("node not checked", node=node_id, why=repr(reply))
                 continue
             self._count(node_id, reply, done)
+            if reply[0] == "expired":
+                self._name_pruned(node_id, reply[3], lent, done)
             if reply[0] == "expired" and done.expired <= NAMES_MAX:
                 facts = {"nodeId": node_id, "lastSeen": reply[1], "slots": reply[2], "ended": ",".join(reply[3])}
                 await self._audit_log.write("node", "node.expired", severity="Warning", actor=node_id, **facts)
+
+    async def _lent(self, node_id: str, action: str) -> dict[str, str]:
+        """What is lent of a node that is about to go, with its pools: afterwards nothing of it is left to ask."""
+        if action != "expire":
+            return {}
+        keys = self._store.keys
+        slots = await self._store.read("HKEYS", keys.lent(key_part(node_id)))
+        pools = await self._store.read_all(("HGET", keys.slot(slot), "pool") for slot in slots)
+        return {slot: pool for slot, pool in zip(slots, pools, strict=True) if pool}
+
+    def _name_pruned(self, node_id: str, ended: Sequence[str], pools: Mapping[str, str], done: NodeSweep) -> None:
+        """A line for each in-use entry that went with its node."""
+        for slot in ended:
+            done.named += 1
+            if done.named <= NAMES_MAX:
+                name = self._store.keys.inuse(pools[slot]) if slot in pools else "unknown"
+                _log.warning("in-use entry pruned", list=name, node=node_id, slot=slot)
 
     def _count(self, node_id: str, reply: list[Any], done: NodeSweep) -> None:
         match reply:

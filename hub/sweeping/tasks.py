@@ -17,6 +17,7 @@ from hub.sweeping.steps import in_turn
 from hub.sweeping.workers import BITE, BITES_MAX, Overdue
 
 INTERVAL_S = 1.0  # how late a task that was put off may come, and a worker that hung up may go
+LINE_S = 20.0  # passes in which nothing happened share a line for so long: it looks every second
 HUNG_UP_MAX = 1_000  # workers removed per pass
 _log = get_logger("hub.sweeping")
 

@@ -9,7 +9,7 @@ local function hand_on(t, found)
     'ticket', t.id, 'ttl_ms', t.ttl_ms)
   if t.keyed then
     redis.call('HSET', key_ticket(t.id), 'handed', '1')  -- its place, should the grant have to be undone
-    redis.call('EXPIRE', key_ticket(t.id), 120)
+    redis.call('EXPIRE', key_ticket(t.id), 60)
   else
     redis.call('DEL', key_ticket(t.id))
   end
@@ -17,7 +17,7 @@ local function hand_on(t, found)
   local gap_ms = math.max(0, now_ms - tonumber(pace[1] or now_ms))
   if pace[2] then gap_ms = 0.7 * tonumber(pace[2]) + 0.3 * gap_ms end
   redis.call('HSET', key_pace(t.label), 'mark_ms', now_ms, 'gap_ms', string.format('%.1f', gap_ms))
-  redis.call('EXPIRE', key_pace(t.label), 3600)
+  redis.call('EXPIRE', key_pace(t.label), redis.call('EXISTS', key_line(t.label)) == 1 and 3600 or 45)
   if redis.call('ZSCORE', key_turns, t.label) then take_turn(t.label) end
   redis.call('SADD', key_handed(t.hub), t.id)
   redis.call('HSET', key_slot(found.slot), 'unseen', t.hub)

@@ -10,9 +10,9 @@ local function suspect(node, part, reported)
   if reporting and reported ~= opened[1] then return true end
   local silent_ms = clock_ms - reading
   if silent_ms <= node_timeout_ms / 2 then return false end
-  -- A node that registered with a hub may beat by writing its alive key, for 90 s each time: that is more than its last
-  -- beat through a hub can have left of it, and more than the 30 s of a sweep that may not expire.
-  return redis.call('PTTL', key_node_alive(part)) <= math.max(node_timeout_ms - silent_ms, 30000) + 1000
+  -- A node that registered with a hub may beat by writing its alive key, for 90 s each time: that is more than what its
+  -- registration, for 90 s as well, or its last beat can have left of it, and more than the 30 s of a sweep.
+  return redis.call('PTTL', key_node_alive(part)) <= math.max(math.max(node_timeout_ms, 90000) - silent_ms, 30000) + 1000
 end
 
 -- Hold back a slot that is in no list because its node is suspect; the node's next beat puts it back, or its report.

@@ -24,6 +24,7 @@ local function reoffer(label)
   local turn = redis.call('ZSCORE', key_turns, label)
   if turn and redis.call('EXISTS', key_line(label)) == 0 then
     redis.call('ZREM', key_turns, label)
+    redis.call('EXPIRE', key_pace(label), 45)
     anybody = redis.call('EXISTS', key_turns) == 1
     if not anybody then redis.call('HDEL', key_store, 'waiting') end
     turn = false

@@ -21,10 +21,9 @@ end
 local word, seen = liveness(id, part, timeout_ms)
 if word == 'stale' and reporting then word = 'fresh' end  -- the store was away, and so nobody could be heard
 if word == 'ahead' and parse_time(seen) <= now_ms + 5000 then word = 'fresh' end  -- no two clocks agree
-if word == 'alive' then
-  -- Kept alive by somebody who writes the alive key directly: look again when that key would lapse.
-  local left_ms = redis.call('PTTL', key_node_alive(part))
-  if left_ms > 0 then redis.call('ZADD', key_beats, 'XX', 'GT', clock_ms + left_ms - timeout_ms, id) end
+if action ~= 'look' then
+  -- @include signs
+  note_signs(id, part, word, seen, timeout_ms)
 end
 if word ~= 'stale' or action == 'look' then return {word, seen} end
 if keep == '1' then
@@ -35,6 +34,7 @@ if keep == '1' then
 end
 if action == 'refresh' then
   redis.call('SET', key_node_alive(part), '1', 'EX', 30)
+  redis.call('ZADD', key_kept, math.max(1, clock_ms), id)
   return {'refreshed', seen}
 end
 redis.call('ZREM', key_drain_deadlines, id)

@@ -51,7 +51,7 @@ else
 end
 if part ~= id then redis.call('HSET', key_node(part), 'HubId', id) end
 redis.call('SADD', key_nodes, id)
-redis.call('SET', key_node_alive(part), '1', 'PX', timeout_ms)
+redis.call('SET', key_node_alive(part), '1', 'PX', math.max(timeout_ms, 90000))  -- it may beat by writing it, every 10 s
 redis.call('ZADD', key_beats, clock_ms, id)
 for i = 13, #ARGV do
   if redis.call('EXISTS', key_available(ARGV[i])) == 1 and open_pool(ARGV[i]) then serve_pool(ARGV[i]) end

@@ -8,7 +8,7 @@ local timeout_ms = tonumber(ARGV[1])
 local function silent(id, part)
   local silent_ms = clock_ms - tonumber(redis.call('ZSCORE', key_beats, id) or clock_ms)
   return silent_ms > timeout_ms / 2
-    and redis.call('PTTL', key_node_alive(part)) <= math.max(timeout_ms - silent_ms, 30000) + 1000
+    and redis.call('PTTL', key_node_alive(part)) <= math.max(math.max(timeout_ms, 90000) - silent_ms, 30000) + 1000
 end
 local words = {}
 for i = 2, #ARGV, 2 do

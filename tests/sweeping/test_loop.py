@@ -108,6 +108,7 @@ def offer(hub, node):
         f"{hub.url}/node/register", json={"nodeId": node}, headers={"x-hub-secret": hub.node_secret}, timeout=PATIENCE_S
     )
     assert answer.status_code == 200, answer.text
+    hub.redis.delete(f"node_alive:{node}")  # which a registration writes for 90 s
 
 
 async def test_the_clock_is_known_anew_by_a_tick_that_began_later(hub):
@@ -168,3 +169,40 @@ def test_a_hub_that_was_stopped_does_not_expire_by_a_switch_of_yesterday(start_h
     wait_until(lambda: lines(stopped, "sweep skipped"), why=stopped.log)
     assert redis.smembers("nodes") == {"mute"}
     assert lines(stopped, "node expired") == []
+
+
+class Busy(Pass):
+    eventful = True
+
+
+@pytest.mark.parametrize(
+    ("line_s", "passes", "lines"),
+    [
+        (0, [Pass, Pass, Busy], [{}, {}, {}]),
+        (0, [Pass, RuntimeError, Pass], [{}, {"errors": 1}, {}]),
+        (20, [Pass, Pass, Busy, Pass, Pass], [{"passes": 1}, {"passes": 2}, {"passes": 2}]),
+    ],
+)
+async def test_every_pass_has_its_line_and_a_service_that_looks_all_the_time_one_for_several(
+    monkeypatch, line_s, passes, lines
+):
+    now, left, clock = [1000.0], list(passes), SimpleNamespace()
+    monkeypatch.setattr(loop, "time", SimpleNamespace(clock_gettime=lambda _: now[0], monotonic=lambda: now[0]))
+
+    async def sweep():
+        now[0] += 10
+        made = left.pop(0)()
+        if isinstance(made, Exception):
+            raise made
+        return made
+
+    told = []
+    monkeypatch.setattr(
+        loop, "_log", SimpleNamespace(info=lambda event, **facts: told.append((event, facts)), error=lambda *_, **__: 0)
+    )
+    sweeps = loop.SweepLoop("test", 10, clock, sweep, line_s=line_s)
+    while left:
+        assert await sweeps.once()
+    assert [event for event, _ in told] == ["test sweep"] * len(lines)
+    assert [{name: facts[name] for name in wanted} for (_, facts), wanted in zip(told, lines, strict=True)] == lines
+    assert all({"scanned", "expired", "errors"} <= facts.keys() for _, facts in told)

@@ -62,7 +62,7 @@ def service(hub: Hub, records: MadeUp, posted: Posted | None = None, **settings:
 
 
 def loop_of(hub: Hub, sweeper: RecordSweeperService) -> SweepLoop:
-    return SweepLoop("record", 900, hub.clock, noted(hub.store, "record", sweeper.sweep), quiet_s=0)
+    return SweepLoop("record", 900, hub.clock, noted(hub.store, "record", sweeper.sweep))
 
 
 def counted(name: str, **labels: str) -> float:

@@ -1,0 +1,108 @@
+"""Redis is lost at a moment at which nobody thinks of it: between the check and the opening, and half a connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+import uvloop
+
+from hub.errors import StoreUnavailable
+from hub.store.connection import open_store
+from tests.world import HubProcess, RedisServer, settings_for, wait_until
+
+
+class Failing:
+    """Stands between a hub and Redis, and is gone for good once it has seen a word so many times."""
+
+    def __init__(self, port: int, word: bytes, times: int) -> None:
+        self._port, self._word, self._left = port, word.lower(), times
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._open: list[socket.socket] = [self._listener]
+        self._lock = threading.Lock()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                far = socket.create_connection(("127.0.0.1", self._port))
+                self._open += [near, far]
+                threading.Thread(target=self._pass_on, args=(near, far, True), daemon=True).start()
+                threading.Thread(target=self._pass_on, args=(far, near, False), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, sink: socket.socket, watched: bool) -> None:
+        with contextlib.suppress(OSError):
+            while said := source.recv(1 << 20):
+                if watched and self._seen(said.lower().count(self._word)):
+                    self.end()
+                    return
+                sink.sendall(said)
+
+    def _seen(self, times: int) -> bool:
+        with self._lock:
+            self._left -= times
+            return self._left <= 0
+
+    def end(self) -> None:
+        for each in self._open:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+
+@pytest.fixture
+def failing(redis_server: RedisServer, request: pytest.FixtureRequest) -> Iterator[Failing]:
+    word, times = request.param
+    found = Failing(redis_server.port, word, times)
+    yield found
+    found.end()
+
+
+CHECKS = b"return 1"  # the last thing that is asked of a server before the store is opened
+
+
+@pytest.mark.parametrize(
+    "failing",
+    [(CHECKS, 1), (b"load", 1), (CHECKS, 2), (b"load", 200)],
+    ids=["in the check", "in the opening", "in the second check", "in the second opening"],
+    indirect=True,
+)
+def test_a_hub_whose_redis_fails_while_it_starts_says_so_in_one_sentence(failing: Failing) -> None:
+    hub = HubProcess({"HUB_REDIS_URL": f"redis://127.0.0.1:{failing.port}"})
+    try:
+        wait_until(lambda: hub.process.poll() is not None, 60, hub.log)
+        assert hub.process.returncode not in (0, None)
+    finally:
+        hub.kill()
+    assert hub.log().count(" does not answer: ") == 1, hub.log()
+    assert "Traceback" not in hub.log(), hub.log()
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # redis-py closes no half of a stream
+@pytest.mark.parametrize("how", ["abort", "close", "write_eof"])
+def test_a_subscription_whose_connection_is_half_gone_is_an_outage_and_the_next_one_works(
+    redis_server: RedisServer, how: str
+) -> None:
+    async def listen() -> None:
+        async with open_store(settings_for(redis_server.url)) as store, store.bells.listen("a"):
+            assert store.bells._pubsub is not None
+            connection = store.bells._pubsub.connection
+            getattr(connection._writer.transport, how)()
+            for _ in range(5):  # one that is refused; nothing else may come
+                with contextlib.suppress(StoreUnavailable):
+                    async with store.bells.listen("b") as bell:
+                        redis_server.client().publish("b", "")
+                        assert await bell.wait(30)
+                        return
+            raise AssertionError("it is never heard again")
+
+    for run in (uvloop.run, asyncio.run):
+        run(listen())

@@ -1,0 +1,87 @@
+"""Nodes that are silent while expiry is off, and alive keys that others write, lengthen and cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from redis import Redis
+
+from hub.core import Hub
+from tests.world import age_node, beat, publish
+
+OLD = "2020-01-01T00:00:00.0000000Z"
+
+
+@pytest.fixture
+async def off(make_api: Callable[..., Any]) -> Any:
+    """A hub that may not expire."""
+    async with make_api(sweeper_expire=False, node_timeout_s=60) as api:
+        yield api
+
+
+async def sweep(api: httpx.AsyncClient) -> dict[str, Any]:
+    found: dict[str, Any] = (await api.post("/admin/sweep")).json()["nodes"]
+    return found
+
+
+async def test_what_a_sweep_keeps_alive_is_still_called_silent_everywhere(off: httpx.AsyncClient, redis: Redis) -> None:
+    await publish(off, "n1", **{"a:b": ["s1"]})
+    age_node(redis, "n1", 600)
+    for _ in range(3):
+        swept = await sweep(off)
+        assert swept["expired"] == 0
+        shown = (await off.get("/nodes/n1")).json()
+        assert (shown["state"], shown.get("kept", False), shown["sinceBeatMs"] >= 600_000) == ("stale", True, True)
+    assert 0 < redis.ttl("node_alive:n1") <= 30
+    why = (await off.get("/why/node/n1")).json()
+    assert why["state"] == "stale"
+    assert why["facts"]["sinceBeatSeconds"] >= 600
+    assert "expiry is off" in why["because"]
+    rows = (await off.get("/nodes", params={"detail": 1, "state": "stale"})).json()["nodes"]
+    assert [row["nodeId"] for row in rows] == ["n1"]
+    await beat(off, "n1")
+    shown = (await off.get("/nodes/n1")).json()
+    assert (shown["state"], shown.get("kept", False), shown["sinceBeatMs"] < 60_000) == ("alive", False, True)
+
+
+async def test_a_kept_node_that_writes_redis_itself_is_stale_until_it_writes(
+    off: httpx.AsyncClient, redis: Redis
+) -> None:
+    redis.sadd("nodes", "f1")
+    redis.hset("node:f1", "LastSeen", OLD)
+    await sweep(off)
+    shown = (await off.get("/nodes/f1")).json()
+    assert (shown["state"], shown.get("kept", False)) == ("stale", True)
+    redis.set("node_alive:f1", "1", ex=90)
+    await sweep(off)
+    shown = (await off.get("/nodes/f1")).json()
+    assert (shown["state"], shown.get("kept", False)) == ("alive", False)
+
+
+@pytest.mark.parametrize(("timeout_s", "lives_s"), [(20, 90), (300, 300)])
+async def test_a_registration_keeps_a_node_for_as_long_as_one_that_writes_its_alive_key(
+    make_api: Callable[..., Any], redis: Redis, timeout_s: float, lives_s: int
+) -> None:
+    async with make_api(node_timeout_s=timeout_s) as api:
+        await api.post("/node/register", json={"nodeId": "n1"})
+        assert lives_s - 30 < redis.ttl("node_alive:n1") <= lives_s
+        await beat(api, "n1")
+        assert timeout_s - 15 < redis.ttl("node_alive:n1") <= timeout_s
+
+
+async def test_an_alive_key_that_is_cut_short_is_noticed_one_timeout_after_it_was_written(
+    api: httpx.AsyncClient, hub: Hub, redis: Redis
+) -> None:
+    await publish(api, "n1", **{"a:b": ["s1"]})
+    age_node(redis, "n1", 600)
+    redis.set("node_alive:n1", "1", ex=90)  # by the node, whose clock is ten minutes behind
+    assert (await sweep(api))["expired"] == 0
+    assert (await api.get("/nodes/n1")).json()["state"] == "alive"
+    redis.delete("node_alive:n1")
+    assert (await sweep(api))["expired"] == 0  # for it was heard a moment ago
+    redis.zincrby("hub:beats", -hub.nodes.timeout_ms - 2000, "n1")
+    assert (await sweep(api))["expired"] == 1
+    assert redis.exists("hub:kept") == 0
