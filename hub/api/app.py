@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from hub.api.joblib import dead, jobs, providers, tasks, workers
 from hub.api.problems import on_http_error, on_hub_error
 from hub.api.sockets import Sockets
 from hub.core import Hub
-from hub.errors import HubError
+from hub.errors import HubError, StartRefused, StoreUnavailable
 from hub.history.reading import History
 from hub.internal.registry import load_internal_jobs, offer
 from hub.observability.logs import get_logger
@@ -96,7 +96,7 @@ def create_app(
                 await ended(running)
                 await asyncio.gather(webhook.close(), *(service.close() for service in recovering))
 
-    app = FastAPI(lifespan=lifespan, **_ABOUT)
+    app = FastAPI(lifespan=partial(_told, lifespan), **_ABOUT)
     app.state.sources = [source.name for source in sources]
     app.state.breaker = ops.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
     app.state.readiness = ops.Readiness()
@@ -106,6 +106,20 @@ def create_app(
     for module in (*_CAPACITY, *_JOBS):
         app.include_router(module.router)
     return Edge(app, settings, gate if sweep else None)
+
+
+@asynccontextmanager
+async def _told(lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]], app: FastAPI) -> AsyncIterator[None]:
+    """The same; what keeps the hub from starting is noted for whoever says so."""
+    started = False
+    try:
+        async with lifespan(app):
+            started = True
+            yield
+    except (StartRefused, StoreUnavailable) as error:
+        if not started:
+            app.state.refusal = str(error)
+        raise
 
 
 async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:

@@ -52,13 +52,24 @@ class Edge:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, self._one_sentence(send))
         elif scope["path"].startswith(sockets.PATH):
             await self._socket(scope, receive, send)
         elif scope["type"] == "http":
             await self._http(scope, receive, send)
         else:
             await self.app(scope, receive, send)
+
+    def _one_sentence(self, send: Send) -> Send:
+        """Say in a sentence why the hub does not start, where the framework would say it with a traceback."""
+
+        async def say(message: Message) -> None:
+            refusal: str | None = getattr(self.app.state, "refusal", None)
+            if message["type"] == "lifespan.startup.failed" and refusal:
+                message = {**message, "message": f"The hub does not start. {refusal}"}
+            await send(message)
+
+        return say
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

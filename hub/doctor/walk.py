@@ -28,7 +28,7 @@ TYPES = {
         *("sockets", "bound", "connections", "socket_hubs"),
     ),
     "zset": (
-        *("beats", "kept", "drain_deadlines", "pools", "open_pools", "deadlines", "asked", "run"),
+        *("beats", "drain_deadlines", "pools", "open_pools", "deadlines", "asked", "run"),
         *("line", "turns", "under", "wild", "patience", "hubs"),
         *("workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs", "room_providers"),
         *("tokens", "hung_up", "zombie_counts"),
@@ -63,7 +63,7 @@ LIFETIMES_S = {
 }
 # Private indexes whose members must belong; of `duty` only the fields that name a slot.
 INDEXES = (
-    *("beats", "kept", "draining", "drain_deadlines", "suspects"),
+    *("beats", "draining", "drain_deadlines", "suspects"),
     *("deadlines", "asked", "run", "lent", "node_slots", "pool_slots", "duty"),
 )
 _RECYCLE = WIRE["recycle"].partition("{")[0]

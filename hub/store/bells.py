@@ -12,10 +12,9 @@ from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
-from redis.exceptions import RedisError
 
 from hub.errors import StoreUnavailable
-from hub.store.pulse import Pulse
+from hub.store.pulse import CUT_OFF, Pulse
 
 IDLE_S = 1.0  # how often the reader looks up
 CONFIRM_S = 5.0  # for Redis to confirm a subscription: as long as it has for any other answer by default
@@ -70,7 +69,7 @@ class Bells:
                 async with asyncio.timeout(CONFIRM_S):
                     for answer in await asyncio.shield(subscribing):
                         await asyncio.shield(answer)
-            except (RedisError, OSError, TimeoutError) as error:
+            except (*CUT_OFF, TimeoutError) as error:
                 raise StoreUnavailable("Redis does not answer; what was waited for may have happened.") from error
             yield bell
         finally:
@@ -95,7 +94,7 @@ class Bells:
             try:
                 if new:
                     await self._pubsub.subscribe(*new)
-            except (RedisError, OSError):
+            except CUT_OFF:
                 await self._give_back(self._pubsub)
                 raise
             if self._reader is None or self._reader.done():
@@ -136,7 +135,7 @@ class Bells:
                         return
                     if self._pubsub is pubsub:
                         await pulse.look()
-        except (RedisError, OSError, RuntimeError):  # the hub clock tells of it; the last: it was closed
+        except CUT_OFF:  # the hub clock tells of it
             async with self._lock:
                 if self._pubsub is pubsub:
                     await self._give_back(pubsub)
@@ -151,7 +150,7 @@ class Bells:
         for bells in self._waiting.values():
             for bell in bells:
                 bell.ring()
-        with suppress(RedisError, OSError):
+        with suppress(*CUT_OFF):
             await pubsub.aclose()  # type: ignore[no-untyped-call]
 
     def _take(self, kind: str, channel: str) -> None:

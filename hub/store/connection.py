@@ -13,7 +13,7 @@ from redis.backoff import ExponentialBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from hub.errors import StartRefused
+from hub.errors import StartRefused, StoreUnavailable
 from hub.observability.logs import get_logger
 from hub.settings import Settings, mask_url
 from hub.settings.sentinel import is_sentinel
@@ -90,11 +90,19 @@ async def _connected(url: str, settings: Settings) -> AsyncIterator[Store]:
     client = make_client(url, settings, primary)
     store = Store(client, settings.key_prefix, primary)
     try:
-        await check_server(client, settings, mask_url(url))
-        await store.open()
+        await _checked(client, store, settings, mask_url(url))
         yield store
     finally:
         await store.close()
+
+
+async def _checked(client: Redis, store: Store, settings: Settings, shown: str) -> None:
+    try:
+        await check_server(client, settings, shown)
+        await store.open()
+    except (StoreUnavailable, RedisError, OSError) as error:  # it was lost in between
+        why = str(error.__cause__ or error).rstrip(".") or type(error).__name__
+        raise StartRefused(f"Redis at {shown} does not answer: {why}.") from None
 
 
 async def check_server(client: Redis, settings: Settings, shown: str) -> None:

@@ -9,7 +9,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from hub.errors import StoreFault, StoreUnavailable
 from hub.store.faults import translated
-from hub.store.pulse import Pulse
+from hub.store.pulse import CUT_OFF, Pulse
 from hub.store.store import Store
 
 WAIT_MS = 1000  # for the next entries; the reader looks up this often
@@ -66,5 +66,5 @@ async def announcements(store: Store, channel: str) -> AsyncIterator[str]:
                 pulse.heard()
                 if message["type"] == "message":
                     yield message["data"]
-    except (RedisError, OSError) as error:
+    except CUT_OFF as error:
         raise StoreUnavailable("The channel is not heard.") from error

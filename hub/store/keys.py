@@ -54,11 +54,9 @@ PRIVATE = {
     # next loss overwrites what is left of those that died.
     "telling": "hub:telling",
     "beats": "hub:beats",  # zset: raw node id -> hub clock of its last beat. Deleted with the node.
-    # zset: raw node id -> hub clock at which a sweep that may not expire kept it. Deleted when it is seen to live, or
-    # with the node.
-    "kept": "hub:kept",
     # hash: version, drain, republish, recycle:<slot>, offers (slots in short), drain_number (of the last drain or
-    # undrain): what a beat must tell; incarnation and its term. With the node.
+    # undrain): what a beat must tell; incarnation and its term; kept (hub clock) by a sweep that may not expire. With
+    # the node.
     "duty": "hub:duty:{}",
     "lent": "hub:lent:{}",  # hash: slot id -> token of a node's lent slots. Empties as grants end.
     "draining": "hub:draining",  # set: raw ids of draining nodes. Deleted with the node.

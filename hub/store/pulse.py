@@ -6,7 +6,10 @@ import time
 
 from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
 
+# How a connection ends; the last two come from redis-py where it was closed, in whole or by half, under its hands.
+CUT_OFF = (RedisError, OSError, RuntimeError, AttributeError)
 SILENT_S = 5.0  # after which Redis is asked for a word; after as long again without one the connection is dead
 
 

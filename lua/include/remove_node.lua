@@ -35,7 +35,6 @@ local function remove_node(id, part, limit)
   local owner = owner_of(part)
   redis.call('SREM', key_nodes, id)
   redis.call('ZREM', key_beats, id)
-  redis.call('ZREM', key_kept, id)
   if owner and owner ~= id then return 0, {}, 0 end
   redis.call('SREM', key_draining, id)
   redis.call('SREM', key_suspects, id)

@@ -16,7 +16,7 @@ for i = 2, #ARGV, 2 do
     local due = redis.call('ZSCORE', key_drain_deadlines, id)
     local word = liveness(id, part, timeout_ms)
     local seen_ms = parse_time(said[1] or '') or 0
-    local kept = word == 'alive' and now_ms - seen_ms > timeout_ms and redis.call('ZSCORE', key_kept, id)
+    local kept = word == 'alive' and now_ms - seen_ms > timeout_ms and redis.call('HEXISTS', key_duty(part), 'kept') == 1
     answers[#answers + 1] = {said[1] or '', said[2] or '', said[3] or '', said[4] or '', said[5] or '',
       word, reading and math.max(0, clock_ms - tonumber(reading)) or -1,
       redis.call('HEXISTS', key_duty(part), 'drain'), redis.call('SCARD', key_node_slots(part)),

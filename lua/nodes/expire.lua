@@ -34,7 +34,7 @@ if keep == '1' then
 end
 if action == 'refresh' then
   redis.call('SET', key_node_alive(part), '1', 'EX', 30)
-  redis.call('ZADD', key_kept, math.max(1, clock_ms), id)
+  redis.call('HSET', key_duty(part), 'kept', clock_ms)
   return {'refreshed', seen}
 end
 redis.call('ZREM', key_drain_deadlines, id)

@@ -66,14 +66,13 @@ def test_a_node_that_falls_silent_is_expired_and_the_log_and_the_metrics_say_so(
         return [line for line in facts_of(live.log(), "node expired") if line["node"] == "mute"]
 
     offer(live, "mute", **{"quiet:one": ["q1", "q2"]})
-    live.redis.delete("node_alive:mute")  # which a registration writes for 90 s
     assert post(live, "runner", "/session/borrow", {"labelKey": "quiet:one"}).status_code == 200
+    live.redis.delete("live:node_alive:mute")  # which a registration writes for 90 s
     wait_until(told, why=live.log)
     (said,) = told()
     assert (said["slots"], said["ended"]) == ("2", "1")
-    wait_until(lambda: facts_of(live.log(), "in-use entry pruned"), why=live.log)
-    (pruned,) = facts_of(live.log(), "in-use entry pruned")
-    assert (pruned["list"], pruned["node"], pruned["slot"]) == ("inuse:quiet:one", "mute", "q1")
+    pruned = {"list": "live:inuse:quiet:one", "node": "mute", "slot": "q1"}
+    wait_until(lambda: pruned in facts_of(live.log(), "in-use entry pruned"), why=live.log)
     wait_until(lambda: any(line["expired"] != "0" for line in facts_of(live.log(), "node sweep ")), why=live.log)
     text = get(live, "/metrics").text
     assert re.search(r"hub_nodes_expired_total [1-9]", text)

@@ -84,4 +84,3 @@ async def test_an_alive_key_that_is_cut_short_is_noticed_one_timeout_after_it_wa
     assert (await sweep(api))["expired"] == 0  # for it was heard a moment ago
     redis.zincrby("hub:beats", -hub.nodes.timeout_ms - 2000, "n1")
     assert (await sweep(api))["expired"] == 1
-    assert redis.exists("hub:kept") == 0
