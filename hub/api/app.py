@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
 from hub import __version__
-from hub.api import admin, caps, documentation, events, joining, nodes, ops, pools, queue, sessions, tokens
+from hub.api import admin, caps, documentation, events, joining, nodes, ops, pools, queue, sessions, tokens, worker_env
 from hub.api.auth import Secrets
 from hub.api.deps import Serving
 from hub.api.edge import Edge
@@ -44,7 +44,7 @@ from hub.sweeping.webhook import Webhook, webhook_url
 from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
 
-_CAPACITY = (joining, nodes, sessions, queue, pools, admin, caps, tokens, events, ops, documentation)
+_CAPACITY = (joining, nodes, sessions, queue, pools, admin, caps, tokens, events, ops, worker_env, documentation)
 _JOBS = (workers, jobs, tasks, providers, dead)
 _ABOUT: dict[str, Any] = {
     "title": "capacity-hub",

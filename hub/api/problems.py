@@ -21,6 +21,8 @@ from hub.errors import (
     Internal,
     Malformed,
     MethodNotAllowed,
+    NodeRefused,
+    NodeSilent,
     NotFound,
     StoreFault,
     StoreUnavailable,
@@ -126,7 +128,7 @@ def as_hub_error(error: Exception) -> HubError:
 
 def note_failure(refusal: HubError, error: Exception, scope: Scope) -> None:
     """Count and log what is answered 500: the caller is told nothing of it, so that whoever runs the hub must be."""
-    if refusal.status == 500:
+    if refusal.status == 500 and not isinstance(refusal, NodeSilent | NodeRefused):  # those are a node's failures
         metrics.unhandled.inc()
         trace = None if isinstance(refusal, ForeignKey) else error  # of that its sentence says all
         _log.error("request failed", path=scope["path"], method=scope["method"], why=str(error), exc_info=trace)

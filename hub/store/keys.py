@@ -200,17 +200,25 @@ PRIVATE = {
 }
 
 PATTERNS = WIRE | PRIVATE
+# Redis carries a message to those who listen in any of its databases: in others than the first, channels name theirs.
+CHANNELS = frozenset({"granted", "task_done", "job_bell", "result_bell", "socketio"})
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
 
 class Keys:
-    """The key names under one prefix: `keys.nodes` is a name, `keys.session("s1")` makes one."""
+    """The key names under one prefix: `keys.nodes` is a name, `keys.session("s1")` makes one; channels are also of one
+    database."""
 
-    def __init__(self, prefix: str = "") -> None:
+    def __init__(self, prefix: str = "", database: int = 0) -> None:
         self.prefix = prefix
+        self.database = database
         for name, pattern in PATTERNS.items():
-            full = prefix + pattern
+            full = self._full(name)
             setattr(self, name, partial(_fill, full.split("{}")) if "{}" in pattern else full)
+
+    def _full(self, name: str) -> str:
+        database = f"db{self.database}:" if self.database and name in CHANNELS else ""
+        return self.prefix + database + PATTERNS[name]
 
     def __getattr__(self, name: str) -> Any:
         """For type checkers: every name there is was set in `__init__`."""
@@ -218,14 +226,14 @@ class Keys:
 
     def lua_inline(self, name: str, *, called: bool) -> str | None:
         """What stands for `key_<name>`, or for the beginning of a call of it, in a script; None where it cannot."""
-        head, braces, tail = (self.prefix + PATTERNS[name]).partition("{}")
+        head, braces, tail = self._full(name).partition("{}")
         if not braces:
             return _quote(head) + "(" * called
         return f"{_quote(head)} .. (" if called and not tail else None
 
     def lua(self, name: str) -> str:
         """The Lua line that defines `key_<name>` as a function of the id."""
-        head, tail = (self.prefix + PATTERNS[name]).split("{}")
+        head, tail = self._full(name).split("{}")
         end = f" .. {_quote(tail)}" if tail else ""
         return f"local function key_{name}(id) return {_quote(head)} .. id{end} end"
 

@@ -61,14 +61,14 @@ def load(name: str, keys: Keys) -> Script:
 
 
 def load_all(keys: Keys) -> dict[str, Script]:
-    """Every script by its name, such as `capacity/borrow`; put together once for a prefix, which takes 0.1 s."""
-    return dict(_loaded(keys.prefix))
+    """Every script by its name, such as `capacity/borrow`; put together once for those names, which takes 0.1 s."""
+    return dict(_loaded(keys.prefix, keys.database))
 
 
 @cache
-def _loaded(prefix: str) -> dict[str, Script]:
+def _loaded(prefix: str, database: int) -> dict[str, Script]:
     found = (path.relative_to(folder()).with_suffix("") for path in sorted(folder().glob("*/*.lua")))
-    return {str(name): load(str(name), Keys(prefix)) for name in found if name.parts[0] != "include"}
+    return {str(name): load(str(name), Keys(prefix, database)) for name in found if name.parts[0] != "include"}
 
 
 def _needed(body: str) -> str:

@@ -39,7 +39,7 @@ class Store:
     def __init__(self, client: Redis, prefix: str = "", primary: Primary | None = None) -> None:
         self.client = client
         self.primary = primary
-        self.keys = Keys(prefix)
+        self.keys = Keys(prefix, int(client.connection_pool.connection_kwargs.get("db") or 0))
         self.bells = Bells(client)
         self.generation: str | None = None
         self.highest_token = "0"  # of the grants this hub made or learned of

@@ -84,9 +84,7 @@ def test_a_hub_whose_redis_fails_while_it_starts_says_so_in_one_sentence(failing
     assert "Traceback" not in hub.log(), hub.log()
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # redis-py closes no half of a stream
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # redis-py closes no half of a stream
 @pytest.mark.parametrize("how", ["abort", "close", "write_eof"])
 def test_a_subscription_whose_connection_is_half_gone_is_an_outage_and_the_next_one_works(
     redis_server: RedisServer, how: str

@@ -1,0 +1,69 @@
+"""Hubs on different databases of one Redis: pub/sub knows none, and yet nobody hears what is said in another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from redis import Redis
+
+from hub.core import Hub
+from hub.jobs.models import JobWish, Options
+from hub.store.connection import open_store
+from tests.sockets.people import ANN, JOB, OK, new_worker
+from tests.world import HubProcess, RedisServer, eventually, settings_for
+
+
+async def test_events_and_requests_stay_in_their_database(
+    here: HubProcess,
+    start: Callable[..., HubProcess],
+    listen: Callable[..., Any],
+    hub: Hub,
+    redis: Redis,
+    redis_server: RedisServer,
+) -> None:
+    url = f"{redis_server.url}/1"
+    there = start(HUB_REDIS_URL=url)
+    one, other = await listen(here, "ann"), await listen(there, "ann")
+    for listener in (one, other):
+        assert await listener.join("lab") == OK
+        assert await listener.offer(new_worker()) == OK
+    async with open_store(settings_for(url)) as store:
+        elsewhere = Hub(store, settings_for(url))
+        for each in (elsewhere, hub):
+            await each.jobs.register(JobWish("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
+            await each.tasks.submit("lab", JOB, ["{}"], ANN, Options())
+
+    async def told() -> bool:
+        return all(len(listener.told) >= 3 for listener in (one, other))
+
+    await eventually(told)
+    names = [[event for event, _ in listener.told] for listener in (one, other)]
+    assert sorted(names[0]) == sorted(names[1]) == ["jobs_invalidate", "task_available", "task_status_event"]
+    ids = [{str(data.get("id")) for event, data in each.told if event == "task_status_event"} for each in (one, other)]
+    assert ids[0].isdisjoint(ids[1])
+
+
+async def test_what_waits_for_an_event_is_not_woken_by_another_database(hub: Hub, redis_server: RedisServer) -> None:
+    url = f"{redis_server.url}/1"
+    async with open_store(settings_for(url)) as store:
+        for name in ("job_bell", "task_done", "result_bell", "granted"):
+            assert getattr(store.keys, name)("x") != getattr(hub.store.keys, name)("x")
+        async with (
+            store.bells.listen(store.keys.job_bell(JOB)) as near,
+            hub.store.bells.listen(hub.store.keys.job_bell(JOB)) as far,
+        ):
+            elsewhere = Hub(store, settings_for(url))
+            await elsewhere.jobs.register(JobWish("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
+            await elsewhere.tasks.submit("lab", JOB, ["{}"], ANN, Options())
+            assert await near.wait(30)
+            assert not await far.wait(0.2)
+
+
+async def test_keys_of_every_database_are_the_same_and_so_are_the_channels_of_the_first(
+    hub: Hub, redis_server: RedisServer
+) -> None:
+    assert hub.store.keys.socketio == "hub:socketio"
+    async with open_store(settings_for(f"{redis_server.url}/2", key_prefix="p:")) as store:
+        assert store.keys.socketio == "p:db2:hub:socketio"
+        assert (store.keys.nodes, store.keys.task("x")) == ("p:nodes", "p:hub:task:x")
