@@ -20,6 +20,7 @@ from hub.store.store import Store
 
 ROUND_S = 1.0  # a lost announcement, or capacity that appeared unnoticed, is found within this time
 BITE = 200  # tickets per script: under 0.5 ms
+PATIENT = 5  # rounds: of a hub that was restarted, what the one before it wanted counts for three more seconds
 LABELS = 20  # lines looked at again per script
 LABELS_MAX = 300  # and per round, about 15 ms of Redis; the next round goes on with the others
 SERVED_MAX = 32  # waiters one script serves from slots that were free already
@@ -40,13 +41,16 @@ class Line:
         self._labels: dict[str, int] = {}  # label -> calls here that wait for it; those looked at last are at the end
         self._check = store.script("line/check")
         self._retire = store.script("line/retire")
+        self._agree = store.script("line/agree")
         self._configure = store.script("line/configure")
         self._resume = store.script("nodes/resume")
         self._set_cap = store.script("line/set_cap")
         self._review = store.script("line/review")
         self._configured = False
+        self._emptied = False  # since then the store may not know what held before
+        self._differs = 0  # rounds for which the node timeout of other hubs has held instead of ours
         self._looking: asyncio.Future[None] | None = None
-        store.when_replaced(self.configure)
+        store.when_replaced(self._configure_again)
 
     @contextmanager
     def watch(self, ticket: str, label: str) -> Iterator[asyncio.Event]:
@@ -89,14 +93,33 @@ class Line:
         settings = self._settings
         flags = (settings.borrow_trailing_fallback, settings.borrow_prefix_expand, settings.borrow_wildcards)
         caps = parse_caps(settings.borrow_concurrency_caps)
+        timeout_ms = int(settings.node_timeout_s * 1000)
+        if over:
+            timeout_ms = await self._agree_on_timeout()
         await self._configure(
             options="".join(str(int(flag)) for flag in flags),
-            timeout_ms=int(settings.node_timeout_s * 1000),
+            timeout_ms=timeout_ms,
             default=settings.borrow_concurrency_default,
             over=int(over),
             rest=[text for label, cap in caps.items() for text in (label, cap)],
         )
         self._configured = True
+
+    async def _configure_again(self) -> None:
+        self._emptied = True
+        await self.configure()
+
+    async def _agree_on_timeout(self) -> int:
+        """The node timeout that holds, in ms: of hubs that want different ones the first, and the others follow."""
+        wanted = int(self._settings.node_timeout_s * 1000)
+        held, self._emptied = self._emptied and self._store.agreed_timeout_ms, False
+        holds: int = await self._agree(hub=self.hub_id, mine=held or wanted)
+        self._store.agreed_timeout_ms = holds
+        self._differs = self._differs + 1 if holds != wanted else 0
+        if self._differs == PATIENT:
+            why = "hubs that run already have another one, which holds for all until every hub has been given the same"
+            _log.warning("node timeout differs", given_s=wanted / 1000, holds_s=holds / 1000, why=why)
+        return holds
 
     async def be_configured(self) -> None:
         """As `configure`, once and without overruling a hub that serves."""
@@ -152,6 +175,8 @@ class Line:
 
         In this order: those whose hub is gone are out of the way when the others are served.
         """
+        if self._differs:
+            await self._agree_on_timeout()
         await self._resume()
         await self._clear()
         if self._waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from hub.nodes.models import Beat, Orders
@@ -19,7 +20,7 @@ _SUPERSEDED = Orders(known=True, superseded=True)
 class Beats:
     """Takes heartbeats; a beat is answered only after Redis has it."""
 
-    def __init__(self, store: Store, timeout_ms: int) -> None:
+    def __init__(self, store: Store, timeout_ms: Callable[[], int]) -> None:
         self._timeout_ms = timeout_ms
         self._beat = store.script("nodes/beat")
         self._recycled = store.script("nodes/recycled")
@@ -58,7 +59,7 @@ class Beats:
             await asyncio.gather(*(self._recycled(part=key_part(b.node_id), rest=b.recycled) for b in recycled))
         for beat in beats:
             facts += (beat.node_id, key_part(beat.node_id), beat.version, beat.incarnation)
-        replies = await self._beat(timeout_ms=self._timeout_ms, rest=facts)
+        replies = await self._beat(timeout_ms=self._timeout_ms(), rest=facts)
         orders = [_orders(beat, reply) for beat, reply in zip(beats, replies, strict=True)]
         known = sum(order.known for order in orders)
         self._known.inc(known)

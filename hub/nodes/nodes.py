@@ -40,8 +40,8 @@ class Nodes:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
-        self.timeout_ms = int(settings.node_timeout_s * 1000)
-        self.beats = Beats(store, self.timeout_ms)
+        self._timeout_ms = int(settings.node_timeout_s * 1000)
+        self.beats = Beats(store, lambda: self.timeout_ms)
         self._register = store.script("nodes/register")
         self._leave = store.script("nodes/leave")
         self._prune = store.script("nodes/prune")
@@ -49,6 +49,11 @@ class Nodes:
         self._safe_to_kill = store.script("nodes/safe_to_kill")
         self._describe = store.script("nodes/describe")
         self._expire = store.script("nodes/expire")
+
+    @property
+    def timeout_ms(self) -> int:
+        """The node timeout that holds: what the hubs agree on, else the one of this hub."""
+        return self._store.agreed_timeout_ms or self._timeout_ms
 
     async def register(
         self,

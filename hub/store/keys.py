@@ -43,8 +43,8 @@ PRIVATE = {
     # hash: generation, run_id, token (counter), last_us (counter of jobs), clock_ms, tick_ms, settle_ms, leader,
     # leader_until_ms and the run-time switch expire, expire_by, expire_at; turn (counter of the line), line_ms (the
     # last arrival in line), line_clock_ms (the hub clock then), options (matching), timeout_ms (of nodes);
-    # history_max (entries), noted:<event> (the last one a hub wrote); tokens_changed (when one was last revoked, or
-    # the first was made). One per store, never deleted.
+    # history_max (entries), noted:<event> (the last one a hub wrote), wants:<hub> (its node timeout);
+    # tokens_changed (when one was last revoked, or the first was made). One per store, never deleted.
     "store": "hub:store",
     # hash: the sweeper's brake: state (engaged, released), since; of the last pass seen, stale, registered, limit,
     # held, pass, word, allowed; window, spent; since_ms (hub clock at which the grace began); released_by, _at,

@@ -43,6 +43,7 @@ class Store:
         self.bells = Bells(client)
         self.generation: str | None = None
         self.highest_token = "0"  # of the grants this hub made or learned of
+        self.agreed_timeout_ms = 0  # of nodes, where hubs have said what holds for all of them
         self.node_timeout_ms = 0  # for a store that was emptied; whoever makes a hub of it sets it
         self.heard_at: float | None = None  # when the hub clock ticked last, by the monotonic clock
         self.clock_ms = self.highest_ms = 0  # the hub clock as this hub heard it last, and the highest it ever heard

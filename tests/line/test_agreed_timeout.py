@@ -1,0 +1,71 @@
+"""Hubs that were given different node timeouts: one holds for all, it is said, and it changes when all want another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import httpx
+import pytest
+from redis import Redis
+
+from tests.world import PATIENCE_S, HubProcess, wait_until
+
+Start = Callable[..., HubProcess]
+WARNING = re.compile(r"WARNING node timeout differs .*")
+
+
+def holds(redis: Redis) -> float:
+    return int(redis.hget("hub:store", "timeout_ms") or 0) / 1000
+
+
+def used_by(hub: HubProcess) -> float:
+    """The timeout by which a hub tells nodes when to beat."""
+    headers = {"x-hub-secret": hub.node_secret}
+    answer = httpx.post(f"{hub.url}/node/register", json={"nodeId": "n1"}, headers=headers, timeout=PATIENCE_S)
+    return float(round(answer.json()["nextBeatMs"] * 6 / 1000 / 20) * 20)
+
+
+@pytest.fixture
+def first(start_hub: Start) -> HubProcess:
+    return start_hub(HUB_NODE_TIMEOUT="100", REDIS_ASYNC_TIMEOUT_MS="5000")
+
+
+async def test_a_hub_with_another_timeout_follows_those_that_run_and_says_so(
+    first: HubProcess, start_hub: Start, redis: Redis
+) -> None:
+    second = start_hub(HUB_NODE_TIMEOUT="400")
+    assert (holds(redis), used_by(first), used_by(second)) == (100, 100, 100)
+    wait_until(lambda: WARNING.search(second.log()) is not None, why=second.log)
+    (said,) = WARNING.findall(second.log())
+    assert "given_s=400" in said
+    assert "holds_s=100" in said
+    assert not WARNING.search(first.log())
+    first.kill()
+    wait_until(lambda: holds(redis) == 400, why=second.log)  # the last one wants it, so that it holds
+    assert used_by(second) == pytest.approx(400, abs=40)
+
+
+async def test_hubs_that_are_replaced_one_by_one_change_it_with_the_last_of_them(
+    first: HubProcess, start_hub: Start, redis: Redis
+) -> None:
+    second = start_hub(HUB_NODE_TIMEOUT="100")
+    second.kill()
+    changed = start_hub(HUB_NODE_TIMEOUT="400")
+    assert holds(redis) == 100
+    first.kill()
+    start_hub(HUB_NODE_TIMEOUT="400")
+    wait_until(lambda: holds(redis) == 400, why=changed.log)
+
+
+async def test_a_store_that_was_emptied_gets_the_one_that_held(
+    first: HubProcess, start_hub: Start, redis: Redis
+) -> None:
+    second = start_hub(HUB_NODE_TIMEOUT="400")
+    wait_until(lambda: WARNING.search(second.log()) is not None, why=second.log)
+    redis.flushall()
+    redis.script_flush()
+    wait_until(lambda: holds(redis) > 0)
+    wait_until(lambda: "store replaced" in first.log() and "store replaced" in second.log(), why=second.log)
+    wait_until(lambda: holds(redis) == 100)
+    assert (used_by(first), used_by(second)) == (100, 100)
