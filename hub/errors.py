@@ -10,7 +10,7 @@
     |- GrantOver, Withdrawn, SlotLent, TicketGranted, BrakeOff, NodeTaken, Superseded 409
     |- TooLarge 413, NotJson 415
     |- KeyReused 422
-    |- Internal, ForeignKey, StoreFault, UnknownReply, NodeSilent 500; NodeRefused, with the status of the node
+    |- Internal, ForeignKey, StoreFault, UnknownReply 500; NodeSilent, NodeRefused of hub/nodes/asking.py
     |- Unavailable 503       Settling, Stopping, StoreUnavailable, Late, RecordsUnavailable  (all carry Retry-After)
     |  |- NoCapacity         Capped, WaitedInVain, DeadlineMissed, LabelLineFull, RunLineFull
     |                        HubUnavailable, raised by the SDK alone
@@ -88,18 +88,6 @@ class NotFound(HubError):
 
 class UnknownNode(NotFound):
     code = "unknown-node"
-
-
-class NodeSilent(HubError):
-    """A node that was asked something gave no answer."""
-
-    code = "node-silent"
-
-
-class NodeRefused(HubError):
-    """A node that was asked something refused; the status is its own."""
-
-    code = "node-refused"
 
 
 class UnknownTicket(NotFound):

@@ -21,8 +21,6 @@ from hub.errors import (
     Internal,
     Malformed,
     MethodNotAllowed,
-    NodeRefused,
-    NodeSilent,
     NotFound,
     StoreFault,
     StoreUnavailable,
@@ -30,6 +28,7 @@ from hub.errors import (
     Unauthorized,
     UnknownReply,
 )
+from hub.nodes.asking import NodeRefused, NodeSilent
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.faults import is_away

@@ -10,13 +10,25 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from hub.errors import NodeRefused, NodeSilent
+from hub.errors import HubError
 
 ANSWER_S = 5.0  # for the whole of it
 MOST_BYTES = 1 << 20
 PORT = 5000  # of a node that named no BaseUrl
 PATH = "/diagnostics/env"
 _KNOWN = {each.value for each in HTTPStatus}
+
+
+class NodeSilent(HubError):
+    """A node that was asked something gave no answer."""
+
+    code = "node-silent"
+
+
+class NodeRefused(HubError):
+    """A node that was asked something refused; the status is its own."""
+
+    code = "node-refused"
 
 
 async def environment(node_id: str, base_url: str, secret: str) -> Any:
