@@ -98,8 +98,8 @@ def test_a_subscription_whose_connection_is_half_gone_is_an_outage_and_the_next_
                 with contextlib.suppress(StoreUnavailable):
                     async with store.bells.listen("b") as bell:
                         redis_server.client().publish("b", "")
-                        assert await bell.wait(30)
-                        return
+                        if await bell.wait(10):
+                            return
             raise AssertionError("it is never heard again")
 
     for run in (uvloop.run, asyncio.run):
