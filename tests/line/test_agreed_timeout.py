@@ -22,7 +22,16 @@ def holds(redis: Redis) -> float:
 def used_by(hub: HubProcess) -> float:
     """The timeout by which a hub tells nodes when to beat."""
     headers = {"x-hub-secret": hub.node_secret}
-    answer = httpx.post(f"{hub.url}/node/register", json={"nodeId": "n1"}, headers=headers, timeout=PATIENCE_S)
+    answers: list[httpx.Response] = []
+
+    def answered() -> bool:  # while a store is opened anew it may refuse
+        answers.append(
+            httpx.post(f"{hub.url}/node/register", json={"nodeId": "n1"}, headers=headers, timeout=PATIENCE_S)
+        )
+        return answers[-1].status_code == 200
+
+    wait_until(answered, why=hub.log)
+    answer = answers[-1]
     return float(round(answer.json()["nextBeatMs"] * 6 / 1000 / 20) * 20)
 
 
