@@ -61,7 +61,8 @@ class Call:
 
     @property
     def scope(self) -> dict[str, Any]:
-        headers = [(b"content-type", b"application/json")]
+        length = len(orjson.dumps(self.body)) if self.body is not None else 0
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(length).encode())]
         if self.key:
             headers.append((b"idempotency-key", self.key.encode()))
         return {

@@ -131,7 +131,7 @@ class Lend(Fleet):
         slot, token = some[which % len(some)]
 
         def took(call: Call, box: Box) -> None:
-            if call.status == 200 and call.answer["valid"]:
+            if call.status == 200 and call.answer["valid"] and self.settled and token in self.ended[slot]:
                 self.complain("back", f"{slot} under {token}, which was returned, is valid at {box.name}")
 
         errand = Errand(

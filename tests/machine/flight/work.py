@@ -30,7 +30,7 @@ class Worker:
     heard_s: float = -1.0
     beaten: bool = False  # it has beaten since it registered
     runs: dict[str, str] = field(default_factory=dict)  # task -> the claim it works for
-    claims: int = 0  # under way
+    keys: set[str] = field(default_factory=set)  # of its claims
 
 
 class Work(Lend):
@@ -73,15 +73,19 @@ class Work(Lend):
         def took(call: Call, box: Box) -> None:
             if call.status == 200:
                 worker.heard_ms, worker.heard_s, worker.beaten = self.clock_ms(), self.now_s, True
+                for task in call.answer.get("lost", ()):
+                    worker.runs.pop(task, None)
             elif call.status == 404:
                 self.was_removed(worker)
 
         path = f"{API}/workers/{worker.id}"
         await self.send(Errand("worker beat", "PATCH", path, self.running(worker), took, repeatable=False), box)
 
-    def running(self, worker: Worker) -> dict[str, Any] | None:
-        """What its beat says that it runs."""
-        return None
+    def running(self, worker: Worker) -> dict[str, Any]:
+        """What its beat says that it runs, and which of its claims have had no answer."""
+        open_claims = [e.key for e in self.errands if e.what == "claim" and not e.answered and e.key]
+        mine = [key for key in open_claims if key in worker.keys]
+        return {"tasks": [{"id": task, "claim": claim} for task, claim in worker.runs.items() if claim], "claims": mine}
 
     def was_removed(self, worker: Worker) -> None:
         if worker.heard_s >= self.lost_s and self.clock_ms() - worker.heard_ms < WORKER_S * 1000:
@@ -134,6 +138,7 @@ class Work(Lend):
                 self.was_removed(worker)
 
         key = f"c{next(self.numbers)}" if keyed else ""
+        worker.keys.add(key)
         await self.send(Errand("claim", "POST", f"{API}/tasks/claim", body, took, key=key, repeatable=keyed), box)
 
     async def report(self, worker: Worker, which: int, box: Box, *, failed: bool, keyed: bool) -> None:

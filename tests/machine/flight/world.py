@@ -172,7 +172,8 @@ class World(Work):
 
     async def everybody_beats(self, b: int) -> None:
         if box := self.live_box(b):
-            well = [a for some in self.agents.values() for a in some if a.registered and not (a.silent or a.left)]
+            tried = [a for some in self.agents.values() for a in some if a.registered or a.number]
+            well = [a for a in tried if not (a.silent or a.left or a.superseded)]
             able = [worker for worker in self.workers if worker.registered and not worker.silent]
             await asyncio.gather(*(self.beat(a, box) for a in well), *(self.worker_beats(w, box) for w in able))
 
@@ -295,6 +296,7 @@ class World(Work):
         await self.pass_time(max(NODE_S, WORKER_S) * 1000 + BEAT_MS, 2)
         self.observe()
         self.look_for_leftovers()
+        self.look_for_tasks()
         self.look_for_offers()
 
     async def finish_fresh(self) -> None:
@@ -311,13 +313,16 @@ class World(Work):
             token = int(redis.hget(f"session:{slot}", "leaseToken") or 0)
             if token and token not in self.told and token not in self.orphans:
                 self.complain("nobody", f"{slot} is lent under {token}, of which nobody was told")
+        self.look_for_idlers()
+
+    def look_for_tasks(self) -> None:
+        """What differs from what workers say is settled within half a timeout."""
         for worker in self.workers:
             if not worker.registered or worker.silent:
                 continue
-            for task in redis.smembers(f"hub:worker_tasks:{worker.id.replace('-', '')}"):
+            for task in self.redis.smembers(f"hub:worker_tasks:{worker.id.replace('-', '')}"):
                 if task not in {run.replace("-", "") for run in worker.runs}:
                     self.complain("task", f"worker {worker.number} has {task} in the books and does not know of it")
-        self.look_for_idlers()
 
     def look_for_idlers(self) -> None:
         """Nobody waits beside a free slot."""
