@@ -52,6 +52,7 @@ class Store:
         self.when_told: Callable[[], Awaitable[None]] | None = None  # at the end of what `when_replaced` set off
         self._wall_s: float | None = None  # the time of Redis less the monotonic clock
         self._tick_over = asyncio.Event()
+        self._telling: asyncio.Event | None = None  # while everybody says what he remembers; set when that is done
         self.away = False  # while it is, requests are refused at once instead of waiting for a timeout
         self._scripts = load_all(self.keys)
         self._queue: deque[tuple[tuple[Any, ...], asyncio.Future[Any]]] = deque()
@@ -176,14 +177,18 @@ class Store:
             self.away = False
 
     async def _replaced(self, generation: str) -> None:
-        """Let everybody say what they remember; until that is done nothing else is asked of the store."""
+        """Let everybody say what they remember; until that is done all other calls wait."""
         _log.warning("store replaced", generation=generation, before=self.generation)
-        self.away = True
-        with self.urgent():
-            for action in self._when_replaced:
-                await action()
-            if self.when_told is not None:
-                await self.when_told()
+        self._telling = asyncio.Event()
+        try:
+            with self.urgent():
+                for action in self._when_replaced:
+                    await action()
+                if self.when_told is not None:
+                    await self.when_told()
+        finally:
+            told, self._telling = self._telling, None
+            told.set()
         self.generation = generation  # last: should the store be lost again before all is said, it is said once more
 
     @contextlib.contextmanager
@@ -306,6 +311,8 @@ class Store:
     async def _send(self, command: tuple[Any, ...]) -> Any:
         if _urgent.get():
             return await self._send_alone(command)
+        while self._telling is not None:
+            await self._telling.wait()
         if self.away:
             raise NotSent(_REFUSED)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
