@@ -16,7 +16,8 @@ from hub.errors import StoreUnavailable, UnknownReply
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.ending import ended
-from hub.store.store import Store
+from hub.store.faults import LostAgain
+from hub.store.store import OPENINGS, Store
 
 PERIOD_S = 0.5  # `lua/include/store.lua` counts at most two of these for one silence
 OFFICE_MS = 2000  # a sweeping hub that is silent for four ticks is succeeded
@@ -75,8 +76,7 @@ class HubClock:
         self._begun += 1
         heard = False
         try:
-            await self._store.check()
-            await self._heard(await self._tick.probe(hub_id=self.hub_id, leader_ms=OFFICE_MS))
+            await self._listen()
             heard = True
             self._answered = self._begun
             self._answer.set()
@@ -88,6 +88,17 @@ class HubClock:
         if heard:
             with self._store.urgent():
                 await self._store.pay_debts()
+
+    async def _listen(self) -> None:
+        for tries in range(OPENINGS):
+            try:
+                await self._store.check()
+                await self._heard(await self._tick.probe(hub_id=self.hub_id, leader_ms=OFFICE_MS))
+            except LostAgain:  # a hub that waited for its next tick would be away meanwhile, and Redis is not
+                if tries == OPENINGS - 1:
+                    raise
+            else:
+                return
 
     async def anew(self) -> None:
         """Return when a tick that began after this call was answered: what was known before may be of another time."""

@@ -34,6 +34,10 @@ _AWAY = (
 _AWAY_WORDS = ("MISCONF", "MASTERDOWN", "NOREPLICAS", "BUSY", "LOADING", "NOAUTH", "NOPERM", "CLUSTERDOWN", "OOM")
 
 
+class LostAgain(StoreUnavailable):
+    """Redis answers, and lost everything once more while the hub opened the store."""
+
+
 def is_away(error: Exception) -> bool:
     """Whether this error means that Redis cannot serve now, whoever asks."""
     return isinstance(error, _AWAY) or (isinstance(error, ResponseError) and str(error).startswith(_AWAY_WORDS))

@@ -42,9 +42,10 @@ WIRE = {
 PRIVATE = {
     # hash: generation, run_id, token (counter), last_us (counter of jobs), clock_ms, tick_ms, settle_ms, leader,
     # leader_until_ms and the run-time switch expire, expire_by, expire_at; turn (counter of the line), line_ms (the
-    # last arrival in line), line_clock_ms (the hub clock then), options (matching), timeout_ms (of nodes);
-    # history_max (entries), noted:<event> (the last one a hub wrote), wants:<hub> (its node timeout);
-    # tokens_changed (when one was last revoked, or the first was made). One per store, never deleted.
+    # last arrival in line), line_clock_ms (the hub clock then), options (matching), timeout_ms (of nodes), grace_ms (of
+    # what is revoked), revoked_ms (until when holders of it may believe in it); history_max (entries), noted:<event>
+    # (the last one a hub wrote), wants:<hub> (its node timeout); tokens_changed (when one was last revoked, or the
+    # first was made). One per store, never deleted.
     "store": "hub:store",
     # hash: the sweeper's brake: state (engaged, released), since; of the last pass seen, stale, registered, limit,
     # held, pass, word, allowed; window, spent; since_ms (hub clock at which the grace began); released_by, _at,
@@ -109,6 +110,11 @@ PRIVATE = {
     "ended": "hub:ended",
     # hash: slot -> token|deadline on the hub clock, as a hub renewed it just before the loss. The same.
     "renewed": "hub:renewed",
+    # zset: slot whose grant ended early -> hub clock until which its last holder may believe in it. Until then, or
+    # until he says that he has stopped.
+    "revoked": "hub:revoked",
+    "revoked_tokens": "hub:revoked_tokens",  # hash: the same slots -> their tokens. The same.
+    "revoked_bell": "hub:revoked_bell:{}",  # a channel, not a key: the grant of this slot has ended early.
     # -- jobs: ids are 32 hex digits; a full name is room:category:name; times are in microseconds
     # hash: user, at, beat; its last claim with a key: claim, tasks; odd: task:claim:hub clock of what its beats do not
     # name; incarnation (the process it is), past (those before, ten at most). Deleted with the worker.

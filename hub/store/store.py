@@ -17,7 +17,7 @@ from hub.errors import Late, NotSent, StoreFault, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.bells import Bells
-from hub.store.faults import translated
+from hub.store.faults import LostAgain, translated
 from hub.store.keys import Keys
 from hub.store.primary import ASK_S, HIDDEN, AnotherServer, Primary
 from hub.store.scripts import NO_FENCE, Script, load_all
@@ -28,6 +28,7 @@ CLOSE_S = 2.0  # for batches under way when the hub stops
 SETTLE_MS = 2000  # four ticks: every hub has noticed the loss and said what it lent
 FRESH_S = 1.0  # two ticks: for so long the hub is sure that the primary it heard last still is the primary
 SILENT_S = 3.0  # as `lua/include/store.lua`: a hub that has not ticked for six periods is taken to be gone
+OPENINGS = 4  # of one call, before it is refused: a store that is lost as often is no store
 _urgent: ContextVar[bool] = ContextVar("urgent", default=False)
 _REFUSED = "Redis does not answer; the hub keeps trying."
 _log = get_logger("hub.store")
@@ -114,8 +115,9 @@ class Store:
         except (RedisError, OSError) as error:
             raise StoreUnavailable("Redis does not answer.") from error
 
-    async def open(self) -> None:
-        """Make sure the store is open and its scripts are loaded; nothing else loads scripts.
+    async def open(self, *, load: bool = True) -> None:
+        """Make sure the store is open and its scripts are loaded; nothing else loads scripts. A store that was emptied
+        still has them (`load` false).
 
         That order is what keeps tokens rising: a restarted server knows no script, so nobody can grant anything
         before `store/open` has moved the tokens past those the restart may have lost.
@@ -125,7 +127,7 @@ class Store:
             if self._openings != seen:
                 return
             try:
-                before, generation = self.generation, await self._open()
+                before, generation = self.generation, await self._open(load)
             except (RedisError, OSError) as error:
                 raise translated(error) from error
             self._openings += 1
@@ -200,14 +202,14 @@ class Store:
         finally:
             _urgent.reset(before)
 
-    async def _open(self) -> str:
+    async def _open(self, load: bool) -> str:
         script = self._scripts["store/open"]
         lost = "0" if self.generation is None else "1"
         known = (lost, str(SETTLE_MS), self.highest_token, str(self.node_timeout_ms), str(self.highest_ms))
         command = (script.text, 1, self.keys.store, await self._identity(), *known, *NO_FENCE)
         word, generation, clock_ms, now_ms = await self.client.eval(*command)
         pipe = self.client.pipeline(transaction=False)
-        for each in self._scripts.values():
+        for each in self._scripts.values() if load else ():
             pipe.script_load(each.text)
         await pipe.execute()
         _log.info("store opened", state=word, generation=generation, scripts=len(self._scripts))
@@ -284,23 +286,24 @@ class Store:
         send: Callable[[tuple[Any, ...]], Awaitable[Any]],
     ) -> Any:
         command = ("EVALSHA", script.sha, 1, self.keys.store, *arguments, *fence)
-        for _ in range(2):
+        for _ in range(OPENINGS):
             try:
                 return await send(command)
-            except NoScriptError as error:
-                await self._open_for_a_call(error)
+            except NoScriptError:
+                await self._open_for_a_call(load=True)
             except ResponseError as error:
                 if str(error).startswith("LATE"):
                     raise Late("This hub did not know how the store stands; nothing was done.") from None
                 if not str(error).startswith("UNOPENED"):
                     raise StoreFault(f"{script.name}: {error}") from error
-                await self._open_for_a_call(error)
-        return await send(command)
+                await self._open_for_a_call(load=False)
+        raise LostAgain("The store was lost while it was opened; the hub opens it again.")
 
-    async def _open_for_a_call(self, error: Exception) -> None:
-        if _urgent.get():  # lost once more while hubs say what they know: the next tick begins anew
-            raise StoreUnavailable("The store was lost again.") from error
-        await self.open()
+    async def _open_for_a_call(self, *, load: bool) -> None:
+        if _urgent.get():  # lost once more while hubs say what they know: whoever opens it begins anew
+            raise LostAgain("The store was lost again.")
+        with contextlib.suppress(LostAgain):
+            await self.open(load=load)
 
     async def _send_alone(self, command: tuple[Any, ...]) -> Any:
         try:
