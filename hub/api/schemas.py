@@ -97,7 +97,30 @@ BORROW = {
 RETURN = {
     "type": "object",
     "required": ["labelKey", "browserId"],
-    "properties": {"labelKey": _LABEL, "browserId": _TEXT, "leaseToken": _TEXT},
+    "properties": {
+        "labelKey": _LABEL,
+        "browserId": _TEXT,
+        "leaseToken": _TEXT,
+        "revoke": {"type": "boolean"},
+        "force": {"type": "boolean"},
+    },
+}
+WATCH = {
+    "type": "object",
+    "required": ["leases"],
+    "properties": {
+        "leases": {
+            "type": "array",
+            "minItems": 1,
+            "maxItems": 1000,
+            "items": {
+                "type": "object",
+                "required": ["browserId", "leaseToken"],
+                "properties": {"browserId": _TEXT, "leaseToken": _TEXT},
+            },
+        },
+        "waitSeconds": {"type": "number", "minimum": 0, "maximum": 30},
+    },
 }
 RENEW = {
     "type": "object",
@@ -143,6 +166,11 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"description": words, "content": {"application/problem+json": {"schema": PROBLEM}}}
     for status, words in _WORDS.items()
 }
+
+
+def refused(status: int, words: str) -> dict[int | str, dict[str, Any]]:
+    """The OpenAPI description of a refusal that few endpoints have."""
+    return {status: {"description": words, "content": {"application/problem+json": {"schema": PROBLEM}}}}
 
 
 def body(schema: dict[str, Any], *, required: bool = True) -> dict[str, Any]:

@@ -13,7 +13,10 @@ from hub.nodes.asking import environment
 router = APIRouter(tags=["operations"])
 
 
-@router.get("/diagnostics/worker-env/{node_id:path}", responses=schemas.REFUSALS)
+_SILENT = schemas.refused(500, "The node gives no answer; one that refuses is answered with its own status.")
+
+
+@router.get("/diagnostics/worker-env/{node_id:path}", responses={**schemas.REFUSALS, **_SILENT})
 async def worker_env(request: Request, node_id: str) -> Response:
     """The environment of a registered node, asked of the node itself; its refusal comes with its status."""
     hub = allowed(request, ADMIN)

@@ -49,7 +49,7 @@ def given_secret(text: str, option: str) -> str:
             raise Usage(f"{option}: {text[1:]} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
         except UnicodeDecodeError:
             raise Usage(f"{option}: {text[1:]} is no text.") from None
-    if text:
+    if text and text.isascii():  # no other text is a secret, and is refused as soon as it is used
         telling.once(
             f"what follows {option} is seen by everybody on this machine who lists its processes; "
             f"{option} @FILE or {option} - shows it to nobody."

@@ -50,7 +50,10 @@ async def test_priority_still_weighs_as_many_seconds_and_no_more(crowd: Crowd, r
         await crowd.come(name, POOL)
     set_back(redis)
     clock_ms = int(redis.hget("hub:store", "clock_ms") or 0)
-    redis.hset("hub:store", "clock_ms", clock_ms + 30_000)  # half a minute later
+    pipe = redis.pipeline()  # half a minute later, in which the hubs were heard
+    pipe.hset("hub:store", "clock_ms", clock_ms + 30_000)
+    pipe.zadd("hub:hubs", dict.fromkeys(redis.zrange("hub:hubs", 0, -1), clock_ms + 30_000))
+    pipe.execute()
     await crowd.come("normal", POOL)
     await crowd.come("urgent", POOL, priority=20)
     await crowd.come("pressing", POOL, priority=60)
