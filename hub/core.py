@@ -7,6 +7,7 @@ from hub.capacity.leases import Leases
 from hub.capacity.line import Line
 from hub.capacity.pools import Pools
 from hub.capacity.tickets import Tickets
+from hub.capacity.watching import Watching
 from hub.jobs.jobs import Jobs
 from hub.jobs.pages import Pages
 from hub.jobs.providers import Providers
@@ -33,6 +34,7 @@ class Hub:
         self.pools = Pools(store, settings)
         self.line = Line(store, settings, self.pools, self.clock.hub_id)
         self.leases = Leases(store, settings, self.pools, self.line)
+        self.watching = Watching(store)
         self.tickets = Tickets(store, self.leases.memory)
         pages = Pages(store)
         self.workers = Workers(store, settings, pages)

@@ -285,6 +285,13 @@ async def age_lease(hub: Hub, slot: str) -> None:
     await hub.store.read("ZADD", hub.store.keys.deadlines, clock_ms - 1, slot)
 
 
+async def end_graces(hub: Hub) -> None:
+    """Let all who hold what was taken from them have had their time to stop."""
+    keys = hub.store.keys
+    await hub.store.read("HINCRBY", keys.store, "clock_ms", int(hub.settings.revoke_grace_s * 1000))
+    await hub.line.look_after()
+
+
 async def give_back(api: httpx.AsyncClient, label: str, slot: str, **more: Any) -> httpx.Response:
     """Return a slot."""
     return await api.post("/session/return", json={"labelKey": label, "browserId": slot, **more})

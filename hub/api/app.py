@@ -12,7 +12,21 @@ from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 
 from hub import __version__
-from hub.api import admin, caps, documentation, events, joining, nodes, ops, pools, queue, sessions, tokens, worker_env
+from hub.api import (
+    admin,
+    caps,
+    documentation,
+    events,
+    joining,
+    nodes,
+    ops,
+    pools,
+    queue,
+    sessions,
+    tokens,
+    watch,
+    worker_env,
+)
 from hub.api.auth import Secrets
 from hub.api.deps import Serving
 from hub.api.edge import Edge
@@ -44,7 +58,8 @@ from hub.sweeping.webhook import Webhook, webhook_url
 from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
 
-_CAPACITY = (joining, nodes, sessions, queue, pools, admin, caps, tokens, events, ops, worker_env, documentation)
+_CAPACITY = (joining, nodes, sessions, watch, queue, pools)
+_OPERATORS = (admin, caps, tokens, events, ops, worker_env, documentation)
 _JOBS = (workers, jobs, tasks, providers, dead)
 _ABOUT: dict[str, Any] = {
     "title": "capacity-hub",
@@ -103,7 +118,7 @@ def create_app(
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_hub_error)
-    for module in (*_CAPACITY, *_JOBS):
+    for module in (*_CAPACITY, *_OPERATORS, *_JOBS):
         app.include_router(module.router)
     return Edge(app, settings, gate if sweep else None)
 

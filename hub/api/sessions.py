@@ -147,7 +147,11 @@ def granted(hub: Hub, grant: Grant, run_name: str | None) -> dict[str, Any]:
 
 @router.post("/session/return", openapi_extra=schemas.body(schemas.RETURN), responses=schemas.REFUSALS)
 async def give_back(request: Request) -> Response:
-    """Give a slot back. Any number of repetitions answers 200; those that changed nothing carry a note."""
+    """Give a slot back. Any number of repetitions answers 200; those that changed nothing carry a note.
+
+    An operator who ends somebody else's lease says `revoke`: its holder is told, and the slot is lent on when he has
+    stopped or `HUB_REVOKE_GRACE_SECONDS` are over; with `force` at once.
+    """
     who, hub = await speaker(request, RUNNER, NODE), serving(request).hub
     document = await bodies.read_body(request)
     given, slot = bodies.text(document, "labelKey"), bodies.text(document, "browserId", "slotId")
@@ -158,7 +162,10 @@ async def give_back(request: Request) -> Response:
     run = bodies.run_id(request, document)
     key = bodies.request_key(request)
     await who.check_slot(request, key_part(slot.strip()))
-    word, _, run_of_grant = await hub.leases.give_back(key_part(slot.strip()), label.text, token, run=run, key=key)
+    revokes = "2" if document.get("force") is True else "1" if document.get("revoke") is True else ""
+    word, _, run_of_grant = await hub.leases.give_back(
+        key_part(slot.strip()), label.text, token, run=run, key=key, revokes=revokes
+    )
     answer = {"returned": slot}
     if word != "returned":
         answer["note"] = "already returned"

@@ -201,16 +201,18 @@ class Leases:
         return Grant(slot, token, wish.label, pool, run, ttl_ms, left_ms, item, read_item(item))
 
     async def give_back(
-        self, slot: str, hint: str, token: str = "", *, run: str = "", key: str | None = None
+        self, slot: str, hint: str, token: str = "", *, run: str = "", key: str | None = None, revokes: str = ""
     ) -> tuple[str, str, str]:
         """End a grant. Returns (word, pool, run); the word is `returned`, `ended`, `not lent` or `stale token`.
 
+        `revokes` is set where it is not its holder who ends it: with `1` he is told, and has the time of the grace
+        before the slot is lent on; with `2` he is told, and it is lent on at once.
         Raises `KeyReused` when the request id `key` was used for something else.
         """
         # Without a key it is remembered for as long as a cut connection may make the client of Redis repeat the call.
         request, keep_s = (key, self._keep_key_s) if key else (f"try-{secrets.token_hex(12)}", KEEP_OWN_S)
         word, pool, run, ended = await self._give_back(
-            slot=slot, hint=hint, token=token, run=run, request=request, keep_s=keep_s
+            slot=slot, hint=hint, token=token, run=run, request=request, keep_s=keep_s, revokes=revokes
         )
         if word == "reused":
             raise KeyReused("This Idempotency-Key was used with another request; use a new key")

@@ -44,6 +44,7 @@ class Line:
         self._agree = store.script("line/agree")
         self._configure = store.script("line/configure")
         self._resume = store.script("nodes/resume")
+        self._relend = store.script("capacity/relend")
         self._set_cap = store.script("line/set_cap")
         self._review = store.script("line/review")
         self._configured = False
@@ -101,6 +102,7 @@ class Line:
             timeout_ms=timeout_ms,
             default=settings.borrow_concurrency_default,
             over=int(over),
+            grace_ms=int(settings.revoke_grace_s * 1000),
             rest=[text for label, cap in caps.items() for text in (label, cap)],
         )
         self._configured = True
@@ -178,6 +180,8 @@ class Line:
         if self._differs:
             await self._agree_on_timeout()
         await self._resume()
+        while (await self._relend(limit=BITE // 10))[1] >= BITE // 10:
+            pass
         await self._clear()
         if self._waiting:
             for bite in _bites(list(self._waiting), BITE):

@@ -153,7 +153,7 @@ async def give_back(at: Address, slot_id: str, label: str | None, token: str | N
                 label = str((await hub.get("sessions", slot_id)).get("poolLabel"))
             except NotFound:
                 raise NotFound(f"The slot {slot_id} is not lent.") from None
-        body = {"labelKey": label, "browserId": slot_id, **({"leaseToken": token} if token else {})}
+        body = {"labelKey": label, "browserId": slot_id, **({"leaseToken": token} if token else {"revoke": True})}
         answer = await hub.post("session", "return", body=body)
     if as_json:
         output.put_json(answer)

@@ -15,6 +15,7 @@ from hub.client.exchange import Patience
 from hub.client.guard import Guard
 from hub.client.slot import Slot, keep, renew
 from hub.client.transport import AsyncTransport
+from hub.client.watch import Watch
 from hub.errors import LeaseLost
 
 SECRET_NAME = "HUB_RUNNER_SECRET"
@@ -41,6 +42,7 @@ class HubClient:
     ) -> None:
         self._http = AsyncTransport(url, secret, SECRET_NAME, transport)
         self._patience = Patience(trouble_s=timeout, attempt_s=attempt_timeout)
+        self.watch = Watch(self._http)
 
     async def __aenter__(self) -> Self:
         return self
@@ -50,6 +52,7 @@ class HubClient:
 
     async def close(self) -> None:
         """Close the connections. Slots still held are left to their leases."""
+        await self.watch.close()
         await self._http.close()
 
     def borrow(
@@ -158,6 +161,7 @@ class Borrowing:
         self._guard = Guard()
         self._keeper = asyncio.create_task(self._client.keep(self._slot))
         self._keeper.add_done_callback(self._keeper_ended)
+        self._client.watch.add(self._slot, self._guard.break_off)
         return self._slot
 
     def _keeper_ended(self, keeper: asyncio.Task[LeaseLost | None]) -> None:
@@ -176,8 +180,9 @@ class Borrowing:
         returned = slot.returned
         lost = slot.seconds_left() <= 0  # decided before anything is awaited: the block ran until this moment
         self._keeper.cancel()
+        self._client.watch.remove(slot)
         try:
-            if not lost and not returned:
+            if (not lost or slot.revoked) and not returned:
                 await self._client.leave(slot)
         finally:
             await asyncio.wait([self._keeper])

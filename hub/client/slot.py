@@ -42,6 +42,7 @@ class Slot:
             self.item: dict[str, Any] = dict(data.get("item") or {})
         self.lost = threading.Event()
         self.returned = False
+        self.revoked = False  # the hub said so: it keeps the slot until its holder has said that he has stopped
         self._why = ""
         # What renewals ask for; None is the hub's default. `ttl_s` does not tell: the answer to a repeated borrow names
         # what is left. A hub that grants more than it is asked for has a shortest lease.
@@ -119,6 +120,7 @@ def renew(slot: Slot, ttl_s: float | None, patience: Patience) -> Steps[None]:
         with readable():
             granted_s = float(answer.data["ttlSeconds"])
     except GrantOver as over:
+        slot.revoked = True
         raise slot.loss(over.detail or "the hub ended the grant") from over
     except HubError:
         slot.maybe_shortened(slot.ttl_s if asked_s is None else asked_s, sent_s)

@@ -15,6 +15,7 @@ from hub.client.borrower import SECRET_NAME
 from hub.client.exchange import Patience
 from hub.client.slot import Slot, keep, renew
 from hub.client.transport import Stopped, SyncTransport
+from hub.client.watch import SyncWatch
 from hub.errors import LeaseLost
 
 OnLost = Callable[[Slot], object]
@@ -34,6 +35,7 @@ class SyncHubClient:
     ) -> None:
         self._http = SyncTransport(url, secret, SECRET_NAME, transport)
         self._patience = Patience(trouble_s=timeout, attempt_s=attempt_timeout)
+        self.watch = SyncWatch(self._http)
 
     def __enter__(self) -> Self:
         return self
@@ -43,6 +45,7 @@ class SyncHubClient:
 
     def close(self) -> None:
         """Close the connections. Slots still held are left to their leases."""
+        self.watch.close()
         self._http.close()
 
     def borrow(
@@ -146,6 +149,7 @@ class SyncBorrowing:
         self._slot = self._acquire()
         self._keeper = threading.Thread(target=self._keep, name=f"renew-{self._slot.id}", daemon=True)
         self._keeper.start()
+        self._client.watch.add(self._slot)
         return self._slot
 
     def _keep(self) -> None:
@@ -163,8 +167,9 @@ class SyncBorrowing:
         returned = slot.returned
         lost = slot.seconds_left() <= 0
         self._stop.set()
+        self._client.watch.remove(slot)
         try:
-            if not lost and not returned:
+            if (not lost or slot.revoked) and not returned:
                 self._client.leave(slot)
         finally:
             self._keeper.join(timeout=1.0)  # it may be inside a request, whose answer no longer matters

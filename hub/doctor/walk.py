@@ -19,7 +19,7 @@ TYPES = {
     "hash": (
         *("node", "session", "store", "duty", "lent", "leaving", "slot", "brake", "ticket", "pending", "caps", "pace"),
         *("worker", "worker_rooms", "worker_brake", "job", "task", "provider", "token"),
-        *("zombies", "zombie_sources", "outcomes", "ended", "renewed"),
+        *("zombies", "zombie_sources", "outcomes", "ended", "renewed", "revoked_tokens"),
     ),
     "set": (
         "telling",
@@ -29,7 +29,7 @@ TYPES = {
     ),
     "zset": (
         *("beats", "drain_deadlines", "pools", "open_pools", "deadlines", "asked", "run"),
-        *("line", "turns", "under", "wild", "patience", "hubs"),
+        *("line", "turns", "under", "wild", "patience", "hubs", "revoked"),
         *("workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs", "room_providers"),
         *("tokens", "hung_up", "zombie_counts"),
         *("queue", "heads", "later", "room_tasks", "job_tasks", "runtimes", "ownerless", "internal_tasks"),

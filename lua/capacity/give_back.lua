@@ -9,6 +9,7 @@ local token   = ARGV[3]              -- '' when the caller has none
 local run     = ARGV[4]              -- '' when the caller names none
 local request = ARGV[5]              -- request id
 local keep_s  = ARGV[6]              -- how long its answer is remembered
+local revokes = ARGV[7]              -- '1': an operator ends it, '2': at once, without a grace for its holder; '' else
 -- @include store
 -- @include release
 -- @include serve
@@ -34,6 +35,10 @@ local function done(word, pool, of_run, ended)
 end
 
 if token ~= '' and session[1] ~= token then
+  if believed_in(slot) and redis.call('HGET', key_revoked_tokens, slot) == token then  -- he was told, and says that he has stopped
+    forget_revoked(slot)
+    offer_again(slot)
+  end
   if not missing_grant(slot, token, session[1]) then return done('stale token') end
   note_ended(slot, token)  -- when its node or its hub says that it is lent, that is late
   return done('ended', '', '', token)
@@ -67,5 +72,6 @@ if record.place ~= 'lent' then
   end
   return done('not lent', record.pool)
 end
+if revokes ~= '' then revoke(slot, revokes == '1' and grace_of_hubs() or 0) end
 local listed = release(slot, record, 120, 'grant.returned', '')
 return done(listed and 'returned' or 'ended', record.pool, record.run or session[2], session[1])

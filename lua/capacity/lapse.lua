@@ -30,6 +30,9 @@ for i = 1, #ARGV do
   if word ~= 'live' and word ~= 'rewritten' then
     local record = read_slot(slot)
     if record.place == 'lent' then
+      -- Of its deadline a holder knows himself. Whoever deletes a footprint has the slot back with one sweep, and where
+      -- the idle rule is on nobody uses it: the holder is told, and the slot does not wait for him.
+      if word ~= 'lapsed' then revoke(slot, 0) end
       release(slot, record, 120, 'grant.lapsed', word)
     else
       record.label, record.run = label or record.label, redis.call('HGET', key_session(slot), 'runId') or record.run

@@ -26,6 +26,7 @@ if only_free == '1' and record.place == 'lent' then return {'lent'} end
 redis.call('DEL', key_recycle(slot))
 unlist(slot, record.pool, record.item, record.place)
 if record.place == 'lent' then
+  revoke(slot, grace_of_hubs())
   end_grant(slot, record.label, record.run, record.part)
   note_slot('grant.ended', record, 'withdrawn')
 end

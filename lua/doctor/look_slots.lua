@@ -45,7 +45,8 @@ for i = 3, #ARGV do
   elseif record.item then
     local draining = redis.call('HEXISTS', key_duty(record.part), 'drain') == 1
     local aside = redis.call('SISMEMBER', key_aside(record.part), slot) == 1
-    say('held for nothing', record.place == 'held' and not draining and not aside)
+    say('held for nothing', record.place == 'held' and not draining and not aside
+      and not redis.call('ZSCORE', key_revoked, slot))
     say('offered while draining', record.place == 'free' and draining)
     say('not of its node', redis.call('SISMEMBER', key_node_slots(record.part), slot) == 0)
     say('not of its pool', redis.call('SISMEMBER', key_pool_slots(record.pool), slot) == 0)

@@ -46,7 +46,8 @@ if record.item and record.pool and record.part then
   elseif record.place ~= 'lent' then
     end_every_trace(record, session)
     local aside = redis.call('SISMEMBER', key_aside(record.part), slot) == 1
-    if record.place == 'held' and not draining and not aside then
+    local revoked = redis.call('ZSCORE', key_revoked, slot)
+    if record.place == 'held' and not draining and not aside and not revoked then
       place_free(slot, record.part, record.pool, record.item)
     elseif record.place == 'free' and draining and unlist(slot, record.pool, record.item, 'free') then
       redis.call('HSET', key_slot(slot), 'place', 'held')

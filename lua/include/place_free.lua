@@ -4,11 +4,12 @@
 -- @include next_waiter
 -- @include hand_on
 -- @include take
+-- @include revoke
 -- Send on a slot that is in no list: to the waiter whose turn it is, else to the tail of its pool; it is held back while
--- its node drains or is suspect. A waiter gets the slot that is next in the pool, which is another one when only a cap
--- had kept it free. Every path that frees a slot ends here. Returns 'lent' | 'free' | 'held'.
+-- its node drains or is suspect, or its last holder may still believe in a grant that ended early. A waiter gets the
+-- slot that is next in the pool, which is another one when only a cap had kept it free. Every path that frees a slot ends here. Returns 'lent' | 'free' | 'held'.
 local function place_free(slot, part, pool, item)
-  if redis.call('HGET', key_duty(part), 'drain') then
+  if redis.call('HGET', key_duty(part), 'drain') or believed_in(slot) then
     redis.call('HSET', key_slot(slot), 'place', 'held')
     return 'held'
   end
@@ -33,4 +34,11 @@ local function place_free(slot, part, pool, item)
   redis.call('HSET', key_slot(slot), 'place', 'free')
   if redis.call('RPUSH', key_available(pool), item) == 1 then open_pool(pool) end
   return 'free'
+end
+
+-- Send on a slot that was held back for its last holder alone.
+local function offer_again(slot)
+  local record = redis.call('HMGET', key_slot(slot), 'item', 'pool', 'part', 'place')
+  if record[4] ~= 'held' or redis.call('SISMEMBER', key_aside(record[3]), slot) == 1 then return end
+  place_free(slot, record[3], record[2], record[1])
 end

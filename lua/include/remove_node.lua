@@ -2,6 +2,7 @@
 -- @include drop_slot
 -- @include owner_of
 -- @include history
+-- @include revoke
 -- Drop up to `limit` slots of a node wherever they are, ending their grants. Returns slots dropped, grants ended, left.
 local function prune(part, limit)
   local ended = {}
@@ -11,6 +12,7 @@ local function prune(part, limit)
     local of = {slot = slot, node = record[6], pool = record[2], label = record[4], run = record[5]}
     if record[1] then unlist(slot, record[2], record[1], record[3]) end
     if record[3] == 'lent' then
+      revoke(slot, grace_of_hubs())
       end_grant(slot, record[4], record[5], part)
       note_slot('grant.ended', of, 'node')
       ended[#ended + 1] = slot

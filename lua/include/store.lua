@@ -8,7 +8,7 @@
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local opened = redis.call('HMGET', key_store, 'generation', 'clock_ms', 'tick_ms', 'settle_ms', 'options', 'timeout_ms',
-  'history_max', 'reopened_ms', 'waiting', 'capped', 'token', 'born_ms')
+  'history_max', 'reopened_ms', 'waiting', 'capped', 'token', 'born_ms', 'revoked_ms', 'grace_ms')
 if not opened[1] then return redis.error_reply('UNOPENED no hub has opened this store') end
 local silence_ms = math.max(0, now_ms - opened[3])
 local clock_ms = opened[2] + (silence_ms > 2000 and 0 or math.min(silence_ms, 1000))

@@ -24,6 +24,7 @@ for _, slot in ipairs(page[2]) do
       after, whole = cursor, false
       break
     end
+    revoke(slot, grace_of_hubs())
     release(slot, read_slot(slot), 120, 'grant.ended', 'deadline')
     ended[#ended + 1] = slot
   end

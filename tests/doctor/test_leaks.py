@@ -11,10 +11,11 @@ from redis import Redis
 
 from hub.core import Hub
 from tests.doctor.test_examine import problems
-from tests.world import age_node, borrow, listed, publish, push
+from tests.world import age_node, borrow, end_graces, listed, publish, push
 
 POOL = "gpu:a100"
 FOR_EVER = {"hub:store", "audit:entries", "hub:refusals", "hub:history"}  # one per store; the lists are trimmed
+FOR_EVER |= {"hub:ended"}  # one as well, until all nodes have had the time to say what is lent of them: see below
 
 
 def left_for_ever(redis: Redis) -> set[str]:
@@ -57,6 +58,7 @@ async def test_of_a_node_that_is_gone_nothing_stays(
     await api.post("/admin/nodes/n1/drain")
     await give_back(api, "s1")
     await ends(api, redis)
+    await end_graces(hub)
     assert left_for_ever(redis) == set()
     assert await problems(hub) == []
 
@@ -97,3 +99,16 @@ async def test_a_session_that_was_written_before_its_item_is_counted_until_it_en
     assert redis.exists(f"hub:asked:{POOL}", "hub:run:r1") == 0
     assert listed(redis, f"available:{POOL}") == ["s1"]
     assert await problems(hub) == []
+
+
+async def test_what_ended_is_remembered_while_a_node_may_not_know_of_it_and_no_longer(
+    api: httpx.AsyncClient, hub: Hub, redis: Redis
+) -> None:
+    await publish(api, "n1", **{POOL: ["s1"]})
+    await borrow(api, POOL)
+    await give_back(api, "s1")
+    await hub.clock.tick()
+    assert redis.hkeys("hub:ended") == ["s1"]
+    redis.hincrby("hub:store", "born_ms", -int(hub.settings.node_timeout_s * 1000))
+    await hub.clock.tick()
+    assert redis.exists("hub:ended") == 0

@@ -61,15 +61,16 @@ class Base(RuleBasedStateMachine):
     @initialize(
         options=st.sampled_from(["110", "111", "110", "111", "110", "100", "010", "000"]),
         default_cap=st.sampled_from([0, 0, 1]),
+        grace_ms=st.sampled_from([0, 5_000, 20_000]),
         crowd=st.lists(labels, min_size=2, max_size=9),
     )
-    def start(self, options: str, default_cap: int, crowd: list[str]) -> None:
+    def start(self, options: str, default_cap: int, grace_ms: int, crowd: list[str]) -> None:
         caps = {"a:b:c": 1, "x:y": 2}
-        self.direct.clear(options, default_cap, caps)
+        self.direct.clear(options, default_cap, grace_ms, caps)
         self.redis, self.keys = self.direct.redis, self.direct.keys
         token, clock_ms = self.redis.hmget(self.keys.store, "token", "clock_ms")
         known = {f"env:{name}": cap for name, cap in caps.items()} | ({"env": default_cap} if default_cap else {})
-        self.model = Model(options, int(clock_ms), int(token), caps=known)
+        self.model = Model(options, int(clock_ms), int(token), grace_ms=grace_ms, caps=known)
         self.twice = False  # whether the next call is sent twice, as a client does that lost the answer
         self.unreviewed = False  # whether waiters wait until a hub looks at their lines again, within a second
         self.asked, self.tokens, self.told = [], [], {}
@@ -168,15 +169,18 @@ class Base(RuleBasedStateMachine):
             version = read_item(record.item)["browserVersion"]
             self.do_publish(node, slot, record.pool, record.policy, version=version)
 
-    def hand_in(self, slot: str, token: str, run: str, request: str = "") -> None:
+    def hand_in(self, slot: str, token: str, run: str, request: str = "", revokes: str = "") -> None:
         request = request or f"return-{self.direct.calls + 10}"
         self.call(
-            "capacity/give_back", lambda: self.model.give_back(slot, token, run, request),
-            slot=slot, hint="a:b", token=token, run=run, request=request, keep_s=600,
+            "capacity/give_back", lambda: self.model.give_back(slot, token, run, request, revokes),
+            slot=slot, hint="a:b", token=token, run=run, request=request, keep_s=600, revokes=revokes,
         )  # fmt: skip
 
     def do_lapse(self, nominated: list[str]) -> None:
         self.call("capacity/lapse", lambda: self.model.lapse(nominated), rest=nominated)
+
+    def do_relend(self, limit: int) -> None:
+        self.call("capacity/relend", lambda: self.model.relend(limit), limit=limit)
 
     def do_wait(self, ms: int) -> None:
         self.unreviewed |= self.model.settling

@@ -94,6 +94,24 @@ class Borrowers(Base):
         """Whatever slot, with the token of whatever grant of it."""
         self.hand_in(slot, self.some_token(slot, which), run, request)
 
+    @step(which=any_one)
+    def take_away(self, which: int) -> None:
+        """An operator ends a grant, at once or with a grace for its holder."""
+        if self.model.grants:
+            self.hand_in(pick(self.model.grants, which), "", "", revokes="12"[which % 2])
+
+    @step(which=any_one)
+    def stop_in_time(self, which: int) -> None:
+        """A holder who was told that his grant is over says that he has stopped."""
+        if self.model.revoked:
+            slot = pick(self.model.revoked, which)
+            self.hand_in(slot, self.model.revoked[slot][1], "")
+
+    @step(limit=st.sampled_from([1, 20]))
+    def relend(self, limit: int) -> None:
+        """A hub looks for slots whose last holder had his time."""
+        self.do_relend(limit)
+
     def some_token(self, slot: str, which: int) -> str:
         tokens = ["", "1", *(str(token) for other, token in self.tokens if other == slot)]
         return tokens[-1 - which % len(tokens)]

@@ -39,14 +39,15 @@ class Direct:
         self._runner.close()
         self.redis.close()
 
-    def clear(self, options: str, default_cap: int, caps: dict[str, int]) -> None:
+    def clear(self, options: str, default_cap: int, grace_ms: int, caps: dict[str, int]) -> None:
         """An empty store, just opened and configured, an hour into its clock."""
         self.redis.flushall()
         self._known = "0"
         self.open()
         self.redis.hset(self.keys.store, mapping={"clock_ms": 3_600_000, "tick_ms": STOPPED_MS})
         rest = [text for pair in caps.items() for text in pair]
-        self.call("line/configure", options=options, timeout_ms=TIMEOUT_MS, default=default_cap, over=1, rest=rest)
+        chosen = {"options": options, "timeout_ms": TIMEOUT_MS, "default": default_cap, "grace_ms": grace_ms}
+        self.call("line/configure", **chosen, over=1, rest=rest)
 
     def open(self, run_id: str = "r") -> None:
         """What a hub does that finds the server without scripts, or the store unopened: `hub.store.store` in short."""

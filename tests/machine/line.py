@@ -124,7 +124,7 @@ class Line(Places):
         """Send on a slot that is in no list."""
         record = self.slots[slot]
         self.aside.get(record.node, set()).discard(slot)
-        if record.node in self.stopped:
+        if record.node in self.stopped or self.believed_in(slot):
             record.place = "held"
             return
         if self.turns and not self.settling and not self.under_maintenance(record.pool):
@@ -144,6 +144,19 @@ class Line(Places):
                 return
         record.place = "free"
         self.free.setdefault(record.pool, []).append(slot)
+
+    def offer_again(self, slot: str) -> None:
+        """Its last holder has stopped, or had the time to."""
+        del self.revoked[slot]
+        record = self.slots.get(slot)
+        if record and record.place == "held" and slot not in self.aside.get(record.node, ()):
+            self.place_free(slot)
+
+    def relend(self, limit: int) -> list[Any]:
+        over = sorted((until_ms, slot) for slot, (until_ms, _) in self.revoked.items() if until_ms <= self.clock_ms)
+        for _, slot in over[:limit]:
+            self.offer_again(slot)
+        return ["ok", len(over[:limit])]
 
     def end(self, slot: str) -> Grant:
         """End a grant; where its slot goes is the caller's."""

@@ -19,7 +19,7 @@ LEFT_OUT = {
 SESSION = ("leaseToken", "labelKey", "poolLabel", "nodeId", "runId")
 RECORD = ("pool", "node", "place", "item")
 SETS = ("nodes", "draining")
-SCORES = ("deadlines", "drain_deadlines", "patience", "hubs")
+SCORES = ("deadlines", "drain_deadlines", "patience", "hubs", "revoked")
 
 
 class Look:
@@ -97,6 +97,7 @@ class Look:
         said |= {"turns": model.turns, "pending": {run: runs.count(run) for run in runs}, "caps": model.caps}
         said["deadlines"] = {slot: grant.deadline_ms for slot, grant in grants.items()}
         said["drain_deadlines"], said["hubs"] = model.drain_deadlines, model.hubs
+        said["revoked"] = {slot: until_ms for slot, (until_ms, _) in model.revoked.items()}
         said["tickets"] = {request for request, ticket in model.tickets.items() if ticket.state != "handed"}
         said["tickets"] |= seen["tickets"] & set(model.answered)
         said["patience"] = {t.wish.id: t.patience_ms for t in model.tickets.values() if t.state != "handed"}
@@ -132,6 +133,8 @@ class Look:
             keys.turns: model.turns,
             keys.caps: model.caps,
             keys.hubs: model.hubs,
+            keys.revoked: model.revoked,
+            keys.revoked_tokens: model.revoked,
         }
         names = {keys.store, *(name for name, members in some.items() if members)}
         for node in model.nodes:

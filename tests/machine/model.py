@@ -84,6 +84,7 @@ class Model(Line):
         for slot in popped:
             self.unlist(slot)
             if slot in self.grants:
+                self.revoke(slot)
                 self.end(slot)
             self.drop(slot)
             self.marked.add(slot)  # for a node that was expired by mistake and speaks to Redis itself
@@ -132,6 +133,7 @@ class Model(Line):
             if slot in self.grants:
                 if len(ended) == limit:
                     return ["more", "again", ended]
+                self.revoke(slot)
                 self.release(slot, mark=True)
                 ended.append(slot)
         if last:
@@ -194,6 +196,7 @@ class Model(Line):
         self.unlist(slot)
         lent = slot in self.grants
         if lent:
+            self.revoke(slot)
             self.end(slot)
         self.drop(slot)
         return ["withdrawn", int(lent)]
@@ -214,17 +217,19 @@ class Model(Line):
 
     # -- grants
 
-    def give_back(self, slot: str, token: str, run: str, request: str) -> list[Any]:
+    def give_back(self, slot: str, token: str, run: str, request: str, revokes: str = "") -> list[Any]:
         if request in self.returns:
             same, word = self.returns[request]
             return [word if same == slot else "reused", "", "", ""]
-        answer = self.end_by_caller(slot, token, run)
+        answer = self.end_by_caller(slot, token, run, revokes)
         self.returns[request] = (slot, answer[0])
         return answer
 
-    def end_by_caller(self, slot: str, token: str, run: str) -> list[Any]:
+    def end_by_caller(self, slot: str, token: str, run: str, revokes: str) -> list[Any]:
         grant, record = self.grants.get(slot), self.slots.get(slot)
         if token and (not grant or str(grant.token) != token):
+            if self.believed_in(slot) and self.revoked[slot][1] == token:  # he was told, and says that he has stopped
+                self.offer_again(slot)
             return ["stale token", "", "", ""]
         if not grant or not record:
             if not record or record.policy != "reuse":
@@ -233,6 +238,8 @@ class Model(Line):
         of_the_last = grant.unseen or (run and run == grant.before and run != grant.run)
         if not token and of_the_last:  # a late repeat: whoever means this grant must name its token
             return ["not lent", record.pool, "", ""]
+        if revokes == "1":
+            self.revoke(slot)
         self.release(slot, mark=True)
         return ["returned", record.pool, grant.run, str(grant.token)]
 

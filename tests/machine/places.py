@@ -36,6 +36,10 @@ class Places:
     lent: dict[str, list[str]] = field(default_factory=dict)
     grants: dict[str, Grant] = field(default_factory=dict)
     marked: set[str] = field(default_factory=set)
+    grace_ms: int = 0
+    revoked: dict[str, tuple[int, str]] = field(
+        default_factory=dict
+    )  # slot -> until when, of whom: the token that ended
     orders: dict[str, set[str]] = field(default_factory=dict)  # node -> slots it is to be told to replace
     maintenance: dict[str, Maintenance] = field(default_factory=dict)
     headroom: list[str] = field(default_factory=list)  # labels under which a grant ended in this script
@@ -127,6 +131,16 @@ class Places:
             return False
         replaced = len(self.free.get(pool, [])) >= found.target and not self.of_pool(pool) & found.replacing
         return found.on_s >= 120 or replaced
+
+    # -- grants that end early
+
+    def revoke(self, slot: str) -> None:
+        """The grant of a slot ends before its time: its holder has the time of the grace to stop."""
+        if self.grace_ms:
+            self.revoked[slot] = (self.clock_ms + self.grace_ms, str(self.grants[slot].token))
+
+    def believed_in(self, slot: str) -> bool:
+        return slot in self.revoked and self.revoked[slot][0] > self.clock_ms
 
     # -- moving one
 

@@ -30,10 +30,14 @@ class Machine(Fleet, Borrowers, Waiters):
         for node in sorted(self.model.leaving):
             self.do_prune(node, 64)
         for node in sorted(self.model.nodes):
-            self.do_register(node)
-            self.do_beat(node, known=False)
             self.do_drain(node, node in self.model.draining, 64)
             self.do_end_drained(node, 64)
+        self.do_lapse(sorted(self.model.grants))
+        self.do_wait(self.model.grace_ms)
+        self.do_relend(64)
+        for node in sorted(self.model.nodes):
+            self.do_register(node)
+            self.do_beat(node, known=False)
         self.do_lapse(sorted(self.model.grants))
         self.do_describe(sorted({record.pool for record in self.model.slots.values()}))
 

@@ -128,7 +128,9 @@ async def test_a_registration_that_makes_no_sense_stores_no_node(api, redis, bod
 async def test_a_deeply_nested_value_is_stored_or_refused_but_never_a_failure(api):
     for depth in (60, 250, 253, 300, 900, 2000):
         deep = "[" * depth + "]" * depth
-        body = f'{{"nodeId":"n1","labels":{{"x":{deep}}},"slots":[{{"labelKey":"a:b","slotId":"s1","x":{deep}}}]}}'
+        body = (
+            f'{{"nodeId":"n1","labels":{{"x":{deep}}},"slots":[{{"labelKey":"a:b","slotId":"s{depth}","x":{deep}}}]}}'
+        )
         answer = await api.post("/node/register", content=body)
         assert answer.status_code in (200, 400), (depth, answer.text)
         for path in ("/nodes/n1", "/pools", "/nodes?detail=1"):

@@ -11,7 +11,7 @@ import pytest
 from hub.core import Hub
 from hub.store.connection import open_store
 from hub.store.scripts import folder
-from tests.world import SLACK_S, age_node, borrow, listed, picture, publish, push, settings_for, sweepers
+from tests.world import SLACK_S, age_node, borrow, end_graces, listed, picture, publish, push, settings_for, sweepers
 
 LABEL = "Pay:Chromium:Prod"
 
@@ -262,6 +262,7 @@ async def test_an_expired_node_that_comes_back_is_told_to_start_afresh(api, hub,
     answer = (await api.post("/node/heartbeat", json={"nodeId": "n1", "version": 3})).json()
     assert (answer["known"], redis.smembers("nodes")) == (False, set())
     await publish(api, "n1", **{LABEL: ["s1"]})
+    await end_graces(hub)
     assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
 
 
@@ -293,12 +294,14 @@ async def test_many_nodes_with_many_slots_die_in_one_pass(api, redis_server, red
         age_node(redis, f"n{n}", 300)
     settings = settings_for(redis_server.url, sweeper_brake_percent=100)
     async with open_store(settings) as store:
-        done = await sweep(Hub(store, settings))
+        hub = Hub(store, settings)
+        done = await sweep(hub)
+        await end_graces(hub)
     assert (done.scanned, done.expired, done.slots, done.ended) == (30, 30, 3150, 40)
     left = {key.split(":")[0] for key in redis.keys("*") if not key.startswith("hub:")}
     assert left <= {"recycle", "audit"}
     own = {key for key in redis.keys("hub:*") if not key.startswith("hub:request:")}
-    assert own - {"hub:hubs"} == {"hub:store", "hub:history"}  # by now the hub may have ticked
+    assert own - {"hub:hubs", "hub:ended"} == {"hub:store", "hub:history"}  # by now the hub may have ticked
 
 
 async def test_expiry_is_audited(api, hub, redis):

@@ -44,7 +44,7 @@ class JobsMachine(RuleBasedStateMachine):
 
     @initialize(first=st.lists(names, min_size=1, max_size=3), second=st.lists(names, min_size=1, max_size=3))
     def start(self, first: list[str], second: list[str]) -> None:
-        self.direct.clear("110", 0, {})
+        self.direct.clear("110", 0, 0, {})
         self.redis, self.keys = self.direct.redis, self.direct.keys
         self.model = Model(int(self.redis.hget(self.keys.store, "clock_ms")))
         self.made = self.asked = 0

@@ -1,0 +1,144 @@
+"""Hearing at once that the hub has ended a lease: one call that waits, for all the leases of a client."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+
+from hub.client.exchange import Patience, Send, Steps, exchange, readable
+from hub.client.slot import Slot
+from hub.client.transport import AsyncTransport, Stopped, SyncTransport
+from hub.errors import HubError, MethodNotAllowed, NotFound
+
+LEASES_MAX = 1000  # as many as the hub takes in one call
+WAIT_S = 25.0
+# A thread that waits for an answer cannot be told of another slot: it asks so often.
+SYNC_WAIT_S = 2.0
+PAUSE_S = 0.5
+# Before each call: leases that last for a moment cost none, and many that begin together cost one.
+CALM_S = 0.25
+_PATIENCE = Patience(trouble_s=0.0, attempt_s=5.0)
+
+
+def look(slots: Sequence[Slot], wait_s: float) -> Steps[bool]:
+    """Wait until one of these is over, and mark it as lost; False when this hub does not know how to tell."""
+    leases = [{"browserId": slot.id, "leaseToken": slot.token} for slot in slots]
+    try:
+        body = {"leases": leases, "waitSeconds": wait_s}
+        answer = yield from exchange(Send("POST", "/leases/watch", body, wait_s=wait_s), _PATIENCE)
+        with readable():
+            over = {
+                (str(each["browserId"]), str(each["leaseToken"])): str(each["reason"]) for each in answer.data["over"]
+            }
+    except (NotFound, MethodNotAllowed):
+        return False
+    for slot in slots:
+        if (why := over.get((slot.id, slot.token))) is not None:
+            slot.revoked = not slot.lost.is_set()
+            slot.loss(f"the hub ended the lease ({why})")
+    return True
+
+
+class Watch:
+    """The leases of one `HubClient`."""
+
+    def __init__(self, http: AsyncTransport) -> None:
+        self._http = http
+        self._slots: dict[Slot, Callable[[], None]] = {}
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, slot: Slot, when_lost: Callable[[], None]) -> None:
+        """Call `when_lost` as soon as the hub says that it has ended this lease."""
+        self._slots[slot] = when_lost
+        self._changed.set()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run(), name="leases-watched")
+
+    def remove(self, slot: Slot) -> None:
+        """It is held no longer."""
+        if self._slots.pop(slot, None) is not None and not self._slots:
+            self._changed.set()
+
+    async def close(self) -> None:
+        """Stop listening."""
+        self._slots.clear()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        while await self._calm():
+            asking = asyncio.ensure_future(self._http.run(look(list(self._slots)[:LEASES_MAX], WAIT_S)))
+            changing = asyncio.ensure_future(self._changed.wait())
+            try:
+                await asyncio.wait([asking, changing], return_when=asyncio.FIRST_COMPLETED)
+                if asking.done() and not await _answered(asking):
+                    return
+            finally:
+                asking.cancel()
+                changing.cancel()
+                await asyncio.wait([asking, changing])
+            for slot in [each for each in self._slots if each.lost.is_set()]:
+                self._slots.pop(slot)()
+
+    async def _calm(self) -> bool:
+        await asyncio.sleep(CALM_S)
+        self._changed.clear()
+        return bool(self._slots)
+
+
+async def _answered(asking: asyncio.Future[bool]) -> bool:
+    try:
+        return asking.result()
+    except HubError:
+        await asyncio.sleep(PAUSE_S)
+        return True
+
+
+class SyncWatch:
+    """The leases of one `SyncHubClient`, watched by a daemon thread while there are any."""
+
+    def __init__(self, http: SyncTransport) -> None:
+        self._http = http
+        self._slots: list[Slot] = []
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, slot: Slot) -> None:
+        """Mark this slot as lost as soon as the hub says that it has ended its lease."""
+        with self._lock:
+            self._slots.append(slot)
+            if self._thread is None or not self._thread.is_alive():
+                self._stop.clear()
+                self._thread = threading.Thread(target=self._run, name="leases-watched", daemon=True)
+                self._thread.start()
+
+    def remove(self, slot: Slot) -> None:
+        """It is held no longer."""
+        with self._lock:
+            if slot in self._slots:
+                self._slots.remove(slot)
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        while True:
+            self._stop.wait(CALM_S)
+            with self._lock:
+                self._slots = [slot for slot in self._slots if not slot.lost.is_set()]
+                watched = self._slots[:LEASES_MAX]
+                if not watched or self._stop.is_set():
+                    self._thread = None
+                    return
+            try:
+                if not self._http.run(look(watched, SYNC_WAIT_S), self._stop):
+                    return
+            except Stopped:
+                return
+            except HubError:
+                self._stop.wait(PAUSE_S)

@@ -1,0 +1,274 @@
+"""A lease that ends before its time: its holder hears of it at once, and its slot waits until he has stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import httpx
+import pytest
+from redis import Redis
+
+from hub.client import HubClient, LeaseLost, Slot, SyncHubClient
+from hub.core import Hub
+from hub.doctor import examine
+from tests.client.live import LABEL, agent_of, client_of, until_slots
+from tests.world import HubProcess, age_node, borrow, eventually, give_back, publish
+
+NEVER = "600"  # a grace for which no test waits: the slot goes on because its holder has said that he has stopped
+GRACE_MS = 5_000
+
+How = Callable[[HubProcess, Slot], Awaitable[None]]
+
+
+# -- with a listening holder: he has stopped before anybody else has the slot
+
+
+async def by_an_operator(hub: HubProcess, slot: Slot) -> None:
+    async with hub.client("runner") as api:
+        assert (await give_back(api, LABEL, slot.id, revoke=True)).json() == {"returned": slot.id}
+
+
+async def by_the_command_line(hub: HubProcess, slot: Slot) -> None:
+    words = [sys.executable, "-m", "hub.cli", "return", slot.id]
+    environment = {**hub.environment, "HUB_URL": hub.url}
+    done = await asyncio.to_thread(subprocess.run, words, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+async def by_the_deadline_of_a_drain(hub: HubProcess, slot: Slot) -> None:
+    async with hub.client("admin") as api:
+        (await api.post("/admin/nodes/n1/drain", json={"deadlineSeconds": 1})).raise_for_status()
+        await until_over(hub, slot)
+        (await api.post("/admin/nodes/n1/undrain")).raise_for_status()
+
+
+async def by_its_own_node(hub: HubProcess, slot: Slot) -> None:
+    """Which makes it fresh: takes it off offer, and offers it again."""
+    offer = {"slotId": slot.id, "labelKey": LABEL}
+    async with hub.client("node") as api:
+        (await api.delete(f"/node/n1/slots/{slot.id}")).raise_for_status()
+        (await api.post("/node/n1/slots", json={"slots": [offer]})).raise_for_status()
+
+
+async def until_over(hub: HubProcess, slot: Slot) -> None:
+    async def over() -> bool:
+        return hub.redis.hget(f"session:{slot.id}", "leaseToken") != slot.token
+
+    await eventually(over)
+
+
+class Holder:
+    """Holds a slot in a block until he is told that it is over; `said` is what happened, in order."""
+
+    def __init__(self, hub: HubProcess, name: str, said: list[str]) -> None:
+        self.slot: Slot | None = None
+        self._hub, self._name, self._said = hub, name, said
+
+    async def hold(self, client: HubClient) -> None:
+        async with client.borrow(LABEL, ttl=3600, wait=None) as self.slot:
+            self._said.append(f"{self._name} begins")
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                self._said.append(f"{self._name} ends")
+
+    def hold_in_a_thread(self) -> None:
+        with (
+            SyncHubClient(self._hub.url, self._hub.runner_secret) as client,
+            client.borrow(LABEL, ttl=3600, wait=None) as self.slot,
+        ):
+            self._said.append(f"{self._name} begins")
+            self.slot.lost.wait()
+            self._said.append(f"{self._name} ends")
+
+    async def has(self) -> Slot:
+        async def begun() -> bool:
+            return self.slot is not None
+
+        await eventually(begun)
+        assert self.slot
+        return self.slot
+
+
+@pytest.mark.story
+@pytest.mark.parametrize("kind", ["async", "sync"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        by_an_operator,
+        by_the_command_line,
+        by_the_deadline_of_a_drain,
+        by_its_own_node,
+    ],
+    ids=lambda how: how.__name__.replace("_", " "),
+)
+async def test_a_holder_in_a_block_has_stopped_before_anybody_else_begins(
+    start_hub: Callable[..., HubProcess], how: How, kind: str
+) -> None:
+    hub = start_hub(HUB_REVOKE_GRACE_SECONDS=NEVER, HUB_NODE_TIMEOUT="600")
+    async with agent_of(hub, slots=1) as agent, client_of(hub) as one, client_of(hub) as other:
+        await until_slots(one, list(agent.slots))
+        said: list[str] = []
+        first, second = Holder(hub, "first", said), Holder(hub, "second", said)
+        holding = asyncio.create_task(first.hold(one) if kind == "async" else asyncio.to_thread(first.hold_in_a_thread))
+        slot = await first.has()
+        waiting = asyncio.create_task(second.hold(other))
+        await how(hub, slot)
+        await second.has()
+        assert said == ["first begins", "first ends", "second begins"]
+        with pytest.raises(LeaseLost, match="the hub ended the lease"):
+            await holding
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+
+def start_agent(hub: HubProcess) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-m", "hub.cli", "agent", "--node", "n1", "--slots", f"{LABEL}=1"]
+    return subprocess.Popen(words, env={**hub.environment, "HUB_URL": hub.url})
+
+
+@pytest.mark.story
+async def test_a_holder_has_stopped_before_a_node_that_was_dead_lends_its_slot_again(
+    start_hub: Callable[..., HubProcess],
+) -> None:
+    hub = start_hub(HUB_REVOKE_GRACE_SECONDS=NEVER, HUB_NODE_TIMEOUT="3")
+    agent = start_agent(hub)
+    try:
+        async with client_of(hub) as one, client_of(hub) as other:
+            said: list[str] = []
+            first, second = Holder(hub, "first", said), Holder(hub, "second", said)
+            holding = asyncio.create_task(first.hold(one))
+            slot = await first.has()
+            waiting = asyncio.create_task(second.hold(other))
+            agent.send_signal(signal.SIGSTOP)
+            age_node(hub.redis, "n1", 60)
+            await until_over(hub, slot)
+            agent.send_signal(signal.SIGCONT)
+            await second.has()
+            assert said == ["first begins", "first ends", "second begins"]
+            with pytest.raises(LeaseLost):
+                await holding
+            waiting.cancel()
+            await asyncio.wait([waiting])
+    finally:
+        agent.kill()
+        agent.wait()
+
+
+@pytest.mark.story
+async def test_a_holder_whose_footprint_was_deleted_is_told_although_his_slot_does_not_wait(
+    live_hub: HubProcess,
+) -> None:
+    async with agent_of(live_hub), client_of(live_hub) as client:
+        holder = Holder(live_hub, "first", [])
+        holding = asyncio.create_task(holder.hold(client))
+        live_hub.redis.delete(f"borrow_ttl:{(await holder.has()).id}")
+        with pytest.raises(LeaseLost, match="the hub ended the lease"):
+            await holding
+
+
+# -- with a holder who does not listen: his slot waits for the grace, and no longer
+
+
+@pytest.fixture
+async def lent(make_api: Callable[..., Any], redis: Redis) -> AsyncIterator[httpx.AsyncClient]:
+    """A slot that is lent by a hub whose clock stands still, with a grace of five seconds; `s1` under `token`."""
+    async with make_api(revoke_grace_s=GRACE_MS / 1000) as api:
+        await publish(api, "n1", **{LABEL: ["s1"]})
+        api.token = (await borrow(api, LABEL)).json()["leaseToken"]
+        yield api
+
+
+async def is_free(api: httpx.AsyncClient, hub: Hub) -> bool:
+    await hub.line.look_after()
+    return bool((await api.get(f"/pools/{LABEL}")).json()["available"])
+
+
+async def test_a_slot_that_was_taken_away_waits_for_the_grace_and_no_longer(
+    lent: httpx.AsyncClient, hub: Hub, redis: Redis
+) -> None:
+    await give_back(lent, LABEL, "s1", revoke=True)
+    assert not redis.exists("session:s1")
+    redis.hincrby("hub:store", "clock_ms", GRACE_MS - 1_500)
+    assert not await is_free(lent, hub)
+    assert (await borrow(lent, LABEL, run="r2")).status_code == 503
+    redis.hincrby("hub:store", "clock_ms", 1_500)
+    assert await is_free(lent, hub)
+    assert (await borrow(lent, LABEL, run="r2")).json()["browserId"] == "s1"
+    assert redis.keys("hub:revoked*") == []
+
+
+async def test_the_word_of_its_last_holder_ends_the_grace(lent: httpx.AsyncClient, hub: Hub) -> None:
+    await give_back(lent, LABEL, "s1", revoke=True)
+    await give_back(lent, LABEL, "s1", leaseToken="1")  # of nobody who held it
+    assert not await is_free(lent, hub)
+    answer = await give_back(lent, LABEL, "s1", leaseToken=lent.token)
+    assert (answer.status_code, answer.json()["note"]) == (200, "already returned")
+    assert (await borrow(lent, LABEL, run="r2")).json()["browserId"] == "s1"
+
+
+async def test_an_operator_who_knows_that_nobody_holds_it_says_so(lent: httpx.AsyncClient, redis: Redis) -> None:
+    await give_back(lent, LABEL, "s1", force=True)
+    assert (await borrow(lent, LABEL, run="r2")).json()["browserId"] == "s1"
+
+
+async def test_the_doctor_has_nothing_to_say_of_a_slot_that_waits(lent: httpx.AsyncClient, hub: Hub) -> None:
+    await give_back(lent, LABEL, "s1", revoke=True)
+    assert await examine(hub.store, settings=hub.settings, pause_s=0.01) == []
+
+
+# -- listening
+
+
+async def over(api: httpx.AsyncClient, wait_s: float, *leases: tuple[str, str]) -> list[dict[str, str]]:
+    body = {"leases": [{"browserId": slot, "leaseToken": token} for slot, token in leases], "waitSeconds": wait_s}
+    answer = await api.post("/leases/watch", json=body)
+    assert answer.status_code == 200, answer.text
+    found: list[dict[str, str]] = answer.json()["over"]
+    return found
+
+
+async def test_a_call_that_listens_is_answered_when_the_first_of_its_leases_is_over(
+    lent: httpx.AsyncClient, hub: Hub
+) -> None:
+    assert await over(lent, 0, ("s1", lent.token)) == []
+    listening = asyncio.create_task(over(lent, 30, ("s1", lent.token)))
+    await asyncio.sleep(0)
+    await give_back(lent, LABEL, "s1", revoke=True)
+    ended = {"browserId": "s1", "leaseToken": lent.token, "reason": "not lent"}
+    assert await listening == [ended]
+    assert await over(lent, 30, ("s1", lent.token)) == [ended]  # who asks later is told as well
+
+
+async def test_a_lease_that_the_store_may_have_lost_is_not_said_to_be_over(
+    lent: httpx.AsyncClient, redis: Redis
+) -> None:
+    redis.hset("hub:store", "settle_ms", 10**15)
+    redis.delete("session:s1")
+    assert await over(lent, 0, ("s1", lent.token)) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ({}, "missing leases"),
+        ({"leases": []}, "missing leases"),
+        ({"leases": "s1"}, "missing leases"),
+        ({"leases": [{"browserId": "s1"}]}, "browserId and leaseToken"),
+        ({"leases": ["s1"]}, "browserId and leaseToken"),
+        ({"leases": [{"browserId": "s1", "leaseToken": "1"}] * 1001}, "at most 1000"),
+        ({"leases": [{"browserId": "s1", "leaseToken": "1"}], "waitSeconds": "long"}, "waitSeconds"),
+        ({"leases": [{"browserId": "s1", "leaseToken": "1"}], "waitSeconds": -1}, "waitSeconds"),
+    ],
+)
+async def test_a_call_that_listens_to_nothing_is_told_what_it_should_say(
+    api: httpx.AsyncClient, body: dict[str, Any], says: str
+) -> None:
+    answer = await api.post("/leases/watch", json=body)
+    assert answer.status_code in (400, 422)
+    assert says in answer.json()["detail"]
