@@ -81,7 +81,9 @@ class Watch:
                 changing.cancel()
                 await asyncio.wait([asking, changing])
             for slot in [each for each in self._slots if each.lost.is_set()]:
-                self._slots.pop(slot)()
+                when_lost = self._slots.pop(slot)
+                if not slot.returned:
+                    when_lost()
 
     async def _calm(self) -> bool:
         await asyncio.sleep(CALM_S)

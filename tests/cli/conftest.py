@@ -16,7 +16,7 @@ def shared_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]
     """A hub for tests that leave it as it was; a node that never beats stays alive in it."""
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     server.start()
-    hub = HubProcess({"HUB_REDIS_URL": server.url, "HUB_NODE_TIMEOUT": "600"})
+    hub = HubProcess({"HUB_REDIS_URL": server.url, "HUB_NODE_TIMEOUT": "600", "HUB_REVOKE_GRACE_SECONDS": "0"})
     hub.wait_until_ready()
     yield hub
     hub.kill()
