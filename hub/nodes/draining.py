@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -13,7 +12,7 @@ from hub.store.keys import key_part
 from hub.store.store import Store
 
 BITE = 64  # slots per script where each costs a dozen commands: under 2 ms
-KEEP_S = 600.0  # the node knows of a call within a beat; until then, and while it is away, only the hub does
+KEEP_MS = 600_000  # on the hub clock: the node knows of a call within a beat; until then, and while it is away, only the hub does
 KEEP = 10_000
 _log = get_logger("hub.nodes")
 
@@ -22,8 +21,9 @@ class Draining:
     """Makes drains and undrains, and remembers those of the last while for a store that has lost them."""
 
     def __init__(self, store: Store) -> None:
+        self._store = store
         self._drain = store.script("nodes/drain")
-        self._made: OrderedDict[str, tuple[float, DrainCall]] = OrderedDict()
+        self._made: OrderedDict[str, tuple[int, DrainCall]] = OrderedDict()
         store.when_replaced(self.recall)
 
     async def call(self, node_id: str, on: bool, deadline_ms: int | None) -> DrainState:
@@ -33,7 +33,7 @@ class Draining:
             raise UnknownNode(f"node {node_id} is not registered")
         state, number = done
         self._made.pop(node_id, None)
-        self._made[node_id] = (time.monotonic(), DrainCall(on, number, deadline_ms))
+        self._made[node_id] = (self._store.clock_ms, DrainCall(on, number, deadline_ms))
         while len(self._made) > KEEP:
             self._made.popitem(last=False)
         return state
@@ -47,13 +47,13 @@ class Draining:
             await self._bring_back(node_id, call)
 
     async def recall(self) -> None:
-        """Bring back into a store that lost it what this hub was told of late."""
-        now = time.monotonic()
-        for node_id, (at, call) in list(self._made.items()):
-            if now - at > KEEP_S:
+        """Bring back into a store that lost it what this hub was told of late. Nothing grew older in an outage."""
+        now_ms = self._store.clock_ms
+        for node_id, (at_ms, call) in list(self._made.items()):
+            if now_ms - at_ms > KEEP_MS:
                 del self._made[node_id]
                 continue
-            left_ms = None if call.left_ms is None else max(1, call.left_ms - int((now - at) * 1000))
+            left_ms = None if call.left_ms is None else max(1, call.left_ms - max(0, now_ms - at_ms))
             await self._bring_back(node_id, call._replace(left_ms=left_ms))
 
     def forget(self, node_id: str) -> None:
