@@ -19,23 +19,23 @@ TYPES = {
     "hash": (
         *("node", "session", "store", "duty", "lent", "leaving", "slot", "brake", "ticket", "pending", "caps", "pace"),
         *("worker", "worker_rooms", "worker_brake", "job", "task", "provider", "token"),
-        *("zombies", "zombie_sources", "outcomes", "ended", "renewed", "revoked_tokens"),
+        *("zombies", "zombie_sources", "outcomes", "ended", "renewed", "revoked_tokens", "drain_call", "room_sizes"),
     ),
     "set": (
         "telling",
         *("nodes", "draining", "node_slots", "pool_slots", "replacing", "aside", "suspects", "waiters", "handed"),
         *("worker_jobs", "worker_tasks", "worker_providers", "dead_workers", "job_workers", "executors"),
-        *("sockets", "bound", "connections", "socket_hubs"),
+        *("sockets", "bound", "connections", "socket_hubs", "node_tokens"),
     ),
     "zset": (
         *("beats", "drain_deadlines", "pools", "open_pools", "deadlines", "asked", "run"),
         *("line", "turns", "under", "wild", "patience", "hubs", "revoked"),
         *("workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs", "room_providers"),
-        *("tokens", "hung_up", "zombie_counts"),
+        *("tokens", "hung_up", "zombie_counts", "joined", "withdrawn", "room_results"),
         *("queue", "heads", "later", "room_tasks", "job_tasks", "runtimes", "ownerless", "internal_tasks"),
         *("finished", "dead"),
     ),
-    "list": ("available", "inuse", "audit"),
+    "list": ("available", "inuse", "audit", "refusals", "incarnations"),
     "stream": ("history", "taskiq"),
 }
 TYPE_OF = dict.fromkeys(PATTERNS, "string") | {name: kind for kind, names in TYPES.items() for name in names}
