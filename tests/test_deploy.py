@@ -24,7 +24,8 @@ from tests.world import free_port, wait_until
 
 TOP = Path(__file__).parent.parent
 DEPLOY = TOP / "deploy"
-RUNBOOK = (DEPLOY / "runbook.md").read_text()
+MANUAL = TOP / "hub" / "manual"
+RUNBOOK = (MANUAL / "operating.md").read_text()
 ALERTS = (DEPLOY / "alerts.yml").read_text()
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 NGINX = (DEPLOY / "nginx.conf").read_text()

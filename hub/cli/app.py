@@ -22,6 +22,7 @@ from hub.cli import (
     lend,
     line,
     look,
+    manual,
     output,
     serving,
     surroundings,
@@ -350,6 +351,7 @@ app.add_typer(zombies.app, name="zombies")
 app.command()(internal.internal_worker)
 app.command()(history.why)
 app.command()(history.events)
+app.command()(manual.manual)
 
 
 @app.command()

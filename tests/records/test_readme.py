@@ -1,4 +1,4 @@
-"""What the README shows of records, done."""
+"""What the page on recovery shows of records, done."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hub.records.file import read_sources
 from hub.records.models import SqlSource
 from tests.records.databases import Database
 
-README = (Path(__file__).parent.parent.parent / "README.md").read_text()
+PAGE = (Path(__file__).parent.parent.parent / "hub" / "manual" / "recovery.md").read_text()
 
 
 def example(language: str, word: str) -> str:
     """The example in this language that has this word in it."""
-    (found,) = [code for code in re.findall(rf"(?s)```{language}\n(.*?)```", README) if word in code]
+    (found,) = [code for code in re.findall(rf"(?s)```{language}\n(.*?)```", PAGE) if word in code]
     return found
 
 
@@ -38,6 +38,6 @@ def test_the_loop_handles_what_is_there(sqlite: Database, tmp_path: Path, monkey
     monkeypatch.setenv("HUB_REDIS_URL", "")
     endless = hub.client.records.process
     monkeypatch.setattr(hub.client.records, "process", partial(endless, until_empty=True))
-    exec(compile(example("python", "hub.client.records"), "README.md", "exec"), {"__name__": "readme"})
+    exec(compile(example("python", "hub.client.records"), "recovery.md", "exec"), {"__name__": "readme"})
     assert capsys.readouterr().out == "7 12\n"
     assert sqlite.execute("SELECT id, status FROM orders") == [(7, "Completed"), (8, "Other")]

@@ -1,0 +1,47 @@
+"""The pages, as tests read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+TOP = Path(__file__).parent.parent.parent
+MANUAL = TOP / "hub" / "manual"
+PAGES = sorted(MANUAL.glob("*.md"))
+DOCUMENTS = [TOP / "README.md", *PAGES, *sorted((TOP / ".github").rglob("*.md")), TOP / "tests" / "README.md"]
+_EXAMPLE = re.compile(r"^<!-- run(?:: (.+?))? -->\n```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+class Example(NamedTuple):
+    """Something that a page says can be run, and what is to be seen then."""
+
+    document: Path
+    shows: str
+    language: str
+    text: str
+
+
+def named(path: Path) -> str:
+    """What a test of it is called."""
+    return str(path.relative_to(TOP))
+
+
+def examples() -> Iterator[Example]:
+    """Everything that is marked as runnable."""
+    for document in DOCUMENTS:
+        for shows, language, text in _EXAMPLE.findall(document.read_text()):
+            yield Example(document, shows, language, text)
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of every row of every table."""
+    found = re.findall(r"^\|(.*)\|$", text, re.MULTILINE)
+    return [[cell.strip() for cell in row.split("|")] for row in found]
+
+
+def anchors(text: str) -> set[str]:
+    """What a link may name behind `#`: the headings, as code hosts write them."""
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"(?ms)^```.*?^```", "", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -1,0 +1,149 @@
+"""What the manual says of the repository holds: links, files, tests, numbers, keys, settings."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from hub.cli import manual
+from hub.client.trust import TLS_NAMES
+from hub.doctor.walk import TYPE_OF
+from hub.settings.model import knobs
+from hub.store.keys import PATTERNS, PRIVATE, WIRE
+from tests.capacity import test_labels, test_matching
+from tests.manual.pages import DOCUMENTS, MANUAL, PAGES, TOP, anchors, named, rows
+
+ALL = "\n".join(page.read_text() for page in PAGES)
+CAPACITY = {cells[0]: cells for cells in rows((MANUAL / "capacity.md").read_text())}
+SOURCES = [
+    path for part in ("hub", "tests", "lua") for path in (TOP / part).rglob("*.*") if path.suffix in (".py", ".lua")
+]
+SWITCHES = {"borrow_trailing_fallback": "TF off", "borrow_prefix_expand": "PX off", "borrow_wildcards": "WC on"}
+
+
+def test_the_index_names_every_page():
+    assert sorted(page.name for page in manual.pages()) == [page.stem for page in PAGES if page.name != manual.INDEX]
+
+
+def test_the_first_page_somebody_sees_is_short():
+    assert len((TOP / "README.md").read_text().splitlines()) <= 150
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_links_lead_somewhere(document):
+    text = re.sub(r"(?ms)^```.*?^```", "", document.read_text())
+    lost = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        path, _, anchor = target.partition("#")
+        if "://" in target:
+            continue
+        there = (document.parent / path).resolve() if path else document
+        if not there.exists() or (anchor and anchor not in anchors(there.read_text())):
+            lost.append(target)
+    assert lost == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_files_and_tests_that_are_named_exist(document):
+    spans = re.findall(r"`((?:hub|lua|tests|deploy|\.github)/[\w./]+)(?:::(\w+))?`", document.read_text())
+    assert [path for path, _ in spans if not (TOP / path).exists()] == []
+    assert [f"{path}::{name}" for path, name in spans if name and f"def {name}(" not in (TOP / path).read_text()] == []
+
+
+def used_numbers() -> set[str]:
+    """Every number by which code or tests speak of a rule or an example of the manual."""
+    found = set()
+    for path in SOURCES:
+        text = path.read_text()
+        found |= set(re.findall(r"\bC(?:[1-9]|1\d)\b", text))
+        found |= {f"{letter.upper()}{number}" for letter, number in re.findall(r"def test_([epmas])(\d+)_", text)}
+        found |= set(re.findall(r"""^ +\("([PMAS]\d+)[" ]""", text, re.MULTILINE))
+    return found
+
+
+def test_every_number_that_code_and_tests_use_is_defined():
+    defined = {cells[0] for cells in rows(ALL)}
+    assert used_numbers() >= {"C1", "C12", "E1", "E16", "P1", "M32", "A6", "S12"}
+    assert sorted(used_numbers() - defined) == []
+
+
+def test_every_invariant_names_who_keeps_it_and_who_attacks_it():
+    table = {cells[0]: cells for cells in rows((MANUAL / "architecture.md").read_text()) if re.match(r"C\d", cells[0])}
+    assert sorted(table, key=lambda name: int(name[1:])) == [f"C{n}" for n in range(1, 13)]
+    for _, what, keeps, attacks in table.values():
+        assert len(what) > 40
+        assert re.match(r"`(?:lua|hub)/", keeps)
+        assert re.match(r"`tests/", attacks)
+
+
+def keys_of_the_page() -> dict[str, str]:
+    """Pattern -> type, as the tables of keys have it."""
+    found = [cells for cells in rows((MANUAL / "wire.md").read_text()) if re.match(r"`[a-z_:]+", cells[0])]
+    return {re.sub(r"\{[^}]+\}", "{}", cells[0].strip("`")): cells[1] for cells in found if cells[0].strip("`") != ""}
+
+
+def test_every_key_is_named_with_its_type():
+    page = keys_of_the_page()
+    shown = {pattern: page[pattern] for pattern in PATTERNS.values() if pattern in page}
+    assert sorted(set(PATTERNS.values()) - set(page)) == []
+    channels = {pattern for pattern, kind in shown.items() if kind == "channel"}
+    assert channels == {PATTERNS[name] for name in channel_names()}
+    wrong = {p: shown[p] for name, p in PATTERNS.items() if p not in channels and shown[p] != TYPE_OF[name]}
+    assert wrong == {}
+
+
+def channel_names() -> set[str]:
+    """The names that are published to, in scripts or in Python."""
+    text = "\n".join(path.read_text() for path in SOURCES if path.parts[len(TOP.parts)] != "tests")
+    return set(re.findall(r"'PUBLISH', key_(\w+)", text)) & set(PATTERNS)
+
+
+def test_no_key_is_named_that_does_not_exist():
+    known = set(PATTERNS.values())
+    assert [key for key in keys_of_the_page() if key.startswith("hub:") and key not in known] == []
+    assert set(WIRE.values()) <= set(keys_of_the_page())
+    assert all(pattern.startswith("hub:") for pattern in PRIVATE.values())
+
+
+def code(text: str | None) -> str:
+    return "nothing" if text is None else f"`{text}`"
+
+
+def numbered(letter: str, table: list[Any]) -> list[Any]:
+    """The rows of a test's table that have a number in the manual."""
+    return [row for row in table if re.fullmatch(rf"{letter}\d+", row[0])]
+
+
+@pytest.mark.parametrize("row", numbered("M", test_matching.ROWS), ids=lambda row: row[0])
+def test_examples_of_matching_are_those_that_are_tested(row):
+    number, wanted, pools, options, chosen = row
+    switches = ", ".join(SWITCHES[name] for name in options) or "defaults"
+    shown = " ".join(code(pool) for pool in pools.split()) or "none"
+    assert CAPACITY[number] == [number, code(wanted), shown, switches, code(chosen)]
+
+
+@pytest.mark.parametrize("row", numbered("P", test_labels.ACCEPTED + test_labels.REFUSED), ids=lambda row: row[0])
+def test_examples_of_labels_are_those_that_are_tested(row):
+    number, given, _, result = row
+    refused = row in test_labels.REFUSED
+    assert CAPACITY[number][2] == (f"refused: `{result}`" if refused else f"`{result}`")
+    if given and given.strip():
+        assert CAPACITY[number][1].strip("`").strip() == given.replace("\t", "\\t").strip()
+
+
+def test_only_settings_that_exist_are_named():
+    known = {name for knob in knobs().values() for name in (knob.name, *knob.aliases)} | set(TLS_NAMES)
+    elsewhere = "\n".join(path.read_text() for path in SOURCES if path.suffix == ".py") + (TOP / "Makefile").read_text()
+    named_there = set(re.findall(r"\b(?:HUB|REDIS)_[A-Z_]+[A-Z]\b(?!_)", "\n".join(d.read_text() for d in DOCUMENTS)))
+    unknown = {name for name in named_there - known if f'"{name}"' not in elsewhere and f"{name}=" not in elsewhere}
+    assert unknown == set()
+
+
+def test_the_five_questions_are_answered_by_few_files():
+    text = (MANUAL / "architecture.md").read_text()
+    section = text.partition("## Five questions")[2].partition("\n## ")[0]
+    answers = [cells for cells in rows(section) if cells[0].endswith("?")]
+    assert len(answers) == 5
+    assert all(1 <= cells[1].count("`") // 2 <= 4 for cells in answers)
