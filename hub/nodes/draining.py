@@ -12,7 +12,7 @@ from hub.store.keys import key_part
 from hub.store.store import Store
 
 BITE = 64  # slots per script where each costs a dozen commands: under 2 ms
-KEEP_MS = 600_000  # on the hub clock: the node knows of a call within a beat; until then, and while it is away, only the hub does
+KEEP_MS = 600_000  # on the hub clock: a node knows of a call within a beat; while it is away only the hub does
 KEEP = 10_000
 _log = get_logger("hub.nodes")
 
