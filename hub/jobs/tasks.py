@@ -17,6 +17,7 @@ from hub.errors import (
     InvalidTaskTransition,
     KeyReused,
     NotSent,
+    Settling,
     StoreUnavailable,
     TaskNotFound,
     UnknownReply,
@@ -39,6 +40,8 @@ BITE = 64  # tasks submitted, or reported, per script: 2 to 3 ms
 PLAIN, ONE = Options(), Claim()
 KEY_S = 86_400  # for which an Idempotency-Key of a submit is remembered
 RECHECK_S = 5.0  # a bell that did not ring is not waited for longer than this
+SETTLES_S = 5.0  # for so long a claim waits while hubs say what they remember; it takes them two seconds at most
+LOOK_S = 0.25  # how often it looks: that is over as soon as all have
 
 
 class Tasks:
@@ -108,8 +111,24 @@ class Tasks:
                 raise KeyReused("This Idempotency-Key came before with another request")
         raise UnknownReply(self._submit.name, reply)
 
-    async def claim(self, worker: str, user: str, wish: Claim = ONE) -> list[Task]:
-        """The oldest tasks the worker may have, none when there are none; raises `WorkerNotFound` and `Forbidden`."""
+    async def claim(
+        self, worker: str, user: str, wish: Claim = ONE, gone: Callable[[], Awaitable[bool]] | None = None
+    ) -> list[Task]:
+        """The oldest tasks the worker may have, none when there are none; raises `WorkerNotFound` and `Forbidden`.
+
+        While hubs say what they remember, of ends of tasks too, it waits, and claims nothing for a caller who is gone.
+        """
+        until = time.monotonic() + SETTLES_S
+        while (found := await self._claimed(worker, user, wish)) is None:
+            if time.monotonic() > until:
+                raise Settling("The store was lost, and hubs have yet to say which tasks have ended.", retry_after_s=1)
+            await asyncio.sleep(LOOK_S)
+            if gone and await gone():
+                return []
+        return found
+
+    async def _claimed(self, worker: str, user: str, wish: Claim) -> list[Task] | None:
+        """As `claim`; None while nothing is given out."""
         request = wish.request or secrets.token_hex(8)
         try:
             reply = await self._claim(
@@ -131,6 +150,8 @@ class Tasks:
             case ["ok", *tasks]:
                 metrics.tasks_claimed.inc(len(tasks))
                 return [task_of(task) for task in tasks]
+            case ["settling", _]:
+                return None
             case ["worker"]:
                 raise unknown(worker)
             case ["forbidden"]:
@@ -161,13 +182,13 @@ class Tasks:
         """
         wish = replace(wish, final=False)
         until = time.monotonic() + wait_s
-        while not (found := await self.claim(worker, user, wish)):
+        while not (found := await self.claim(worker, user, wish, gone)):
             left_s = until - time.monotonic()
             if left_s <= 0 or (gone and await gone()):
                 return []
             names = await self._store.read("SMEMBERS", self._store.keys.worker_jobs(worker))
             async with self._store.bells.listen(*(self._store.keys.job_bell(full) for full in names)) as bell:
-                if found := await self.claim(worker, user, wish):
+                if found := await self.claim(worker, user, wish, gone):
                     return found
                 await bell.wait(min(max(0.0, until - time.monotonic()), RECHECK_S))
         return found

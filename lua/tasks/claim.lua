@@ -1,8 +1,8 @@
 -- Give a worker the oldest tasks of all the jobs it is linked to; never one of an @internal job. An empty claim looks at
 -- the head of each queue and writes nothing, unless it has a key. Safe to repeat: the same request gets the same tasks, or
 -- none, for a minute, a worker's last one that has a key for as long as it holds them. Each claim of a task has a name,
--- which only rises: reports say which claim they are about.
--- Returns {'ok', task, ...} | {'worker'} (unknown) | {'forbidden'} (not the caller's)
+-- which only rises: reports say which claim they are about. After a loss there is nothing until hubs have said what ended.
+-- Returns {'ok', task, ...} | {'settling', for so many ms} | {'worker'} (unknown) | {'forbidden'} (not the caller's)
 --   | {'superseded'} (another process is the worker)
 local worker     = ARGV[1]
 local user       = ARGV[2]
@@ -30,6 +30,8 @@ if before then
   end
   return answers
 end
+
+if settle_left_ms > 0 then return {'settling', math.ceil(settle_left_ms)} end  -- a hub may have yet to say what ended
 
 let_in(32)
 local next_task, leave = oldest_first(worker, most)

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from hub.core import Hub
-from hub.errors import TaskNotFound
+from hub.errors import Settling, TaskNotFound
 from hub.jobs.models import Claim, JobWish, Options, Result
 from hub.store.connection import open_store
 from tests.world import RedisServer, eventually, settings_for
@@ -101,6 +101,24 @@ async def test_a_submit_and_a_whole_life_that_redis_lost_come_back(lossy):
     assert (found.id, found.payload, found.priority) == (waiting, '{"n":1}', 3)
 
 
+async def test_a_task_whose_end_redis_lost_is_not_given_out_before_hubs_have_said_what_ended(lossy, monkeypatch):
+    worker = await lossy.worker()
+    await lossy.submit()
+    lossy.keep()
+    task = await lossy.claim(worker)
+    await lossy.say(worker, task, "completed")
+    await lossy.forget()
+    settings = settings_for(lossy.server.url)
+    monkeypatch.setattr("hub.jobs.tasks.SETTLES_S", -1)  # a claim does not wait
+    async with open_store(settings) as store:  # another hub is back before the one that took the report
+        with pytest.raises(Settling):
+            await Hub(store, settings).tasks.claim(worker, USER)
+        monkeypatch.undo()
+        await lossy.recall()
+        assert await Hub(store, settings).tasks.claim(worker, USER) == []
+    assert await lossy.status(task.id) == "completed"
+
+
 async def test_a_cancellation_that_redis_lost_comes_back_also_when_the_task_was_claimed_since(lossy):
     worker = await lossy.worker()
     task = await lossy.submit()
@@ -109,6 +127,7 @@ async def test_a_cancellation_that_redis_lost_comes_back_also_when_the_task_was_
     await lossy.forget()
     settings = settings_for(lossy.server.url)
     async with open_store(settings) as store:  # another hub, which remembers nothing of it
+        lossy.server.client().hincrby("hub:store", "clock_ms", 2_000)  # and nobody has spoken in time
         assert [found.id for found in await Hub(store, settings).tasks.claim(worker, USER)] == [task]
     await lossy.recall()
     assert await lossy.status(task) == "cancelled"

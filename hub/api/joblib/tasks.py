@@ -105,11 +105,14 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key
     runtime_ms = int((said.runtime_s or 0) * 1000)
     wait_s = min(said.wait_s or 0, hub.settings.long_poll_max_wait_s)
     wish = Claim(said.limit or 1, bool(said.start), runtime_ms, key, final=not wait_s, incarnation=said.incarnation)
-    found = await hub.tasks.claim(worker, user, wish)
+
+    async def gone() -> bool:
+        return await is_gone(request)
 
     async def look(seconds: float) -> list[Task]:
-        return await hub.tasks.claim_or_wait(worker, user, wish, seconds, lambda: is_gone(request))
+        return await hub.tasks.claim_or_wait(worker, user, wish, seconds, gone)
 
+    found = await hub.tasks.claim(worker, user, wish, gone)
     if not found and wait_s:
         found = await waiting.wait(request, wait_s, look, bool)
         try:
@@ -118,7 +121,7 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key
             await hub.tasks.finish(worker, user, _given_back(found))
             raise
         if not found and key and not await is_gone(request):
-            found = await hub.tasks.claim(worker, user, replace(wish, final=True))
+            found = await hub.tasks.claim(worker, user, replace(wish, final=True), gone)
     if found and not key and await is_gone(request):
         await hub.tasks.finish(worker, user, _given_back(found))
     return found
