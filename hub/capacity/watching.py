@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
+from hub.store.bells import Bell
 from hub.store.store import Store
 
 BITE = 200  # grants per script: under 0.5 ms
@@ -38,14 +39,25 @@ class Watching:
         """
         until = time.monotonic() + wait_s
         channels = sorted({self._store.keys.revoked_bell(slot) for slot, _ in grants})
-        async with self._store.bells.listen(*channels) as bell:
-            seen = None
-            while True:
-                if seen != self._store.generation:  # it was lost: whatever is over now was over without a bell
-                    seen = self._store.generation
-                    bell.ring()
-                left_s = until - time.monotonic()
-                if await bell.wait(max(0.0, min(LOOK_S, left_s))) and (found := await self.over(grants)):
+        while True:
+            async with self._store.bells.listen(*channels) as bell:
+                found = await self._listen(bell, grants, until, ended)
+                if found is not None:
                     return found
-                if left_s <= 0 or await ended():
-                    return []
+
+    async def _listen(
+        self, bell: Bell, grants: Sequence[Held], until: float, ended: Callable[[], Awaitable[bool]]
+    ) -> list[tuple[str, str, str]] | None:
+        """As `wait`; None when the bell will not ring any more."""
+        seen = None
+        while True:
+            if seen != self._store.generation:  # it was lost: whatever is over now was over without a bell
+                seen = self._store.generation
+                bell.ring()
+            left_s = until - time.monotonic()
+            if await bell.wait(max(0.0, min(LOOK_S, left_s))) and (found := await self.over(grants)):
+                return found
+            if left_s <= 0 or await ended():
+                return []
+            if bell.cut:
+                return None

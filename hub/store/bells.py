@@ -21,10 +21,14 @@ CONFIRM_S = 5.0  # for Redis to confirm a subscription: as long as it has for an
 
 
 class Bell:
-    """Rings when one of its channels does, and when the connection was lost: whoever hears it looks for himself."""
+    """Rings when one of its channels does, and when the connection was lost: whoever hears it looks for himself.
+
+    When it is `cut` it rings no more; who waits on listens anew.
+    """
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
+        self.cut = False
 
     def ring(self) -> None:
         """Wake whoever waits."""
@@ -149,6 +153,7 @@ class Bells:
                 answer.set_result(None)
         for bells in self._waiting.values():
             for bell in bells:
+                bell.cut = True
                 bell.ring()
         with suppress(*CUT_OFF):
             await pubsub.aclose()  # type: ignore[no-untyped-call]

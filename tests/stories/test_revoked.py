@@ -16,6 +16,7 @@ from redis import Redis
 from hub.client import HubClient, LeaseLost, Slot, SyncHubClient
 from hub.core import Hub
 from hub.doctor import examine
+from hub.store.pulse import Pulse
 from tests.client.live import LABEL, agent_of, client_of, until_slots
 from tests.world import HubProcess, age_node, borrow, eventually, give_back, publish
 
@@ -243,6 +244,32 @@ async def test_a_call_that_listens_is_answered_when_the_first_of_its_leases_is_o
     ended = {"browserId": "s1", "leaseToken": lent.token, "reason": "not lent"}
     assert await listening == [ended]
     assert await over(lent, 30, ("s1", lent.token)) == [ended]  # who asks later is told as well
+
+
+async def test_a_call_whose_connection_to_redis_died_listens_anew(
+    lent: httpx.AsyncClient, hub: Hub, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dies = asyncio.Event()
+
+    async def look(pulse: Pulse) -> None:
+        if dies.is_set() and any("revoked_bell" in channel for channel in pulse._pubsub.channels):
+            dies.clear()
+            raise ConnectionResetError("nothing is heard of Redis")
+
+    monkeypatch.setattr(Pulse, "look", look)
+    listening = asyncio.create_task(over(lent, 30, ("s1", lent.token)))
+    await eventually(lambda: heard(redis, set()))
+    before = {client["id"] for client in redis.client_list(_type="pubsub")}
+    dies.set()
+    await eventually(lambda: heard(redis, before), 10)  # and not when the caller asks again
+    await give_back(lent, LABEL, "s1", revoke=True)
+    assert [each["reason"] for each in await listening] == ["not lent"]
+
+
+async def heard(redis: Redis, before: set[str]) -> bool:
+    """Whether somebody listens for the end of a lease, on another connection than these."""
+    others = [client for client in redis.client_list(_type="pubsub") if client["id"] not in before]
+    return bool(others) and any("revoked_bell" in channel for channel in redis.pubsub_channels())
 
 
 async def test_a_lease_that_the_store_may_have_lost_is_not_said_to_be_over(
