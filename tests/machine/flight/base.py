@@ -16,6 +16,8 @@ from tests.machine.flight.servers import Server
 
 HUBS = 3
 GRACE_S = 5.0  # HUB_REVOKE_GRACE_SECONDS
+TURNS = 20  # of the event loop, in which whatever waits for nothing but this process has done its next step
+HEARS_S = 3.0  # after a disturbance whoever listens is told of everything within so long
 LAST_MS = 1000  # what a server loses at most with appendfsync everysec, and a replica that lags
 SETTLED_MS = 4000  # after which everybody has said what he knows
 
@@ -26,6 +28,12 @@ class Broken(Exception):
     def __init__(self, rule: str, seen: str) -> None:
         super().__init__(f"{rule}: {seen}")
         self.rule = rule
+
+
+async def turns() -> None:
+    """Let everything in this process go on that can, however slow the machine is."""
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
 
 
 @dataclass(eq=False)
@@ -83,6 +91,7 @@ class Base:
         self._clock = (-1.0, 0)
         self.numbers = itertools.count(1)
         self.unsettled_until_ms = 0
+        self.deaf_until_s = 0.0  # until then those who listen may hear nothing
         self.image: tuple[float, list[bytes]] | None = None
 
     async def begin(self) -> None:
@@ -124,6 +133,10 @@ class Base:
     def unsettle(self, ms: int = SETTLED_MS) -> None:
         self.unsettled_until_ms = max(self.unsettled_until_ms, int(self.now_s * 1000) + ms)
 
+    def disturb(self) -> None:
+        """Calls that wait may have been cut off from what they wait for."""
+        self.deaf_until_s = self.now_s + HEARS_S
+
     def live(self) -> list[Box]:
         return [box for box in self.boxes if not box.frozen]
 
@@ -154,7 +167,7 @@ class Base:
         call.sent_s = self.now_s  # type: ignore[attr-defined]
         box.begin_call(call)
         assert call.task
-        waits = bool((errand.body or {}).get("maxWaitSeconds"))
+        waits = any((errand.body or {}).get(name) for name in ("maxWaitSeconds", "waitSeconds"))
         await self.settle(call.task, box)
         for _ in range(3):  # what waits for the next tick need not wait for a step
             if not call.task.done() and self.stage.up and not box.frozen and not box.wire.waiting and not waits:
@@ -171,6 +184,7 @@ class Base:
         while not task.done() and quiet < 4:
             moved = box.wire.moved
             await asyncio.wait({task}, timeout=0.001)
+            await turns()
             if box.still or (box.wire.waiting and not box.wire.busy):
                 quiet += 1
             quiet = quiet + 1 if box.wire.moved == moved and not box.wire.busy else 0
@@ -190,6 +204,7 @@ class Base:
         while quiet < 3:
             moved = sum(box.wire.moved for box in self.boxes)
             await asyncio.sleep(0.0003)
+            await turns()
             same = moved == sum(box.wire.moved for box in self.boxes)
             quiet = quiet + 1 if same and not any(box.wire.busy for box in self.boxes) else 0
         self.collect()

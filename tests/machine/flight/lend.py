@@ -11,6 +11,7 @@ from tests.machine.flight.fleet import OF, SLOTS, Fleet
 
 TTL_S, LONG_S = 20, 90
 POOLS = ("gpu:a", "gpu:a", "gpu:b", "gpu:b")
+LISTENS_S = 25
 EARLY = ("its node left", "a drain", "an operator", "its node died", "its node took it away")
 
 
@@ -27,6 +28,9 @@ class Holder:
     over: bool = False  # he has given it back, or was told that it is over
     excuse: str = ""  # why it may end before its time
     ended_s: float | None = None  # when the store was seen not to have it any more
+    listens: bool = False  # he has his hub tell him at once, as blocks of the SDK do; others hear with a renewal
+    ear: tuple[Call, Box] | None = None  # the call that waits for that
+    returns: bool = False  # he was told, has stopped, and is about to say so
 
     def believes(self, now_s: float) -> bool:
         return not self.over and now_s < self.until_s
@@ -87,6 +91,8 @@ class Lend(Fleet):
                 about = f"{seen}, while it is held under {other.token}"
                 if not other.excuse:
                     self.complain("twice", about)
+                elif self.hears(other):
+                    self.complain("grace", f"{about} by somebody who listens, and was told nothing: {other.excuse}")
                 elif other.excuse in EARLY and gone_s < GRACE_S - 0.5:
                     self.complain("grace", f"{about}, which ended {gone_s:.1f} s ago: {other.excuse}")
         self.given[slot] = max(token, self.given.get(slot, 0))
@@ -111,6 +117,37 @@ class Lend(Fleet):
         if holder.believes(self.now_s) and not holder.excuse:
             self.complain("lost", f"{what} of {holder.slot} under {holder.token} was refused at {box.name}")
         holder.over = True
+
+    async def listen(self, holder: Holder, box: Box) -> None:
+        """Wait to be told that it is over."""
+        holder.listens = True
+        lease = {"browserId": holder.slot, "leaseToken": str(holder.token)}
+
+        def took(call: Call, box: Box) -> None:
+            if call.status == 200 and call.answer["over"]:
+                self.was_refused(holder, box, "the lease")
+                holder.returns = True
+
+        body = {"leases": [lease], "waitSeconds": LISTENS_S}
+        holder.ear = None
+        call = await self.send(Errand("listen", "POST", "/leases/watch", body, took, repeatable=False), box)
+        holder.ear = call, box
+
+    def hears(self, holder: Holder) -> bool:
+        """Whether he listens, and nothing has kept his hub from telling him."""
+        if holder.ear is None or self.now_s < self.deaf_until_s:
+            return False
+        _, box = holder.ear
+        return waits(holder) and not (box.still or box.wire.waiting)
+
+    async def go_on_listening(self, box: Box) -> None:
+        """Calls that are over are made again, and who was told that he holds nothing says that he has stopped."""
+        for holder in [holder for holder in self.holders if holder.returns]:
+            holder.returns = False
+            await self.give_back(holder, box, keyed=False)
+        for holder in [holder for holder in self.holders if holder.listens and holder.believes(self.now_s)]:
+            if not waits(holder):
+                await self.listen(holder, box)
 
     async def verify(self, holder: Holder, box: Box) -> None:
         """By the side that owns the resource."""
@@ -157,7 +194,7 @@ class Lend(Fleet):
         for holder in self.holders:
             if holder.slot == slot:
                 holder.excuse = holder.excuse or "an operator"
-        body = {"labelKey": "gpu:a", "browserId": slot}
+        body = {"labelKey": "gpu:a", "browserId": slot, "revoke": True}
 
         def took(call: Call, box: Box) -> None:
             pass
@@ -217,8 +254,10 @@ class Lend(Fleet):
     lost_ms = 0  # the hub clock when the store last lost something
     lost_s = -1.0  # the same in our time
 
-    def lose(self, kept: set[tuple[str, int]] | None) -> None:
-        """The store has lost all but these grants: what nobody can know of is excused."""
+    def lose(self, kept: set[tuple[str, int]], graced: set[str]) -> None:
+        """The store has lost all but these grants, and all but these slots that wait for their last holders: what
+        nobody can know of is excused.
+        """
         self.lost_ms, self.lost_s = self.clock_ms(), self.now_s
         heard_s, self.down_s = self.down_s or self.now_s, None  # an outage makes nothing older
         self.orphans |= self.seen - self.told.keys()
@@ -230,11 +269,19 @@ class Lend(Fleet):
                     self.ended[slot].discard(int(token))
                     self.given.pop(slot, None)
         for holder in self.holders:
-            if not holder.believes(self.now_s) or (kept and (holder.slot, holder.token) in kept):
+            if not holder.believes(self.now_s) or (holder.slot, holder.token) in kept:
                 continue
+            if holder.excuse in EARLY and holder.slot not in graced:
+                holder.excuse = "nobody knew of it"
             by_node = any(
                 agent.book.lent.get(holder.slot) == str(holder.token) for agent in self.speakers(OF[holder.slot])
             )
             by_hub = not holder.box.frozen and heard_s - holder.since_s < NODE_S / 3 - 1
             if not (by_node or by_hub) and not holder.excuse:
                 holder.excuse = "nobody knew of it"
+
+
+def waits(holder: Holder) -> bool:
+    """Whether a call of his waits for the end of his lease."""
+    call = holder.ear[0] if holder.ear else None
+    return bool(call and call.task and not call.task.done() and not call.disconnected)

@@ -5,6 +5,7 @@ RULES = frozenset(
         "attempt",  # an attempt at a task ends when its worker says so, or is dead
         "back",  # nothing comes back that was ended
         "brake",  # many workers that are silent at once are given time, unless others are heard
+        "done",  # no task is given out whose end was taken
         "drain",  # nothing is lent of a node that drains
         "grace",  # what ended early is lent on when its holder has heard of it, or after the grace
         "healthy",  # nobody is expired who was heard a moment ago

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tests.machine.flight.rules import RULES
 from tests.machine.flight.world import Step
 
 
@@ -81,6 +80,10 @@ RETURNED_BEFORE_RECALL = (
     _("beat"), _("borrow", c=LONG), _("wipe"), _("beat", b=1), _("give_back", b=1), _("tick"), _("pass", S5, 1),
 )  # fmt: skip
 END_LOST = _("employ"), _("submit"), _("claim"), _("mark"), _("finish"), _("restart", c=LOST)
+DONE_AGAIN = (
+    _("employ"), _("employ", 1), _("submit"), _("mark"), _("claim", c=KEYED), _("finish"), _("restart", c=LOST),
+    _("tick", b=1), _("tick", b=1), _("claim", 1, 1, KEYED), _("pass", S2, 1), _("claim", 1, 1, KEYED),
+)  # fmt: skip
 CLAIM_LOST = (
     _("employ"), _("employ", 1), _("submit", c=2), _("claim", c=KEYED), _("mark"), _("finish", c=FAILED),
     _("claim", 1, c=KEYED), _("restart", c=LOST),
@@ -100,6 +103,14 @@ TWO_RESTARTS = (
 LENT_AT_ONCE = _("beat"), _("borrow", c=LONG), _("end_by_hand"), _("borrow"), _("borrow")
 DRAINED_AND_LENT = (
     _("beat"), _("borrow", c=LONG), _("drain", c=1), _("pass", S2), _("undrain"), _("borrow"), _("borrow"),
+)  # fmt: skip
+TOLD_AT_ONCE = (
+    _("beat"), _("borrow", c=LONG), _("listen", b=1), _("end_by_hand"), _("pass", S5), _("pass", S2), _("borrow"),
+    _("borrow"),
+)  # fmt: skip
+TOLD_AFTER_A_LOSS = (
+    _("beat"), _("borrow", c=LONG), _("listen", b=1), _("go_down"), _("still"), _("come_up"), _("tick"), _("tick", b=1),
+    _("pass", S5), _("end_by_hand"), _("pass", S5), _("pass", S2), _("borrow"), _("borrow"),
 )  # fmt: skip
 ROLLING_RESTART = (
     _("beat"), _("borrow", c=LONG), _("beat"), _("succeed"), _("old_leaves"), _("beat"), _("verify", b=1),
@@ -131,6 +142,7 @@ SCENARIOS: dict[str, Scenario] = {
     "no renewal is refused before hubs have said what they lent": Scenario("lost", RENEWED_BEFORE_RECALL),
     "a return before hubs have said what they lent stands": Scenario("back", RETURNED_BEFORE_RECALL, "register 2"),
     "the end of a task outlives the last second of Redis": Scenario("task", END_LOST, "report 1"),
+    "a task whose end was lost is not given out again": Scenario("done", DONE_AGAIN, "report 1"),
     "the claim after a failure outlives the last second of Redis": Scenario("task", CLAIM_LOST, "claim 2"),
     **{
         f"an outage makes nothing older, a return after {n + 1} scripts of the recall": Scenario(
@@ -141,15 +153,8 @@ SCENARIOS: dict[str, Scenario] = {
     "a return between two restarts stands": Scenario("back", TWO_RESTARTS, "return 1"),
     "what is ended by hand is lent on when its holder has heard of it": Scenario("grace", LENT_AT_ONCE, "end 1"),
     "what a drain ends is lent on when its holder has heard of it": Scenario("grace", DRAINED_AND_LENT),
+    "who listens is told at once that his lease is over": Scenario("grace", TOLD_AT_ONCE, "listen 1"),
+    "who listens is told also after the connection was lost": Scenario("grace", TOLD_AFTER_A_LOSS, "borrow 2"),
     "a rolling restart ends nothing": Scenario("lost", ROLLING_RESTART, "register 2"),
     "the brake on workers works after a restart": Scenario("brake", BRAKE_OFF),
 }
-
-# These wait for their remedy, and so does their rule; they are played by hand until it is in.
-WAITING = frozenset(
-    {
-        "what is ended by hand is lent on when its holder has heard of it",
-        "what a drain ends is lent on when its holder has heard of it",
-    }
-)
-HELD = RULES - {"grace"}

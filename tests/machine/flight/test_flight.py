@@ -11,8 +11,9 @@ import os
 
 import pytest
 
+from tests.machine.flight.rules import RULES
 from tests.machine.flight.run import player, some_steps, told
-from tests.machine.flight.scenarios import HELD, SCENARIOS, WAITING
+from tests.machine.flight.scenarios import SCENARIOS
 
 STEPS = 1_200
 SHORTEN = 200  # tries to find fewer steps that break the same rule
@@ -27,10 +28,10 @@ def stage():
     logging.disable(before)
 
 
-@pytest.mark.parametrize("name", sorted(SCENARIOS.keys() - WAITING))
+@pytest.mark.parametrize("name", sorted(SCENARIOS))
 def test_old_faults_stay_away(stage, name):
     scenario = SCENARIOS[name]
-    played = stage.play(scenario.steps, HELD | {scenario.rule})
+    played = stage.play(scenario.steps, RULES)
     assert played.broken is None, told(played)
     what, _, times = scenario.reached.partition(" ")
     assert played.heard[what] >= int(times or 0), f"what was to be tried was not: {dict(played.heard)}"
@@ -40,7 +41,7 @@ def test_old_faults_stay_away(stage, name):
 def test_nothing_late_takes_effect(stage):
     wanted, steps, seed = int(os.environ.get("HUB_FLIGHT_STEPS", STEPS)), 0, int(os.environ.get("HUB_FLIGHT_SEED", 1))
     while steps < wanted:
-        played = stage.play(some_steps(seed), HELD)
+        played = stage.play(some_steps(seed), RULES)
         steps += played.steps
         if played.broken:
             shorter = stage.shorten(played.done, played.broken.rule, rest=played.resting, tries=SHORTEN)

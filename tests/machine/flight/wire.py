@@ -62,8 +62,8 @@ class Wire:
 
     @property
     def busy(self) -> bool:
-        """Whether an answer of the server is awaited."""
-        return any(link.asked for link in self.links)
+        """Whether an answer of the server is awaited, or a connection to it is being made."""
+        return any(link.asked or link.connecting for link in self.links)
 
 
 class Link(asyncio.Protocol):
@@ -74,7 +74,7 @@ class Link(asyncio.Protocol):
         self.starts = server.starts if server else 0
         self.queue: deque[bytes] = deque()
         self.asked: deque[bytes] = deque()
-        self.stalled = self.passing = False
+        self.stalled = self.passing = self.connecting = False
         self._said, self._heard = bytearray(), bytearray()
         self._hub: asyncio.Transport | None = None
         self._there: asyncio.Transport | None = None
@@ -87,12 +87,17 @@ class Link(asyncio.Protocol):
         if self.server is None:
             self.close()
         else:
+            self.connecting = True
             self._task = asyncio.ensure_future(self._reach(self.server.socket))
 
     async def _reach(self, path: str) -> None:
         loop = asyncio.get_running_loop()
-        transport, _ = await loop.create_unix_connection(lambda: _Back(self), path)
-        self._there = transport
+        try:
+            self._there, _ = await loop.create_unix_connection(lambda: _Back(self), path)
+        finally:
+            self.connecting = False
+        if self not in self.wire.links:
+            self._there.abort()  # cut meanwhile
         self.pump()
 
     def data_received(self, data: bytes) -> None:

@@ -133,6 +133,8 @@ class Work(Lend):
                 return  # it was another one then
             if call.status == 200:
                 for task in call.answer["tasks"]:
+                    if self.told_ends.get(task["id"]) == "completed":
+                        self.complain("done", f"worker {worker.number} is given {task['id']}, which was completed")
                     worker.runs[task["id"]] = task.get("claim", "")
             elif call.status == 404:
                 self.was_removed(worker)

@@ -10,7 +10,7 @@ from tests.machine.flight.base import LAST_MS, SETTLED_MS
 from tests.machine.flight.box import NODE_S, WORKER_S
 from tests.machine.flight.fleet import OF, SLOTS
 from tests.machine.flight.lend import LONG_S, TTL_S
-from tests.machine.flight.work import Work
+from tests.machine.flight.work import KEYS, Work
 
 BEAT_MS = 5000
 Step = tuple[str, int, int, int]
@@ -80,6 +80,10 @@ class World(Work):
         if holder := self.holder(a):
             await self.renew(holder, self.box(b))
 
+    async def do_listen(self, a: int, b: int, c: int) -> None:
+        if (holder := self.holder(a)) and not holder.ear:
+            await self.listen(holder, self.box(b))
+
     async def do_verify(self, a: int, b: int, c: int) -> None:
         if holder := self.holder(a):
             await self.verify(holder, self.box(b))
@@ -135,12 +139,14 @@ class World(Work):
         for box in self.boxes:
             if box.frozen and (b % 4 == 3 or box is self.box(b)):
                 box.go_on()
+                self.disturb()
                 await self.calm()
                 await self.tick(box)
 
     async def do_twice(self, a: int, b: int, c: int) -> None:
         """The next change by a hub is carried out, and its answer lost: the client of Redis sends it again."""
         self.box(b).wire.twice = True
+        self.disturb()
 
     async def do_stall(self, a: int, b: int, c: int) -> None:
         """One of the next commands of a hub takes its time, and whatever comes after it on its connection."""
@@ -149,6 +155,7 @@ class World(Work):
     async def do_flow(self, a: int, b: int, c: int) -> None:
         for box in self.live():
             box.wire.release()
+        self.disturb()
         await self.calm()
 
     # -- time
@@ -169,6 +176,7 @@ class World(Work):
             await self.shift(part)
             self.observe()
         await self.sweep(self.live_box(b))
+        self.observe()
 
     async def everybody_beats(self, b: int) -> None:
         if box := self.live_box(b):
@@ -176,6 +184,7 @@ class World(Work):
             well = [a for a in tried if not (a.silent or a.left or a.superseded)]
             able = [worker for worker in self.workers if worker.registered and not worker.silent]
             await asyncio.gather(*(self.beat(a, box) for a in well), *(self.worker_beats(w, box) for w in able))
+            await self.go_on_listening(box)
 
     async def do_still(self, a: int, b: int, c: int) -> None:
         """Time in which nobody is heard but hubs."""
@@ -201,10 +210,12 @@ class World(Work):
         return self.stage.primary.image()
 
     def comes_back(self) -> None:
-        self.lose({(slot, int(t)) for slot in OF if (t := self.redis.hget(f"session:{slot}", "leaseToken"))})
+        kept = {(slot, int(t)) for slot in OF if (t := self.redis.hget(f"session:{slot}", "leaseToken"))}
+        self.lose(kept, {slot for slot in OF if self.redis.zscore(KEYS.revoked, slot) is not None})
         for worker in self.workers:
             self.settle_runs(worker)
         self.unsettle()
+        self.disturb()
         for box in self.boxes:
             box.wire.cut() if not box.frozen else None
 
