@@ -10,7 +10,7 @@ from typing import Self
 from redis import Redis
 
 from hub.store.keys import Keys
-from hub.store.scripts import load
+from hub.store.scripts import NO_FENCE, load
 
 PAUSE_S = 0.1
 GAP_S = 0.5  # this machine stood still: what was between two looks so far apart nobody knows
@@ -49,7 +49,7 @@ class Watch:
 
     def _look_at_pools(self) -> None:
         pools = self._redis.zrange(self._keys.pools, 0, -1)
-        words = self._redis.eval(self._waits, 1, self._keys.store, *pools)
+        words = self._redis.eval(self._waits, 1, self._keys.store, *pools, *NO_FENCE)
         now = time.monotonic()
         if now - self._looked > GAP_S:
             self._since = {}
