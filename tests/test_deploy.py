@@ -4,9 +4,12 @@ import ast
 import contextlib
 import os
 import re
+import socket
 import subprocess
+import sys
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 from redis import Redis
@@ -20,7 +23,7 @@ from hub.records.file import read_sources
 from hub.records.models import RedisSource, SqlSource, TaskSource
 from hub.settings import Settings
 from hub.settings.model import knobs
-from tests.world import free_port, wait_until
+from tests.world import PATIENCE_S, clean_environment, free_port, wait_until
 
 TOP = Path(__file__).parent.parent
 DEPLOY = TOP / "deploy"
@@ -84,14 +87,17 @@ def test_alerts_ask_for_metrics_that_exist():
     assert set(re.findall(r"\bhub_\w+", ALERTS)) - known == set()
 
 
-@pytest.mark.parametrize("name", ["Dockerfile", "compose.yaml", "capacity-hub.service"])
+DEPLOYED = ["Dockerfile", "compose.yaml", "capacity-hub.service", "kubernetes.yaml"]
+
+
+@pytest.mark.parametrize("name", DEPLOYED)
 def test_dead_nodes_are_expired_wherever_a_hub_is_deployed(name):
-    assert re.search(r'HUB_SWEEPER_EXPIRE(=|: )"?true\b', (DEPLOY / name).read_text())
+    assert re.search(r'HUB_SWEEPER_EXPIRE(=|: |, value: )"?true\b', (DEPLOY / name).read_text())
 
 
-@pytest.mark.parametrize("name", ["Dockerfile", "compose.yaml", "capacity-hub.service"])
+@pytest.mark.parametrize("name", DEPLOYED)
 def test_strangers_read_no_tasks_wherever_a_hub_is_deployed(name):
-    assert re.search(r'HUB_ANONYMOUS_READS(=|: )"?false\b', (DEPLOY / name).read_text())
+    assert re.search(r'HUB_ANONYMOUS_READS(=|: |, value: )"?false\b', (DEPLOY / name).read_text())
 
 
 def test_redis_is_reached_by_hubs_alone_and_by_them_with_a_password():
@@ -168,6 +174,59 @@ def test_a_pod_that_lends_has_no_secret_but_the_one_to_join_with():
     pod = text[text.index("kind: Deployment") :]
     assert re.findall(r"secretKeyRef|key: (?:admin|node|runner)-secret", pod) == []
     assert re.findall(r"secretName: (\S+?),", pod) == ["capacity-hub-join"]
+
+
+def container(name):
+    (pod,) = [each for each in yaml.safe_load_all((DEPLOY / name).read_text()) if each["kind"] == "Deployment"]
+    (found,) = pod["spec"]["template"]["spec"]["containers"]
+    return found
+
+
+def test_the_probes_of_a_pod_reach_the_hub_whatever_names_it_listens_to(start_hub):
+    pod = container("kubernetes.yaml")
+    hub = start_hub(**{each["name"]: each["value"] for each in pod["env"] if "value" in each})
+    paths = {probe: pod[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")}
+    assert paths == {"livenessProbe": "/health/live", "readinessProbe": "/health/ready"}
+    for path in paths.values():
+        hosts = {"10.42.0.7:8080": 200, "[fd00::7]:8080": 200, "capacity-hub:8080": 200, "evil.example": 403}
+        answered = {host: httpx.get(hub.url + path, headers={"host": host}).status_code for host in hosts}
+        assert answered == hosts
+
+
+def test_a_pod_joins_and_drains_itself_with_what_it_has(live_hub, tmp_path):
+    agent = container("keda.yaml")
+    places = {
+        "http://capacity-hub:8080": live_hub.url,
+        "/etc/capacity-hub": str(tmp_path),
+        "/run/capacity-hub": str(tmp_path),
+    }
+
+    def start(command):
+        for there, here in places.items():
+            command = [word.replace(there, here) for word in command]
+        environment = {**clean_environment(), "DISABLE_DOTENV": "1", "HOSTNAME": socket.gethostname()}
+        environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+        return subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True,
+        )  # fmt: skip
+
+    admin = {"x-hub-secret": live_hub.admin_secret}
+    with httpx.Client(base_url=live_hub.url, headers=admin, timeout=PATIENCE_S) as api:
+        join = api.post("/admin/tokens", json={"join": "gpu-a100-eu"}).json()["token"]
+        (tmp_path / "join-token").write_text(join)
+        running = start(agent["command"])
+        try:
+            wait_until(lambda: socket.gethostname() in api.get("/nodes").json())
+            leaving = start(agent["lifecycle"]["preStop"]["exec"]["command"])
+            said, _ = leaving.communicate(timeout=2 * PATIENCE_S)
+            assert (leaving.returncode, "is safe to kill" in said) == (0, True), said
+            assert api.get(f"/nodes/{socket.gethostname()}").json()["draining"] is True
+            (by,) = [each["by"] for each in api.get("/audit").json() if each["action"] == "node.drain"]
+            assert by.endswith(f"of node {socket.gethostname()}")
+        finally:
+            running.kill()
+            running.communicate()
 
 
 def test_the_example_of_sources_declares_one_of_every_kind(monkeypatch):
