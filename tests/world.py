@@ -50,7 +50,7 @@ SHORT = {
 PATIENCE_S = 30.0  # after which a wait gives up; it costs nothing when all is well
 SLACK_S = 5.0  # what such a machine may add where a time is what is promised
 
-LINGERING = "import hub.api.server, hub.cli; hub.api.server.LINGER_S = {}; hub.cli.main()"
+LINGERING = "import hub.api.server; hub.api.server.LINGER_S = {}"
 
 # Nothing here speaks TLS, and every HTTP client would begin with reading the certificates of the whole world.
 os.environ.pop("SSL_CERT_FILE", None)
@@ -141,8 +141,10 @@ class RedisServer:
 class HubProcess:
     """`hub serve` in a process of its own, with secrets, short timeouts and expiry on unless told otherwise."""
 
-    def __init__(self, environment: dict[str, str], *, linger_s: float | None = None) -> None:
-        """With `linger_s` it stays so long after SIGTERM, instead of for a second; a second signal ends it at once."""
+    def __init__(self, environment: dict[str, str], *, linger_s: float | None = None, before: str = "") -> None:
+        """With `linger_s` it stays so long after SIGTERM, instead of for a second; a second signal ends it at once.
+        `before` is Python that runs in it before it begins.
+        """
         self.port = int(environment.get("HUB_PORT", 0)) or free_port()
         self.over_tls = "HUB_TLS_CERT" in environment
         self.url = f"{'https' if self.over_tls else 'http'}://127.0.0.1:{self.port}"
@@ -155,11 +157,13 @@ class HubProcess:
         self.log_path = Path(tempfile.mkstemp(prefix="hub-log-")[1])
         self._log = self.log_path.open("ab")
         self.process: Fork | subprocess.Popen[bytes]
-        if linger_s is None:
+        if linger_s is not None:
+            before = LINGERING.format(linger_s)
+        if not before:
             self.process = begin(["serve"], self.environment, self._log, self._log)
         else:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", LINGERING.format(linger_s), "serve"],
+                [sys.executable, "-c", f"{before}\nimport hub.cli; hub.cli.main()", "serve"],
                 env=self.environment, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
             )  # fmt: skip
 

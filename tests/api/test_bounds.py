@@ -222,3 +222,18 @@ def test_one_address_does_not_take_all_the_connections(start_hub):
         busy.socket.settimeout(0.2)
         with pytest.raises(TimeoutError):  # what is being served is not cut off
             busy.answer()
+
+
+def test_a_hub_with_few_descriptors_says_so_and_serves_on(start_hub):
+    few = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))"
+    hub = start_hub(before=few, HUB_NODE_TIMEOUT="600")
+    refused = request(b" " * 60_000, "/nodes", secret="wrong")[:-50_000]
+    with contextlib.ExitStack() as stack:
+        for number in range(300):
+            source = (f"127.0.0.{2 + number % 4}", 0)
+            held = socket.create_connection(("127.0.0.1", hub.port), PATIENCE_S, source)
+            stack.enter_context(held).sendall(refused)
+        with Wire(hub.port) as wire:
+            wire.send(request(path="/node/register") + request())
+            assert [wire.answer()[0] for _ in range(2)] == [200, 200]
+    assert "descriptors run short" in hub.log()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from uuid import uuid4
 
 import pytest
@@ -80,6 +81,18 @@ async def test_a_refusal_is_a_problem_document(api, method, path, status, code):
 async def test_a_path_that_does_not_take_a_method_names_those_it_takes(api):
     assert "POST" in (await api.get("/session/borrow")).headers["allow"]
     assert "GET" in (await api.delete("/pools")).headers["allow"]
+
+
+async def test_whatever_is_got_may_be_asked_for_its_head(api):
+    await publish(api, "n1", **{"a:b": ["s1"]})
+    known = {"node_id": "n1", "label": "a:b", "slot": "s1", "kind": "node", "id": "n1", "room_id": "lab"}
+    paths = (await api.get("/openapi.json")).json()["paths"]
+    got = ["/docs", "/openapi.json", *(path for path in paths if "get" in paths[path] and path != "/events")]
+    for path in got:
+        named = re.sub(r"\{(\w+)\}", lambda part: known.get(part[1], "none"), path)
+        whole, head = await api.get(named), await api.head(named)
+        assert (head.status_code, head.content) == (whole.status_code, b""), path
+        assert head.headers["content-type"] == whole.headers["content-type"], path
 
 
 async def test_trace_ids_tell_requests_apart(api):

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
 from hub.api.documentation import TYPES
 
-ASSETS = Path(__file__).parents[2] / "hub" / "api" / "assets"
+TOP = Path(__file__).parents[2]
+ASSETS = TOP / "hub" / "api" / "assets"
 
 
 async def test_the_page_asks_no_other_machine_and_runs_nothing_inline(api):
@@ -28,6 +32,14 @@ async def test_the_page_asks_no_other_machine_and_runs_nothing_inline(api):
     assert 'url: "openapi.json"' in (await api.get("/docs/start.js")).text
     assert (await api.get("/openapi.json")).status_code == 200
     assert (await api.get("/redoc")).headers["location"] == "docs"
+
+
+def test_what_is_installed_has_all_that_the_page_needs(tmp_path):
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(build, cwd=TOP, check=True, capture_output=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        for path in ASSETS.iterdir():
+            assert wheel.read(f"hub/api/assets/{path.name}") == path.read_bytes()
 
 
 async def test_only_the_files_of_the_page_are_served(api):

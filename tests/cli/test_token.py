@@ -54,6 +54,20 @@ def test_json_says_everything_about_a_new_token(own_hub: HubProcess, own_command
     assert own_command.json("token", "list") == {"total": 1, "tokens": [made], "inFile": []}
 
 
+def test_tokens_of_a_node_and_of_rooms_open_these_and_nothing_else(own_hub: HubProcess, own_command: Command):
+    node = own_command("token", "create", "--node", "rack-7").stdout.strip()
+    bound = own_command("token", "create", "--user", "ann", "--room", "lab", "--room", "a b").stdout.strip()
+    shown = {"authorization": f"Bearer {bound}"}
+    with httpx.Client(base_url=own_hub.url, timeout=PATIENCE_S) as api:
+        for name, status in (("rack-7", 200), ("rack-8", 403)):
+            answer = api.post("/node/register", json={"nodeId": name}, headers={"x-hub-secret": node})
+            assert answer.status_code == status, answer.text
+        for room, status in (("lab", 200), ("a%20b", 200), ("other", 403)):
+            assert api.get(f"/v1/joblib/rooms/{room}/tasks", headers=shown).status_code == status
+    listed = own_command("token", "list").stdout
+    assert all(word in listed for word in ("rack-7", "in lab", "in a b"))
+
+
 def test_tokens_are_shown_newest_first_and_those_of_the_file_last(start_hub, tmp_path: Path):
     path = tmp_path / "tokens.toml"
     path.write_text('[[tokens]]\ntoken = "file-secret"\nuser = "carl"\nactive = false\n')
@@ -148,6 +162,8 @@ WRONG = {
     "token create --user ann --user-id 7": "'7' must be a UUID",
     "token create --user ann --scope all": "'all' is none of worker, submit, read, admin",
     "token create --user ann --scope": "'--scope' requires an argument",
+    "token create --user ann --node rack-7": "--user and --node exclude each other",
+    "token create --node rack-7 --room lab": "--room are for tokens of users",
     "token revoke": "Missing argument 'ID'",
     "token revoke ..": "'..' is no id",
     "token revoke a b": "unexpected extra argument",
