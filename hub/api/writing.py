@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
+from contextlib import suppress
 from typing import Any
 
 UNREAD_S = 20.0  # for a client to begin reading what is left when its connection is closed
 RATE = 65_536  # bytes a second at which it must read that
+_AT_ONCE = struct.pack("ii", 1, 0)
+_UNTAKEN_MS = getattr(socket, "TCP_USER_TIMEOUT", None)  # where the system has it
 
 
 class JoinedWrites:
@@ -21,6 +26,7 @@ class JoinedWrites:
         self._loop = loop
         self._parts: list[bytes] = []
         self._giving_up: asyncio.TimerHandle | None = None
+        self._lost = False
 
     def write(self, data: bytes) -> None:
         if not self._parts:
@@ -33,18 +39,23 @@ class JoinedWrites:
             self._transport.write(b"".join(parts))
 
     def close(self) -> None:
+        if self._lost:
+            return
         self._flush()
+        expect_to_be_read(self._transport)
         left = self._transport.get_write_buffer_size()
         self._transport.close()
         if left and self._giving_up is None:
-            self._giving_up = self._loop.call_later(UNREAD_S + left / RATE, self._transport.abort)
+            self._giving_up = self._loop.call_later(UNREAD_S + left / RATE, cut, self._transport)
 
     def abort(self) -> None:
         self._parts.clear()
-        self._transport.abort()
+        if not self._lost:
+            cut(self._transport)
 
     def lost(self) -> None:
-        """The connection is over."""
+        """The connection is over, and its descriptor may be somebody else's by now."""
+        self._lost = True
         if self._giving_up is not None:
             self._giving_up.cancel()
 
@@ -54,3 +65,23 @@ class JoinedWrites:
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return self._transport.get_extra_info(name, default)
+
+
+def cut(transport: Any) -> None:
+    """End a connection with all that is on its way: else the system keeps it, for a client that does not read."""
+    _tell_system(transport, socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    transport.abort()
+
+
+def expect_to_be_read(transport: Any) -> None:
+    """Have the system forget what a client takes nothing of for so long, also when the connection is closed: it keeps
+    that, some hundred kilobytes, for as long as the client is there.
+    """
+    if _UNTAKEN_MS is not None:
+        _tell_system(transport, socket.IPPROTO_TCP, _UNTAKEN_MS, int(UNREAD_S * 1000))
+
+
+def _tell_system(transport: Any, level: int, option: int, value: int | bytes) -> None:
+    if (wire := transport.get_extra_info("socket")) is not None:
+        with suppress(OSError):  # no TCP, or over
+            wire.setsockopt(level, option, value)

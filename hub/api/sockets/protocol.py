@@ -11,8 +11,12 @@ from typing import Any, Final
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from hub.api.protocol import NEVER, HubProtocol
+from hub.api.sockets.turns import Turns
+from hub.api.writing import cut, expect_to_be_read
 
 PATH: Final = "/socket.io/"
+PIECE: Final = 512  # bytes: some messages, each of which costs a hundredth of a millisecond to tell from the next
+GOODBYE_S = 5.0  # for a client to answer that a WebSocket is closed; then its connection is
 ABORT: Final = "hub.abort"  # in the extensions of a WebSocket: cuts its connection
 _log = logging.getLogger("hub.sockets.wire")
 _log.setLevel(logging.WARNING)  # the server tells of every handshake, with the session id, which is a secret
@@ -37,20 +41,76 @@ class UpgradingProtocol(HubProtocol):
 
 
 class SocketProtocol(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket, quiet, and with a way to cut the connection of a client that does not read."""
+    """uvicorn's WebSocket, quiet, with a way to cut the connection of a client that does not read, and for those who
+    say much at once: it is read a piece at a time, and nothing of it while what was read before waits."""
 
     when_lost: Callable[[], None] | None = None
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, config: Any, server_state: Any, *args: Any, **options: Any) -> None:
+        super().__init__(config, server_state, *args, **options)
         self.logger = self.conn.logger = _log
+        self.close_timeout = GOODBYE_S
+        self._turns: Turns = vars(server_state).setdefault("turns", Turns())  # of all sockets of this server
+        self._unread = b""
+        self._asked = False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._unread = b""
         super().connection_lost(exc)
         if self.when_lost is not None:
             self.when_lost()
 
+    def data_received(self, data: bytes) -> None:
+        self._unread += data
+        self._read_on()
+        self._hold()
+
+    async def receive(self) -> Any:
+        message = await self.queue.get()
+        self._read_on()
+        self._let()
+        await self._turns.take()
+        return message
+
     def handle_connect(self, event: Any) -> None:
         super().handle_connect(event)
         if not self.handshake_complete:  # it may have been refused at once
-            self.scope["extensions"][ABORT] = self.transport.abort  # type: ignore[assignment]
+            self.scope["extensions"][ABORT] = self._cut  # type: ignore[assignment]
+            expect_to_be_read(self.transport)
+
+    def handle_ping(self) -> None:
+        if self.writable.is_set():
+            super().handle_ping()
+        else:
+            self.conn.data_to_send()  # only the last of many has to be answered, and this client does not read
+
+    def _cut(self) -> None:
+        if not self.disconnected:
+            cut(self.transport)
+
+    def _read_on(self) -> None:
+        if self._unread and not self._asked and self.queue.empty():
+            self._asked = True
+            self._turns.ask(self._read)
+
+    def _read(self) -> None:
+        self._asked = False
+        piece, self._unread = self._unread[:PIECE], self._unread[PIECE:]
+        if piece:
+            super().data_received(piece)
+        if self.transport.is_closing():
+            self._unread = b""
+        self._read_on()
+        self._hold()
+        self._let()
+
+    def _hold(self) -> None:
+        """Take nothing more from the client while there is something to be read."""
+        if self._unread and not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
+
+    def _let(self) -> None:
+        if self.read_paused and not self._unread and self.queue.empty() and not self.transport.is_closing():
+            self.read_paused = False
+            self.transport.resume_reading()
