@@ -11,8 +11,7 @@ AT_MOST = 10_000  # as many are named in one statement; behind more than that a 
 class Aside:
     """The ids of one pass, and what the pass before handed on: those are tried again once nothing else is left."""
 
-    def __init__(self, at_most: int = AT_MOST) -> None:
-        self._at_most = at_most
+    def __init__(self) -> None:
         self._later: dict[Any, None] = {}  # in the order in which they are tried
         self._refused: dict[Any, None] = {}  # in this pass
         self.left = 0
@@ -28,7 +27,7 @@ class Aside:
     @property
     def full(self) -> bool:
         """Whether no more can be left out."""
-        return len(self._later) + len(self._refused) >= self._at_most
+        return len(self._later) + len(self._refused) >= AT_MOST
 
     def refuse(self, ids: Iterable[Any], refusal: Exception | None) -> None:
         """They cannot be changed in this pass; without a refusal they were left as they were."""

@@ -1,7 +1,6 @@
 """What time it is in a database, as clauses: every age is measured by the database, never by us.
 
-Those of PostgreSQL and SQLite are tested on the real thing with every change, that of MariaDB was tried by hand; those
-of SQL Server and Oracle are written by their manuals.
+Those of PostgreSQL and SQLite are tested on the real thing with every change, that of MariaDB was tried by hand.
 """
 
 from __future__ import annotations
@@ -12,15 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.mssql import DATETIMEOFFSET
-from sqlalchemy.dialects.oracle import DATE as ORACLE_DATE
 
 _FLOAT: sa.Float[float] = sa.Float()
 _DAY_MS = sa.literal_column("86400000.0", _FLOAT)
 _JULIAN_NOW = sa.literal_column("julianday('now')", _FLOAT)
 _JULIAN_1970 = sa.literal_column("2440587.5", _FLOAT)
 _DATED: sa.ColumnElement[str] = sa.literal_column("'____-__-__%'")
-_24, _60 = sa.literal_column("24", sa.Integer()), sa.literal_column("60", sa.Integer())
 _NONE: sa.ColumnElement[int] = sa.literal_column("0")
 
 
@@ -108,58 +104,9 @@ def mysql(column: sa.ColumnElement[Any], zone: str) -> Clock:
     )
 
 
-def mssql(column: sa.ColumnElement[Any], zone: str) -> Clock:
-    """Seconds and their fractions apart: DATEADD takes no more than 24 days of milliseconds."""
-    aware = isinstance(column.type, DATETIMEOFFSET)
-    now: sa.ColumnElement[Any] = sa.literal_column("sysdatetimeoffset()" if aware else "sysutcdatetime()", column.type)
-    usec: sa.ColumnElement[Any] = sa.literal_column("microsecond")
-    whole: sa.ColumnElement[Any] = sa.literal_column("second")
-    second = sa.literal_column("1000000.0", _FLOAT)
-    epoch: sa.ColumnElement[Any] = sa.literal_column("'1970-01-01T00:00:00'")
-
-    def older_than(seconds: float) -> sa.ColumnElement[bool]:
-        rest = sa.func.dateadd(usec, sa.literal(-round(seconds % 1 * 1_000_000), sa.Integer()), now)
-        return column < sa.func.dateadd(whole, sa.literal(-int(seconds), sa.Integer()), rest)
-
-    return Clock(
-        now=now,
-        age_s=sa.func.datediff_big(usec, column, now, type_=_FLOAT) / second,
-        at_s=sa.func.datediff_big(usec, epoch, column, type_=_FLOAT) / second,
-        older_than=older_than,
-    )
-
-
-def oracle(column: sa.ColumnElement[Any], zone: str) -> Clock:
-    """A difference is an interval, and its seconds have to be put together."""
-    aware = getattr(column.type, "timezone", False) or getattr(column.type, "local_timezone", False)
-    zoned: sa.ColumnElement[Any] = sa.literal_column("systimestamp")
-    now = zoned if aware else sa.func.sys_extract_utc(zoned)
-    epoch: sa.ColumnElement[Any] = sa.literal_column("timestamp '1970-01-01 00:00:00'")
-    moment = sa.func.sys_extract_utc(column) if aware else sa.cast(column, sa.TIMESTAMP())
-
-    def older_than(seconds: float) -> sa.ColumnElement[bool]:
-        cutoff = now - sa.func.numtodsinterval(sa.literal(float(seconds), _FLOAT), sa.literal_column("'SECOND'"))
-        # A DATE compared with a TIMESTAMP would be converted, and its index be of no use.
-        return column < (sa.cast(cutoff, column.type) if isinstance(column.type, ORACLE_DATE) else cutoff)
-
-    return Clock(
-        now=now,
-        age_s=_seconds(sa.func.sys_extract_utc(zoned) - moment),
-        at_s=_seconds(moment - epoch),
-        older_than=older_than,
-    )
-
-
-def _seconds(interval: sa.ColumnElement[Any]) -> sa.ColumnElement[float]:
-    day, hour, minute, second = (sa.extract(part, interval) for part in ("day", "hour", "minute", "second"))
-    return sa.type_coerce(((day * _24 + hour) * _60 + minute) * _60 + second, _FLOAT)
-
-
 CLOCKS: dict[str, Callable[[sa.ColumnElement[Any], str], Clock]] = {
     "postgresql": postgresql,
     "sqlite": sqlite,
     "mysql": mysql,
     "mariadb": mysql,
-    "mssql": mssql,
-    "oracle": oracle,
 }

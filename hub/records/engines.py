@@ -32,8 +32,6 @@ _ASYNC = {
     "sqlite": "sqlite+aiosqlite",
     "mysql": "mysql+asyncmy",
     "mariadb": "mariadb+asyncmy",
-    "mssql": "mssql+aioodbc",
-    "oracle": "oracle+oracledb_async",
 }
 _TRIED = "postgresql+asyncpg and sqlite+aiosqlite"
 _OURS = ("asyncpg", "aiosqlite")  # the drivers of the extra
@@ -49,9 +47,6 @@ _WAITS: dict[str, dict[str, Any]] = {  # what drivers call the bounds on their w
         "prepared_statement_name_func": str,
     },
     "psycopg": {"connect_timeout": int(CONNECT_S), "prepare_threshold": None},
-    "aioodbc": {"timeout": int(CONNECT_S)},
-    "oracledb": {"tcp_connect_timeout": CONNECT_S},
-    "oracledb_async": {"tcp_connect_timeout": CONNECT_S},
 }
 
 

@@ -18,7 +18,7 @@ _LONGEST = 300
 # Classes of SQLSTATE that pass: connection, authorisation, no such database, roll-back, resources, operator, system.
 _AWAY = ("08", "28", "3D", "40", "53", "55P03", "57", "58", "XX")
 _REFUSING = ("SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH", "SQLITE_TOOBIG", "SQLITE_RANGE", "SQLITE_MISUSE")
-_DRIVERS = ("asyncpg", "psycopg", "sqlite3", "aiosqlite", "aiomysql", "asyncmy", "pymysql", "pyodbc", "oracledb")
+_DRIVERS = ("asyncpg", "psycopg", "sqlite3", "aiosqlite", "aiomysql", "asyncmy", "pymysql")
 _KNOWN = (exc.SQLAlchemyError, OSError, TimeoutError, ValueError, TypeError, ArithmeticError)
 
 

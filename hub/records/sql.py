@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hub.errors import HubError, RecordsUnavailable, SourceRefused
-from hub.records.aside import AT_MOST, Aside
+from hub.records.aside import Aside
 from hub.records.engines import make_engine, reading
 from hub.records.faults import is_away, spoken
 from hub.records.models import Reset, SqlSource, Stuck
@@ -29,9 +29,6 @@ REFUSED_S = 15.0  # of a call that meets nothing but records that the database r
 TRIES = 100  # refused transactions while a batch is halved; what is not told apart then is tried last
 FEW = 32  # of those at a time
 IDS_MAX = 1_000  # in one statement, where they were named
-_ASIDE_MAX = {"mssql": 1_000, "oracle": 1_000}  # values that a statement takes
-_MSSQL_LOCKS = "WITH (UPDLOCK, READPAST, ROWLOCK)"  # how it says FOR UPDATE SKIP LOCKED
-_ORACLE_MOST = 1000  # values that it takes in a list
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -45,7 +42,7 @@ class SqlRecords:
         self.engine = make_engine(source)
         self._source = source
         self._rows: Rows | None = None
-        self._aside = self._nothing_aside()
+        self._aside = Aside()
 
     @property
     def source(self) -> SqlSource:
@@ -112,7 +109,7 @@ class SqlRecords:
             self._aside.end()
             raise
         except SourceRefused:  # perhaps the ids are of another type now
-            self._aside = self._nothing_aside()
+            self._aside = Aside()
             raise
         if not done.count:
             self._raise_refusal(self._aside)
@@ -127,9 +124,6 @@ class SqlRecords:
     async def close(self) -> None:
         """Let go of connections."""
         await self.engine.dispose()
-
-    def _nothing_aside(self) -> Aside:
-        return Aside(_ASIDE_MAX.get(self.engine.dialect.name, AT_MOST))
 
     @contextmanager
     def _said(self) -> Iterator[None]:
@@ -168,7 +162,7 @@ class SqlRecords:
         return [ids[start : start + size] for start in range(0, len(ids), size)]
 
     async def _reset_these(self, parts: Sequence[list[Any] | None]) -> Reset:
-        aside, done = self._nothing_aside(), Reset()
+        aside, done = Aside(), Reset()
         for part in parts:
             async with self._bounded():
                 done = _both(done, (await self._try(await self._found(), part, aside))[1])
@@ -230,7 +224,7 @@ class SqlRecords:
         chosen: list[Any] = []
         try:
             async with self.engine.begin() as connection:
-                chosen = await _lock(connection, rows, ids, aside.ids if ids is None else ())
+                chosen = list(await connection.execute(_choice(rows, ids, aside.ids if ids is None else ())))
                 return _names(chosen), await _change(connection, rows, chosen), None
         except sa.exc.StatementError as error:
             if is_away(error) or not chosen:
@@ -314,16 +308,7 @@ def _choice(rows: Rows, ids: list[Any] | None, but: Sequence[Any] = ()) -> sa.Se
     chosen = _first(rows, ids, rows.source.threshold_s, but).limit(rows.source.batch_size)
     if rows.attempts is not None:
         chosen = chosen.add_columns(sa.case((_worn_out(rows), 1), else_=0))  # not every database has truth values
-    return chosen.with_hint(rows.table, _MSSQL_LOCKS, "mssql").with_for_update(skip_locked=True)
-
-
-async def _lock(connection: AsyncConnection, rows: Rows, ids: list[Any] | None, but: Sequence[Any] = ()) -> list[Any]:
-    choice = _choice(rows, ids, but)
-    if connection.dialect.name == "oracle":  # it locks no first rows of a sorted choice: find them, then lock those
-        first = _first(rows, ids, rows.source.threshold_s, but).limit(min(rows.source.batch_size, _ORACLE_MOST))
-        found = list(await connection.scalars(first))
-        choice = _choice(rows, found).order_by(None).limit(None)
-    return list(await connection.execute(choice))
+    return chosen.with_for_update(skip_locked=True)
 
 
 def _update(rows: Rows, ids: list[Any]) -> sa.Update:

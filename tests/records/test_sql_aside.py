@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from hub.errors import SourceRefused
-from hub.records import sql
+from hub.records import aside, sql
 from hub.records.faults import is_away
 from hub.records.models import Reset
 
@@ -113,7 +113,7 @@ async def test_a_call_that_meets_refusals_alone_ends_and_the_next_pass_goes_on_b
 
 
 async def test_no_more_is_remembered_than_a_statement_takes(jobs, opened, monkeypatch):
-    monkeypatch.setattr(sql, "AT_MOST", 4)
+    monkeypatch.setattr(aside, "AT_MOST", 4)
     monkeypatch.setattr(sql, "REFUSED_S", 1)
     forbid(jobs, "id <= 6")
     records = opened(jobs.source(batch_size=5))

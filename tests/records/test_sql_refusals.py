@@ -262,7 +262,7 @@ def test_a_url_that_leads_nowhere(url, said):
 
 def test_a_database_whose_clock_nobody_knows():
     registry.register("strange.aiosqlite", __name__, "Strange")
-    known = "postgresql, sqlite, mysql, mariadb, mssql, oracle"
+    known = "postgresql, sqlite, mysql, mariadb"
     with pytest.raises(SourceRefused) as refused:
         SqlRecords(SqlSource(name="jobs", url="strange+aiosqlite:///x", table="jobs"))
     assert str(refused.value) == f"source jobs, url: the clock of strange is not known here; those of {known} are."

@@ -26,7 +26,6 @@ from hub.records.rows import Rows
 
 MOST_MARGIN_S = 30.0
 AT_ONCE = 1000  # ids in one statement
-LOCKING = ("postgresql", "sqlite", "mysql", "mariadb", "oracle")  # what was found is ours to change
 MARGIN = 0.1  # of the threshold: for clocks that do not go equally fast, and for a handler to end when it is cancelled
 
 
@@ -146,9 +145,6 @@ class Claims:
         first = sa.select(rows.id, self._time).where(*those).order_by(rows.updated_at).limit(limit)
         began_s = now_s()
         async with self.engine.begin() as connection:
-            if connection.dialect.name == "oracle":  # it locks no first rows of a sorted choice: find, then lock
-                sorted_out = list(await _pairs(connection, first))
-                first = sa.select(rows.id, self._time).where(rows.id.in_(sorted_out), self._ready)
             locked = await _pairs(connection, first.with_for_update(skip_locked=True, key_share=True))
             before = {key: mark for key, mark in locked.items() if key not in but}
             self.tried = list(before)
@@ -157,7 +153,7 @@ class Claims:
             changed = await self._set(connection, rows.id.in_(before), self._ready, status=rows.source.stuck)
             if changed != len(before):
                 why = "somebody else claims some of these records at this moment, or a trigger keeps them as they are"
-                raise Untaken(why) if connection.dialect.name in LOCKING else TimeoutError(why)
+                raise Untaken(why)
             alike = await self._alike(connection, before)
             taken = [key for key in before if key not in alike]
             await self._check_clock(connection, taken, began_s)
