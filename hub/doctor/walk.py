@@ -35,7 +35,7 @@ TYPES = {
         *("queue", "heads", "later", "room_tasks", "job_tasks", "runtimes", "ownerless", "internal_tasks"),
         *("finished", "dead"),
     ),
-    "list": ("available", "inuse", "audit", "refusals", "incarnations"),
+    "list": ("available", "inuse", "audit", "refusals", "incarnations", "early_ends"),
     "stream": ("history", "taskiq"),
 }
 TYPE_OF = dict.fromkeys(PATTERNS, "string") | {name: kind for kind, names in TYPES.items() for name in names}
@@ -51,6 +51,7 @@ LIFETIMES_S = {
     "replacing": 1800,
     "pace": 3600,
     "claim": 60,
+    "early_ends": 60,
     "submitted": 86_400,
     "result": 300,
     "inflight": 30,

@@ -157,6 +157,9 @@ PRIVATE = {
     "internal_tasks": "hub:internal_tasks",  # zset: task of an @internal job -> hub clock of its start, or submission.
     "finished": "hub:finished",  # zset: task -> when it ended. Deleted with the task.
     "dead": "hub:dead",  # zset: failed task whose attempts are used up -> when it ended. Deleted with the task.
+    # list: status, error, claim, request and worker of ends of a task that the store has lost, until a hub submits it
+    # again; 60 s.
+    "early_ends": "hub:early_ends:{}",
     "claim": "hub:claim:{}",  # string: task:claim of what a claim was answered with, '' for none or a removal; 60 s.
     "submitted": "hub:submitted:{}",  # string: fingerprint of a submit with a key, 24 h or its tasks' retention.
     "task_done": "hub:task_done:{}",  # a channel, not a key: this task has ended.

@@ -4,6 +4,7 @@ local id        = ARGV[1]
 local new       = ARGV[2]
 local user      = ARGV[3]
 local superuser = ARGV[4]            -- '1' | '0'
+-- @include recalled
 -- @include task_reply
 local old = read_task(id)
 if not old then return {'task'} end
@@ -30,4 +31,5 @@ queue_up(t)
 t.position = position_of(t)
 emit_status(t)
 emit_available(t)
+if recall_early_ends(new) then t = read_task(new) end
 return {'ok', task_reply(t)}

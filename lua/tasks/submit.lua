@@ -12,6 +12,7 @@ local key        = ARGV[8]            -- of the request, '' for none
 local fingerprint = ARGV[9]           -- of the request
 local keep_s     = ARGV[10]           -- how long a key is remembered: no longer than its tasks
 -- @rest tasks                        per task: id, payload
+-- @include recalled
 -- @include task_reply
 local job = redis.call('HMGET', key_job(full), 'at', 'deleted')
 if not job[1] then return {'job'} end
@@ -46,6 +47,7 @@ for i = 11, #ARGV, 2 do
   if not t then
     if job[2] then return {'job'} end
     t = make(ARGV[i], ARGV[i + 1])
+    if recall_early_ends(t.id) then t = read_task(t.id) end
   end
   answers[#answers + 1] = task_reply(t)
 end

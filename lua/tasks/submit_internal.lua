@@ -12,7 +12,7 @@ local message = ARGV[6]              -- '' when none could be made of the payloa
 local key     = ARGV[7]              -- of the request, '' for none
 local fingerprint = ARGV[8]
 local keep_s  = ARGV[9]              -- how long a key is remembered: no longer than its task
--- @include settle_task
+-- @include recalled
 -- @include task_reply
 local before = key ~= '' and redis.call('GET', key_submitted(key))
 if before and before ~= fingerprint then return {'reused'} end
@@ -33,6 +33,7 @@ local entry = message ~= '' and redis.pcall('XADD', key_taskiq, '*', 'data', mes
 if type(entry) == 'string' then
   redis.call('HSET', key_task(id), 'entry', entry)
   emit_status(t)
+  if recall_early_ends(id) then t = read_task(id) end
   return {'ok', task_reply(t)}
 end
 close(t, 'failed', 'Failed to dispatch to internal executor', id)

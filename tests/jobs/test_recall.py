@@ -46,13 +46,15 @@ class Forgetful:
         shutil.copytree(self._older, self.server.folder)
         self.server.start()
 
-    async def recall(self):
+    async def recall(self, hub=None):
+        clock = (hub or self.hub).clock
+
         async def back():
-            await self.hub.clock.tick()
-            return self.hub.clock.away_since is None
+            await clock.tick()
+            return clock.away_since is None
 
         await eventually(back)
-        await self.hub.clock.tick()
+        await clock.tick()
 
     async def status(self, task):
         return (await self.hub.tasks.get(task)).status
@@ -117,6 +119,24 @@ async def test_a_task_whose_end_redis_lost_is_not_given_out_before_hubs_have_sai
         await lossy.recall()
         assert await Hub(store, settings).tasks.claim(worker, USER) == []
     assert await lossy.status(task.id) == "completed"
+
+
+async def test_an_end_comes_back_also_when_its_hub_speaks_before_the_one_that_knows_of_the_submit(lossy):
+    worker = await lossy.worker()
+    settings = settings_for(lossy.server.url)
+    async with open_store(settings) as store:
+        other = Hub(store, settings)
+        await other.clock.tick()
+        lossy.keep()
+        await lossy.submit()
+        [task] = await other.tasks.claim(worker, USER, Claim(start=True))
+        assert await other.tasks.finish(worker, USER, [Result(task.id, "completed", "", task.claim)]) == ["ok"]
+        await lossy.forget()
+        await lossy.recall(other)
+        assert not lossy.server.client().exists(f"hub:task:{task.id}")
+        await lossy.recall()
+    assert await lossy.status(task.id) == "completed"
+    assert lossy.server.client().keys("hub:early_ends:*") == []
 
 
 async def test_a_cancellation_that_redis_lost_comes_back_also_when_the_task_was_claimed_since(lossy):

@@ -84,6 +84,10 @@ DONE_AGAIN = (
     _("employ"), _("employ", 1), _("submit"), _("mark"), _("claim", c=KEYED), _("finish"), _("restart", c=LOST),
     _("tick", b=1), _("tick", b=1), _("claim", 1, 1, KEYED), _("pass", S2, 1), _("claim", 1, 1, KEYED),
 )  # fmt: skip
+DONE_ELSEWHERE = (
+    _("employ"), _("employ", 1), _("mark"), _("submit"), _("claim", b=1, c=KEYED), _("finish", b=1),
+    _("restart", c=LOST), _("tick", b=1), _("tick"), _("pass", S2, 1), _("claim", 1, 1, KEYED),
+)  # fmt: skip
 CLAIM_LOST = (
     _("employ"), _("employ", 1), _("submit", c=2), _("claim", c=KEYED), _("mark"), _("finish", c=FAILED),
     _("claim", 1, c=KEYED), _("restart", c=LOST),
@@ -143,6 +147,9 @@ SCENARIOS: dict[str, Scenario] = {
     "a return before hubs have said what they lent stands": Scenario("back", RETURNED_BEFORE_RECALL, "register 2"),
     "the end of a task outlives the last second of Redis": Scenario("task", END_LOST, "report 1"),
     "a task whose end was lost is not given out again": Scenario("done", DONE_AGAIN, "report 1"),
+    "a task that was submitted at another hub, and lost, is not given out again": Scenario(
+        "done", DONE_ELSEWHERE, "report 1"
+    ),
     "the claim after a failure outlives the last second of Redis": Scenario("task", CLAIM_LOST, "claim 2"),
     **{
         f"an outage makes nothing older, a return after {n + 1} scripts of the recall": Scenario(
