@@ -37,6 +37,15 @@ proof: venv servers ## the races, the state machine, the faults of the loop, the
 mutants: venv servers ## plant mistakes in the scripts and see that the state machine finds each of them
 	@$(BIN)/python -m tests.mutants
 
+# What a change of the core breaks first; a test that starts processes or tries everything there is has the mark `slow`.
+CORE := tests/capacity tests/nodes tests/line tests/test_settings.py tests/test_env_example.py tests/manual/test_pages.py
+.PHONY: quick
+quick: venv ## style, types, layout and the core, in less than a minute
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal -m "not slow" tests/test_layout.py $(CORE) $(PYTEST_ARGS)
+
 .PHONY: check
 check: venv ## style, formatting, types and layout; needs no Redis
 	@$(BIN)/ruff check .

@@ -3,7 +3,7 @@
 import ast
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -60,9 +60,34 @@ AT_HOME_IN = {
 PURE = {"models", "labels", "liveness"}
 
 
+def of_each(paths: Iterable[Path]) -> Callable[[Callable[[Path], None]], Callable[[], None]]:
+    """The test of one file as a test of all of these: thousands of tests would take longer to count than to run."""
+
+    def decorate(test: Callable[[Path], None]) -> Callable[[], None]:
+        def test_of_all() -> None:
+            broken = {}
+            for path in paths:
+                try:
+                    test(path)
+                except AssertionError as error:
+                    broken[str(path)] = str(error)
+            assert broken == {}
+
+        test_of_all.__name__ = test.__name__
+        return test_of_all
+
+    return decorate
+
+
 @cache
 def tree(path: Path) -> ast.Module:
     return ast.parse((TOP / path).read_text(), str(path))
+
+
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All that a module is made of."""
+    return list(ast.walk(tree(path)))
 
 
 def part(path: Path) -> str:
@@ -72,7 +97,7 @@ def part(path: Path) -> str:
 
 def imports(path: Path) -> Iterator[str]:
     """Dotted names of everything a module imports, also inside functions; relative imports are spelled out."""
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -94,7 +119,7 @@ def test_hub_holds_the_parts_it_is_known_to_have():
     assert {part(path) for path in MODULES} <= set(MAY_IMPORT)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
+@of_each(MODULES)
 def test_imports_point_down(path):
     here = part(path)
     wrong = [
@@ -106,13 +131,13 @@ def test_imports_point_down(path):
     assert wrong == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
+@of_each(MODULES)
 def test_third_party_packages_stay_where_they_are_at_home(path):
     packages = {name.split(".")[0] for name in imports(path)}
     assert {package for package in packages if part(path) not in AT_HOME_IN.get(package, {part(path)})} == set()
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if path.stem in PURE], ids=str)
+@of_each([path for path in MODULES if path.stem in PURE])
 def test_pure_modules_know_no_io(path):
     other = {name for name in imports(path) if name.split(".")[0] in {*AT_HOME_IN, "asyncio", "socket", "os", "time"}}
     ours = {name for name in imports(path) if hub_part(name) and not _is_pure(name)}
@@ -130,18 +155,18 @@ def test_no_file_is_too_long_for_one_concept(paths, most):
     assert {str(path): lines for path in paths if (lines := len((TOP / path).read_text().splitlines())) > most} == {}
 
 
-@pytest.mark.parametrize("path", MODULES + TESTS, ids=str)
+@of_each(MODULES + TESTS)
 def test_no_function_is_longer_than_fifty_lines(path):
-    functions = (node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    functions = (node for node in nodes(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     assert {f.name: n for f in functions if (n := (f.end_lineno or 0) - f.lineno + 1) > 50} == {}
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
+@of_each(MODULES)
 def test_every_module_says_what_it_is_for(path):
     assert ast.get_docstring(tree(path)), "a module begins with a sentence"
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=str)
+@of_each(SCRIPTS)
 def test_every_script_begins_with_its_purpose(path):
     assert (TOP / path).read_text().startswith("-- ")
 
@@ -155,34 +180,34 @@ def texts(path: Path) -> Iterator[str]:
     """Every string of a module that is no docstring."""
     docstrings = {
         id(node.body[0].value)
-        for node in ast.walk(tree(path))
+        for node in nodes(path)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and node.body
         and isinstance(node.body[0], ast.Expr)
     }
-    for node in ast.walk(tree(path)):
+    for node in nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
             yield node.value
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if path != Path("hub/store/keys.py")], ids=str)
+@of_each([path for path in MODULES if path != Path("hub/store/keys.py")])
 def test_key_text_stands_in_the_keys_module_alone(path):
     # "node: x" is a sentence, "node:" and "node:x" are keys.
     found = [text for text in texts(path) if (head := KEY_TEXT.match(text)) and not text[head.end() :].startswith(" ")]
     assert found == []
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=str)
+@of_each(SCRIPTS)
 def test_scripts_take_their_keys_from_the_keys_module(path):
     code = re.sub(r"--.*", "", (TOP / path).read_text())
     keys = re.findall(r"""call\(\s*["']\w+["']\s*,\s*["']([^"'\n]*)["']""", code)
     assert [text for text in keys if KEY_TEXT.match(text)] == []
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if part(path) != "doctor"], ids=str)
+@of_each([path for path in MODULES if part(path) != "doctor"])
 def test_only_the_doctor_reads_the_whole_keyspace_at_once(path):
     assert "KEYS" not in set(texts(path))
-    assert "scan_iter" not in {node.attr for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)}
+    assert "scan_iter" not in {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}
 
 
 def test_no_script_walks_the_keyspace():
@@ -195,10 +220,10 @@ def catches_everything(handler: ast.ExceptHandler) -> bool:
     return any(kind is None or getattr(kind, "id", "") in ("Exception", "BaseException") for kind in kinds)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=str)
+@of_each(MODULES)
 def test_what_is_caught_broadly_is_raised_handed_on_or_logged_and_counted(path):
     silent = []
-    for handler in ast.walk(tree(path)):
+    for handler in nodes(path):
         if not (isinstance(handler, ast.ExceptHandler) and catches_everything(handler)):
             continue
         body = [node for statement in handler.body for node in ast.walk(statement)]

@@ -428,6 +428,7 @@ MAY_STOP = {
 }
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(sorted(set(Settings().masked()) - MAY_STOP)), st.text(max_size=30)))
 def test_no_text_whatever_stops_the_start(variables):
     load_settings(variables)

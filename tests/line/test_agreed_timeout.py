@@ -40,6 +40,7 @@ def first(start_hub: Start) -> HubProcess:
     return start_hub(HUB_NODE_TIMEOUT="100", REDIS_ASYNC_TIMEOUT_MS="5000")
 
 
+@pytest.mark.slow
 async def test_a_hub_with_another_timeout_follows_those_that_run_and_says_so(
     first: HubProcess, start_hub: Start, redis: Redis
 ) -> None:
@@ -55,6 +56,7 @@ async def test_a_hub_with_another_timeout_follows_those_that_run_and_says_so(
     assert used_by(second) == pytest.approx(400, abs=40)
 
 
+@pytest.mark.slow
 async def test_hubs_that_are_replaced_one_by_one_change_it_with_the_last_of_them(
     first: HubProcess, start_hub: Start, redis: Redis
 ) -> None:
@@ -67,6 +69,7 @@ async def test_hubs_that_are_replaced_one_by_one_change_it_with_the_last_of_them
     wait_until(lambda: holds(redis) == 400, why=changed.log)
 
 
+@pytest.mark.slow
 async def test_a_store_that_was_emptied_gets_the_one_that_held(
     first: HubProcess, start_hub: Start, redis: Redis
 ) -> None:

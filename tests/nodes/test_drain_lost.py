@@ -89,6 +89,7 @@ async def test_a_report_that_makes_no_sense_is_refused(api, redis, bad):
     assert (answer.status_code, answer.json()["code"], answer.json()["member"]) == (400, "invalid-value", "drainCall")
 
 
+@pytest.mark.slow
 @pytest.mark.story
 async def test_an_agent_drains_on_when_the_store_and_the_hub_have_forgotten_it(start_hub):
     hub = start_hub()

@@ -62,6 +62,7 @@ def test_a_script_and_python_make_the_same_of_any_bytes(in_lua: Ask, raw: bytes)
     assert in_lua(raw) == key_part(text(raw))
 
 
+@pytest.mark.slow
 def test_every_single_character_is_the_same_for_both(redis: Redis) -> None:
     script = (INCLUDE / "key_part.lua").read_text()
     script += "\nlocal found = {} for i = 1, #ARGV do found[i] = key_part(ARGV[i]) end return found"
@@ -73,6 +74,7 @@ def test_every_single_character_is_the_same_for_both(redis: Redis) -> None:
         assert run(args=bite) == [key_part(part) for part in bite]
 
 
+@pytest.mark.slow
 def test_what_stays_are_the_letters_and_decimal_digits_of_unicode_14() -> None:
     """A newer Unicode has more of them; what has been stored must be found all the same."""
     kept = {chr(code) for code in range(0x80, 0x110000) if key_part(chr(code)) == chr(code)}
