@@ -61,6 +61,7 @@ async def test_priority_still_weighs_as_many_seconds_and_no_more(crowd: Crowd, r
     assert crowd.served == ["holder", "pressing", "first", "urgent", "normal"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"borrow_queue_max_per_label": 9000, "borrow_queue_max_per_run": 9000}])
 async def test_many_who_come_in_the_hour_that_comes_again_keep_their_order(crowd: Crowd, redis: Redis) -> None:
     """More of them than a counter within one millisecond would tell apart."""

@@ -241,6 +241,7 @@ async def test_a_grant_whose_caller_hung_up(pair, scene):
             await served(task, scene.redis, scene.slot)
 
 
+@pytest.mark.slow
 async def test_a_hub_that_died_with_its_waiters_and_an_undelivered_grant(pair, scene):
     await lend_all(scene)
     doomed = HubProcess(pair.environment)

@@ -56,6 +56,7 @@ def test_a_script_and_python_make_the_same_of_any_text(in_lua: Ask, raw: str) ->
     assert in_lua(raw.encode()) == key_part(raw)
 
 
+@pytest.mark.slow
 @WIDE
 @given(raw=ANY_BYTES)
 def test_a_script_and_python_make_the_same_of_any_bytes(in_lua: Ask, raw: bytes) -> None:
@@ -96,6 +97,7 @@ MEMBERS = st.dictionaries(
 )
 
 
+@pytest.mark.slow
 @WIDE
 @given(document=MEMBERS, escaped=st.booleans(), blanks=st.booleans())
 def test_a_script_and_python_find_the_same_slot_in_an_item(
@@ -105,6 +107,7 @@ def test_a_script_and_python_find_the_same_slot_in_an_item(
     assert item_in_lua(item.encode()) == listed_id(item)
 
 
+@pytest.mark.slow
 @WIDE
 @given(raw=ANY_BYTES)
 def test_and_in_text_that_is_no_json(item_in_lua: Ask, raw: bytes) -> None:

@@ -66,6 +66,7 @@ async def test_one_node_is_shown_with_everything_that_is_known(api):
     assert (missing.status_code, missing.json()["code"]) == (404, "unknown-node")
 
 
+@pytest.mark.slow
 async def test_pages_hold_every_node_once_and_the_total_is_exact(api, hub):
     names = {f"node-{n:03}" for n in range(257)}
     for name in sorted(names):

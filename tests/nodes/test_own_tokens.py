@@ -120,6 +120,7 @@ async def test_a_node_whose_token_is_revoked_is_a_stranger(shut):
         assert (await shut.post(path, json=body, headers=mine)).status_code == 401
 
 
+@pytest.mark.slow
 async def test_heartbeats_with_a_token_of_the_node_go_the_short_way_and_others_are_refused(live_hub: HubProcess, redis):
     async with live_hub.client() as admin:
         made = await make(admin, {}, node="rack-7")
