@@ -13,6 +13,7 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import RedisError
 
+from tests.races.wires import Wires
 from tests.world import free_port, wait_until
 
 SERVICE = "hub"
@@ -22,10 +23,15 @@ DOWN_MS = 1000  # a primary that is silent for so long is taken to be down
 class Server:
     """One `redis-server`, as a replica of another one where that is given, or as a Sentinel."""
 
-    def __init__(self, folder: Path, *lines: str, sentinel: bool = False) -> None:
-        self.port = free_port()
+    def __init__(
+        self, folder: Path, *lines: str, sentinel: bool = False, port: int | None = None, known: int | None = None
+    ) -> None:
+        self.port = port or free_port()
+        self.known = known or self.port  # the port at which others find it
         self._folder = folder / str(self.port)
         self._folder.mkdir(parents=True)
+        if known:
+            lines = ("replica-announce-ip 127.0.0.1", f"replica-announce-port {known}", *lines)
         lines = ("bind 127.0.0.1", f"port {self.port}", f"dir {self._folder}", *lines, "")
         (self._folder / "redis.conf").write_text("\n".join(lines))
         self._sentinel = sentinel
@@ -61,16 +67,20 @@ class Server:
 
 
 class Trio:
-    """A primary, two replicas and three Sentinels."""
+    """A primary, two replicas and three Sentinels; `wired`: with something in front of each server that can be cut."""
 
-    def __init__(self, folder: Path, *lines: str) -> None:
+    def __init__(self, folder: Path, *lines: str, wired: bool = False) -> None:
         quick = ("save ''", "repl-diskless-sync yes", "repl-diskless-sync-delay 0", *lines)
-        first = Server(folder, *quick)
-        replicaof = f"replicaof 127.0.0.1 {first.port}"
-        self.servers = [first, Server(folder, *quick, replicaof), Server(folder, *quick, replicaof)]
+        ports = [free_port() for _ in range(3)]
+        self.wires = Wires(ports) if wired else None
+        known = self.wires.ports if self.wires else [None] * 3
+        first = Server(folder, *quick, port=ports[0], known=known[0])
+        replicaof = f"replicaof 127.0.0.1 {first.known}"
+        others = [Server(folder, *quick, replicaof, port=ports[n], known=known[n]) for n in (1, 2)]
+        self.servers = [first, *others]
         wait_until(lambda: self._connected(first) == 2)
         watch = (
-            f"sentinel monitor {SERVICE} 127.0.0.1 {first.port} 2",
+            f"sentinel monitor {SERVICE} 127.0.0.1 {first.known} 2",
             f"sentinel down-after-milliseconds {SERVICE} {DOWN_MS}",
             f"sentinel failover-timeout {SERVICE} 4000",
         )
@@ -98,7 +108,7 @@ class Trio:
         """The server that most of the Sentinels take for the primary."""
         ports = [int(self._state(each)["port"]) for each in self.sentinels]
         port = max(set(ports), key=ports.count)
-        return next(server for server in self.servers if server.port == port)
+        return next(server for server in self.servers if server.known == port)
 
     def fail_over(self) -> None:
         """A planned failover; returns when the Sentinels agree on it."""
@@ -113,8 +123,28 @@ class Trio:
 
     def wait_for_another(self, before: Server) -> None:
         """Until the Sentinels agree that another server is the primary."""
-        wait_until(lambda: {int(self._state(each)["port"]) for each in self.sentinels} != {before.port}
+        wait_until(lambda: {int(self._state(each)["port"]) for each in self.sentinels} != {before.known}
                    and len({int(self._state(each)["port"]) for each in self.sentinels}) == 1, 60)  # fmt: skip
+
+    def never_promote(self, server: Server) -> None:
+        """Until the Sentinels know that this one is never to be the primary."""
+        with server.client() as client:
+            client.config_set("replica-priority", 0)
+        wait_until(lambda: all(self._priority(each, server) == 0 for each in self.sentinels), 60)
+
+    def _priority(self, sentinel: Server, server: Server) -> int:
+        with sentinel.client() as client:
+            found = [each for each in client.sentinel_slaves(SERVICE) if int(each["port"]) == server.known]
+            return int(found[0]["slave-priority"]) if found else -1
+
+    def part(self, primary: Server) -> list[Server]:
+        """From now on nobody hears what is written to the primary; returns the others, which stand still."""
+        others = [server for server in self.servers if server is not primary]
+        for each in others:
+            each.signal(signal.SIGSTOP)
+        with primary.client() as client:
+            client.client_kill_filter(_type="replica")
+        return others
 
     def wait_until_whole(self) -> None:
         """Until the primary has both replicas back."""
@@ -124,3 +154,5 @@ class Trio:
         """End them all."""
         for each in (*self.sentinels, *self.servers):
             each.kill()
+        if self.wires:
+            self.wires.stop()

@@ -1,9 +1,13 @@
-"""Failovers under load: no slot is held twice, no token comes twice, and lending goes on."""
+"""Failovers under load: no slot is held twice, no token comes twice, and lending goes on.
+
+`HUB_FAILOVERS` makes it longer; `make proof` has twenty of the planned ones.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import signal
 import time
@@ -22,6 +26,8 @@ pytestmark = pytest.mark.race
 LABEL = "gpu:a100"
 SLOTS = 12
 BORROWERS = 10
+FAILOVERS = int(os.environ.get("HUB_FAILOVERS", "2"))
+FAULTS = max(1, FAILOVERS // 5)
 BACK_S = 2.0  # from the agreement of the Sentinels to the next grant
 
 
@@ -103,15 +109,42 @@ class Load:
 
 
 @pytest.fixture(params=[(), ("min-replicas-to-write 1", "min-replicas-max-lag 3")], ids=["plain", "min-replicas"])
-def trio(request, tmp_path):
-    servers = Trio(tmp_path, *request.param)
+def lines(request):
+    """Of the configuration of the servers."""
+    return request.param
+
+
+@pytest.fixture
+def trio(lines, tmp_path):
+    servers = Trio(tmp_path, *lines)
     yield servers
     servers.stop()
 
 
 @pytest.fixture
-def hubs(trio, start_hub: Callable[..., HubProcess]):
-    return [start_hub(HUB_REDIS_URL=trio.url, HUB_NODE_TIMEOUT="12", REDIS_ASYNC_TIMEOUT_MS="3000") for _ in range(2)]
+def wired(lines, tmp_path):
+    """The same, and each server can be cut off from everybody."""
+    servers = Trio(tmp_path, *lines, wired=True)
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture
+def lagging(tmp_path):
+    """Two servers that take turns as the primary, and nobody need hear what is written."""
+    servers = Trio(tmp_path)
+    servers.never_promote(servers.servers[2])
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture
+def two_hubs(start_hub: Callable[..., HubProcess]):
+    def start(trio: Trio) -> list[HubProcess]:
+        settings = {"HUB_REDIS_URL": trio.url, "HUB_NODE_TIMEOUT": "12", "REDIS_ASYNC_TIMEOUT_MS": "3000"}
+        return [start_hub(**settings) for _ in range(2)]
+
+    return start
 
 
 async def agreed(change, *arguments):
@@ -120,30 +153,72 @@ async def agreed(change, *arguments):
     return time.monotonic()
 
 
-async def test_planned_failovers_lend_nothing_twice(trio, hubs):
-    async with Load(hubs) as load:
+@pytest.mark.timeout(120 + 60 * FAILOVERS)
+async def test_planned_failovers_lend_nothing_twice(trio, two_hubs):
+    async with Load(two_hubs(trio)) as load:
         await load.goes_on()
-        for _ in range(2):
+        for _ in range(FAILOVERS):
             at = await agreed(trio.fail_over)
             assert await load.goes_on() - at < BACK_S + SLACK_S
             await asyncio.to_thread(trio.wait_until_whole)
         assert load.verdict() == ([], [])
 
 
+@pytest.mark.timeout(120 + 60 * FAILOVERS)
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL], ids=["stopped", "killed"])
-async def test_a_primary_that_is_stopped_or_killed_under_load_lends_nothing_twice(trio, hubs, number):
-    async with Load(hubs) as load:
+async def test_a_primary_that_is_stopped_or_killed_under_load_lends_nothing_twice(trio, two_hubs, number):
+    async with Load(two_hubs(trio)) as load:
+        for _ in range(FAULTS):
+            await load.goes_on()
+            before = trio.primary
+            before.signal(number)
+            at = await agreed(trio.wait_for_another, before)
+            assert await load.goes_on() - at < BACK_S + SLACK_S
+            if number == signal.SIGSTOP:
+                before.signal(signal.SIGCONT)  # and it still takes itself for the primary
+            else:
+                before.kill()
+                await asyncio.to_thread(before.start)
+            await load.goes_on(60)
+            await asyncio.to_thread(trio.wait_until_whole)
         await load.goes_on()
-        before = trio.primary
-        before.signal(number)
-        at = await agreed(trio.wait_for_another, before)
-        assert await load.goes_on() - at < BACK_S + SLACK_S
-        if number == signal.SIGSTOP:
-            before.signal(signal.SIGCONT)  # and it still takes itself for the primary
-        else:
-            before.kill()
-            await asyncio.to_thread(before.start)
-        await load.goes_on(60)
-        await asyncio.to_thread(trio.wait_until_whole)
+        assert load.verdict() == ([], [])
+
+
+@pytest.mark.timeout(120 + 60 * FAILOVERS)
+async def test_a_primary_that_is_cut_off_from_everybody_lends_nothing_twice(wired, two_hubs):
+    """What was on its way to it arrives when it can be reached again, and it still takes itself for the primary."""
+    async with Load(two_hubs(wired)) as load:
+        for _ in range(FAULTS):
+            await load.goes_on()
+            before = wired.primary
+            wired.wires.cut.add(before.port)
+            at = await agreed(wired.wait_for_another, before)
+            assert await load.goes_on() - at < BACK_S + SLACK_S
+            wired.wires.cut.clear()
+            await load.goes_on(60)
+            await asyncio.to_thread(wired.wait_until_whole)
         await load.goes_on()
+        assert load.verdict() == ([], [])
+
+
+@pytest.mark.timeout(180 + 60 * FAILOVERS)
+async def test_a_failover_and_the_way_back_that_both_lose_what_was_written_last_lend_nothing_twice(lagging, two_hubs):
+    """Neither server is started anew: each is primary, then replica, then primary again."""
+    async with Load(two_hubs(lagging)) as load:
+        await load.goes_on()
+        first = lagging.primary
+        for _ in range(2 * FAULTS):
+            before = lagging.primary
+            others = await asyncio.to_thread(lagging.part, before)
+            await load.goes_on()  # grants that are lost
+            before.signal(signal.SIGSTOP)
+            for each in others:
+                each.signal(signal.SIGCONT)
+            at = await agreed(lagging.wait_for_another, before)
+            assert await load.goes_on() - at < BACK_S + SLACK_S
+            before.signal(signal.SIGCONT)
+            await load.goes_on(60)
+            await asyncio.to_thread(lagging.wait_until_whole)
+        assert lagging.primary is first
         assert load.verdict() == ([], [])
