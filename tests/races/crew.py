@@ -23,6 +23,7 @@ from typing import Any
 
 from hub.client import NodeAgent
 from tests.notes import Notes, whole_notes
+from tests.races.careful import keep_for_ever
 from tests.races.people import AnyHub, Note, borrow_for_ever, wait_for_ever
 from tests.world import clean_environment, wait_until
 
@@ -95,8 +96,10 @@ class Supervisor:
             random.seed(os.getpid())
             if self._job["kind"] == "agent":
                 be_an_agent(self._job, name)
-            act = {"node": be_a_node, "borrower": borrow_for_ever, "waiter": wait_for_ever}[self._job["kind"]]
-            asyncio.run(act(self._job, name, lambda event, **facts: self._note(name, event, **facts)))
+            acts = {"node": be_a_node, "borrower": borrow_for_ever, "waiter": wait_for_ever, "careful": keep_for_ever}
+            asyncio.run(
+                acts[self._job["kind"]](self._job, name, lambda event, **facts: self._note(name, event, **facts))
+            )
         finally:
             os._exit(0)
 

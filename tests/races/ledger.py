@@ -105,3 +105,32 @@ def unanswered(lines: Iterable[Line], patience_s: float) -> list[Line]:
         ended = [asked.pop(name) for name in over if name in asked]
         late += [ask for ask in ended if line["at"] - ask["at"] > ask["wait"] + patience_s]
     return late + list(asked.values())
+
+
+def revived(lines: Iterable[Line]) -> list[str]:
+    """Every grant that was valid again, or held by anybody, after its return had been answered."""
+    returned: dict[tuple[str, str], float] = {}
+    wrong = []
+    for line in sorted(lines, key=lambda each: each["at"]):
+        if line["event"] == "returned":
+            returned[line["slot"], line["token"]] = line["at"]
+        elif line["event"] in ("revived", "holds") and (line["slot"], line["token"]) in returned:
+            wrong.append(f"{line['slot']} under {line['token']} came back: {line}")
+    return wrong
+
+
+def ended_twice(notes: Iterable[Line]) -> list[str]:
+    """Every task that was completed twice, or given out again after it was; one that failed may have another attempt.
+
+    A note is written after its answer, by several processes: only what comes after it in one of them is surely later.
+    """
+    ends: dict[str, Line] = {}
+    wrong = []
+    for note in notes:
+        if note["what"] == "ended" and note["outcome"] == "ok" and note["status"] == "completed":
+            before = ends.setdefault(note["task"], note)
+            if before is not note:
+                wrong.append(f"two ends were taken: {before} and {note}")
+        again = [task for task in note["tasks"] if task in ends] if note["what"] == "took" else []
+        wrong += [f"{task} was given out after its end was taken: {ends[task]} and {note}" for task in again]
+    return wrong

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.races.ledger import broken, cut_by_dead_nodes, cut_by_expiry, holds, unanswered
+from tests.races.ledger import broken, cut_by_dead_nodes, cut_by_expiry, ended_twice, holds, revived, unanswered
 
 
 def line(at: float, event: str, **facts: object) -> dict[str, object]:
@@ -73,3 +73,21 @@ def test_a_call_that_does_not_end_in_time_is_found_unless_its_caller_was_killed(
     died = {"at": 3.0, "who": "b1", "event": "died"}
     assert unanswered([*asks, ends, late, died], 5) == []
     assert unanswered([*asks, ends, late], 5) == [asks[1], asks[2]]
+
+
+def test_a_grant_that_comes_back_after_its_return_was_answered_is_found():
+    back = line(2, "returned", slot="s1", token="10")
+    assert revived([hold(1, 10, 3), back, hold(2.5, 11, 5)]) == []
+    assert len(revived([hold(1, 10, 3), back, line(2.5, "revived", slot="s1", token="10")])) == 1
+    assert len(revived([hold(1, 10, 3), back, hold(2.5, 10, 5)])) == 1
+
+
+def test_a_task_that_ends_twice_or_is_given_out_after_its_end_is_found():
+    took = {"what": "took", "worker": "w1", "tasks": ["t1"]}
+    ended = {"what": "ended", "worker": "w1", "task": "t1", "status": "completed", "outcome": "ok"}
+    other = took | {"worker": "w2"}
+    assert ended_twice([took, ended]) == []
+    assert ended_twice([took, ended | {"status": "failed"}, other]) == []
+    assert ended_twice([took, other, ended, ended | {"worker": "w2", "outcome": "conflict"}]) == []
+    assert len(ended_twice([took, ended, other])) == 1
+    assert len(ended_twice([took, other, ended, ended | {"worker": "w2"}])) == 1
