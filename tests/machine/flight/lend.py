@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from hub.store.keys import Keys
 from tests.machine.flight.base import GRACE_S, Errand
 from tests.machine.flight.box import NODE_S, Box, Call
 from tests.machine.flight.fleet import OF, SLOTS, Fleet
 
+KEYS = Keys("")
 TTL_S, LONG_S = 20, 90
 POOLS = ("gpu:a", "gpu:a", "gpu:b", "gpu:b")
 LISTENS_S = 25
@@ -30,6 +32,7 @@ class Holder:
     ended_s: float | None = None  # when the store was seen not to have it any more
     listens: bool = False  # he has his hub tell him at once, as blocks of the SDK do; others hear with a renewal
     ear: tuple[Call, Box] | None = None  # the call that waits for that
+    hub_only: bool = False  # of those who are there, only the hub that lent it can tell a store that has lost it
     returns: bool = False  # he was told, has stopped, and is about to say so
 
     def believes(self, now_s: float) -> bool:
@@ -45,6 +48,7 @@ class Lend(Fleet):
         self.given: dict[str, int] = {}  # slot -> the highest token anybody has had for it
         self.told: dict[int, Holder] = {}
         self.ended: dict[str, set[int]] = {slot: set() for slot in OF}  # tokens whose return was answered
+        self.enders: dict[int, Box] = {}  # the hub that took the return of a token
         self.lapsed: set[int] = set()  # those of them that had ended by themselves
         self.fell: dict[str, float] = {}
         self.seen: set[int] = set()  # tokens of grants in the store
@@ -89,6 +93,7 @@ class Lend(Fleet):
             if other.slot == slot and other.believes(now_s):
                 gone_s = now_s - other.ended_s if other.ended_s is not None else 0.0
                 about = f"{seen}, while it is held under {other.token}"
+                self.pardon(other)
                 if not other.excuse:
                     self.complain("twice", about)
                 elif self.hears(other):
@@ -114,6 +119,7 @@ class Lend(Fleet):
         await self.send(Errand("renew", "POST", "/session/renew", body, took, repeatable=False), box)
 
     def was_refused(self, holder: Holder, box: Box, what: str) -> None:
+        self.pardon(holder)
         if holder.believes(self.now_s) and not holder.excuse:
             self.complain("lost", f"{what} of {holder.slot} under {holder.token} was refused at {box.name}")
         holder.over = True
@@ -149,6 +155,15 @@ class Lend(Fleet):
             if not waits(holder):
                 await self.listen(holder, box)
 
+    def has_spoken(self, box: Box) -> bool:
+        """Whether it has told the store what it remembers; one whose commands are held back has not."""
+        return bool(box.hub.store.generation == self.redis.hget(KEYS.store, "generation"))
+
+    def pardon(self, holder: Holder) -> None:
+        """Nobody but a hub that stands still could have told the store of his grant."""
+        if holder.hub_only and not holder.excuse and not self.has_spoken(holder.box):
+            holder.excuse = "nobody knew of it"
+
     async def verify(self, holder: Holder, box: Box) -> None:
         """By the side that owns the resource."""
 
@@ -168,13 +183,20 @@ class Lend(Fleet):
         slot, token = some[which % len(some)]
 
         def took(call: Call, box: Box) -> None:
-            if call.status == 200 and call.answer["valid"] and self.settled and token in self.ended[slot]:
+            if call.status == 200 and call.answer["valid"] and self.settled and self.stands_ended(slot, token):
                 self.complain("back", f"{slot} under {token}, which was returned, is valid at {box.name}")
 
         errand = Errand(
             "verify old", "GET", f"/leases/{slot}/verify", None, took, query=f"token={token}", repeatable=False
         )
         await self.send(errand, box)
+
+    def stands_ended(self, slot: str, token: int) -> bool:
+        """Whether its return was answered, by a hub that could tell a store that has lost it."""
+        if token in self.ended[slot] and not self.has_spoken(self.enders[token]):
+            self.ended[slot].discard(token)
+            self.given.pop(slot, None)
+        return token in self.ended[slot]
 
     async def give_back(self, holder: Holder, box: Box, *, keyed: bool) -> None:
         holder.over = True
@@ -183,6 +205,7 @@ class Lend(Fleet):
         def took(call: Call, box: Box) -> None:
             if call.status == 200:
                 self.ended[holder.slot].add(holder.token)
+                self.enders[holder.token] = box
                 if "note" in call.answer:
                     self.lapsed.add(holder.token)
 
@@ -218,7 +241,7 @@ class Lend(Fleet):
         for holder in self.holders:
             has = tokens[holder.slot] == str(holder.token)
             if has:
-                holder.ended_s = None
+                holder.ended_s, holder.hub_only = None, False
             elif holder.ended_s is None:
                 holder.ended_s = now_s
         for slot, text in tokens.items():
@@ -226,7 +249,7 @@ class Lend(Fleet):
             self.seen.add(token)
             if not token or not settled:
                 continue
-            if token in self.ended[slot]:
+            if self.stands_ended(slot, token):
                 self.complain("back", f"{slot} is lent under {token}, which was returned")
             if token < self.given.get(slot, 0):
                 self.complain("lower", f"{slot} is lent under {token} after {self.given[slot]}")
@@ -277,6 +300,7 @@ class Lend(Fleet):
                 agent.book.lent.get(holder.slot) == str(holder.token) for agent in self.speakers(OF[holder.slot])
             )
             by_hub = not holder.box.frozen and heard_s - holder.since_s < NODE_S / 3 - 1
+            holder.hub_only = by_hub and not by_node
             if not (by_node or by_hub) and not holder.excuse:
                 holder.excuse = "nobody knew of it"
 

@@ -7,12 +7,10 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from hub.store.keys import Keys
 from tests.machine.flight.base import Errand
 from tests.machine.flight.box import WORKER_S, Box, Call
-from tests.machine.flight.lend import Lend
+from tests.machine.flight.lend import KEYS, Lend
 
-KEYS = Keys("")
 API = "/v1/joblib"
 JOB = "@global:analysis:Work"
 WORKERS = 6

@@ -9,8 +9,8 @@ from typing import Any
 from tests.machine.flight.base import LAST_MS, SETTLED_MS
 from tests.machine.flight.box import NODE_S, WORKER_S
 from tests.machine.flight.fleet import OF, SLOTS
-from tests.machine.flight.lend import LONG_S, TTL_S
-from tests.machine.flight.work import KEYS, Work
+from tests.machine.flight.lend import KEYS, LONG_S, TTL_S
+from tests.machine.flight.work import Work
 
 BEAT_MS = 5000
 Step = tuple[str, int, int, int]
