@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+import yaml
 
 from hub.cli import manual
 from hub.client.trust import TLS_NAMES
@@ -147,3 +148,20 @@ def test_the_five_questions_are_answered_by_few_files():
     answers = [cells for cells in rows(section) if cells[0].endswith("?")]
     assert len(answers) == 5
     assert all(1 <= cells[1].count("`") // 2 <= 4 for cells in answers)
+
+
+def test_what_decides_runs_on_every_python_and_server_that_is_supported():
+    workflow = yaml.safe_load((TOP / ".github" / "workflows" / "test.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    matrix = job["strategy"]["matrix"]
+    assert matrix["python"] == ["3.11", "3.12", "3.13", "3.14"]
+    servers = {(each["name"], each["version"].rsplit(".", 1)[0]) for each in matrix["server"]}
+    assert servers == {("redis", "7.0"), ("redis", "7.4"), ("redis", "8.0"), ("valkey", "8.1")}
+    assert job["steps"][-1]["run"] == ".ci/run"
+    assert all(re.search(r"@v\d+\.\d+\.\d+$", step["uses"]) for step in job["steps"] if "uses" in step)
+
+
+def test_a_commit_is_checked_by_what_is_installed_for_the_project():
+    hooks = yaml.safe_load((TOP / ".pre-commit-config.yaml").read_text())["repos"]
+    assert [hook["id"] for repo in hooks for hook in repo["hooks"]] == ["ruff", "ruff-format", "layout"]
+    assert {repo["repo"] for repo in hooks} == {"local"}
