@@ -68,6 +68,7 @@ _ABOUT: dict[str, Any] = {
     "redirect_slashes": False,
     "docs_url": None,  # FastAPI's pages fetch their scripts from elsewhere
     "redoc_url": None,
+    "openapi_url": None,  # it would write the document anew for everybody who asks
 }
 _log = get_logger("hub.api")
 

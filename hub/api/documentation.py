@@ -6,7 +6,9 @@ from functools import cache
 from importlib import resources
 from typing import Final
 
+import orjson
 from fastapi import APIRouter
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hub.errors import NotFound
@@ -47,6 +49,15 @@ _PAGE: Final = """<!doctype html>
 async def docs() -> Response:
     """The page."""
     return Response(_PAGE, media_type="text/html", headers=_HEADERS)
+
+
+@router.get("/openapi.json")
+async def document(request: Request) -> Response:
+    """The wire, written once: that takes long, and anybody may ask for it."""
+    state = request.app.state
+    if not hasattr(state, "document"):
+        state.document = orjson.dumps(request.app.openapi())
+    return Response(state.document, media_type="application/json")
 
 
 @router.get("/docs/{name}")

@@ -258,7 +258,9 @@ async def test_large_batches_of_one_caller_hold_up_nobody(start_hub):
             batches = [eve.post(f"{path}/tasks/lab:analysis:X", content=body) for _ in range(6)]
             answers = await asyncio.gather(*batches)
             await others.served(10)
-    assert [answer.status_code for answer in answers] == [202] * 6, answers[0].text
+    codes = Counter(answer.status_code for answer in answers)
+    assert codes[202] > 1, answers[0].text
+    assert codes.keys() <= {202, 503}, codes  # who brings much, and waits for long, is told to bring less
     judge(f"6 x {len(body) / 2**20:.1f} MiB", others, quiet_ms)
     if FULL:  # they come twice a second, and skip a turn when the process stood still for as long
         assert "sweep skipped" not in hub.log()

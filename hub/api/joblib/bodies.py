@@ -14,7 +14,8 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from hub.api.deps import serving
-from hub.api.joblib.slices import SLICE, Slices, compact, is_deep
+from hub.api.freight import LIGHT
+from hub.api.joblib.slices import Slices, compact, is_deep
 from hub.api.joblib.wishes import MANY, JobBody, PageQuery, SubmitBody, TasksQuery
 from hub.errors import Malformed, TooLarge
 from hub.jobs.names import preferred_wait, to_id
@@ -73,7 +74,7 @@ async def read(request: Request, model: type[M]) -> tuple[M, Body]:
     text = await request.body()
     if not text:
         raise malformed("missing", ["body"], "Field required", None)
-    if len(text) <= SLICE:
+    if len(text) <= LIGHT:
         return _whole(text, model)
     async with serving(request).freight.turn:
         await asyncio.sleep(0)

@@ -13,7 +13,7 @@ import orjson
 
 from hub.errors import Malformed, TooLarge
 
-SLICE = 65_536  # characters between two turns for the others: one to three milliseconds
+SLICE = 16_384  # characters between two turns for the others: a millisecond or two
 SMALL = 1_024
 STEP = 128  # a step costs as much as so many characters, however short it is
 MEMBERS_MAX = 100
