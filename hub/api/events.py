@@ -24,6 +24,7 @@ router = APIRouter(tags=["events"])
 PATH = "/events"  # the one path whose answer has no end, and no time limit
 KEEP_ALIVE_S = 15.0  # shorter than any proxy waits
 SEND_S = 20.0  # for a listener to take what was sent; then his connection is cut
+TOGETHER = 20  # events in one turn of the loop: a hundred listeners may be as far behind
 RETRY_MS = 2000  # a listener that was cut off comes back after so long
 ABORT = "hub.abort"  # in the extensions of a request: cuts its connection
 _FILTERS = dict.fromkeys(("kind", *NAMES), "string")
@@ -142,7 +143,9 @@ class EventStream(Response):
     async def _follow(self, put: Callable[..., Awaitable[None]], listener: Listener) -> None:
         while not (listener.over or listener.slow):
             if found := await listener.take(KEEP_ALIVE_S):
-                await put(b"".join(map(_frame, found)))
+                for at in range(0, len(found), TOGETHER):
+                    await put(b"".join(map(_frame, found[at : at + TOGETHER])))
+                    await asyncio.sleep(0)
             elif not (listener.over or listener.slow):
                 await put(f": nothing new\nid: {self._live.position}\n\n".encode())
 
@@ -154,4 +157,4 @@ async def _until_gone(receive: Receive) -> None:
 
 def _frame(event: Event) -> bytes:
     what = " ".join(event.what.split()).encode("utf-8", "replace")
-    return b"id: %b\nevent: %b\ndata: %b\n\n" % (event.id.encode(), what, to_json(event.document()))
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (event.id.encode(), what, event.json)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
-from hub.audit import time_text
+from hub.audit import time_text, to_json
 from hub.errors import InvalidValue
 from hub.history.rules import rule
 from hub.jobs.names import dashed, to_id
@@ -93,6 +94,11 @@ class Event:
         if self.what in _SAID and "why" in self.facts:
             facts[_SAID[self.what]] = self.facts["why"]
         return {"id": self.id, "atUtc": self.at, "event": self.what, **facts, "rule": self.why}
+
+    @cached_property
+    def json(self) -> bytes:
+        """`document`, written once however many listen."""
+        return to_json(self.document())
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from hub.store.store import Store
 
 LISTENERS_MAX = 100  # per process
 WAITING_MAX = 2_000  # events per listener; one that is further behind reads too slowly
+TOGETHER = 16  # events handed out in one turn of the loop, each to everybody
 PAUSE_S = 0.5  # before Redis is asked again after it did not answer
 _log = get_logger("hub.events")
 
@@ -122,8 +123,12 @@ class Live:
         try:
             while self._reader is me:  # looked at as well as cancelled, for that may be missed: see hub/store/ending.py
                 try:
-                    for entry in await follower.next(self._position):
+                    for number, entry in enumerate(await follower.next(self._position)):
                         self._hand_out(Event.read(entry))
+                        if number % TOGETHER == 0:
+                            await asyncio.sleep(0)
+                            if self._reader is not me:
+                                return
                     failing = False
                 except Exception as error:  # noqa: BLE001 - whoever listens goes on listening; the line tells of it, once
                     metrics.event_reads_failed.inc()

@@ -15,6 +15,7 @@ from hub.api import events as events_api
 from hub.api.app import create_app
 from hub.api.edge import Edge
 from hub.history import live
+from hub.history.events import Event
 from hub.store.follow import Follower
 from tests.api.streams import listening
 from tests.world import (
@@ -246,6 +247,19 @@ async def test_a_reader_that_misses_its_cancellation_ends_all_the_same(served, r
         return int(redis.info("clients")["blocked_clients"]) == 0
 
     await eventually(none)
+
+
+async def test_an_event_is_written_once_for_all_who_listen_and_a_crowd_of_them_in_parts(served, redis, monkeypatch):
+    written, real = [], Event.document
+    monkeypatch.setattr(Event, "document", lambda event: written.append(event.id) or real(event))
+    async with listening(served.app) as one, listening(served.app) as other:
+        with redis.pipeline(transaction=True) as several:
+            for number in range(100):
+                several.xadd("hub:history", {"event": "grant.lent", "slot": f"s{number}"})
+            several.execute()
+        heard = [[event["slot"] for event in await stream.until(100)] for stream in (one, other)]
+    assert heard == [[f"s{number}" for number in range(100)]] * 2
+    assert sorted(written) == sorted(set(written))
 
 
 async def test_no_more_than_so_many_may_listen_at_once(served, monkeypatch):

@@ -20,14 +20,13 @@ from redis import Redis
 
 from tests.api.wires import Wire
 from tests.frames import frame
-from tests.world import PATIENCE_S, eventually, wait_until
+from tests.world import PATIENCE_S, HubProcess, eventually, wait_until
 
 FULL = int(os.environ.get("HUB_HOSTILE", "0"))
 MANY = FULL or 20
 ROOMS = 5_000 if FULL else 100
 BATCH_BYTES = 13 << 20 if FULL else 1 << 20
 P99_MS = 100.0
-BUSY = 20  # times what heartbeats take while nobody means ill: where that is more, the machine has other things to do
 HOST = "host: h\r\n"
 BEAT = b'POST /node/heartbeat HTTP/1.1\r\nhost: h\r\nx-hub-secret: node-s3\r\ncontent-length: 15\r\n\r\n{"nodeId":"n1"}'
 SHAKE = (
@@ -51,6 +50,10 @@ sockets.PING_S = sockets.PONG_S = 1
 serve, short = server._serve, {"request_headers_timeout_s": 1.0, "keep_alive_timeout_s": 1.0}
 server._serve = lambda settings: serve(settings.model_copy(update=short))
 """
+LINUX = [Path("/proc/net/tcp"), Path("/proc/self/schedstat")]
+pytestmark = pytest.mark.skipif(
+    not all(path.exists() for path in LINUX), reason="this system does not tell of its connections and processes"
+)
 OVER = {"05", "06", "0A"}  # FIN-WAIT-2, TIME-WAIT: the client has all, and the system forgets it soon; or listening
 
 
@@ -189,19 +192,32 @@ class Others:
         return False
 
 
-async def quiet(port: int) -> float:
-    """The 99th percentile of what heartbeats take while nobody means ill, in ms."""
-    async with Others(port) as others:
-        await others.served(200 if FULL else 10)
-    return others.p99()
+class Judge:
+    """What heartbeats may take, on a machine that has nothing else to do: elsewhere what counts is the share of it that
+    the hub, and this process, get of the time in which they have something to do."""
 
+    def __init__(self, hub: HubProcess, what: str) -> None:
+        self._what = what
+        self._looks = [Path(f"/proc/{pid}/schedstat") for pid in (hub.process.pid, os.getpid())]
+        self._before = self._times()
 
-def judge(what: str, others: Others, quiet_ms: float) -> None:
-    p99, took = others.p99(), sorted(others.took)
-    print(f"\n{what}: {len(took)} heartbeats of others, p50 {took[len(took) // 2]:.1f} ms, p99 {p99:.1f} ms, "
-          f"longest {took[-1]:.1f} ms; before that p99 {quiet_ms:.1f} ms")  # fmt: skip
-    if FULL:
-        assert p99 < max(P99_MS, BUSY * quiet_ms)
+    def _times(self) -> list[tuple[int, int]]:
+        """Of each: nanoseconds on a processor, and in wait of one."""
+        found = [look.read_text().split() for look in self._looks]
+        return [(int(ran), int(waited)) for ran, waited, _ in found]
+
+    def share(self) -> float:
+        share = 1.0
+        for (ran, waited), (ran_before, waited_before) in zip(self._times(), self._before, strict=True):
+            share *= (ran - ran_before) / max(1, ran - ran_before + waited - waited_before)
+        return share
+
+    def judge(self, others: Others) -> None:
+        p99, took, share = others.p99(), sorted(others.took), self.share()
+        print(f"\n{self._what}: {len(took)} heartbeats of others, p50 {took[len(took) // 2]:.1f} ms, p99 {p99:.1f} ms, "
+              f"longest {took[-1]:.1f} ms; share of the machine {share:.2f}")  # fmt: skip
+        if FULL:
+            assert p99 * share < P99_MS
 
 
 async def talk(redis: Redis) -> None:
@@ -222,11 +238,10 @@ def known(port: int) -> None:
 
 
 @pytest.mark.parametrize("kinds", [[kind] for kind in KINDS] if FULL else [list(KINDS)], ids=", ".join)
-@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="this system does not tell of its connections")
 async def test_connections_that_mean_ill_hold_up_nobody_and_end(start_hub, redis, many_descriptors, hostile, kinds):
     hub = await asyncio.to_thread(start_hub, before="" if FULL else HURRY, **BOUNDS)
     known(hub.port)
-    quiet_ms = await quiet(hub.port)
+    judge = Judge(hub, f"{MANY} x {', '.join(kinds)}")
     talking = asyncio.create_task(talk(redis))
     async with Others(hub.port) as others:
         made = await asyncio.to_thread(hostile, hub.port, kinds)
@@ -240,7 +255,7 @@ async def test_connections_that_mean_ill_hold_up_nobody_and_end(start_hub, redis
         await others.served(10)
     talking.cancel()
     await asyncio.wait([talking])
-    judge(f"{MANY} x {', '.join(kinds)}", others, quiet_ms)
+    judge.judge(others)
     await asyncio.to_thread(wait_until, lambda: not held(hub.port))
     assert "Traceback" not in hub.log()
 
@@ -248,7 +263,7 @@ async def test_connections_that_mean_ill_hold_up_nobody_and_end(start_hub, redis
 async def test_large_batches_of_one_caller_hold_up_nobody(start_hub):
     hub = await asyncio.to_thread(start_hub, HUB_NODE_TIMEOUT="3600")
     known(hub.port)
-    quiet_ms = await quiet(hub.port)
+    judge = Judge(hub, f"6 x {BATCH_BYTES >> 20} MiB")
     async with hub.client("admin") as eve:
         path = "/v1/joblib/rooms/lab"
         assert (await eve.put(f"{path}/jobs", json={"category": "analysis", "name": "X"})).is_success
@@ -261,6 +276,6 @@ async def test_large_batches_of_one_caller_hold_up_nobody(start_hub):
     codes = Counter(answer.status_code for answer in answers)
     assert codes[202] > 1, answers[0].text
     assert codes.keys() <= {202, 503}, codes  # who brings much, and waits for long, is told to bring less
-    judge(f"6 x {len(body) / 2**20:.1f} MiB", others, quiet_ms)
+    judge.judge(others)
     if FULL:  # they come twice a second, and skip a turn when the process stood still for as long
         assert "sweep skipped" not in hub.log()
