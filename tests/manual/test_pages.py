@@ -142,6 +142,17 @@ def test_only_settings_that_exist_are_named():
     assert unknown == set()
 
 
+def test_every_action_of_the_audit_log_is_named():
+    code = "\n".join(path.read_text() for path in (TOP / "hub").rglob("*.py"))
+    actions = set(re.findall(r'(?:write|refused)\(\s*"\w+",\s+"(\w+(?:\.\w+)*)"', code))
+    actions |= {
+        f"{kind}.{end}" for kind in ("runner", "node") for end in re.findall(r'"secrets", f"\{kind\}\.([\w.]+)"', code)
+    }
+    assert {"token.create", "node.expired", "runner.rotation.enabled"} <= actions
+    page = (MANUAL / "capacity.md").read_text()
+    assert sorted(action for action in actions if f"`{action}`" not in page) == []
+
+
 def test_the_five_questions_are_answered_by_few_files():
     text = (MANUAL / "architecture.md").read_text()
     section = text.partition("## Five questions")[2].partition("\n## ")[0]
