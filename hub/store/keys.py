@@ -210,7 +210,7 @@ PRIVATE = {
 
 PATTERNS = WIRE | PRIVATE
 # Redis carries a message to those who listen in any of its databases: in others than the first, channels name theirs.
-CHANNELS = frozenset({"granted", "task_done", "job_bell", "result_bell", "socketio"})
+CHANNELS = frozenset({"granted", "task_done", "job_bell", "result_bell", "revoked_bell", "socketio"})
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
 

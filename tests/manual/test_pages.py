@@ -12,7 +12,7 @@ from hub.cli import manual
 from hub.client.trust import TLS_NAMES
 from hub.doctor.walk import TYPE_OF
 from hub.settings.model import knobs
-from hub.store.keys import PATTERNS, PRIVATE, WIRE
+from hub.store.keys import CHANNELS, PATTERNS, PRIVATE, WIRE
 from tests.capacity import test_labels, test_matching
 from tests.manual.pages import DOCUMENTS, MANUAL, PAGES, TOP, anchors, named, rows
 
@@ -90,7 +90,7 @@ def test_every_key_is_named_with_its_type():
     shown = {pattern: page[pattern] for pattern in PATTERNS.values() if pattern in page}
     assert sorted(set(PATTERNS.values()) - set(page)) == []
     channels = {pattern for pattern, kind in shown.items() if kind == "channel"}
-    assert channels == {PATTERNS[name] for name in channel_names()}
+    assert channels == {PATTERNS[name] for name in channel_names()} == {PATTERNS[name] for name in CHANNELS}
     wrong = {p: shown[p] for name, p in PATTERNS.items() if p not in channels and shown[p] != TYPE_OF[name]}
     assert wrong == {}
 
