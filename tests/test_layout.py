@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from hub.store.keys import PATTERNS
+from tests.mutants.in_flight import FLIGHT
+from tests.mutants.in_jobs import TASKS
+from tests.mutants.mistakes import MISTAKES
 
 TOP = Path(__file__).parent.parent
 MODULES = sorted(path.relative_to(TOP) for path in (TOP / "hub").rglob("*.py"))
@@ -252,3 +255,10 @@ def test_the_top_level_is_exactly_what_it_should_be():
         "pyproject.toml", "README.md", "LICENSE", "requirements.lock", "Makefile", ".env.example",
         "hub", "lua", "tests", "deploy",
     }  # fmt: skip
+
+
+def test_every_mistake_that_is_planted_has_its_place():
+    """What is not there any more proves nothing: the mutant goes where the rule went."""
+    found = {f"{each.script}: {each.why}": (TOP / "lua" / each.script).read_text().count(each.old) for each in
+             (*FLIGHT, *TASKS, *MISTAKES)}  # fmt: skip
+    assert {why for why, times in found.items() if times != 1} == set()

@@ -17,20 +17,22 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from tests.machine.flight.test_flight import STEPS
 from tests.machine.jobs.test_jobs_machine import EXAMPLES as JOBS_EXAMPLES
 from tests.machine.test_machine import EXAMPLES
+from tests.mutants.in_flight import FLIGHT
 from tests.mutants.in_jobs import TASKS
 from tests.mutants.mistakes import MISTAKES, Mistake
 
 TOP = Path(__file__).parent.parent.parent
 AT_ONCE = 2
-BUDGET = {"line": 3 * EXAMPLES, "jobs": 24 * JOBS_EXAMPLES}
+BUDGET = {"line": 3 * EXAMPLES, "jobs": 24 * JOBS_EXAMPLES, "flight": STEPS}
 MOST_S = 1200  # for one attempt; the whole budget takes a few minutes
 
 
 def attempt(mistake: Mistake | None, machine: str = "line") -> dict[str, Any]:
     """What a machine finds in a copy of the project with this mistake, or with none."""
-    machine = "jobs" if mistake in TASKS else machine
+    machine = "jobs" if mistake in TASKS else "flight" if mistake in FLIGHT else machine
     with tempfile.TemporaryDirectory(prefix="hub-mutants-") as name:
         tree = Path(name)
         for part in ("hub", "lua", "tests"):
@@ -79,11 +81,12 @@ def main() -> int:
     words = sys.argv[1:]
     chosen = [
         each
-        for each in (*TASKS, *MISTAKES)
+        for each in (*FLIGHT, *TASKS, *MISTAKES)
         if not words or any(word in each.script or word in each.why for word in words)
     ]
     print(f"{'':<9} {'steps':>7} {'time':>7}  mistake", flush=True)
-    for machine in BUDGET:
+    needed = {"flight": FLIGHT, "jobs": TASKS, "line": MISTAKES}
+    for machine in (machine for machine in BUDGET if set(needed[machine]) & set(chosen)):
         sound, line = row(None, attempt(None, machine))
         print(line, flush=True)
         if not sound:

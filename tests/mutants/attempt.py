@@ -1,23 +1,33 @@
-"""Runs a state machine of the tree it stands in: `python -m tests.mutants.attempt line|jobs EXAMPLES`.
+"""Runs a state machine of the tree it stands in: `python -m tests.mutants.attempt line|jobs EXAMPLES`, or
+`flight STEPS`.
 
 The last line it prints is a JSON object: what the machine found, or null, after how many steps and seconds.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import logging
 import shutil
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
+from tests.machine.flight.rules import RULES
+from tests.machine.flight.run import player, some_steps
+from tests.machine.flight.scenarios import SCENARIOS
 from tests.machine.jobs.machine import JobsMachine
 from tests.machine.run import Machine, run, run_jobs
 from tests.world import RedisServer
 
 
 def main() -> None:
+    if sys.argv[1] == "flight":
+        print(json.dumps(_fly(int(sys.argv[2]))))
+        return
     folder = Path(tempfile.mkdtemp(prefix="hub-mutant-"))
     server = RedisServer(folder)
     server.start()
@@ -31,6 +41,22 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
     steps = JobsMachine.steps if sys.argv[1] == "jobs" else Machine.steps
     print(json.dumps({"found": found, "steps": steps, "seconds": round(time.monotonic() - started, 1)}))
+
+
+def _fly(most: int) -> dict[str, Any]:
+    """The old faults, and then whatever chance brings."""
+    started, steps, found = time.monotonic(), 0, None
+    logging.disable(logging.CRITICAL)
+    known = (scenario.steps for scenario in SCENARIOS.values())
+    chance = (tuple(some_steps(seed)) for seed in itertools.count(1))
+    with player() as one:
+        for given in itertools.chain(known, chance):
+            played = one.play(given, RULES)
+            steps += played.steps
+            if played.broken or steps > most:
+                found = played.broken and str(played.broken)
+                break
+    return {"found": found, "steps": steps, "seconds": round(time.monotonic() - started, 1)}
 
 
 def _first_line(error: BaseException) -> str:

@@ -116,7 +116,7 @@ TASKS = (
         "whoever submitted a task may do anything to it",
     ),
     Mistake(
-        "tasks/move.lua", "if t.last == request or t.back == request then return {'ok', task_reply(t)} end  -- whoever has the task by now\n", "",
+        "tasks/move.lua", "if was_heard(t, request) then return {'ok', task_reply(t)} end  -- whoever has the task by now\n", "",
         "a move that is repeated is refused",
     ),
     Mistake(

@@ -63,7 +63,7 @@ GRANTS = (
 
 PLACES = (
     Mistake(
-        "include/place_free.lua", "if redis.call('HGET', key_duty(part), 'drain') then", "if false then",
+        "include/place_free.lua", "if redis.call('HGET', key_duty(part), 'drain') or believed_in(slot) then", "if believed_in(slot) then",
         "a slot that comes back to a draining node is offered",
     ),
     Mistake(
@@ -81,6 +81,30 @@ PLACES = (
     Mistake(
         "include/place_free.lua", "    if waiter and redis.call('EXISTS', key_available(pool)) == 1 then", "    if false then",
         "a slot just given back is handed on before one that has been free for longer",
+    ),
+    Mistake(
+        "include/place_free.lua", "if redis.call('HGET', key_duty(part), 'drain') or believed_in(slot) then", "if redis.call('HGET', key_duty(part), 'drain') then",
+        "a slot is lent on while its last holder believes in it",
+    ),
+    Mistake(
+        "include/revoke.lua", "  if grace_ms > 0 then\n", "  if false then\n",
+        "nobody notes that a holder has yet to hear that his grant is over",
+    ),
+    Mistake(
+        "include/revoke.lua", "tonumber(until_ms) > clock_ms", "tonumber(until_ms) >= clock_ms",
+        "a grace lasts for longer than it should",
+    ),
+    Mistake(
+        "capacity/give_back.lua", "    forget_revoked(slot)\n    offer_again(slot)\n", "",
+        "a slot waits on after its last holder has stopped",
+    ),
+    Mistake(
+        "capacity/give_back.lua", " and redis.call('HGET', key_revoked_tokens, slot) == token then", " then",
+        "the word of anybody ends the grace of the last holder",
+    ),
+    Mistake(
+        "capacity/relend.lua", "  offer_again(slot)\n", "",
+        "a slot whose last holder had his time is never offered again",
     ),
     Mistake(
         "include/take.lua", "  if under_maintenance(pool) then return nil end\n", "",
@@ -211,7 +235,7 @@ LINE = (
         "a waiter who changed hubs is dropped with the first one",
     ),
     Mistake(
-        "include/stand.lua", "now_ms - priority * 1000 + count", "now_ms + priority * 1000 + count",
+        "include/stand.lua", "at_ms - priority * 1000", "at_ms + priority * 1000",
         "the urgent wait longest",
     ),
     Mistake(
