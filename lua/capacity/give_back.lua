@@ -18,8 +18,8 @@ local revokes = ARGV[7]              -- '1': an operator ends it, '2': at once, 
 -- @include missing_grant
 local before = redis.call('GET', key_request(request))
 if before then
-  local same, word = string.match(before, '^return|(.*)|(.-)$')
-  return {same == slot and word or 'reused', '', '', ''}
+  local same, word, ended = string.match(before, '^return|(.*)|(%l[%l ]*)|?(%d*)$')  -- the token: the hub is to remember it
+  return {same == slot and word or 'reused', '', '', same == slot and ended or ''}
 end
 local session = redis.call('HMGET', key_session(slot), 'leaseToken', 'runId', 'labelKey', 'poolLabel')
 
@@ -29,9 +29,10 @@ local function find_lent(pool, wanted)
   end
 end
 local function done(word, pool, of_run, ended)
-  redis.call('SET', key_request(request), 'return|' .. slot .. '|' .. word, 'EX', keep_s)
+  ended = ended or ''
+  redis.call('SET', key_request(request), 'return|' .. slot .. '|' .. word .. (ended ~= '' and '|' .. ended or ''), 'EX', keep_s)
   serve_opened()
-  return {word, pool or '', of_run or '', ended or ''}
+  return {word, pool or '', of_run or '', ended}
 end
 
 if token ~= '' and session[1] ~= token then

@@ -153,6 +153,24 @@ async def test_tokens_rise_over_any_number_of_wipes(serving, redis):
     assert tokens == sorted(set(tokens))
 
 
+async def test_a_return_that_was_sent_twice_is_remembered_by_the_hub_that_heard_its_answer(
+    serving, redis, redis_server
+):
+    api, hub = serving
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    token = (await borrow(api, LABEL)).json()["leaseToken"]
+    settings = settings_for(redis_server.url)
+    async with open_store(settings) as store:  # carries it out, and is never heard of again
+        assert (await Hub(store, settings).leases.give_back("s1", LABEL, token, key="k1"))[0] == "returned"
+    assert (await hub.leases.give_back("s1", LABEL, token, key="k1"))[0] == "returned"
+    redis.flushall()
+    await notice(hub)
+    offer = [{"slotId": "s1", "labelKey": LABEL}]
+    body = {"nodeId": "n1", "slots": offer, "lent": {"s1": token}}  # it was not told yet
+    assert (await api.post("/node/register", json=body)).status_code == 200
+    assert redis.exists("session:s1") == 0
+
+
 async def test_a_killed_server_that_comes_back_older_does_not_lend_a_lent_slot_again(tmp_path, make_api):
     server = RedisServer(tmp_path / "server", append_fsync="no")
     server.folder.mkdir()
