@@ -168,9 +168,7 @@ class World(Work):
         while ms > 0:
             part = min(ms, BEAT_MS)
             ms -= part
-            while not self.settled and self.stage.up and part > 600:  # hubs tick, and nobody takes a refusal for an end
-                part -= 600
-                await self.shift(600)
+            part = await self.let_hubs_speak(part)
             if self.stage.up:
                 await self.everybody_beats(b)
             await self.shift(part)
@@ -188,7 +186,14 @@ class World(Work):
 
     async def do_still(self, a: int, b: int, c: int) -> None:
         """Time in which nobody is heard but hubs."""
-        await self.shift((1000, 6000, 16_000, 31_000)[a % 4])
+        await self.shift(await self.let_hubs_speak((1000, 6000, 16_000, 31_000)[a % 4]))
+
+    async def let_hubs_speak(self, ms: int) -> int:
+        """After a loss hubs tick as they do, and nobody takes a refusal for an end. Returns how much time is left."""
+        while not self.settled and self.stage.up and ms > 600:
+            ms -= 600
+            await self.shift(600)
+        return ms
 
     async def do_tick(self, a: int, b: int, c: int) -> None:
         await self.tick(self.box(b))
