@@ -18,10 +18,6 @@ FLIGHT = (
         "a report ends a later attempt than the one it is about",
     ),
     Mistake(
-        "include/told.lua", "  return by == incarnation and last and tonumber(number) <= tonumber(last)\n", "  return false\n",
-        "a withdrawal that comes late takes a slot off offer that was published again",
-    ),
-    Mistake(
         "include/speaker.lua", "  return redis.call('LPOS', key_incarnations(part), incarnation) and 'superseded' or 'unknown'\n", "  return 'own'\n",
         "the process before ends what its successor lends",
     ),
