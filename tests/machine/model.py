@@ -14,7 +14,7 @@ from tests.machine.records import TIMEOUT_MS, Maintenance, Node, Slot
 class Model(Line):
     """One store. Whatever a script has made possible it must serve as well: `finish` comes after each."""
 
-    returns: dict[str, tuple[str, str]] = field(default_factory=dict)  # request -> slot, word
+    returns: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # request -> slot, word, token that ended
 
     # -- nodes
 
@@ -219,10 +219,10 @@ class Model(Line):
 
     def give_back(self, slot: str, token: str, run: str, request: str, revokes: str = "") -> list[Any]:
         if request in self.returns:
-            same, word = self.returns[request]
-            return [word if same == slot else "reused", "", "", ""]
+            same, word, ended = self.returns[request]
+            return [word, "", "", ended] if same == slot else ["reused", "", "", ""]
         answer = self.end_by_caller(slot, token, run, revokes)
-        self.returns[request] = (slot, answer[0])
+        self.returns[request] = (slot, answer[0], answer[3])
         return answer
 
     def end_by_caller(self, slot: str, token: str, run: str, revokes: str) -> list[Any]:
