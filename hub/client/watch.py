@@ -35,7 +35,7 @@ def look(slots: Sequence[Slot], wait_s: float) -> Steps[bool]:
         return False
     for slot in slots:
         if (why := over.get((slot.id, slot.token))) is not None:
-            slot.revoked = not slot.lost.is_set()
+            slot.revoked = slot.revoked or not slot.lost.is_set()
             slot.loss(f"the hub ended the lease ({why})")
     return True
 
