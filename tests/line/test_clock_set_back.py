@@ -47,7 +47,7 @@ async def test_a_newcomer_stands_behind_those_who_came_before_the_clock_was_set_
 async def test_priority_still_weighs_as_many_seconds_and_no_more(crowd: Crowd, redis: Redis) -> None:
     await offer(crowd.hub, POOL, "s1")
     for name in ("holder", "first"):
-        await crowd.come(name, POOL)
+        await crowd.come(name, POOL, wait_s=600)  # longer than the half minute that follows
     set_back(redis)
     clock_ms = int(redis.hget("hub:store", "clock_ms") or 0)
     pipe = redis.pipeline()  # half a minute later, in which the hubs were heard
