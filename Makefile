@@ -77,11 +77,13 @@ LOCK := $(VENV).lock/bin/uv pip compile --quiet pyproject.toml --universal --pyt
 	--no-annotate --no-header
 
 .PHONY: lock
-lock: ## pin the newest versions the project allows, with their hashes, in requirements.lock and the image's own
+lock: ## pin the newest versions the project allows, with their hashes, in requirements.lock and those of the images
 	@rm -rf $(VENV).lock && $(PYTHON) -m venv $(VENV).lock
 	@$(VENV).lock/bin/python -m pip install --quiet uv
 	@$(LOCK) --upgrade --extra dev --output-file requirements.lock
 	@$(LOCK) --upgrade --extra sql --extra build --constraint requirements.lock --output-file deploy/requirements.lock
+	@sed -n 's/^    "\(httpx>=.*\)",$$/\1/p' pyproject.toml | $(subst pyproject.toml,-,$(LOCK)) \
+	  --constraint requirements.lock --output-file deploy/requirements-agent.lock
 	@rm -rf $(VENV).lock
 	@echo "requirements.lock pins $$(grep -c == requirements.lock) packages"
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
+import os
 import shutil
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager
@@ -22,6 +26,8 @@ from hub.store.connection import open_store
 from tests.forks import Forks
 from tests.wire import Wire
 from tests.world import HubProcess, RedisServer, settings_for
+
+TOP = Path(__file__).parent.parent
 
 
 def pytest_configure() -> None:
@@ -58,6 +64,21 @@ def _logs() -> Iterator[None]:
     yield
     root.setLevel(level)
     root.handlers[:] = handlers
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `pip install` gets of the hub, made once for all test processes."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "wheel"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not list(folder.glob("*.whl")):
+            build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
+            subprocess.run(build, cwd=TOP, check=True, capture_output=True, timeout=120)
+    (made,) = folder.glob("*.whl")
+    return made
 
 
 @pytest.fixture(scope="session")

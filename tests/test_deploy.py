@@ -23,6 +23,7 @@ from hub.records.file import read_sources
 from hub.records.models import RedisSource, SqlSource, TaskSource
 from hub.settings import Settings
 from hub.settings.model import knobs
+from tests.alone import needed_by
 from tests.world import PATIENCE_S, clean_environment, free_port, wait_until
 
 TOP = Path(__file__).parent.parent
@@ -151,15 +152,19 @@ def test_the_image_has_the_versions_of_the_tests_and_every_file_has_a_hash():
         return dict(re.match(r"([\w.-]+)(?:\[.*?\])?==(\S+)", line).groups() for line in lines)
 
     everything, image = pinned(TOP / "requirements.lock"), pinned(DEPLOY / "requirements.lock")
+    agent = pinned(DEPLOY / "requirements-agent.lock")
     assert {name: version for name, version in image.items() if everything.get(name) != version} == {}
     assert {"redis", "fastapi", "uvicorn", "asyncpg", "hatchling"} <= image.keys()
     assert not {"pytest", "mypy", "ruff"} & image.keys()
+    assert {name: version for name, version in agent.items() if everything.get(name) != version} == {}
+    assert {"httpx"} | needed_by("httpx") <= agent.keys()
+    assert not {"redis", "fastapi", "pydantic", "typer"} & agent.keys()
 
 
 def test_every_image_is_pinned_to_a_full_version_or_a_digest():
     images = re.findall(r"(?m)^FROM (\S+)", (DEPLOY / "Dockerfile").read_text())
     images += [service["image"] for service in COMPOSE["services"].values() if "build" not in service]
-    assert len(images) == 5
+    assert len(images) == 6
     assert [each for each in images if not re.search(r":v?\d+\.\d+\.\d+|@sha256:", each)] == []
 
 

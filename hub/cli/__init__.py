@@ -4,6 +4,12 @@ Exit codes: 0 done, 1 refused or failed (one sentence on stderr), 2 wrong usage.
 an agent (`-- COMMAND`) decides with its own exit code.
 """
 
-from hub.cli.ending import main
+try:
+    from hub.cli.ending import main
+except ModuleNotFoundError as error:
+    if str(error.name).split(".")[0] == "hub":
+        raise
+    sentence = f"The command hub needs {error.name}, which is not installed; run: pip install capacity-hub."
+    raise SystemExit(f"{sentence} Without it, `python -m hub.client` announces a machine.") from None
 
 __all__ = ["main"]

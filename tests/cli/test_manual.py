@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import zipfile
 
 import pytest
@@ -11,7 +9,7 @@ import pytest
 from hub.cli import manual
 from tests.cli.command import Command
 from tests.cli.test_terminal import Terminal
-from tests.manual.pages import MANUAL, TOP
+from tests.manual.pages import MANUAL
 
 NAMES = [page.name for page in manual.pages()]
 
@@ -47,12 +45,7 @@ def test_an_unknown_page_is_refused_in_a_sentence_that_names_the_pages(lone_comm
     assert "Traceback" not in done.stderr
 
 
-def test_an_installation_carries_every_page(tmp_path):
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
-        cwd=TOP, check=True, capture_output=True, timeout=120,
-    )  # fmt: skip
-    (wheel,) = tmp_path.glob("*.whl")
+def test_an_installation_carries_every_page(wheel):
     with zipfile.ZipFile(wheel) as found:
         carried = {name: found.read(name) for name in found.namelist() if name.startswith("hub/manual/")}
     assert carried == {f"hub/manual/{path.name}": path.read_bytes() for path in MANUAL.iterdir()}

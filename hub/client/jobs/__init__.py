@@ -7,16 +7,22 @@
 
     asyncio.run(worker.run())
 
-`JobManager` serves classes that derive from `Extension` from threads, and answers reads for `Provider` classes.
+`JobManager` serves classes that derive from `Extension` from threads, and answers reads for `Provider` classes. These
+two need pydantic; nothing else here needs more than httpx.
 """
 
-from hub.client.jobs.extension import Category, ClaimedTask, Extension, Provider
+from typing import TYPE_CHECKING, Any
+
+from hub.client.jobs.claimed import Category, ClaimedTask
 from hub.client.jobs.handlers import Task
 from hub.client.jobs.internal import InternalJob
 from hub.client.jobs.manager import JobManager
 from hub.client.jobs.submitting import JobsClient, SyncJobsClient
 from hub.client.jobs.tasks import SubmitOptions, TaskInfo
 from hub.client.jobs.worker import Worker
+
+if TYPE_CHECKING:
+    from hub.client.jobs.extension import Extension, Provider
 
 __all__ = [
     "Category",
@@ -32,3 +38,16 @@ __all__ = [
     "TaskInfo",
     "Worker",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`Extension` and `Provider`, when somebody asks for them."""
+    if name not in ("Extension", "Provider"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from hub.client.jobs import extension
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("pydantic"):
+            raise
+        raise ModuleNotFoundError(f"{name} needs pydantic; run: pip install pydantic", name=error.name) from None
+    return getattr(extension, name)

@@ -1,21 +1,13 @@
-"""What a program that serves jobs or data derives from: `Extension` and `Provider`."""
+"""What a program that serves jobs or data derives from: `Extension` and `Provider`. They need pydantic."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from enum import Enum, StrEnum
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-
-class Category(StrEnum):
-    """The categories a job has unless the hub is set up otherwise."""
-
-    MODIFIER = "modifiers"
-    SELECTION = "selections"
-    ANALYSIS = "analysis"
+from hub.client.jobs.claimed import Category
 
 
 class Extension(BaseModel, ABC):
@@ -44,28 +36,3 @@ class Provider(BaseModel):
     def read(self, handler: Any) -> Any:
         """What was asked for, from the handler given at registration: JSON, or bytes for another `content_type`."""
         raise NotImplementedError(f"{type(self).__name__} does not say how it is read")
-
-
-E = TypeVar("E", bound=Extension)
-
-
-@dataclass(eq=False, slots=True)
-class ClaimedTask(Generic[E]):
-    """A task that is this worker's to run: the extension with its parameters, and what was registered with it."""
-
-    task_id: str
-    job_name: str
-    room_id: str
-    extension: E
-    run_kwargs: dict[str, Any] = field(default_factory=dict)
-
-
-def category_of(extension: type[Extension]) -> str:
-    """The category as the wire has it."""
-    category = extension.category
-    return str(category.value) if isinstance(category, Enum) else category
-
-
-def job_name(extension: type[Extension], room: str) -> str:
-    """The full name of the job a class becomes in a room."""
-    return f"{room}:{category_of(extension)}:{extension.__name__}"

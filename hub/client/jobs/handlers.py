@@ -7,9 +7,7 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-from pydantic import BaseModel
+from typing import Any, Protocol, Self
 
 from hub.client.exchange import now_s
 from hub.client.jobs.tasks import Report, TaskInfo, reason
@@ -18,6 +16,18 @@ from hub.client.jobs.threads import Threads
 log = logging.getLogger("hub.client")
 
 RUNTIME_EXCEEDED = "Runtime exceeded"
+
+
+class Model(Protocol):
+    """A class that describes a payload and reads one: a pydantic model, or one that has these two methods."""
+
+    @classmethod
+    def model_json_schema(cls) -> dict[str, Any]:
+        """The JSON schema of the payload."""
+
+    @classmethod
+    def model_validate(cls, obj: Any, /) -> Self:
+        """The payload as an object of this class; raises when it does not fit."""
 
 
 @dataclass(eq=False, slots=True)
@@ -56,7 +66,7 @@ class Handler:
     name: str
     schema: Mapping[str, Any]
     call: Callable[[Any, Task], Any]
-    model: type[BaseModel] | None = None
+    model: type[Model] | None = None
     max_runtime_s: float | None = None
 
     @property

@@ -5,20 +5,21 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from typing import Any
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING, Any
 
 from hub.client.exchange import now_s, passing
 from hub.client.jobs import calls
 from hub.client.jobs.beating import fatal
 from hub.client.jobs.calls import LEAVE_S, TROUBLE_S, Claim, Left, lasting
-from hub.client.jobs.extension import ClaimedTask, Extension
+from hub.client.jobs.claimed import ClaimedTask
 from hub.client.jobs.serving import LONGEST_WAIT_S, Signals
 from hub.client.jobs.sockets import Socket
 from hub.client.jobs.tasks import Held, Report, TaskInfo, reason, sayable
 from hub.client.jobs.wire import SyncWire
 from hub.errors import HubError
+
+if TYPE_CHECKING:
+    from hub.client.jobs.extension import Extension
 
 log = logging.getLogger("hub.client")
 
@@ -119,7 +120,7 @@ class Listener:
         kind, run_kwargs = self._registry[info.job_name]
         try:
             return ClaimedTask(info.id, info.job_name, info.room_id, kind.model_validate(info.payload), run_kwargs)
-        except ValidationError as error:
+        except ValueError as error:  # of pydantic's, a `ValidationError`
             self._unfit(info, f"the payload does not fit {info.job_name}: {reason(error)}")
             return None
 

@@ -7,7 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 from uuid import UUID
 
 import httpx
@@ -15,7 +15,7 @@ import httpx
 from hub.client.exchange import Send, readable
 from hub.client.jobs import calls, submitting
 from hub.client.jobs.beating import Contact, Heart
-from hub.client.jobs.extension import ClaimedTask, Extension, Provider, category_of, job_name
+from hub.client.jobs.claimed import ClaimedTask, category_of, job_name
 from hub.client.jobs.listening import Listener
 from hub.client.jobs.providers import Providers, Registered
 from hub.client.jobs.serving import Serving, Signals
@@ -24,13 +24,16 @@ from hub.client.jobs.tasks import SubmitOptions, TaskInfo
 from hub.client.jobs.wire import SyncWire, Token
 from hub.errors import HubError
 
+if TYPE_CHECKING:
+    from hub.client.jobs.extension import Extension, Provider
+
 log = logging.getLogger("hub.client")
 
 # How long a task that runs may take to end when the manager leaves.
 JOIN_S = 10.0
 # How soon a signal is noticed: its handler may not touch what the main thread waits on.
 NOTICE_S = 0.2
-Kind = TypeVar("Kind", bound=type[Extension])
+Kind = TypeVar("Kind", bound="type[Extension]")
 
 
 class JobManager(Listener):

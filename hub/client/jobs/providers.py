@@ -6,13 +6,15 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hub.client.jobs.beating import fatal
 from hub.client.jobs.calls import upload
-from hub.client.jobs.extension import Provider
 from hub.client.jobs.wire import SyncWire
 from hub.errors import HubError
+
+if TYPE_CHECKING:
+    from hub.client.jobs.extension import Provider
 
 log = logging.getLogger("hub.client")
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from hub.client.exchange import now_s
 from hub.client.jobs.beating import Contact, fatal
 from hub.client.jobs.calls import LEAVE_S, Left
-from hub.client.jobs.extension import ClaimedTask
+from hub.client.jobs.claimed import ClaimedTask
 from hub.client.jobs.tasks import reason
 from hub.errors import HubError
 

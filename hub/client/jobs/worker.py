@@ -12,14 +12,13 @@ from contextlib import contextmanager, suppress
 from typing import Any, Self, TypeVar
 
 import httpx
-from pydantic import BaseModel
 
 from hub.client.exchange import Send, passing, pause_s, readable
 from hub.client.jobs import calls
 from hub.client.jobs.beating import Contact, Heart
 from hub.client.jobs.calls import LONGEST_PAUSE_S, lasting
 from hub.client.jobs.desk import Desk
-from hub.client.jobs.handlers import Handler
+from hub.client.jobs.handlers import Handler, Model
 from hub.client.jobs.places import READY_S, Places
 from hub.client.jobs.sockets import Message, Socket
 from hub.client.jobs.stock import Pace
@@ -99,7 +98,7 @@ class Worker:
         category: str,
         name: str | None = None,
         *,
-        schema: Mapping[str, Any] | type[BaseModel] | None = None,
+        schema: Mapping[str, Any] | type[Model] | None = None,
         room: str | None = None,
         max_runtime: float | None = None,
     ) -> Callable[[Function], Function]:

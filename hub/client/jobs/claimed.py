@@ -1,0 +1,43 @@
+"""What a worker claims: a task of an extension, and how the job of an extension is named."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:  # pydantic is needed by programs that write extensions, and by no other
+    from hub.client.jobs.extension import Extension
+
+
+class Category(StrEnum):
+    """The categories a job has unless the hub is set up otherwise."""
+
+    MODIFIER = "modifiers"
+    SELECTION = "selections"
+    ANALYSIS = "analysis"
+
+
+E = TypeVar("E", bound="Extension")
+
+
+@dataclass(eq=False, slots=True)
+class ClaimedTask(Generic[E]):
+    """A task that is this worker's to run: the extension with its parameters, and what was registered with it."""
+
+    task_id: str
+    job_name: str
+    room_id: str
+    extension: E
+    run_kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def category_of(extension: type[Extension]) -> str:
+    """The category as the wire has it."""
+    category = extension.category
+    return str(category.value) if isinstance(category, Enum) else category
+
+
+def job_name(extension: type[Extension], room: str) -> str:
+    """The full name of the job a class becomes in a room."""
+    return f"{room}:{category_of(extension)}:{extension.__name__}"
