@@ -15,7 +15,7 @@ from hub.errors import StoreUnavailable, UnknownReply
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
-from hub.store.follow import announcements
+from hub.store.rounds import rounds
 from hub.store.store import Store
 
 ROUND_S = 1.0  # a lost announcement, or capacity that appeared unnoticed, is found within this time
@@ -156,21 +156,20 @@ class Line:
         while True:
             # The hub clock tells when the store is away; until it is heard again the rounds find what is granted.
             with contextlib.suppress(StoreUnavailable):
-                async for ticket in announcements(self._store, self._store.keys.granted(self.hub_id)):
-                    self.wake(ticket)
+                async with self._store.bells.listen(self._store.keys.granted(self.hub_id), keep=True) as bell:
+                    while not bell.cut:
+                        await bell.wait(ROUND_S)
+                        for ticket in bell.said():
+                            self.wake(ticket)
             await asyncio.sleep(ROUND_S)
 
     async def go_round(self) -> None:
         """Once a second look after everything that nobody announced, for ever."""
-        while True:
-            await asyncio.sleep(ROUND_S)
-            try:
-                await self.look_after()
-            except StoreUnavailable:
-                continue
-            except Exception as error:  # noqa: BLE001 - the next round must come; the line and the counter tell of this one
-                metrics.sweep_errors.labels("line").inc()
-                _log.error("line not looked after", why=repr(error))
+        await rounds(ROUND_S, self.look_after, self._not_looked_after)
+
+    def _not_looked_after(self, error: Exception) -> None:
+        metrics.sweep_errors.labels("line").inc()
+        _log.error("line not looked after", why=repr(error))
 
     async def look_after(self) -> None:
         """One round: hubs and nodes come and gone, announcements that were lost, capacity that appeared unnoticed.

@@ -12,6 +12,7 @@ from hub.jobs.models import Page, Worker
 from hub.jobs.names import GLOBAL, INTERNAL, dashed
 from hub.jobs.pages import Pages
 from hub.settings import Settings
+from hub.store.batches import Batches
 from hub.store.store import Store
 
 BITE = 128  # beats, or tasks of a removed worker, per script: about 1 and 4 ms
@@ -25,13 +26,11 @@ class Workers:
         self._store = store
         self._pages = pages
         self._create = store.script("workers/create")
-        self._beat = store.script("workers/beat")
+        self._beats = _Beats(store)
         self._compare = store.script("workers/compare")
         self._remove = store.script("workers/remove")
         self._bury = store.script("workers/bury")
         self._describe = store.script("workers/describe")
-        self._waiting: list[tuple[str, str, asyncio.Future[int]]] = []
-        self._sender: asyncio.Task[None] | None = None
 
     async def create(self, user: str, worker: str) -> Worker:
         """A worker of the user's, under the id the caller brings."""
@@ -47,11 +46,7 @@ class Workers:
         Beats that come while one call is under way go out together in the next. Fails with `WorkerNotFound`, with
         `Forbidden` for anybody but its owner, and with `StoreUnavailable`.
         """
-        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiting.append((worker, user, answer))
-        if self._sender is None or self._sender.done():
-            self._sender = asyncio.create_task(self._send(), name="worker-beats")
-        return answer
+        return self._beats.take((worker, user))
 
     async def compare(
         self, worker: str, user: str, held: Mapping[str, str], open_claims: Sequence[str], incarnation: str = ""
@@ -76,21 +71,6 @@ class Workers:
             case ["worker"]:
                 return []  # removed since its beat: the next one tells it
         raise UnknownReply(self._compare.name, reply)
-
-    async def _send(self) -> None:
-        await asyncio.sleep(0)  # beats that can be read now join the first call
-        while self._waiting:
-            bite, self._waiting = self._waiting[:BITE], self._waiting[BITE:]
-            try:
-                replies = await self._beat(rest=[text for worker, user, _ in bite for text in (worker, user)])
-            except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, every one of them
-                for _, _, answer in bite:
-                    if not answer.done():
-                        answer.set_exception(error)
-                continue
-            for (worker, _, answer), reply in zip(bite, replies, strict=True):
-                if not answer.done():
-                    _settle(answer, worker, reply)
 
     async def delete(self, worker: str, user: str, superuser: bool, incarnation: str = "") -> None:
         """Remove it and end what it held; raises `WorkerNotFound`, `Forbidden`, and `Superseded` for a process that is
@@ -169,13 +149,24 @@ class Workers:
         return [_worker(reply) for reply in await self._describe(rest=ids) if reply]
 
 
-def _settle(answer: asyncio.Future[int], worker: str, reply: Any) -> None:
+class _Beats(Batches[tuple[str, str], int]):
+    """Heartbeats: workers, and the users who say that they are theirs."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__("worker-beats", BITE)
+        self._beat = store.script("workers/beat")
+
+    async def call(self, items: list[tuple[str, str]]) -> list[int | Exception]:
+        replies = await self._beat(rest=[text for beat in items for text in beat])
+        return [_beaten(worker, reply) for (worker, _), reply in zip(items, replies, strict=True)]
+
+
+def _beaten(worker: str, reply: Any) -> int | Exception:
     if reply == 0:
-        answer.set_exception(unknown(worker))
-    elif reply == 1:
-        answer.set_exception(not_yours(worker))
-    else:
-        answer.set_result(int(reply))
+        return unknown(worker)
+    if reply == 1:
+        return not_yours(worker)
+    return int(reply)
 
 
 def _worker(reply: Any) -> Worker:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 from hub.errors import StoreUnavailable, UnknownReply
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
+from hub.store.rounds import rounds
 from hub.store.store import Store
 
 ROUND_S = 1.0  # a hub that is gone is found within this time, and the 3 s in which it might only be slow
@@ -69,15 +69,11 @@ class Presence:
 
     async def run(self) -> None:
         """Look after what hubs that are gone have left, once a second."""
-        while True:
-            await asyncio.sleep(ROUND_S)
-            try:
-                await self.look_after()
-            except StoreUnavailable:
-                continue
-            except Exception as error:  # noqa: BLE001 - the next round must come; the line and the counter tell of this one
-                metrics.sweep_errors.labels("presence").inc()
-                _log.error("connections not looked after", why=repr(error))
+        await rounds(ROUND_S, self.look_after, self._not_looked_after)
+
+    def _not_looked_after(self, error: Exception) -> None:
+        metrics.sweep_errors.labels("presence").inc()
+        _log.error("connections not looked after", why=repr(error))
 
     async def look_after(self) -> None:
         """One round: connections of hubs that are gone are forgotten. Where ours have been, they are named again: this

@@ -23,16 +23,28 @@ CONFIRM_S = 5.0  # for Redis to confirm a subscription: as long as it has for an
 class Bell:
     """Rings when one of its channels does, and when the connection was lost: whoever hears it looks for himself.
 
-    When it is `cut` it rings no more; who waits on listens anew.
+    When it is `cut` it rings no more; who waits on listens anew. One that is to `keep` what its channels say gives it
+    out once.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep: bool = False) -> None:
         self._rung = asyncio.Event()
+        self._kept: list[str] | None = [] if keep else None
         self.cut = False
 
-    def ring(self) -> None:
-        """Wake whoever waits."""
+    def ring(self, word: str | None = None) -> None:
+        """Wake whoever waits; `word` is what the channel says."""
+        if self._kept is not None and word is not None:
+            self._kept.append(word)
         self._rung.set()
+
+    def said(self) -> list[str]:
+        """What the channels have said since the last time, in this order."""
+        words = self._kept
+        if not words:
+            return []
+        self._kept = []
+        return words
 
     async def wait(self, seconds: float) -> bool:
         """Whether it rang within so many seconds; it can ring again."""
@@ -61,9 +73,12 @@ class Bells:
         self._closing = False
 
     @asynccontextmanager
-    async def listen(self, *channels: str) -> AsyncIterator[Bell]:
-        """A bell for these channels, once Redis has confirmed that it is heard; raises `StoreUnavailable`."""
-        bell = Bell()
+    async def listen(self, *channels: str, keep: bool = False) -> AsyncIterator[Bell]:
+        """A bell for these channels, once Redis has confirmed that it is heard; raises `StoreUnavailable`.
+
+        With `keep` it keeps what they say, until it is asked.
+        """
+        bell = Bell(keep=keep)
         for channel in channels:
             self._waiting.setdefault(channel, set()).add(bell)
         try:
@@ -131,7 +146,7 @@ class Bells:
                 message = await pubsub.get_message(timeout=IDLE_S)
                 if message is not None:
                     pulse.heard()
-                    self._take(message["type"], message["channel"])
+                    self._take(message["type"], message["channel"], message["data"])
                     continue
                 async with self._lock:
                     if not self._waiting or self._closing:
@@ -158,7 +173,7 @@ class Bells:
         with suppress(*CUT_OFF):
             await pubsub.aclose()  # type: ignore[no-untyped-call]
 
-    def _take(self, kind: str, channel: str) -> None:
+    def _take(self, kind: str, channel: str, word: Any) -> None:
         if kind == "subscribe":
             answer = self._confirmed.get(channel)
             if answer is None or answer.done():  # the connection was cut, and redis-py has made another
@@ -166,11 +181,11 @@ class Bells:
             else:
                 answer.set_result(None)
         elif kind == "message":
-            self._ring(channel)
+            self._ring(channel, word)
 
-    def _ring(self, channel: str) -> None:
+    def _ring(self, channel: str, word: str | None = None) -> None:
         for bell in self._waiting.get(channel, ()):
-            bell.ring()
+            bell.ring(word)
 
 
 def _look_at(done: asyncio.Future[Any]) -> None:

@@ -1,15 +1,13 @@
-"""Reading a stream as it grows, and a channel: on connections of their own, for what waits would hold up everything."""
+"""Reading a stream as it grows: on a connection of its own, for a read that waits would hold up everything."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 from redis.exceptions import RedisError, ResponseError
 
-from hub.errors import StoreFault, StoreUnavailable
+from hub.errors import StoreFault
 from hub.store.faults import translated
-from hub.store.pulse import CUT_OFF, Pulse
 from hub.store.store import Store
 
 WAIT_MS = 1000  # for the next entries; the reader looks up this often
@@ -48,23 +46,3 @@ class Follower:
             if known is error and isinstance(error, ResponseError):
                 known = StoreFault(f"{command[0]}: {error}")
             raise known from error
-
-
-async def announcements(store: Store, channel: str) -> AsyncIterator[str]:
-    """The messages of a channel as they come. Raises `StoreUnavailable` when the connection is lost: what was said
-    meanwhile is lost with it, so whoever listens has to look for himself before he listens again.
-    """
-    try:
-        async with store.client.pubsub() as subscription:
-            await subscription.subscribe(channel)
-            pulse = Pulse(subscription)
-            while True:
-                message = await subscription.get_message(timeout=WAIT_MS / 1000)
-                if message is None:
-                    await pulse.look()
-                    continue
-                pulse.heard()
-                if message["type"] == "message":
-                    yield message["data"]
-    except CUT_OFF as error:
-        raise StoreUnavailable("The channel is not heard.") from error

@@ -13,9 +13,9 @@ import pytest
 
 from hub.api import ops
 from hub.api.ops import Breaker
-from hub.capacity import line
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
+from hub.store.bells import Bells
 from tests.world import PATIENCE_S, SLACK_S, RedisServer, age_node, borrow, give_back, publish, push
 
 LABEL = "a:b"
@@ -60,15 +60,16 @@ async def test_nothing_runs_on_behind_a_hub_whose_end_was_not_noticed_at_first(m
     """On Python 3.11 a task that is just sending to Redis may lose its cancellation; the process would never end."""
     listening = asyncio.Event()
 
-    async def hard_of_hearing(store, channel):
+    @contextlib.asynccontextmanager
+    async def hard_of_hearing(*_, keep):
         listening.set()
         for _ in range(2):
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.sleep(3600)
         await asyncio.sleep(3600)
-        yield "nothing"
+        yield
 
-    monkeypatch.setattr(line, "announcements", hard_of_hearing)
+    monkeypatch.setattr(Bells, "listen", hard_of_hearing)
     before = asyncio.all_tasks()
     async with make_api():
         await listening.wait()

@@ -37,6 +37,22 @@ async def test_each_hears_its_own_channels_alone(hub, redis):
         assert [await one.wait(30), await two.wait(30)] == [True, True]
 
 
+async def test_what_a_channel_says_is_kept_where_somebody_asks_for_it_and_given_out_once_in_its_order(hub, redis):
+    async with hub.store.bells.listen("a", keep=True) as one, hub.store.bells.listen("a") as two:
+        for word in ("1", "2", "3"):
+            redis.publish("a", word)
+        heard: list[str] = []
+
+        async def all_of_it() -> bool:
+            heard.extend(one.said())
+            return len(heard) >= 3
+
+        await eventually(all_of_it)
+        assert heard == ["1", "2", "3"]
+        assert await two.wait(30)
+        assert (one.said(), two.said()) == ([], [])
+
+
 async def test_a_channel_nobody_waits_for_is_not_subscribed_to(hub, redis):
     async with hub.store.bells.listen("a"):
         async with hub.store.bells.listen("b"):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from hub.errors import StoreUnavailable
-from hub.store import follow, pulse
+from hub.store import bells, pulse
 from hub.store.connection import open_store
-from hub.store.follow import announcements
 from tests.world import eventually, settings_for
 
 
@@ -46,32 +43,20 @@ async def test_a_doorbell_that_is_only_quiet_stays(store, redis, monkeypatch):
 
 
 async def test_announcements_end_when_nothing_is_heard_any_more(store, wire, redis):
-    told = announcements(store, "channel")
-    first = asyncio.ensure_future(anext(told))
-
-    async def said():
+    async with store.bells.listen("channel", keep=True) as bell:
         redis.publish("channel", "first")
-        await asyncio.sleep(0.05)
-        return first.done()
-
-    await eventually(said)
-    assert await first == "first"
-    await wire.die()
-
-    async def hear_on():
-        async for message in told:
-            assert message == "first"
-
-    with pytest.raises(StoreUnavailable):
-        await asyncio.wait_for(hear_on(), 30)
+        assert await bell.wait(30)
+        assert bell.said() == ["first"]
+        await wire.die()
+        assert await bell.wait(30)
+        assert (bell.said(), bell.cut) == ([], True)
 
 
 async def test_announcements_go_on_through_a_silence(store, redis, monkeypatch):
     monkeypatch.setattr(pulse, "SILENT_S", 3.0)
-    monkeypatch.setattr(follow, "WAIT_MS", 50)
-    told = announcements(store, "channel")
-    first = asyncio.ensure_future(anext(told))
-    await asyncio.sleep(8)
-    redis.publish("channel", "late")
-    assert await asyncio.wait_for(first, 30) == "late"
-    await told.aclose()
+    monkeypatch.setattr(bells, "IDLE_S", 0.05)
+    async with store.bells.listen("channel", keep=True) as bell:
+        assert not await bell.wait(8)
+        redis.publish("channel", "late")
+        assert await bell.wait(30)
+        assert (bell.said(), bell.cut) == (["late"], False)

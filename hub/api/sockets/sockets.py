@@ -22,6 +22,7 @@ from hub.errors import RequestTimedOut, Stopping, StoreUnavailable, TooLarge
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.ending import ended
+from hub.store.rounds import rounds
 
 __all__ = ["PATH", "Sockets", "serve"]
 
@@ -83,8 +84,10 @@ class Sockets:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._looking is None:
-            self._looking = asyncio.create_task(self._look_after(), name="sockets")
-            self._rechecking = asyncio.create_task(self._recheck_for_ever(), name="sockets-recheck")
+            self._looking = asyncio.create_task(rounds(ROUND_S, self._round, self._not_looked_after), name="sockets")
+            self._rechecking = asyncio.create_task(
+                rounds(RECHECK_S, self.recheck, self._not_rechecked), name="sockets-recheck"
+            )
         if self._stopping or (self._serving.stopping and not _session(scope)):
             await _refuse(Stopping("The hub is stopping; connect to another one."), scope, receive, send)
         elif scope["type"] == "websocket":
@@ -188,23 +191,13 @@ class Sockets:
         if reason == self._server.reason.PING_TIMEOUT:
             _cut(wire)  # should the client be there after all it notices, and comes back
 
-    async def _look_after(self) -> None:
-        while True:
-            await asyncio.sleep(ROUND_S)
-            try:
-                await self._round()
-            except Exception as error:  # noqa: BLE001 - the next round must come; the line and the counter tell of this one
-                metrics.unhandled.inc()
-                _log.error("sockets not looked after", why=repr(error))
+    def _not_looked_after(self, error: Exception) -> None:
+        metrics.unhandled.inc()
+        _log.error("sockets not looked after", why=repr(error))
 
-    async def _recheck_for_ever(self) -> None:
-        while True:
-            await asyncio.sleep(RECHECK_S)
-            try:
-                await self.recheck()
-            except Exception as error:  # noqa: BLE001 - as above
-                metrics.unhandled.inc()
-                _log.error("sockets not rechecked", why=repr(error))
+    def _not_rechecked(self, error: Exception) -> None:
+        metrics.unhandled.inc()
+        _log.error("sockets not rechecked", why=repr(error))
 
     async def recheck(self) -> None:
         """Cut off whoever is not who he was when he came. Costs one look at the store unless somebody may be so."""

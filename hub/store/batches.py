@@ -1,0 +1,50 @@
+"""Calls that are made one by one and sent together."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class Batches(ABC, Generic[Item, Answer]):
+    """What is taken while a call is under way goes out with the next call, at most `most` items in one."""
+
+    def __init__(self, name: str, most: int) -> None:
+        self._name = name
+        self._most = most
+        self._waiting: list[tuple[Item, asyncio.Future[Answer]]] = []
+        self._sender: asyncio.Task[None] | None = None
+
+    def take(self, item: Item) -> asyncio.Future[Answer]:
+        """The answer to this item. Fails with what the call raised, or with what it answered to this item."""
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, answer))
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.create_task(self._send(), name=self._name)
+        return answer
+
+    @abstractmethod
+    async def call(self, items: list[Item]) -> Sequence[Answer | Exception]:
+        """The answers to these items, in their order."""
+
+    async def _send(self) -> None:
+        await asyncio.sleep(0)  # items that can be taken now join the first call
+        while self._waiting:
+            batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
+            found: Sequence[Answer | Exception]
+            try:
+                found = await self.call([item for item, _ in batch])
+            except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, every one of them
+                found = [error] * len(batch)
+            for (_, answer), each in zip(batch, found, strict=True):
+                if answer.done():
+                    continue
+                if isinstance(each, Exception):
+                    answer.set_exception(each)
+                else:
+                    answer.set_result(each)
