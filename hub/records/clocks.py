@@ -1,6 +1,6 @@
 """What time it is in a database, as clauses: every age is measured by the database, never by us.
 
-Those of PostgreSQL and SQLite are tested on the real thing with every change, that of MariaDB was tried by hand.
+All are tested on the real thing with every change; that of MySQL on a MariaDB.
 """
 
 from __future__ import annotations

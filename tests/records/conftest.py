@@ -8,9 +8,9 @@ import pytest
 
 from hub.records.models import SqlSource
 from hub.records.sql import SqlRecords
-from tests.records.databases import _servers, database, pg, postgres, sqlite
+from tests.records.databases import _mariadb, _servers, database, mariadb, pg, postgres, sqlite
 
-__all__ = ["_servers", "database", "pg", "postgres", "sqlite"]
+__all__ = ["_mariadb", "_servers", "database", "mariadb", "pg", "postgres", "sqlite"]
 
 
 @pytest.fixture

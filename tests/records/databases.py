@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from hub.records.models import SqlSource
+from tests.records.mariadb import MariaDB
 from tests.records.postgres import Postgres
 
 STATUSES = ("Pending", "Processing", "Done", "Failed")
@@ -24,6 +25,10 @@ COLUMNS = {
     "sqlite": {
         "integer": "INTEGER", "uuid": "CHAR(32)", "text": "TEXT", "varchar": "VARCHAR(12)", "enum": "VARCHAR(10)",
         "aware": "TIMESTAMP", "naive": "DATETIME",
+    },
+    "mariadb": {
+        "integer": "integer", "uuid": "uuid", "text": "varchar(80)", "varchar": "varchar(12)",
+        "enum": "enum('Pending', 'Processing', 'Done', 'Failed')", "aware": "timestamp(6) NULL", "naive": "datetime(6)",
     },
 }  # fmt: skip
 INDEX = "CREATE INDEX jobs_by_status ON jobs (status, updated_at)"
@@ -49,7 +54,7 @@ class Database:
 
     def execute(self, sql: str) -> list[Any]:
         """The rows of a statement, or nothing of several."""
-        if self.kind == "postgresql":
+        if self.kind in ("postgresql", "mariadb"):
             return self.place.execute(sql, self.name)
         with closing(sqlite3.connect(self.place, timeout=20)) as connection, connection:
             if ";" in sql.strip().rstrip(";"):
@@ -80,6 +85,8 @@ class Database:
         """An expression for the time so long ago, as a column holds it."""
         if self.kind == "sqlite":
             return f"strftime('%Y-%m-%d %H:%M:%f', 'now', '-{seconds} seconds') || '000'"
+        if self.kind == "mariadb":
+            return f"timestampadd(MICROSECOND, -{round(seconds * 1_000_000)}, utc_timestamp(6))"
         aware = f"clock_timestamp() - interval '{seconds} seconds'"
         return f"({aware}) AT TIME ZONE '{zone}'" if naive else aware
 
@@ -98,6 +105,7 @@ class Database:
             "postgresql": f"SELECT n FROM generate_series({first}, {first + count - 1}) n",
             "sqlite": f"WITH RECURSIVE s(n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM s LIMIT {count})"
             " SELECT n FROM s",
+            "mariadb": f"SELECT seq AS n FROM seq_{first}_to_{first + count - 1}",
         }[self.kind]
         self.execute(
             f"INSERT INTO jobs (id, status, updated_at) SELECT n, '{status}', {self.ago(age_s)} FROM ({numbers}) t"
@@ -107,6 +115,7 @@ class Database:
         """Every record."""
         fresh = {
             "postgresql": "updated_at::timestamptz > now() - interval '1 minute'",
+            "mariadb": "updated_at > timestampadd(MINUTE, -1, utc_timestamp(6))",
             "sqlite": "julianday('now') - julianday(updated_at) < 1.0 / 1440",
         }[self.kind]
         rows = self.execute(f"SELECT id, status, {fresh}, error, attempts FROM jobs ORDER BY id")
@@ -149,6 +158,23 @@ def pg(postgres: Postgres) -> Iterator[Database]:
     postgres.execute(f"CREATE DATABASE {name}")
     yield Database("postgresql", postgres.url(name), postgres)
     postgres.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def _mariadb() -> Iterator[MariaDB]:
+    server = MariaDB()
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def mariadb(_mariadb: MariaDB) -> Iterator[Database]:
+    """A fresh database in MariaDB."""
+    name = f"test_{secrets.token_hex(6)}"
+    _mariadb.execute(f"CREATE DATABASE {name}")
+    yield Database("mariadb", _mariadb.url(name), _mariadb)
+    _mariadb.execute(f"DROP DATABASE {name}")
 
 
 @pytest.fixture

@@ -256,6 +256,12 @@ def forbid(database):
             " SELECT RAISE(ABORT, 'not this one'); END"
         )
         return
+    if database.kind == "mariadb":
+        database.execute(
+            "CREATE TRIGGER guard BEFORE UPDATE ON jobs FOR EACH ROW"
+            " IF old.attempts = -1 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'not this one'; END IF"
+        )
+        return
     database.execute(
         "CREATE FUNCTION guard() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
         " IF old.attempts = -1 THEN RAISE 'not this one'; END IF; RETURN new; END $$;"

@@ -106,6 +106,9 @@ def slow_down(database):
             " (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 10000) SELECT n FROM c); END"
         )
         return
+    if database.kind == "mariadb":
+        database.execute("CREATE TRIGGER slow BEFORE UPDATE ON jobs FOR EACH ROW SET @slept = sleep(0.002)")
+        return
     database.execute(
         "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS"
         " $$ BEGIN PERFORM pg_sleep(0.002); RETURN new; END $$;"
@@ -117,6 +120,10 @@ def others(database):
     """Sessions that have not noticed yet that nobody listens."""
     if database.kind == "sqlite":
         return []
+    if database.kind == "mariadb":
+        return database.execute(
+            "SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()"
+        )
     return database.execute(
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )

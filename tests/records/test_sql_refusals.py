@@ -248,7 +248,7 @@ async def test_a_time_zone_that_sqlite_does_not_know(sqlite, opened):
          "postgresql+psycopg2 is not asynchronous; write postgresql+asyncpg://"),
         ("sqlite:///jobs.db", "sqlite is not asynchronous; write sqlite+aiosqlite://"),
         (f"mysql://hub:{PASSWORD}@host/x", "mysql is not asynchronous; write mysql+asyncmy://"),
-        (f"mysql+asyncmy://hub:{PASSWORD}@host/x", "the driver asyncmy is not installed; run: pip install asyncmy"),
+        (f"mysql+aiomysql://hub:{PASSWORD}@host/x", "the driver aiomysql is not installed; run: pip install aiomysql"),
         (f"postgresql+psycopg://hub:{PASSWORD}@host/x",
          "the driver psycopg is not installed; run: pip install psycopg"),
         ("sqlite+aiosqlite://", "it names no file, and nobody else sees a database in memory"),
