@@ -29,13 +29,14 @@ MAY_IMPORT = {
     "settings": {"errors"},
     "observability": {"errors", "settings"},
     "store": BASE,
+    "console": set(),  # files of a page, which asks over HTTP
     **{domain: BASE | {"store"} for domain in DOMAINS},
     "core": BELOW_CORE,
     "sweeping": BELOW_CORE | {"core"},
     "doctor": BELOW_CORE | {"core"},
     "history": BELOW_CORE | {"core"},
     "internal": BELOW_CORE | {"core"},
-    "api": BELOW_CORE | {"core", "sweeping", "doctor", "history", "internal", "__init__"},
+    "api": BELOW_CORE | {"core", "sweeping", "doctor", "history", "internal", "console", "__init__"},
     "client": {"errors", "records"},  # and every models module; records are the users' own
     "cli": BELOW_CORE | {"core", "sweeping", "doctor", "internal", "api", "client", "__init__"},
 }

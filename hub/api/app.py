@@ -28,6 +28,8 @@ from hub.api import (
     worker_env,
 )
 from hub.api.auth import Secrets
+from hub.api.console import overview, pages, people, sights, stuck, work
+from hub.api.console.door import Door
 from hub.api.deps import Serving
 from hub.api.edge import Edge
 from hub.api.gate import Gate
@@ -61,6 +63,7 @@ from hub.tokens.file import TokensFile
 _CAPACITY = (joining, nodes, sessions, watch, queue, pools)
 _OPERATORS = (admin, caps, tokens, events, ops, worker_env, documentation)
 _JOBS = (workers, jobs, tasks, providers, dead)
+_CONSOLE = (overview, people, sights, stuck, work, pages)  # the last takes what is left below /console/
 _ABOUT: dict[str, Any] = {
     "title": "capacity-hub",
     "version": __version__,
@@ -94,11 +97,12 @@ def create_app(
         async with open_store(settings) as store:
             hub = Hub(store, settings)
             app.state.serving = Serving(hub, Secrets(settings), tokens_file, gate)
-            app.state.sockets = Sockets(app.state.serving)
+            app.state.sockets, app.state.door = Sockets(app.state.serving), Door(app.state.serving)
             await hub.line.configure(over=sweep)  # a command that works straight on Redis overrules no hub
             await offer(hub, internal_jobs)
             webhook = Webhook(posted_to)
             recovering = _record_sweepers(hub, sources, webhook)
+            app.state.records = {service.source: service.records for service in recovering}
             jobs = [*_loops(hub, recovering), *(await _sweepers(hub) if sweep else [])]
             running = [asyncio.ensure_future(_logged(job)) for job in jobs]
             if when_started:
@@ -119,7 +123,7 @@ def create_app(
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_hub_error)
-    for module in (*_CAPACITY, *_OPERATORS, *_JOBS):
+    for module in (*_CAPACITY, *_OPERATORS, *_JOBS, *_CONSOLE):
         app.include_router(module.router)
     return Edge(app, settings, gate if sweep else None)
 

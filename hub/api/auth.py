@@ -36,6 +36,11 @@ class Secrets:
             ADMIN: _members(admin),
         }
 
+    @property
+    def members(self) -> tuple[bytes, ...]:
+        """Every text that is accepted, of any role."""
+        return tuple(sorted({member for accepted in self._accepted.values() for member in accepted}))
+
     def name(self, given: str) -> str:
         """What this secret is called, empty when it is none in force."""
         shown = given.encode("latin-1", "replace")

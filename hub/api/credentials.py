@@ -12,7 +12,7 @@ from hub.api.auth import HEADER
 from hub.api.deps import Serving, remote_ip, serving
 from hub.api.identity import bearer
 from hub.errors import StoreUnavailable
-from hub.tokens.models import digest_of, id_of
+from hub.tokens.models import id_of
 
 NONE = "none: the hub is open"
 
@@ -33,7 +33,7 @@ async def _credential(request: Request) -> str:
     if name := found.secrets.name(secret):
         return name
     token = bearer(request.headers.getlist("authorization")) or secret
-    holder, digest = await found.holders.resolve(token), digest_of(token)
+    holder, digest = await found.holders.resolve(token), found.holders.digest_of(token)
     return f"token {id_of(digest)} of {holder.kind} {holder.name}" if holder and digest else NONE
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from fastapi import FastAPI
 from starlette.requests import ClientDisconnect, Request
@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from hub.api import events, nodes, sessions, sockets
+from hub.api.console.door import MARK, Door, Visit
 from hub.api.deps import CYCLE
 from hub.api.freight import LIGHT, Freight
 from hub.api.gate import Gate
@@ -90,18 +91,14 @@ class Edge:
         try:
             async with asyncio.timeout(None if scope["path"] == events.PATH else self._timeout_s) as limit:
                 scope[TIME], scope[CYCLE] = limit, getattr(receive, "__self__", None)
-                if self._gate:
-                    self._gate.check(scope)
+                headers = self._gate.check(scope) if self._gate else {}
                 exchange.check_length(scope)
                 if found := getattr(self.app.state, "serving", None):
                     exchange.weigh(found.freight, scope)
-                endpoint = fast.find(scope) or (_DIRECT.get(scope["path"]) if scope["method"] == "POST" else None)
-                if endpoint is None:
-                    await self.app(scope, exchange.receive, exchange.send)
-                    return
-                scope["app"] = self.app
-                response = await endpoint(Request(scope, exchange.receive, exchange.send))
-                await response(scope, exchange.receive, exchange.send)
+                if b"cookie" in headers or MARK in headers or scope["path"].startswith("/console/"):
+                    await self._visited(scope, headers, exchange)
+                else:
+                    await self._answer(scope, exchange)
         except asyncio.CancelledError:
             raise
         except ClientDisconnect:
@@ -110,6 +107,28 @@ class Edge:
             await self._refuse(error, exchange, scope)
         finally:
             exchange.unload()
+
+    async def _answer(self, scope: Scope, exchange: _Exchange) -> None:
+        endpoint = fast.find(scope) or (_DIRECT.get(scope["path"]) if scope["method"] == "POST" else None)
+        if endpoint is None:
+            await self.app(scope, exchange.receive, exchange.send)
+            return
+        scope["app"] = self.app
+        response = await endpoint(Request(scope, exchange.receive, exchange.send))
+        await response(scope, exchange.receive, exchange.send)
+
+    async def _visited(self, scope: Scope, headers: Mapping[bytes, bytes], exchange: _Exchange) -> None:
+        """A call that a page may have made: with a cookie, or with the mark of the console."""
+        door: Door | None = getattr(self.app.state, "door", None)
+        visit: Visit | None = await door.enter(scope, headers) if door else None
+        if visit is None or door is None:
+            await self._answer(scope, exchange)
+        elif visit.login and scope["path"] == events.PATH:
+            await door.while_good(visit, self._answer(scope, exchange))
+        else:
+            await self._answer(scope, exchange)
+            if exchange.status < 400:
+                await door.note(visit, scope)
 
     async def _refuse(self, error: Exception, exchange: _Exchange, scope: Scope) -> None:
         if exchange.too_large:
@@ -155,6 +174,7 @@ class _Exchange:
         self.too_large = False
         self.body_complete = False
         self.started = False
+        self.status = 0
 
     def check_length(self, scope: Scope) -> None:
         """Refuse a body by its announced length, before anything else is looked at."""
@@ -191,6 +211,7 @@ class _Exchange:
 
     async def send(self, message: Message) -> None:
         self.started = True
+        self.status = message.get("status", self.status)
         await self._send(message)
 
 

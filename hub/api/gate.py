@@ -13,7 +13,7 @@ from ipaddress import ip_address
 
 from starlette.types import Scope
 
-from hub.errors import BadInput, Foreign, NotJson
+from hub.errors import BadInput, Forbidden, Foreign, NotJson
 from hub.settings import Settings
 
 SAFE = frozenset(("GET", "HEAD", "OPTIONS", "TRACE"))
@@ -22,6 +22,7 @@ PAGES = frozenset(("/", "/dashboard", "/docs", "/redoc"))  # links to these may 
 SIGNS = (b"origin", b"sec-fetch-site", b"referer", b"cookie")
 BROWSER = b"Mozilla/"
 KNOWN_MAX = 1_000
+LOGGING_IN = frozenset(("/console/session",))  # which is also for those who may only look
 _NAMES = (b"host", b"x-forwarded-host")
 _CREDENTIALS = (b"x-hub-secret", b"authorization")  # no page sends these elsewhere without asking first, in vain
 _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._~%-]+)(?::([0-9]{0,5}))?")
@@ -36,12 +37,14 @@ class Gate:
 
     def __init__(self, settings: Settings) -> None:
         self._open = settings.open_access
+        self._read_only = settings.console == "readonly"
         self._hosts = frozenset(settings.allowed_hosts)
         self._origins = frozenset(map(_origin, settings.allowed_origins))
         self.known: set[bytes] = set()  # values of `Host` that were let in: not to be read again
 
-    def check(self, scope: Scope, *, socket: bool = False) -> None:
-        """Raise `BadInput`, `Foreign` or `NotJson` for what is not to be served; a `socket` says no JSON over HTTP."""
+    def check(self, scope: Scope, *, socket: bool = False) -> Mapping[bytes, bytes]:
+        """The headers; raises `BadInput`, `Foreign`, `NotJson` or `Forbidden` for what is not to be served. A `socket`
+        says no JSON over HTTP."""
         headers: dict[bytes, bytes] = dict(scope["headers"])
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         if len(hosts) > 1:
@@ -50,6 +53,7 @@ class Gate:
             self._check_host(hosts[0])
         if self._open or (b"cookie" in headers and not any(name in headers for name in _CREDENTIALS)):
             self._check_page(scope, headers, socket)
+        return headers
 
     def welcome(self, origin: str | None, environ: Mapping[str, str]) -> bool:
         """Whether pages of an origin may connect to the sockets, by what python-engineio keeps of the call."""
@@ -83,6 +87,8 @@ class Gate:
         if site not in (b"same-origin", b"none") and not (listed or _follows_a_link(scope, headers)):
             raise Foreign("Pages of another origin may not call this hub; see HUB_ALLOWED_ORIGINS.")
         if scope["type"] == "http" and scope["method"] not in SAFE and not socket and _is_browser(headers):
+            if self._read_only and scope["path"] not in LOGGING_IN:
+                raise Forbidden("Pages change nothing at this hub: HUB_CONSOLE is readonly.")
             kind = headers.get(b"content-type")
             if kind is None and (own or listed):
                 return  # without a body

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, multiprocess
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from hub import __version__
 from hub.api import schemas
@@ -237,15 +237,3 @@ async def diagnostics_env(request: Request) -> Response:
     """The hub's own variables in the environment of this process, without secrets; others are nobody's concern."""
     hub = allowed(request, ADMIN)
     return reply({"env": own_variables(), "now": in_ms(hub, 0)})
-
-
-@router.get("/", include_in_schema=False)
-async def root() -> Response:
-    """To the dashboard."""
-    return RedirectResponse("/dashboard", 302)
-
-
-@router.get("/dashboard", include_in_schema=False)
-async def dashboard(request: Request) -> Response:
-    """To wherever the dashboard is served."""
-    return RedirectResponse(serving(request).hub.settings.dashboard_url, 302)

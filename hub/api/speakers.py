@@ -10,7 +10,7 @@ from hub.api.auth import HEADER
 from hub.api.deps import serving
 from hub.api.identity import bearer
 from hub.errors import Forbidden, Unauthorized
-from hub.tokens.models import NODE, Holder, digest_of, id_of
+from hub.tokens.models import NODE, Holder, id_of
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ async def speaker(request: Request, *roles: str) -> Speaker:
         found.secrets.check(request.headers, *roles)
     except Unauthorized:
         secret = bearer(request.headers.getlist("authorization")) or request.headers.get(HEADER, "")
-        holder, digest = await found.holders.resolve(secret), digest_of(secret)
+        holder, digest = await found.holders.resolve(secret), found.holders.digest_of(secret)
         if holder is None or digest is None or not speaks(holder):
             raise
         return Speaker(holder.name, id_of(digest))

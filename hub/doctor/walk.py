@@ -20,6 +20,7 @@ TYPES = {
         *("node", "session", "store", "duty", "lent", "leaving", "slot", "brake", "ticket", "pending", "caps", "pace"),
         *("worker", "worker_rooms", "worker_brake", "job", "task", "provider", "token"),
         *("zombies", "zombie_sources", "outcomes", "ended", "renewed", "revoked_tokens", "drain_call", "room_sizes"),
+        "logins",
     ),
     "set": (
         "telling",
@@ -33,7 +34,7 @@ TYPES = {
         *("workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs", "room_providers"),
         *("tokens", "hung_up", "zombie_counts", "joined", "withdrawn", "room_results"),
         *("queue", "heads", "later", "room_tasks", "job_tasks", "runtimes", "ownerless", "internal_tasks"),
-        *("finished", "dead"),
+        *("finished", "dead", "logins_seen"),
     ),
     "list": ("available", "inuse", "audit", "refusals", "incarnations", "early_ends"),
     "stream": ("history", "taskiq"),

@@ -317,6 +317,14 @@ class Tasks:
             case reply:
                 raise UnknownReply(self._again.name, reply)
 
+    async def several(self, ids: list[str]) -> list[Task]:
+        """The tasks of these ids that are known, in this order."""
+        return [task for start in range(0, len(ids), BITE) for task in await self._read(ids[start : start + BITE])]
+
+    async def pending(self, jobs: Sequence[str], limit: int, offset: int) -> Page[Task]:
+        """The tasks that can be claimed, of these jobs, the one submitted last first."""
+        return await self._pages.read([self._store.keys.queue(full) for full in jobs], limit, offset, self._read)
+
     async def _read(self, ids: list[str]) -> list[Task]:
         return [task_of(reply) for reply in await self._describe(rest=ids) if reply]
 

@@ -184,8 +184,10 @@ class HubSettings(BaseSettings):
     """Events the history keeps. Too low: `hub why` soon forgets; too high: about 200 bytes of Redis memory each."""
     redact_run_name: Annotated[bool, Knob("HUB_REDACT_RUNNAME", read_switch)] = False
     """true or 1 keeps run names out of logs and the audit log. On: incidents are harder to attribute."""
-    dashboard_url: Annotated[str, Knob("DASHBOARD_URL", read_text)] = "http://localhost:3001"
-    """Where /dashboard redirects to."""
+    dashboard_url: Annotated[str, Knob("DASHBOARD_URL", read_text)] = ""
+    """Where /dashboard redirects to. Unset: to the console of this hub."""
+    console: Annotated[Literal["on", "readonly", "off"], Knob("HUB_CONSOLE", one_of("on", "readonly", "off"))] = "on"
+    """The page at / for operators: on; readonly: pages change nothing, whoever looks at them; off: there is none."""
 
     log_level: Annotated[str, Knob("LOG_LEVEL", read_level)] = "INFO"
     """DEBUG, INFO, WARNING, ERROR or CRITICAL. Too low: noise that costs throughput; too high: no sweep summaries."""

@@ -180,6 +180,11 @@ PRIVATE = {
     "node_tokens": "hub:node_tokens:{}",  # set: ids of the tokens of a node, by key part. Empties as they are revoked.
     "joined": "hub:joined",  # zset: id of a node's own token -> hub clock at which the next that joins deletes it.
     "barred": "hub:barred:{}",  # string: a token of this node was revoked, so nobody joins under its name; a week.
+    # hash: login of the console -> JSON of the digest of its key, the credential behind it, its role, when and from
+    # where. A field is deleted when it is ended, or is over when another one is made.
+    "logins": "hub:logins",
+    "logins_seen": "hub:logins_seen",  # zset: the same logins -> when each was used last. The same.
+    "login_link": "hub:login_link:{}",  # string: JSON of the login a link makes, by digest; 300 s, or until opened.
     # -- records of others that get stuck; `{}` takes the name of a source
     # hash: record and claim -> JSON of the outcome that waits for its database. Lives seven days from the last one; a
     # field is deleted when it was written.

@@ -90,6 +90,11 @@ class RecordSweeperService:
         """The name of its source."""
         return self._source
 
+    @property
+    def records(self) -> Records:
+        """The records it cleans."""
+        return self._records
+
     async def sweep(self) -> RecordSweep | None:
         """One pass; None when another hub has the turn, or the store went away before anything was done."""
         started = time.monotonic()

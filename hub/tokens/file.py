@@ -114,13 +114,13 @@ class TokensFile:
 
     def resolve(self, secret: str) -> Holder | None:
         """Who holds this secret; None when nobody does."""
-        if not self._tokens:
-            return None
-        digest = digest_of(secret)
-        found = self._tokens.get(id_of(digest)) if digest else None
-        if not digest or not found or not hmac.compare_digest(found.digest, digest):
-            return None
-        return found.holder
+        digest = digest_of(secret) if self._tokens else None
+        return self.of_digest(digest) if digest else None
+
+    def of_digest(self, digest: str) -> Holder | None:
+        """Who holds the secret with this digest; None when nobody does."""
+        found = self._tokens.get(id_of(digest))
+        return found.holder if found and hmac.compare_digest(found.digest, digest) else None
 
     def find(self, token_id: str) -> Token | None:
         """The token with this id."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from typing import Final
 
@@ -31,6 +32,7 @@ class Holders:
         self._changed: str | None = None
         self._looked: float | None = None  # when it was last known that nothing has been revoked since
         self._looking = asyncio.Lock()
+        self._inside = f"inside-{secrets.token_hex(32)}-"
 
     @property
     def changes(self) -> tuple[int, int]:
@@ -54,12 +56,20 @@ class Holders:
     def _is_fresh(self) -> bool:
         return self._looked is not None and time.monotonic() - self._looked < REMEMBERED_S
 
+    def handle(self, digest: str) -> str:
+        """What stands for the secret of this digest here, in this process alone: a login does not keep the secret."""
+        return self._inside + digest
+
+    def digest_of(self, secret: str) -> str | None:
+        """The digest of a secret, or of the one that a handle stands for; None for what can be neither."""
+        return secret[len(self._inside) :] if secret.startswith(self._inside) else digest_of(secret)
+
     async def resolve(self, secret: str) -> Holder | None:
         """Who holds this secret, None when nobody does; raises `StoreUnavailable` when that cannot be known."""
-        known = self.file.resolve(secret)
+        digest = self.digest_of(secret)
+        known = self.file.of_digest(digest or "")
         if known is not None:
             return known
-        digest = digest_of(secret)
         if digest is None:
             return None
         await self.look()
@@ -68,7 +78,7 @@ class Holders:
         if holder is not None and now - since < LOOKED_UP_S:
             return holder
         before = self._forgotten
-        found = await self._tokens.resolve(secret)
+        found = await self._tokens.of_digest(digest)
         self._found.pop(digest, None)
         if found is not None and before == self._forgotten:
             self._found[digest] = (now, found)

@@ -82,10 +82,12 @@ class Tokens:
     async def resolve(self, secret: str) -> Holder | None:
         """Who holds this secret; None when nobody does."""
         digest = digest_of(secret)
-        found = digest and await self._read(id_of(digest))
-        if not digest or not found or not hmac.compare_digest(found.digest, digest):
-            return None
-        return found.holder
+        return await self.of_digest(digest) if digest else None
+
+    async def of_digest(self, digest: str) -> Holder | None:
+        """Who holds the secret with this digest; None when nobody does."""
+        found = await self._read(id_of(digest))
+        return found.holder if found and hmac.compare_digest(found.digest, digest) else None
 
     async def none(self) -> bool:
         """Whether there is not one token."""

@@ -1,0 +1,151 @@
+"""What a login may do: a call that a cookie speaks for is one with the credential that bought the login, as far as the
+role goes. Nothing else of the hub knows of logins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import unquote
+
+from starlette.types import Scope
+
+from hub.api.deps import Serving
+from hub.api.gate import SAFE
+from hub.errors import Forbidden, Foreign, StoreUnavailable
+from hub.tokens.logins import Login, Logins, bond, capped
+
+OPEN_COOKIE: Final = "hub_login"  # over plain HTTP no browser takes the other one
+TLS_COOKIE: Final = f"__Host-{OPEN_COOKIE}"
+LOGIN: Final = "hub.login"  # in the scope of a request: who speaks, where a cookie did
+MARK: Final = b"x-hub-console"  # which no foreign page can send without being asked first
+_REASON: Final = b"x-hub-reason"
+_REASON_MAX: Final = 500
+_OWN: Final = "/console/session"  # to log out: whatever one may do
+_CREDENTIALS: Final = (b"x-hub-secret", b"authorization")
+_ADMINS: Final = ("/admin/tokens", "/console/logins", "/console/links")
+_NOT_NOTED: Final = (_OWN, "/console/links", "/admin/sweep")  # which write what they do by themselves
+_PRIVATE: Final = ("/diagnostics/worker-env/",)  # what nodes say of themselves may hold anything
+_STILL_S: Final = 2.0
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A call that a page of this hub has made."""
+
+    key: str = ""
+    login: Login | None = None
+    reason: str = ""
+
+
+def cookie_name(scope: Scope) -> str:
+    """What the cookie is called on this connection."""
+    return TLS_COOKIE if scope.get("scheme") == "https" else OPEN_COOKIE
+
+
+class Door:
+    """Lets logins in."""
+
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+        self._mode = serving.hub.settings.console
+        self.logins = Logins(serving.hub.store)
+
+    async def enter(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Visit | None:
+        """Who speaks, None where it is no page of this hub; from then on the call is one with his credential.
+
+        Raises `Foreign` and `Forbidden`, and `StoreUnavailable` when nobody can tell who it is.
+        """
+        if self._mode == "off":
+            return None
+        marked, path = MARK in headers, scope["path"]
+        if path.startswith("/console/") and scope["method"] not in SAFE and not marked:
+            raise Foreign("This takes calls of the console alone: send x-hub-console: 1.")
+        reason = unquote(headers.get(_REASON, b"").decode("latin-1"))[:_REASON_MAX] if marked else ""
+        key = _cookie(headers.get(b"cookie", b""), cookie_name(scope))
+        if not key or any(name in headers for name in _CREDENTIALS):
+            return Visit(reason=reason) if marked else None
+        login = await self.logins.find(key)
+        credential = await self._credential(key, login) if login else None
+        if login is None or credential is None:
+            return Visit(reason=reason) if marked else None
+        self._check(scope, capped(login.role, self.most), marked)
+        rest = [(name, value) for name, value in scope["headers"] if name not in (b"cookie", b"prefer")]
+        scope["headers"] = [*rest, (b"x-hub-secret", credential)]
+        scope[LOGIN] = login
+        return Visit(key, login, reason)
+
+    @property
+    def most(self) -> str:
+        """The role that nobody's exceeds here."""
+        return "viewer" if self._mode == "readonly" else "admin"
+
+    async def note(self, visit: Visit, scope: Scope) -> None:
+        """Write a change that was made into the audit log, with the reason that was given for it."""
+        if scope["method"] in SAFE or scope["path"] in _NOT_NOTED:
+            return
+        by, role = (visit.login.name, visit.login.role) if visit.login else ("none: the hub is open", "admin")
+        await self._serving.hub.audit.write(
+            "console", "console.change", actor=f"{role} in the console", by=by,
+            remote_ip=self._serving.proxies.caller(scope), method=scope["method"], path=scope["path"][:300],
+            **({"login": visit.login.id} if visit.login else {}), **({"reason": visit.reason} if visit.reason else {}),
+        )  # fmt: skip
+
+    async def while_good(self, visit: Visit, answering: Awaitable[None]) -> None:
+        """Answer for as long as the login is good: an answer without an end ends with it."""
+        task = asyncio.ensure_future(answering)
+        try:
+            while not (await asyncio.wait((task,), timeout=_STILL_S))[0]:
+                if not await self._is_still_good(visit):
+                    return
+            task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait((task,))
+
+    async def _is_still_good(self, visit: Visit) -> bool:
+        try:
+            login = await self.logins.find(visit.key)
+            return login is not None and await self._credential(visit.key, login) is not None
+        except StoreUnavailable:  # nobody can tell, and the page is told that the store is away
+            return True
+
+    async def _credential(self, key: str, login: Login) -> bytes | None:
+        """What the login stands for, as it would be shown; None when it is good for nothing any more."""
+        found = self._serving
+        if login.token:
+            handle = found.holders.handle(login.token)
+            holder = await found.holders.resolve(handle)
+            return handle.encode() if holder and holder.active else None
+        for member in found.secrets.members:
+            if hmac.compare_digest(bond(key, member), login.bound):
+                return member
+        return None
+
+    @staticmethod
+    def _check(scope: Scope, role: str, marked: bool) -> None:
+        """Raise `Foreign` or `Forbidden` for what a page, or this role, may not do."""
+        path = scope["path"]
+        if scope["method"] in SAFE:
+            if role == "viewer" and path.startswith(_PRIVATE):
+                raise Forbidden("This login is a viewer's; this needs one of an operator.")
+            return
+        if not marked:
+            raise Foreign("A cookie alone changes nothing: send x-hub-console: 1.")
+        if path == _OWN:
+            return
+        if role == "viewer":
+            raise Forbidden("This login is a viewer's: it may look at everything, and change nothing.")
+        if role != "admin" and path.startswith(_ADMINS):
+            raise Forbidden("This login is an operator's; this needs one of an admin.")
+
+
+def _cookie(header: bytes, name: str) -> str:
+    """The value of a cookie; empty when there is none, or more than one."""
+    pairs = (part.strip().partition("=") for part in header.decode("latin-1").split(";"))
+    found = [value for key, _, value in pairs if key == name]
+    return found[0] if len(found) == 1 else ""

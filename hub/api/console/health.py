@@ -1,0 +1,148 @@
+"""How a hub is, in one sentence, and what is wrong with it, by name. Pure."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Trouble(NamedTuple):
+    """Something to look at: `name` is one word, `level` `critical` or `warning`, `view` where the page shows more."""
+
+    name: str
+    level: str
+    title: str
+    text: str
+    view: str
+
+
+def some(number: int, one: str, many: str = "") -> str:
+    """`1 node`, `3 nodes`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def troubles(seen: dict[str, Any]) -> list[Trouble]:
+    """What is wrong, the worst first, from what `overview` gathers."""
+    found = [*_of_nodes(seen), *_of_the_line(seen), *_of_the_sweep(seen), *_of_work(seen)]
+    return sorted(found, key=lambda each: each.level != "critical")
+
+
+def sentence(seen: dict[str, Any], found: list[Trouble]) -> str:
+    """One sentence of health."""
+    nodes, slots = seen["nodes"], seen["slots"]
+    if not nodes["registered"]:
+        return "No node is registered yet, so there is nothing to lend."
+    begin = f"{some(nodes['alive'], 'node is', 'nodes are')} alive, {slots['lent']:,} of {slots['total']:,} slots lent"
+    waiting = seen["queue"]["waiting"]
+    queue = f", {some(waiting, 'borrower waits', 'borrowers wait')}" if waiting else ", nobody waits"
+    if not found:
+        return f"All is well: {begin}{queue}."
+    worst = found[0].title
+    more = f", and {some(len(found) - 1, 'more trouble')}" if len(found) > 1 else ""
+    return f"{worst}{more}: {begin}{queue}."
+
+
+def _of_nodes(seen: dict[str, Any]) -> list[Trouble]:
+    nodes, found = seen["nodes"], []
+    silent = nodes["silent"] + nodes["suspect"]
+    if nodes["registered"] and not nodes["alive"]:
+        found.append(
+            Trouble(
+                "nobody-alive", "critical", "Nobody is alive",
+                f"All {nodes['registered']:,} registered nodes are silent: nothing can be lent, whatever the queue "
+                "says. Look at the network between nodes and hubs, and at the nodes themselves.", "nodes?state=stale",
+            )
+        )  # fmt: skip
+    elif nodes["silent"]:
+        found.append(
+            Trouble(
+                "silent-nodes", "warning", f"{some(nodes['silent'], 'node is', 'nodes are')} silent",
+                f"{silent:,} of {nodes['registered']:,} nodes have not been heard for half of HUB_NODE_TIMEOUT or "
+                "longer; nothing of them is lent.", "nodes?state=stale",
+            )
+        )  # fmt: skip
+    return found
+
+
+def _of_the_sweep(seen: dict[str, Any]) -> list[Trouble]:
+    found = []
+    for of, brake in seen["brakes"].items():
+        if brake["state"] == "engaged":
+            held = brake["heldBack"] or brake["stale"] or 0
+            found.append(
+                Trouble(
+                    f"brake-{of}", "critical", f"The brake on {of} is engaged",
+                    f"{brake['stale'] or held:,} of {brake['registered'] or 0:,} {of} are silent at once: the hub "
+                    f"suspects itself and holds most of them back. {brake['why'] or ''}".strip(), "settings",
+                )
+            )  # fmt: skip
+    sweeper = seen["sweeper"]
+    if not sweeper["expire"]:
+        by = f", switched by {sweeper['setBy']}" if sweeper["source"] == "run-time" else ", by HUB_SWEEPER_EXPIRE"
+        silent = seen["nodes"]["silent"]
+        found.append(
+            Trouble(
+                "expiry-off", "warning", "Expiry is off",
+                f"Dead nodes are kept on the books{by}. "
+                + (f"{some(silent, 'node is', 'nodes are')} kept although silent." if silent else "None is silent."),
+                "settings",
+            )
+        )  # fmt: skip
+    return found
+
+
+def _of_the_line(seen: dict[str, Any]) -> list[Trouble]:
+    queue, slots, nodes, found = seen["queue"], seen["slots"], seen["nodes"], []
+    if queue["unserved"]:
+        names = ", ".join(queue["unserved"][:3])
+        found.append(
+            Trouble(
+                "unserved", "warning", "A label is waited for that no pool serves",
+                f"{names}: no node offers such slots. A spelling mistake, or a pool whose nodes are gone?",
+                f"queue?label={queue['unserved'][0]}",
+            )
+        )  # fmt: skip
+    if queue["waiting"] and slots["total"] and nodes["alive"] and not slots["free"]:
+        found.append(
+            Trouble(
+                "overloaded", "critical", "Overloaded",
+                f"{some(queue['waiting'], 'borrower waits', 'borrowers wait')} and no slot is free: nodes are alive, "
+                f"all {slots['total']:,} slots are lent or held back.", "queue",
+            )
+        )  # fmt: skip
+    if slots["maintenance"]:
+        found.append(
+            Trouble(
+                "maintenance", "warning", "A pool is under maintenance",
+                f"{', '.join(slots['maintenance'][:3])}: nothing of it is lent until its slots are replaced.", "pools",
+            )
+        )  # fmt: skip
+    return found
+
+
+def _of_work(seen: dict[str, Any]) -> list[Trouble]:
+    tasks, found = seen["tasks"], []
+    if tasks["pending"] and not tasks["workers"]:
+        found.append(
+            Trouble(
+                "no-workers", "critical", "Tasks wait and no worker is there",
+                f"{some(tasks['pending'], 'task is', 'tasks are')} pending and nobody can claim them.", "jobs",
+            )
+        )  # fmt: skip
+    if tasks["dead"]:
+        found.append(
+            Trouble(
+                "dead-letters", "warning", some(tasks["dead"], "dead letter"),
+                "Tasks that failed for the last time they might: look at their errors, try them again or drop them.",
+                "tasks?status=dead",
+            )
+        )  # fmt: skip
+    found.extend(
+        Trouble(
+            "stuck", source["level"], f"Records are stuck in {source['name']}",
+            f"{some(source['found'] or 0, 'record')} of {source['name']} began and never ended.",
+            f"stuck/{source['name']}",
+        )
+        for source in seen["stuck"]
+        if source["level"] in ("warning", "critical")
+    )  # fmt: skip
+    return found

@@ -1,0 +1,158 @@
+"""The whole at a glance: what is alive, lent, waited for and wrong, as of one moment."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api.auth import ADMIN, RUNNER
+from hub.api.console.health import sentence, troubles
+from hub.api.deps import allowed, in_ms, reply
+from hub.core import Hub
+from hub.sweeping.brake import Brake
+from hub.sweeping.office import known_sources
+
+router = APIRouter(include_in_schema=False)
+FRESH_S: Final = 0.5  # how old it may be: many pages ask at once
+_LABELS: Final = 20  # of the queue that are looked at for a pool
+_STRANGERS: Final = 1000
+_JOBS: Final = 1000
+
+
+class Glance:
+    """What was seen last, for all who ask within half a second."""
+
+    def __init__(self) -> None:
+        self._at = float("-inf")
+        self._seen: dict[str, Any] = {}
+        self._looking = asyncio.Lock()
+
+    async def seen(self, hub: Hub, request: Request) -> dict[str, Any]:
+        """As `overview` answers it."""
+        async with self._looking:
+            if time.monotonic() - self._at >= FRESH_S:
+                self._seen = await _look(hub, request)
+                self._at = time.monotonic()
+            return self._seen
+
+
+@router.get("/console/overview")
+async def overview(request: Request) -> Response:
+    """Figures, one sentence, and every trouble by name."""
+    hub = allowed(request, RUNNER, ADMIN)
+    if not hasattr(request.app.state, "glance"):
+        request.app.state.glance = Glance()
+    return reply(await request.app.state.glance.seen(hub, request))
+
+
+async def _look(hub: Hub, request: Request) -> dict[str, Any]:
+    nodes, slots, queue, tasks, stuck, brakes, sweeper = await asyncio.gather(
+        _nodes(hub), _slots(hub), _queue(hub), _tasks(hub), _stuck(hub, request.app.state.sources), _brakes(hub),
+        _sweeper(hub),
+    )  # fmt: skip
+    seen: dict[str, Any] = {
+        "nodes": nodes, "slots": slots, "queue": queue, "tasks": tasks, "stuck": stuck, "brakes": brakes,
+        "sweeper": sweeper, "hubs": await hub.store.read("ZCARD", hub.store.keys.hubs), "now": in_ms(hub, 0),
+    }  # fmt: skip
+    found = troubles(seen)
+    return {"sentence": sentence(seen, found), "troubles": [each._asdict() for each in found], **seen}
+
+
+async def _nodes(hub: Hub) -> dict[str, int]:
+    keys, timeout_ms = hub.store.keys, hub.nodes.timeout_ms
+    clock_ms = int(await hub.store.read("HGET", keys.store, "clock_ms") or 0)
+    registered, beaten, heard, silent, draining = await hub.store.read_all(
+        [
+            ("SCARD", keys.nodes), ("ZCARD", keys.beats), ("ZCOUNT", keys.beats, clock_ms - timeout_ms // 2, "+inf"),
+            ("ZCOUNT", keys.beats, "-inf", f"({clock_ms - timeout_ms}"), ("SCARD", keys.draining),
+        ]
+    )  # fmt: skip
+    counts = {"alive": heard, "suspect": beaten - heard - silent, "silent": silent}
+    if registered > beaten:  # other programs wrote them, and no hub has heard them
+        strangers = await hub.store.read("ZDIFF", 2, keys.nodes, keys.beats)
+        for node in await hub.nodes.describe(strangers[:_STRANGERS]):
+            counts["silent" if node.state == "stale" else node.state] += 1
+    return {"registered": registered, "draining": draining, **counts, "timeoutSeconds": timeout_ms // 1000}
+
+
+async def _slots(hub: Hub) -> dict[str, Any]:
+    total = lent = free = pools = offset = 0
+    maintenance: list[str] = []
+    while True:
+        pools, labels = await hub.pools.labels(offset, 1000)
+        for pool in await hub.pools.describe(labels):
+            total, lent, free = total + pool.published, lent + pool.lent, free + pool.free
+            maintenance += [pool.label] if pool.maintenance else []
+        offset += 1000
+        if offset >= pools:
+            break
+    held = max(0, total - lent - free)
+    return {
+        "total": total, "lent": lent, "free": free, "heldBack": held, "pools": pools, "maintenance": maintenance[:10],
+    }  # fmt: skip
+
+
+async def _queue(hub: Hub) -> dict[str, Any]:
+    labels, waiting, away = await hub.tickets.counts()
+    lines = await hub.tickets.lines(await hub.tickets.labels(0, _LABELS), 1)
+    since = [ticket.since_ms for line in lines for ticket in line.tickets]
+    oldest_s = max(0.0, hub.store.wall_s() - min(since) / 1000) if since else None
+    unserved = [line.label for line in lines if line.waiting and not await _is_served(hub, line.label)]
+    return {
+        "labels": labels, "waiting": waiting, "away": away, "oldestSeconds": oldest_s, "unserved": unserved,
+    }  # fmt: skip
+
+
+async def _is_served(hub: Hub, label: str) -> bool:
+    """Whether a pool is there that may serve the label, free or not; with wildcards nobody can tell so cheaply."""
+    keys, settings, parts = hub.store.keys, hub.settings, label.split(":")
+    if "*" in parts:
+        return True
+    stems = [":".join(parts[:n]) for n in range(len(parts), 1, -1)] if settings.borrow_trailing_fallback else [label]
+    found = await hub.store.read_all(
+        [
+            ("ZMSCORE", keys.pools, label, *stems),
+            ("ZRANGE", keys.pools, f"[{label}:", f"({label};", "BYLEX", "LIMIT", 0, 1),
+        ]
+    )
+    return any(score is not None for score in found[0]) or (settings.borrow_prefix_expand and bool(found[1]))
+
+
+async def _tasks(hub: Hub) -> dict[str, Any]:
+    keys = hub.store.keys
+    jobs, workers, dead, later = await hub.store.read_all(
+        [
+            ("ZRANGE", keys.heads, 0, _JOBS - 1), ("ZCARD", keys.workers), ("ZCARD", keys.dead),
+            ("ZCARD", keys.later),
+        ]
+    )  # fmt: skip
+    lengths = await hub.store.read_all(("ZCARD", keys.queue(full)) for full in jobs)
+    return {"pending": sum(lengths), "jobsWaiting": len(jobs), "workers": workers, "dead": dead, "later": later}
+
+
+async def _stuck(hub: Hub, declared: list[str]) -> list[dict[str, Any]]:
+    keys = hub.store.keys
+    names = list(dict.fromkeys([*declared, *await known_sources(hub.store)]))
+    noted = await hub.store.read_all(("HMGET", keys.zombies(name), "found", "level", "at") for name in names)
+    return [
+        {"name": name, "found": None if found is None else int(found), "level": level or "unknown",
+         "atMs": None if at is None else int(at)}
+        for name, (found, level, at) in zip(names, noted, strict=True)
+    ]  # fmt: skip
+
+
+async def _brakes(hub: Hub) -> dict[str, Any]:
+    return {of: await Brake(hub.store, hub.settings, of).status() for of in ("nodes", "workers")}
+
+
+async def _sweeper(hub: Hub) -> dict[str, Any]:
+    override, by, at = await hub.clock.read_switch()
+    return {
+        "expire": hub.settings.sweeper_expire if override is None else override,
+        "source": "setting" if override is None else "run-time", "setBy": by, "setAtUtc": at,
+        "setting": hub.settings.sweeper_expire,
+    }  # fmt: skip

@@ -1,0 +1,203 @@
+"""Logging in to the console: a secret, a token or a link buys a login; who has one, and ending it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub import __version__
+from hub.api import bodies
+from hub.api.auth import ADMIN, HEADER, RUNNER
+from hub.api.console.door import LOGIN, Door, cookie_name
+from hub.api.credentials import origin
+from hub.api.deps import Serving, in_ms, remote_ip, reply, serving
+from hub.api.identity import bearer, known
+from hub.audit import time_text
+from hub.errors import Forbidden, HubError, InvalidValue, MissingMember, NotFound, Unauthorized
+from hub.tokens.logins import LIFE_S, LINK_S, ROLES, Login, bond, capped, new_key
+from hub.tokens.models import USER, digest_of
+
+router = APIRouter(include_in_schema=False)
+_AGENT_MAX: Final = 200
+
+
+@router.get("/console/me")
+async def me(request: Request) -> Response:
+    """Who looks, and what he may: the page shows what he may do, the server decides."""
+    found, door = serving(request), _door(request)
+    login: Login | None = request.scope.get(LOGIN)
+    authorization = request.headers.getlist("authorization")
+    caller = await known(found, authorization, request.headers.get(HEADER, ""))
+    looks, operates = _allows(found, request, RUNNER, ADMIN), _allows(found, request, ADMIN)
+    role = capped(login.role if login else "admin", door.most)
+    acts = role != "viewer"
+    return reply(
+        {
+            "mode": found.hub.settings.console,
+            "open": found.secrets.open,
+            "login": _shown(login) if login else None,
+            "role": role,
+            "may": {
+                "look": looks,
+                "audit": operates,
+                "operate": operates and acts,
+                "lease": looks and acts,
+                "jobs": bool(caller) or found.hub.settings.anonymous_reads,
+                "moveTasks": bool(caller) and acts,
+                "dead": bool(caller and caller.superuser),
+                "tokens": bool(caller and caller.superuser) and role == "admin",
+            },
+            "version": __version__,
+            "secure": request.url.scheme == "https",
+            "now": in_ms(found.hub, 0),
+        }
+    )
+
+
+@router.post("/console/session")
+async def log_in(request: Request) -> Response:
+    """Exchange `secret` (a shared secret or a user's token), or the `link` of `hub ui`, for a cookie."""
+    found, door = serving(request), _door(request)
+    document = await bodies.read_body(request)
+    key, link = new_key(), bodies.text(document, "link")
+    if link is not None:
+        login = await door.logins.open_link(link)
+        secret = next((each for each in found.secrets.members if login and bond(link, each) == login.bound), b"")
+        if login is None or not (login.token or secret):
+            await found.guesses.slow(remote_ip(request), found.hub.settings.request_timeout_s / 2)
+            raise NotFound("This link has been opened already, or is older than five minutes; `hub ui` makes another.")
+        wish = _wish(request, login.name, login.role, login.token, bond(key, secret) if secret else "")
+    else:
+        wish = await _bought(request, found, document, key)
+    made = await door.logins.create(key, wish)
+    await found.hub.audit.write(
+        "console", "console.login", actor=f"{made.role} in the console", by=made.name, remote_ip=made.ip, login=made.id,
+        link=link is not None,
+    )  # fmt: skip
+    answer = reply({"login": _shown(made)}, status=201)
+    _set_cookie(answer, request, key, int(LIFE_S))
+    return answer
+
+
+@router.delete("/console/session")
+async def log_out(request: Request) -> Response:
+    """End the login of whoever calls."""
+    login: Login | None = request.scope.get(LOGIN)
+    if login:
+        await _door(request).logins.end(login.id)
+    answer = reply({"ended": bool(login)})
+    _set_cookie(answer, request, "", 0)
+    return answer
+
+
+@router.get("/console/logins")
+async def logins(request: Request) -> Response:
+    """Who is logged in."""
+    _admin(request)
+    mine: Login | None = request.scope.get(LOGIN)
+    shown = [{**_shown(each), "own": bool(mine and mine.id == each.id)} for each in await _door(request).logins.good()]
+    return reply({"logins": shown, "now": in_ms(serving(request).hub, 0)})
+
+
+@router.delete("/console/logins/{name}")
+async def end(request: Request, name: str) -> Response:
+    """End a login: within a second no hub lets it in."""
+    found = _admin(request)
+    if not await _door(request).logins.end(name):
+        raise NotFound(f"There is no login {name[:40]}.")
+    await found.hub.audit.write("console", "console.logout", **await origin(request), login=name)
+    return reply({"ended": name})
+
+
+@router.post("/console/links")
+async def make_link(request: Request) -> Response:
+    """A link that logs in once, within five minutes, with the credential of this call and a `role` of its own."""
+    found, door = serving(request), _door(request)
+    document = await bodies.read_body(request, optional=True)
+    secret = bearer(request.headers.getlist("authorization")) or request.headers.get(HEADER, "")
+    if found.secrets.open and not secret:
+        return reply({"link": None, "role": door.most, "open": True})
+    link = new_key()
+    wish = await _bought(request, found, {**document, "secret": secret}, link)
+    await door.logins.make_link(wish, link)
+    await found.hub.audit.write("console", "console.link", **await origin(request), role=wish.role)
+    return reply({"link": link, "role": wish.role, "open": False, "seconds": LINK_S}, status=201)
+
+
+async def _bought(request: Request, found: Serving, document: dict[str, Any], key: str) -> Login:
+    """The login that a secret or a token buys; raises `Unauthorized` for neither."""
+    secret = bodies.text(document, "secret")
+    if not secret:
+        raise MissingMember("missing secret: a shared secret, or the token of a user", member="secret")
+    secret = secret.strip()
+    wanted = bodies.text(document, "role") or "admin"
+    if wanted not in ROLES:
+        raise InvalidValue(f"role must be one of {', '.join(ROLES)}", member="role")
+    if name := "" if found.secrets.open else found.secrets.name(secret):
+        role = _role(found, secret)
+        return _wish(request, name, capped(wanted, role), bound=bond(key, secret.encode()))
+    holder = await found.holders.resolve(secret)
+    if holder is None or not holder.active or holder.kind != USER:
+        await found.guesses.slow(remote_ip(request), found.hub.settings.request_timeout_s / 2)
+        raise Unauthorized()
+    acts = not holder.scopes or holder.scopes & {"submit", "worker", "admin"}
+    role = "admin" if holder.superuser else "operator" if acts else "viewer"
+    digest = found.holders.digest_of(secret) or digest_of(secret) or ""
+    return _wish(request, f"token of {holder.name}", capped(wanted, role), token=digest)
+
+
+def _role(found: Serving, secret: str) -> str:
+    for role, needed in (("admin", ADMIN), ("operator", RUNNER)):
+        try:
+            found.secrets.check_value(secret, needed)
+        except Unauthorized:
+            continue
+        return role
+    raise Forbidden("The secret of the nodes is for nodes: log in with another secret, or with a token.")
+
+
+def _wish(request: Request, name: str, role: str, token: str = "", bound: str = "") -> Login:
+    agent = request.headers.get("user-agent", "")[:_AGENT_MAX]
+    return Login(name, role, bound, token, remote_ip(request) or "", agent)
+
+
+def _allows(found: Serving, request: Request, *roles: str) -> bool:
+    try:
+        found.secrets.check(request.headers, *roles)
+    except HubError:
+        return False
+    return True
+
+
+def _admin(request: Request) -> Serving:
+    found = serving(request)
+    found.secrets.check(request.headers, ADMIN)
+    return found
+
+
+def _door(request: Request) -> Door:
+    door: Door = request.app.state.door
+    if serving(request).hub.settings.console == "off":
+        raise NotFound("This hub has no console: HUB_CONSOLE is off.")
+    return door
+
+
+def _shown(login: Login) -> dict[str, Any]:
+    def at(seconds: float) -> str:
+        return time_text(datetime.fromtimestamp(seconds, UTC))
+
+    return {
+        "id": login.id, "name": login.name, "role": login.role, "remoteIp": login.ip, "agent": login.agent,
+        "sinceUtc": at(login.at_s), "untilUtc": at(login.until_s), "seenUtc": at(login.seen_s),
+    }  # fmt: skip
+
+
+def _set_cookie(answer: Response, request: Request, key: str, seconds: int) -> None:
+    answer.set_cookie(
+        cookie_name(request.scope), key, max_age=seconds, path="/", httponly=True, samesite="strict",
+        secure=request.url.scheme == "https",
+    )  # fmt: skip
+    answer.headers["cache-control"] = "no-store"

@@ -1,0 +1,91 @@
+"""What the console shows that no other route tells: settings as they are in force, what an id belongs to, a lease with
+its token, and the manual's index."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import bodies
+from hub.api.auth import ADMIN, RUNNER
+from hub.api.deps import allowed, in_ms, reply, serving
+from hub.errors import MissingMember, NotFound
+from hub.history.why import KINDS, why
+from hub.settings import Settings
+from hub.settings.model import knobs
+from hub.store.keys import key_part
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/console/settings")
+async def settings(request: Request) -> Response:
+    """Every setting as it is in force in this process, and where it came from; nothing secret."""
+    hub = allowed(request, ADMIN)
+    now, default = hub.settings.masked(), Settings().masked()
+    rows = [
+        {
+            "name": knob.name, "value": now[knob.name], "default": default[knob.name],
+            "source": ".env file" if field in hub.settings.from_env_file
+            else "default" if now[knob.name] == default[knob.name] else "environment",
+            "about": Settings.model_fields[field].description or "",
+        }
+        for field, knob in knobs().items()
+    ]  # fmt: skip
+    file = str(hub.settings.env_file) if hub.settings.env_file else None
+    return reply({"settings": rows, "notes": hub.settings.notes, "envFile": file, "now": in_ms(hub, 0)})
+
+
+@router.get("/console/find")
+async def find(request: Request) -> Response:
+    """What an id may be: every kind of thing that has it, now or in what happened."""
+    hub = allowed(request, RUNNER, ADMIN)
+    given = request.query_params.get("id", "").strip()
+    if not given:
+        raise MissingMember("missing id: ask with ?id=", member="id")
+    looks = await asyncio.gather(*(_known(request, kind, given) for kind in KINDS))
+    kinds = [each for each in looks if each]
+    label = given if await hub.store.read("ZSCORE", hub.store.keys.pools, given) is not None else None
+    return reply({"id": given, "kinds": kinds, "pool": label})
+
+
+async def _known(request: Request, kind: str, given: str) -> dict[str, Any] | None:
+    found = serving(request)
+    try:
+        explained = await why(found.hub, found.live.history, kind, given, 1)
+    except NotFound:
+        return None
+    return {"kind": kind, "id": explained.id, "state": explained.now.state}
+
+
+@router.get("/console/leases/{slot}")
+async def lease(request: Request, slot: str) -> Response:
+    """A lease with its token: whoever ends it names that, so that nobody else's is hit."""
+    hub = allowed(request, RUNNER, ADMIN)
+    found = await hub.leases.session(key_part(slot))
+    token = await hub.store.read("HGET", hub.store.keys.session(key_part(slot)), "leaseToken")
+    if found is None or not token:
+        raise NotFound(f"Slot {slot[:100]} is not lent.")
+    return reply(
+        {
+            "slot": found.slot, "label": found.label, "pool": found.pool, "run": found.run, "node": found.node,
+            "sinceUtc": found.borrowed_at, "secondsLeft": found.left_ms / 1000, "token": token, "now": in_ms(hub, 0),
+            "graceSeconds": hub.settings.revoke_grace_s,
+        }
+    )  # fmt: skip
+
+
+@router.post("/console/leases/{slot}/end")
+async def end_lease(request: Request, slot: str) -> Response:
+    """End the lease that has this `leaseToken`: its holder is told and has the time of the grace, with `force` none."""
+    hub = allowed(request, RUNNER, ADMIN)
+    document = await bodies.read_body(request)
+    token, label = bodies.text(document, "leaseToken") or "", bodies.text(document, "labelKey") or ""
+    if not token:
+        raise MissingMember("missing leaseToken: GET /console/leases/{slot} tells it", member="leaseToken")
+    revokes = "2" if document.get("force") is True else "1"
+    word, _, _ = await hub.leases.give_back(key_part(slot), label, token, revokes=revokes)
+    return reply({"slot": slot, "ended": word == "returned", "word": word})

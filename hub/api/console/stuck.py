@@ -1,0 +1,122 @@
+"""Records that got stuck in databases around the hub: what each source holds, and bringing back a frozen list."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC
+from typing import Any, Final
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import bodies
+from hub.api.auth import ADMIN
+from hub.api.deps import allowed, in_ms, reply
+from hub.audit import time_text
+from hub.errors import InvalidValue, NotFound, RecordsUnavailable
+from hub.records.models import Stuck
+from hub.records.records import Records
+from hub.sweeping.alerts import Thresholds
+from hub.sweeping.office import known_sources
+
+router = APIRouter(include_in_schema=False)
+_LOOK_S: Final = 10.0
+_IDS_MAX: Final = 1000
+
+
+@router.get("/console/stuck")
+async def sources(request: Request) -> Response:
+    """The sources that any hub has declared lately, and what the last pass over each found."""
+    hub = allowed(request, ADMIN)
+    keys, declared = hub.store.keys, request.app.state.sources
+    since = await known_sources(hub.store)
+    names = list(dict.fromkeys([*declared, *since]))
+    fields = ("found", "level", "before", "at")
+    noted = await hub.store.read_all(("HMGET", keys.zombies(name), *fields) for name in names)
+    leads = await hub.store.read_all(("GET", keys.zombie_office(name)) for name in names)
+    rows = [
+        {
+            "name": name, "found": None if found is None else int(found), "level": level or "unknown",
+            "before": before, "atMs": None if at is None else int(at), "here": name in request.app.state.records,
+            "declared": name in declared, "hub": hub_id,
+        }
+        for name, (found, level, before, at), hub_id in zip(names, noted, leads, strict=True)
+    ]  # fmt: skip
+    settings = hub.settings
+    limits = Thresholds.of(settings)
+    return reply(
+        {
+            "sources": rows, "enabled": settings.zombie_cleanup_enabled,
+            "intervalMinutes": settings.zombie_cleanup_interval_minutes, "warningAbove": limits.warning_above,
+            "criticalAbove": limits.critical_above, "now": in_ms(hub, 0),
+        }
+    )  # fmt: skip
+
+
+@router.get("/console/stuck/{source}")
+async def look(request: Request, source: str) -> Response:
+    """The records a reset would touch, the longest stuck first: what a dry run shows."""
+    hub = allowed(request, ADMIN)
+    records, limit = _records(request, source), bodies.page(request)[1]
+    async with _in_time(source):
+        total, found = await records.count(), await records.look(limit)
+    return reply(
+        {
+            "source": source, "total": total, "records": [_shown(each) for each in found],
+            "thresholdSeconds": records.source.threshold_s, "now": in_ms(hub, 0),
+        }
+    )  # fmt: skip
+
+
+@router.post("/console/stuck/{source}/reset")
+async def reset(request: Request, source: str) -> Response:
+    """Bring back those of these `ids` that are stuck still; each is reset once, whoever else resets beside."""
+    allowed(request, ADMIN)
+    records, document = _records(request, source), await bodies.read_body(request)
+    ids = document.get("ids")
+    if not isinstance(ids, list) or not ids or len(ids) > _IDS_MAX or not all(isinstance(each, str) for each in ids):
+        raise InvalidValue(f"ids must be a list of 1 to {_IDS_MAX} ids, as the look names them", member="ids")
+    done: list[str] = []
+    failed: list[str] = []
+    size = records.source.batch_size
+    async with _in_time(source):
+        for start in range(0, len(ids), size):
+            try:
+                batch = await records.reset(ids[start : start + size])
+            except ValueError as error:
+                raise InvalidValue(f"ids: {error}", member="ids") from None
+            done += batch.reset
+            failed += batch.failed
+    left = sorted(set(ids) - {*done, *failed})
+    return reply({"source": source, "reset": done, "failed": failed, "notStuck": left})
+
+
+def _records(request: Request, source: str) -> Records:
+    found: Records | None = request.app.state.records.get(source)
+    if found is None:
+        raise NotFound(f"This hub does not clean {source[:100]}: ask one that has declared it.")
+    return found
+
+
+class _in_time:  # noqa: N801 - it reads as what it does
+    """A look that does not take for ever, and whose failures are told in a sentence."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._limit = asyncio.timeout(_LOOK_S)
+
+    async def __aenter__(self) -> None:
+        await self._limit.__aenter__()
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        try:
+            await self._limit.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise RecordsUnavailable(f"The records of {self._source} do not answer within {_LOOK_S:g} s.") from None
+
+
+def _shown(stuck: Stuck) -> dict[str, Any]:
+    return {
+        "id": stuck.id, "status": stuck.status, "ageSeconds": round(stuck.age_s, 3), "resets": stuck.attempts,
+        "updatedAtUtc": time_text(stuck.updated_at.astimezone(UTC)),
+    }  # fmt: skip

@@ -1,0 +1,180 @@
+"""Jobs and tasks over all rooms, for operators."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import bodies
+from hub.api.deps import in_ms, reply, serving
+from hub.api.identity import Caller, reader
+from hub.api.joblib import answers
+from hub.audit import time_text
+from hub.core import Hub
+from hub.errors import Forbidden, InvalidValue
+from hub.jobs.models import Job, Page, Task
+from hub.jobs.names import dashed, to_id
+
+router = APIRouter(include_in_schema=False)
+_WORKERS: Final = 1000
+_JOBS: Final = 1000
+_LOOKED: Final = 2000  # finished tasks that are looked through for those somebody asks for
+OPEN: Final = ("claimed", "running")
+STATUSES: Final = ("pending", *OPEN, "completed", "failed", "cancelled", "dead", "later")
+
+
+@router.get("/console/jobs")
+async def jobs(request: Request) -> Response:
+    """Every job that a worker serves or a task waits for, with what waits and who serves it."""
+    hub = await _hub(request)
+    names = await _names(hub)
+    lengths, counts, heads = await _counts(hub, names)
+    now_s, rows = hub.store.wall_s(), []
+    for name, pending, workers, head in zip(names, lengths, counts, heads, strict=True):
+        age = max(0.0, now_s - float(head) / 1e6) if head is not None else None
+        rows.append({"job": name, "pending": pending, "workers": workers, "oldestSeconds": age})
+    return reply({"jobs": rows, "total": len(rows), "now": in_ms(hub, 0)})
+
+
+@router.get("/console/jobs/{full:path}")
+async def job(request: Request, full: str) -> Response:
+    """A job in full."""
+    hub = await _hub(request)
+    found: Job = await hub.jobs.get(full)
+    lengths, _, _ = await _counts(hub, [full])
+    return reply({**answers.job(found), "schema": found.schema, "pending": lengths[0], "now": in_ms(hub, 0)})
+
+
+@router.get("/console/workers")
+async def workers(request: Request) -> Response:
+    """The workers with what they hold and how long they have been silent, on the hub clock."""
+    hub = await _hub(request)
+    keys = hub.store.keys
+    offset, limit = bodies.page(request)
+    found = await hub.workers.page(limit, offset)
+    ids = [each.id for each in found.items]
+    clock = int(await hub.store.read("HGET", keys.store, "clock_ms") or 0)
+    beats = await hub.store.read("ZMSCORE", keys.worker_beats, *ids) if ids else []
+    held = await hub.store.read_all(("SCARD", keys.worker_tasks(each)) for each in ids)
+    served = await hub.store.read_all(("SMEMBERS", keys.worker_jobs(each)) for each in ids)
+    rows = [
+        {
+            "id": dashed(worker.id), "tasks": tasks, "jobs": sorted(names),
+            "lastSeenUtc": time_text(datetime.fromtimestamp(worker.beat_us / 1e6, UTC)),
+            "sinceBeatMs": max(0, clock - int(float(beat))) if beat is not None else None,
+        }
+        for worker, beat, tasks, names in zip(found.items, beats, held, served, strict=True)
+    ]  # fmt: skip
+    timeout_s = hub.settings.worker_timeout_s
+    return reply({"workers": rows, "total": found.total, "timeoutSeconds": timeout_s, "now": in_ms(hub, 0)})
+
+
+@router.get("/console/tasks")
+async def tasks(request: Request) -> Response:
+    """Tasks of a status over all rooms, newest first; `q` is an id, or a part of job, room, error or payload.
+
+    Of finished ones the latest 2,000 are looked through.
+    """
+    hub = await _hub(request)
+    query = request.query_params
+    status, wanted = query.get("status", "pending"), query.get("q", "").strip()
+    offset, limit = bodies.page(request)
+    if status not in STATUSES:
+        raise InvalidValue(f"status must be one of {', '.join(STATUSES)}", member="status")
+    found, complete = await _found(hub, status, _Wish(wanted, query.get("job", "")), limit, offset)
+    scores = await hub.store.read("ZMSCORE", hub.store.keys.dead, *(t.id for t in found.items)) if found.items else []
+    rows = [{**answers.task(task), "dead": score is not None} for task, score in zip(found.items, scores, strict=True)]
+    return reply({"tasks": rows, "total": found.total, "complete": complete, "now": in_ms(hub, 0)})
+
+
+class _Wish(NamedTuple):
+    """What somebody looks for: a part of what a task says, and the full name of its job."""
+
+    text: str
+    job: str
+
+    def fits(self, task: Task) -> bool:
+        """Whether it is one of those."""
+        said = f"{dashed(task.id)} {task.job} {task.room} {task.error or ''} {task.payload}".lower()
+        return (not self.job or task.job == self.job) and self.text.lower() in said
+
+
+async def _found(hub: Hub, status: str, wish: _Wish, limit: int, offset: int) -> tuple[Page[Task], bool]:
+    """A page of those that fit, and whether all there are were looked through."""
+    tasks = hub.tasks
+    one = _task_id(wish.text)
+    if one:
+        found = await tasks.several([one])
+        return Page(found, len(found)), True
+    plain = not (wish.text or wish.job)
+    if status == "dead" and plain:
+        return await tasks.dead_page(limit, offset), True
+    if status == "pending" and (plain or not wish.text):
+        jobs = [wish.job] if wish.job else await _waiting(hub)
+        return await tasks.pending(jobs, limit, offset), True
+    ids, complete = await _nominated(hub, status, wish)
+    fitting = [
+        task for task in await tasks.several(ids)
+        if (status in ("dead", "later") or task.status == status) and wish.fits(task)
+    ]  # fmt: skip
+    if status in OPEN or status == "pending":
+        fitting.sort(key=lambda task: -task.created_us)
+    return Page(fitting[offset : offset + limit], len(fitting)), complete
+
+
+async def _nominated(hub: Hub, status: str, wish: _Wish) -> tuple[list[str], bool]:
+    """Tasks that may be of a status, as many as are looked through, and whether these are all."""
+    keys, store = hub.store.keys, hub.store
+    if status in OPEN:
+        workers = await store.read("ZRANGE", keys.workers, 0, _WORKERS - 1)
+        held = await store.read_all(("SMEMBERS", keys.worker_tasks(each)) for each in workers)
+        ids = [task for some in held for task in some]
+        return ids[:_LOOKED], len(workers) < _WORKERS and len(ids) <= _LOOKED
+    if status == "pending":
+        page = await hub.tasks.pending([wish.job] if wish.job else await _waiting(hub), _LOOKED, 0)
+        return [task.id for task in page.items], page.total <= _LOOKED
+    key = {"dead": keys.dead, "later": keys.later}.get(status, keys.finished)
+    total, ids = await store.read_all([("ZCARD", key), ("ZREVRANGE", key, 0, _LOOKED - 1)])
+    return list(ids), total <= _LOOKED
+
+
+def _task_id(text: str) -> str | None:
+    try:
+        return to_id(text)
+    except ValueError:
+        return None
+
+
+async def _waiting(hub: Hub) -> list[str]:
+    return list(await hub.store.read("ZRANGE", hub.store.keys.heads, 0, _JOBS - 1))
+
+
+async def _names(hub: Hub) -> list[str]:
+    """The jobs that somebody serves or something waits for."""
+    keys, store = hub.store.keys, hub.store
+    waiting, workers = await store.read_all(
+        [("ZRANGE", keys.heads, 0, _JOBS - 1), ("ZRANGE", keys.workers, 0, _WORKERS - 1)]
+    )
+    executors = await store.read("SMEMBERS", keys.executors)
+    served = await store.read_all(("SMEMBERS", keys.worker_jobs(each)) for each in workers)
+    return sorted({*waiting, *executors, *(name for names in served for name in names)})[:_JOBS]
+
+
+async def _counts(hub: Hub, names: list[str]) -> tuple[list[int], list[int], list[Any]]:
+    """Of each job how many tasks can be claimed, how many workers serve it, and its first task's place in time."""
+    keys, store = hub.store.keys, hub.store
+    lengths = await store.read_all(("ZCARD", keys.queue(full)) for full in names)
+    workers = await store.read_all(("SCARD", keys.job_workers(full)) for full in names)
+    heads = await store.read("ZMSCORE", keys.heads, *names) if names else []
+    return lengths, workers, heads
+
+
+async def _hub(request: Request) -> Hub:
+    """The hub, for whoever may read the jobs API over all rooms."""
+    who: Caller | None = await reader(request)
+    if who and who.rooms:
+        raise Forbidden("This is of all rooms, and the token shown is bound to some.")
+    return serving(request).hub

@@ -1,0 +1,147 @@
+// The frame: where one is, who looks, whether the hub is heard, and the keys that lead everywhere.
+import { cls, html, render, useEffect, useState } from "./lib/dom.js";
+import { Dialogs } from "./lib/dialog.js";
+import { start } from "./lib/live.js";
+import { askMe, useMe } from "./lib/me.js";
+import { Pulse } from "./lib/parts.js";
+import { go, here, to, useRoute } from "./lib/router.js";
+import { refresh } from "./lib/store.js";
+import { send } from "./lib/api.js";
+import { Help } from "./screens/help.js";
+import { Login } from "./screens/login.js";
+
+/** Name -> what it is called, its group, its key after `g`, and the module that shows it. */
+const VIEWS = {
+  overview: ["Overview", "Watch", "o", () => import("./screens/overview.js")],
+  pools: ["Pools", "Watch", "p", () => import("./screens/pools.js")],
+  nodes: ["Nodes", "Watch", "n", () => import("./screens/nodes.js")],
+  leases: ["Leases", "Watch", "l", () => import("./screens/leases.js")],
+  queue: ["Queue", "Watch", "q", () => import("./screens/queue.js")],
+  jobs: ["Jobs and workers", "Work", "j", () => import("./screens/jobs.js")],
+  tasks: ["Tasks", "Work", "t", () => import("./screens/tasks.js")],
+  stuck: ["Stuck records", "Work", "r", () => import("./screens/stuck.js")],
+  events: ["Events and audit", "Explain", "e", () => import("./screens/events.js")],
+  why: ["Why", "Explain", "w", () => import("./screens/why.js")],
+  switches: ["Switches and caps", "Hub", "b", () => import("./screens/switches.js")],
+  settings: ["Settings", "Hub", "s", () => import("./screens/settings.js")],
+  access: ["Access", "Hub", "a", () => import("./screens/access.js")],
+  manual: ["Manual", "Hub", "m", () => import("./screens/manual.js")],
+};
+/** @type {Map<string, any>} */
+const loaded = new Map();
+const scrolled = new Map();
+
+/** @param {string} name */
+function useScreen(name) {
+  const [, draw] = useState(0);
+  useEffect(() => {
+    if (!loaded.has(name)) VIEWS[name][3]().then((found) => (loaded.set(name, found.default), draw((n) => n + 1)));
+  }, [name]);
+  return loaded.get(name);
+}
+
+/** Keys: `/` finds, `g` and a letter goes, `?` tells. */
+function useKeys(help) {
+  useEffect(() => {
+    let leading = 0;
+    const pressed = (/** @type {KeyboardEvent} */ event) => {
+      const on = /** @type {HTMLElement} */ (event.target);
+      if (event.ctrlKey || event.metaKey || event.altKey || on.closest("input, textarea, select, dialog")) return;
+      if (event.key === "/") {
+        event.preventDefault();
+        /** @type {HTMLElement} */ (document.getElementById("find")).focus();
+      } else if (event.key === "?") help(true);
+      else if (event.key === "g") leading = Date.now();
+      else if (Date.now() - leading < 1500) {
+        const view = Object.entries(VIEWS).find(([, found]) => found[2] === event.key);
+        leading = 0;
+        if (view) go(to([view[0]]));
+      }
+    };
+    addEventListener("keydown", pressed);
+    return () => removeEventListener("keydown", pressed);
+  }, []);
+}
+
+function Finder() {
+  const find = (/** @type {any} */ event) => {
+    event.preventDefault();
+    const text = event.target.elements.find.value.trim();
+    if (text) go(to(["why"], { id: text }));
+  };
+  return html`<form class="finder" role="search" onSubmit=${find}><label for="find" class="hidden">Find any id and why it is as it is</label>
+    <input id="find" name="find" type="search" placeholder="Why? Any id: node, slot, ticket, run, task…" spellcheck=${false} autocomplete="off"/><kbd aria-hidden="true">/</kbd></form>`;
+}
+
+function Theme() {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const [now, set] = useState(document.documentElement.dataset.theme ?? (dark ? "dark" : "light"));
+  const other = now === "dark" ? "light" : "dark";
+  const change = () => {
+    document.documentElement.dataset.theme = other;
+    localStorage.setItem("hub-theme", other);
+    set(other);
+  };
+  return html`<button type="button" class="quiet icon" id="theme" onClick=${change} aria-label=${`Use the ${other} theme`}><span aria-hidden="true">${now === "dark" ? "☀" : "☾"}</span></button>`;
+}
+
+/** @param {{me: any}} props */
+function Who({ me }) {
+  if (!me) return null;
+  if (!me.login) return me.open ? html`<span class="who" title="Without a secret a hub serves this machine alone, and everybody on it may do everything.">open${me.mode === "readonly" ? ", read-only" : ""}</span>` : null;
+  const out = async () => {
+    await send("DELETE", "console/session");
+    location.hash = "#/login";
+    await askMe();
+    refresh();
+  };
+  return html`<span class="who" title=${me.login.name}>${me.role}</span><button type="button" class="quiet" onClick=${out}>Log out</button>`;
+}
+
+function Nav({ at }) {
+  const groups = Object.groupBy(Object.entries(VIEWS), ([, view]) => view[1]);
+  return html`<nav class="nav" aria-label="Views">${Object.entries(groups).map(
+    ([group, views]) => html`<div key=${group}><h2>${group}</h2><ul>${views.map(
+      ([name, view]) => html`<li key=${name}><a href=${to([name])} aria-current=${name === at ? "page" : undefined}>${view[0]}</a></li>`,
+    )}</ul></div>`,
+  )}<div class="docs"><a href="docs">API reference</a></div></nav>`;
+}
+
+function App() {
+  const route = useRoute();
+  const me = useMe();
+  const [help, setHelp] = useState(false);
+  useKeys(setHelp);
+  const name = route.path[0] ?? "overview";
+  const logging = name === "login" || (me !== null && !me.login && !me.open && !me.may.look && !me.may.tokens);
+  const shown = VIEWS[name] ? name : "overview";
+  const Screen = useScreen(shown);
+  const where = route.path.join("/");
+  useEffect(() => {
+    scrollTo(0, scrolled.get(where) ?? 0);
+    const keep = () => scrolled.set(where, scrollY);
+    addEventListener("scroll", keep, { passive: true });
+    return () => removeEventListener("scroll", keep);
+  }, [where, Screen]);
+  if (logging) return html`<${Login} me=${me} link=${name === "login" ? route.path[1] : ""}/><${Dialogs}/>`;
+  return html`<a class="skip" href="#title" onClick=${(/** @type {Event} */ e) => (e.preventDefault(), document.getElementById("title")?.focus())}>To the content</a>
+    <header class="top"><a class="brand" href="#/overview"><img src="console/icon.svg" alt="" width="24" height="24"/><span>capacity-hub</span></a>
+      <${Finder}/><div class="right"><${Pulse}/><${Who} me=${me}/><button type="button" class="quiet icon" onClick=${() => setHelp(true)} aria-label="Keys and help"><span aria-hidden="true">?</span></button><${Theme}/></div></header>
+    <${Nav} at=${shown}/>
+    <main class=${cls("view", shown)} id="view">${me?.mode === "readonly" && html`<p class="note">This console is read-only (<code>HUB_CONSOLE=readonly</code>): it shows everything and changes nothing.</p>`}
+      ${me && me.login && !me.secure && !["localhost", "127.0.0.1", "[::1]"].includes(location.hostname) && html`<p class="note">This connection is not encrypted: whoever listens on the way may take over this login. Give the hub a certificate (<code>HUB_TLS_CERT</code>).</p>`}
+      ${Screen && me ? html`<${Screen} key=${where} route=${route} me=${me}/>` : html`<p class="asking">Asking the hub…</p>`}</main>
+    <${Dialogs}/>${help && html`<${Help} views=${VIEWS} over=${() => setHelp(false)}/>`}`;
+}
+
+if (!location.hash) history.replaceState(null, "", to(["overview"]));
+document.documentElement.dataset.violations = "0";
+document.addEventListener("securitypolicyviolation", () => {
+  document.documentElement.dataset.violations = String(Number(document.documentElement.dataset.violations) + 1);
+});
+const root = /** @type {HTMLElement} */ (document.getElementById("app"));
+root.replaceChildren();
+render(html`<${App}/>`, root);
+askMe();
+start();
+export { here };

@@ -1,0 +1,86 @@
+// Calls of the hub. Every answer says when it came; every refusal is a sentence.
+
+const TIMEOUT_MS = 10_000;
+
+/** The hub said no. `status` 0: it did not answer at all. */
+export class Refused extends Error {
+  /** @param {number} status @param {string} code @param {string} said */
+  constructor(status, code, said) {
+    super(said);
+    this.status = status;
+    this.code = code;
+  }
+
+  /** The hub is there, its store is not. */
+  get storeAway() {
+    return this.status === 503 && this.code === "store-unavailable";
+  }
+
+  get silent() {
+    return this.status === 0;
+  }
+}
+
+/** How far the clock of the store is ahead of this machine's, in ms. */
+export const clock = { ahead: 0 };
+
+/** Now, by the clock of the store. */
+export const storeNow = () => Date.now() + clock.ahead;
+
+/** A part of a path. @param {string} text */
+export const part = (text) => encodeURIComponent(text);
+
+/** A query, without what is empty. @param {Record<string, any>} members */
+export function query(members) {
+  const found = Object.entries(members).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  return found.length ? `?${new URLSearchParams(found.map(([name, value]) => [name, String(value)]))}` : "";
+}
+
+/** What the hub shows. @param {string} path @param {{signal?: AbortSignal}} [more] @returns {Promise<any>} */
+export const get = (path, more = {}) => call("GET", path, undefined, {}, more);
+
+/** What the hub answers to a change. @param {string} method @param {string} path @param {any} [body] @param {string} [reason] */
+export function send(method, path, body, reason) {
+  const headers = { "x-hub-console": "1", ...(reason ? { "x-hub-reason": encodeURIComponent(reason) } : {}) };
+  return call(method, path, body === undefined && method !== "DELETE" ? {} : body, headers, {});
+}
+
+/** @param {string} method @param {string} path @param {any} body @param {Record<string,string>} headers @param {{signal?: AbortSignal}} more */
+async function call(method, path, body, headers, more) {
+  const limit = AbortSignal.timeout(TIMEOUT_MS);
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method,
+      headers: body === undefined ? headers : { ...headers, "content-type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: more.signal ? AbortSignal.any([more.signal, limit]) : limit,
+      credentials: "same-origin",
+      cache: "no-store",
+    });
+    const text = await answer.text();
+    if (!answer.ok) throw refusal(answer.status, text);
+    const found = answer.headers.get("content-type")?.includes("json") ? JSON.parse(text) : text;
+    const now = found?.now && Date.parse(found.now);
+    if (now) clock.ahead = now - Date.now();
+    return found;
+  } catch (error) {
+    if (error instanceof Refused) throw error;
+    if (more.signal?.aborted) throw error;
+    throw new Refused(0, "silent", "The hub does not answer.");
+  }
+}
+
+/** @param {number} status @param {string} text */
+function refusal(status, text) {
+  let said;
+  try {
+    said = JSON.parse(text);
+  } catch {
+    said = {};
+  }
+  const code = said.code ?? String(said.type ?? "").split("/").pop() ?? "";
+  const detail = typeof said.detail === "string" ? said.detail : "";
+  const plain = { 401: "This credential does not open it, or the login is over.", 404: "There is no such thing." };
+  return new Refused(status, code, detail && detail !== "Unauthorized" ? detail : plain[status] ?? said.title ?? `The hub answered ${status}.`);
+}

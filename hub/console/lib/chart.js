@@ -1,0 +1,65 @@
+// A chart of the last quarter of an hour, in the colours of the theme; the last values stand beside it as text.
+import Plot from "../vendor/uplot.js";
+import { html, useEffect, useLayoutEffect, useRef } from "./dom.js";
+
+const HEIGHT = 130;
+const clockText = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
+
+/** @param {string} name */
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+/** @typedef {{name: string, tone: string, values: (number|null)[], fill?: boolean, dash?: number[]}} Line */
+
+/** @param {{title: string, at: number[], lines: Line[], unit?: (value: number) => string}} props */
+export function Chart({ title, at, lines, unit = String }) {
+  const box = useRef(/** @type {HTMLElement|null} */ (null));
+  const plot = useRef(/** @type {any} */ (null));
+  const data = [at, ...lines.map((line) => line.values)];
+  useLayoutEffect(() => {
+    const element = /** @type {HTMLElement} */ (box.current);
+    const make = () => {
+      plot.current?.destroy();
+      plot.current = new Plot(options(element.clientWidth, lines, unit), data, element);
+    };
+    make();
+    const resize = new ResizeObserver(() => plot.current?.setSize({ width: element.clientWidth, height: HEIGHT }));
+    resize.observe(element);
+    const themes = new MutationObserver(make);
+    themes.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
+    const system = matchMedia("(prefers-color-scheme: dark)");
+    system.addEventListener("change", make);
+    return () => {
+      resize.disconnect();
+      themes.disconnect();
+      system.removeEventListener("change", make);
+      plot.current?.destroy();
+    };
+  }, []);
+  useEffect(() => plot.current?.setData(data), [at, ...lines.map((line) => line.values)]);
+  const latest = (/** @type {Line} */ line) => line.values.findLast((value) => value !== null);
+  const said = lines.map((line) => `${line.name} ${latest(line) == null ? "unknown" : unit(/** @type {number} */ (latest(line)))}`);
+  return html`<figure class="chart"><figcaption><span>${title}</span><span class="keys">${lines.map(
+    (line) => html`<span key=${line.name} class=${`key ${line.tone}`}>${line.name} <b>${latest(line) == null ? "–" : unit(/** @type {number} */ (latest(line)))}</b></span>`,
+  )}</span></figcaption><div class="plot" ref=${box} role="img" aria-label=${`${title}, the last 15 minutes. Now: ${said.join(", ")}.`}></div></figure>`;
+}
+
+/** @param {number} width @param {Line[]} lines @param {(value: number) => string} unit */
+function options(width, lines, unit) {
+  const axis = { stroke: colour("faint"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+  return {
+    width: width || 300,
+    height: HEIGHT,
+    padding: [8, 4, 0, 0],
+    cursor: { show: false },
+    legend: { show: false },
+    scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [0, Math.max(1, (high ?? 1) * 1.1)] } },
+    axes: [
+      { ...axis, space: 90, values: (/** @type {any} */ _, /** @type {number[]} */ found) => found.map((s) => clockText.format(s * 1000)) },
+      { ...axis, size: 48, space: 34, values: (/** @type {any} */ _, /** @type {number[]} */ found) => found.map(unit) },
+    ],
+    series: [{}, ...lines.map((line) => ({
+      stroke: colour(line.tone), width: 1.75, dash: line.dash, points: { show: false }, spanGaps: true,
+      fill: line.fill ? `${colour(line.tone)}22` : undefined,
+    }))],
+  };
+}

@@ -1,0 +1,135 @@
+// What happens, as it happens: one stream per browser. The tab that holds the lock listens, and tells the others.
+import { Refused } from "./api.js";
+
+const CHANNEL = "hub-live";
+const SILENT_MS = 25_000; // the hub says something every 15 s
+const AGAIN_MS = 1_000;
+
+/** @typedef {{id: string, event: string, atUtc: string, rule: string, [fact: string]: any}} HubEvent */
+/** @typedef {{state: "starting"|"live"|"cut"|"refused", since: number, cuts: number}} Stream */
+
+/** @type {Stream} */
+export let stream = { state: "starting", since: Date.now(), cuts: 0 };
+let last = "";
+let leads = false;
+/** @type {Set<(event: HubEvent) => void>} */
+const listeners = new Set();
+/** @type {Set<() => void>} */
+const watchers = new Set();
+const others = "BroadcastChannel" in globalThis ? new BroadcastChannel(CHANNEL) : null;
+
+/** Hear every event. @param {(event: HubEvent) => void} listener */
+export function listen(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/** Hear when the stream is cut or back. @param {() => void} watcher */
+export function watch(watcher) {
+  watchers.add(watcher);
+  return () => watchers.delete(watcher);
+}
+
+/** @param {Stream["state"]} state */
+function become(state) {
+  if (state === stream.state) return;
+  const cuts = stream.cuts + (stream.state === "live" && state === "cut" ? 1 : 0);
+  stream = { state, since: Date.now(), cuts };
+  document.documentElement.dataset.stream = state;
+  document.documentElement.dataset.cuts = String(cuts);
+  watchers.forEach((watcher) => watcher());
+}
+
+/** @param {HubEvent} event */
+function hear(event) {
+  last = event.id || last;
+  listeners.forEach((listener) => listener(event));
+}
+
+/** @param {any} said */
+function tell(said) {
+  others?.postMessage(said);
+}
+
+if (others) {
+  others.onmessage = ({ data }) => {
+    if (data.ask && leads) tell({ state: stream.state, last });
+    if (leads) return;
+    if (data.event) hear(data.event);
+    if (data.last) last = data.last;
+    if (data.state) become(data.state);
+  };
+}
+
+/** Listen, as soon as no other tab of this browser does. */
+export async function start() {
+  if (!("locks" in navigator)) return lead(); // not over plain HTTP from elsewhere: then each tab has its own
+  tell({ ask: true });
+  return navigator.locks.request(CHANNEL, lead);
+}
+
+async function lead() {
+  leads = true;
+  for (;;) {
+    try {
+      await follow();
+    } catch (error) {
+      if (error instanceof Refused) {
+        become("refused");
+        tell({ state: "refused" });
+        await pause(5 * AGAIN_MS);
+        continue;
+      }
+    }
+    become("cut");
+    tell({ state: "cut" });
+    await pause(AGAIN_MS);
+  }
+}
+
+/** @param {number} ms */
+const pause = (ms) => new Promise((go) => setTimeout(go, ms));
+
+async function follow() {
+  const stop = new AbortController();
+  let heard = Date.now();
+  const watchdog = setInterval(() => Date.now() - heard > SILENT_MS && stop.abort(), 1_000);
+  try {
+    const answer = await fetch("events", { headers: last ? { "last-event-id": last } : {}, signal: stop.signal, cache: "no-store" });
+    if (answer.status === 401 || answer.status === 403) throw new Refused(answer.status, "", "");
+    if (!answer.ok || !answer.body) throw new Error(String(answer.status));
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      heard = Date.now();
+      if (stream.state !== "live") {
+        become("live");
+        tell({ state: "live" });
+      }
+      const frames = (rest + value).split("\n\n");
+      rest = frames.pop() ?? "";
+      frames.forEach(read);
+    }
+  } finally {
+    clearInterval(watchdog);
+    stop.abort();
+  }
+}
+
+/** @param {string} frame */
+function read(frame) {
+  /** @type {Record<string,string>} */
+  const fields = {};
+  for (const line of frame.split("\n")) {
+    const at = line.indexOf(":");
+    if (at > 0) fields[line.slice(0, at)] = line.slice(at + 1).trimStart();
+  }
+  if (fields.id) last = fields.id;
+  if (!fields.data) return;
+  const event = { event: fields.event, ...JSON.parse(fields.data) };
+  if (fields.event === "gap" || fields.event === "slow") event.id = "";
+  hear(event);
+  tell({ event, last });
+}

@@ -1,0 +1,34 @@
+// Who looks, and what he may. The server decides; this only keeps the page from offering what would be refused.
+import { get } from "./api.js";
+import { useEffect, useState } from "./dom.js";
+
+/** @typedef {{mode: string, open: boolean, login: any, role: string, may: Record<string, boolean>, version: string, secure: boolean}} Me */
+/** @type {Me|null} */
+let me = null;
+/** @type {Set<() => void>} */
+const views = new Set();
+
+/** Ask who I am. */
+export async function askMe() {
+  try {
+    me = await get("console/me");
+  } catch {
+    // what the page knew holds until the hub says otherwise
+  }
+  views.forEach((view) => view());
+  return me;
+}
+
+/** @returns {Me|null} */
+export function useMe() {
+  const [, draw] = useState(0);
+  useEffect(() => {
+    const view = () => draw((n) => n + 1);
+    views.add(view);
+    return () => views.delete(view);
+  }, []);
+  return me;
+}
+
+/** Whether this may be offered. @param {string} right */
+export const may = (right) => Boolean(me?.may?.[right]);

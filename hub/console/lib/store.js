@@ -1,0 +1,111 @@
+// What was fetched, by path: shared by all who show it, marked dirty by events, fetched at most once a second.
+import { Refused, get } from "./api.js";
+import { useEffect, useState } from "./dom.js";
+import { listen, stream, watch } from "./live.js";
+
+const LEAST_MS = 1_000;
+const KEPT_MS = 60_000; // after its last view is gone
+
+/**
+ * @typedef {{path: string, kinds: string[], every: number, data: any, error: Refused|null, at: number, asked: number,
+ *   busy: boolean, dirty: boolean, timer: number, views: Set<() => void>}} Cell
+ */
+/** @type {Map<string, Cell>} */
+const cells = new Map();
+
+/** @param {string} path @param {string[]} kinds @param {number} every */
+function cellOf(path, kinds, every) {
+  let cell = cells.get(path);
+  if (!cell) {
+    cell = { path, kinds, every, data: undefined, error: null, at: 0, asked: 0, busy: false, dirty: true, timer: 0, views: new Set() };
+    cells.set(path, cell);
+  }
+  return cell;
+}
+
+/** @param {Cell} cell */
+async function fetchCell(cell) {
+  cell.timer = 0;
+  if (cell.busy || !cell.views.size) return;
+  cell.busy = true;
+  cell.dirty = false;
+  cell.asked = Date.now();
+  try {
+    cell.data = await get(cell.path);
+    cell.at = Date.now();
+    cell.error = null;
+  } catch (error) {
+    cell.error = error instanceof Refused ? error : new Refused(0, "silent", String(error));
+  }
+  cell.busy = false;
+  cell.views.forEach((view) => view());
+  plan(cell);
+}
+
+/** Fetch it when it is due: at once when dirty and a second has passed, else when it is old. @param {Cell} cell */
+function plan(cell) {
+  if (!cell.views.size || cell.busy || document.hidden) return;
+  clearTimeout(cell.timer);
+  const troubled = cell.error && (cell.error.silent || cell.error.status >= 500);
+  const wait = cell.dirty ? LEAST_MS : troubled ? 2 * LEAST_MS : cell.every * 1000;
+  if (wait) cell.timer = setTimeout(() => fetchCell(cell), Math.max(0, cell.asked + wait - Date.now()));
+}
+
+/** @param {(cell: Cell) => boolean} which */
+function mark(which) {
+  for (const cell of cells.values()) {
+    if (which(cell) && !cell.dirty) {
+      cell.dirty = true;
+      plan(cell);
+    }
+  }
+}
+
+listen((event) => mark((cell) => !event.id || cell.kinds.some((kind) => event.event.startsWith(`${kind}.`))));
+watch(() => stream.state === "live" && mark(() => true));
+document.addEventListener("visibilitychange", () => document.hidden || mark(() => true));
+
+/** Fetch everything anew: something was changed here. */
+export const refresh = () => mark(() => true);
+
+/** Forget everything: somebody else looks now. */
+export function forget() {
+  for (const cell of cells.values()) Object.assign(cell, { data: undefined, error: null, at: 0, dirty: false });
+  refresh();
+}
+
+/** The newest answer there is, whichever list it was. */
+export function newest() {
+  let found = 0;
+  for (const cell of cells.values()) if (cell.views.size) found = Math.max(found, cell.at);
+  return found;
+}
+
+/** The trouble that looks at the hub meet now, if any. */
+export function trouble() {
+  for (const cell of cells.values()) if (cell.views.size && cell.error && (cell.error.silent || cell.error.status >= 500)) return cell.error;
+  return null;
+}
+
+/**
+ * What the hub shows at a path, kept up to date. `kinds`: events that make it dirty; `every`: seconds after which it is old.
+ * @param {string|null} path @param {string[]} [kinds] @param {number} [every]
+ * @returns {{data: any, error: Refused|null, at: number}}
+ */
+export function useData(path, kinds = [], every = 5) {
+  const [, draw] = useState(0);
+  useEffect(() => {
+    if (!path) return undefined;
+    const cell = cellOf(path, kinds, every);
+    const view = () => draw((n) => n + 1);
+    cell.views.add(view);
+    cell.dirty = true;
+    cell.at ? plan(cell) : fetchCell(cell);
+    return () => {
+      cell.views.delete(view);
+      setTimeout(() => cell.views.size || cells.delete(path), KEPT_MS);
+    };
+  }, [path]);
+  const cell = path ? cells.get(path) : null;
+  return { data: cell?.data, error: cell?.error ?? null, at: cell?.at ?? 0 };
+}

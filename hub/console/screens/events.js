@@ -1,0 +1,79 @@
+// What happened, followed as it happens; and who changed what.
+import { get, query } from "../lib/api.js";
+import { html, useEffect, useState } from "../lib/dom.js";
+import { Time } from "../lib/format.js";
+import { listen } from "../lib/live.js";
+import { AsOf, Choice, Empty, Filter, Head, Pager, Shown, State, Wrong, num } from "../lib/parts.js";
+import { useData } from "../lib/store.js";
+import { Table } from "../lib/table.js";
+import { columns } from "./told.js";
+
+const SHOWN = 200;
+/** @type {[string, string][]} */
+const KINDS = [["", "All"], ["node", "Nodes"], ["pool", "Pools"], ["grant", "Grants"], ["ticket", "Tickets"], ["worker", "Workers"], ["task", "Tasks"], ["job", "Jobs"], ["sweep", "Sweeps"]];
+/** @type {Record<string, string[]>} */
+const BEGIN = { pool: ["pool.", "slot.", "cap."], sweep: ["sweep.", "brake."] };
+
+export default function Events({ route }) {
+  const tab = route.path[1] === "audit" ? "audit" : "events";
+  return html`<${Head} title=${tab === "audit" ? "Audit log" : "Events"} about=${tab === "audit" ? "Who changed what, with the reason that was given." : "What happened, by which rule; new ones appear at the top."}>
+      <div class="choice" role="group" aria-label="What is shown"><a class="button" aria-current=${tab === "events" ? "page" : undefined} href="#/events">Events</a><a class="button" aria-current=${tab === "audit" ? "page" : undefined} href="#/events/audit">Audit log</a></div></${Head}>
+    ${tab === "audit" ? html`<${Audit} route=${route}/>` : html`<${Follow} route=${route}/>`}`;
+}
+
+function Follow({ route }) {
+  const { kind = "", q = "" } = route.query;
+  const [state, set] = useState({ events: /** @type {any[]|undefined} */ (undefined), error: /** @type {any} */ (null), at: 0, held: false });
+  useEffect(() => {
+    let over = false;
+    const begins = kind ? BEGIN[kind] ?? [`${kind}.`] : [];
+    const load = () => get(`history${query({ limit: SHOWN, kind })}`).then(
+      (found) => over || set((was) => ({ ...was, events: found.events, error: null, at: Date.now() })),
+      (error) => over || set((was) => ({ ...was, error })),
+    );
+    load();
+    /** @type {any[]} */
+    let early = [];
+    let timer = 0;
+    const stop = listen((event) => {
+      if (!event.id) return void load();
+      if (begins.length && !begins.some((begin) => event.event.startsWith(begin))) return;
+      early.push(event);
+      timer ||= setTimeout(() => {
+        const fresh = early.reverse();
+        [early, timer] = [[], 0];
+        set((was) => {
+          const known = new Set(was.events?.slice(0, 100).map((each) => each.id));
+          return { ...was, at: Date.now(), events: was.events && [...fresh.filter((each) => !known.has(each.id)), ...was.events].slice(0, SHOWN) };
+        });
+      }, 250);
+    });
+    return () => {
+      over = true;
+      stop();
+      clearTimeout(timer);
+    };
+  }, [kind]);
+  const rows = (state.events ?? []).filter((event) => !q || JSON.stringify(event).toLowerCase().includes(q.toLowerCase()));
+  return html`<div class="filters"><${Choice} name="kind" value=${kind} label="Kind" of=${KINDS}/><${Filter} name="q" value=${q} label="Contains"/><${AsOf} at=${state.at}/></div>
+    ${state.error && html`<${Wrong} error=${state.error}/>`}
+    ${state.events && html`<${Table} caption="Events, newest first" rows=${rows} id=${(/** @type {any} */ e) => e.id} columns=${columns} empty=${html`<${Empty} title="Nothing like that happened" command="hub events --follow">As far back as the history goes.</${Empty}>`}/>
+      <p class="faint">The latest ${num(SHOWN)} of this kind.</p>`}`;
+}
+
+function Audit({ route }) {
+  const { category = "", q = "" } = route.query;
+  const offset = Number(route.query.offset ?? 0);
+  const found = useData(`audit${query({ take: SHOWN + 1, skip: offset, category })}`, ["node", "sweep", "cap", "brake"], 3);
+  const rows = (found.data ?? []).slice(0, SHOWN).filter((/** @type {any} */ e) => !q || JSON.stringify(e).toLowerCase().includes(q.toLowerCase()));
+  return html`<div class="filters"><${Choice} name="category" value=${category} label="Category" of=${[["", "All"], ["console", "Console"], ["admin", "Operators"], ["node", "Nodes"], ["session", "Leases"], ["secrets", "Secrets"]]}/><${Filter} name="q" value=${q} label="Contains"/><${AsOf} at=${found.at}/></div>
+    <${Shown} from=${found}><${Table} caption="Audit log, newest first" rows=${rows} id=${(/** @type {any} */ e) => `${e.timestampUtc} ${e.action} ${JSON.stringify(e.details)}`} columns=${[
+      { head: "When", cell: (/** @type {any} */ e) => html`<${Time} at=${e.timestampUtc}/>` },
+      { head: "What", cell: (/** @type {any} */ e) => html`<${State} state=${e.severity} text=${html`<code>${e.action}</code>`}/>` },
+      { head: "Who", cell: (/** @type {any} */ e) => html`${e.actor ?? "–"}${e.by && html`<span class="under">${e.by}</span>`}` },
+      { head: "From", less: true, cell: (/** @type {any} */ e) => e.remoteIp ?? "–" },
+      { head: "Reason", grow: true, cell: (/** @type {any} */ e) => e.details?.reason ?? "–" },
+      { head: "Details", grow: true, less: true, cell: (/** @type {any} */ e) => html`<span class="tags">${Object.entries(e.details ?? {}).filter(([name]) => name !== "reason").map(([name, value]) => html`<span class="tag" key=${name}>${name} ${String(value)}</span>`)}</span>` },
+    ]} empty=${html`<${Empty} title="No entry is like that">Entries are kept up to HUB_AUDIT_MAX_ENTRIES.</${Empty}>`}/>
+      ${found.data && html`<${Pager} offset=${offset} limit=${SHOWN} total=${offset + found.data.length}/>`}</${Shown}>`;
+}

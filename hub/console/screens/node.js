@@ -1,0 +1,67 @@
+// One node: what it said, what it lends, what it is told, and what happened to it.
+import { part, send } from "../lib/api.js";
+import { ask } from "../lib/dialog.js";
+import { html } from "../lib/dom.js";
+import { Time } from "../lib/format.js";
+import { may } from "../lib/me.js";
+import { AsOf, Empty, Facts, Head, Shown, State, num, span } from "../lib/parts.js";
+import { go, to } from "../lib/router.js";
+import { useData } from "../lib/store.js";
+import { Table } from "../lib/table.js";
+import { History, Next } from "./told.js";
+import { beat, drain, stateOf, undrain } from "./nodes.js";
+
+/** @param {any} node */
+function remove(node) {
+  ask({
+    title: `Take ${node.nodeId} off the books?`,
+    what: html`<p>Its <b>${num(node.slots)}</b> slots are withdrawn, and the <b>${num(node.lent)}</b> leases on them end at once. A node that is alive registers again with its next heartbeat.</p>`,
+    list: node.slotList.filter((/** @type {any} */ s) => s.state === "lent").map((/** @type {any} */ s) => s.browserId).length ? node.slotList.filter((/** @type {any} */ s) => s.state === "lent").map((/** @type {any} */ s) => s.browserId) : undefined,
+    one: "lease", verb: "Remove the node",
+    run: async (reason) => {
+      const result = await send("DELETE", `admin/nodes/${part(node.nodeId)}`, undefined, reason);
+      go("#/nodes");
+      return result;
+    },
+    done: (result) => `${node.nodeId} is off the books; ${num(result.ended)} leases ended.`,
+  });
+}
+
+/** @param {any} node */
+function upgrade(node) {
+  ask({
+    title: `Have ${node.nodeId} rebuild its slots?`,
+    what: html`<p>With its next heartbeat the node is asked to withdraw, drain and rebuild its slots. What is lent stays with its holders meanwhile.</p>`,
+    verb: "Ask the node",
+    run: (reason) => send("POST", `admin/nodes/${part(node.nodeId)}/sidecar/upgrade`, {}, reason),
+    done: () => `${node.nodeId} is asked.`,
+  });
+}
+
+/** @param {{id: string}} props */
+export function Node({ id }) {
+  const found = useData(`nodes/${part(id)}`, ["node", "slot", "grant"], 3);
+  const kill = useData(`nodes/${part(id)}/safe-to-kill`, ["node", "slot", "grant"], 5);
+  const why = useData(`why/node/${part(id)}?limit=50`, ["node"], 5);
+  const node = found.data;
+  const gone = found.error?.status === 404;
+  return html`<${Head} title=${id} crumbs=${html`<a href="#/nodes">Nodes</a>`}><${AsOf} at=${found.at}/>
+      ${node && may("operate") && html`${node.draining ? html`<button type="button" onClick=${() => undrain([id])}>Undrain…</button>` : html`<button type="button" onClick=${() => drain([id])}>Drain…</button>`}
+        <button type="button" onClick=${() => upgrade(node)}>Rebuild slots…</button><button type="button" class="danger" onClick=${() => remove(node)}>Remove…</button>`}</${Head}>
+    ${gone && html`<${Empty} title="This node is not registered">It has left, or was expired; below is what is known of it.</${Empty}>`}
+    ${!gone && html`<${Shown} from=${found}>${node && html`<${Facts} of=${[
+      ["State", html`<${State} state=${stateOf(node)}/>${node.draining && html` <${State} state="draining"/>`}`],
+      ["Last beat", node.kept ? `${beat(node)}: silent since then, and kept because expiry is off` : beat(node)],
+      ["Said so", html`<${Time} at=${node.lastSeenUtc}/>`], ["Lent", `${num(node.lent)} of ${num(node.slots)} slots`],
+      ["Drain ends what is lent in", node.deadlineSecondsLeft === null ? undefined : span(node.deadlineSecondsLeft)],
+      ["Safe to switch off", kill.data && html`<${State} state=${kill.data.safe ? "ok" : "waiting"} text=${kill.data.reason}/>`],
+      ["Labels", Object.entries(node.labels).map(([name, value]) => html`<span class="tag" key=${name}>${name}=${String(value)}</span>`)],
+      ["Address", node.baseUrl], ["Capacity it names", node.capacity === null ? undefined : num(node.capacity)],
+    ]}/>
+    <section><h2>Slots</h2><${Table} caption=${`Slots of ${id}`} rows=${node.slotList} id=${(/** @type {any} */ s) => s.browserId} columns=${[
+      { head: "Slot", grow: true, cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.browserId])}>${s.browserId}</a>` },
+      { head: "Pool", cell: (/** @type {any} */ s) => html`<a href=${to(["pools", s.labelKey])}>${s.labelKey}</a>` },
+      { head: "State", cell: (/** @type {any} */ s) => html`<${State} state=${s.state} text=${s.state === "held" ? "held back" : s.state}/>` },
+    ]} empty=${html`<p class="faint">It offers no slots.</p>`}/></section>`}</${Shown}>`}
+    ${why.data && html`<section><h2>What comes next</h2><${Next} of=${why.data}/></section><section><h2>What happened</h2><${History} of=${why.data}/></section>`}`;
+}

@@ -1,0 +1,59 @@
+// How the hub is: one sentence, every trouble by name, and the last quarter of an hour.
+import { storeNow } from "../lib/api.js";
+import { Chart } from "../lib/chart.js";
+import { html, useEffect, useMemo } from "../lib/dom.js";
+import { AsOf, Empty, Figure, Head, Shown, State, num, some, span } from "../lib/parts.js";
+import { begin, columns, sample } from "../lib/series.js";
+import { useData } from "../lib/store.js";
+
+const KINDS = ["node", "pool", "slot", "grant", "ticket", "task", "worker", "brake", "sweep", "cap"];
+const SILENT = {
+  name: "hub-silent", level: "critical", title: "The hub does not answer",
+  text: "What stands below is what it said last. It may be stopped, overloaded, or the network is cut; the page goes on asking.", view: "",
+};
+const AWAY = {
+  name: "store-away", level: "critical", title: "The store is away",
+  text: "Redis does not answer this hub. Nothing expires meanwhile: the hub clock stands still, and everybody keeps the time that was left. What stands below is what the hub said last.", view: "",
+};
+
+/** @param {{troubles: any[]}} props */
+function Troubles({ troubles }) {
+  return html`<ul class="troubles" aria-label="Troubles" aria-live="polite">${troubles.map(
+    (each) => html`<li key=${each.name} data-trouble=${each.name} class=${each.level}><h2><span class="shape" aria-hidden="true">${each.level === "critical" ? "■" : "▲"}</span> ${each.title}</h2>
+      <p>${each.text}</p>${each.view && html`<a href=${`#/${each.view}`}>Look at it</a>`}</li>`,
+  )}</ul>`;
+}
+
+export default function Overview() {
+  const seen = useData("console/overview", KINDS, 2);
+  useEffect(() => void begin(), []);
+  const now = seen.at;
+  const charts = useMemo(() => {
+    if (seen.data) sample(seen.data);
+    return columns(storeNow());
+  }, [now]);
+  const { data, error } = seen;
+  const troubles = [...(error?.silent ? [SILENT] : error?.storeAway ? [AWAY] : []), ...(data?.troubles ?? [])];
+  return html`<${Head} title="Overview"><${AsOf} at=${seen.at}/></${Head}>
+    ${!data && troubles.length > 0 && html`<${Troubles} troubles=${troubles}/>`}
+    <${Shown} from=${data === undefined && troubles.length ? { data: null, error: null } : { ...seen, error: error?.silent || error?.storeAway ? null : error }}>${data && html`
+      <p class=${`health ${troubles.some((t) => t.level === "critical") ? "bad" : troubles.length ? "wait" : "good"}`} id="health"><span class="shape" aria-hidden="true">${troubles.length ? (troubles.some((t) => t.level === "critical") ? "■" : "▲") : "●"}</span> ${error?.silent ? `${SILENT.title}. Before that: ` : error?.storeAway ? `${AWAY.title}. Before that: ` : ""}${data.sentence}</p>
+      <${Troubles} troubles=${troubles}/>
+      ${data.nodes.registered === 0 && html`<${Empty} title="No node has come yet" command=${`hub agent --node my-machine --slots gpu:a100=4 --url ${location.origin}`}>Announce a machine and what it lends; it appears here with its first heartbeat.</${Empty}>`}
+      <section class="figures" aria-label="Figures">
+        <${Figure} name="Nodes alive" value=${num(data.nodes.alive)} more=${`of ${num(data.nodes.registered)}; ${num(data.nodes.suspect)} suspect, ${num(data.nodes.silent)} silent, ${num(data.nodes.draining)} draining`} link="#/nodes"/>
+        <${Figure} name="Lent" value=${num(data.slots.lent)} more=${`of ${num(data.slots.total)} slots in ${some(data.slots.pools, "pool")}`} link="#/leases"/>
+        <${Figure} name="Free" value=${num(data.slots.free)} more=${`${num(data.slots.heldBack)} held back`} link="#/pools"/>
+        <${Figure} name="Waiting" value=${num(data.queue.waiting)} more=${data.queue.oldestSeconds === null ? "nobody in line" : `longest ${span(data.queue.oldestSeconds)}; ${num(data.queue.away)} away`} link="#/queue"/>
+        <${Figure} name="Tasks pending" value=${num(data.tasks.pending)} more=${`${some(data.tasks.workers, "worker")}, ${num(data.tasks.dead)} dead letters`} link="#/tasks"/>
+        <${Figure} name="Expiry" value=${html`<${State} state=${data.sweeper.expire ? "on" : "off"}/>`} more=${data.brakes.nodes.state === "engaged" ? "brake engaged" : `${some(data.hubs, "hub")} on this store`} link="#/switches"/>
+      </section>
+      <section class="charts" aria-label="The last 15 minutes">
+        <${Chart} title="Slots" at=${charts.at} unit=${num} lines=${[{ name: "lent", tone: "busy", values: charts.lent, fill: true }, { name: "free", tone: "good", values: charts.free, dash: [4, 3] }]}/>
+        <${Chart} title="Waiting" at=${charts.at} unit=${num} lines=${[{ name: "borrowers", tone: "wait", values: charts.waiting, fill: true }]}/>
+        <${Chart} title="Grants per second" at=${charts.at} unit=${(/** @type {number} */ v) => v.toFixed(v < 10 ? 1 : 0)} lines=${[{ name: "grants", tone: "busy", values: charts.grants }]}/>
+        <${Chart} title="Wait for a slot" at=${charts.at} unit=${span} lines=${[{ name: "p50", tone: "good", values: charts.p50 }, { name: "p99", tone: "wait", values: charts.p99, dash: [4, 3] }]}/>
+        <${Chart} title="Ended early" at=${charts.at} unit=${num} lines=${[{ name: "expiries, lapses", tone: "bad", values: charts.expiries }]}/>
+      </section>
+      <p class="faint">Grants, waits and ends come from the history of events, as far back as it goes; slots and waiting since this page was opened.</p>`}</${Shown}>`;
+}

@@ -1,0 +1,89 @@
+// Tasks over all rooms, by how they are: what they were given, what became of them, and trying them again.
+import { part, query, send } from "../lib/api.js";
+import { ask, each, told } from "../lib/dialog.js";
+import { html, useState } from "../lib/dom.js";
+import { Time, pretty, short } from "../lib/format.js";
+import { may } from "../lib/me.js";
+import { AsOf, Choice, Empty, Facts, Filter, Head, Pager, Shown, State, num } from "../lib/parts.js";
+import { to } from "../lib/router.js";
+import { useData } from "../lib/store.js";
+import { Bulk, Table, useChosen } from "../lib/table.js";
+
+const LIMIT = 50;
+const J = "v1/joblib";
+/** @type {[string, string][]} */
+const STATUSES = [["pending", "Pending"], ["claimed", "Claimed"], ["running", "Running"], ["completed", "Completed"], ["failed", "Failed"], ["cancelled", "Cancelled"], ["dead", "Dead letters"], ["later", "Put off"]];
+
+/** @param {string[]} ids */
+function cancel(ids) {
+  ask({
+    title: ids.length === 1 ? "Cancel this task?" : "Cancel these tasks?",
+    what: html`<p>They end as <code>cancelled</code>; a worker that runs one hears of it with its next heartbeat. What has ended meanwhile is left alone.</p>`,
+    list: ids, one: "task", verb: "Cancel",
+    run: (reason, list) => each(list, (id) => send("PATCH", `${J}/tasks/${part(id)}`, { status: "cancelled" }, reason)),
+    done: (result) => told(result, "task", "cancelled"),
+  });
+}
+
+/** @param {string[]} ids */
+function retry(ids) {
+  ask({
+    title: ids.length === 1 ? "Try this task again?" : "Try these tasks again?",
+    what: html`<p>Each is submitted anew with the same payload, and is a dead letter no longer. The failed one stays as it is.</p>`,
+    list: ids, one: "task", verb: "Try again", danger: false,
+    run: (reason, list) => each(list, (id) => send("POST", `${J}/tasks/${part(id)}/retry`, {}, reason)),
+    done: (result) => told(result, "task", "queued again"),
+  });
+}
+
+/** @param {string[]} ids */
+function drop(ids) {
+  ask({
+    title: "Take these off the dead letters?",
+    what: html`<p>They stay failed, and nobody is reminded of them any more.</p>`,
+    list: ids, one: "dead letter", verb: "Drop",
+    run: (reason, list) => each(list, (id) => send("DELETE", `${J}/dead/${part(id)}`, undefined, reason)),
+    done: (result) => told(result, "dead letter", "dropped"),
+  });
+}
+
+/** @param {{task: any}} props */
+function Detail({ task }) {
+  return html`<div class="detail" id=${`detail-${task.id}`}><${Facts} of=${[
+    ["Task", html`<code>${task.id}</code>`], ["Room", task.room_id], ["Worker", task.worker_id && html`<a href=${to(["why", "worker", task.worker_id])}>${task.worker_id}</a>`],
+    ["Started", task.started_at && html`<${Time} at=${task.started_at}/>`], ["Ended", task.completed_at && html`<${Time} at=${task.completed_at}/>`],
+    ["Attempt", task.maxAttempts ? `${task.attempt} of ${task.maxAttempts}` : undefined], ["Priority", task.priority], ["Not before", task.notBefore && html`<${Time} at=${task.notBefore}/>`],
+  ]}/>${task.error && html`<h3>Error</h3><pre class="json" tabindex="0" aria-label="Error"><code>${task.error}</code></pre>`}
+    <h3>Payload</h3><pre class="json" tabindex="0" aria-label="Payload"><code>${pretty(task.payload)}</code></pre>
+    <p><a href=${to(["why", "task", task.id])}>Why is it as it is?</a></p></div>`;
+}
+
+export default function Tasks({ route }) {
+  const { status = "pending", q = "", job = "" } = route.query;
+  const offset = Number(route.query.offset ?? 0);
+  const [open, setOpen] = useState("");
+  const chosen = useChosen();
+  const found = useData(`console/tasks${query({ status, q, job, limit: LIMIT, offset })}`, ["task", "worker"], 3);
+  const data = found.data;
+  const moving = may("moveTasks");
+  const live = ["pending", "claimed", "running", "later"].includes(status);
+  const retriable = ["failed", "cancelled", "dead"].includes(status);
+  const rows = data?.tasks ?? [];
+  const shown = rows.find((/** @type {any} */ task) => task.id === open);
+  return html`<${Head} title="Tasks" about=${job ? `Of the job ${job}.` : "Over all rooms, the one submitted last first."}><${AsOf} at=${found.at}/></${Head}>
+    <div class="filters"><${Choice} name="status" value=${status} label="Status" of=${STATUSES}/><${Filter} name="q" value=${q} label="Id, job, room, error or payload contains"/><${Filter} name="job" value=${job} label="Exactly this job"/></div>
+    ${moving && html`<${Bulk} chosen=${chosen} one="task">${live && html`<button type="button" class="danger" onClick=${() => cancel(chosen.ids)}>Cancel…</button>`}${retriable && html`<button type="button" onClick=${() => retry(chosen.ids)}>Try again…</button>`}${status === "dead" && may("dead") && html`<button type="button" class="danger" onClick=${() => drop(chosen.ids)}>Drop…</button>`}</${Bulk}>`}
+    <${Shown} from=${found}><${Table} caption="Tasks" rows=${rows} id=${(/** @type {any} */ t) => t.id} chosen=${moving && (live || retriable) ? chosen : null} columns=${[
+      { head: "Task", cell: (/** @type {any} */ t) => html`<button type="button" class="link" aria-expanded=${open === t.id} aria-controls=${`detail-${t.id}`} onClick=${() => setOpen(open === t.id ? "" : t.id)}><code>${short(t.id)}</code></button>` },
+      { head: "Status", cell: (/** @type {any} */ t) => html`<${State} state=${t.dead ? "dead" : t.status} text=${t.dead ? "dead letter" : t.status}/>` },
+      { head: "Job", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["jobs", t.job_name])}>${t.job_name}</a>` },
+      { head: "Room", less: true, cell: (/** @type {any} */ t) => t.room_id },
+      { head: "Position", num: true, less: true, cell: (/** @type {any} */ t) => num(t.queue_position) },
+      { head: "Submitted", cell: (/** @type {any} */ t) => html`<${Time} at=${t.created_at}/>` },
+      { head: "Attempt", num: true, less: true, cell: (/** @type {any} */ t) => (t.maxAttempts ? `${t.attempt} of ${t.maxAttempts}` : "1") },
+      { head: "Error", less: true, grow: true, cell: (/** @type {any} */ t) => (t.error ? html`<span class="cut">${t.error}</span>` : "–") },
+    ]} empty=${html`<${Empty} title=${q || job ? "No task is like that" : `No task is ${(STATUSES.find(([name]) => name === status)?.[1] ?? status).toLowerCase()}`} command=${status === "pending" && !q && !job ? "hub submit ROOM ROOM:CATEGORY:NAME '{}'" : ""}>${data && !data.complete ? "The latest 2,000 were looked through." : ""}</${Empty}>`}/>
+      ${shown && html`<${Detail} task=${shown}/>`}
+      ${data && !data.complete && rows.length > 0 && html`<p class="faint">The latest 2,000 were looked through; there are more.</p>`}
+      ${data && html`<${Pager} offset=${offset} limit=${LIMIT} total=${data.total}/>`}</${Shown}>`;
+}

@@ -1,0 +1,48 @@
+// An explanation: how a thing is, what comes next, what happened and by which rule.
+import { html } from "../lib/dom.js";
+import { Time } from "../lib/format.js";
+import { Facts, State, span } from "../lib/parts.js";
+import { to } from "../lib/router.js";
+import { Table } from "../lib/table.js";
+
+const LINKED = ["node", "slot", "ticket", "run", "task", "worker", "job"];
+const LEFT_OUT = new Set(["id", "atUtc", "event", "rule"]);
+
+/** What an event is about, as links. @param {any} event */
+export const about = (event) =>
+  Object.entries(event)
+    .filter(([name, value]) => !LEFT_OUT.has(name) && value !== "")
+    .map(([name, value]) =>
+      LINKED.includes(name)
+        ? html`<a class="tag" key=${name} href=${to(["why", name, String(value)])}>${name} ${String(value)}</a>`
+        : name === "pool" || name === "label"
+          ? html`<a class="tag" key=${name} href=${to(["pools", String(value)])}>${name} ${String(value)}</a>`
+          : html`<span class="tag" key=${name}>${name} ${typeof value === "object" ? JSON.stringify(value) : String(value)}</span>`,
+    );
+
+/** @type {import("../lib/table.js").Column[]} */
+export const columns = [
+  { head: "When", cell: (event) => html`<${Time} at=${event.atUtc}/>` },
+  { head: "What", cell: (event) => html`<code>${event.event}</code>` },
+  { head: "About", grow: true, cell: (event) => html`<span class="tags">${about(event)}</span>` },
+  { head: "By which rule", less: true, grow: true, cell: (event) => event.rule },
+];
+
+/** @param {{of: any}} props */
+export function History({ of }) {
+  return html`<${Table} caption="What happened, newest first" rows=${of.history} id=${(/** @type {any} */ e) => e.id} columns=${columns} empty=${html`<p class="faint">Nothing that the history still holds.</p>`}/>
+    ${!of.complete && html`<p class="faint">There is more; older events may have been trimmed.</p>`}`;
+}
+
+/** @param {{of: any}} props */
+export function Next({ of }) {
+  if (!of.next.length) return html`<p class="faint">Nothing happens to it by itself.</p>`;
+  return html`<ol class="next">${of.next.map((/** @type {any} */ step, /** @type {number} */ at) => html`<li key=${at}><code>${step.event}</code> ${step.inSeconds === null ? "" : html`<b>in ${span(step.inSeconds)}</b>`}<p>${step.rule}</p></li>`)}</ol>`;
+}
+
+/** @param {{of: any}} props */
+export function Explained({ of }) {
+  return html`<p class="because"><${State} state=${of.state}/> ${of.because}</p>
+    <${Facts} of=${Object.entries(of.facts).map(([name, value]) => [name, typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "")])}/>
+    <section><h2>What comes next</h2><${Next} of=${of}/></section><section><h2>What happened</h2><${History} of=${of}/></section>`;
+}

@@ -1,0 +1,156 @@
+"""Who has logged in to the console: each login stands for the credential that bought it, and is known by its digest."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+import orjson
+
+from hub.store.store import Store
+
+ROLES: Final = ("viewer", "operator", "admin")  # each may do what those before it may
+LIFE_S: Final = 12 * 3600.0  # whatever is done with it
+IDLE_S: Final = 2 * 3600.0  # without a call
+LINK_S: Final = 300  # for a link to be opened
+LOGINS_MAX: Final = 1_000  # the oldest go
+REMEMBERED_S: Final = 1.0  # one that was ended at another hub is good here for this long
+TOUCH_S: Final = 30.0
+ID_DIGITS: Final = 16
+
+
+@dataclass(frozen=True)
+class Login:
+    """Somebody who has shown `name`, a credential, and may do with it what his role may.
+
+    `bound` ties it to a shared secret, which stands nowhere; `token` is the digest of a user's token.
+    """
+
+    name: str
+    role: str
+    bound: str = ""
+    token: str = ""
+    ip: str = ""
+    agent: str = ""
+    at_s: float = 0.0
+    id: str = ""
+    seen_s: float = 0.0
+
+    @property
+    def until_s(self) -> float:
+        """When it ends whatever happens."""
+        return self.at_s + LIFE_S
+
+
+def capped(role: str, most: str) -> str:
+    """The lesser of two roles."""
+    return min(role, most, key=ROLES.index)
+
+
+def bond(key: str, secret: bytes) -> str:
+    """What ties a login to a shared secret: nobody finds the secret by it who does not have the key as well."""
+    return hmac.new(key.encode(), secret, hashlib.sha256).hexdigest()
+
+
+def digest(key: str) -> str:
+    """What is kept of the key of a login, or of a link."""
+    return hashlib.sha256(key.encode()).hexdigest()
+
+
+class Logins:
+    """Keeps `Login`, and links that make one."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._found: dict[str, tuple[float, Login | None]] = {}
+        self._touched: dict[str, float] = {}
+
+    async def create(self, key: str, login: Login) -> Login:
+        """Keep a login under a new key; those that are over go."""
+        store, keys, now = self._store, self._store.keys, self._store.wall_s()
+        for each in await self.all():
+            if not self._is_good(each, now):
+                await self.end(each.id)
+        for each in (await self.all())[LOGINS_MAX - 1 :]:
+            await self.end(each.id)
+        made = replace(login, id=digest(key)[:ID_DIGITS], at_s=now, seen_s=now)
+        facts = {name: value for name, value in asdict(made).items() if name not in ("id", "seen_s")}
+        await store.read("ZADD", keys.logins_seen, now, made.id)
+        await store.read("HSET", keys.logins, made.id, orjson.dumps({**facts, "digest": digest(key)}).decode())
+        return made
+
+    async def find(self, key: str) -> Login | None:
+        """The login of this key, as of a second ago; raises `StoreUnavailable`."""
+        full, now = digest(key), time.monotonic()
+        since, login = self._found.get(full, (-REMEMBERED_S, None))
+        if now - since >= REMEMBERED_S:
+            login = await self._look(full)
+            if len(self._found) > LOGINS_MAX:
+                self._found.clear()
+            self._found[full] = (now, login)
+        if login is not None and now - self._touched.get(login.id, -TOUCH_S) >= TOUCH_S:
+            if len(self._touched) > LOGINS_MAX:
+                self._touched.clear()
+            self._touched[login.id] = now
+            await self._store.read("ZADD", self._store.keys.logins_seen, "XX", self._store.wall_s(), login.id)
+        return login
+
+    async def _look(self, full: str) -> Login | None:
+        keys, name = self._store.keys, full[:ID_DIGITS]
+        text, seen = await self._store.read_all([("HGET", keys.logins, name), ("ZSCORE", keys.logins_seen, name)])
+        login = _login(name, text, seen, full)
+        return login if login and self._is_good(login, self._store.wall_s()) else None
+
+    async def all(self) -> list[Login]:
+        """Every login that is kept, the newest first."""
+        keys = self._store.keys
+        texts = await self._store.read("HGETALL", keys.logins)
+        seen = await self._store.read("ZMSCORE", keys.logins_seen, *texts) if texts else []
+        found = [_login(name, text, at) for (name, text), at in zip(texts.items(), seen, strict=True)]
+        return sorted((each for each in found if each), key=lambda each: -each.at_s)
+
+    async def good(self) -> list[Login]:
+        """Those that are not over."""
+        now = self._store.wall_s()
+        return [each for each in await self.all() if self._is_good(each, now)]
+
+    async def end(self, name: str) -> bool:
+        """End a login; whether there was one."""
+        gone = await self._store.read("HDEL", self._store.keys.logins, name)
+        await self._store.read("ZREM", self._store.keys.logins_seen, name)
+        self._found.clear()
+        return bool(gone)
+
+    async def make_link(self, login: Login, key: str) -> None:
+        """Keep what a link stands for, until it is opened or five minutes are over."""
+        await self._store.read(
+            "SET", self._store.keys.login_link(digest(key)), orjson.dumps(asdict(login)).decode(), "EX", LINK_S
+        )
+
+    async def open_link(self, key: str) -> Login | None:
+        """What a link stands for, this once."""
+        text = await self._store.read("GETDEL", self._store.keys.login_link(digest(key)))
+        return Login(**orjson.loads(text)) if text else None
+
+    @staticmethod
+    def _is_good(login: Login, now_s: float) -> bool:
+        return now_s < login.until_s and now_s - login.seen_s < IDLE_S
+
+
+def new_key() -> str:
+    """256 random bits."""
+    return secrets.token_urlsafe(32)
+
+
+def _login(name: str, text: str | None, seen: Any, full: str = "") -> Login | None:
+    if text is None:
+        return None
+    facts = orjson.loads(text)
+    kept = facts.pop("digest")
+    if full and not hmac.compare_digest(kept, full):
+        return None
+    return Login(**facts, id=name, seen_s=float(seen) if seen is not None else facts["at_s"])

@@ -1,0 +1,184 @@
+"""A hub with much going on, for people to look at: nodes, borrowers who wait, tasks that failed, records that are stuck."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.world import HubProcess, eventually
+
+NODES = 200
+WAITERS = 50
+STUCK = 120
+KINDS = ("browser:chromium:eu", "browser:firefox:eu", "gpu:a100:eu", "gpu:h100:us", "device:pixel-9", "licence:matlab")
+CROWDED = "gpu:a100:eu"
+J = "/v1/joblib"
+CALM = {  # nothing of what is planted goes away by itself
+    "HUB_NODE_TIMEOUT": "600",
+    "HUB_NODE_SWEEP_INTERVAL_SECONDS": "1",
+    "HUB_BORROW_QUEUE_TIMEOUT_SECONDS": "300",
+    "HUB_REQUEST_TIMEOUT_SECONDS": "400",
+    "HUB_BORROW_QUEUE_MAX_PER_RUN": "100",
+    "HUB_WORKER_TIMEOUT_SECONDS": "600",
+    "HUB_BORROW_TTL_SECONDS": "3600",
+    "HUB_ZOMBIE_CLEANUP_INTERVAL_MINUTES": "60",
+}
+
+
+def node_name(number: int) -> str:
+    """`rack-007`."""
+    return f"rack-{number:03}"
+
+
+class Records:
+    """Orders in SQLite, of which some are stuck."""
+
+    def __init__(self, folder: Path) -> None:
+        self.database = folder / "orders.db"
+        self.file = folder / "recovery.toml"
+        with sqlite3.connect(self.database) as open_:
+            open_.execute("CREATE TABLE orders (id TEXT PRIMARY KEY, status TEXT, updated_at TEXT)")
+            open_.execute("CREATE INDEX orders_stuck ON orders (status, updated_at)")
+        fields = {"name": "orders", "url": f"sqlite+aiosqlite:///{self.database}", "table": "orders"}
+        self.file.write_text("[[sources]]\n" + "".join(f"{name} = {json.dumps(text)}\n" for name, text in fields.items()))
+
+    def get_stuck(self, first: int, many: int) -> None:
+        """So many more orders that began hours ago and never ended."""
+        at = [datetime.now(UTC) - timedelta(hours=2, minutes=number % 600) for number in range(many)]
+        rows = [(f"order-{first + n:04}", "Processing", t.strftime("%Y-%m-%d %H:%M:%S")) for n, t in enumerate(at)]
+        with sqlite3.connect(self.database) as open_:
+            open_.executemany("INSERT INTO orders VALUES (?, ?, ?)", rows)
+
+    def status(self, order: str) -> str:
+        """What has become of an order."""
+        with sqlite3.connect(self.database) as open_:
+            return str(open_.execute("SELECT status FROM orders WHERE id = ?", (order,)).fetchone()[0])
+
+
+class Stage:
+    """What is on a hub, and those who are there."""
+
+    def __init__(self, hub: HubProcess) -> None:
+        self.hub = hub
+        self.node = hub.client("node", timeout=60)
+        self.runner = hub.client("runner", timeout=400, limits=httpx.Limits(max_connections=200))
+        self.admin = hub.client("admin", timeout=60)
+        self.waiting: list[asyncio.Task[Any]] = []
+        self.worker = ""
+
+    async def add_nodes(self, many: int = NODES, slots: int = 2, first: int = 0) -> None:
+        """Nodes with slots of the kinds, in turn."""
+        for number in range(first, first + many):
+            name, kind = node_name(number), KINDS[number % len(KINDS)]
+            offered = [{"labelKey": kind, "slotId": f"{name}-{slot}"} for slot in range(slots)]
+            body = {
+                "nodeId": name, "apps": [kind], "capacity": slots, "slots": offered,
+                "labels": {"zone": "eu" if number % 3 else "us", "room": f"r{number % 7}"},
+            }  # fmt: skip
+            (await self.node.post("/node/register", json=body)).raise_for_status()
+
+    async def beat(self, *numbers: int) -> None:
+        """A heartbeat of each of these nodes."""
+        beats = [{"nodeId": node_name(number)} for number in numbers]
+        (await self.node.post("/node/heartbeats", json={"beats": beats})).raise_for_status()
+
+    async def borrow(self, label: str, run: str = "ci-1", **more: Any) -> dict[str, Any]:
+        """A slot of the label."""
+        answer = await self.runner.post("/session/borrow", json={"labelKey": label, "runId": run, **more})
+        answer.raise_for_status()
+        found: dict[str, Any] = answer.json()
+        return found
+
+    async def crowd(self, label: str = CROWDED, waiters: int = WAITERS) -> None:
+        """All of a label is lent, and some wait for it."""
+        _, free = await self._counts(label)
+        for number in range(free):
+            await self.borrow(label, f"nightly-{number % 9}")
+        await self.wait_for(label, waiters)
+
+    async def wait_for(self, label: str, many: int) -> None:
+        """So many borrowers who wait."""
+        before = (await self.admin.get("/queue")).json()["waiting"]
+        for number in range(many):
+            body = {"labelKey": label, "runId": f"train-{number % 12}"}
+            self.waiting.append(asyncio.create_task(self.runner.post("/session/borrow", json=body)))
+
+        async def all_wait() -> bool:
+            return bool((await self.admin.get("/queue")).json()["waiting"] >= before + many)
+
+        await eventually(all_wait, 60)
+
+    async def _counts(self, label: str) -> tuple[int, int]:
+        found = (await self.admin.get(f"/pools/{label}")).json()
+        return found["total"], found["available"]
+
+    async def work(self) -> None:
+        """A worker, tasks of every kind of fate, and dead letters."""
+        jobs = ("modifiers:Rotate", "analysis:Density", "selections:Still")
+        for full in jobs:
+            category, name = full.split(":")
+            body = {"category": category, "name": name, "schema": {"type": "object"}, "worker_id": self.worker or None}
+            made = await self.admin.put(f"{J}/rooms/lab/jobs", json={k: v for k, v in body.items() if v})
+            made.raise_for_status()
+            self.worker = self.worker or made.json()["worker_id"]
+        payloads = [{"frame": number, "quality": "high"} for number in range(30)]
+        for full in jobs:
+            answer = await self.admin.post(f"{J}/rooms/lab/tasks/lab:{full}", json={"payloads": payloads})
+            answer.raise_for_status()
+        for number in range(36):
+            claim = {"worker_id": self.worker, "limit": 1, "start": number % 3 != 2}
+            (task,) = (await self.admin.post(f"{J}/tasks/claim", json=claim)).json()["tasks"]
+            if number % 3 == 0:
+                error = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"
+                await self._move(task["id"], {"status": "failed", "error": error})
+            elif number % 3 == 1 and number % 2:
+                await self._move(task["id"], {"status": "completed"})
+
+    async def _move(self, task: str, body: dict[str, Any]) -> None:
+        (await self.admin.patch(f"{J}/tasks/{task}", json=body)).raise_for_status()
+
+    async def drain(self, *numbers: int) -> None:
+        """Drain nodes."""
+        for number in numbers:
+            (await self.admin.post(f"/admin/nodes/{node_name(number)}/drain", json={})).raise_for_status()
+
+    async def close(self) -> None:
+        """Everybody goes home."""
+        for task in self.waiting:
+            task.cancel()
+        await asyncio.gather(*self.waiting, return_exceptions=True)
+        for client in (self.node, self.runner, self.admin):
+            await client.aclose()
+
+
+@asynccontextmanager
+async def on_stage(hub: HubProcess) -> AsyncIterator[Stage]:
+    """An empty stage on a hub."""
+    stage = Stage(hub)
+    try:
+        yield stage
+    finally:
+        await stage.close()
+
+
+async def full_house(stage: Stage, records: Records | None = None) -> None:
+    """Everything there is to look at."""
+    await stage.add_nodes()
+    await stage.crowd()
+    for number in range(60):
+        await stage.borrow(KINDS[number % 2], f"e2e-{number % 6}")
+    await stage.work()
+    await stage.drain(1, 8, 15)
+    await stage.admin.put("/admin/caps/licence:matlab", json={"cap": 12, "by": "ann"})
+    await stage.admin.post("/admin/tokens", json={"user": "ann", "superuser": True})
+    await stage.admin.post("/admin/tokens", json={"user": "bob", "scopes": ["read"]})
+    if records:
+        records.get_stuck(1000, STUCK)
