@@ -57,6 +57,10 @@ check: venv ## style, formatting, types and layout; needs no Redis
 bench: venv servers ## measure the promises about speed and print the conditions
 	@$(BIN)/python -m tests.bench
 
+.PHONY: screenshots
+screenshots: venv servers ## show every view of the console, light, dark and narrow, in tests/console/shots
+	@$(BIN)/python -m tests.console.look
+
 .PHONY: drill
 drill: venv servers ## let hubs, Redis and a fleet of 10,000 nodes fail in turn and count what that costs
 	@$(BIN)/python -m tests.drill $(DRILL_ARGS)
@@ -96,6 +100,8 @@ servers:
 	command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || missing="$$missing mariadb-server"; \
 	command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ] || missing="$$missing pgbouncer"; \
 	command -v nginx >/dev/null || ls /usr/sbin/nginx >/dev/null 2>&1 || missing="$$missing nginx-light"; \
+	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
+	  || missing="$$missing chromium"; \
 	[ -z "$$missing" ] || { \
 	  sudo=""; [ "$$(id -u)" -eq 0 ] || sudo="sudo -n"; \
 	  command -v apt-get >/dev/null && $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive \

@@ -91,7 +91,7 @@ class Edge:
         try:
             async with asyncio.timeout(None if scope["path"] == events.PATH else self._timeout_s) as limit:
                 scope[TIME], scope[CYCLE] = limit, getattr(receive, "__self__", None)
-                headers = self._gate.check(scope) if self._gate else {}
+                headers = self._gate.check(scope) if self._gate else dict(scope["headers"])
                 exchange.check_length(scope)
                 if found := getattr(self.app.state, "serving", None):
                     exchange.weigh(found.freight, scope)

@@ -28,6 +28,7 @@ from hub.cli import (
     surroundings,
     telling,
     tokens,
+    ui,
     zombies,
 )
 from hub.cli.inputs import (
@@ -352,6 +353,7 @@ app.command()(internal.internal_worker)
 app.command()(history.why)
 app.command()(history.events)
 app.command()(manual.manual)
+app.command()(ui.ui)
 
 
 @app.command()

@@ -13,7 +13,8 @@ from tests.world import HubProcess, RedisServer
 
 SHOTS = Path(__file__).parent / "shots"
 VIEWS = {
-    "overview": "overview", "pools": "pools", "pool": f"pools/{CROWDED}", "nodes": "nodes", "node": f"nodes/{node_name(2)}",
+    "overview": "overview", "pools": "pools", "pool": f"pools/{CROWDED}", "nodes": "nodes",
+    "node": f"nodes/{node_name(2)}",
     "leases": "leases", "queue": "queue", "jobs": "jobs", "tasks": "tasks?status=dead", "failed": "tasks?status=failed",
     "stuck": "stuck", "source": "stuck/orders", "events": "events", "audit": "events/audit",
     "why": f"why/slot/{node_name(2)}-0", "switches": "switches", "settings": "settings", "access": "access",

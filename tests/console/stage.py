@@ -1,4 +1,4 @@
-"""A hub with much going on, for people to look at: nodes, borrowers who wait, tasks that failed, records that are stuck."""
+"""A hub with much going on: nodes, borrowers who wait, tasks that failed, records that are stuck."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class Records:
             open_.execute("CREATE TABLE orders (id TEXT PRIMARY KEY, status TEXT, updated_at TEXT)")
             open_.execute("CREATE INDEX orders_stuck ON orders (status, updated_at)")
         fields = {"name": "orders", "url": f"sqlite+aiosqlite:///{self.database}", "table": "orders"}
-        self.file.write_text("[[sources]]\n" + "".join(f"{name} = {json.dumps(text)}\n" for name, text in fields.items()))
+        self.file.write_text(
+            "[[sources]]\n" + "".join(f"{name} = {json.dumps(text)}\n" for name, text in fields.items())
+        )
 
     def get_stuck(self, first: int, many: int) -> None:
         """So many more orders that began hours ago and never ended."""
@@ -131,9 +133,11 @@ class Stage:
             self.worker = self.worker or made.json()["worker_id"]
         payloads = [{"frame": number, "quality": "high"} for number in range(30)]
         for full in jobs:
-            answer = await self.admin.post(f"{J}/rooms/lab/tasks/lab:{full}", json={"payloads": payloads})
+            answer = await self.admin.post(
+                f"{J}/rooms/lab/tasks/lab:{full}", json={"payloads": payloads, "maxAttempts": 2, "backoffSeconds": 0}
+            )
             answer.raise_for_status()
-        for number in range(36):
+        for number in range(60):
             claim = {"worker_id": self.worker, "limit": 1, "start": number % 3 != 2}
             (task,) = (await self.admin.post(f"{J}/tasks/claim", json=claim)).json()["tasks"]
             if number % 3 == 0:

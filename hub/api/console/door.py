@@ -62,11 +62,12 @@ class Door:
         if self._mode == "off":
             return None
         marked, path = MARK in headers, scope["path"]
-        if path.startswith("/console/") and scope["method"] not in SAFE and not marked:
+        shown = any(name in headers for name in _CREDENTIALS)
+        if path.startswith("/console/") and scope["method"] not in SAFE and not (marked or shown):
             raise Foreign("This takes calls of the console alone: send x-hub-console: 1.")
         reason = unquote(headers.get(_REASON, b"").decode("latin-1"))[:_REASON_MAX] if marked else ""
         key = _cookie(headers.get(b"cookie", b""), cookie_name(scope))
-        if not key or any(name in headers for name in _CREDENTIALS):
+        if not key or shown:
             return Visit(reason=reason) if marked else None
         login = await self.logins.find(key)
         credential = await self._credential(key, login) if login else None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+LONG_S = 60  # a wait that is a trouble, whatever else is free
+
 
 class Trouble(NamedTuple):
     """Something to look at: `name` is one word, `level` `critical` or `warning`, `view` where the page shows more."""
@@ -101,12 +103,21 @@ def _of_the_line(seen: dict[str, Any]) -> list[Trouble]:
                 f"queue?label={queue['unserved'][0]}",
             )
         )  # fmt: skip
-    if queue["waiting"] and slots["total"] and nodes["alive"] and not slots["free"]:
+    if queue["full"] and nodes["alive"]:
+        names, worst = ", ".join(queue["full"][:3]), not slots["free"] or (queue["oldestSeconds"] or 0) >= LONG_S
         found.append(
             Trouble(
-                "overloaded", "critical", "Overloaded",
-                f"{some(queue['waiting'], 'borrower waits', 'borrowers wait')} and no slot is free: nodes are alive, "
-                f"all {slots['total']:,} slots are lent or held back.", "queue",
+                "overloaded", "critical" if worst else "warning", "Overloaded",
+                f"{some(queue['waiting'], 'borrower waits', 'borrowers wait')}, and no slot for {names} is free: "
+                f"nodes are alive, and {slots['lent']:,} of {slots['total']:,} slots are lent.", "queue",
+            )
+        )  # fmt: skip
+    if queue["capped"]:
+        found.append(
+            Trouble(
+                "capped", "warning", "A label is at its cap",
+                f"{', '.join(queue['capped'][:3])}: borrowers wait although slots may be free, because as many grants "
+                "are live as an operator allows.", "switches",
             )
         )  # fmt: skip
     if slots["maintenance"]:

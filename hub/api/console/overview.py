@@ -102,8 +102,11 @@ async def _queue(hub: Hub) -> dict[str, Any]:
     since = [ticket.since_ms for line in lines for ticket in line.tickets]
     oldest_s = max(0.0, hub.store.wall_s() - min(since) / 1000) if since else None
     unserved = [line.label for line in lines if line.waiting and not await _is_served(hub, line.label)]
+    capped = [line.label for line in lines if line.waiting and 0 < line.cap <= line.in_flight]
+    full = [line.label for line in lines if line.waiting and line.label not in (*unserved, *capped)]
     return {
         "labels": labels, "waiting": waiting, "away": away, "oldestSeconds": oldest_s, "unserved": unserved,
+        "capped": capped, "full": full,
     }  # fmt: skip
 
 

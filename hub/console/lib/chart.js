@@ -5,8 +5,16 @@ import { html, useEffect, useLayoutEffect, useRef } from "./dom.js";
 const HEIGHT = 130;
 const clockText = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });
 
-/** @param {string} name */
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const probe = document.createElement("i");
+probe.hidden = true;
+document.body.append(probe);
+
+/** A colour of the theme, as a canvas takes it. @param {string} name @param {number} [alpha] */
+function colour(name, alpha = 1) {
+  probe.style.color = `var(--${name})`;
+  const found = getComputedStyle(probe).color;
+  return alpha === 1 ? found : found.replace(/^rgb\((.+)\)$/, `rgba($1, ${alpha})`);
+}
 
 /** @typedef {{name: string, tone: string, values: (number|null)[], fill?: boolean, dash?: number[]}} Line */
 
@@ -59,7 +67,7 @@ function options(width, lines, unit) {
     ],
     series: [{}, ...lines.map((line) => ({
       stroke: colour(line.tone), width: 1.75, dash: line.dash, points: { show: false }, spanGaps: true,
-      fill: line.fill ? `${colour(line.tone)}22` : undefined,
+      fill: line.fill ? colour(line.tone, 0.13) : undefined,
     }))],
   };
 }

@@ -11,6 +11,7 @@ const AGAIN_MS = 1_000;
 /** @type {Stream} */
 export let stream = { state: "starting", since: Date.now(), cuts: 0 };
 let last = "";
+let wake = () => {};
 let leads = false;
 /** @type {Set<(event: HubEvent) => void>} */
 const listeners = new Set();
@@ -53,6 +54,7 @@ function tell(said) {
 
 if (others) {
   others.onmessage = ({ data }) => {
+    if (data.again) wake();
     if (data.ask && leads) tell({ state: stream.state, last });
     if (leads) return;
     if (data.event) hear(data.event);
@@ -77,7 +79,7 @@ async function lead() {
       if (error instanceof Refused) {
         become("refused");
         tell({ state: "refused" });
-        await pause(5 * AGAIN_MS);
+        await Promise.race([pause(10 * AGAIN_MS), new Promise((go) => (wake = () => go(undefined)))]);
         continue;
       }
     }
@@ -85,6 +87,12 @@ async function lead() {
     tell({ state: "cut" });
     await pause(AGAIN_MS);
   }
+}
+
+/** Try at once: somebody has logged in. */
+export function again() {
+  wake();
+  tell({ again: true });
 }
 
 /** @param {number} ms */

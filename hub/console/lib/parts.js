@@ -63,7 +63,7 @@ export function Pulse() {
   const old = at ? Math.round((Date.now() - at) / 1000) : 0;
   const error = trouble();
   const well = stream.state === "live" && !error;
-  const word = error?.silent ? "The hub does not answer" : error?.storeAway ? "The store is away" : stream.state === "cut" ? "Cut off, trying again" : stream.state === "starting" ? "Connecting" : "Live";
+  const word = error?.silent ? "The hub does not answer" : error?.storeAway ? "The store is away" : stream.state === "cut" ? "Cut off, trying again" : stream.state === "starting" ? "Connecting" : stream.state === "refused" ? "No live events: not allowed" : "Live";
   return html`<span class=${cls("pulse", well ? "good" : stream.state === "starting" ? "rest" : "bad")} data-state=${error ? "trouble" : stream.state}>
     <span class="shape" aria-hidden="true">${well ? "●" : "■"}</span>
     <span class="word">${word}</span><span class="asof">${at ? ` as of ${old < 2 ? "now" : `${span(old)} ago`}` : ""}</span></span>`;

@@ -1,6 +1,7 @@
 // Showing a credential once; from then on a cookie that no script can read stands for it.
 import { send } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/dom.js";
+import { again } from "../lib/live.js";
 import { askMe } from "../lib/me.js";
 import { go } from "../lib/router.js";
 import { forget } from "../lib/store.js";
@@ -14,6 +15,7 @@ export function Login({ me, link }) {
       await send("POST", "console/session", body);
       await askMe();
       forget();
+      again();
       go("#/overview");
     } catch (error) {
       const { status, message } = /** @type {any} */ (error);

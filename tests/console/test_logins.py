@@ -1,0 +1,243 @@
+"""Logging in to the console: what a login may do is what its credential may do, as far as its role goes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import httpx
+import pytest
+
+from hub.tokens.logins import IDLE_S, LIFE_S
+from tests.world import settings_for
+
+SECRETS = {f"{role}_secret": f"{role}-secret-of-the-test" for role in ("runner", "node", "admin")}
+ADMIN = {"x-hub-secret": SECRETS["admin_secret"]}
+MARK = {"x-hub-console": "1"}
+OWN = {"origin": "https://hub", "sec-fetch-site": "same-origin", "content-type": "application/json"}
+J = "/v1/joblib"
+
+
+class Browser:
+    """What a page of the hub sends: its cookie, and the mark that no foreign page can send."""
+
+    def __init__(self, api: httpx.AsyncClient) -> None:
+        self.api = api
+        self.cookie = ""
+
+    async def log_in(self, secret: str, role: str = "admin", **body: str) -> httpx.Response:
+        answer = await self.send("POST", "/console/session", {"secret": secret, "role": role, **body})
+        if answer.status_code == 201:
+            self.cookie = answer.headers["set-cookie"].partition(";")[0]
+        return answer
+
+    async def send(self, method: str, path: str, body: object = None, **headers: str) -> httpx.Response:
+        sent = {**MARK, **({"cookie": self.cookie} if self.cookie else {}), **headers}
+        return await self.api.request(method, path, json=body, headers=sent)
+
+    async def get(self, path: str) -> httpx.Response:
+        return await self.send("GET", path)
+
+
+@pytest.fixture
+async def api(make_api):
+    async with make_api(**SECRETS, anonymous_reads=False, borrow_queue_timeout_s=0) as found:
+        found.cookies.clear()
+        yield found
+
+
+@pytest.fixture
+def browser(api):
+    return Browser(api)
+
+
+async def test_a_secret_buys_a_cookie_that_stands_for_it_and_is_kept_as_a_digest(browser, redis):
+    assert (await browser.get("/pools")).status_code == 401
+    answer = await browser.log_in(SECRETS["admin_secret"])
+    assert answer.status_code == 201
+    kept = answer.headers["set-cookie"]
+    assert re.match(r"hub_login=[\w-]{43}; HttpOnly; Max-Age=43200; Path=/; SameSite=strict$", kept), kept
+    key = browser.cookie.partition("=")[2]
+    stored = str(redis.hgetall("hub:logins"))
+    assert key not in stored
+    assert SECRETS["admin_secret"] not in stored
+    assert hashlib.sha256(key.encode()).hexdigest() in stored
+    assert [(await browser.get(path)).status_code for path in ("/pools", "/audit", "/console/settings")] == [200] * 3
+    assert (await browser.send("PUT", "/admin/sweeper", {"expire": False})).status_code == 200
+
+
+async def test_a_wrong_secret_and_that_of_the_nodes_buy_nothing(browser):
+    assert (await browser.log_in("guessed")).status_code == 401
+    assert (await browser.log_in(SECRETS["node_secret"])).status_code == 403
+    assert (await browser.send("POST", "/console/session", {})).status_code == 400
+
+
+async def test_over_tls_the_cookie_is_of_this_host_alone_and_never_sent_in_plain(api):
+    answer = await api.post(
+        "https://hub/console/session", json={"secret": SECRETS["admin_secret"]}, headers={**MARK, **OWN}
+    )
+    assert re.match(r"__Host-hub_login=.*; Path=/; SameSite=strict; Secure$", answer.headers["set-cookie"])
+
+
+async def changing_routes(api: httpx.AsyncClient) -> list[tuple[str, str]]:
+    """Every route that changes something, from the router itself, those of the page included."""
+    app = api._transport.app.app
+    found = [
+        (method, re.sub(r"\{(\w+)(?::\w+)?\}", "x", route.path))
+        for included in app.routes
+        for route in included.original_router.routes
+        for method in getattr(route, "methods", None) or ()
+        if method not in ("GET", "HEAD", "OPTIONS")
+    ]
+    assert len(found) > 40
+    return sorted(found)
+
+
+BY_SECRET_ALONE = {"/console/session"}
+
+
+async def test_a_viewer_changes_nothing_by_any_route(api, browser):
+    await browser.log_in(SECRETS["admin_secret"], "viewer")
+    assert (await browser.get("/nodes?detail=1")).status_code == 200
+    for method, path in await changing_routes(api):
+        if path not in BY_SECRET_ALONE:
+            answer = await browser.send(method, path, {})
+            assert (answer.status_code, "viewer" in answer.text) == (403, True), (method, path, answer.text)
+    assert (await browser.get("/diagnostics/worker-env/x")).status_code == 403
+
+
+async def test_no_route_changes_anything_for_a_cookie_without_the_mark_of_the_page(api, browser):
+    await browser.log_in(SECRETS["admin_secret"])
+    for method, path in await changing_routes(api):
+        answer = await api.request(method, path, json={}, headers={"cookie": browser.cookie})
+        assert answer.status_code == 403, (method, path, answer.text)
+
+
+async def test_no_route_of_the_page_changes_anything_without_a_login(api, browser):
+    for method, path in await changing_routes(api):
+        if path not in BY_SECRET_ALONE:
+            answer = await browser.send(method, path, {})
+            assert answer.status_code == 401 or (answer.status_code in (403, 422, 400)), (method, path, answer.text)
+            assert answer.status_code != 200
+
+
+async def test_an_operator_acts_and_gives_nobody_access(browser):
+    await browser.log_in(SECRETS["admin_secret"], "operator")
+    assert (await browser.send("PUT", "/admin/caps/gpu:a100", {"cap": 3})).status_code == 200
+    for method, path in (("POST", "/admin/tokens"), ("DELETE", "/console/logins/x"), ("POST", "/console/links")):
+        assert (await browser.send(method, path, {})).status_code == 403
+
+
+async def test_the_secret_of_the_runners_opens_here_what_it_opens_elsewhere(browser):
+    await browser.log_in(SECRETS["runner_secret"])
+    me = (await browser.get("/console/me")).json()
+    assert (me["role"], me["may"]["look"], me["may"]["audit"], me["may"]["tokens"]) == ("operator", True, False, False)
+    assert (await browser.get("/audit")).status_code == 401
+    assert (await browser.send("PUT", "/admin/sweeper", {"expire": True})).status_code == 401
+
+
+async def test_a_login_by_token_ends_with_the_token(api, browser):
+    made = (await api.post("/admin/tokens", json={"user": "ann", "superuser": True}, headers=ADMIN)).json()
+    await browser.log_in(made["token"])
+    assert (await browser.get(f"{J}/workers")).status_code == 200
+    assert (await browser.get("/console/me")).json()["login"]["name"] == "token of ann"
+    assert made["token"] not in browser.cookie
+    await api.delete(f"/admin/tokens/{made['id']}", headers=ADMIN)
+    assert (await browser.get(f"{J}/workers")).status_code == 401
+
+
+async def test_a_login_ends_when_its_secret_is_not_in_force_any_more(browser, make_api):
+    await browser.log_in(SECRETS["admin_secret"])
+    async with make_api(**{**SECRETS, "admin_secret": "another"}) as later:
+        browser.api = later
+        assert (await browser.get("/pools")).status_code == 401
+
+
+async def test_logins_are_listed_and_ended(api, browser):
+    await browser.log_in(SECRETS["admin_secret"])
+    other = Browser(api)
+    await other.log_in(SECRETS["admin_secret"], "viewer")
+    listed = (await browser.get("/console/logins")).json()["logins"]
+    assert sorted((each["role"], each["own"]) for each in listed) == [("admin", True), ("viewer", False)]
+    (theirs,) = (each["id"] for each in listed if not each["own"])
+    assert (await browser.send("DELETE", f"/console/logins/{theirs}")).status_code == 200
+    assert (await other.get("/pools")).status_code == 401
+    assert (await browser.send("DELETE", "/console/session")).json() == {"ended": True}
+    assert (await browser.get("/pools")).status_code == 401
+
+
+@pytest.mark.parametrize(("seen_s", "made_s"), [(IDLE_S + 1, 0), (0, LIFE_S + 1)], ids=["idle", "too long"])
+async def test_a_login_is_over_after_its_time(browser, redis, seen_s, made_s):
+    await browser.log_in(SECRETS["admin_secret"])
+    ((name, text),) = redis.hgetall("hub:logins").items()
+    at = float(re.search(r'"at_s":([0-9.]+)', text)[1])
+    redis.hset("hub:logins", name, text.replace(f'"at_s":{at}', f'"at_s":{at - made_s}'))
+    redis.zadd("hub:logins_seen", {name: at - seen_s})
+    assert (await browser.get("/pools")).status_code == 401
+
+
+async def test_a_link_logs_in_once(api, browser, redis):
+    made = (await api.post("/console/links", json={"role": "viewer"}, headers=ADMIN)).json()
+    assert made["link"] not in str(redis.keys())
+    assert 0 < redis.ttl(redis.keys("hub:login_link:*")[0]) <= 300
+    answer = await browser.send("POST", "/console/session", {"link": made["link"]})
+    assert (answer.status_code, answer.json()["login"]["role"]) == (201, "viewer")
+    browser.cookie = answer.headers["set-cookie"].partition(";")[0]
+    assert (await browser.get("/pools")).status_code == 200
+    assert (await Browser(api).send("POST", "/console/session", {"link": made["link"]})).status_code == 404
+
+
+async def test_what_was_done_stands_in_the_audit_log_with_its_reason(browser):
+    await browser.log_in(SECRETS["admin_secret"])
+    await browser.send("PUT", "/admin/caps/gpu:a100", {"cap": 3}, **{"x-hub-reason": "night%20shift%20%E2%80%93%20ann"})
+    entry, login = (await browser.get("/audit?category=console")).json()
+    assert (entry["action"], entry["by"], entry["details"]["path"]) == (
+        "console.change", "admin secret", "/admin/caps/gpu:a100",
+    )  # fmt: skip
+    assert entry["details"]["reason"] == "night shift \u2013 ann"
+    assert (login["action"], login["by"]) == ("console.login", "admin secret")
+
+
+async def test_read_only_means_that_nobody_changes_anything_through_a_page(make_api):
+    async with make_api(**SECRETS, console="readonly") as api:
+        browser = Browser(api)
+        await browser.log_in(SECRETS["admin_secret"])
+        assert (await browser.get("/console/me")).json()["role"] == "viewer"
+        assert (await browser.send("PUT", "/admin/sweeper", {"expire": True})).status_code == 403
+        assert (await api.put("/admin/sweeper", json={"expire": True}, headers=ADMIN)).status_code == 200
+
+
+async def test_without_a_console_there_is_none(make_api):
+    async with make_api(**SECRETS, console="off") as api:
+        assert [(await api.get(path)).status_code for path in ("/console/app.js", "/console/me")] == [404, 404]
+        assert (await api.get("/", headers={"accept": "text/html"})).headers["location"] == "/dashboard"
+
+
+async def test_an_open_hub_needs_no_login(make_api, redis_server):
+    assert settings_for(redis_server.url).open_access
+    async with make_api() as api:
+        me = (await api.get("/console/me")).json()
+        assert (me["open"], me["login"], me["role"], me["may"]["operate"]) == (True, None, "admin", True)
+
+
+PAGE = {"accept": "text/html"}
+
+
+async def test_the_page_is_at_the_root_and_programs_go_on(make_api):
+    async with make_api(dashboard_url="http://dash:3001/") as api:
+        assert "<title>capacity-hub</title>" in (await api.get("/", headers=PAGE)).text
+        assert (await api.get("/")).headers["location"] == "/dashboard"
+    async with make_api() as api:
+        assert (await api.get("/dashboard")).headers["location"] == "./"
+        page = await api.get("/", headers=PAGE)
+        policy = page.headers["content-security-policy"]
+        assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
+        assert "require-trusted-types-for 'script'" in policy
+        assert "unsafe" not in policy
+        assert (page.headers["x-content-type-options"], page.headers["referrer-policy"]) == ("nosniff", "no-referrer")
+        again = await api.get(
+            "/console/app.js", headers={"if-none-match": (await api.get("/console/app.js")).headers["etag"]}
+        )
+        assert again.status_code == 304
+        for path in ("../settings.py", "__init__.py", "%2e%2e/api/app.py", "vendor/none.js"):
+            assert (await api.get(f"/console/{path}")).status_code == 404
