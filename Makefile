@@ -40,18 +40,32 @@ mutants: venv servers ## plant mistakes in the scripts and see that the state ma
 # What a change of the core breaks first; a test that starts processes or tries everything there is has the mark `slow`.
 CORE := tests/capacity tests/nodes tests/line tests/test_settings.py tests/test_env_example.py tests/manual/test_pages.py
 .PHONY: quick
-quick: venv ## style, types, layout and the core, in less than a minute
+quick: venv luacheck ## style, types, layout and the core, in less than a minute
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@luacheck --quiet --no-color lua
 	@$(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal -m "not slow" tests/test_layout.py $(CORE) $(PYTEST_ARGS)
 
 .PHONY: check
-check: venv ## style, formatting, types and layout; needs no Redis
+check: venv luacheck ## style, formatting, types and layout; needs no Redis
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@luacheck --quiet --no-color lua
 	@$(BIN)/python -m pytest -q tests/test_layout.py
+
+# Install packages of the system.
+define INSTALL
+{ sudo=""; [ "$$(id -u)" -eq 0 ] || sudo="sudo -n"; \
+	  command -v apt-get >/dev/null && $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive \
+	    apt-get install -y -qq --no-install-recommends $(1) >/dev/null; }
+endef
+
+.PHONY: luacheck
+luacheck:
+	@command -v luacheck >/dev/null || $(call INSTALL,lua-check) \
+	  || { echo "The check needs luacheck (Debian's lua-check), and it could not be installed: please install it." >&2; exit 1; }
 
 .PHONY: bench
 bench: venv servers ## measure the promises about speed and print the conditions
@@ -102,10 +116,7 @@ servers:
 	command -v nginx >/dev/null || ls /usr/sbin/nginx >/dev/null 2>&1 || missing="$$missing nginx-light"; \
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 	  || missing="$$missing chromium"; \
-	[ -z "$$missing" ] || { \
-	  sudo=""; [ "$$(id -u)" -eq 0 ] || sudo="sudo -n"; \
-	  command -v apt-get >/dev/null && $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive \
-	    apt-get install -y -qq --no-install-recommends $$missing >/dev/null; } \
+	[ -z "$$missing" ] || $(call INSTALL,$$missing) \
 	  || { echo "The tests need $$missing, and it could not be installed: please install it." >&2; exit 1; }
 
 .PHONY: clean

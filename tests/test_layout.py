@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from hub.store.keys import PATTERNS
+from hub.store.keys import PATTERNS, lua_module
+from hub.store.library import ELSEWHERE, Command, library
+from hub.store.library import MODULES as MODULES_IN_ORDER
 from tests.mutants.in_flight import FLIGHT
 from tests.mutants.in_jobs import TASKS
 from tests.mutants.mistakes import MISTAKES
@@ -217,6 +219,120 @@ def test_only_the_doctor_reads_the_whole_keyspace_at_once(path):
 def test_no_script_walks_the_keyspace():
     walking = re.compile(r"call\(\s*['\"](KEYS|SCAN)['\"]", re.IGNORECASE)
     assert [str(path) for path in SCRIPTS if walking.search((TOP / path).read_text())] == []
+
+
+COMMANDS = sorted(path.relative_to(TOP) for path in (TOP / "lua").glob("*/*/*.lua"))
+FOREIGN = sorted(path.relative_to(TOP) for path in (TOP / "lua" / "elsewhere").glob("*.lua"))
+LUA_MODULES = [*MODULES_IN_ORDER, *(name for name in ELSEWHERE if name not in MODULES_IN_ORDER)]
+
+
+def lua_text(name: str) -> str:
+    """A module of the library without its comments."""
+    text = lua_module() if name == "keys" else (TOP / "lua" / f"{name}.lua").read_text()
+    return re.sub(r"--.*", "", text)
+
+
+@cache
+def lua_fields() -> dict[str, set[str]]:
+    """Module of the library -> what it offers."""
+    found = {}
+    for name in LUA_MODULES:
+        found[name] = set(re.findall(rf"^ *(?:function )?{name}\.(\w+)(?:\(| =)", lua_text(name), re.MULTILINE))
+        several = re.findall(rf"^ *({name}\.\w+(?:, {name}\.\w+)+) =", lua_text(name), re.MULTILINE)
+        found[name] |= {field for some in several for field in re.findall(r"\.(\w+)", some)}
+    return found
+
+
+def lua_uses(text: str) -> set[tuple[str, str]]:
+    """The fields of modules that a Lua text uses."""
+    code = re.sub(r"--.*|'[^'\n]*'", "", text)
+    return set(re.findall(rf"(?<![\w.])({'|'.join(LUA_MODULES)})\.(\w+)", code))
+
+
+def test_every_lua_file_is_a_module_in_the_list_or_a_command():
+    listed = {Path("lua", f"{name}.lua") for name in LUA_MODULES if name != "keys"}
+    assert set(SCRIPTS) == listed | set(COMMANDS) | set(FOREIGN)
+    named = re.search(r"modules = \{(.*?)\}", (TOP / ".luacheckrc").read_text(), re.DOTALL)
+    assert named
+    assert set(re.findall(r"'(\w+)'", named[1])) == set(LUA_MODULES) - {"work", "store"}
+
+
+@pytest.mark.parametrize("name", [name for name in LUA_MODULES if name != "keys"])
+def test_a_lua_module_is_one_table_called_like_its_file(name):
+    text = (TOP / "lua" / f"{name}.lua").read_text()
+    assert f"\nlocal {name} = {{}}\n" in text
+    assert text.endswith(f"\nreturn {name}\n")
+
+
+@pytest.mark.parametrize("name", MODULES_IN_ORDER)
+def test_a_lua_module_uses_those_before_it(name):
+    here = MODULES_IN_ORDER.index(name)
+    assert {used for used, _ in lua_uses(lua_text(name))} <= set(MODULES_IN_ORDER[: here + 1])
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=str)
+def test_what_is_used_of_a_lua_module_exists(path):
+    assert {
+        (name, field) for name, field in lua_uses((TOP / path).read_text()) if field not in lua_fields()[name]
+    } == set()
+
+
+@pytest.mark.parametrize("path", COMMANDS + FOREIGN, ids=str)
+def test_a_command_is_called_like_its_file_and_takes_what_it_says(path):
+    text = (TOP / path).read_text()
+    command = Command.declared(text)
+    assert command.name == f"{path.parent.name}/{path.stem}"
+    code = re.sub(r"--.*", "", text).partition("}, function(")[2]
+    assert set(re.findall(r"(?<![\w.])a\.(\w+)", code)) == set(command.arguments)
+    assert command.takes_rest >= ("argv" in code)
+    assert "Returns" in text.partition("\ncommand")[0]
+
+
+def test_the_rooms_of_commands_are_rooms_of_the_hub():
+    rooms = {path.stem for path in MODULES} | {path.parent.name for path in MODULES}
+    assert {path.parent.name for path in COMMANDS} <= rooms
+
+
+def script_calls(path: Path) -> Iterator[tuple[str, ast.Call]]:
+    """The calls of commands in a module: those that are kept in an attribute, and those that are made at once."""
+    kept: dict[str, str] = {}
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
+            for name in script_names(node.value):
+                kept[node.targets[0].attr] = name
+    for node in ast.walk(tree(path)):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "probe" else node.func
+        if isinstance(called, ast.Attribute) and called.attr in kept:
+            yield kept[called.attr], node
+        elif isinstance(called, ast.Call):
+            for name in script_names(called):
+                yield name, node
+
+
+def script_names(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "script":
+        yield from (each.value for each in node.args if isinstance(each, ast.Constant))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=str)
+def test_commands_are_called_with_the_arguments_they_declare(path):
+    declared = library().commands
+    for name, call in script_calls(path):
+        given = {keyword.arg for keyword in call.keywords}
+        if None not in given:  # those of a ** are seen when it runs
+            assert given - {"rest"} == set(declared[name].arguments), f"{name} at line {call.lineno}"
+            assert ("rest" in given) <= declared[name].takes_rest, f"{name} at line {call.lineno}"
+
+
+def test_every_command_is_used_and_exists():
+    named = {name for path in MODULES for node in ast.walk(tree(path)) for name in script_names(node)}
+    assert sum(1 for path in MODULES for _ in script_calls(path)) > 80
+    everywhere = {text for path in MODULES for text in texts(path)}
+    patterned = {name for name in library().commands if name.startswith("doctor/mend_")}
+    assert named <= set(library().commands)
+    assert set(library().commands) - everywhere - patterned == set()
 
 
 def catches_everything(handler: ast.ExceptHandler) -> bool:

@@ -175,9 +175,9 @@ async def _refresh(hub: Hub) -> None:
         [("SCARD", keys.nodes), ("ZCARD", keys.deadlines), ("HGET", keys.brake, "state")]
     )
     with suppress(StoreFault):  # the store in memory keeps no statistics
-        scripts = (await hub.store.read("INFO", "commandstats")).get("cmdstat_evalsha", {})
-        metrics.script_calls.set(scripts.get("calls", 0))
-        metrics.script_seconds.set(scripts.get("usec", 0) / 1e6)
+        functions = (await hub.store.read("INFO", "commandstats")).get("cmdstat_fcall", {})
+        metrics.script_calls.set(functions.get("calls", 0))
+        metrics.script_seconds.set(functions.get("usec", 0) / 1e6)
     metrics.nodes_registered.set(nodes)
     metrics.sessions.set(sessions)
     metrics.brake_engaged.set(brake == "engaged")

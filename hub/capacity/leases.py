@@ -271,7 +271,7 @@ class Leases:
             _log.info("grant undone", slot=grant[0])
 
     async def lapse(self, slots: Sequence[str]) -> list[str]:
-        """What became of nominated grants, a word for each; `lua/capacity/lapse.lua` lists the words."""
+        """What became of nominated grants, a word for each; `lua/commands/capacity/lapse.lua` lists the words."""
         return list(await self._lapse(rest=slots))
 
     async def session(self, slot: str) -> Session | None:

@@ -54,7 +54,7 @@ def read_item(item: str) -> dict[str, Any]:
 
 
 def listed_id(item: str) -> str:
-    """The id a list item has a record under: as `lua/include/item.lua` finds it."""
+    """The id a list item has a record under: as `lua/items.lua` finds it."""
     said = read_item(item)
     for name in ("browserId", "slotId"):
         if text_of(said, name, item).strip(_BLANKS):

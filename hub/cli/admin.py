@@ -113,6 +113,7 @@ async def doctor(as_json: bool, *, repair: bool) -> int:
         patience = asyncio.create_task(_ask_for_patience())
         try:
             findings = await examine(store, repair=repair, settings=settings)
+            idle = await store.libraries()
         finally:
             patience.cancel()
     open_ones = [finding for finding in findings if not finding.repaired]
@@ -123,10 +124,16 @@ async def doctor(as_json: bool, *, repair: bool) -> int:
         output.put_table(("RULE", "WHAT", "PROBLEM", "REPAIRED"), rows)
     else:
         output.put(f"Every invariant holds in {store_shown(settings)}.")
+    for library, idle_s in sorted(idle.items()):
+        output.note(f"{library} is a library of another version of the hub, last used {_ago(idle_s)}.")
     if open_ones:
         hint = "" if repair else "; `hub doctor --repair` mends what can be mended"
         output.note(f"{output.plural(len(open_ones), 'finding')}{hint}.")
     return 1 if open_ones else 0
+
+
+def _ago(seconds: float) -> str:
+    return f"{output.plural(round(seconds // 3600), 'hour')} ago" if seconds >= 3600 else "within the last hour"
 
 
 async def _ask_for_patience() -> None:

@@ -13,6 +13,7 @@ from hub.doctor.job_words import COUNTS, ENTRIES, ENTRY_STRAYS, JOBS, LINKS, PRO
 from hub.doctor.words import (
     HUBS,
     KEYS,
+    LIBRARIES,
     LIFETIMES,
     LINES,
     MEMBERS,
@@ -42,6 +43,7 @@ ALL_AT_ONCE = 10**9  # tasks are counted for any number of jobs in one go
 PLACES_BITE = 4  # finding a slot in lists of 100,000 takes up to 1 ms
 GONE_MS = 5000  # a hub is gone after 3 s without a tick, and what it left within a second more
 UNREAD = "unreadable"
+UNUSED_S = 86_400.0  # a hub calls its library twice a second
 SLACK_S = 2.0  # on top of a sweep interval: a pass takes time too
 
 Subject = tuple[str, ...]
@@ -100,6 +102,7 @@ class Looks:
             "hubs": Look(HUBS, _called("hub"), store.script("doctor/look_hubs"), {"grace_ms": GONE_MS}),
             "lifetimes": Look(LIFETIMES, "".join),
             "keys": Look(KEYS, lambda subject: subject[0]),
+            "libraries": Look(LIBRARIES, lambda subject: subject[0]),
             "tokens": Look(TOKENS, lambda subject: f"slots {', '.join(subject[1:])}"),
         }  # fmt: skip
 
@@ -173,6 +176,9 @@ class Looks:
             return [["for ever"] if ms == -1 else [] for ms in left]
         if name == "counts":
             return list(await self._counts.words([full for (full,) in bite]))
+        if name == "libraries":
+            idle = await self._store.libraries()
+            return [["unused"] if idle.get(library, 0.0) > UNUSED_S else [] for (library,) in bite]
         if name == "keys":
             kinds = await self._store.read_all(("TYPE", key) for key, _ in bite)
             return [_key_words(kind, wanted) for kind, (_, wanted) in zip(kinds, bite, strict=True)]

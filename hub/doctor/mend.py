@@ -38,6 +38,7 @@ class Mender:
             "parts": self._part,
             "pools": self._pool,
             "lifetimes": self._lifetime,
+            "libraries": self._library,
             "hubs": self._hub_gone,
             "tickets": self._by_name("ticket"),
             "runs": self._by_name("run"),
@@ -132,6 +133,9 @@ class Mender:
     async def _hub_gone(self, subject: Subject, _: Words) -> None:
         await self._scripts["hub"](hub=subject[0])
         await self._hub.line.look_after()
+
+    async def _library(self, subject: Subject, _: Words) -> None:
+        await self._hub.store.read("FUNCTION DELETE", subject[0])
 
     async def _lifetime(self, subject: Subject, _: Words) -> None:
         (key,) = subject

@@ -92,6 +92,7 @@ class Walk:
     async def everything(self) -> dict[Suspicion, Words]:
         """Look at all there is; the answer may hold what was only changing at that moment."""
         await self._look("store", [("",)])
+        await self._look("libraries", [(library,) for library in await self._store.libraries()])
         async for bite in members_of(self._store, self._keys.nodes, "set"):
             self._odd |= {part: raw for raw in bite if (part := key_part(raw)) != raw}
             await self._look("nodes", [(raw, key_part(raw)) for raw in bite])

@@ -1,4 +1,4 @@
-"""What the looks of `lua/doctor/` say, in words for people: the invariant that is broken, and how. Pure."""
+"""What the looks of `lua/commands/doctor/` say, in words for people: the invariant that is broken, and how. Pure."""
 
 from __future__ import annotations
 
@@ -92,5 +92,6 @@ KEYS = {
     "unknown": Trouble("C12", "no key of this hub is called so, and nothing would ever delete it"),
     "wrong type": Trouble("C12", "holds something else than the hub keeps there"),
 }
+LIBRARIES = {"unused": Trouble("C12", "a library of functions that no hub has used for a day")}
 TOKENS = {"same token": Trouble("C2", "two grants have this token")}
 UNREADABLE = Trouble("C12", "cannot be read: a key of it holds something else than the hub keeps there")

@@ -23,7 +23,7 @@ def ticket_ids(given: str) -> tuple[str, ...]:
 
 
 async def look(hub: Hub, tickets: Sequence[str]) -> list[list[Any]]:
-    """What `lua/line/look.lua` says of each."""
+    """What `lua/commands/line/look.lua` says of each."""
     return list(await hub.store.script("line/look")(rest=tickets)) if tickets else []
 
 

@@ -8,7 +8,7 @@ from hub.jobs.models import Task
 
 
 def task_of(reply: Any) -> Task:
-    """The task of a reply of `lua/include/task_reply.lua`."""
+    """The task of a reply of `lua/queue.lua`."""
     (
         task,
         job,

@@ -164,7 +164,7 @@ class Nodes:
     async def expire(self, node_id: str, action: str, keep: bool) -> list[Any]:
         """Check a nominated node again and act in the same step; `action`: `expire`, `refresh` or `look`.
 
-        Returns what `lua/nodes/expire.lua` says.
+        Returns what `lua/commands/nodes/expire.lua` says.
         """
         part = key_part(node_id)
         reply: list[Any] = await self._expire(

@@ -15,8 +15,7 @@ from hub.records.models import RedisSource, Reset, Stuck
 from hub.records.nominees import Nominees, longest
 from hub.settings import Settings, mask_url
 from hub.store.elsewhere import Elsewhere
-from hub.store.keys import Keys
-from hub.store.scripts import load
+from hub.store.library import script
 from hub.store.store import Store
 
 ROOM = 1_000  # records kept beyond those asked for, until the longest stuck of them are picked
@@ -40,9 +39,9 @@ class HashRecords:
         self._own = source.url is None
         self._redis, self._shown = _opened(source, store, settings or Settings())
         self._members = Members(self._redis, source)
-        self._check = load("records/check", Keys())
-        self._look = load("records/look", Keys())
-        self._reset = load("records/reset", Keys())
+        self._check = script("check")
+        self._look = script("look")
+        self._reset = script("reset")
         self._nominees = Nominees(lambda: self._stuck(source.threshold_s, self._members.onward))
         self._fields = {
             "status_field": source.status_field,

@@ -9,7 +9,7 @@ from hub.records.models import RedisSource
 from hub.store.elsewhere import Elsewhere
 
 BITE = 150  # ids per script: about 2 ms
-FIRST_MS = 100_000_000_000  # a score from here on is in ms, as in lua/include/record_time.lua
+FIRST_MS = 100_000_000_000  # a score from here on is in ms, as in lua/record_times.lua
 
 
 class Members:

@@ -19,7 +19,7 @@ from hub.store.ending import ended
 from hub.store.faults import LostAgain
 from hub.store.store import OPENINGS, Store
 
-PERIOD_S = 0.5  # `lua/include/store.lua` counts at most two of these for one silence
+PERIOD_S = 0.5  # `lua/store.lua` counts at most two of these for one silence
 OFFICE_MS = 2000  # a sweeping hub that is silent for four ticks is succeeded
 _log = get_logger("hub.store")
 

@@ -18,11 +18,14 @@ from hub.observability.logs import get_logger
 from hub.settings import Settings, mask_url
 from hub.settings.sentinel import is_sentinel
 from hub.store.embedded import EmbeddedRedis, find_server
+from hub.store.faults import is_away
+from hub.store.library import LAST_USED, library
+from hub.store.loading import call
 from hub.store.primary import Primary
 from hub.store.sentinel import sentinel_client, sentinels
 from hub.store.store import Store
 
-OLDEST = (7, 0)  # SINTERCARD and scripts that are not saved with the data: the latter tells a restart from a flush
+OLDEST = (7, 0)  # SINTERCARD and functions
 _log = get_logger("hub.store")
 
 
@@ -132,6 +135,14 @@ async def check_server(client: Redis, settings: Settings, shown: str) -> None:
         await client.eval("return 1", 0)
     except (NoPermissionError, ResponseError) as error:
         raise StartRefused(f"Redis at {shown} does not run scripts for the hub: {error}.") from None
+    try:
+        await call(client, library(), ("FCALL", library().function(LAST_USED), 0))
+    except (NoPermissionError, ResponseError) as error:
+        if is_away(error) and not isinstance(error, NoPermissionError):
+            raise  # it keeps functions, and has no memory left, or is a replica
+        raise StartRefused(
+            f"Redis at {shown} does not keep functions for the hub ({error}); allow it the commands FUNCTION and FCALL."
+        ) from None
     if not int(info.get("aof_enabled", 0)) and not await _saves(client):
         _log.warning("store not persisted", redis=shown, why="neither an append-only file nor snapshots are on")
 

@@ -19,7 +19,7 @@ from hub.errors import StoreFault, StoreUnavailable
 from hub.settings import Settings
 from hub.store.connection import make_client
 from hub.store.faults import is_away
-from hub.store.scripts import NO_FENCE, Script
+from hub.store.library import Script
 
 _SHUT = (AuthenticationError, NoPermissionError)
 _SPREAD = (AskError, ClusterCrossSlotError)  # the first one is also of keys that have moved
@@ -54,9 +54,7 @@ class Elsewhere:
 
     async def call(self, script: Script, keys: Sequence[str], rest: Iterable[Any] = (), **named: Any) -> Any:
         """The answer of a script that takes its keys from its caller; the errors are those of `read`."""
-        if named.keys() != set(script.arguments):
-            raise TypeError(f"{script.name} takes {script.arguments}, not {tuple(named)}")
-        arguments = (len(keys), *keys, *(named[name] for name in script.arguments), *rest, *NO_FENCE)
+        arguments = (len(keys), *keys, *script.ordered(rest, named))
         try:
             return await self._send(("EVALSHA", script.sha, *arguments))
         except NoScriptError:

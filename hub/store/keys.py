@@ -1,8 +1,8 @@
 """Every key of the hub: its name, type, content, lifetime, and who deletes it. No key text stands anywhere else.
 
 The first block is the wire (other programs read and write it); the second, below `hub:`, is private and only makes
-things fast. Lua scripts get the same names: `key_session(id)` in a script is `Keys.session(id)` here, rendered with
-the prefix when the script is loaded.
+things fast. Lua gets the same names: `keys.session(id)` there is `Keys.session(id)` here, under the prefix of the store
+that is called.
 """
 
 from __future__ import annotations
@@ -238,18 +238,34 @@ class Keys:
         """For type checkers: every name there is was set in `__init__`."""
         raise AttributeError(f"no key is called {name}")
 
-    def lua_inline(self, name: str, *, called: bool) -> str | None:
-        """What stands for `key_<name>`, or for the beginning of a call of it, in a script; None where it cannot."""
-        head, braces, tail = self._full(name).partition("{}")
-        if not braces:
-            return _quote(head) + "(" * called
-        return f"{_quote(head)} .. (" if called and not tail else None
 
-    def lua(self, name: str) -> str:
-        """The Lua line that defines `key_<name>` as a function of the id."""
-        head, tail = self._full(name).split("{}")
-        end = f" .. {_quote(tail)}" if tail else ""
-        return f"local function key_{name}(id) return {_quote(head)} .. id{end} end"
+def lua_module() -> str:
+    """The Lua module `keys`: the same names, under the prefix and in the database of the store that is called."""
+    whole, made = [], []
+    for name, pattern in PATTERNS.items():
+        head, braces, tail = pattern.partition("{}")
+        before = "channels" if name in CHANNELS else "prefix"
+        if braces:
+            after = f" .. {_quote(tail)}" if tail else ""
+            made.append(f"function keys.{name}(id) return {before} .. {_quote(head)} .. id{after} end\n")
+        else:
+            whole.append(f"  keys.{name} = {before} .. {_quote(head)}\n")
+    return _LUA.format(length=len(PATTERNS["store"]) + 1, whole="".join(whole), made="".join(made))
+
+
+_LUA = """-- The names of keys; hub/store/keys.py says what each key holds.
+local keys = {{}}
+
+local prefix, channels  -- of the store that is called, by the key of its hash `hub:store`
+
+function keys.use(store, database)
+  prefix = string.sub(store, 1, -{length})
+  channels = database == '0' and prefix or prefix .. 'db' .. database .. ':'
+{whole}end
+
+{made}
+return keys
+"""
 
 
 def _fill(parts: list[str], value: str) -> str:
@@ -263,7 +279,7 @@ def _quote(text: str) -> str:
 def key_part(raw: str) -> str:
     """An id as part of a key: everything but letters, digits, `-`, `_` and `.` becomes `-`, cut to 200 characters.
 
-    Scripts do the same with `lua/include/key_part.lua`, which holds the table of letters and digits for both.
+    `lua/ids.lua` does the same, and holds the table of letters and digits for both.
     """
     if raw.isascii() and raw.replace("-", "").replace("_", "").replace(".", "").isalnum() and len(raw) <= 200:
         return raw
@@ -279,8 +295,8 @@ def _stays(code: int) -> bool:
 @cache
 def _letters() -> tuple[list[int], list[int]]:
     """The first and the last of each range of letters and digits beyond ASCII."""
-    from hub.store.scripts import folder  # which imports this module
+    from hub.store.library import folder  # which imports this module
 
-    table = "".join(re.findall(r"'([0-9a-z]{7,})'", (folder() / "include" / "key_part.lua").read_text()))
+    table = "".join(re.findall(r"'([0-9a-z]{7,})'", (folder() / "ids.lua").read_text()))
     ranges = [(int(table[at : at + 4], 36), int(table[at + 4 : at + 7], 36)) for at in range(0, len(table), 7)]
     return [first for first, _ in ranges], [first + more for first, more in ranges]

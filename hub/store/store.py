@@ -1,4 +1,4 @@
-"""The store: calls scripts in batches, keeps them loaded, and opens itself again after a loss."""
+"""The store: calls commands in batches, keeps their library loaded, and opens itself again after a loss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from hub.errors import Late, NotSent, StoreFault, StoreUnavailable
 from hub.observability import metrics
@@ -19,15 +19,16 @@ from hub.observability.logs import get_logger
 from hub.store.bells import Bells
 from hub.store.faults import LostAgain, translated
 from hub.store.keys import Keys
+from hub.store.library import NO_FENCE, Command, Library, library
+from hub.store.loading import MISSING, call, idle_libraries
 from hub.store.primary import ASK_S, HIDDEN, AnotherServer, Primary
-from hub.store.scripts import NO_FENCE, Script, load_all
 
 BATCH = 128  # commands sent to Redis in one go; more would make the last of them wait for the first
 DEBTS = 4 * BATCH  # paid with one tick of the hub clock
 CLOSE_S = 2.0  # for batches under way when the hub stops
 SETTLE_MS = 2000  # four ticks: every hub has noticed the loss and said what it lent
 FRESH_S = 1.0  # two ticks: for so long the hub is sure that the primary it heard last still is the primary
-SILENT_S = 3.0  # as `lua/include/store.lua`: a hub that has not ticked for six periods is taken to be gone
+SILENT_S = 3.0  # as `lua/store.lua`: a hub that has not ticked for six periods is taken to be gone
 OPENINGS = 4  # of one call, before it is refused: a store that is lost as often is no store
 _urgent: ContextVar[bool] = ContextVar("urgent", default=False)
 _REFUSED = "Redis does not answer; the hub keeps trying."
@@ -55,7 +56,7 @@ class Store:
         self._tick_over = asyncio.Event()
         self._telling: asyncio.Event | None = None  # while everybody says what he remembers; set when that is done
         self.away = False  # while it is, requests are refused at once instead of waiting for a timeout
-        self._scripts = load_all(self.keys)
+        self.library: Library = library()
         self._queue: deque[tuple[tuple[Any, ...], asyncio.Future[Any]]] = deque()
         self._sender: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
@@ -64,8 +65,8 @@ class Store:
         self._debts: deque[Callable[[], Awaitable[None]]] = deque(maxlen=10_000)
 
     def script(self, name: str) -> ScriptCall:
-        """The script `lua/<name>.lua` as a coroutine function of its named arguments."""
-        return ScriptCall(self, self._scripts[name])
+        """The command `lua/commands/<name>.lua` as a coroutine function of its named arguments."""
+        return ScriptCall(self, self.library.commands[name])
 
     def when_replaced(self, action: Callable[[], Awaitable[None]]) -> None:
         """Run `action` whenever the store turns out to be another, or an older one, than the hub knew."""
@@ -100,6 +101,13 @@ class Store:
         """The answers of several plain commands, sent together; raises `StoreUnavailable`."""
         return list(await asyncio.gather(*(self.read(*command) for command in commands)))
 
+    async def libraries(self) -> dict[str, float]:
+        """The libraries of other versions of the hub on this server: for how many seconds no hub has used each."""
+        try:
+            return await idle_libraries(self.client, self.library)
+        except (RedisError, OSError) as error:
+            raise translated(error) from error
+
     async def close(self) -> None:
         """Take nothing more, wait for what is under way, so that no connection is left in use, and close the client."""
         self.set_away()
@@ -115,19 +123,18 @@ class Store:
         except (RedisError, OSError) as error:
             raise StoreUnavailable("Redis does not answer.") from error
 
-    async def open(self, *, load: bool = True) -> None:
-        """Make sure the store is open and its scripts are loaded; nothing else loads scripts. A store that was emptied
-        still has them (`load` false).
+    async def open(self) -> None:
+        """Make sure the store is open and the library is loaded.
 
-        That order is what keeps tokens rising: a restarted server knows no script, so nobody can grant anything
-        before `store/open` has moved the tokens past those the restart may have lost.
+        What keeps tokens rising: a server that was started anew, or has become the primary, refuses every command, so
+        nobody can grant anything before `store/open` has moved the tokens past those that may be lost.
         """
         seen = self._openings
         async with self._opening:
             if self._openings != seen:
                 return
             try:
-                before, generation = self.generation, await self._open(load)
+                before, generation = self.generation, await self._open()
             except (RedisError, OSError) as error:
                 raise translated(error) from error
             self._openings += 1
@@ -202,17 +209,19 @@ class Store:
         finally:
             _urgent.reset(before)
 
-    async def _open(self, load: bool) -> str:
-        script = self._scripts["store/open"]
-        lost = "0" if self.generation is None else "1"
-        known = (lost, str(SETTLE_MS), self.highest_token, str(self.node_timeout_ms), str(self.highest_ms))
-        command = (script.text, 1, self.keys.store, await self._identity(), *known, *NO_FENCE)
-        word, generation, clock_ms, now_ms = await self.client.eval(*command)
-        pipe = self.client.pipeline(transaction=False)
-        for each in self._scripts.values() if load else ():
-            pipe.script_load(each.text)
-        await pipe.execute()
-        _log.info("store opened", state=word, generation=generation, scripts=len(self._scripts))
+    async def _open(self) -> str:
+        arguments = {
+            "run_id": await self._identity(),
+            "lost": "0" if self.generation is None else "1",
+            "settle_ms": SETTLE_MS,
+            "floor": self.highest_token,
+            "timeout_ms": self.node_timeout_ms,
+            "heard_ms": self.highest_ms,
+        }
+        ordered = self.library.commands["store/open"].ordered((), arguments)
+        command = self.library.call("store/open", self.keys, ordered)
+        word, generation, clock_ms, now_ms = await call(self.client, self.library, command)
+        _log.info("store opened", state=word, generation=generation, library=self.library.name)
         if self.generation is None:
             self.generation = generation
         self.hear(generation, int(clock_ms), int(now_ms))
@@ -261,12 +270,12 @@ class Store:
             if not answer.done():
                 answer.set_exception(NotSent(_REFUSED))
 
-    async def call(self, script: Script, arguments: list[Any]) -> Any:
-        """Run a script; loads it, or opens the store, when Redis has forgotten either."""
+    async def call(self, command: Command, arguments: list[Any]) -> Any:
+        """Run a command; loads the library, or opens the store, when Redis has forgotten either."""
         began, heard_at = time.monotonic(), self.heard_at
         while True:
             try:
-                return await self._run(script, arguments, self.fence, self._send)
+                return await self._run(command, arguments, self.fence, self._send)
             except Late:
                 # The hub ticks as it should, and another one has opened the store: this call is as good as new.
                 stood_still = heard_at is None or began - heard_at > SILENT_S
@@ -274,36 +283,34 @@ class Store:
                     raise
                 await self._tick_over.wait()
 
-    async def probe(self, script: Script, arguments: list[Any]) -> Any:
-        """Run a script past everything that waits, also while the store is away; raises `StoreUnavailable`."""
-        return await self._run(script, arguments, NO_FENCE, self._send_alone)
+    async def probe(self, command: Command, arguments: list[Any]) -> Any:
+        """Run a command past everything that waits, also while the store is away; raises `StoreUnavailable`."""
+        return await self._run(command, arguments, NO_FENCE, self._send_alone)
 
     async def _run(
         self,
-        script: Script,
+        command: Command,
         arguments: list[Any],
         fence: tuple[Any, Any],
         send: Callable[[tuple[Any, ...]], Awaitable[Any]],
     ) -> Any:
-        command = ("EVALSHA", script.sha, 1, self.keys.store, *arguments, *fence)
+        call = self.library.call(command.name, self.keys, arguments, fence)
         for _ in range(OPENINGS):
             try:
-                return await send(command)
-            except NoScriptError:
-                await self._open_for_a_call(load=True)
+                return await send(call)
             except ResponseError as error:
                 if str(error).startswith("LATE"):
                     raise Late("This hub did not know how the store stands; nothing was done.") from None
-                if not str(error).startswith("UNOPENED"):
-                    raise StoreFault(f"{script.name}: {error}") from error
-                await self._open_for_a_call(load=False)
+                if not (str(error).startswith("UNOPENED") or MISSING in str(error)):
+                    raise StoreFault(f"{command.name}: {error}") from error
+                await self._open_for_a_call()
         raise LostAgain("The store was lost while it was opened; the hub opens it again.")
 
-    async def _open_for_a_call(self, *, load: bool) -> None:
+    async def _open_for_a_call(self) -> None:
         if _urgent.get():  # lost once more while hubs say what they know: whoever opens it begins anew
             raise LostAgain("The store was lost again.")
         with contextlib.suppress(LostAgain):
-            await self.open(load=load)
+            await self.open()
 
     async def _send_alone(self, command: tuple[Any, ...]) -> Any:
         try:
@@ -371,23 +378,17 @@ class Store:
 
 
 class ScriptCall:
-    """A script bound to a store: call it with its arguments by name, and `rest` for those it takes any number of."""
+    """A command bound to a store: call it with its arguments by name, and `rest` for those it takes any number of."""
 
-    def __init__(self, store: Store, script: Script) -> None:
+    def __init__(self, store: Store, command: Command) -> None:
         self._store = store
-        self._script = script
-        self._names = frozenset(script.arguments)
-        self.name = script.name
+        self._command = command
+        self.name = command.name
 
     async def __call__(self, *, rest: Iterable[Any] = (), **named: Any) -> Any:
-        """The script's answer; raises `StoreUnavailable`, and TypeError for names that are not its own."""
-        return await self._store.call(self._script, self._arguments(rest, named))
+        """The command's answer; raises `StoreUnavailable`, and TypeError for names that are not its own."""
+        return await self._store.call(self._command, self._command.ordered(rest, named))
 
     async def probe(self, **named: Any) -> Any:
         """As a call, but past everything that waits, and also while the store is away."""
-        return await self._store.probe(self._script, self._arguments((), named))
-
-    def _arguments(self, rest: Iterable[Any], named: dict[str, Any]) -> list[Any]:
-        if named.keys() != self._names:
-            raise TypeError(f"{self.name} takes {self._script.arguments}, not {tuple(named)}")
-        return [*(named[name] for name in self._script.arguments), *rest]
+        return await self._store.probe(self._command, self._command.ordered((), named))

@@ -146,7 +146,7 @@ async def test_ready_costs_strangers_the_same_however_many_pools_there_are(make_
         for _ in range(20):
             assert (await api.get("/ready")).status_code == 200
             assert (await api.get("/ready", headers={"x-hub-secret": "wrong"})).status_code == 200
-        assert "cmdstat_evalsha" not in redis.info("commandstats")
+        assert "cmdstat_fcall" not in redis.info("commandstats")
         await api.post("/session/borrow", json={"labelKey": "pool:p1"}, headers=runner)
         assert (await api.get("/ready", headers=runner)).json()["available"] == 299
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 from redis import Redis
 
@@ -33,16 +31,15 @@ class Clockwork:
 
 @asynccontextmanager
 async def scripted_hub(redis: Redis) -> AsyncIterator[Clockwork]:
-    """A hub in this process whose scripts, otherwise the hub's own, read a key where they would ask for the time."""
+    """A hub in this process whose library, otherwise the hub's own, reads a key where it would ask for the time."""
     async with fleet.hub_on(redis) as opened:
         store = opened.store
-        for name, script in store._scripts.items():
-            text = script.text.replace(ASKED, TOLD)
-            sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-            store._scripts[name] = replace(script, text=text, sha=sha)
-            await store.client.script_load(text)
+        store.library = store.library.replaced(ASKED, TOLD)
+        redis.rpush(TIME, *redis.time())
+        await store.open()
         now_s = int(redis.time()[0])
-        redis.rpush(TIME, now_s, 0)
+        redis.lset(TIME, 0, now_s)
+        redis.lset(TIME, 1, 0)
         found = Clockwork(Hub(store, opened.settings), now_s)
         await found.advance(1)
         yield found

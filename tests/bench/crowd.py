@@ -1,4 +1,4 @@
-"""Lines of waiters as benchmarks need them: made by the hub's own scripts, with nobody at the other end."""
+"""Lines of waiters as benchmarks need them: made by the hub's own commands, with nobody at the other end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import hiredis
 from redis import Redis
 
 from hub.core import Hub
-from hub.store.scripts import NO_FENCE
 from tests.bench import fleet
 
 POOL = "pay:chromium:eu"  # every label that begins with it may be served from this pool
@@ -35,7 +34,7 @@ def label(number: int) -> str:
 
 
 class Crowd:
-    """Waiters at one hub; they enter, give up and pick up their grants with the scripts that a borrow runs."""
+    """Waiters at one hub; they enter, give up and pick up their grants with the commands that a borrow runs."""
 
     def __init__(self, hub: Hub, attended_by: str) -> None:
         self.hub = hub
@@ -65,12 +64,12 @@ class Crowd:
 
     async def gather(self, redis: Redis, places: Iterable[Place]) -> None:
         """Let many enter quickly."""
-        script = self.hub.store._scripts["capacity/borrow"]
-        head = ("EVALSHA", script.sha, 1, self.hub.store.keys.store)
+        store = self.hub.store
+        command = store.library.commands["capacity/borrow"]
 
         def packed(place: Place) -> bytes:
-            named = self._named(place)
-            return bytes(hiredis.pack_command((*head, *(named[name] for name in script.arguments), *NO_FENCE)))
+            arguments = command.ordered((), self._named(place))
+            return bytes(hiredis.pack_command(store.library.call(command.name, store.keys, arguments)))
 
         await asyncio.to_thread(fleet.send_all, redis, (packed(place) for place in places))
 

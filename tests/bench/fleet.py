@@ -1,4 +1,4 @@
-"""Fleets as benchmarks need them: many nodes and slots, registered quickly by the hub's own scripts."""
+"""Fleets as benchmarks need them: many nodes and slots, registered quickly by the hub's own commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from hub.capacity.models import Slot, Wish, slot_item
 from hub.core import Hub
 from hub.settings import Settings
 from hub.store.connection import open_store
-from hub.store.scripts import NO_FENCE
 from tests.bench.machine import url_of
 
 FOREVER_S = 86_400.0  # a node timeout that lets nobody go stale while a large fleet is being built
@@ -43,9 +42,9 @@ async def hub_on(redis: Redis, **changes: Any) -> AsyncIterator[Hub]:
 
 
 async def register(redis: Redis, numbers: Iterable[int], timeout_s: float = FOREVER_S) -> None:
-    """Put nodes on the books with the script that `POST /node/register` runs."""
+    """Put nodes on the books with the command that `POST /node/register` runs."""
     async with hub_on(redis, node_timeout_s=timeout_s) as hub:
-        script = hub.store._scripts["nodes/register"]  # packed once, not a million times
+        command = hub.store.library.commands["nodes/register"]  # packed once, not a million times
         named = {
             "id": _SOMEBODY,
             "part": _SOMEBODY,
@@ -60,10 +59,8 @@ async def register(redis: Redis, numbers: Iterable[int], timeout_s: float = FORE
             "incarnation": "",
             "said_term": "",
         }
-        arguments = [named[name] for name in script.arguments]
-        packed = hiredis.pack_command(
-            ("EVALSHA", script.sha, 1, hub.store.keys.store, *arguments, "gpu:a100", *NO_FENCE)
-        )
+        arguments = command.ordered(["gpu:a100"], named)
+        packed = hiredis.pack_command(hub.store.library.call(command.name, hub.store.keys, arguments))
     somebody = _SOMEBODY.encode()
     await asyncio.to_thread(send_all, redis, (packed.replace(somebody, node_id(n).encode()) for n in numbers))
 
@@ -134,8 +131,8 @@ _chance = random.Random(7)
 _ASKING = {"cmdstat_info", "cmdstat_config|resetstat", "cmdstat_config|set", "cmdstat_slowlog|get"}
 
 
-async def usec_per_script(redis: Redis, calls: Sequence[Callable[[], Any]]) -> float:
-    """Microseconds a script call took in Redis, on average.
+async def usec_per_script(redis: Redis, calls: Sequence[Callable[[], Any]], called: str = "fcall") -> float:
+    """Microseconds a command took in Redis, on average.
 
     Redis collects what Lua leaves behind in steps, one with every 50th call: without calls of any number before, a
     collection would meet the same kind of call in every round.
@@ -146,7 +143,7 @@ async def usec_per_script(redis: Redis, calls: Sequence[Callable[[], Any]]) -> f
     pipe.execute()
     redis.config_resetstat()
     await side_by_side(calls)
-    stats = redis.info("commandstats")["cmdstat_evalsha"]
+    stats = redis.info("commandstats")[f"cmdstat_{called}"]
     assert stats["calls"] == len(calls), stats
     return float(stats["usec"]) / len(calls)
 

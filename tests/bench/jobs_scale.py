@@ -18,7 +18,6 @@ from redis import Redis
 
 from hub.core import Hub
 from hub.jobs.models import Claim, JobWish, Task
-from hub.store.scripts import NO_FENCE
 from tests.bench import fleet, machine
 from tests.bench.report import Figure, Rounds
 
@@ -29,7 +28,7 @@ BITE = 50  # claims of each kind in a round: as many as Redis makes between two 
 MEMORY_TASKS, MEMORY_JOBS, MEMORY_ROOMS = 100_000, 100, 20
 PAYLOAD = json.dumps({"text": "x" * 189}, separators=(",", ":"))  # 200 bytes
 USER = "b" * 32
-AT_ONCE = 50  # tasks submitted per script call, by the script that POST /rooms/{room}/tasks/{job} runs
+AT_ONCE = 50  # tasks submitted per call, by the command that POST /rooms/{room}/tasks/{job} runs
 
 KINDS = {  # worker of one job or of all, tasks a claim, claims a round; the many at once are shown, not promised
     "1 of 1 job": (True, 1, BITE),
@@ -100,7 +99,7 @@ async def _link(hub: Hub, worker: str, numbers: Iterable[int]) -> None:
 
 async def _submit(hub: Hub, redis: Redis, tasks: int, jobs: int, rooms: int) -> None:
     """As many to each job, in turn, from every room."""
-    script = hub.store._scripts["tasks/submit"]
+    command = hub.store.library.commands["tasks/submit"]
     each = min(AT_ONCE, tasks // jobs)
     plain = {
         "user": USER,
@@ -116,10 +115,8 @@ async def _submit(hub: Hub, redis: Redis, tasks: int, jobs: int, rooms: int) -> 
     def packed(number: int) -> bytes:
         named = {**plain, "full": _job(number % jobs), "room": f"room-{number // jobs % rooms:03d}"}
         rest = [text for _ in range(each) for text in (secrets.token_hex(16), PAYLOAD)]
-        arguments = [named[name] for name in script.arguments]
-        return bytes(
-            hiredis.pack_command(("EVALSHA", script.sha, 1, hub.store.keys.store, *arguments, *rest, *NO_FENCE))
-        )
+        arguments = command.ordered(rest, named)
+        return bytes(hiredis.pack_command(hub.store.library.call(command.name, hub.store.keys, arguments)))
 
     await asyncio.to_thread(fleet.send_all, redis, (packed(number) for number in range(tasks // each)))
 

@@ -59,7 +59,7 @@ def _label(size: int, policy: str) -> str:
 async def _round(hub: Hub, redis: Redis, one_set: str) -> dict[str, float]:
     store = hub.store
     sets = [partial(store.read, "EVALSHA", one_set, 1, f"bench:{n}", n) for n in range(CALLS)]
-    times = {"one SET": await fleet.usec_per_script(redis, sets)}
+    times = {"one SET": await fleet.usec_per_script(redis, sets, "evalsha")}
     for size, policy in product((SMALL, LARGE), POLICIES):
         bite = min(size, CALLS)
         borrowed = returned = 0.0

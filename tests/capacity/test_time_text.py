@@ -6,22 +6,21 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from hub.store.scripts import folder
+from hub.store.library import modules
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
 def parse_time(redis):
-    text = (folder() / "include" / "parse_time.lua").read_text()
-    script = redis.register_script(text + "\nlocal ms = parse_time(ARGV[1])\nreturn ms and string.format('%.0f', ms)")
+    text = "local ms = times.parse(ARGV[1])\nreturn ms and string.format('%.0f', ms)"
+    script = redis.register_script(modules("times") + text)
     return lambda given: script(args=[given])
 
 
 @pytest.fixture
 def time_text(redis):
-    text = (folder() / "include" / "time_text.lua").read_text()
-    script = redis.register_script(text + "\nreturn time_text(tonumber(ARGV[1]))")
+    script = redis.register_script(modules("times") + "return times.text(tonumber(ARGV[1]))")
     return lambda ms: script(args=[ms])
 
 
@@ -83,16 +82,15 @@ def test_time_is_written_with_seven_digits_and_a_z(time_text, ms, text):
 
 
 def test_every_day_of_a_century_and_every_millisecond_comes_back_as_it_was_written(redis):
-    include = "\n".join((folder() / "include" / f"{name}.lua").read_text() for name in ("parse_time", "time_text"))
     check = """
     local wrong = {}
     for day = 0, 36525 do
       local ms = 946684800000 + day * 86400000 + (day * 7919) % 86400000
-      if parse_time(time_text(ms)) ~= ms then wrong[#wrong + 1] = time_text(ms) end
+      if times.parse(times.text(ms)) ~= ms then wrong[#wrong + 1] = times.text(ms) end
     end
     for ms = 0, 999 do
-      if parse_time(time_text(1763694000000 + ms)) ~= 1763694000000 + ms then wrong[#wrong + 1] = 'ms ' .. ms end
+      if times.parse(times.text(1763694000000 + ms)) ~= 1763694000000 + ms then wrong[#wrong + 1] = 'ms ' .. ms end
     end
     return wrong
     """
-    assert redis.eval(include + check, 0) == []
+    assert redis.eval(modules("times") + check, 0) == []

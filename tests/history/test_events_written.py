@@ -15,7 +15,7 @@ from hub.core import Hub
 from hub.errors import CallerGone, WaitedInVain
 from hub.history.events import KINDS
 from hub.history.rules import rule
-from hub.store.scripts import folder
+from hub.store.library import library
 from hub.sweeping.brake import Brake
 from hub.sweeping.noted import noted
 from tests.line.crowd import Crowd, offer, wish
@@ -319,9 +319,10 @@ async def test_the_history_is_trimmed_to_what_the_settings_say(hub, redis):
 
 
 def noted_events() -> set[str]:
-    """The events that scripts write, by their text."""
-    text = "\n".join(path.read_text() for path in folder().rglob("*.lua"))
-    return set(re.findall(r"""'((?:node|slot|pool|grant|ticket|cap|brake|sweep|worker|job|task)\.\w+)'""", text))
+    """The events that commands write, by their text."""
+    return set(
+        re.findall(r"""'((?:node|slot|pool|grant|ticket|cap|brake|sweep|worker|job|task)\.\w+)'""", library().text)
+    )
 
 
 def test_every_event_has_a_rule_and_a_kind():

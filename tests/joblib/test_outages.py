@@ -156,7 +156,7 @@ def test_the_hub_works_on_after_every_emptying(fragile, ann, full, room, command
         fragile.server.client().execute_command(*command.split())
         worker, task = ann.claimed(full)
         made = ann.provider(room, worker_id=worker)
-        fragile.server.client().script_flush()
+        fragile.server.client().function_flush()
         assert ann.run(task, "running", "completed")["status"] == "completed"
         empty(ann.answer(made, b""))
         with ThreadPoolExecutor(1) as pool:

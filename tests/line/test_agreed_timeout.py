@@ -76,7 +76,7 @@ async def test_a_store_that_was_emptied_gets_the_one_that_held(
     second = start_hub(HUB_NODE_TIMEOUT="400")
     wait_until(lambda: WARNING.search(second.log()) is not None, why=second.log)
     redis.flushall()
-    redis.script_flush()
+    redis.function_flush()
     wait_until(lambda: holds(redis) > 0)
     wait_until(lambda: "store replaced" in first.log() and "store replaced" in second.log(), why=second.log)
     wait_until(lambda: holds(redis) == 100)

@@ -1,18 +1,19 @@
-"""The scripts called one at a time over a plain connection, on a hub clock that only the test moves."""
+"""The commands called one at a time over a plain connection, on a hub clock that only the test moves."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 from redis import Redis
-from redis.exceptions import NoScriptError
+from redis.exceptions import ResponseError
 
 from hub.core import Hub
 from hub.doctor import Finding, examine
 from hub.store.connection import make_client
 from hub.store.keys import Keys
-from hub.store.scripts import NO_FENCE, load_all
+from hub.store.library import library
 from hub.store.store import SETTLE_MS, Store
 from tests.machine.records import TIMEOUT_MS
 from tests.world import RedisServer, settings_for, sweepers
@@ -27,7 +28,7 @@ class Direct:
         self.redis: Redis = server.client()
         self.keys = Keys("")
         self.calls = 0
-        self._scripts = load_all(self.keys)
+        self._library = library()
         settings = settings_for(server.url, node_timeout_s=TIMEOUT_MS / 1000)
         self._runner = asyncio.Runner()
         self._hub = Hub(Store(make_client(server.url, settings)), settings)
@@ -50,28 +51,26 @@ class Direct:
         self.call("line/configure", **chosen, over=1, rest=rest)
 
     def open(self, run_id: str = "r") -> None:
-        """What a hub does that finds the server without scripts, or the store unopened: `hub.store.store` in short."""
-        script = self._scripts["store/open"]
-        self.redis.eval(script.text, 1, self.keys.store, run_id, self._known, SETTLE_MS, "0", "0", "0", *NO_FENCE)
+        """What a hub does that finds the server without functions, or the store unopened: as `hub.store.store`."""
+        known = (run_id, self._known, SETTLE_MS, "0", "0", "0")
+        with suppress(ResponseError):  # it is there
+            self.redis.function_load(self._library.text)
+        self.redis.execute_command(*self._library.call("store/open", self.keys, known))
         self._known = "1"
         self.redis.hset(self.keys.store, "tick_ms", STOPPED_MS)
-        pipe = self.redis.pipeline(transaction=False)
-        for each in self._scripts.values():
-            pipe.script_load(each.text)
-        pipe.execute()
 
     def call(self, name: str, *, rest: tuple[Any, ...] | list[Any] = (), **named: Any) -> Any:
-        """The answer of a script; an error reply raises."""
-        script = self._scripts[name]
-        if named.keys() != set(script.arguments):
-            raise TypeError(f"{name} takes {script.arguments}, not {tuple(named)}")
+        """The answer of a command; an error reply raises."""
+        arguments = self._library.commands[name].ordered(rest, named)
         self.calls += 1
-        arguments = [*(named[argument] for argument in script.arguments), *rest, *NO_FENCE]
+        call = self._library.call(name, self.keys, arguments)
         try:
-            return self.redis.evalsha(script.sha, 1, self.keys.store, *arguments)
-        except NoScriptError:
-            self.open()
-            return self.redis.evalsha(script.sha, 1, self.keys.store, *arguments)
+            return self.redis.execute_command(*call)
+        except ResponseError as error:
+            if "Function not found" not in str(error):
+                raise
+        self.open()
+        return self.redis.execute_command(*call)
 
     def wait(self, ms: int) -> None:
         """Let time pass, on the hub clock alone."""

@@ -135,7 +135,7 @@ class Waiters(Base):
         if how == "twice":
             self.twice = True
         elif how == "forget":
-            self.redis.script_flush()
+            self.redis.function_flush()
         elif which % 2:  # rarely: nodes have to report for a whole timeout
             self.do_restart()
             if how != "restart":
@@ -153,7 +153,7 @@ class Waiters(Base):
     def do_restart(self) -> None:
         """As a hub sees it: no scripts, another run id; then nothing is lent for a while."""
         self.redis.hset(self.keys.store, "run_id", "before")
-        self.redis.script_flush()
+        self.redis.function_flush()
         self.direct.open()
         token = int(self.redis.hget(self.keys.store, "token"))
         assert token > self.model.token

@@ -98,7 +98,7 @@ def test_every_key_is_named_with_its_type():
 def channel_names() -> set[str]:
     """The names that are published to, in scripts or in Python."""
     text = "\n".join(path.read_text() for path in SOURCES if path.parts[len(TOP.parts)] != "tests")
-    return set(re.findall(r"'PUBLISH', key_(\w+)", text)) & set(PATTERNS)
+    return set(re.findall(r"'PUBLISH', keys\.(\w+)", text)) & set(PATTERNS)
 
 
 def test_no_key_is_named_that_does_not_exist():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hub.store.keys import key_part
-from hub.store.scripts import folder
+from hub.store.library import modules
 from tests.world import age_node, listed, picture, publish
 
 TABLE = [
@@ -23,7 +23,7 @@ TABLE = [
 @pytest.mark.parametrize(("raw", "part"), TABLE, ids=[row[1][:20] for row in TABLE])
 def test_an_id_becomes_part_of_a_key_as_the_table_says(redis, raw, part):
     assert key_part(raw) == part
-    script = (folder() / "include" / "key_part.lua").read_text() + "\nreturn key_part(ARGV[1])"
+    script = modules("ids") + "return ids.key_part(ARGV[1])"
     assert redis.eval(script, 0, raw) == part
 
 

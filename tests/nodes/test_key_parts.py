@@ -13,9 +13,8 @@ from redis import Redis
 
 from hub.capacity.models import listed_id
 from hub.store.keys import key_part
-from hub.store.scripts import folder
+from hub.store.library import modules
 
-INCLUDE = folder() / "include"
 WIDE = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ANY_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=230)
 ANY_BYTES = st.lists(
@@ -34,7 +33,7 @@ def text(found: bytes) -> str:
 @pytest.fixture
 def in_lua(redis: Redis) -> Ask:
     """What a script makes of an id."""
-    script = (INCLUDE / "key_part.lua").read_text() + "\nreturn key_part(ARGV[1])"
+    script = modules("ids") + "return ids.key_part(ARGV[1])"
     plain = Redis(host="127.0.0.1", port=redis.connection_pool.connection_kwargs["port"])
     run = plain.register_script(script)
     return lambda raw: text(run(args=[raw]))
@@ -43,8 +42,7 @@ def in_lua(redis: Redis) -> Ask:
 @pytest.fixture
 def item_in_lua(redis: Redis) -> Ask:
     """The slot id that a script finds in a list item."""
-    lines = (INCLUDE / "item.lua").read_text().replace("-- @include key_part\n", "")
-    script = (INCLUDE / "key_part.lua").read_text() + lines + "\nreturn (read_item(ARGV[1])) or nameless(ARGV[1])"
+    script = modules("ids", "items") + "return (items.read(ARGV[1])) or items.nameless(ARGV[1])"
     plain = Redis(host="127.0.0.1", port=redis.connection_pool.connection_kwargs["port"])
     run = plain.register_script(script)
     return lambda raw: text(run(args=[raw]))
@@ -65,8 +63,7 @@ def test_a_script_and_python_make_the_same_of_any_bytes(in_lua: Ask, raw: bytes)
 
 @pytest.mark.slow
 def test_every_single_character_is_the_same_for_both(redis: Redis) -> None:
-    script = (INCLUDE / "key_part.lua").read_text()
-    script += "\nlocal found = {} for i = 1, #ARGV do found[i] = key_part(ARGV[i]) end return found"
+    script = modules("ids") + "local found = {} for i = 1, #ARGV do found[i] = ids.key_part(ARGV[i]) end return found"
     run = redis.register_script(script)
     every = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
     parts = [every[start : start + 200] for start in range(0, len(every), 200)]  # as many as a part may have

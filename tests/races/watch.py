@@ -10,7 +10,7 @@ from typing import Self
 from redis import Redis
 
 from hub.store.keys import Keys
-from hub.store.scripts import NO_FENCE, load
+from hub.store.library import library
 
 PAUSE_S = 0.1
 GAP_S = 0.5  # this machine stood still: what was between two looks so far apart nobody knows
@@ -23,7 +23,6 @@ class Watch:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._keys = Keys()
-        self._waits = load("doctor/look_waits", self._keys).text
         self._since: dict[str, float] = {}  # pool -> when it was first seen with a free slot that somebody waits for
         self._looked = time.monotonic()
         self.beside_s = 0.0  # how long that lasted, at most
@@ -49,7 +48,7 @@ class Watch:
 
     def _look_at_pools(self) -> None:
         pools = self._redis.zrange(self._keys.pools, 0, -1)
-        words = self._redis.eval(self._waits, 1, self._keys.store, *pools, *NO_FENCE)
+        words = self._redis.execute_command(*library().call("doctor/look_waits", self._keys, pools))
         now = time.monotonic()
         if now - self._looked > GAP_S:
             self._since = {}

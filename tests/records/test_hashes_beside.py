@@ -80,7 +80,7 @@ async def test_whoever_forgets_the_store_or_an_argument_is_told(hub):
     with pytest.raises(TypeError):
         HashRecords(RedisSource(**FIELDS), None)
     records = records_of(hub)
-    with pytest.raises(TypeError, match="records/look takes"):
+    with pytest.raises(TypeError, match="elsewhere/look takes"):
         await records._redis.call(records._look, [], [], stuck="x")
 
 

@@ -59,17 +59,19 @@ class Failing:
 @pytest.fixture
 def failing(redis_server: RedisServer, request: pytest.FixtureRequest) -> Iterator[Failing]:
     word, times = request.param
+    redis_server.client().function_flush()
     found = Failing(redis_server.port, word, times)
     yield found
     found.end()
 
 
-CHECKS = b"return 1"  # the last thing that is asked of a server before the store is opened
+CHECKS = b"return 1"  # asked of a server before the library is loaded
+OPENS = b"_store_open"  # in the library, which the first hub loads, and in each call that opens the store
 
 
 @pytest.mark.parametrize(
     "failing",
-    [(CHECKS, 1), (b"load", 1), (CHECKS, 2), (b"load", 200)],
+    [(CHECKS, 1), (OPENS, 2), (CHECKS, 2), (OPENS, 3)],
     ids=["in the check", "in the opening", "in the second check", "in the second opening"],
     indirect=True,
 )

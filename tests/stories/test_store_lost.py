@@ -51,7 +51,7 @@ async def test_a_script_cache_that_was_flushed_is_filled_again_unnoticed(serving
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     before = hub.store.generation
     first = (await borrow(api, LABEL)).json()
-    redis.script_flush()
+    redis.function_flush()
     second = (await borrow(api, LABEL)).json()
     assert (first["browserId"], second["browserId"], hub.store.generation) == ("s1", "s2", before)
     assert int(second["leaseToken"]) == int(first["leaseToken"]) + 1
@@ -214,7 +214,7 @@ async def test_after_a_restart_a_node_that_does_not_report_is_lent_from_after_on
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
     redis.hset("hub:store", "run_id", "before")
-    redis.script_flush()
+    redis.function_flush()
     await notice(hub)
     settle(redis)
     assert (await borrow(api, LABEL)).json()["code"] == "no-capacity"
@@ -341,7 +341,7 @@ async def test_nobody_expires_before_everybody_had_a_timeout_to_be_heard_after_a
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
     redis.hset("hub:store", "run_id", "before")
-    redis.script_flush()
+    redis.function_flush()
     await notice(hub)
     age_node(redis, "n1", settings.node_timeout_s * 10)
     service, _ = sweepers(hub)
@@ -356,7 +356,7 @@ async def test_a_grant_of_a_slot_whose_return_was_lost_as_well_replaces_the_olde
     await publish(api, "n1", **{LABEL: ["s1"]})
     old = (await borrow(api, LABEL, run="old")).json()["leaseToken"]
     redis.hset("hub:store", "run_id", "before")
-    redis.script_flush()
+    redis.function_flush()
     hub.leases.memory.grants.clear()
     await notice(hub)
     newer = str(int(redis.hget("hub:store", "lost_above")) + 5)

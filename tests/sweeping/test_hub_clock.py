@@ -10,11 +10,10 @@ from hub.core import Hub
 from hub.store import clock as clock_module
 from hub.store.connection import open_store
 from hub.store.keys import Keys
-from hub.store.scripts import load
+from hub.store.library import library
 from tests.world import SLACK_S, age_node, beat, borrow, listed, publish, sweepers
 
 LABEL = "a:b"
-TICK = load("store/tick", Keys()).text
 AGE = """
 local time = redis.call('TIME')
 redis.call('HSET', KEYS[1], 'tick_ms', math.floor(time[1] * 1000 + time[2] / 1000) - ARGV[1])
@@ -36,7 +35,7 @@ def tick_after(redis, silence_s):
     before = clock(redis)
     with redis.pipeline(transaction=True) as both:
         both.eval(AGE, 1, "hub:store", int(silence_s * 1000))
-        both.eval(TICK, 1, "hub:store", "h1", clock_module.OFFICE_MS, "", "")
+        both.execute_command(*library().call("store/tick", Keys(), ("h1", clock_module.OFFICE_MS)))
         both.execute()
     return clock(redis) - before
 

@@ -10,7 +10,7 @@ import pytest
 
 from hub.core import Hub
 from hub.store.connection import open_store
-from hub.store.scripts import folder
+from hub.store.library import modules
 from tests.world import SLACK_S, age_node, borrow, end_graces, listed, picture, publish, push, settings_for, sweepers
 
 LABEL = "Pay:Chromium:Prod"
@@ -130,14 +130,12 @@ def test_equal_to_the_timeout_is_not_stale(redis, age_ms, reading_age_ms, word):
     redis.hset("node:n1", "LastSeen", seen)
     if reading_age_ms is not None:
         redis.zadd("beats", {"n1": clock_ms - reading_age_ms})
-    parts = [(folder() / "include" / f"{name}.lua").read_text() for name in ("parse_time", "liveness")]
     script = f"""
-    local now_ms, clock_ms = {now_ms}, {clock_ms}
-    local key_beats = 'beats'
-    local function key_node(id) return 'node:' .. id end
-    local function key_node_alive(id) return 'node_alive:' .. id end
-    {parts[0]} {parts[1]}
-    return {{liveness('n1', 'n1', 60000)}}
+    local store, keys = {{now_ms = {now_ms}, clock_ms = {clock_ms}}}, {{beats = 'beats'}}
+    function keys.node(id) return 'node:' .. id end
+    function keys.node_alive(id) return 'node_alive:' .. id end
+    {modules("times", "liveness")}
+    return {{liveness.of('n1', 'n1', 60000)}}
     """
     assert redis.eval(script, 0) == [word, seen]
 

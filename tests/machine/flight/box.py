@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from dataclasses import replace as replaced
-from hashlib import sha1
+from functools import cache
 from typing import Any
 
 import orjson
@@ -21,6 +20,7 @@ from hub.core import Hub
 from hub.errors import StoreUnavailable
 from hub.store.clock import PERIOD_S
 from hub.store.connection import make_client, make_primary
+from hub.store.library import Library, library
 from hub.store.store import Store
 from hub.sweeping.tasks import TaskSweeperService
 from hub.sweeping.workers import WorkerSweeperService
@@ -111,7 +111,7 @@ class Box:
         self.calls, self.ticking, self.rounding = [], None, None
         primary = make_primary(self.settings.redis_url, self.settings)
         store = Store(make_client(self.settings.redis_url, self.settings, primary), "", primary)
-        store._scripts = shifted(store._scripts)
+        store.library = shifted()
         await store.open()
         store.ticks = True
         self.hub = Hub(store, self.settings)
@@ -193,14 +193,7 @@ class Box:
                 raise done  # the loops that run them wait for the store, and fear nothing else either
 
 
-_shifted: dict[str, Any] = {}
-
-
-def shifted(scripts: dict[str, Any]) -> dict[str, Any]:
-    """The scripts on a server whose time is shifted."""
-    if not _shifted:
-        for name, script in scripts.items():
-            text = script.text.replace(TIME, SHIFTED)
-            sha = sha1(text.encode(), usedforsecurity=False).hexdigest()
-            _shifted[name] = replaced(script, text=text, sha=sha)
-    return dict(_shifted)
+@cache
+def shifted() -> Library:
+    """The library on a server whose time is shifted."""
+    return library().replaced(TIME, SHIFTED)

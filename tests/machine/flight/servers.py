@@ -1,7 +1,7 @@
 """Two Redis servers whose time, data and identity a test moves: restarted, failed over, failed back, wiped.
 
 What a server was some time ago is an image of all its keys. A restart, or a replica that had not heard of the last
-writes, is that image put back; a restarted server knows no scripts and has another run id, a promoted one another
+writes, is that image put back; a restarted server knows no functions and has another run id, a promoted one another
 replication id. The servers themselves run all the while: starting one takes longer than a whole run of the machine.
 """
 
@@ -45,7 +45,7 @@ if ARGV[2] == '1' and redis.call('HEXISTS', KEYS[2], 'clock_ms') == 1 then
   redis.call('HSET', KEYS[2], 'tick_ms', string.format('%.0f', now_ms))
 end
 return 1"""
-# What stands in the scripts instead of Redis TIME: the time of the server, and its shift.
+# What stands in the library instead of Redis TIME: the time of the server, and its shift.
 TIME = "redis.call('TIME')"
 SHIFTED = """(function()
   local t = redis.call('TIME')
@@ -82,12 +82,11 @@ class Server:
         """Empty, and as if it had just been started."""
         self.redis.flushall()
         self.starts = self.promotions = 0
-        self.forget_scripts()
+        self.forget_functions()
 
-    def forget_scripts(self) -> None:
-        """Started anew: no scripts, another run id."""
+    def forget_functions(self) -> None:
+        """Started anew: no functions, another run id."""
         self.starts += 1
-        self.redis.script_flush()
         self.redis.function_flush()
 
     @property

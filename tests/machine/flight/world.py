@@ -236,7 +236,7 @@ class World(Work):
         if self.stage.up:
             server = self.stage.primary
             server.restore(self.lost_image(c))
-            server.forget_scripts()
+            server.forget_functions()
             await self.back()
 
     async def do_wipe(self, a: int, b: int, c: int) -> None:
@@ -245,7 +245,7 @@ class World(Work):
             self.stage.primary.wipe()
             self.lost_all_tasks()
             if c % 2:
-                self.stage.primary.forget_scripts()
+                self.stage.primary.forget_functions()
             await self.back()
 
     def lost_all_tasks(self) -> None:
@@ -283,7 +283,7 @@ class World(Work):
         if not self.stage.up:
             self.stage.up = True
             self.stage.primary.restore(self.lost)
-            self.stage.primary.forget_scripts()
+            self.stage.primary.forget_functions()
             await self.back()
 
     # -- the end

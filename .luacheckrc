@@ -1,0 +1,26 @@
+-- What luacheck knows of the Lua files: the Redis they run in, and the modules of hub/store/library.py.
+std = 'lua51+hub'
+max_line_length = 140
+unused_args = true
+self = false
+
+stds.hub = {
+  read_globals = {
+    redis = {fields = {'call', 'pcall', 'error_reply', 'status_reply', 'sha1hex', 'log', 'register_function'}},
+    server = {fields = {'call', 'pcall', 'error_reply', 'status_reply', 'sha1hex', 'log', 'register_function'}},
+    cjson = {fields = {'encode', 'decode', 'null'}},
+    FUNCTIONS = {other_fields = true},  -- what Redis knows commands as
+    register = {}, wake = {},
+  },
+}
+
+local modules = {
+  'numbers', 'times', 'ids', 'keys', 'command', 'history', 'hubs', 'pools', 'offers', 'items', 'caps', 'turns', 'revocations',
+  'suspects', 'slots', 'speakers', 'liveness', 'reports', 'arrivals', 'attempts', 'tickets', 'leases', 'endings', 'strays',
+  'supply', 'matching', 'waiters', 'handoffs', 'placing', 'releases', 'nodes', 'serving', 'line', 'indexes', 'sightings',
+  'tokens', 'names', 'events', 'tasks', 'queue', 'claims', 'jobs', 'outcomes', 'recalls', 'workers', 'incarnations', 'providers',
+  'dead_workers', 'connections', 'entries', 'record_times', 'records',
+}
+for _, name in ipairs(modules) do stds.hub.read_globals[name] = {other_fields = true} end
+
+globals = {'work', 'store'}  -- what a call does, and how the store stands, is noted by whoever changes it

@@ -1,0 +1,154 @@
+"""The functions of `lua/`: one library of Redis Functions, joined from its modules in the order below.
+
+A module is one file of `lua/` that ends in one table, named like the file: `queue.enter(...)` is in `queue.lua`. It
+may use the modules before it. A command is one file of `lua/commands/`, in a folder named like the room of `hub/` that
+calls it; it begins with its name and its arguments, which Python passes by name. The names of the library and of its
+functions carry the version, a digest of the text: hubs of two versions use one server beside each other.
+
+Scripts of `lua/elsewhere/` run on Redis servers that are not the hub's, where nothing of it is kept: they go whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from hub.store.keys import Keys, lua_module
+
+_INSTALLED = Path(__file__).resolve().parent.parent / "lua"
+_CHECKOUT = Path(__file__).resolve().parent.parent.parent / "lua"
+
+MODULES = (
+    "numbers", "times", "ids", "keys", "work", "store", "command", "history", "hubs",
+    # capacity
+    "pools", "offers", "items", "caps", "turns", "revocations", "suspects", "slots", "speakers", "liveness", "reports",
+    "arrivals", "attempts", "tickets", "leases", "endings", "strays", "supply", "matching", "waiters", "handoffs",
+    "placing", "releases", "nodes", "serving", "line", "indexes", "sightings", "tokens",
+    # jobs
+    "names", "events", "tasks", "queue", "claims", "jobs", "outcomes", "recalls", "workers", "incarnations",
+    "providers", "dead_workers", "connections", "entries",
+)  # fmt: skip
+ELSEWHERE = ("times", "record_times", "records")
+
+LAST_USED = "last_used"  # the function that says when a hub used the library last
+NO_FENCE = ("", "")  # of a call by a program that does not tick
+_DECLARED = re.compile(r"^command(?:\.\w+)?\('([a-z_/]+)', \{(.*?)\}, function", re.MULTILINE | re.DOTALL)
+_ARGUMENT = re.compile(r"'((?:\.\.\.)?\w+)(?:: number)?',[ ]*(?:--.*)?$", re.MULTILINE)
+# While a library is loaded, Lua has `redis.register_function` and nothing else; afterwards it looks for globals in two
+# tables. So modules see locals of the same names, which the first call sets.
+_GLOBALS = "redis, cjson, string, math, table, tonumber, tostring, ipairs, pairs, unpack, type, pcall, error"
+_HEAD = f"""local register = redis.register_function
+local function globals() return {_GLOBALS} end
+local {_GLOBALS}
+local function wake() {_GLOBALS} = globals() end
+"""
+_RUN = """
+local answer
+local function command(_, arguments, action)
+  local named = {}
+  for i, argument in ipairs(arguments) do
+    local name, kind = string.match(argument, '^([%w_]+)(.*)$')
+    if name then named[name] = kind ~= '' and tonumber(ARGV[i]) or ARGV[i] end
+  end
+  answer = action(named, ARGV, KEYS)
+end
+"""
+
+
+@dataclass(frozen=True)
+class Command:
+    """What Python knows of a command: its name, which is that of its file, and its arguments in order."""
+
+    name: str
+    arguments: tuple[str, ...]
+    takes_rest: bool
+
+    @classmethod
+    def declared(cls, text: str) -> Command:
+        """As the file of a command says; raises ValueError where it does not say it."""
+        found = _DECLARED.search(text)
+        if found is None:
+            raise ValueError("the file of a command declares it: command.change('room/name', {'argument', ...}, ...")
+        arguments = _ARGUMENT.findall(found[2])
+        named = tuple(each for each in arguments if not each.startswith("..."))
+        return cls(found[1], named, len(named) < len(arguments))
+
+    def ordered(self, rest: Iterable[Any], named: dict[str, Any]) -> list[Any]:
+        """The arguments in order; raises TypeError for names that are not its own."""
+        if named.keys() != set(self.arguments):
+            raise TypeError(f"{self.name} takes {self.arguments}, not {tuple(named)}")
+        return [*(named[name] for name in self.arguments), *rest]
+
+
+@dataclass(frozen=True)
+class Script(Command):
+    """A command for a Redis that is not the hub's, which is sent whole."""
+
+    text: str
+    sha: str
+
+
+class Library:
+    """The functions of one version of the hub."""
+
+    def __init__(self, body: str, commands: dict[str, Command]) -> None:
+        self.version = hashlib.sha1(body.encode(), usedforsecurity=False).hexdigest()[:16]
+        self.name = f"hub_{self.version}"
+        names = "".join(f"  ['{name}'] = '{self.function(name)}',\n" for name in (*commands, LAST_USED))
+        self.text = f"#!lua name={self.name}\nlocal FUNCTIONS = {{\n{names}}}\n{_HEAD}{body}"
+        self.body = body
+        self.commands = commands
+
+    def function(self, name: str) -> str:
+        """What Redis knows a command as."""
+        return f"{self.name}_{name.replace('/', '_')}"
+
+    def call(
+        self, name: str, keys: Keys, arguments: Iterable[Any], fence: tuple[Any, Any] = NO_FENCE
+    ) -> tuple[Any, ...]:
+        """The call of a command; `fence` is what the hub knows of the store, its generation and its clock."""
+        return ("FCALL", self.function(name), 1, keys.store, *arguments, *fence, keys.database)
+
+    def replaced(self, old: str, new: str) -> Library:
+        """The same with another text in places: a version of its own."""
+        return Library(self.body.replace(old, new), self.commands)
+
+
+def folder() -> Path:
+    """Where the Lua files are: inside the package when installed, at the top of a checkout otherwise."""
+    return _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
+
+
+@cache
+def library() -> Library:
+    """The library of this version of the hub."""
+    files = sorted((folder() / "commands").glob("*/*.lua"))
+    texts = [path.read_text() for path in files]
+    commands = [Command.declared(text) for text in texts]
+    body = "".join([*map(_module, MODULES), *texts])
+    return Library(body, {command.name: command for command in commands})
+
+
+def modules(*names: str) -> str:
+    """The text of modules, for programs that use some of them alone."""
+    return "".join(map(_module, names))
+
+
+@cache
+def script(name: str) -> Script:
+    """The script `lua/elsewhere/<name>.lua`."""
+    source = (folder() / "elsewhere" / f"{name}.lua").read_text()
+    text = f"{modules(*ELSEWHERE)}{_RUN}{source}return answer\n"
+    sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    declared = Command.declared(source)
+    return Script(declared.name, declared.arguments, declared.takes_rest, text, sha)
+
+
+def _module(name: str) -> str:
+    text = lua_module() if name == "keys" else (folder() / f"{name}.lua").read_text()
+    return f"local {name} = (function()\n{text}end)()\n"

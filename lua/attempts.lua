@@ -1,0 +1,23 @@
+-- The attempts of a request.
+local attempts = {}
+
+-- Who has fetched a grant: attempts of one request, separated by commas. Each may have been delivered, and nobody knows
+-- in which order they were sent: the grant is taken back when the callers of all of them are gone.
+function attempts.has(owners, attempt)
+  return string.find(',' .. owners .. ',', ',' .. attempt .. ',', 1, true) ~= nil
+end
+
+function attempts.add(owners, attempt)
+  if #owners > 300 then attempt = '*' end  -- whoever asks that often is there; nobody undoes that
+  return attempts.has(owners, attempt) and owners or owners .. ',' .. attempt
+end
+
+function attempts.others(owners, attempt)
+  local others = {}
+  for owner in string.gmatch(owners, '[^,]+') do
+    if owner ~= attempt then others[#others + 1] = owner end
+  end
+  return table.concat(others, ',')
+end
+
+return attempts

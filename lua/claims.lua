@@ -1,0 +1,64 @@
+-- Claims: which tasks a worker gets.
+local claims = {}
+
+-- Take tasks off the queues of a worker's jobs, the oldest of all first: returns a function that takes the next one, or nil,
+-- and one to call when no more are wanted.
+
+-- The jobs of a worker in whose queues the oldest so many tasks are: those of several jobs are looked for among the first
+-- tasks of all queues, as long as that takes less than a look into each of its own.
+local function oldest_queues(worker, most)
+  local jobs = keys.worker_jobs(worker)
+  local count = redis.call('SCARD', jobs)
+  local found, from, bite = {}, 0, 16
+  while count > 2 and from < 8 * count do
+    local heads = redis.call('ZRANGE', keys.heads, from, from + bite - 1)
+    for i, linked in ipairs(#heads > 0 and redis.call('SMISMEMBER', jobs, unpack(heads)) or heads) do
+      if linked == 1 then found[#found + 1] = heads[i] end
+      if #found == most then return found end
+    end
+    if #heads < bite then return found end
+    from, bite = from + bite, math.min(2 * bite, 1024)
+  end
+  return redis.call('SMEMBERS', jobs)
+end
+
+function claims.oldest_first(worker, most)
+  local fulls = oldest_queues(worker, most)
+  local some = math.max(1, math.floor(most / math.max(1, #fulls)))  -- of a queue, read at a time
+  local queues = {}
+  local function read_on(one)
+    one.tasks, one.at = redis.call('ZRANGE', keys.queue(one.job), 0, some - 1, 'WITHSCORES'), 1
+    one.score = tonumber(one.tasks[2])
+  end
+  for _, full in ipairs(fulls) do
+    if not names.is_internal(full) then
+      local one = {job = full}
+      read_on(one)
+      if one.score then queues[#queues + 1] = one end
+    end
+  end
+  local function next_task()
+    local oldest
+    for _, one in ipairs(queues) do
+      if one.score and (not oldest or one.score < oldest.score) then oldest = one end
+    end
+    if not oldest then return nil end
+    local id = oldest.tasks[oldest.at]
+    redis.call('ZREM', keys.queue(oldest.job), id)
+    oldest.left = true
+    oldest.at = oldest.at + 2
+    oldest.score = tonumber(oldest.tasks[oldest.at + 1])
+    if not oldest.score and #oldest.tasks == 2 * some then read_on(oldest) end
+    local t = tasks.read(id)
+    if t and t.status == 'pending' then return t end
+    return next_task()  -- what stood there was none: another program wrote it, or a loss left it
+  end
+  local function leave()
+    for _, one in ipairs(queues) do
+      if one.left then queue.set_head(one.job) end
+    end
+  end
+  return next_task, leave
+end
+
+return claims

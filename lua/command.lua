@@ -1,0 +1,67 @@
+-- Commands: the functions that hubs call, one file each. A command says its name, which is that of its file, and its
+-- arguments in order: 'x', 'x: number', or at the end '...xs' for any number of further ones. It is a function of those by
+-- their names and, for the further ones, of all arguments as they came. Every call ends with the generation and the hub
+-- clock that its hub knows, and the number of the database.
+local command = {}
+
+local used_ms  -- when a hub used this library last on this server process
+
+-- Which of the arguments have names, and which of those are numbers.
+local function read(arguments)
+  local names, as_number = {}, {}
+  for i, argument in ipairs(arguments) do
+    names[i] = string.match(argument, '^[%w_]+')
+    if string.find(argument, ': number', 1, true) then as_number[#as_number + 1] = names[i] end
+  end
+  return names, as_number
+end
+
+-- While a library is loaded Lua has next to nothing: the rest is done with the first call.
+local function declare(name, arguments, action, begin, flags)
+  local named, names, as_number = {}, nil, nil
+  local function callback(given, argv)
+    if not names then
+      wake()
+      names, as_number = read(arguments)
+    end
+    local last = #argv
+    store.choose(given[1], argv[last])
+    local refusal = begin(argv[last - 2], argv[last - 1])
+    if refusal then return refusal end
+    used_ms = store.now_ms
+    argv[last], argv[last - 1], argv[last - 2] = nil, nil, nil
+    for i = 1, #names do named[names[i]] = argv[i] end
+    for i = 1, #as_number do named[as_number[i]] = tonumber(named[as_number[i]]) end
+    return action(named, argv)
+  end
+  register({function_name = FUNCTIONS[name], callback = callback, flags = flags})
+end
+
+local function unclocked()
+  if not store.opened_as then return store.is_shut() end
+end
+
+-- A change, which is refused while Redis has no memory left.
+function command.change(name, arguments, action) declare(name, arguments, action, store.begin, {}) end
+
+-- A change that ends things: it is carried out also while Redis has no memory left.
+function command.finish(name, arguments, action) declare(name, arguments, action, store.begin, {'allow-oom'}) end
+
+-- What changes nothing.
+function command.look(name, arguments, action) declare(name, arguments, action, store.begin, {'no-writes'}) end
+
+-- The same where neither a time nor anything else of `store` is needed, and no call is late.
+function command.change_unclocked(name, arguments, action) declare(name, arguments, action, unclocked, {}) end
+function command.look_unclocked(name, arguments, action) declare(name, arguments, action, unclocked, {'no-writes'}) end
+
+-- What opens the store.
+function command.open(name, arguments, action) declare(name, arguments, action, function() end, {'allow-oom'}) end
+
+-- When a hub used this library last, by the time of Redis in ms; -1 when nobody did since this server was started.
+register({
+  function_name = FUNCTIONS.last_used,
+  flags = {'no-writes'},
+  callback = function() return used_ms or -1 end,
+})
+
+return command

@@ -1,0 +1,60 @@
+-- Compare items of one list with the records, and mend: slots that another program put or moved there get a record, a
+-- second copy of a slot is taken out, a free slot of a draining node is held back. An item without a slot id is kept
+-- with its node, or left alone when it names none. Safe to repeat.
+-- Returns {'ok', adopted, items taken out, {what was dropped: reason, item, ...}}
+command.change('capacity/adopt_items', {
+  'pool',
+  'place',     -- 'free' | 'lent': which list
+  '...items',
+}, function(a, argv)
+  local adopted, taken, dropped = 0, 0, {}
+  local list = a.place == 'free' and keys.available(a.pool) or keys.inuse(a.pool)
+
+  local function adopt(slot, item, node, idle_ms)
+    local part = ids.key_part(node)
+    slots.create(slot, item, a.pool, node, part, idle_ms, 'recycle')
+    history.slot('slot.adopted', {slot = slot, node = node, pool = a.pool}, '')
+    redis.call('HSET', keys.slot(slot), 'place', a.place, 'adopted_ms', store.clock_ms)
+    local session = a.place == 'lent' and redis.call('HMGET', keys.session(slot), 'labelKey', 'runId', 'leaseToken') or {}
+    if session[1] then
+      redis.call('HSET', keys.slot(slot), 'label', session[1], 'run', session[2] or '')
+      redis.call('HSET', keys.lent(part), slot, session[3] or '')
+    end
+    adopted = adopted + 1
+    if a.place == 'free' and redis.call('HEXISTS', keys.duty(part), 'drain') == 1 then
+      redis.call('LREM', list, 1, item)
+      redis.call('HSET', keys.slot(slot), 'place', 'held')
+      taken = taken + 1
+    end
+  end
+
+  for i = 3, #argv do
+    local item = argv[i]
+    local slot = items.glance(item)
+    local node, idle_ms
+    local record = slot and redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place')
+    local same = record and record[1] == item and record[2] == a.pool and record[3] == a.place
+    if not same and redis.call('LPOS', list, item) then
+      slot, node, idle_ms = items.read(item)
+      if not slot and node ~= '' then slot = items.nameless(item) end
+      record = slot and redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place', 'part')
+      same = record and record[1] == item and record[2] == a.pool and record[3] == a.place
+      if slot and not record[1] then
+        adopt(slot, item, node, idle_ms)
+      elseif slot and not same and slots.still_listed(record[2], record[1], record[3]) then
+        redis.call('LREM', list, 1, item)
+        taken = taken + 1
+        dropped[#dropped + 1] = 'also in ' .. record[2] .. ' ' .. record[3]
+        dropped[#dropped + 1] = item
+      elseif slot and not same and (record[3] ~= 'lent' or redis.call('EXISTS', keys.session(slot)) == 0) then
+        slots.drop(slot, record[2], record[4])
+        adopt(slot, item, node, idle_ms)
+      end
+    end
+  end
+  if a.place == 'free' and redis.call('EXISTS', list) == 1 then
+    pools.open(a.pool)
+    serving.pool(a.pool)
+  end
+  return {'ok', adopted, taken, dropped}
+end)

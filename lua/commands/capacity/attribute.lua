@@ -1,0 +1,10 @@
+-- Map a slot to a test, and to a run when it has none yet. Safe to repeat. Returns {'ok'}
+command.change('capacity/attribute', {
+  'slot',
+  'test',
+  'run',   -- '' for none
+}, function(a)
+  redis.call('SET', keys.browser_test(a.slot), a.test, 'EX', 21600)
+  if a.run ~= '' then redis.call('SET', keys.browser_run(a.slot), a.run, 'EX', 21600, 'NX') end
+  return {'ok'}
+end)

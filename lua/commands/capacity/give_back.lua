@@ -1,0 +1,77 @@
+-- End a grant because its borrower or its node gives it back: the slot goes to whoever waits for it, else to the tail of
+-- its pool, marked for replacement. A call that means an earlier grant, by its token or its run, changes nothing.
+-- Safe to repeat: the same request id gets the first answer again.
+-- Returns {'returned' | 'ended' (its node had removed it) | 'not lent' | 'stale token', pool or '', run or '', the token
+--   of what has ended by that or ''}
+command.finish('capacity/give_back', {
+  'slot',
+  'hint',     -- the label the caller names: used for slots the hub has no record of
+  'token',    -- '' when the caller has none
+  'run',      -- '' when the caller names none
+  'request',  -- request id
+  'keep_s',   -- how long its answer is remembered
+  'revokes',  -- '1': an operator ends it, '2': at once, without a grace for its holder; '' else
+}, function(a)
+  local before = redis.call('GET', keys.request(a.request))
+  if before then
+    -- With the token: the hub is to remember it.
+    local same, word, ended = string.match(before, '^return|(.*)|(%l[%l ]*)|?(%d*)$')
+    return {same == a.slot and word or 'reused', '', '', same == a.slot and ended or ''}
+  end
+  local session = redis.call('HMGET', keys.session(a.slot), 'leaseToken', 'runId', 'labelKey', 'poolLabel')
+
+  local function find_lent(pool, wanted)
+    for _, item in ipairs(redis.call('LRANGE', keys.inuse(pool), 0, 999)) do
+      if items.glance(item) == wanted then return item end
+    end
+  end
+  local function done(word, pool, of_run, ended)
+    local tail = ended and ended ~= '' and '|' .. ended or ''
+    redis.call('SET', keys.request(a.request), 'return|' .. a.slot .. '|' .. word .. tail, 'EX', a.keep_s)
+    serving.opened()
+    return {word, pool or '', of_run or '', ended or ''}
+  end
+
+  if a.token ~= '' and session[1] ~= a.token then
+    -- He was told, and says that he has stopped.
+    if revocations.believed_in(a.slot) and redis.call('HGET', keys.revoked_tokens, a.slot) == a.token then
+      revocations.forget(a.slot)
+      placing.offer_again(a.slot)
+    end
+    if not reports.is_missing(a.slot, a.token, session[1]) then return done('stale token') end
+    endings.note_ended(a.slot, a.token)  -- when its node or its hub says that it is lent, that is late
+    return done('ended', '', '', a.token)
+  end
+  local record = slots.read(a.slot)
+  local late = record.unseen or (a.run ~= '' and a.run == record.before and a.run ~= record.run)
+  if a.token == '' and record.place == 'lent' and late then return done('not lent', record.pool) end
+  if not record.item then
+    -- Lent by another program: where its session says, where the caller says, or, with a session, in any pool.
+    local likely = {session[4] or a.hint, session[3] or a.hint, a.hint}
+    if session[3] then
+      for _, pool in ipairs(redis.call('ZRANGE', keys.pools, 0, 99)) do likely[#likely + 1] = pool end
+    end
+    for _, pool in ipairs(likely) do
+      local item = record.item == false and find_lent(pool, a.slot)
+      if item then
+        local _, node, idle_ms = items.read(item)
+        slots.create(a.slot, item, pool, node, ids.key_part(node), idle_ms, 'recycle')
+        redis.call('HSET', keys.slot(a.slot), 'place', 'lent', 'label', session[3] or pool, 'run', session[2] or '')
+        record = slots.read(a.slot)
+        history.slot('slot.adopted', record, '')
+      end
+    end
+  end
+  if record.place ~= 'lent' then
+    if record.policy ~= 'reuse' then slots.mark_recycle(a.slot, record.part, 120) end
+    endings.finish(a.slot, session[3], session[2], record.part)
+    if session[3] then
+      history.slot('grant.returned', {slot = a.slot, node = record.node, pool = record.pool or session[4], label = session[3],
+        run = session[2]}, 'removed')
+    end
+    return done('not lent', record.pool)
+  end
+  if a.revokes ~= '' then revocations.revoke(a.slot, a.revokes == '1' and revocations.grace_ms() or 0) end
+  local listed = releases.release(a.slot, record, 120, 'grant.returned', '')
+  return done(listed and 'returned' or 'ended', record.pool, record.run or session[2], session[1])
+end)

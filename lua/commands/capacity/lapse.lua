@@ -1,0 +1,46 @@
+-- Look again at nominated grants and end those whose lease is over. Safe to repeat; a grant renewed or given back
+-- meanwhile is left alone. The deadline on the hub clock decides. A footprint that vanished before its time was deleted
+-- on purpose and ends the lease; one that ran out while the hub clock stood still is written again. While the store
+-- settles none ends by its deadline: hubs are still to say what they renewed.
+-- Returns per slot: 'live' | 'lapsed' | 'deleted' | 'idle' | 'rewritten' | 'stray' (a session without a label)
+command.finish('capacity/lapse', {
+  '...slots',
+}, function(_, argv)
+  local words = {}
+  local function over(slot, label)
+    if not label then return 'stray' end
+    local deadline = tonumber(redis.call('ZSCORE', keys.deadlines, slot) or '0')
+    if deadline <= store.clock_ms then return store.settle_left_ms > 0 and 'live' or 'lapsed' end
+    local grant = redis.call('HMGET', keys.slot(slot), 'visible_ms', 'watch_idle')
+    if redis.call('EXISTS', keys.borrow_ttl(slot)) == 0 then
+      if store.now_ms < tonumber(grant[1] or '0') then return 'deleted' end
+      local left_ms = math.max(1, math.floor(deadline - store.clock_ms))
+      redis.call('SET', keys.borrow_ttl(slot), '1', 'PX', left_ms)
+      redis.call('HSET', keys.slot(slot), 'visible_ms', store.now_ms + left_ms)
+      return 'rewritten'
+    end
+    if tonumber(grant[2] or '0') > 0 and redis.call('EXISTS', keys.borrow_idle(slot)) == 0 then return 'idle' end
+    return 'live'
+  end
+  for i = 1, #argv do
+    local slot = argv[i]
+    local label = redis.call('HGET', keys.session(slot), 'labelKey')
+    local word = over(slot, label)
+    if word ~= 'live' and word ~= 'rewritten' then
+      local record = slots.read(slot)
+      if record.place == 'lent' then
+        -- Of its deadline a holder knows himself. Whoever deletes a footprint has the slot back with one sweep, and where
+        -- the idle rule is on nobody uses it: the holder is told, and the slot does not wait for him.
+        if word ~= 'lapsed' then revocations.revoke(slot, 0) end
+        releases.release(slot, record, 120, 'grant.lapsed', word)
+      else
+        record.label, record.run = label or record.label, redis.call('HGET', keys.session(slot), 'runId') or record.run
+        if redis.call('EXISTS', keys.session(slot)) == 1 then history.slot('grant.lapsed', record, word) end
+        endings.finish(slot, record.label, record.run, record.part)
+      end
+    end
+    words[i] = word
+  end
+  serving.opened()
+  return words
+end)

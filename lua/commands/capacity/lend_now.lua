@@ -1,0 +1,25 @@
+-- Lend at once where nothing stands in the way: nobody waits, no cap is reached, the request is new. Most borrows need no
+-- more than this, and a short command is a fast one: capacity/borrow knows all the rest. Safe to repeat.
+-- Returns {'ok', ...} as capacity/borrow does | {'ask', dropped} (nobody got anything: ask capacity/borrow)
+command.change('capacity/lend_now', {
+  'label',
+  'ttl_ms',
+  'idle_ms',      -- 0: no idle rule
+  'run',
+  'request',      -- request id
+  'attempt',      -- of this very call
+  'fingerprint',  -- of what was asked for
+  'keep_s',       -- how long the request id is remembered
+}, function(a)
+  if store.anybody_waits or store.settle_left_ms > 0 or caps.reached(a.label)
+    or redis.call('EXISTS', keys.request(a.request), keys.request(a.attempt), keys.ticket(a.request)) > 0 then
+    return {'ask', work.dropped}
+  end
+  local found = matching.find(a.label)
+  if not found then return {'ask', work.dropped} end
+  leases.grant({id = a.request, label = a.label, run = a.run, ttl_ms = a.ttl_ms, idle_ms = a.idle_ms, fingerprint = a.fingerprint,
+    attempt = a.attempt, keep_s = a.keep_s}, found)
+  history.note('grant.lent', 'slot', found.slot, 'node', found.node, 'pool', found.pool, 'label', a.label, 'run', a.run,
+    'ticket', a.request, 'ttl_ms', a.ttl_ms)
+  return {'ok', found.slot, found.token, found.item, found.pool, found.ttl_ms, found.ttl_ms, a.run, work.dropped}
+end)

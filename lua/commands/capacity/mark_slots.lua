@@ -1,0 +1,17 @@
+-- Ask the nodes of these slots to replace them. One that is held back is in no list, so the end of a maintenance does
+-- not wait for it. Safe to repeat. Returns {'ok', slots marked}
+command.change('capacity/mark_slots', {
+  '...slots',
+}, function(_, argv)
+  local marked = 0
+  for i = 1, #argv do
+    local part, pool, place = unpack(redis.call('HMGET', keys.slot(argv[i]), 'part', 'pool', 'place'))
+    if part then
+      slots.mark_recycle(argv[i], part, 120)
+      redis.call('HINCRBY', keys.duty(part), 'version', 1)
+      marked = marked + 1
+    end
+    if place == 'held' then redis.call('SREM', keys.replacing(pool), argv[i]) end
+  end
+  return {'ok', marked}
+end)

@@ -1,0 +1,21 @@
+-- After the store was lost: a hub says which leases it renewed a moment before. One that the store knows is extended to the
+-- deadline its holder was told; one that it does not know yet gets it when its hub or its node says that it is lent. Safe
+-- to repeat. Returns {'ok'}
+command.change('capacity/note_renewed', {
+  '...renewed',  -- per grant: slot, token, deadline on the hub clock in ms
+}, function(_, argv)
+  for i = 1, #argv, 3 do
+    local slot, token, deadline = argv[i], argv[i + 1], tonumber(argv[i + 2])
+    local left_ms = math.floor(deadline - store.clock_ms)
+    if store.hearing and left_ms > 0 then
+      redis.call('HSET', keys.renewed, slot, token .. '|' .. string.format('%d', deadline))
+      local known = redis.call('HGET', keys.session(slot), 'leaseToken') == token
+      if known and tonumber(redis.call('ZSCORE', keys.deadlines, slot) or '0') < deadline then
+        redis.call('ZADD', keys.deadlines, deadline, slot)
+        redis.call('SET', keys.borrow_ttl(slot), '1', 'PX', left_ms)
+        redis.call('HSET', keys.slot(slot), 'visible_ms', store.now_ms + left_ms)
+      end
+    end
+  end
+  return {'ok'}
+end)

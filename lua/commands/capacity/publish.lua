@@ -1,0 +1,68 @@
+-- Put a node's slots on offer, at the tail of their pools. Safe to repeat: a slot that is known keeps its place.
+-- A slot that the node reports as lent, or that a hub has brought back as lent, stays lent with its token.
+-- A process that is not the node any more, and a call that is older than one for the same slot that was carried out, change
+-- nothing. Returns {'ok', a word per slot: 'published' | 'unchanged' | 'lent' | 'taken' (another node's) | 'late' (it was
+-- withdrawn since)} | {'unknown'} | {'superseded'}
+command.change('capacity/publish', {
+  'id',
+  'part',
+  'policy',          -- 'recycle' | 'reuse'
+  'ttl_ms: number',  -- the lease of slots adopted as lent
+  'incarnation',     -- '' of plain clients
+  'said_number',     -- of this call, which only rises in an incarnation; '' of plain clients
+  '...slots',        -- per slot: id, pool, item, own idle rule in ms or '', token or ''
+}, function(a, argv)
+  if redis.call('SISMEMBER', keys.nodes, a.id) == 0 then return {'unknown'} end
+  local says, number = speakers.caller(a.part, a.incarnation, a.said_number)
+  if says ~= 'own' then return {says} end
+  local words = {}
+  for i = 7, #argv, 5 do
+    local slot, pool, item, idle_ms, token = argv[i], argv[i + 1], argv[i + 2], argv[i + 3], argv[i + 4]
+    local record = slots.read(slot)
+    local late = speakers.told_since(slot, a.part, record.item, a.incarnation, number)
+    local word
+    local unchanged = record.item == item and record.pool == pool
+      and slots.still_listed(record.pool, record.item, record.place)
+    if not reports.is_live(slot, token) then token = '' end
+    if record.item and record.part ~= a.part then
+      word = 'taken'
+    elseif late then
+      word = record.item and (record.place == 'lent' and 'lent' or 'unchanged') or 'late'
+    elseif record.place == 'lent' and not numbers.above(token, redis.call('HGET', keys.session(slot), 'leaseToken') or token) then
+      redis.call('HDEL', keys.slot(slot), 'unreported')
+      redis.call('HSET', keys.slot(slot), 'reported', store.generation)
+      word = 'lent'
+    elseif unchanged and token == '' then
+      redis.call('HSET', keys.slot(slot), 'policy', a.policy, 'reported', store.generation)
+      if redis.call('SREM', keys.aside(a.part), slot) == 1 and record.place == 'held' then
+        placing.place(slot, a.part, pool, item)
+      end
+      word = 'unchanged'
+    else
+      if record.item then
+        if record.place == 'lent' then endings.finish(slot, record.label, record.run, record.part) end
+        slots.unlist(record.pool, record.item, record.place)
+        slots.drop(slot, record.pool, record.part)
+      end
+      redis.call('DEL', keys.recycle(slot))
+      slots.create(slot, item, pool, a.id, a.part, idle_ms, a.policy)
+      redis.call('HSET', keys.slot(slot), 'reported', store.generation)
+      if token ~= '' then
+        leases.lend({slot = slot, item = item, pool = pool, node = a.id, part = a.part, label = pool, run = '', token = token,
+          ttl_ms = reports.as_renewed(slot, token, a.ttl_ms), idle_ms = 0})
+        history.slot('grant.adopted', {slot = slot, node = a.id, pool = pool, label = pool}, 'reported')
+        word = 'lent'
+      else
+        history.slot('slot.published', {slot = slot, node = a.id, pool = pool}, '')
+        redis.call('SREM', keys.replacing(pool), slot)
+        placing.place(slot, a.part, pool, item)
+        word = 'published'
+      end
+    end
+    if not late and word ~= 'taken' then speakers.note_published(slot, a.part, a.incarnation, number) end
+    words[#words + 1] = word
+  end
+  if store.reporting then redis.call('HSET', keys.duty(a.part), 'reported', store.generation) end
+  serving.opened()
+  return {'ok', words}
+end)

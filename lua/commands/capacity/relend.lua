@@ -1,0 +1,13 @@
+-- Offer slots again whose grants ended early, when the grace of their last holders is over. Safe to repeat.
+-- Returns {'ok', slots whose grace is over}
+command.change('capacity/relend', {
+  'limit: number',
+}, function(a)
+  local over = redis.call('ZRANGE', keys.revoked, '-inf', store.clock_ms, 'BYSCORE', 'LIMIT', 0, a.limit)
+  for _, slot in ipairs(over) do
+    revocations.forget(slot)
+    placing.offer_again(slot)
+  end
+  serving.opened()
+  return {'ok', #over}
+end)

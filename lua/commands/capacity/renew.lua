@@ -1,0 +1,25 @@
+-- Extend a lease to ttl_ms from now, never beyond max_ms from the grant and never backwards. Safe to repeat.
+-- Returns {'ok', token, ms left} | {'over'} (no such grant, a later one, or its deadline has passed)
+--   | {'settling'} (the store was lost, and its node has yet to say what is lent)
+command.change('capacity/renew', {
+  'slot',
+  'token',           -- '' when the caller has none
+  'ttl_ms: number',
+  'max_ms: number',
+}, function(a)
+  local held = redis.call('HGET', keys.session(a.slot), 'leaseToken')
+  if held ~= a.token and reports.is_missing(a.slot, a.token, held) then return {'settling'} end
+  local deadline = tonumber(redis.call('ZSCORE', keys.deadlines, a.slot) or '0')
+  if held and deadline <= store.clock_ms and store.settle_left_ms > 0 then return {'settling'} end
+  if not held or (a.token ~= '' and held ~= a.token) or deadline <= store.clock_ms then return {'over'} end
+  local record = redis.call('HMGET', keys.slot(a.slot), 'granted_ms', 'watch_idle')
+  local latest = tonumber(record[1] or store.clock_ms) + a.max_ms
+  deadline = math.max(deadline, math.min(store.clock_ms + a.ttl_ms, latest))
+  local left_ms = math.floor(deadline - store.clock_ms)
+  redis.call('ZADD', keys.deadlines, store.clock_ms + left_ms, a.slot)
+  redis.call('SET', keys.borrow_ttl(a.slot), '1', 'PX', left_ms)
+  redis.call('HSET', keys.slot(a.slot), 'visible_ms', store.now_ms + left_ms)
+  local idle_ms = tonumber(record[2] or '0')
+  if idle_ms > 0 then redis.call('SET', keys.borrow_idle(a.slot), '1', 'PX', math.max(idle_ms, left_ms)) end
+  return {'ok', held, left_ms}
+end)

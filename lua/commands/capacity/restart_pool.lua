@@ -1,0 +1,16 @@
+-- Put a pool under maintenance, to have every slot of it replaced. The markers follow in bites (mark_slots).
+-- Returns {'ok', free, lent}
+command.change('capacity/restart_pool', {
+  'pool',
+}, function(a)
+  local free, lent = redis.call('LLEN', keys.available(a.pool)), redis.call('LLEN', keys.inuse(a.pool))
+  if redis.call('EXISTS', keys.maintenance(a.pool)) == 0 then history.note('pool.maintenance', 'pool', a.pool, 'why', '') end
+  redis.call('SET', keys.maintenance(a.pool), '1', 'EX', 1800)
+  redis.call('SET', keys.maintenance_target(a.pool), free + lent, 'EX', 1800)
+  redis.call('SET', keys.maintenance_since(a.pool), times.text(store.now_ms), 'EX', 1800)
+  redis.call('SET', keys.maintenance_free(a.pool), free, 'EX', 1800)
+  redis.call('SET', keys.maintenance_lent(a.pool), lent, 'EX', 1800)
+  redis.call('SUNIONSTORE', keys.replacing(a.pool), keys.pool_slots(a.pool))
+  redis.call('EXPIRE', keys.replacing(a.pool), 1800)
+  return {'ok', free, lent}
+end)

@@ -1,0 +1,19 @@
+-- Register an @internal job from configuration, whatever schema it had, and note that somebody executes it. Safe to repeat.
+-- Returns {'ok'}
+command.change('jobs/ensure_internal', {
+  'full',
+  'id',      -- for a job that is new
+  'schema',
+  'digest',
+}, function(a)
+  if redis.call('EXISTS', keys.job(a.full)) == 0 then
+    local at = numbers.digits(store.next_us())
+    redis.call('HSET', keys.job(a.full), 'id', a.id, 'at', at)
+    redis.call('ZADD', keys.room_jobs(names.room_of(a.full)), at, a.full)
+  end
+  jobs.revive(a.full)
+  redis.call('HSET', keys.job(a.full), 'schema', a.schema, 'digest', a.digest)
+  redis.call('SADD', keys.executors, a.full)
+  events.jobs(names.room_of(a.full))
+  return {'ok'}
+end)

@@ -1,0 +1,38 @@
+-- Register a job for a worker: create it, take a soft-deleted one back under the schema given, or join an active one whose
+-- schema is the same. A refusal leaves no trace. Safe to repeat.
+-- Returns {'created' | 'joined', id, worker, workers, perhaps the process that was the worker before} | {'conflict'}
+--   | {'worker'} (unknown, or not the caller's) | {'superseded'} (the process was the worker, and another is)
+command.change('jobs/register', {
+  'full',
+  'id',           -- for a job that is new
+  'schema',
+  'digest',       -- the same for schemas that are equal
+  'worker',
+  'user',
+  'made_for',     -- '1': the worker is new
+  'incarnation',  -- the process that is the worker, '' where it does not say so
+}, function(a)
+  local job = redis.call('HMGET', keys.job(a.full), 'id', 'digest', 'deleted', 'back')
+  if job[1] and not job[3] and job[2] ~= a.digest then return {'conflict'} end
+  local owner = redis.call('HGET', keys.worker(a.worker), 'user')
+  if owner ~= a.user and not (a.made_for == '1' and not owner) then return {'worker'} end
+  local is_it, before = true, nil
+  if owner then is_it, before = incarnations.take_over(a.worker, a.incarnation) end
+  if not is_it then return {'superseded'} end
+
+  local joined = job[1] and not job[3] and job[1] ~= a.id and job[4] ~= a.id
+  if not job[1] then
+    local at = numbers.digits(store.next_us())
+    redis.call('HSET', keys.job(a.full), 'id', a.id, 'at', at, 'schema', a.schema, 'digest', a.digest)
+    redis.call('ZADD', keys.room_jobs(names.room_of(a.full)), at, a.full)
+  elseif jobs.revive(a.full) then
+    redis.call('HSET', keys.job(a.full), 'schema', a.schema, 'digest', a.digest, 'back', a.id)  -- a repeat is to know its work
+  end
+  if not owner then
+    workers.create(a.worker, a.user)
+    incarnations.take_over(a.worker, a.incarnation)
+  end
+  workers.link(a.worker, a.full)
+  events.jobs(names.room_of(a.full))
+  return {joined and 'joined' or 'created', job[1] or a.id, a.worker, redis.call('SMEMBERS', keys.job_workers(a.full)), before}
+end)

@@ -1,0 +1,67 @@
+-- Take the heartbeats of many nodes at once; each is answered on its own. Safe to repeat.
+-- The slots of a node that was suspect are lent again, 256 at a time.
+-- Returns per node: 0 (unknown, or slots of it were lost: register and publish again) | 1 (nothing new)
+--   | 2 (nothing new, draining) | 3 (superseded: another process is the node, and this one is to stop)
+--   | {version, draining, {slot, token, ...}, {slot to recycle, ...}, what is offered in short, or '',
+--     number of the last drain or undrain or '', ms until the deadline of the drain or -1}
+command.change('nodes/beat', {
+  'timeout_ms',
+  '...beats',    -- per node: raw id, id as part of a key, version it knows, incarnation or ''
+}, function(a, argv)
+  local heard = {}
+  for i = 2, #argv, 4 do heard[#heard + 1] = argv[i] end
+  local registered = redis.call('SMISMEMBER', keys.nodes, unpack(heard))
+  local readings, duties = {}, {}
+  for i, id in ipairs(heard) do
+    local part, incarnation = argv[i * 4 - 1], argv[i * 4 + 1]
+    local duty = registered[i] == 1 and redis.call('HMGET', keys.duty(part), 'version', 'drain', 'republish', 'suspect',
+      'reported', 'incarnation')
+    local word = duty and (incarnation == '' and 'own' or speakers.word(part, incarnation, duty[6]))
+    duties[i] = word == 'own' and duty or word == 'superseded' and 3 or 0
+    if word == 'own' then  -- no other keeps the node alive
+      readings[#readings + 1] = store.clock_ms
+      readings[#readings + 1] = id
+    end
+  end
+  if #readings > 0 then redis.call('ZADD', keys.beats, unpack(readings)) end
+
+  local function recycle_list(part)
+    local found = {}
+    for _, field in ipairs(redis.call('HKEYS', keys.duty(part))) do
+      local slot = string.match(field, '^recycle:(.+)$')
+      if slot and redis.call('EXISTS', keys.recycle(slot)) == 1 then
+        found[#found + 1] = slot
+      elseif slot then
+        redis.call('HDEL', keys.duty(part), field)
+      end
+    end
+    return found
+  end
+
+  local seen = times.text(store.now_ms)
+  local function beat(id, part, version, incarnation, duty)
+    redis.call('SET', keys.node_alive(part), '1', 'PX', a.timeout_ms)
+    redis.call('HSET', keys.node(part), 'LastSeen', seen)
+    if store.reporting and duty[5] ~= store.generation and redis.call('EXISTS', keys.node_slots(part)) == 1 then return 0 end
+    if duty[4] then
+      placing.resume(id, part)
+      duty[1] = redis.call('HGET', keys.duty(part), 'version')
+    end
+    if duty[3] then
+      redis.call('HDEL', keys.duty(part), 'republish')
+      return 0
+    end
+    if (duty[1] or '0') == version then return duty[2] and 2 or 1 end
+    local due = incarnation ~= '' and duty[2] and redis.call('ZSCORE', keys.drain_deadlines, id)
+    return {duty[1] or '0', duty[2] and 1 or 0, redis.call('HGETALL', keys.lent(part)), recycle_list(part),
+      incarnation ~= '' and offers.of(part) or '', redis.call('HGET', keys.duty(part), 'drain_number') or '',
+      due and math.max(0, math.floor(tonumber(due) - store.clock_ms)) or -1}
+  end
+  local answers = {}
+  for i = 1, #heard do
+    local duty, at = duties[i], i * 4
+    answers[i] = type(duty) == 'number' and duty or beat(heard[i], argv[at - 1], argv[at], argv[at + 1], duty)
+  end
+  serving.opened()
+  return answers
+end)

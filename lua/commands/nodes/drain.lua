@@ -1,0 +1,72 @@
+-- Stop or resume lending a node's slots: free ones are held back, or go on to whoever is next. Lent ones stay with
+-- their borrowers until the deadline, if there is one, which the sweeper carries out (sweeping/end_drained). The last
+-- call decides, about the deadline as well. In bites, of which the first switches; safe to repeat.
+-- Each call has a number that only rises, also after the store was lost: one that is brought back, by the hub that made it
+-- or by the node that was told of it, changes nothing when an equal or later one is known, and waits for a node that is
+-- not back yet.
+-- Returns {'ok', cursor of the next bite or '0', slots held of this bite, slots lent of it, ms to the deadline or -1,
+--   number of the call} | {'unknown'} | {'kept'}
+command.change('nodes/drain', {
+  'id',
+  'part',
+  'on',           -- '1' drain, '0' undrain
+  'deadline_ms',  -- from now, '' for none
+  'cursor',       -- '0' to begin with
+  'limit',        -- slots per bite, about
+  'number',       -- of a call that is brought back; '' for one that is made now
+}, function(a)
+  if redis.call('SISMEMBER', keys.nodes, a.id) == 0 then
+    if a.number ~= '' and numbers.above(a.number, redis.call('HGET', keys.drain_call(a.part), 'number') or '') then
+      redis.call('HSET', keys.drain_call(a.part), 'on', a.on, 'number', a.number, 'left_ms', a.deadline_ms)
+      redis.call('EXPIRE', keys.drain_call(a.part), 600)
+    end
+    return {'unknown'}
+  end
+  if a.cursor == '0' then
+    if a.number ~= '' and not numbers.above(a.number, redis.call('HGET', keys.duty(a.part), 'drain_number') or '') then return {'kept'} end
+    if a.number == '' then a.number = leases.next_token() end
+    redis.call('HSET', keys.duty(a.part), 'drain_number', a.number)
+    redis.call('HINCRBY', keys.duty(a.part), 'version', 1)  -- the node is told the number with its next beat
+  end
+  local drains = redis.call('HEXISTS', keys.duty(a.part), 'drain') == 1
+  if a.cursor == '0' and a.on == '1' then
+    redis.call('SADD', keys.draining, a.id)
+    if a.deadline_ms ~= '' then
+      redis.call('ZADD', keys.drain_deadlines, store.clock_ms + tonumber(a.deadline_ms), a.id)
+    else
+      redis.call('ZREM', keys.drain_deadlines, a.id)
+    end
+    if not drains then  -- the number tells this drain from a later one
+      redis.call('HSET', keys.duty(a.part), 'drain', redis.call('HINCRBY', keys.duty(a.part), 'version', 1))
+      history.note('node.draining', 'node', a.id, 'deadline_ms', a.deadline_ms)
+    end
+  elseif a.cursor == '0' then
+    redis.call('SREM', keys.draining, a.id)
+    redis.call('ZREM', keys.drain_deadlines, a.id)
+    if drains then
+      redis.call('HDEL', keys.duty(a.part), 'drain')
+      history.note('node.undrained', 'node', a.id)
+      redis.call('HINCRBY', keys.duty(a.part), 'version', 1)
+    end
+  elseif drains ~= (a.on == '1') then
+    return {'ok', '0', 0, 0, -1, a.number}  -- somebody has switched it back since the first bite
+  end
+  local held, lent = 0, 0
+  local page = redis.call('SSCAN', keys.node_slots(a.part), a.cursor, 'COUNT', a.limit)
+  for _, slot in ipairs(page[2]) do
+    local record = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place')
+    local place = record[3]
+    if a.on == '1' and place == 'free' then
+      slots.unlist(record[2], record[1], 'free')
+      redis.call('HSET', keys.slot(slot), 'place', 'held')
+      place = 'held'
+    elseif a.on == '0' and place == 'held' then
+      place = placing.place(slot, a.part, record[2], record[1])
+    end
+    held = held + (place == 'held' and 1 or 0)
+    lent = lent + (place == 'lent' and 1 or 0)
+  end
+  serving.opened()
+  local due = redis.call('ZSCORE', keys.drain_deadlines, a.id)
+  return {'ok', page[1], held, lent, due and math.max(0, math.floor(tonumber(due) - store.clock_ms)) or -1, a.number}
+end)

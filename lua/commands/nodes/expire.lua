@@ -1,0 +1,41 @@
+-- Check a nominated node again and, if it is stale, expire it in the same step: no beat can come between.
+-- Returns {'gone'} (not registered any more) | {'alive' | 'fresh', last seen} | {'ahead', last seen} (by more than 5 s)
+--   | {'stale', last seen} (dry run) | {'refreshed', last seen} (expiry is off or paused)
+--   | {'expired', last seen, slots dropped, {slots whose grant ended}, slots left for the next bite}
+command.finish('nodes/expire', {
+  'id',
+  'part',
+  'timeout_ms: number',
+  'action',              -- 'expire' | 'refresh' | 'look'
+  'keep',                -- '1': a node with a free slot is kept alive
+  'limit: number',
+}, function(a)
+  if redis.call('SISMEMBER', keys.nodes, a.id) == 0 then
+    if a.action ~= 'look' then nodes.remove(a.id, a.part, a.limit) end
+    serving.opened()
+    return {'gone'}
+  end
+  local word, seen = liveness.of(a.id, a.part, a.timeout_ms)
+  if word == 'stale' and store.reporting then word = 'fresh' end  -- the store was away, and so nobody could be heard
+  if word == 'ahead' and times.parse(seen) <= store.now_ms + 5000 then word = 'fresh' end  -- no two clocks agree
+  if a.action ~= 'look' then
+    liveness.note_signs(a.id, a.part, word, seen, a.timeout_ms)
+  end
+  if word ~= 'stale' or a.action == 'look' then return {word, seen} end
+  if a.keep == '1' then
+    for _, slot in ipairs(redis.call('SRANDMEMBER', keys.node_slots(a.part), a.limit)) do
+      local offered = redis.call('HGET', keys.slot(slot), 'place') == 'free'
+      if offered or redis.call('SISMEMBER', keys.aside(a.part), slot) == 1 then a.action = 'refresh' end
+    end
+  end
+  if a.action == 'refresh' then
+    redis.call('SET', keys.node_alive(a.part), '1', 'EX', 30)
+    redis.call('HSET', keys.duty(a.part), 'kept', store.clock_ms)
+    return {'refreshed', seen}
+  end
+  redis.call('ZREM', keys.drain_deadlines, a.id)
+  history.note('node.expired', 'node', a.id, 'last_seen', seen)
+  local dropped, ended, left = nodes.remove(a.id, a.part, a.limit)
+  serving.opened()
+  return {'expired', seen, dropped, ended, left}
+end)

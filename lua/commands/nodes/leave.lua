@@ -1,0 +1,19 @@
+-- A node leaves, or an operator removes it: its slots are withdrawn and lent ones ended, at once. Safe to repeat. A process
+-- that is not the node, because another has taken over, ends nothing.
+-- Returns {'left' | 'unknown' | 'superseded', slots dropped, {slots whose grant ended}, slots left for the next bite}
+command.finish('nodes/leave', {
+  'id',
+  'part',
+  'limit: number',
+  'incarnation',    -- '' of plain clients and of operators
+}, function(a)
+  local known = redis.call('SISMEMBER', keys.nodes, a.id) == 1
+  local current = redis.call('HGET', keys.duty(a.part), 'incarnation')
+  if speakers.word(a.part, a.incarnation, current) ~= 'own' then return {'superseded', 0, {}, 0} end
+  if known and a.incarnation ~= '' and current then speakers.retire(a.part, current) end
+  redis.call('ZREM', keys.drain_deadlines, a.id)
+  if known then history.note('node.left', 'node', a.id) end
+  local dropped, ended, left = nodes.remove(a.id, a.part, a.limit)
+  serving.opened()
+  return {known and 'left' or 'unknown', dropped, ended, left}
+end)

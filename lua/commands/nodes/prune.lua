@@ -1,0 +1,11 @@
+-- Drop the next slots of a node that is already off the books. Safe to repeat.
+-- Returns {'ok', slots dropped, {slots whose grant ended}, slots left}
+command.finish('nodes/prune', {
+  'part',
+  'limit: number',
+}, function(a)
+  if redis.call('HEXISTS', keys.leaving, a.part) == 0 then return {'ok', 0, {}, 0} end
+  local dropped, ended, left = nodes.prune(a.part, a.limit)
+  serving.opened()
+  return {'ok', dropped, ended, left}
+end)

@@ -1,0 +1,61 @@
+-- Put a node on the books, or bring its entry up to date; it counts as a beat. Safe to repeat.
+-- A process that says which one it is, and is newer than the one that was the node, takes over: the older one is told so
+-- with its next beat, and whatever of it is late changes nothing. Which one is newer is said by the term that each was
+-- given when it registered first; without one it is the one that comes later.
+-- Returns {'registered' | 'updated', version, term or '', incarnation that is superseded by this or '',
+--     {on, number, ms to the deadline or ''} of a drain that waited for the node to come back, or {}}
+--   | {'superseded'} (by another) | {'collides', other id} | {'leaving'} (prune it to the end first)
+command.change('nodes/register', {
+  'id',
+  'part',                -- the id as part of a key
+  'apps',
+  'capacity',
+  'labels',
+  'base_url',            -- '' removes it
+  'timeout_ms: number',
+  'audit_new',           -- the audit entry of a new node
+  'audit_old',           -- of an update
+  'audit_max: number',
+  'incarnation',         -- '' of plain clients
+  'said_term',           -- what it was given before, '' for nothing
+  '...pool_labels',      -- those of its apps that are valid pool labels
+}, function(a, argv)
+  local raw = nodes.owner_of(a.part)
+  if raw and raw ~= a.id then return {'collides', raw} end
+  if redis.call('HEXISTS', keys.leaving, a.part) == 1 then return {'leaving'} end
+
+  local duty = redis.call('HMGET', keys.duty(a.part), 'incarnation', 'term')
+  local term, before = duty[2] or '', ''
+  if a.incarnation ~= '' and a.incarnation ~= duty[1] then
+    local past = redis.call('LPOS', keys.incarnations(a.part), a.incarnation)
+    if past or (a.said_term ~= '' and duty[2] and numbers.above(duty[2], a.said_term)) then return {'superseded'} end
+    term, before = a.said_term ~= '' and a.said_term or leases.next_token(), duty[1] or ''
+    if duty[1] then speakers.retire(a.part, duty[1]) end
+    redis.call('DEL', keys.withdrawn(a.part))
+    redis.call('HSET', keys.duty(a.part), 'incarnation', a.incarnation, 'term', term)
+    redis.call('HINCRBY', keys.duty(a.part), 'version', 1)  -- so that its first beat is told everything
+  end
+
+  local known = redis.call('EXISTS', keys.node(a.part)) == 1
+  redis.call('HSET', keys.node(a.part), 'Apps', a.apps, 'Capacity', a.capacity, 'Labels', a.labels, 'LastSeen', times.text(store.now_ms))
+  if a.base_url ~= '' then
+    redis.call('HSET', keys.node(a.part), 'BaseUrl', a.base_url)
+  else
+    redis.call('HDEL', keys.node(a.part), 'BaseUrl')
+  end
+  if a.part ~= a.id then redis.call('HSET', keys.node(a.part), 'HubId', a.id) end
+  redis.call('SADD', keys.nodes, a.id)
+  redis.call('SET', keys.node_alive(a.part), '1', 'PX', math.max(a.timeout_ms, 90000))  -- it may beat by writing it, every 10 s
+  redis.call('ZADD', keys.beats, store.clock_ms, a.id)
+  for i = 13, #argv do
+    if redis.call('EXISTS', keys.available(argv[i])) == 1 and pools.open(argv[i]) then serving.pool(argv[i]) end
+  end
+  if not known then history.note('node.registered', 'node', a.id) end
+  if before ~= '' then history.note('node.superseded', 'node', a.id, 'incarnation', a.incarnation, 'before', before) end
+  redis.pcall('LPUSH', keys.audit, known and a.audit_old or a.audit_new)  -- a log that cannot be written fails nothing
+  redis.pcall('LTRIM', keys.audit, 0, a.audit_max - 1)
+  local version = redis.call('HGET', keys.duty(a.part), 'version') or '0'
+  local waits = redis.call('HMGET', keys.drain_call(a.part), 'on', 'number', 'left_ms')
+  if waits[1] then redis.call('DEL', keys.drain_call(a.part)) end
+  return {known and 'updated' or 'registered', version, a.incarnation ~= '' and term or '', before, waits[1] and waits or {}}
+end)

@@ -1,0 +1,11 @@
+-- What providers are; nothing changes. Returns per provider: {full, id, at, schema, type, worker, user} | 0 (unknown)
+command.look('providers/describe', {
+  '...names',
+}, function(_, argv)
+  local answers = {}
+  for i, full in ipairs(argv) do
+    local p = redis.call('HMGET', keys.provider(full), 'id', 'at', 'schema', 'type', 'worker', 'user')
+    answers[i] = p[1] and {full, unpack(p)} or 0
+  end
+  return answers
+end)

@@ -1,0 +1,46 @@
+-- Keep what a provider answers to what it was asked, for its owner or a superuser, and wake whoever waits for it. What a room
+-- has too much of goes, the oldest first.
+-- Returns {'ok'} | {'provider'} (unknown) | {'forbidden'} | {'unasked'} | {'quota'} (no room may have as much)
+command.change('providers/upload', {
+  'id',
+  'user',
+  'superuser',      -- '1' | '0'
+  'hash',
+  'body',
+  'ttl_ms',
+  'quota: number',  -- bytes of results a room may have
+}, function(a)
+  local full = redis.call('GET', keys.provider_name(a.id))
+  if not full then return {'provider'} end
+  if a.superuser ~= '1' and redis.call('HGET', keys.provider(full), 'user') ~= a.user then return {'forbidden'} end
+  local about = a.id .. ':' .. a.hash
+  if redis.call('EXISTS', keys.wanted(about)) == 0 then return {'unasked'} end
+  if #a.body > a.quota then return {'quota'} end
+
+  local list, sizes = keys.room_results(names.room_of(full)), keys.room_sizes(names.room_of(full))
+  local function forget(result)
+    local size = redis.call('HGET', sizes, result)
+    if size then redis.call('HINCRBY', sizes, 'total', 0 - tonumber(size)) end
+    redis.call('HDEL', sizes, result)
+    redis.call('ZREM', list, result)
+  end
+  for _, lapsed in ipairs(redis.call('ZRANGEBYSCORE', list, '-inf', store.now_ms, 'LIMIT', 0, 100)) do forget(lapsed) end
+  forget(about)
+  while tonumber(redis.call('HGET', sizes, 'total') or '0') + #a.body > a.quota do
+    local oldest = redis.call('ZRANGE', list, 0, 0)[1]
+    if not oldest then break end
+    redis.call('DEL', keys.result(oldest))
+    forget(oldest)
+  end
+  redis.call('ZADD', list, store.now_ms + a.ttl_ms, about)
+  redis.call('HSET', sizes, about, #a.body)
+  redis.call('HINCRBY', sizes, 'total', #a.body)
+  for _, key in ipairs({list, sizes}) do redis.call('PEXPIRE', key, a.ttl_ms + 60000) end
+
+  redis.call('SET', keys.result(about), a.body, 'PX', a.ttl_ms)
+  redis.call('DEL', keys.inflight(about))
+  redis.call('PUBLISH', keys.result_bell(about), '')
+  events.emit('provider_result_ready', 'room:' .. names.room_of(full), '{"provider_name":' .. cjson.encode(full) .. ',"request_hash":'
+    .. cjson.encode(a.hash) .. '}')
+  return {'ok'}
+end)

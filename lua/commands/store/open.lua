@@ -1,0 +1,54 @@
+-- Open the store: start its hub clock and its tokens, or notice that the server was restarted underneath.
+-- Tokens restart at (milliseconds since 1970) * 2^20, above every token issued before, also those a restart has lost,
+-- and above the highest one the calling hub remembers, should the server's time have gone back.
+-- After a loss nothing is lent for settle_ms, so that every hub can say what it lent last, and a node's slots not until
+-- it has reported them, for at most one node timeout. Safe to repeat.
+-- The hub clock of a store that came back empty goes on where the calling hub heard it last: what hubs remember is dated
+-- by it.
+-- Returns {'open' | 'new' | 'restarted', generation, clock_ms, the time of Redis in ms}
+command.open('store/open', {
+  'run_id',             -- of the Redis server: another one means that it was restarted or failed over
+  'lost',               -- '1' when the calling hub knew this store before
+  'settle_ms: number',
+  'floor',              -- the highest token the calling hub remembers, '0' for none
+  'timeout_ms',         -- of nodes, '0' when the caller does not know
+  'heard_ms',           -- the hub clock as the caller heard it last, '0' when it never did
+}, function(a)
+  local time = redis.call('TIME')
+  local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+  local was = redis.call('HMGET', keys.store, 'generation', 'run_id', 'token', 'clock_ms', 'lost_above', 'reopened_ms',
+    'timeout_ms')
+  if was[1] and was[2] == a.run_id then
+    store.open_as(was[1])
+    return {'open', was[1], tonumber(was[4]), now_ms}
+  end
+
+  -- What a restart lost are the grants with tokens between the counter that came back and the new base.
+  local base = string.format('%.0f', now_ms * 1048576)
+  local highest = was[3] or '0'  -- as text: 19 digits are more than a Lua number holds
+  if #a.floor > #highest or (#a.floor == #highest and a.floor > highest) then highest = a.floor end
+  if #base > #highest or (#base == #highest and base > highest) then
+    redis.call('HSET', keys.store, 'token', base)
+  else
+    redis.call('HSET', keys.store, 'token', highest)
+    redis.call('HINCRBY', keys.store, 'token', 1048576)
+  end
+  local generation = now_ms .. '-' .. a.run_id
+  local clock_ms = tonumber(was[4] or a.heard_ms)
+  -- Another restart, before the nodes have reported after the last one, loses nothing that could be told apart from that.
+  local lost_above = was[3] or '0'
+  if was[6] and clock_ms - tonumber(was[6]) < tonumber(was[7] or '0') then lost_above = was[5] end
+  redis.call('HSET', keys.store, 'lost_above', lost_above, 'lost_below', redis.call('HGET', keys.store, 'token'))
+  redis.call('HSET', keys.store, 'generation', generation, 'run_id', a.run_id, 'clock_ms', clock_ms, 'tick_ms', now_ms)
+  store.open_as(generation)
+  if not was[1] then redis.call('HSET', keys.store, 'born_ms', clock_ms) end
+  if not was[7] and a.timeout_ms ~= '0' then redis.call('HSET', keys.store, 'timeout_ms', a.timeout_ms) end
+  if was[1] or a.lost == '1' then
+    redis.call('HSET', keys.store, 'settle_ms', clock_ms + a.settle_ms, 'reopened_ms', clock_ms)
+    redis.call('DEL', keys.telling)
+    for _, hub in ipairs(redis.call('ZRANGE', keys.hubs, clock_ms - 3000, '+inf', 'BYSCORE')) do
+      redis.call('SADD', keys.telling, hub)
+    end
+  end
+  return {was[1] and 'restarted' or 'new', generation, clock_ms, now_ms}
+end)

@@ -1,0 +1,7 @@
+-- A hub that stops gives up sweeping, so that another takes over with its next tick. Returns {'ok'}
+command.change_unclocked('store/resign', {
+  'hub_id',
+}, function(a)
+  if redis.call('HGET', keys.store, 'leader') == a.hub_id then redis.call('HDEL', keys.store, 'leader', 'leader_until_ms') end
+  return {'ok'}
+end)

@@ -1,0 +1,15 @@
+-- Set or clear the run-time value of HUB_SWEEPER_EXPIRE for all hubs. Who did it and when stays also when it is cleared:
+-- a hub that brings the value back after a loss of the store tells by that which one is the latest.
+-- Returns {'ok', expire or '', by, at}
+command.change('store/switch_expire', {
+  'expire',  -- 'true' | 'false' | '' to go back to each hub's setting
+  'by',
+}, function(a)
+  local at = times.text(store.now_ms)
+  if (redis.call('HGET', keys.store, 'expire') or '') ~= a.expire then
+    history.note('sweep.switched', 'expire', a.expire, 'by', a.by, 'why', a.expire == '' and 'cleared' or '')
+  end
+  redis.call('HSET', keys.store, 'expire', a.expire, 'expire_by', a.by, 'expire_at', at)
+  if a.expire == '' then redis.call('HDEL', keys.store, 'expire') end
+  return {'ok', a.expire, a.by, at}
+end)

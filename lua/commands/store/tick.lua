@@ -1,0 +1,19 @@
+-- Move the hub clock: a hub can hear. Also elects the hub that sweeps: the last one stays it while it ticks.
+-- Returns {'ok', generation, clock_ms, 1 | 0 (this hub sweeps), ms until settled, run-time expire switch or '', by, at,
+--   the time of Redis in ms}
+command.change('store/tick', {
+  'hub_id',
+  'leader_ms: number',  -- how long a silent leader keeps its office
+}, function(a)
+  local office = redis.call('HMGET', keys.store, 'leader', 'leader_until_ms', 'expire', 'expire_by', 'expire_at')
+  local leads = 0
+  if office[1] == a.hub_id or store.now_ms >= tonumber(office[2] or '0') or tonumber(office[2]) > store.now_ms + a.leader_ms then
+    leads = 1
+    redis.call('HSET', keys.store, 'leader', a.hub_id, 'leader_until_ms', store.now_ms + a.leader_ms)
+  end
+  redis.call('HSET', keys.store, 'clock_ms', store.clock_ms, 'tick_ms', store.now_ms)
+  if not store.hearing then redis.call('UNLINK', keys.ended, keys.renewed) end
+  redis.call('ZADD', keys.hubs, store.clock_ms, a.hub_id)
+  return {'ok', store.generation, store.clock_ms, leads, math.max(0, store.settle_left_ms), office[3] or '',
+    office[4] or '', office[5] or '', store.now_ms}
+end)

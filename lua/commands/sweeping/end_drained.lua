@@ -1,0 +1,37 @@
+-- End what is still lent of a node whose drain deadline has passed on the hub clock; its slots are held back. In bites;
+-- safe to repeat, and a node that was undrained or given more time meanwhile is left alone.
+-- Returns {'more' | 'done', cursor of the next bite, {slots whose grant ended}} | {'nothing'}
+command.finish('sweeping/end_drained', {
+  'id',
+  'part',
+  'cursor',         -- '0' to begin with
+  'limit: number',  -- grants ended per bite, at most
+}, function(a)
+  local due = redis.call('ZSCORE', keys.drain_deadlines, a.id)
+  if not due then return {'nothing'} end
+  if redis.call('SISMEMBER', keys.nodes, a.id) == 0 or redis.call('HEXISTS', keys.duty(a.part), 'drain') == 0 then
+    redis.call('ZREM', keys.drain_deadlines, a.id)
+    return {'nothing'}
+  end
+  if tonumber(due) > store.clock_ms then return {'nothing'} end
+  local ended = {}
+  local page = redis.call('SSCAN', keys.node_slots(a.part), a.cursor, 'COUNT', a.limit)
+  local after, whole = page[1], true
+  for _, slot in ipairs(page[2]) do
+    if redis.call('HGET', keys.slot(slot), 'place') == 'lent' then
+      if #ended == a.limit then  -- small sets come as a whole: look at this page once more
+        after, whole = a.cursor, false
+        break
+      end
+      revocations.revoke(slot, revocations.grace_ms())
+      releases.release(slot, slots.read(slot), 120, 'grant.ended', 'deadline')
+      ended[#ended + 1] = slot
+    end
+  end
+  serving.opened()
+  if whole and after == '0' then
+    redis.call('ZREM', keys.drain_deadlines, a.id)
+    return {'done', after, ended}
+  end
+  return {'more', after, ended}
+end)

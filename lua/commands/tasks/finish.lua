@@ -1,0 +1,40 @@
+-- Take what a worker says of tasks it holds, many at once. Safe to repeat: a request that has been heard is 'ok' again. A
+-- report that names the claim it is about counts for no other one.
+-- Returns a word per result: 'ok' | 'gone' (no such task) | 'forbidden' (the worker does not hold it) | 'conflict' (also: it
+--   was claimed again) | {'worker'} (unknown) | {'owner'} (not the caller's)
+command.change('tasks/finish', {
+  'worker',
+  'user',
+  'request',
+  '...results',  -- per result: task, status, error, claim ('' where it names none)
+}, function(a, argv)
+  local owner = redis.call('HGET', keys.worker(a.worker), 'user')
+  if not owner then return {'worker'} end
+  if owner ~= a.user then return {'owner'} end
+  local touched, words = {}, {}
+  local function take(id, status, error, claim)
+    local t, request = tasks.read(id), a.request .. ':' .. status
+    if not t then return 'gone' end
+    if tasks.was_heard(t, request) then return 'ok' end
+    if t.worker ~= a.worker then return t.worker and 'forbidden' or 'conflict' end
+    if claim ~= '' and claim ~= t.claim then return 'conflict' end
+    local held = t.status == 'claimed' or t.status == 'running'
+    if not held or (status == 'running' and t.status == 'running') then return 'conflict' end
+    if status == 'completed' and t.status == 'claimed' then return 'conflict' end
+    if status == 'pending' then
+      outcomes.give_back(t, request)
+    elseif status == 'running' then
+      tasks.relist(t, status)
+      t.started = numbers.digits(store.now_us)
+      redis.call('HSET', keys.task(id), 'status', status, 'started', t.started, 'last', request)
+      events.status(t)
+    else
+      if status == 'failed' then outcomes.fail(t, error, request) else outcomes.close(t, status, error, request) end
+      touched[t.job] = true
+    end
+    return 'ok'
+  end
+  for i = 4, #argv, 4 do words[#words + 1] = take(argv[i], argv[i + 1], argv[i + 2], argv[i + 3]) end
+  for full in pairs(touched) do jobs.check_orphan(full) end
+  return words
+end)

@@ -1,0 +1,33 @@
+-- Forget tasks that ended long ago, everywhere at once, and then jobs that were soft-deleted long ago and have none left.
+-- Safe to repeat. Returns {'ok', tasks, jobs, 1 | 0 (there may be more)}
+command.finish('tasks/forget', {
+  'keep_us: number',
+  'limit: number',
+}, function(a)
+  local before = '(' .. numbers.digits(store.now_us - a.keep_us)
+  local old = redis.call('ZRANGE', keys.finished, '-inf', before, 'BYSCORE', 'LIMIT', 0, a.limit)
+  for _, id in ipairs(old) do
+    local t = tasks.read(id)
+    if t then
+      tasks.unlist(t, t.status)
+      redis.call('HINCRBY', keys.job(t.job), 'tasks', -1)
+    end
+    redis.call('DEL', keys.task(id), keys.payload(id))
+    redis.call('ZREM', keys.finished, id)
+    redis.call('ZREM', keys.dead, id)
+  end
+  local over = redis.call('ZRANGE', keys.deleted_jobs, '-inf', before, 'BYSCORE', 'LIMIT', 0, a.limit)
+  local gone = 0
+  for _, full in ipairs(over) do
+    local job = redis.call('HMGET', keys.job(full), 'deleted', 'tasks')
+    if job[1] and tonumber(job[2] or '0') <= 0 then
+      redis.call('DEL', keys.job(full))
+      redis.call('ZREM', keys.deleted_jobs, full)
+      gone = gone + 1
+    else
+      -- Its tasks go later; so does it.
+      redis.call('ZADD', keys.deleted_jobs, 'XX', store.now_us, full)
+    end
+  end
+  return {'ok', #old, gone, (#old == a.limit or gone == a.limit) and 1 or 0}
+end)

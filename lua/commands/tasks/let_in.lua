@@ -1,0 +1,6 @@
+-- Let tasks that were put off and are due into their queues. Safe to repeat. Returns {'ok', how many}
+command.change('tasks/let_in', {
+  'limit: number',
+}, function(a)
+  return {'ok', queue.let_in(a.limit)}
+end)

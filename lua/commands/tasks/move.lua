@@ -1,0 +1,54 @@
+-- Move a task to another status, for its worker's owner, a superuser, or, to cancel it, whoever submitted it.
+-- Safe to repeat: the request that made the last move gets the same answer. What names a claim is about no other one.
+-- Returns {'ok', task} | {'task'} (unknown) | {'forbidden'} | {'conflict', status}
+command.change('tasks/move', {
+  'id',
+  'status',
+  'error',
+  'user',
+  'superuser',  -- '1' | '0'
+  'request',
+  'claim',      -- '' where it names none
+}, function(a)
+  local t = tasks.read(a.id)
+  if not t then return {'task'} end
+  a.request = a.request .. ':' .. a.status
+  if tasks.was_heard(t, a.request) then return {'ok', queue.task_reply(t)} end  -- whoever has the task by now
+  if a.claim ~= '' and a.claim ~= t.claim then return {'conflict', t.status} end
+  local owner = t.worker and redis.call('HGET', keys.worker(t.worker), 'user')
+  if a.superuser ~= '1' and owner ~= a.user and not (a.status == 'cancelled' and t.user == a.user) then
+    -- A worker from which it was taken back, and which does not know that yet, has done nothing that is forbidden.
+    local late = a.status ~= 'claimed' and a.status ~= 'cancelled' and redis.call('HGET', keys.task(a.id), 'had') == a.user
+    return late and {'conflict', t.status} or {'forbidden'}
+  end
+  local allowed = {
+    pending = {claimed = true, cancelled = true},
+    claimed = {running = true, failed = true, cancelled = true},
+    running = {completed = true, failed = true, cancelled = true},
+  }
+  if not (allowed[t.status] and allowed[t.status][a.status]) then return {'conflict', t.status} end
+
+  if a.status == 'claimed' then
+    queue.leave(t)
+    if redis.call('ZREM', keys.later, a.id) == 1 then redis.call('HINCRBY', keys.job(t.job), 'later', -1) end
+    tasks.relist(t, a.status)
+    redis.call('HDEL', keys.task(a.id), 'due')
+    redis.call('HSET', keys.task(a.id), 'status', a.status, 'last', a.request)
+    redis.call('ZADD', names.is_internal(t.job) and keys.internal_tasks or keys.ownerless, store.clock_ms, a.id)
+    t.due = nil
+    events.status(t)
+  elseif a.status == 'running' then
+    tasks.relist(t, a.status)
+    t.started = numbers.digits(store.now_us)
+    redis.call('HSET', keys.task(a.id), 'status', a.status, 'started', t.started, 'last', a.request)
+    if names.is_internal(t.job) then redis.call('ZADD', keys.internal_tasks, store.clock_ms, a.id) end
+    events.status(t)
+  elseif a.status == 'failed' then
+    outcomes.fail(t, a.error, a.request)
+    jobs.check_orphan(t.job)
+  else
+    outcomes.close(t, a.status, a.error, a.request)
+    jobs.check_orphan(t.job)
+  end
+  return {'ok', queue.task_reply(t)}
+end)

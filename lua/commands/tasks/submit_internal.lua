@@ -1,0 +1,41 @@
+-- Submit a task to an @internal job: it is claimed from the start, and its message for the executors goes into the stream
+-- in the same step, so nobody can ask to run what is not claimed yet. Where the stream takes nothing the task has failed.
+-- Safe to repeat: a task that exists is answered as it is, and there is no second message.
+-- Returns {'ok', task} | {'failed', task, why} | {'job'} (no such active job) | {'executor'} (nobody executes it, and
+-- nothing was stored) | {'reused'} (the key came with another request)
+command.change('tasks/submit_internal', {
+  'full',
+  'room',
+  'user',
+  'id',
+  'payload',
+  'message',      -- '' when none could be made of the payload
+  'key',          -- of the request, '' for none
+  'fingerprint',
+  'keep_s',       -- how long a key is remembered: no longer than its task
+}, function(a)
+  local before = a.key ~= '' and redis.call('GET', keys.submitted(a.key))
+  if before and before ~= a.fingerprint then return {'reused'} end
+  local t = tasks.read(a.id)
+  if t then return {'ok', queue.task_reply(t)} end
+  local job = redis.call('HMGET', keys.job(a.full), 'at', 'deleted')
+  if not job[1] or job[2] then return {'job'} end
+  if redis.call('SISMEMBER', keys.executors, a.full) == 0 then return {'executor'} end
+
+  if a.key ~= '' and not before then redis.call('SET', keys.submitted(a.key), a.fingerprint, 'EX', a.keep_s) end
+  t = {id = a.id, job = a.full, room = a.room, user = a.user, status = 'claimed', at = numbers.digits(store.next_us())}
+  redis.call('HSET', keys.task(a.id), 'job', a.full, 'room', a.room, 'user', a.user, 'at', t.at, 'status', 'claimed')
+  if a.payload ~= '{}' then redis.call('SET', keys.payload(a.id), a.payload) end
+  redis.call('HINCRBY', keys.job(a.full), 'tasks', 1)
+  tasks.list_under(t, 'claimed')
+  redis.call('ZADD', keys.internal_tasks, store.clock_ms, a.id)
+  local entry = a.message ~= '' and redis.pcall('XADD', keys.taskiq, '*', 'data', a.message)
+  if type(entry) == 'string' then
+    redis.call('HSET', keys.task(a.id), 'entry', entry)
+    events.status(t)
+    if recalls.end_made(a.id) then t = tasks.read(a.id) end
+    return {'ok', queue.task_reply(t)}
+  end
+  outcomes.close(t, 'failed', 'Failed to dispatch to internal executor', a.id)
+  return {'failed', queue.task_reply(t), entry and entry.err or ''}
+end)

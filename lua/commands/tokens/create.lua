@@ -1,0 +1,23 @@
+-- Keep a token by the digest of its secret. Safe to repeat: the same facts again change nothing.
+-- Returns {'ok', when it was made, us} | {'taken'} (a token with other facts has this id)
+command.change('tokens/create', {
+  'id',         -- the first digits of the digest
+  'digest',     -- SHA-256 of the secret
+  'name',       -- of its user, or the id of its node
+  'user',
+  'superuser',  -- '1' | '0'
+  'scopes',     -- words with blanks between them, '' for all
+  'kind',       -- 'user' | 'node' | 'join'
+  'rooms',      -- as scopes
+  'part',       -- of a node's id, '' for others
+}, function(a)
+  local kept = redis.call('HMGET', keys.token(a.id), 'digest', 'name', 'user', 'superuser', 'scopes', 'at', 'kind', 'rooms')
+  if kept[1] then
+    local same = kept[1] == a.digest and kept[2] == a.name and kept[3] == a.user and kept[4] == a.superuser and kept[5] == a.scopes
+      and (kept[7] or 'user') == a.kind and (kept[8] or '') == a.rooms
+    return same and {'ok', kept[6]} or {'taken'}
+  end
+  if a.part ~= '' then redis.call('DEL', keys.barred(a.part)) end
+  return {'ok', tokens.keep(a.id, a.part, 'digest', a.digest, 'name', a.name, 'user', a.user, 'superuser', a.superuser, 'scopes', a.scopes,
+    'kind', a.kind, 'rooms', a.rooms)}
+end)

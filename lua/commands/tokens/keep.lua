@@ -1,0 +1,8 @@
+-- A token that a node has made for itself was shown: it is kept for as long again. Safe to repeat. Returns {'ok'}
+command.change('tokens/keep', {
+  'id',
+  'keep_ms: number',
+}, function(a)
+  redis.call('ZADD', keys.joined, 'XX', store.clock_ms + a.keep_ms, a.id)
+  return {'ok'}
+end)

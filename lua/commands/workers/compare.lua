@@ -1,0 +1,65 @@
+-- Compare what a worker says it holds with what it holds here, after its beat. What it does not name, in beats that are
+-- further apart than its patience, it has forgotten, or never heard of: that is given another attempt. What it names
+-- and a store that was just away has forgotten is its own again; what has ended, or is another claim's, it has lost.
+-- Safe to repeat. Returns {'ok', task it has lost, ...} | {'worker'} (unknown, or not the caller's)
+--   | {'superseded'} (another process is the worker)
+command.change('workers/compare', {
+  'worker',
+  'user',
+  'patience_ms: number',
+  'open',                 -- its claims without an answer yet, by line: what they took it cannot know of
+  'incarnation',          -- the process that is the worker, '' where it does not say so
+  '...held',              -- per task: id, claim
+}, function(a, argv)
+  local record = redis.call('HMGET', keys.worker(a.worker), 'user', 'odd')
+  if record[1] ~= a.user then return {'worker'} end
+  if incarnations.is_superseded(a.worker, a.incarnation) then return {'superseded'} end
+  local named, lost, here = {}, {'ok'}, {}
+  for i = 6, #argv, 2 do named[argv[i]] = argv[i + 1] end
+  local before, odd = {}, {}
+  for id, claim, since in string.gmatch(record[2] or '', '(%x+):(%d+):(%d+)') do before[id .. ':' .. claim] = tonumber(since) end
+
+  for _, id in ipairs(redis.call('SMEMBERS', keys.worker_tasks(a.worker))) do
+    local t = tasks.read(id)
+    here[id] = t and t.claim
+    if t and t.claim and named[id] ~= t.claim and not string.find(a.open, t.last or '?', 1, true) then
+      local key = id .. ':' .. t.claim
+      local since = before[key] or store.clock_ms
+      if store.clock_ms - since < a.patience_ms then
+        odd[#odd + 1] = string.format('%s:%.0f', key, since)
+      else
+        history.note('task.unheld', 'task', id, 'job', t.job, 'worker', a.worker)
+        if t.status == 'claimed' then outcomes.give_back(t, 'unheld:' .. key)
+        else outcomes.fail(t, 'Its worker does not know of it any more', 'unheld:' .. key) end
+        jobs.check_orphan(t.job)
+      end
+    end
+  end
+  if #odd > 0 then redis.call('HSET', keys.worker(a.worker), 'odd', table.concat(odd, ' '))
+  elseif record[2] then redis.call('HDEL', keys.worker(a.worker), 'odd') end
+
+  -- Adopt a task that is claimed here by nobody, since the claim was lost.
+  local was_away = store.reopened_ms and store.clock_ms - store.reopened_ms < 4 * a.patience_ms
+  local function adopt(t, claim)
+    queue.leave(t)
+    if redis.call('ZREM', keys.later, t.id) == 1 then redis.call('HINCRBY', keys.job(t.job), 'later', -1) end
+    tasks.relist(t, 'running')
+    t.worker, t.claim, t.started, t.due = a.worker, claim, numbers.digits(store.now_us), nil
+    redis.call('HDEL', keys.task(t.id), 'due')
+    redis.call('HSET', keys.task(t.id), 'status', 'running', 'worker', a.worker, 'claim', claim, 'started', t.started,
+      'last', 'held:' .. claim)
+    redis.call('SADD', keys.worker_tasks(a.worker), t.id)
+    history.note('task.held', 'task', t.id, 'job', t.job, 'worker', a.worker)
+    events.status(t)
+  end
+  for id, claim in pairs(named) do
+    local t = here[id] ~= claim and tasks.read(id)
+    local newer = t and tonumber(claim) > tonumber(t.claim or '0') and tonumber(claim) <= store.now_us
+    if t and t.status == 'pending' and newer then
+      if was_away and redis.call('SISMEMBER', keys.worker_jobs(a.worker), t.job) == 1 then adopt(t, claim) end
+    elseif t then
+      lost[#lost + 1] = id
+    end
+  end
+  return lost
+end)

@@ -1,0 +1,11 @@
+-- What workers are; nothing changes. Returns per worker: {id, last beat, jobs it is linked to, user} | 0 (unknown)
+command.look('workers/describe', {
+  '...ids',
+}, function(_, argv)
+  local answers = {}
+  for i, id in ipairs(argv) do
+    local worker = redis.call('HMGET', keys.worker(id), 'beat', 'user')
+    answers[i] = worker[1] and {id, worker[1], redis.call('SCARD', keys.worker_jobs(id)), worker[2]} or 0
+  end
+  return answers
+end)

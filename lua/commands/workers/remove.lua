@@ -1,0 +1,23 @@
+-- Remove a worker: for its user, a superuser, or the sweeper, who looks again whether it is silent, or has hung up. Safe to repeat.
+-- Returns {'ok', tasks that are left for `bury`} | {'worker'} (unknown) | {'forbidden'} | {'alive'} | {'superseded'}
+command.finish('workers/remove', {
+  'worker',
+  'user',
+  'superuser',          -- '1' | '0'
+  'why',                -- deleted | silent | hung up
+  'silent_ms: number',  -- it must have been silent for longer on the hub clock, -1 for any
+  'limit: number',      -- tasks failed in this step
+  'request',            -- a repeat of the one that removed it is answered as it was
+  'incarnation',        -- the process that leaves, '' for any
+}, function(a)
+  local owner = redis.call('HGET', keys.worker(a.worker), 'user')
+  if not owner and redis.call('EXISTS', keys.claim(a.request)) == 1 then return {'ok', redis.call('SCARD', keys.worker_tasks(a.worker))} end
+  if not owner then return {'worker'} end
+  if incarnations.is_superseded(a.worker, a.incarnation) then return {'superseded'} end
+  if a.superuser ~= '1' and owner ~= a.user then return {'forbidden'} end
+  local beat_ms = tonumber(redis.call('ZSCORE', keys.worker_beats, a.worker) or '0')
+  if a.silent_ms >= 0 and store.clock_ms - beat_ms <= a.silent_ms then return {'alive'} end
+  if a.why == 'hung up' and tonumber(redis.call('ZSCORE', keys.hung_up, a.worker) or 'inf') > store.clock_ms then return {'alive'} end
+  redis.call('SET', keys.claim(a.request), '', 'EX', 60)
+  return {'ok', dead_workers.remove(a.worker, a.why, a.limit)}
+end)

@@ -1,9 +1,0 @@
--- Whose tasks are, to count them; nothing changes. Returns per task: full name of its job or '' (unknown), '1' | '0' (put off)
--- @rest tasks
-local answers = {}
-for i, id in ipairs(ARGV) do
-  local t = redis.call('HMGET', key_task(id), 'job', 'status', 'due')
-  answers[2 * i - 1] = t[1] or ''
-  answers[2 * i] = t[2] == 'pending' and t[3] and '1' or '0'
-end
-return answers

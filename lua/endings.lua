@@ -1,0 +1,33 @@
+-- Endings: what goes when a grant ends, and what is remembered of it.
+local endings = {}
+
+-- A grant has ended. While nodes and hubs may still say that it is lent, because they do not know, that is remembered;
+-- also of a grant that was made since the loss, for there may be another one before everybody has spoken.
+function endings.note_ended(slot, token)
+  if not (store.hearing and token) then return end
+  local ended = redis.call('HGET', keys.ended, slot)
+  if not ended or numbers.above(token, ended) then redis.call('HSET', keys.ended, slot, token) end
+end
+
+-- End the grant of a slot: session, deadline, footprints, mappings, the in-flight count of the label it was asked for.
+-- Where the slot goes is the caller's.
+function endings.finish(slot, label, run, part)
+  if store.hearing then endings.note_ended(slot, redis.call('HGET', keys.session(slot), 'leaseToken')) end
+  redis.call('DEL', keys.session(slot), keys.borrow_ttl(slot), keys.borrow_idle(slot), keys.browser_run(slot),
+    keys.browser_test(slot))
+  redis.call('ZREM', keys.deadlines, slot)
+  if label then
+    redis.call('ZREM', keys.asked(label), slot)
+    if turns.anybody() and redis.call('ZSCORE', keys.turns, label) then
+      turns.reoffer(label)
+      work.headroom[#work.headroom + 1] = label
+    end
+  end
+  if run and run ~= '' then redis.call('ZREM', keys.run(run), slot) end
+  if part then
+    redis.call('HDEL', keys.lent(part), slot)
+    redis.call('HINCRBY', keys.duty(part), 'version', 1)
+  end
+end
+
+return endings

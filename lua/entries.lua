@@ -1,0 +1,75 @@
+-- The private indexes of the jobs API, as the doctor sees them.
+local entries = {}
+
+-- The private indexes of the jobs API by kind; `owner` is what an index is about, `member` what stands in it.
+entries.held_in = {worker_tasks = 'set', worker_providers = 'set', dead_workers = 'set', payload = 'string',
+  provider_name = 'string'}  -- all others are sorted sets
+
+function entries.of(kind, owner, member)
+  local single = {later = keys.later, heads = keys.heads, ownerless = keys.ownerless, internal_tasks = keys.internal_tasks,
+    runtimes = keys.runtimes, finished = keys.finished, dead = keys.dead, workers = keys.workers, worker_beats = keys.worker_beats,
+    dead_workers = keys.dead_workers, deleted_jobs = keys.deleted_jobs, hung_up = keys.hung_up}
+  local many = {room_tasks = keys.room_tasks, job_tasks = keys.job_tasks, queue = keys.queue, worker_tasks = keys.worker_tasks,
+    room_workers = keys.room_workers, room_jobs = keys.room_jobs, room_providers = keys.room_providers,
+    worker_providers = keys.worker_providers, payload = keys.payload, provider_name = keys.provider_name}
+  if entries.held_in[kind] == 'string' then return many[kind](member) end
+  return single[kind] or many[kind](owner)
+end
+
+function entries.lists(kind, owner, member)
+  local index = entries.of(kind, owner, member)
+  if entries.held_in[kind] == 'string' then return redis.call('EXISTS', index) == 1 end
+  if entries.held_in[kind] == 'set' then return redis.call('SISMEMBER', index, member) == 1 end
+  return redis.call('ZSCORE', index, member) and true or false
+end
+
+local function task_belongs(kind, owner, id)
+  if kind == 'payload' then return redis.call('EXISTS', keys.task(id)) == 1 end
+  local t = tasks.read(id)
+  if not (t and t.room and t.status) then return false end
+  local waits = t.status == 'pending'
+  local held = t.status == 'claimed' or t.status == 'running'
+  if kind == 'room_tasks' then return t.status .. ':' .. t.room == owner end
+  if kind == 'job_tasks' then return t.status .. ':' .. t.room .. ':' .. t.job == owner end
+  if kind == 'queue' then return waits and not t.due and t.job == owner end
+  if kind == 'later' then return waits and t.due end
+  if kind == 'worker_tasks' then return held and t.worker == owner end
+  if kind == 'internal_tasks' then return held and names.is_internal(t.job) end
+  if kind == 'runtimes' then return held end
+  if kind == 'dead' then return t.status == 'failed' and t.max end
+  if kind == 'finished' then return not (waits or held) end
+  return held and not names.is_internal(t.job) and not (t.worker and redis.call('EXISTS', keys.worker(t.worker)) == 1)  -- ownerless
+end
+
+-- A worker stands in the list of its shared rooms and in `*`, or else in those of its other rooms.
+local function worker_belongs(kind, owner, id)
+  local known = redis.call('EXISTS', keys.worker(id)) == 1
+  if kind ~= 'room_workers' or not known then return known == (kind ~= 'dead_workers') end
+  local shared = redis.call('HEXISTS', keys.worker_rooms(id), '@global') == 1
+    or redis.call('HEXISTS', keys.worker_rooms(id), '@internal') == 1
+  if owner == '*' then return shared end
+  local room = owner == '@*' and '*' or owner
+  return shared == workers.is_shared(room) and redis.call('HEXISTS', keys.worker_rooms(id), room) == 1
+end
+
+-- Whether a member belongs into an index, by the records of what it names.
+function entries.belongs(kind, owner, member)
+  local of_workers = {workers = 1, worker_beats = 1, room_workers = 1, dead_workers = 1, hung_up = 1}
+  if of_workers[kind] then return worker_belongs(kind, owner, member) end
+  if kind == 'room_jobs' or kind == 'deleted_jobs' then
+    local job = redis.call('HMGET', keys.job(member), 'id', 'deleted')
+    if kind == 'deleted_jobs' then return job[1] and job[2] end
+    return job[1] and not job[2] and names.room_of(member) == owner
+  end
+  if kind == 'heads' then return redis.call('EXISTS', keys.queue(member)) == 1 end
+  if kind == 'provider_name' then
+    return redis.call('HGET', keys.provider(redis.call('GET', keys.provider_name(member)) or ''), 'id') == member
+  end
+  if kind == 'worker_providers' then return redis.call('HGET', keys.provider(member), 'worker') == owner end
+  if kind == 'room_providers' then
+    return redis.call('HEXISTS', keys.provider(member), 'id') == 1 and names.room_of(member) == owner
+  end
+  return task_belongs(kind, owner, member)
+end
+
+return entries

@@ -1,0 +1,46 @@
+-- Events for the sockets of all hubs.
+local events = {}
+
+-- Tell the sockets of all hubs: an event as python-socketio's Redis manager reads it from the channel. The same event
+-- for the same room is told once a call, and nothing is published while no hub listens.
+function events.emit(event, room, data)
+  if work.listening == nil then work.listening = redis.call('PUBSUB', 'NUMSUB', keys.socketio)[2] > 0 end
+  if not work.listening then return end
+  local message = '{"method":"emit","event":"' .. event .. '","data":[' .. data .. '],"binary":false,"namespace":"/",'
+    .. '"room":' .. cjson.encode(room) .. ',"skip_sid":null,"callback":null,"host_id":"store"}'
+  work.told = work.told or {}
+  if work.told[message] then return end
+  work.told[message] = true
+  redis.call('PUBLISH', keys.socketio, message)
+end
+
+local function instant_json(us)
+  if not us then return 'null' end
+  local number = tonumber(us)
+  return '"' .. string.sub(times.text(math.floor(number / 1000)), 1, 20) .. string.format('%06dZ"', number % 1000000)
+end
+
+local function id_json(id)
+  if not id or id == '' then return 'null' end
+  return '"' .. table.concat({string.sub(id, 1, 8), string.sub(id, 9, 12), string.sub(id, 13, 16), string.sub(id, 17, 20),
+    string.sub(id, 21)}, '-') .. '"'
+end
+
+function events.jobs(room) events.emit('jobs_invalidate', 'room:' .. room, '{}') end
+
+function events.providers(room) events.emit('providers_invalidate', 'room:' .. room, '{}') end
+
+-- t: id job room status at started done worker error; position where it is pending.
+function events.status(t)
+  events.emit('task_status_event', 'room:' .. t.room, table.concat({'{"id":', id_json(t.id), ',"name":', cjson.encode(t.job),
+    ',"room_id":', cjson.encode(t.room), ',"status":"', t.status, '","created_at":', instant_json(t.at),
+    ',"started_at":', instant_json(t.started), ',"completed_at":', instant_json(t.done), ',"queue_position":',
+    t.position or 'null', ',"worker_id":', id_json(t.worker), ',"error":', t.error and cjson.encode(t.error) or 'null', '}'}))
+end
+
+function events.available(t)
+  events.emit('task_available', 'jobs:' .. t.job, '{"job_name":' .. cjson.encode(t.job) .. ',"room_id":' .. cjson.encode(t.room)
+    .. ',"task_id":' .. id_json(t.id) .. '}')
+end
+
+return events

@@ -1,0 +1,22 @@
+-- The history: what happened, written down in the step that made it happen.
+local history = {}
+
+-- Write down what happened, in the step that made it happen: note('grant.lent', 'slot', slot, 'run', run, ...). Names
+-- and facts alternate and none is nil; `why` is the short word of the rule. Names are those of hub/history/events.py.
+-- One call costs about as much as a SET. A stream that cannot be written fails nothing.
+function history.note(what, ...)
+  redis.pcall('XADD', keys.history, 'MAXLEN', '~', store.history_max or '20000', '*', 'event', what, ...)
+end
+
+-- What became of a slot or of its grant; of: slot node pool label run, what is not known is left out.
+function history.slot(what, of, why)
+  history.note(what, 'slot', of.slot, 'node', of.node or '', 'pool', of.pool or '', 'label', of.label or '', 'run',
+    of.run or '', 'why', why)
+end
+
+-- What became of a ticket.
+function history.ticket(what, t, why)
+  history.note(what, 'ticket', t.id, 'label', t.label, 'run', t.run or '', 'why', why)
+end
+
+return history

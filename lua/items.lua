@@ -1,0 +1,41 @@
+-- List items: what nodes and other programs write into the lists of a pool.
+local items = {}
+
+-- What a list item says: its slot id and node id as the document has them, nil where it names none; a number is read as
+-- it is written. Text that is not a JSON object is searched for the compact fragments that nodes write.
+-- hub/capacity/models.py finds the same.
+local function text_of(value, name, item)
+  if type(value) ~= 'number' then return type(value) == 'string' and value or nil end
+  local written = string.match(item, '"' .. name .. '"%s*:%s*(%-?%d[%w%.%+%-]*)')
+  return written and tonumber(written) == value and written or string.format('%.17g', value)
+end
+
+function items.read(item)
+  local ok, document = pcall(cjson.decode, item)
+  if ok and type(document) == 'table' then
+    local slot = text_of(document.browserId, 'browserId', item)
+    if not (slot and string.find(slot, '%S')) then slot = text_of(document.slotId, 'slotId', item) end
+    if not (slot and string.find(slot, '%S')) then slot = nil end
+    local idle = tonumber(document.idleTimeoutSeconds)
+    if idle and not (idle >= 0 and idle <= 86400) then idle = nil end
+    return slot and ids.key_part(slot), text_of(document.nodeId, 'nodeId', item) or '',
+      idle and string.format('%d', idle * 1000) or ''
+  end
+  local slot = string.match(item, '"browserId":"([^"]+)"')
+  return slot and ids.key_part(slot), string.match(item, '"nodeId":"([^"]*)"') or '', ''
+end
+
+-- What an item without a slot id is kept under, so that it goes with its node.
+function items.nameless(item)
+  return 'nameless-' .. redis.sha1hex(item)
+end
+
+-- The slot id of a list item by a quick look, to find the record that settles it.
+function items.glance(item)
+  local _, at = string.find(item, '"browserId"', 1, true)
+  local slot = at and string.match(item, '^%s*:%s*"([%w%-_%.]+)"', at + 1)
+  if slot then return slot end
+  return (items.read(item))
+end
+
+return items

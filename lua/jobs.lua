@@ -1,0 +1,25 @@
+-- Jobs: when one goes, and how it comes back.
+local jobs = {}
+
+-- Soft-delete a job that nobody serves and nothing waits for. Claimed and running tasks do not keep it.
+function jobs.check_orphan(full)
+  if string.sub(full, 1, 10) == '@internal:' then return end
+  if redis.call('EXISTS', keys.job_workers(full), keys.queue(full)) > 0 then return end
+  local job = redis.call('HMGET', keys.job(full), 'at', 'deleted', 'later')
+  if not job[1] or job[2] or tonumber(job[3] or '0') > 0 then return end
+  redis.call('HSET', keys.job(full), 'deleted', numbers.digits(store.now_us))
+  redis.call('ZADD', keys.deleted_jobs, store.now_us, full)
+  redis.call('ZREM', keys.room_jobs(names.room_of(full)), full)
+  history.note('job.orphaned', 'job', full)
+  events.jobs(names.room_of(full))
+end
+
+-- Take a soft-deleted job back: it keeps its id and its place in the lists.
+function jobs.revive(full)
+  if redis.call('HDEL', keys.job(full), 'deleted') == 0 then return false end
+  redis.call('ZREM', keys.deleted_jobs, full)
+  redis.call('ZADD', keys.room_jobs(names.room_of(full)), redis.call('HGET', keys.job(full), 'at'), full)
+  return true
+end
+
+return jobs

@@ -1,0 +1,60 @@
+-- Leases: how a grant is made.
+local leases = {}
+
+-- Make a grant of a slot that is in no list: in-use list, session, deadline, footprints, indexes, in one go.
+-- grant: slot item pool node part label run token ttl_ms idle_ms. Needs the two times of `store`.
+function leases.lend(grant)
+  local slot, ttl_ms = grant.slot, grant.ttl_ms
+  local at, idle_ms = numbers.whole(store.now_ms), numbers.whole(grant.idle_ms)
+  redis.call('RPUSH', keys.inuse(grant.pool), grant.item)
+  redis.call('SET', keys.borrow_ttl(slot), '1', 'PX', numbers.whole(ttl_ms))
+  if grant.idle_ms > 0 then redis.call('SET', keys.borrow_idle(slot), '1', 'PX', idle_ms) end
+  redis.call('HSET', keys.session(slot), 'browserId', slot, 'labelKey', grant.label, 'runId', grant.run,
+    'nodeId', grant.node, 'borrowedAtUtc', times.text(store.now_ms), 'ttlSeconds', string.format('%.14g', ttl_ms / 1000),
+    'poolLabel', grant.pool, 'leaseToken', grant.token)
+  redis.call('HSET', keys.slot(slot), 'place', 'lent', 'label', grant.label, 'run', grant.run, 'granted_ms',
+    numbers.whole(store.clock_ms), 'visible_ms', numbers.whole(store.now_ms + ttl_ms), 'watch_idle', idle_ms)
+  redis.call('ZADD', keys.deadlines, numbers.whole(store.clock_ms + ttl_ms), slot)
+  redis.call('ZADD', keys.asked(grant.label), at, slot)
+  if grant.run ~= '' then
+    redis.call('SET', keys.browser_run(slot), grant.run, 'EX', '21600')
+    redis.call('ZADD', keys.run(grant.run), at, slot)
+  end
+  redis.call('HSET', keys.lent(grant.part), slot, grant.token)
+  redis.call('HINCRBY', keys.duty(grant.part), 'version', '1')
+end
+
+-- The idle clock of a slot in ms, 0 for none: its own rule, else the hub's; 0 in its own rule means the whole lease.
+local function idle_of(own_ms, hub_idle_ms, ttl_ms)
+  local own = tonumber(own_ms or '')
+  if not own then return hub_idle_ms end
+  if own > 0 then return own end
+  return hub_idle_ms > 0 and ttl_ms or 0
+end
+
+-- The next token. It has more digits than a Lua number holds, so the last nine are counted here and the rest is text;
+-- every thousand million grants Redis carries over.
+function leases.next_token()
+  local low = string.sub(store.token, -9) + 1
+  if #store.token > 9 and low < 1000000000 then
+    store.token = string.format('%s%09d', string.sub(store.token, 1, -10), low)
+    redis.call('HSET', keys.store, 'token', store.token)
+  else
+    redis.call('HINCRBY', keys.store, 'token', 1)
+    store.token = redis.call('HGET', keys.store, 'token')
+  end
+  return store.token
+end
+
+-- Grant a slot that is in no list as it was asked for, under the next token, and remember that for the request.
+-- wish: id label run ttl_ms idle_ms fingerprint attempt keep_s. found: slot item pool node part own_idle_ms.
+function leases.grant(wish, found)
+  found.token = leases.next_token()
+  found.label, found.run, found.ttl_ms = wish.label, wish.run, tonumber(wish.ttl_ms)
+  found.idle_ms = idle_of(found.own_idle_ms, tonumber(wish.idle_ms), found.ttl_ms)
+  leases.lend(found)
+  redis.call('SET', keys.request(wish.id),
+    wish.fingerprint .. '|' .. found.slot .. '|' .. found.token .. '|' .. wish.attempt, 'EX', wish.keep_s)
+end
+
+return leases

@@ -1,0 +1,65 @@
+-- The line: who waits for a slot, and what he is answered.
+local line = {}
+
+-- What a repeat of a granted request is answered: its grant as it is now, of which this attempt is an owner then.
+function line.granted(record, request, attempt, fingerprint, hub)
+  local asked, slot, token, owners = string.match(record, '^(.-)|(.*)|(%d+)|(.*)$')
+  if asked ~= fingerprint then return {'reused'} end
+  redis.call('SREM', keys.handed(hub), request)
+  local held = redis.call('HMGET', keys.session(slot), 'leaseToken', 'poolLabel', 'ttlSeconds', 'runId')
+  if held[1] ~= token then return {'over', slot} end
+  owners = tickets.settle_delivery(slot, request) and attempt or attempts.add(owners, attempt)
+  redis.call('SET', keys.request(request), table.concat({fingerprint, slot, token, owners}, '|'), 'KEEPTTL')
+  local left_ms = tonumber(redis.call('ZSCORE', keys.deadlines, slot) or store.clock_ms) - store.clock_ms
+  return {'ok', slot, token, redis.call('HGET', keys.slot(slot), 'item'), held[2], math.max(0, math.floor(left_ms)),
+    math.floor(tonumber(held[3]) * 1000), held[4], {}}
+end
+
+-- What somebody who stood in line at the beginning of the call is answered at its end.
+function line.standing(t, attempt, fingerprint, hub)
+  local record = redis.call('GET', keys.request(t.id))
+  if record then return line.granted(record, t.id, attempt, fingerprint, hub) end
+  local rank = redis.call('ZRANK', keys.line(t.label), t.id)
+  return {'waiting', rank + 1, tickets.estimate(t.label, rank), work.dropped}
+end
+
+-- Somebody, perhaps at another hub, attends a ticket (again): it is in line at its old place.
+function line.attend(t, hub, attempt, until_ms)
+  if t.hub ~= hub then redis.call('SREM', keys.waiters(t.hub), t.id) end
+  t.hub, t.attempt = hub, attempt
+  redis.call('HSET', keys.ticket(t.id), 'hub', hub, 'attempt', attempt, 'until_ms', until_ms)
+  redis.call('PERSIST', keys.ticket(t.id))
+  redis.call('HDEL', keys.ticket(t.id), 'handed')
+  if tickets.join(t, until_ms) then history.ticket('ticket.waiting', t, 'again') end
+end
+
+-- Points of priority count as seconds in line, so that nothing starves. No two newcomers arrive at the same instant.
+local function score_of(priority)
+  local at_ms = arrivals.next_ms()
+  redis.call('HSET', keys.store, 'line_ms', string.format('%.17g', at_ms), 'line_clock_ms', store.clock_ms)
+  return string.format('%.17g', at_ms - priority * 1000)
+end
+
+-- Why a newcomer may not wait; nil when he may.
+function line.admit(wish, max_label, max_run, limit_ms, priority)
+  local waiting = redis.call('ZCARD', keys.line(wish.label))
+  if waiting >= max_label then return {'per-label-cap', waiting} end
+  local pending = tonumber(redis.call('HGET', keys.pending, wish.run) or '0')
+  if pending >= max_run then return {'per-run-cap', pending} end
+  if limit_ms >= 0 then
+    local ahead = arrivals.ahead_of(wish.label, priority)
+    local takes_ms = tickets.estimate(wish.label, ahead)
+    if takes_ms > limit_ms then return {'deadline', ahead + 1, takes_ms} end
+  end
+end
+
+-- Write the ticket of a newcomer and put it in line.
+function line.enter(wish, priority, until_ms)
+  wish.score = score_of(priority)
+  redis.call('HSET', keys.ticket(wish.id), 'label', wish.label, 'run', wish.run, 'hub', wish.hub, 'attempt', wish.attempt,
+    'score', wish.score, 'since_ms', store.now_ms, 'until_ms', until_ms, 'ttl_ms', wish.ttl_ms, 'idle_ms', wish.idle_ms,
+    'priority', priority, 'fingerprint', wish.fingerprint, 'keep_s', wish.keep_s, 'keyed', wish.keyed and '1' or '0')
+  if tickets.join(wish, until_ms) then history.ticket('ticket.waiting', wish, '') end
+end
+
+return line

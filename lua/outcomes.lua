@@ -1,0 +1,73 @@
+-- Outcomes: how a task ends, or goes back into its queue.
+local outcomes = {}
+
+-- Move a task on. `close` ends it; `fail` gives it another attempt where it has one left; `give_back` queues it again.
+
+-- What a task leaves behind when nobody works on it any more.
+local function let_go(t)
+  if t.worker then redis.call('SREM', keys.worker_tasks(t.worker), t.id) end
+  redis.call('ZREM', keys.runtimes, t.id)
+  redis.call('ZREM', keys.ownerless, t.id)
+  if names.is_internal(t.job) then
+    redis.call('ZREM', keys.internal_tasks, t.id)
+    local entry = redis.call('HGET', keys.task(t.id), 'entry')
+    if entry then redis.pcall('XDEL', keys.taskiq, entry) end  -- nobody else deletes its message
+  end
+end
+
+-- End a task with a terminal status. `error` is kept where there is one.
+function outcomes.close(t, status, error, request)
+  if t.status == 'pending' then
+    queue.leave(t)
+    if redis.call('ZREM', keys.later, t.id) == 1 then redis.call('HINCRBY', keys.job(t.job), 'later', -1) end
+    redis.call('HDEL', keys.task(t.id), 'due')
+    t.due = nil
+  else
+    let_go(t)
+  end
+  tasks.relist(t, status)
+  t.done = numbers.digits(store.now_us)
+  redis.call('HSET', keys.task(t.id), 'status', status, 'done', t.done, 'last', request)
+  if error ~= '' then
+    redis.call('HSET', keys.task(t.id), 'error', error)
+    t.error = error
+  end
+  redis.call('ZADD', keys.finished, t.done, t.id)
+  if status == 'failed' and t.max then redis.call('ZADD', keys.dead, t.done, t.id) end
+  redis.call('PUBLISH', keys.task_done(t.id), '')
+  events.status(t)
+end
+
+-- Make a claimed or running task pending again, at its old place, or put off until `due_us`.
+function outcomes.give_back(t, request, due_us)
+  local had = t.worker and redis.call('HGET', keys.worker(t.worker), 'user')
+  let_go(t)
+  tasks.relist(t, 'pending')
+  redis.call('HDEL', keys.task(t.id), 'worker', 'started', 'claimed')
+  -- The next claim overwrites `last`; whoever repeats this call, or one of those before, is to be known by then as well.
+  local back = string.match(request .. '\n' .. (t.back or ''), '^[^\n]*\n?[^\n]*\n?[^\n]*\n?[^\n]*')
+  redis.call('HSET', keys.task(t.id), 'status', 'pending', 'last', request, 'back', back, 'had', had or '')
+  t.worker, t.started = nil, nil
+  if jobs.revive(t.job) then events.jobs(names.room_of(t.job)) end  -- what waits keeps its job
+  if due_us and due_us > store.now_us then
+    queue.put_off(t, due_us)
+  else
+    queue.enter(t)
+    t.position = queue.position_of(t)
+  end
+  events.status(t)
+  if t.position then events.available(t) end
+end
+
+-- Fail a task, or let it try again after a pause that doubles with each attempt, up to an hour.
+function outcomes.fail(t, error, request)
+  local attempt = tonumber(t.attempt or '1')
+  if not t.max or attempt >= tonumber(t.max) then return outcomes.close(t, 'failed', error, request) end
+  local pause_ms = math.min(3600000, tonumber(t.backoff_ms) * 2 ^ (attempt - 1))
+  t.attempt = string.format('%d', attempt + 1)
+  redis.call('HSET', keys.task(t.id), 'attempt', t.attempt)
+  history.note('task.retried', 'task', t.id, 'job', t.job, 'attempt', t.attempt, 'why', error)
+  outcomes.give_back(t, request, store.now_us + pause_ms * 1000)
+end
+
+return outcomes

@@ -1,0 +1,34 @@
+-- Pools: the indexes of their labels, and their maintenance.
+local pools = {}
+
+-- The indexes of a pool label: all pools that have slots, and per number of segments those with free ones.
+-- `open_pool` returns whether it was not among them.
+function pools.open(label)
+  local _, colons = string.gsub(label, ':', '')
+  return redis.call('ZADD', keys.open_pools(colons + 1), 0, label) == 1
+end
+
+function pools.close(label)
+  local _, colons = string.gsub(label, ':', '')
+  redis.call('ZREM', keys.open_pools(colons + 1), label)
+end
+
+-- A pool under maintenance lends nothing. It ends, here, when nothing is lent and, after 10 s, every slot of the start
+-- has been replaced by as many; or after 2 min. The flag itself lives 30 min, which tells how long it has been on.
+function pools.under_maintenance(pool)
+  local left_ms = redis.call('PTTL', keys.maintenance(pool))
+  if left_ms == -2 then return false end
+  local on_ms = 1800000 - left_ms
+  if redis.call('EXISTS', keys.inuse(pool)) == 1 or (left_ms > 0 and on_ms < 10000) then return true end
+  local target = tonumber(redis.call('GET', keys.maintenance_target(pool)) or '0')
+  local replaced = redis.call('LLEN', keys.available(pool)) >= target
+    and redis.call('SINTERCARD', 2, keys.pool_slots(pool), keys.replacing(pool), 'LIMIT', 1) == 0
+  if left_ms > 0 and on_ms < 120000 and not replaced then return true end
+  redis.call('DEL', keys.maintenance(pool), keys.maintenance_target(pool), keys.maintenance_since(pool),
+    keys.maintenance_free(pool), keys.maintenance_lent(pool), keys.replacing(pool))
+  history.note('pool.maintenance', 'pool', pool, 'why', 'over')
+  work.reopened[#work.reopened + 1] = pool
+  return false
+end
+
+return pools

@@ -1,0 +1,49 @@
+-- Recalls: what ended before the store was lost.
+local recalls = {}
+
+-- Ends of tasks that hubs say again to a store that may have lost them. An end is for good, whatever the store let happen
+-- since; that a claim failed or was given back counts only where no later one is known. Safe to repeat.
+-- Returns 'recalled' | 'known' | 'newer' (than what is said)
+function recalls.end_again(t, status, error, claim, request, worker)
+  local waits, held = t.status == 'pending', t.status == 'claimed' or t.status == 'running'
+  if not (waits or held) or tasks.was_heard(t, request) then return 'known' end
+  local again = status == 'failed' and t.max and tonumber(t.attempt or '1') < tonumber(t.max)
+  if again or status == 'pending' then
+    if claim == '' or tonumber(t.claim or '0') > tonumber(claim) then return 'newer' end
+    if waits and not again then return 'known' end
+    if waits then
+      queue.leave(t)
+      if redis.call('ZREM', keys.later, t.id) == 1 then redis.call('HINCRBY', keys.job(t.job), 'later', -1) end
+    end
+  end
+  history.note('task.recalled', 'task', t.id, 'job', t.job, 'why', status)
+  if tonumber(claim ~= '' and claim or '0') > tonumber(t.claim or '0') then redis.call('HSET', keys.task(t.id), 'claim', claim) end
+  if waits and worker ~= '' and not again then
+    redis.call('HSET', keys.task(t.id), 'worker', worker)
+    t.worker = worker
+  end
+  if again then outcomes.fail(t, error, request)
+  elseif status == 'pending' then outcomes.give_back(t, request)
+  else outcomes.close(t, status, error, request) end
+  jobs.check_orphan(t.job)
+  return 'recalled'
+end
+
+-- The hub that took an end may speak before the one that knows of the submit: the end waits for the task.
+local AWAITED_S = 60
+
+function recalls.wait_for(id, ...)
+  redis.call('RPUSH', keys.early_ends(id), ...)
+  redis.call('EXPIRE', keys.early_ends(id), AWAITED_S)
+end
+
+-- A task was made: it has ended already where a hub has said so. Returns whether one had.
+function recalls.end_made(id)
+  if not store.reopened_ms or store.clock_ms - store.reopened_ms > AWAITED_S * 1000 then return false end
+  local said = redis.call('LRANGE', keys.early_ends(id), 0, -1)
+  for i = 1, #said, 5 do recalls.end_again(tasks.read(id), unpack(said, i, i + 4)) end
+  redis.call('DEL', keys.early_ends(id))
+  return #said > 0
+end
+
+return recalls

@@ -1,0 +1,41 @@
+-- Serving: what waiters are given of slots that are free already.
+local serving = {}
+
+-- Serve waiters from slots that are free already: a cap was raised or a grant under it ended, a maintenance is over,
+-- a node came back, another program put slots into a list. At most 32 in one call.
+-- From one pool, to whoever is next.
+function serving.pool(pool)
+  while turns.anybody() and store.settle_left_ms <= 0 and work.served < 32 do
+    local waiter = waiters.next(pool)
+    local found = waiter and supply.take(pool)
+    if not found then return end
+    handoffs.hand_on(waiter, found)
+    work.served = work.served + 1
+  end
+end
+
+-- From whatever pools a label may use, while somebody waits for it.
+function serving.label(label)
+  turns.reoffer(label)
+  while store.settle_left_ms <= 0 and work.served < 32 and redis.call('EXISTS', keys.line(label)) == 1 and not caps.reached(label) do
+    local found = matching.find(label)
+    if not found then return end
+    local waiter = waiters.next(found.pool)
+    if not waiter then
+      redis.call('LPUSH', keys.available(found.pool), found.item)
+      pools.open(found.pool)
+      return
+    end
+    handoffs.hand_on(waiter, found)
+    work.served = work.served + 1
+  end
+end
+
+-- What the changes of this call have made possible.
+function serving.opened()
+  if not turns.anybody() then return end
+  for _, label in ipairs(work.headroom) do serving.label(label) end
+  for _, pool in ipairs(work.reopened) do serving.pool(pool) end
+end
+
+return serving

@@ -1,0 +1,74 @@
+-- The store that is called, as a record that every call reads first.
+local store = {}
+
+local opened = {}  -- database and key of each store that `open` has opened on this server process -> its generation
+local database
+
+-- Which store is called. `opened_as` is gone when the server is started anew, a replica takes over, or the library is
+-- loaded again: until `open` has run here nobody knows what is lost, and every call is refused.
+function store.choose(key, of_database)
+  if key == keys.store and of_database == database then return end
+  database = of_database
+  keys.use(key, database)
+  store.opened_as = opened[database .. ' ' .. key]
+end
+
+function store.open_as(generation)
+  opened[database .. ' ' .. keys.store] = generation
+  store.opened_as = generation
+end
+
+function store.is_shut() return redis.error_reply('UNOPENED no hub has opened this store') end
+
+-- Read the record:
+-- * now_ms and now_us, the time of the Redis server;
+-- * clock_ms, the hub clock. It moves only while a hub can hear: at most two tick periods (2 x 500 ms) past the last tick. A
+--   silence of more than four was an outage and counts for nothing: a second of it would be the whole patience with some
+--   nodes;
+-- * reporting: after the server was restarted or emptied the nodes have one timeout to report what they have and what of
+--   it is lent;
+-- * hearing: the same time is given to a store that is new: all hubs may be, too, while nodes and borrowers are not. After it
+--   what the store says is all there is: nothing that was lent before is taken for lent any more;
+-- * revoking: whether there may be a slot whose last holder believes in a grant that ended early.
+-- A store that was emptied, or opened by another server since, has another generation: the caller opens it.
+-- Nothing late is done: a call carries the store and the hub clock as its hub heard them last ('' from a program that does
+-- not tick). A hub that knows another store, or has not ticked for six periods, is taken to be gone: who asked it may have
+-- asked another one since. Returns the refusal, if there is one.
+function store.begin(told_of, told_ms)
+  local time = redis.call('TIME')
+  local said = redis.call('HMGET', keys.store, 'generation', 'clock_ms', 'tick_ms', 'settle_ms', 'options', 'timeout_ms',
+    'history_max', 'reopened_ms', 'waiting', 'capped', 'token', 'born_ms', 'revoked_ms', 'grace_ms')
+  if not said[1] or said[1] ~= store.opened_as then return store.is_shut() end
+  local seconds, micros = tonumber(time[1]), tonumber(time[2])
+  local now_ms = seconds * 1000 + math.floor(micros / 1000)
+  local silence_ms = math.max(0, now_ms - said[3])
+  local clock_ms = said[2] + (silence_ms > 2000 and 0 or math.min(silence_ms, 1000))
+  if told_of ~= '' and (told_of ~= said[1] or clock_ms - told_ms > 3000) then
+    return redis.error_reply('LATE this hub did not know how the store stands; nothing was done')
+  end
+  store.now_ms, store.now_us, store.clock_ms, store.generation = now_ms, seconds * 1000000 + micros, clock_ms, said[1]
+  store.settle_ms, store.settle_left_ms = said[4], (said[4] or 0) - clock_ms
+  if said[5] ~= store.options or not store.trailing then  -- how labels are matched: '1' or '0' each
+    store.options = said[5]
+    store.trailing, store.prefix, store.wildcards = string.match(said[5] or '110', '(.)(.)(.)')
+  end
+  local timeout_ms = tonumber(said[6] or '')
+  store.node_timeout_ms, store.history_max, store.token = timeout_ms, said[7] or '20000', said[11] or '0'
+  store.reopened_ms = said[8]
+  store.reporting = said[8] and timeout_ms and clock_ms - said[8] < timeout_ms
+  store.hearing = store.reporting or (said[12] and timeout_ms and clock_ms - said[12] < timeout_ms)
+  store.anybody_waits, store.has_caps = said[9] == '1', said[10] == '1'
+  store.revoked_ms, store.revoking = said[13], tonumber(said[13] or '0') > clock_ms
+  store.grace_ms = said[14]
+  work.begin()
+end
+
+-- An instant in microseconds that never repeats: instants order what was made.
+function store.next_us()
+  work.last_us = work.last_us or tonumber(redis.call('HGET', keys.store, 'last_us') or '0')
+  work.last_us = math.max(work.last_us + 1, store.now_us)
+  redis.call('HSET', keys.store, 'last_us', work.last_us)
+  return work.last_us
+end
+
+return store

@@ -1,0 +1,34 @@
+-- Strays: items that another program put into a list.
+local strays = {}
+
+-- As `settle_item`, of an item whose record does not say that it is free here: another program put it there.
+function strays.settle(pool, item)
+  local slot, node, idle_ms = items.read(item)
+  local known = redis.call('HMGET', keys.slot(slot or items.nameless(item)), 'item', 'pool', 'place', 'part')
+  local reason
+  if not slot then
+    reason = 'no slot id'
+    if known[1] then slots.drop(items.nameless(item), known[2], known[4]) end
+  elseif known[3] == 'lent' and redis.call('EXISTS', keys.session(slot)) == 1 then
+    reason = 'already lent'
+  elseif known[1] and known[3] ~= 'held' and slots.still_listed(known[2], known[1], known[3]) then
+    reason = 'also in ' .. known[2]
+  elseif known[1] then
+    slots.drop(slot, known[2], known[4])  -- its item was moved here
+  end
+  if reason then
+    for _, fact in ipairs({pool, reason, item}) do work.dropped[#work.dropped + 1] = fact end
+    return nil
+  end
+  local part = ids.key_part(node)
+  slots.create(slot, item, pool, node, part, idle_ms, 'recycle')
+  redis.call('HSET', keys.slot(slot), 'adopted_ms', store.clock_ms)
+  history.slot('slot.adopted', {slot = slot, node = node, pool = pool}, '')
+  if redis.call('HEXISTS', keys.duty(part), 'drain') == 1 then
+    redis.call('HSET', keys.slot(slot), 'place', 'held')
+    return nil
+  end
+  return {slot = slot, item = item, pool = pool, node = node, part = part, own_idle_ms = idle_ms}
+end
+
+return strays

@@ -1,0 +1,38 @@
+-- Tasks: their records and lists.
+local tasks = {}
+
+-- A task's record, and the lists of its room and of its job there, in which every task stands by its status.
+local FIELDS = {'job', 'room', 'status', 'at', 'worker', 'started', 'done', 'error', 'user', 'attempt', 'max', 'prio', 'due',
+  'backoff_ms', 'last', 'back', 'claim'}
+
+function tasks.read(id)
+  local values = redis.call('HMGET', keys.task(id), unpack(FIELDS))
+  if not values[1] then return nil end
+  local t = {id = id}
+  for i, name in ipairs(FIELDS) do t[name] = values[i] or nil end
+  return t
+end
+
+-- Whether a request was the last to move a task, or one of the latest to queue it again: then it has been heard.
+function tasks.was_heard(t, request)
+  return t.last == request or (t.back and string.find('\n' .. t.back .. '\n', '\n' .. request .. '\n', 1, true) and true)
+end
+
+function tasks.list_under(t, status)
+  redis.call('ZADD', keys.room_tasks(status .. ':' .. t.room), t.at, t.id)
+  redis.call('ZADD', keys.job_tasks(status .. ':' .. t.room .. ':' .. t.job), t.at, t.id)
+end
+
+function tasks.unlist(t, status)
+  redis.call('ZREM', keys.room_tasks(status .. ':' .. t.room), t.id)
+  redis.call('ZREM', keys.job_tasks(status .. ':' .. t.room .. ':' .. t.job), t.id)
+end
+
+-- Change the status in the lists; `t.status` is the new one afterwards.
+function tasks.relist(t, status)
+  tasks.unlist(t, t.status)
+  tasks.list_under(t, status)
+  t.status = status
+end
+
+return tasks

@@ -1,0 +1,52 @@
+-- Turns: whose label is served next.
+local turns = {}
+
+-- Who waits, by label: turns, and the index that finds the label a freed slot goes to.
+function turns.anybody() return store.anybody_waits end
+
+function turns.is_wild(label)
+  return store.wildcards == '1' and string.find(':' .. label .. ':', ':*:', 1, true) ~= nil
+end
+
+-- A label and every shorter one of two or more segments: the pools that may serve it are under one of them.
+function turns.stems(label)
+  local found, colons = {}, 0
+  for at in string.gmatch(label, '():') do
+    colons = colons + 1
+    if colons > 1 then found[#found + 1] = string.sub(label, 1, at - 1) end
+  end
+  found[#found + 1] = label
+  return found
+end
+
+-- Put a label where freed slots look for it, or take it out when nobody waits for it or its cap is reached.
+function turns.reoffer(label)
+  local turn = redis.call('ZSCORE', keys.turns, label)
+  if turn and redis.call('EXISTS', keys.line(label)) == 0 then
+    redis.call('ZREM', keys.turns, label)
+    redis.call('EXPIRE', keys.pace(label), 45)
+    store.anybody_waits = redis.call('EXISTS', keys.turns) == 1
+    if not store.anybody_waits then redis.call('HDEL', keys.store, 'waiting') end
+    turn = false
+  end
+  if turn and caps.reached(label) then turn = false end
+  local indexes = {}
+  if turns.is_wild(label) then
+    indexes[1] = keys.wild
+  else
+    for i, stem in ipairs(turns.stems(label)) do indexes[i] = keys.under(stem) end
+  end
+  for _, index in ipairs(indexes) do
+    if turn then redis.call('ZADD', index, turn, label) else redis.call('ZREM', index, label) end
+  end
+end
+
+-- The next turn: behind every label that waits now.
+function turns.take(label)
+  redis.call('ZADD', keys.turns, redis.call('HINCRBY', keys.store, 'turn', 1), label)
+  if not store.anybody_waits then redis.call('HSET', keys.store, 'waiting', '1') end
+  store.anybody_waits = true
+  turns.reoffer(label)
+end
+
+return turns

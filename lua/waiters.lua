@@ -1,0 +1,66 @@
+-- Waiters: who is served next.
+local waiters = {}
+
+-- Does a label with `*` match a pool, under the options there are?
+function waiters.wild_serves(want, pool)
+  local a, b = string.gmatch(want, '[^:]+'), string.gmatch(pool, '[^:]+')
+  local left, right = a(), b()
+  while left and right do
+    if left ~= '*' and left ~= right then return false end
+    left, right = a(), b()
+  end
+  if left then return store.trailing == '1' end
+  return not right or store.prefix == '1'
+end
+
+-- Of the waiting labels that a pool may serve, the one whose turn it is; nil for none. A label is under the pool when it
+-- is the pool or longer (trailing fallback); a shorter one is a stem of the pool (prefix expansion).
+function waiters.next_label(pool)
+  local label, turn
+  local function consider(other, its_turn)
+    its_turn = tonumber(its_turn or nil)
+    if its_turn and (not turn or its_turn < turn) then label, turn = other, its_turn end
+  end
+  if store.trailing == '1' then
+    local first = redis.call('ZRANGE', keys.under(pool), 0, 0, 'WITHSCORES')
+    consider(first[1], first[2])
+  else
+    consider(pool, redis.call('ZSCORE', keys.under(pool), pool))
+  end
+  if store.prefix == '1' then
+    local shorter = turns.stems(pool)
+    for i = 1, #shorter - 1 do consider(shorter[i], redis.call('ZSCORE', keys.under(shorter[i]), shorter[i])) end
+  end
+  if store.wildcards == '1' then
+    local wild = redis.call('ZRANGE', keys.wild, 0, 499, 'WITHSCORES')
+    for i = 1, #wild, 2 do
+      if waiters.wild_serves(wild[i], pool) then
+        consider(wild[i], wild[i + 1])
+        break
+      end
+    end
+  end
+  return label
+end
+
+-- The ticket a free slot of a pool goes to; nil when nobody may have it. Tickets of hubs that are gone are passed over.
+function waiters.next(pool)
+  for _ = 1, 200 do
+    local label = waiters.next_label(pool)
+    if not label then return nil end
+    local first = redis.call('ZRANGE', keys.line(label), 0, 0)[1]
+    if not first or caps.reached(label) then
+      turns.reoffer(label)
+    else
+      local t = tickets.read(first)
+      if t.hub and hubs.is_heard(t.hub) then return t end
+      if t.label then
+        tickets.set_aside(t, 'hub')
+      else
+        redis.call('ZREM', keys.line(label), first)  -- its record was lost
+      end
+    end
+  end
+end
+
+return waiters
