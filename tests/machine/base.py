@@ -152,6 +152,8 @@ class Base(RuleBasedStateMachine):
             incarnation="", said_term="",
         )  # fmt: skip
         word = self.model.register(node)
+        if word == "registered":  # it knows nothing of the life before
+            self.told.pop(node, None)
         assert answer[0] == word, f"{node} was {answer[0]}, not {word}"
 
     def do_publish(self, node: str, slot: str, pool: str, policy: str, token: int = 0, version: str = "1") -> None:

@@ -12,7 +12,7 @@ from tests.machine.base import SLOTS, Base, any_one, hubs, labels, pick, slots, 
 ttls = st.sampled_from([20_000, 20_000, 900_000])
 runs = st.sampled_from(["r1", "r2"])
 waits = st.sampled_from([0, 5_000, 30_000])
-urgencies = st.sampled_from([0, 0, 0, 5, -5])
+urgencies = st.sampled_from([0, 0, 0, 50_000, -50_000])  # seconds in line: more than an example takes
 
 
 class Borrowers(Base):

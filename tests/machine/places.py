@@ -67,7 +67,7 @@ class Places:
         """For half of its timeout, and not heard by its alive key either: some nodes write that themselves."""
         found = self.nodes[node]
         silent_ms = self.clock_ms - found.beat_ms
-        by_key_ms = max(TIMEOUT_MS - silent_ms, 30_000) + 1000
+        by_key_ms = max(90_000 - silent_ms, 30_000) + 1000  # what its registration left of it is no sign
         return silent_ms > TIMEOUT_MS / 2 and found.alive_until_ms - self.clock_ms <= by_key_ms
 
     def suspect(self, slot: str) -> bool:
