@@ -38,9 +38,14 @@ class Wire:
         await asyncio.gather(*self._pumps, return_exceptions=True)
         self._pumps.clear()
 
-    async def stop(self) -> None:
+    async def stop_connections(self) -> None:
+        """What is connected now ends, and both ends hear of it."""
         await self.die()
         for writer in self._kept:
             writer.close()
+        self._kept.clear()
+
+    async def stop(self) -> None:
+        await self.stop_connections()
         self.server.close()
         await self.server.wait_closed()

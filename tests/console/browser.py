@@ -37,7 +37,9 @@ class Window:
 
     async def context(self, **options: Any) -> BrowserContext:
         """A browser of somebody else."""
-        context = await self.browser.new_context(**{"viewport": {"width": 1280, "height": 860}, **options})
+        context = await self.browser.new_context(
+            **{"viewport": {"width": 1280, "height": 860}, "reduced_motion": "reduce", **options}
+        )
         context.set_default_timeout(PATIENCE_MS)
         return context
 

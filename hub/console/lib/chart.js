@@ -62,7 +62,7 @@ function options(width, lines, unit) {
     legend: { show: false },
     scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [0, Math.max(1, (high ?? 1) * 1.1)] } },
     axes: [
-      { ...axis, space: 90, values: (/** @type {any} */ _, /** @type {number[]} */ found) => found.map((s) => clockText.format(s * 1000)) },
+      { ...axis, size: 26, space: 90, values: (/** @type {any} */ _, /** @type {number[]} */ found) => found.map((s) => clockText.format(s * 1000)) },
       { ...axis, size: 48, space: 34, values: (/** @type {any} */ _, /** @type {number[]} */ found) => found.map(unit) },
     ],
     series: [{}, ...lines.map((line) => ({

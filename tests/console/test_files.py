@@ -1,0 +1,47 @@
+"""The files of the console: small, and none of them needs another machine."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import zlib
+
+import pytest
+
+from hub.console import files
+
+
+def test_the_wheel_grows_by_little():
+    packed = {name: len(zlib.compress(each.content, 6)) for name, each in files().items()}
+    assert sum(packed.values()) <= 150_000, packed
+    ours = {n: each.content.count(b"\n") for n, each in files().items() if n.endswith(".js") and "vendor" not in n}
+    assert {name: lines for name, lines in ours.items() if lines > 300} == {}
+
+
+def test_no_file_runs_text_or_asks_another_machine():
+    ours = {n: each.content.decode() for n, each in files().items() if "vendor" not in n}
+    for name, text in ours.items():
+        assert not re.search(
+            r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\(|new Function|style=|onclick=", text
+        ), name
+        if not name.endswith(".svg"):
+            assert not re.search(r"(src|href)=\"https?:|import[^;]*https?:|url\(", text), name
+
+
+def test_every_file_stands_with_its_version_and_licence():
+    said = files()["vendor/LICENSES.txt"].content.decode()
+    for name in files():
+        if name.startswith("vendor/") and name != "vendor/LICENSES.txt":
+            assert name.removeprefix("vendor/") in said
+    assert {"preact 11.2.0 MIT", "htm 3.1.1 Apache-2.0", "uplot 1.6.32 MIT"} <= set(
+        re.findall(r"^== (\w+ \S+ \S+)", said, re.M)
+    )
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node to read the modules with")
+def test_every_module_can_be_read():
+    for name, each in files().items():
+        if name.endswith(".js"):
+            command = ["node", "--input-type=module", "--check"]
+            assert subprocess.run(command, input=each.content, capture_output=True, timeout=60).returncode == 0, name

@@ -1,0 +1,195 @@
+"""Planted troubles: the page names each, never lies about how old its numbers are, and goes on by itself."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.console.browser import Looker
+from tests.console.stage import CALM, node_name, on_stage
+from tests.wire import Wire
+from tests.world import HubProcess, RedisServer
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
+
+
+@asynccontextmanager
+async def looking(window: Any, hub: HubProcess, url: str = "", secret: str = "") -> AsyncIterator[Looker]:
+    """Somebody who is logged in at the hub."""
+    context = await window.context()
+    looker = Looker(await context.new_page(), url or hub.url)
+    await looker.log_in(secret or hub.admin_secret)
+    yield looker
+    await context.close()
+
+
+async def names(looker: Looker, trouble: str, *texts: str) -> None:
+    """The overview names the trouble, and says this of it."""
+    found = looker.page.locator(f"[data-trouble='{trouble}']")
+    for text in texts or ("",):
+        await found.get_by_text(text).first.wait_for()
+
+
+async def quiet(looker: Looker, trouble: str) -> None:
+    """The overview does not name it any more."""
+    await looker.page.locator(f"[data-trouble='{trouble}']").wait_for(state="detached")
+
+
+async def test_nobody_alive_and_overloaded_are_two_things_and_the_brake_is_told(window, start_hub):
+    hub = start_hub(**{**CALM, "HUB_NODE_TIMEOUT": "6", "HUB_SWEEPER_BRAKE_MIN": "3"})
+    async with on_stage(hub) as stage, looking(window, hub) as looker:
+        await stage.add_nodes(6, slots=1)
+        await stage.borrow("gpu:a100:eu")
+        await stage.wait_for("gpu:a100:eu", 3)
+        await names(looker, "overloaded", "3 borrowers wait", "gpu:a100:eu")
+        await names(looker, "nobody-alive", "All 6 registered nodes are silent")  # nobody beats any more
+        await quiet(looker, "overloaded")
+        await names(looker, "brake-nodes", "of 6 nodes are silent at once")
+        assert "Nobody is alive" in await looker.page.locator("#health").inner_text()
+        await stage.beat(*range(6))
+        await quiet(looker, "nobody-alive")
+
+
+async def test_a_label_with_a_spelling_mistake_is_told_from_a_pool_that_is_full(window, start_hub):
+    hub = start_hub(**CALM)
+    async with on_stage(hub) as stage, looking(window, hub) as looker:
+        await stage.add_nodes(6)
+        await stage.wait_for("gpu:a10:eu", 1)
+        await names(looker, "unserved", "gpu:a10:eu: no node offers such slots")
+        await looker.go("queue")
+        await looker.page.get_by_text("no pool serves this label").wait_for()
+
+
+async def test_a_node_that_is_kept_is_shown_as_silent_since_its_real_last_beat(window, start_hub):
+    hub = start_hub(**{**CALM, "HUB_NODE_TIMEOUT": "2", "HUB_SWEEPER_EXPIRE": "false"})
+    async with on_stage(hub) as stage, looking(window, hub) as looker:
+        await stage.add_nodes(1)
+        await names(looker, "expiry-off", "by HUB_SWEEPER_EXPIRE", "1 node is kept although silent")
+        await looker.go("nodes")
+        row = looker.page.locator(f"tr[data-id='{node_name(0)}']")
+        await row.get_by_text("silent").wait_for()
+        await row.get_by_text("kept").wait_for()
+        since = (await stage.admin.get(f"/nodes/{node_name(0)}")).json()["sinceBeatMs"]
+        assert since > 2000
+        assert "ago" in await row.inner_text()
+
+
+async def test_a_hub_that_stands_still_is_named_and_numbers_say_how_old_they_are(window, start_hub):
+    hub = start_hub(**CALM)
+    async with on_stage(hub) as stage, looking(window, hub) as looker:
+        await stage.add_nodes(3)
+        await looker.page.get_by_text("3 nodes are alive").first.wait_for()
+        hub.signal(signal.SIGSTOP)
+        try:
+            await names(looker, "hub-silent", "The hub does not answer")
+            await looker.page.locator(".pulse", has_text="The hub does not answer").wait_for()
+            pulse = await looker.page.locator(".pulse").inner_text()
+            assert int("".join(c for c in pulse if c.isdigit())) >= 9, pulse  # it was patient for ten seconds
+            assert "3 nodes are alive" in await looker.text()  # what it said last, as what it said last
+        finally:
+            hub.signal(signal.SIGCONT)
+        await quiet(looker, "hub-silent")
+        await looker.page.locator(".pulse.good").wait_for()
+
+
+async def test_a_store_that_is_away_is_told_from_a_hub_that_is(window, tmp_path: Path):
+    server = RedisServer(tmp_path, append_fsync="always")
+    server.start()
+    hub = HubProcess({**CALM, "HUB_REDIS_URL": server.url})
+    try:
+        hub.wait_until_ready()
+        async with on_stage(hub) as stage, looking(window, hub) as looker:
+            await stage.add_nodes(3)
+            await looker.page.get_by_text("3 nodes are alive").first.wait_for()
+            server.kill()
+            await names(looker, "store-away", "The store is away")
+            await looker.page.locator(".pulse", has_text="The store is away").wait_for()
+            server.start()
+            await quiet(looker, "store-away")
+            await looker.page.get_by_text("3 nodes are alive").first.wait_for()
+    finally:
+        hub.kill()
+        server.stop()
+
+
+async def test_a_lease_that_ends_leaves_the_list_and_the_scroll_stays(window, start_hub):
+    hub = start_hub(**CALM)
+    async with on_stage(hub) as stage, looking(window, hub) as looker:
+        await stage.add_nodes(60, slots=1)
+        leases = [await stage.borrow("browser:chromium:eu"), *[await stage.borrow("gpu:a100:eu") for _ in range(9)]]
+        await looker.page.set_viewport_size({"width": 1280, "height": 420})
+        await looker.go("leases")
+        last = looker.page.locator(f"tr[data-id='{leases[-1]['browserId']}']")
+        await last.scroll_into_view_if_needed()
+        before = await looker.page.evaluate("scrollY")
+        slot = leases[4]["browserId"]
+        await stage.runner.post("/session/return", json={"labelKey": "gpu:a100:eu", "browserId": slot})
+        await looker.page.locator(f"tr[data-id='{slot}']").wait_for(state="detached")
+        assert before > 0
+        assert abs(await looker.page.evaluate("scrollY") - before) < 80
+
+
+async def test_a_token_that_is_revoked_ends_what_it_opened(window, start_hub):
+    hub = start_hub(**CALM)
+    async with on_stage(hub) as stage:
+        made = (await stage.admin.post("/admin/tokens", json={"user": "ann", "superuser": True})).json()
+        context = await window.context()
+        looker = Looker(await context.new_page(), hub.url)
+        await looker.page.goto(f"{hub.url}/#/login")
+        await looker.page.get_by_label("Secret or token").fill(made["token"])
+        await looker.page.get_by_role("button", name="Log in").click()
+        await looker.page.get_by_role("heading", name="Overview").wait_for()
+        await looker.go("tasks")
+        await looker.page.get_by_text("No task is pending").wait_for()
+        await stage.admin.delete(f"/admin/tokens/{made['id']}")
+        await looker.page.get_by_text("This credential does not open it, or the login is over.").first.wait_for()
+        await context.close()
+
+
+async def test_a_stream_that_is_cut_six_times_loses_no_event(window, start_hub):
+    hub = start_hub(**CALM)
+    wire = Wire(hub.port)
+    url = (await wire.start()).replace("redis://", "http://")
+    try:
+        async with on_stage(hub) as stage, looking(window, hub, url) as looker:
+            await looker.go("events?kind=node")
+            for cut in range(6):
+                await looker.page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
+                await wire.stop_connections()
+                await looker.page.wait_for_function(f"() => Number(document.documentElement.dataset.cuts) > {cut}")
+                await stage.add_nodes(5, slots=0, first=5 * cut)
+            for number in range(30):
+                await looker.page.locator(".tag", has_text=f"node {node_name(number)}").first.wait_for()
+            ids = await looker.page.locator("tbody tr").evaluate_all("rows => rows.map((row) => row.dataset.id)")
+            assert len(ids) == len(set(ids))
+    finally:
+        await wire.stop()
+
+
+async def test_pages_of_another_site_change_nothing_with_the_cookie_of_somebody(window, start_hub):
+    hub = start_hub(**CALM)
+    async with on_stage(hub) as stage, looking(window, hub) as looker:
+        (cookie,) = await looker.page.context.cookies()
+        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+        sent = {
+            "cookie": f"{cookie['name']}={cookie['value']}",
+            "x-hub-console": "1",
+            "content-type": "application/json",
+        }
+        client = hub.client("admin", headers=sent)
+        for foreign in (
+            {"origin": "https://evil.example"},
+            {"sec-fetch-site": "cross-site"},
+            {"sec-fetch-site": "same-site"},
+        ):
+            answer = await client.put("/admin/sweeper", json={"expire": False}, headers=foreign)
+            assert answer.status_code == 403, foreign
+        own = {"origin": hub.url, "sec-fetch-site": "same-origin"}
+        assert (await client.put("/admin/sweeper", json={"expire": False}, headers=own)).status_code == 200
+        await client.aclose()
+        assert (await stage.admin.get("/admin/sweeper")).json()["expire"] is False

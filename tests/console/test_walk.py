@@ -1,0 +1,219 @@
+"""Every view with a hub on which much is going on: what it says, by keyboard, for everybody, in any size."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from axe_playwright_python.async_playwright import Axe
+
+from tests.console.browser import Looker
+from tests.console.look import VIEWS
+from tests.console.stage import CROWDED, NODES, STUCK, WAITERS, node_name
+from tests.world import eventually
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
+
+MANY = {"exclude": [["tbody tr:nth-child(n + 6)"]]}  # rows are alike
+SAYS = {
+    "overview": [f"{NODES} nodes are alive", "Overloaded", CROWDED, "dead letter"],
+    "pools": ["browser:chromium:eu", CROWDED, "licence:matlab", "all lent"],
+    "pool": ["Waiting for", "train-0", "Replace all slots"],
+    "nodes": [node_name(0), "alive", "draining", f"of {NODES}"],
+    "node": [node_name(2), CROWDED, "lent", "What comes next", "node.expired"],
+    "leases": ["nightly-0", CROWDED, "Ends in"],
+    "queue": [CROWDED, f"{WAITERS} waiting", "waits because", "unknown", "train-1"],
+    "jobs": ["lab:modifiers:Rotate", "lab:selections:Still", "idle"],
+    "tasks": ["dead letter", "ValueError: texture is missing", "2 of 2"],
+    "failed": ["RuntimeError: CUDA out of memory"],
+    "stuck": ["orders", "A pass every 60 minutes"],
+    "source": [f"{STUCK} records", "order-1000", "Processing"],
+    "events": ["grant.lent", "ticket.waiting"],
+    "audit": ["node.drain", "cap.set", "token.create", "admin secret"],
+    "why": ["What happened", "grant.lent"],
+    "switches": ["Expiry of dead nodes", "Brake on nodes", "licence:matlab", "12"],
+    "settings": ["HUB_NODE_TIMEOUT", "600", "environment", "default"],
+    "access": ["admin secret", "ann", "superuser", "bob", "you"],
+    "manual": ["Concepts"],
+}
+
+
+BEYOND = """[...document.querySelectorAll('main *')].filter((each) => !each.closest('.rows, .nav')
+  && each.getBoundingClientRect().right > 391).map((each) => each.outerHTML.slice(0, 90))"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def looker(window, house) -> Any:
+    context = await window.context()
+    found = Looker(await context.new_page(), house.hub.url)
+    await found.log_in(house.hub.admin_secret)
+    yield found
+    await context.close()
+
+
+async def test_every_view_says_what_there_is_and_is_for_everybody_in_both_themes(looker):
+    """What tells assistive programs is the same in both themes; colours are looked at in each."""
+    wrong: dict[str, Any] = {}
+    axe = Axe()
+    for name, view in VIEWS.items():
+        await looker.go(view)
+        for text in SAYS[name]:
+            if text not in await looker.text():
+                await looker.page.locator("main", has_text=text).first.wait_for()
+        for theme, only in (("light", None), ("dark", {"runOnly": ["color-contrast"]})):
+            await looker.page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+            found = (await axe.run(looker.page, MANY, only)).response["violations"]
+            if found:
+                wrong[f"{name}, {theme}"] = [(v["id"], v["nodes"][0]["html"][:160]) for v in found]
+    assert wrong == {}
+    assert await looker.page.evaluate("document.documentElement.dataset.violations") == "0"
+    assert looker.complaints == []
+
+
+async def test_nothing_stands_beyond_the_edge_of_a_small_screen(looker):
+    await looker.page.set_viewport_size({"width": 390, "height": 844})
+    wide = {}
+    for name, view in VIEWS.items():
+        await looker.go(view)
+        if await looker.page.evaluate("document.documentElement.scrollWidth") > 390:
+            wide[name] = await looker.page.evaluate(BEYOND)
+    await looker.page.set_viewport_size({"width": 1280, "height": 860})
+    assert wide == {}
+
+
+async def test_everything_is_reached_by_keyboard(looker):
+    page = looker.page
+    await looker.go("overview")
+    await page.keyboard.press("/")
+    await page.keyboard.type(f"{node_name(2)}-0")
+    await page.keyboard.press("Enter")
+    await page.get_by_role("heading", name=f"slot {node_name(2)}-0").wait_for()
+    await page.locator("#title").focus()
+    await page.keyboard.press("g")
+    await page.keyboard.press("n")
+    await page.get_by_role("heading", name="Nodes", exact=True).wait_for()
+    await page.get_by_role("link", name=node_name(3), exact=True).focus()
+    await page.keyboard.press("Enter")
+    await page.get_by_role("heading", name=node_name(3)).wait_for()
+    await page.get_by_role("button", name="Drain…").focus()
+    await page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Reason").wait_for()
+    await page.keyboard.press("Escape")
+    await dialog.wait_for(state="detached")
+    assert await page.evaluate("document.activeElement.textContent") == "Drain…"
+    await page.keyboard.press("?")
+    await page.get_by_role("dialog").get_by_text("find any id").wait_for()
+    await page.keyboard.press("Escape")
+
+
+async def test_a_view_with_its_filter_is_a_link(looker, house):
+    await looker.go("tasks?status=dead")
+    await looker.page.get_by_label("Id, job, room, error or payload contains").fill("texture")
+    await looker.page.wait_for_url("**/#/tasks?status=dead&q=texture")
+    other = await looker.page.context.new_page()
+    await other.goto(looker.page.url)
+    await other.get_by_text("lab:modifiers:Bake").first.wait_for()
+    assert await other.get_by_label("Id, job, room, error or payload contains").input_value() == "texture"
+    await other.close()
+
+
+async def test_a_node_is_drained_with_a_reason_that_stands_in_the_audit_log(looker, house):
+    await looker.go(f"nodes/{node_name(30)}")
+    await looker.page.get_by_role("button", name="Drain…").click()
+    go = looker.page.get_by_role("button", name="Drain", exact=True)
+    assert await go.is_disabled()
+    await looker.page.get_by_label("Reason").fill("new disk, ticket 7")
+    await go.click()
+    await looker.page.get_by_role("button", name="Undrain…").wait_for()
+    assert (await house.admin.get(f"/nodes/{node_name(30)}")).json()["draining"]
+    entries = (await house.admin.get("/audit?category=console")).json()
+    assert [e["details"]["reason"] for e in entries if "drain" in e["details"].get("path", "")] == [
+        "new disk, ticket 7"
+    ]
+
+
+async def test_a_lease_is_ended_by_its_token(looker, house):
+    lease = await house.borrow("device:pixel-9", "mine")
+    slot = lease["browserId"]
+    await looker.go("leases?by=run&of=mine")
+    await looker.page.get_by_role("button", name=f"End the lease of {slot}").click()
+    await looker.page.get_by_role("dialog").get_by_text(lease["leaseToken"]).wait_for()
+    # It is over before anybody goes on, and somebody else holds the slot by then: nothing may happen to him.
+    await house.runner.post("/session/return", json={"labelKey": lease["labelKey"], "browserId": slot})
+    await looker.page.get_by_label("Reason").fill("hangs")
+    await looker.page.get_by_role("button", name="End the lease", exact=True).click()
+    await looker.page.get_by_text("This lease is over already").wait_for()
+    await looker.page.get_by_role("button", name="Leave it").click()
+    lease = await house.borrow("device:pixel-9", "mine")
+    slot = lease["browserId"]
+    await looker.page.get_by_role("button", name=f"End the lease of {slot}").click()
+    await looker.page.get_by_label("Reason").fill("hangs")
+    await looker.page.get_by_role("button", name="End the lease", exact=True).click()
+    await looker.page.get_by_text(f"The lease of {slot} has ended").wait_for()
+    assert (await house.runner.get(f"/sessions/{slot}")).status_code == 404
+
+
+async def test_above_ten_things_their_number_is_typed(looker, house):
+    await looker.go("tasks?status=dead")
+    await looker.page.get_by_label("Choose all that are shown").check()
+    await looker.page.get_by_role("button", name="Try again…").click()
+    dialog = looker.page.get_by_role("dialog")
+    await dialog.get_by_label("Reason").fill("textures are back")
+    go = dialog.get_by_role("button", name="Try again", exact=True)
+    assert await go.is_disabled()
+    await dialog.get_by_label("Type 12 to go on").fill("11")
+    assert await go.is_disabled()
+    await dialog.get_by_label("Type 12 to go on").fill("12")
+    await go.click()
+    await looker.page.get_by_text("12 tasks queued again").wait_for()
+    assert (await house.admin.get("/v1/joblib/dead")).json()["total"] == 0
+
+
+async def test_a_frozen_list_of_stuck_records_is_reset_and_nothing_else(looker, house, records):
+    await looker.go("stuck/orders")
+    await looker.page.get_by_label("Choose order-1000").check()
+    await looker.page.get_by_label("Choose order-1001").check()
+    await looker.page.get_by_role("button", name="Reset…", exact=True).click()
+    await looker.page.get_by_label("Reason").fill("worker was killed")
+    await looker.page.get_by_role("button", name="Reset", exact=True).click()
+    await looker.page.get_by_text("2 records of orders reset").wait_for()
+    assert [records.status(f"order-{n}") for n in (1000, 1001, 1002)] == ["Pending", "Pending", "Processing"]
+
+
+async def test_a_viewer_is_offered_nothing_that_changes_anything(window, house):
+    context = await window.context()
+    looker = Looker(await context.new_page(), house.hub.url)
+    await looker.log_in(house.hub.admin_secret, look=True)
+    for view in ("nodes", f"nodes/{node_name(2)}", "leases", "queue", "tasks?status=dead", "switches", "stuck/orders"):
+        await looker.go(view)
+        buttons = await looker.page.locator("main button").all_inner_texts()
+        assert [text for text in buttons if text.endswith("…")] == [], view
+    await context.close()
+
+
+async def test_tabs_of_a_browser_share_one_stream(window, house):
+    context = await window.context()
+    lookers = [Looker(await context.new_page(), house.hub.url) for _ in range(3)]
+    asked: list[str] = []
+    context.on("request", lambda request: asked.append(request.url) if re.search(r"/events$", request.url) else None)
+    await lookers[0].log_in(house.hub.admin_secret)
+    for looker in lookers[1:]:
+        await looker.page.goto(f"{house.hub.url}/#/events")
+    for looker in lookers:
+        await looker.page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
+    asked.clear()
+    await house.add_nodes(1, first=900)
+    for looker in lookers[1:]:
+        await looker.page.get_by_text(node_name(900)).first.wait_for()
+    assert asked == []
+    await context.close()
+
+
+async def test_the_hub_is_still_as_it_was_looked_at(house):
+    async def waits() -> bool:
+        return bool((await house.admin.get("/queue")).json()["waiting"] >= WAITERS)
+
+    await eventually(waits)
