@@ -2,7 +2,7 @@
 import { cls, html, render, useEffect, useState } from "./lib/dom.js";
 import { Dialogs } from "./lib/dialog.js";
 import { start } from "./lib/live.js";
-import { askMe, useMe } from "./lib/me.js";
+import { askMe, leave, over, useMe } from "./lib/me.js";
 import { Pulse } from "./lib/parts.js";
 import { go, here, to, useRoute } from "./lib/router.js";
 import { refresh } from "./lib/store.js";
@@ -91,6 +91,7 @@ function Who({ me }) {
   if (!me.login) return me.open ? html`<span class="who" title="Without a secret a hub serves this machine alone, and everybody on it may do everything.">open${me.mode === "readonly" ? ", read-only" : ""}</span>` : null;
   const out = async () => {
     await send("DELETE", "console/session");
+    leave();
     location.hash = "#/login";
     await askMe();
     refresh();
@@ -99,6 +100,11 @@ function Who({ me }) {
 }
 
 function Nav({ at }) {
+  useEffect(() => {
+    const bar = document.querySelector(".nav");
+    const link = /** @type {HTMLElement|null} */ (bar?.querySelector("[aria-current]") ?? null);
+    if (bar && link && bar.scrollWidth > bar.clientWidth) bar.scrollLeft = link.offsetLeft - 16;
+  }, [at]);
   const groups = Object.groupBy(Object.entries(VIEWS), ([, view]) => view[1]);
   return html`<nav class="nav" aria-label="Views">${Object.entries(groups).map(
     ([group, views]) => html`<div key=${group}><h2>${group}</h2><ul>${views.map(
@@ -123,7 +129,7 @@ function App() {
     addEventListener("scroll", keep, { passive: true });
     return () => removeEventListener("scroll", keep);
   }, [where, Screen]);
-  if (logging) return html`<${Login} me=${me} link=${name === "login" ? route.path[1] : ""}/><${Dialogs}/>`;
+  if (logging) return html`<${Login} me=${me} link=${name === "login" ? route.path[1] : ""} over=${over}/><${Dialogs}/>`;
   return html`<a class="skip" href="#title" onClick=${(/** @type {Event} */ e) => (e.preventDefault(), document.getElementById("title")?.focus())}>To the content</a>
     <header class="top"><a class="brand" href="#/overview"><img src="console/icon.svg" alt="" width="24" height="24"/><span>capacity-hub</span></a>
       <${Finder}/><div class="right"><${Pulse}/><${Who} me=${me}/><button type="button" class="quiet icon" onClick=${() => setHelp(true)} aria-label="Keys and help"><span aria-hidden="true">?</span></button><${Theme}/></div></header>

@@ -5,19 +5,30 @@ import { useEffect, useState } from "./dom.js";
 /** @typedef {{mode: string, open: boolean, login: any, role: string, may: Record<string, boolean>, version: string, secure: boolean}} Me */
 /** @type {Me|null} */
 let me = null;
+/** Whether there was a login here, and there is none any more. */
+export let over = false;
 /** @type {Set<() => void>} */
 const views = new Set();
 
 /** Ask who I am. */
 export async function askMe() {
   try {
-    me = await get("console/me");
+    const found = await get("console/me");
+    over = Boolean((me?.login || over) && !found.login);
+    me = found;
   } catch {
     // what the page knew holds until the hub says otherwise
   }
   views.forEach((view) => view());
   return me;
 }
+
+/** He goes by himself: nobody needs to be told that the login is over. */
+export function leave() {
+  if (me) me = { ...me, login: null };
+}
+
+setInterval(() => document.hidden || !me?.login || askMe(), 5_000);
 
 /** @returns {Me|null} */
 export function useMe() {

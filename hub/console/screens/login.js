@@ -6,8 +6,8 @@ import { askMe } from "../lib/me.js";
 import { go } from "../lib/router.js";
 import { forget } from "../lib/store.js";
 
-/** @param {{me: any, link: string}} props */
-export function Login({ me, link }) {
+/** @param {{me: any, link: string, over: boolean}} props */
+export function Login({ me, link, over }) {
   const [state, set] = useState({ wrong: "", busy: Boolean(link) });
   const enter = async (/** @type {any} */ body) => {
     set({ wrong: "", busy: true });
@@ -36,6 +36,7 @@ export function Login({ me, link }) {
   };
   return html`<main class="login"><form onSubmit=${submit}>
     <img src="console/icon.svg" alt="" width="40" height="40"/><h1>capacity-hub</h1>
+    ${over && html`<p class="note" role="status">Your login is over: its time was up, somebody ended it, or its credential is not good any more.</p>`}
     <p>Show a secret of this hub (<code>HUB_ADMIN_SECRET</code>, <code>HUB_RUNNER_SECRET</code>) or the token of a user. You may do here what it may do.</p>
     <label class="field"><span>Secret or token</span><input name="secret" type="password" autocomplete="current-password" required autofocus/></label>
     <label class="check"><input name="look" type="checkbox"/> Only look, change nothing</label>

@@ -82,7 +82,7 @@ export default function Tasks({ route }) {
       { head: "Submitted", cell: (/** @type {any} */ t) => html`<${Time} at=${t.created_at}/>` },
       { head: "Attempt", num: true, less: true, cell: (/** @type {any} */ t) => (t.maxAttempts ? `${t.attempt} of ${t.maxAttempts}` : "1") },
       { head: "Error", less: true, grow: true, cell: (/** @type {any} */ t) => (t.error ? html`<span class="cut">${t.error}</span>` : "–") },
-    ]} empty=${html`<${Empty} title=${q || job ? "No task is like that" : `No task is ${(STATUSES.find(([name]) => name === status)?.[1] ?? status).toLowerCase()}`} command=${status === "pending" && !q && !job ? "hub submit ROOM ROOM:CATEGORY:NAME '{}'" : ""}>${data && !data.complete ? "The latest 2,000 were looked through." : ""}</${Empty}>`}/>
+    ]} empty=${html`<${Empty} title=${q || job ? "No task is like that" : status === "dead" ? "There is no dead letter" : `No task is ${(STATUSES.find(([name]) => name === status)?.[1] ?? status).toLowerCase()}`} command=${status === "pending" && !q && !job ? "hub submit ROOM ROOM:CATEGORY:NAME '{}'" : ""}>${data && !data.complete ? "The latest 2,000 were looked through." : ""}</${Empty}>`}/>
       ${shown && html`<${Detail} task=${shown}/>`}
       ${data && !data.complete && rows.length > 0 && html`<p class="faint">The latest 2,000 were looked through; there are more.</p>`}
       ${data && html`<${Pager} offset=${offset} limit=${LIMIT} total=${data.total}/>`}</${Shown}>`;
