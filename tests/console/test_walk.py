@@ -16,6 +16,10 @@ from tests.world import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
+FEWER = {  # rows are alike, and each costs those who look at all of them
+    "nodes": "nodes?q=rack-00", "leases": "leases?by=run&of=nightly-0", "events": "events?kind=ticket&q=train-0",
+    "audit": "events/audit?category=admin", "settings": "settings?q=NODE", "tasks": "tasks?status=dead&q=frame",
+}  # fmt: skip
 MANY = {"exclude": [["tbody tr:nth-child(n + 6)"]]}  # rows are alike
 SAYS = {
     "overview": [f"{NODES} nodes are alive", "Overloaded", CROWDED, "dead letter"],
@@ -30,11 +34,11 @@ SAYS = {
     "failed": ["RuntimeError: CUDA out of memory"],
     "stuck": ["orders", "A pass every 60 minutes"],
     "source": [f"{STUCK} records", "order-1000", "Processing"],
-    "events": ["grant.lent", "ticket.waiting"],
+    "events": ["ticket.waiting", "train-0"],
     "audit": ["node.drain", "cap.set", "token.create", "admin secret"],
     "why": ["What happened", "grant.lent"],
     "switches": ["Expiry of dead nodes", "Brake on nodes", "licence:matlab", "12"],
-    "settings": ["HUB_NODE_TIMEOUT", "600", "environment", "default"],
+    "settings": ["HUB_NODE_TIMEOUT", "600", "environment"],
     "access": ["admin secret", "ann", "superuser", "bob", "you"],
     "manual": ["Concepts"],
 }
@@ -53,18 +57,19 @@ async def looker(window, house) -> Any:
     await context.close()
 
 
+@pytest.mark.timeout(280)
 async def test_every_view_says_what_there_is_and_is_for_everybody_in_both_themes(looker):
     """What tells assistive programs is the same in both themes; colours are looked at in each."""
     wrong: dict[str, Any] = {}
     axe = Axe()
     for name, view in VIEWS.items():
-        await looker.go(view)
+        await looker.go(FEWER.get(name, view))
         for text in SAYS[name]:
             if text not in await looker.text():
                 await looker.page.locator("main", has_text=text).first.wait_for()
-        for theme, only in (("light", None), ("dark", {"runOnly": ["color-contrast"]})):
+        for theme, only in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
             await looker.page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
-            found = (await axe.run(looker.page, MANY, only)).response["violations"]
+            found = (await axe.run(looker.page, MANY, {"resultTypes": ["violations"], **only})).response["violations"]
             if found:
                 wrong[f"{name}, {theme}"] = [(v["id"], v["nodes"][0]["html"][:160]) for v in found]
     assert wrong == {}
