@@ -53,6 +53,11 @@ async def shoot(hub: HubProcess, only: set[str]) -> None:
                 await looker.go(view)
                 await looker.page.wait_for_timeout(600)
                 await looker.page.screenshot(path=SHOTS / f"{name}-{kind}.png")
+        if kind == "light":
+            await looker.page.set_viewport_size({"width": 1120, "height": 720})
+            await looker.go("overview")
+            await looker.page.wait_for_timeout(3000)
+            await looker.page.screenshot(path=SHOTS / "console.jpg", type="jpeg", quality=45)
         print(kind, looker.complaints)
         await context.close()
     await window.close()

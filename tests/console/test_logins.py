@@ -8,6 +8,8 @@ import re
 import httpx
 import pytest
 
+from hub.api.gate import Gate
+from hub.errors import Forbidden
 from hub.tokens.logins import IDLE_S, LIFE_S
 from tests.world import settings_for
 
@@ -205,6 +207,16 @@ async def test_read_only_means_that_nobody_changes_anything_through_a_page(make_
         assert (await browser.get("/console/me")).json()["role"] == "viewer"
         assert (await browser.send("PUT", "/admin/sweeper", {"expire": True})).status_code == 403
         assert (await api.put("/admin/sweeper", json={"expire": True}, headers=ADMIN)).status_code == 200
+
+
+def test_on_an_open_hub_read_only_means_the_same(redis_server):
+    gate = Gate(settings_for(redis_server.url, console="readonly"))
+    own = [(b"host", b"127.0.0.1:8080"), (b"origin", b"http://127.0.0.1:8080"), (b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "PUT", "path": "/admin/sweeper", "headers": own}
+    with pytest.raises(Forbidden, match="HUB_CONSOLE is readonly"):
+        gate.check(scope)
+    gate.check({**scope, "method": "GET"})
+    gate.check({**scope, "headers": own[:1]})  # a program, no page
 
 
 async def test_without_a_console_there_is_none(make_api):
