@@ -12,7 +12,9 @@ from hub.api import bodies, schemas
 from hub.api.auth import ADMIN
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
+from hub.api.members import whole_number
 from hub.api.nodes import remove
+from hub.api.requests import DrainBody, ReleaseBody, SweepBody, SwitchBody
 from hub.api.speakers import speaker
 from hub.core import Hub
 from hub.errors import InvalidValue
@@ -27,7 +29,7 @@ router = APIRouter(tags=["admin"])
 
 @router.post(
     "/admin/nodes/{node_id:path}/drain",
-    openapi_extra=schemas.body(schemas.DRAIN, required=False),
+    openapi_extra=schemas.body(DrainBody, required=False),
     responses=schemas.REFUSALS,
 )
 async def drain(request: Request, node_id: str) -> Response:
@@ -48,7 +50,10 @@ async def undrain(request: Request, node_id: str) -> Response:
 async def _drain(request: Request, node_id: str, *, on: bool) -> Response:
     who, hub, node = await speaker(request, ADMIN), serving(request).hub, check_node_id(node_id)
     who.check(node)
-    deadline_ms = bodies.drain_deadline_ms(await bodies.read_body(request, optional=True)) if on else None
+    deadline_ms = None
+    if on:
+        deadline_s = DrainBody.read(await bodies.read_body(request, optional=True)).deadline_seconds
+        deadline_ms = None if deadline_s is None else int(deadline_s * 1000)
     now = await hub.nodes.drain(node, on, deadline_ms)
     facts: dict[str, Any] = {"nodeId": node, "heldBack": now.held, "lent": now.lent}
     if deadline_ms is not None:
@@ -94,15 +99,13 @@ async def sweeper(request: Request) -> Response:
     return reply(await _switch_state(allowed(request, ADMIN)))
 
 
-@router.put("/admin/sweeper", openapi_extra=schemas.body(schemas.SWITCH), responses=schemas.REFUSALS)
+@router.put("/admin/sweeper", openapi_extra=schemas.body(SwitchBody), responses=schemas.REFUSALS)
 async def switch(request: Request) -> Response:
     """Turn expiry on or off for all hubs, or back to each hub's setting with null."""
     hub = allowed(request, ADMIN)
-    document = await bodies.read_body(request)
-    if "expire" not in document or not (document["expire"] is None or isinstance(document["expire"], bool)):
-        raise InvalidValue("expire must be true, false or null", member="expire")
-    wanted = document["expire"]
-    by = bodies.text(document, "by") or remote_ip(request) or "unknown"
+    said = SwitchBody.read(await bodies.read_body(request))
+    wanted = said.expire
+    by = said.by or remote_ip(request) or "unknown"
     await hub.clock.switch_expire(wanted, by[:100])
     shown = "default" if wanted is None else str(wanted).lower()
     await hub.audit.write(
@@ -137,7 +140,7 @@ async def brake(request: Request) -> Response:
 
 
 @router.post(
-    "/admin/brake/release", openapi_extra=schemas.body(schemas.RELEASE, required=False), responses=schemas.REFUSALS
+    "/admin/brake/release", openapi_extra=schemas.body(ReleaseBody, required=False), responses=schemas.REFUSALS
 )
 async def release_brake(request: Request) -> Response:
     """Have all nodes, or all workers, removed that are silent now, on all hubs.
@@ -145,9 +148,9 @@ async def release_brake(request: Request) -> Response:
     The brake is ready again when that is done.
     """
     hub = allowed(request, ADMIN)
-    document = await bodies.read_body(request, optional=True)
-    of = _braked(document.get("of"))
-    by = (bodies.text(document, "by") or remote_ip(request) or "unknown")[:100]
+    said = ReleaseBody.read(await bodies.read_body(request, optional=True))
+    of = said.of
+    by = (said.by or remote_ip(request) or "unknown")[:100]
     brake = Brake(hub.store, hub.settings, of)
     await brake.release(by)
     await hub.audit.write(
@@ -171,14 +174,11 @@ def _braked(of: Any) -> Literal["nodes", "workers"]:
     raise InvalidValue("of must be nodes or workers", member="of")
 
 
-@router.post("/admin/sweep", openapi_extra=schemas.body(schemas.SWEEP, required=False), responses=schemas.REFUSALS)
+@router.post("/admin/sweep", openapi_extra=schemas.body(SweepBody, required=False), responses=schemas.REFUSALS)
 async def sweep(request: Request) -> Response:
     """Run one pass of both sweepers now and say what it did; with `dryRun` what it would do."""
     hub = allowed(request, ADMIN)
-    document = await bodies.read_body(request, optional=True)
-    dry_run = document.get("dryRun", False)
-    if not isinstance(dry_run, bool):
-        raise InvalidValue("dryRun must be true or false", member="dryRun")
+    dry_run = SweepBody.read(await bodies.read_body(request, optional=True)).dry_run
     hub.clock.expire_override, _, _ = await hub.clock.read_switch()
     audit = Audit(hub.store, hub.settings, hub.pools)
     leases = await LeaseSweeperService(hub.store, hub.settings, hub.leases, audit, hub.audit).sweep(dry_run=dry_run)
@@ -224,8 +224,8 @@ async def audit_log(request: Request) -> Response:
     """Audit entries, newest first. A `sinceUtc` that cannot be read is ignored, as the wire says."""
     hub = allowed(request, ADMIN)
     query = request.query_params
-    skip = bodies.whole_number(query.get("skip", "0"), "skip", 0, 10**9)
-    take = bodies.whole_number(query.get("take", "100"), "take", 1, 10**9)
+    skip = whole_number(query.get("skip", "0"), "skip", 0, 10**9)
+    take = whole_number(query.get("take", "100"), "take", 1, 10**9)
     since = _instant(query.get("sinceUtc", ""))
     return reply(await hub.audit.read(skip, take, query.get("category"), query.get("action"), since))
 

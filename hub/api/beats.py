@@ -13,12 +13,13 @@ from typing import Any
 from hub.api import bodies
 from hub.api.auth import HEADER, NODE
 from hub.api.deps import Serving
+from hub.api.hot import HEARTBEAT
 from hub.api.nodes import orders_json
 from hub.api.speakers import speaks
 from hub.errors import Forbidden, HubError, Unauthorized
 from hub.nodes.models import Beat, Orders
 
-PATH = "/node/heartbeat"
+PATH = HEARTBEAT.path
 _SECRET = HEADER.encode()
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 

@@ -11,9 +11,9 @@ from hub.api import bodies, schemas
 from hub.api.auth import ADMIN
 from hub.api.credentials import origin
 from hub.api.deps import allowed, remote_ip, reply
+from hub.api.requests import CapBody
 from hub.capacity.labels import parse_kinds, parse_label
 from hub.core import Hub
-from hub.errors import MissingMember
 
 router = APIRouter(tags=["admin"])
 CAP_MAX = 999_999_999
@@ -33,7 +33,7 @@ async def caps(request: Request) -> Response:
     return reply({"default": default, "defaultSource": source, "caps": rows})
 
 
-@router.put("/admin/caps/{label:path}", openapi_extra=schemas.body(schemas.CAP), responses=schemas.REFUSALS)
+@router.put("/admin/caps/{label:path}", openapi_extra=schemas.body(CapBody), responses=schemas.REFUSALS)
 async def set_cap(request: Request, label: str) -> Response:
     """Set the cap of a label, or of all without one of their own (`*`), for all hubs; null clears what was set.
 
@@ -43,12 +43,9 @@ async def set_cap(request: Request, label: str) -> Response:
     settings = hub.settings
     if label != ALL:
         label = parse_label(label, parse_kinds(settings.label_kinds), wildcards=settings.borrow_wildcards).text
-    document = await bodies.read_body(request)
-    if "cap" not in document:
-        raise MissingMember("missing cap: a whole number, 0 for no limit, or null to clear it", member="cap")
-    given = document["cap"]
-    cap = None if given is None else bodies.whole_number(given, "cap", 0, CAP_MAX)
-    by = (bodies.text(document, "by") or remote_ip(request) or "unknown")[:100]
+    said = CapBody.read(await bodies.read_body(request))
+    cap = said.cap
+    by = (said.by or remote_ip(request) or "unknown")[:100]
     await hub.line.set_cap(label, cap)
     shown = "cleared" if cap is None else cap
     await hub.audit.write(

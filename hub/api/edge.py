@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 from fastapi import FastAPI
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from hub.api import events, nodes, sessions, sockets
+from hub.api import events, hot, sockets
 from hub.api.console.door import MARK, Door, Visit
 from hub.api.deps import CYCLE
 from hub.api.freight import LIGHT, Freight
 from hub.api.gate import Gate
-from hub.api.joblib import fast
 from hub.api.joblib.limits import Limits
 from hub.api.joblib.paths import is_ours
 from hub.api.joblib.waiting import TIME
@@ -28,14 +26,6 @@ from hub.settings import Settings
 
 ALIAS = "/api/v1"
 SEND_S = 5.0  # for a client to take a refusal
-# The endpoints whose rate matters, found by their path alone: the router costs more than they do.
-_DIRECT: dict[str, Callable[[Request], Awaitable[Response]]] = {
-    "/node/heartbeat": nodes.heartbeat,
-    "/node/heartbeats": nodes.heartbeats,
-    "/session/borrow": sessions.borrow,
-    "/session/return": sessions.give_back,
-    "/session/renew": sessions.renew,
-}
 
 _log = get_logger("hub.api")
 
@@ -109,7 +99,7 @@ class Edge:
             exchange.unload()
 
     async def _answer(self, scope: Scope, exchange: _Exchange) -> None:
-        endpoint = fast.find(scope) or (_DIRECT.get(scope["path"]) if scope["method"] == "POST" else None)
+        endpoint = hot.find(scope)
         if endpoint is None:
             await self.app(scope, exchange.receive, exchange.send)
             return

@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from hub.api import bodies, schemas
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.deps import allowed, reply, serving
+from hub.api.members import whole_number
 from hub.audit import to_json
 from hub.errors import InvalidValue, StoreUnavailable
 from hub.history.events import NAMES, Event, Wanted, parse_id, wanted
@@ -42,7 +43,7 @@ async def history(request: Request) -> Response:
     `complete` says that there is nothing older, neither beyond `limit` nor trimmed from the bounded history.
     """
     allowed(request, RUNNER, ADMIN)
-    limit = bodies.whole_number(request.query_params.get("limit", "100"), "limit", 1, bodies.PAGE_MAX)
+    limit = whole_number(request.query_params.get("limit", "100"), "limit", 1, bodies.PAGE_MAX)
     found = await serving(request).live.history.find(_which(request.query_params), limit)
     return reply({"events": [event.document() for event in found.events], "complete": found.complete})
 
@@ -57,7 +58,7 @@ async def explain(request: Request, kind: str, id: str) -> Response:
     hub = allowed(request, RUNNER, ADMIN)
     if kind not in KINDS:
         raise InvalidValue(f"kind must be one of {', '.join(KINDS)}, not {kind!r:.60}", member="kind")
-    limit = bodies.whole_number(request.query_params.get("limit", "50"), "limit", 1, bodies.PAGE_MAX)
+    limit = whole_number(request.query_params.get("limit", "50"), "limit", 1, bodies.PAGE_MAX)
     found = await why(hub, serving(request).live.history, kind, id, limit)
     return reply(found.document())
 

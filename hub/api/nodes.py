@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies, incarnations, schemas
+from hub.api import bodies, schemas
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.credentials import credential
 from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
+from hub.api.members import whole_number
+from hub.api.node_requests import SLOTS_MAX, BeatBody, BeatsBody, CallerBody, PublishBody, RegisterBody
 from hub.api.problems import problem
 from hub.api.speakers import Speaker, speaker
 from hub.audit import entry
@@ -24,7 +25,6 @@ from hub.errors import HubError, InvalidJson, InvalidValue, Unauthorized
 from hub.nodes.models import Beat, Node, Orders, Registration, check_node_id, next_beat_ms
 
 router = APIRouter(tags=["nodes"])
-BEATS_MAX = 1000
 _REFUSED = {
     "taken": "another node has published a slot with this id",
     "late": "a later call of the same process has withdrawn it",
@@ -32,7 +32,7 @@ _REFUSED = {
 STATES = ("alive", "suspect", "stale", "draining")
 
 
-@router.post("/node/register", openapi_extra=schemas.body(schemas.REGISTER), responses=schemas.REFUSALS)
+@router.post("/node/register", openapi_extra=schemas.body(RegisterBody), responses=schemas.REFUSALS)
 async def register(request: Request) -> Response:
     """Announce a node, or bring its entry up to date; it counts as a beat. May publish slots in the same call."""
     ip = remote_ip(request)
@@ -48,10 +48,10 @@ async def register(request: Request) -> Response:
         reason = error.facts.get("reason", "invalid-json")
         await hub.audit.refused("node", "register.denied", ip, reason)
         raise
-    caller = incarnations.caller(document)
-    node = replace(bodies.registration(document), incarnation=caller.incarnation, term=incarnations.term(document))
+    said = RegisterBody.read(document)
+    node = _registration(said)
     who.check(node.node_id)
-    slots, policy = _publication(hub, node.node_id, document), bodies.policy(document)
+    slots = _publication(hub, node.node_id, said, document)
     facts: dict[str, Any] = {"apps": len(node.apps), "capacity": node.capacity, "labels": len(node.labels)}
     by = await credential(request)
     new, old = (
@@ -59,7 +59,7 @@ async def register(request: Request) -> Response:
         for action in ("register.success", "register.update")
     )
     registered = await hub.nodes.register(
-        node, _pool_labels(hub, node), new, old, hub.audit.max_entries, incarnations.drain_call(document)
+        node, _pool_labels(hub, node), new, old, hub.audit.max_entries, said.drain_call
     )
     answer: dict[str, Any] = {
         "registered": node.node_id,
@@ -69,19 +69,26 @@ async def register(request: Request) -> Response:
     if registered.term:
         answer["term"] = registered.term
     if "slots" in document or "pools" in document:
-        answer["slots"] = _published(slots, await hub.pools.publish(node.node_id, slots, policy, **caller._asdict()))
+        words = await hub.pools.publish(node.node_id, slots, said.policy, **said.caller()._asdict())
+        answer["slots"] = _published(slots, words)
     return reply(answer)
+
+
+def _registration(said: RegisterBody) -> Registration:
+    return Registration(
+        said.node_id, said.apps, said.capacity, said.labels, said.base_url.strip(), said.incarnation, said.term
+    )
 
 
 def _pool_labels(hub: Hub, node: Registration) -> list[str]:
     """Real nodes name their pools as apps, and may have filled them before they register."""
-    return [app for app in node.apps[: bodies.SLOTS_MAX] if hub.pools.usable(app)]
+    return [app for app in node.apps[:SLOTS_MAX] if hub.pools.usable(app)]
 
 
-def _publication(hub: Hub, node_id: str, document: dict[str, Any]) -> list[Slot]:
+def _publication(hub: Hub, node_id: str, said: PublishBody, document: dict[str, Any]) -> list[Slot]:
     kinds = parse_kinds(hub.settings.label_kinds)
-    labels: dict[str, Label] = {name: parse_label(name, kinds) for name in bodies.named_labels(document)}
-    return bodies.slots(document, node_id, labels)
+    labels: dict[str, Label] = {name: parse_label(name, kinds) for name in bodies.named_labels(said)}
+    return bodies.slots(said, document, node_id, labels)
 
 
 def _published(slots: list[Slot], words: list[str]) -> list[dict[str, Any]]:
@@ -94,16 +101,15 @@ def _published(slots: list[Slot], words: list[str]) -> list[dict[str, Any]]:
     return shown
 
 
-@router.post("/node/{node_id:path}/slots", openapi_extra=schemas.body(schemas.PUBLISH), responses=schemas.REFUSALS)
+@router.post("/node/{node_id:path}/slots", openapi_extra=schemas.body(PublishBody), responses=schemas.REFUSALS)
 async def publish(request: Request, node_id: str) -> Response:
     """Put slots of a registered node on offer. A repeat changes nothing; each slot is answered on its own."""
     who, hub = await speaker(request, NODE), serving(request).hub
     document = await bodies.read_body(request)
-    node, caller = check_node_id(node_id), incarnations.caller(document)
+    node, said = check_node_id(node_id), PublishBody.read(document)
     who.check(node)
-    slots = _publication(hub, node, document)
-    policy = bodies.policy(document)
-    words = await hub.pools.publish(node, slots, policy, **caller._asdict()) if slots else []
+    slots = _publication(hub, node, said, document)
+    words = await hub.pools.publish(node, slots, said.policy, **said.caller()._asdict()) if slots else []
     if not slots:
         await hub.nodes.get(node)
     return reply({"nodeId": node, "published": words.count("published"), "slots": _published(slots, words)})
@@ -119,7 +125,7 @@ async def withdraw(request: Request, node_id: str, slot_id: str) -> Response:
     who, hub, node = await speaker(request, NODE), serving(request).hub, check_node_id(node_id)
     who.check(node)
     query = request.query_params
-    only_free, caller = query.get("onlyFree") in ("1", "true"), incarnations.caller(query)
+    only_free, caller = query.get("onlyFree") in ("1", "true"), CallerBody.read(query).caller()
     word, ended = await hub.pools.withdraw(node, slot_id, only_free=only_free, **caller._asdict())
     answer: dict[str, Any] = {"withdrawn": slot_id, "ended": ended}
     if word == "unknown":
@@ -137,7 +143,7 @@ async def leave(request: Request, node_id: str) -> Response:
     """
     who, found = await speaker(request, NODE), serving(request)
     who.check(check_node_id(node_id))
-    answer = await remove(found.hub, node_id, incarnations.incarnation(request.query_params))
+    answer = await remove(found.hub, node_id, CallerBody.read(request.query_params).incarnation)
     if who.token:
         await found.hub.tokens.left(who.token)
         found.holders.forget()
@@ -154,7 +160,7 @@ async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Response:
     return reply(answer)
 
 
-@router.post("/node/heartbeat", openapi_extra=schemas.body(schemas.BEAT), responses=schemas.REFUSALS)
+@router.post("/node/heartbeat", openapi_extra=schemas.body(BeatBody), responses=schemas.REFUSALS)
 async def heartbeat(request: Request) -> Response:
     """Say that a node is alive, and learn what it must do. Answered once Redis has it."""
     who, hub = await speaker(request, NODE), serving(request).hub
@@ -189,13 +195,11 @@ def _orders(beat: Beat, orders: Orders, timeout_ms: int) -> dict[str, Any]:
     return answer
 
 
-@router.post("/node/heartbeats", openapi_extra=schemas.body(schemas.BEATS), responses=schemas.REFUSALS)
+@router.post("/node/heartbeats", openapi_extra=schemas.body(BeatsBody), responses=schemas.REFUSALS)
 async def heartbeats(request: Request) -> Response:
     """Up to 1,000 heartbeats in one call, for an agent per host; each is answered on its own."""
     who, hub = await speaker(request, NODE), serving(request).hub
-    listed = (await bodies.read_body(request)).get("beats")
-    if not isinstance(listed, list) or len(listed) > BEATS_MAX:
-        raise InvalidValue(f"beats must be a list of at most {BEATS_MAX} heartbeats", member="beats")
+    listed = BeatsBody.read(await bodies.read_body(request)).beats
     answers = await asyncio.gather(*(_one(hub, who, each, request.url.path) for each in listed))
     return reply({"beats": answers})
 
@@ -227,7 +231,7 @@ async def nodes(request: Request) -> Response:
     state, cursor = query.get("state"), query.get("cursor", "0")
     if state is not None and state not in STATES:
         raise InvalidValue(f"state must be one of {', '.join(STATES)}", member="state")
-    start = bodies.whole_number(cursor, "cursor", 0, 2**64 - 1)
+    start = whole_number(cursor, "cursor", 0, 2**64 - 1)
     if state is None:
         total, ids, after = await hub.nodes.page(str(start), limit)
         found = await hub.nodes.describe(ids)

@@ -11,6 +11,7 @@ from hub.api import bodies, schemas
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, reply
+from hub.api.members import whole_number
 from hub.api.nodes import shown as shown_node
 from hub.capacity.labels import Label, parse_label
 from hub.capacity.pools import Pool
@@ -93,9 +94,9 @@ async def autoscale(request: Request, label: str) -> Response:
     """
     hub = allowed(request, RUNNER, ADMIN)
     query = request.query_params
-    spare = bodies.whole_number(query.get("headroom", "0"), "headroom", 0, DESIRED_MAX)
-    least = bodies.whole_number(query.get("min", "0"), "min", 0, DESIRED_MAX)
-    most = bodies.whole_number(query.get("max", str(DESIRED_MAX)), "max", 0, DESIRED_MAX)
+    spare = whole_number(query.get("headroom", "0"), "headroom", 0, DESIRED_MAX)
+    least = whole_number(query.get("min", "0"), "min", 0, DESIRED_MAX)
+    most = whole_number(query.get("max", str(DESIRED_MAX)), "max", 0, DESIRED_MAX)
     if least > most:
         raise InvalidValue("min must not be above max", member="min")
     found = await hub.pools.demand(parse_label(label).text)

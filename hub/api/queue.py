@@ -12,6 +12,7 @@ from starlette.responses import Response
 from hub.api import bodies, schemas
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.deps import allowed, is_gone, reply, serving
+from hub.api.members import whole_number
 from hub.api.sessions import granted, hung_up, longest_wait_s
 from hub.audit import time_text
 from hub.capacity.labels import parse_label
@@ -41,7 +42,7 @@ async def queue(request: Request) -> Response:
     hub = allowed(request, RUNNER, ADMIN)
     offset, limit = bodies.page(request)
     query = request.query_params
-    tickets = bodies.whole_number(query.get("tickets", "20"), "tickets", 0, TICKETS_MAX)
+    tickets = whole_number(query.get("tickets", "20"), "tickets", 0, TICKETS_MAX)
     if limit * tickets > SHOWN_MAX:
         raise InvalidValue(f"limit times tickets must not be above {SHOWN_MAX}", member="tickets")
     one = parse_label(query["label"]).text if "label" in query else None

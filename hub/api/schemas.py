@@ -1,143 +1,12 @@
-"""What the OpenAPI document says of bodies that are read leniently. Shown to people and generators, not enforced."""
+"""What the OpenAPI document says of endpoints beside what their models say."""
 
 from __future__ import annotations
 
 from typing import Any
 
-_TEXT = {"type": "string"}
-_LABEL = {"type": "string", "description": "two to eight segments, such as gpu:a100:eu", "examples": ["gpu:a100:eu"]}
-_TEXTS = {"type": "object", "additionalProperties": _TEXT}
-_SLOT = {
-    "type": "object",
-    "required": ["labelKey", "slotId"],
-    "properties": {
-        "labelKey": _LABEL,
-        "slotId": {"type": "string", "pattern": "^[A-Za-z0-9._-]{1,200}$"},
-        "webSocketEndpoint": _TEXT,
-        "browserType": _TEXT,
-        "labels": _TEXTS,
-        "idleTimeoutSeconds": {"type": "number", "minimum": 0, "maximum": 86400},
-    },
-}
-_INCARNATION = {
-    "type": "string",
-    "pattern": "^[A-Za-z0-9._-]{1,64}$",
-    "description": "a name of this very process, another one after each start. Who registers with a new one takes "
-    "over: the process before is told `superseded` with its next beat, and what it still sends changes nothing",
-}
-_CALLER = {
-    "incarnation": _INCARNATION,
-    "number": {
-        "type": "integer",
-        "minimum": 0,
-        "maximum": 2**53,
-        "description": "of this call; rises with each call of the incarnation, and stays when one is repeated. A call "
-        "older than the last one carried out for a slot leaves that slot alone",
-    },
-}
-_PUBLICATION = {
-    **_CALLER,
-    "slots": {"type": "array", "items": _SLOT, "maxItems": 1000},
-    "pools": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0, "maximum": 1000}},
-    "lent": {"type": "object", "additionalProperties": {"type": "string", "pattern": "^[0-9]{1,19}$"}},
-    "policy": {"type": "string", "enum": ["recycle", "reuse"]},
-}
-PUBLISH = {"type": "object", "properties": _PUBLICATION}
-REGISTER = {
-    "type": "object",
-    "required": ["nodeId"],
-    "properties": {
-        "nodeId": {"type": "string", "minLength": 1, "maxLength": 512},
-        "apps": {"type": "array", "items": _TEXT},
-        "capacity": {"type": "integer", "minimum": 0},
-        "labels": _TEXTS,
-        "baseUrl": _TEXT,
-        "drainCall": {
-            "type": "object",
-            "required": ["on", "number"],
-            "properties": {"on": {"type": "boolean"}, "number": _TEXT, "leftMs": {"type": ["integer", "null"]}},
-            "description": "the last one a beat was answered: a store that was lost drains the node again, as the last "
-            "call said",
-        },
-        "term": {
-            "type": "string",
-            "pattern": "^[0-9]{1,19}$",
-            "description": "what this incarnation was answered when it registered; it says which of two is newer",
-        },
-        **_PUBLICATION,
-    },
-}
-BEAT = {
-    "type": "object",
-    "required": ["nodeId"],
-    "properties": {
-        "nodeId": {"type": "string", "minLength": 1, "maxLength": 512},
-        "version": {"type": "integer", "minimum": 0, "description": "the last one the hub answered"},
-        "recycled": {"type": "array", "items": _TEXT, "maxItems": 1000},
-        "incarnation": _INCARNATION,
-    },
-}
-BEATS = {
-    "type": "object",
-    "required": ["beats"],
-    "properties": {"beats": {"type": "array", "items": BEAT, "maxItems": 1000}},
-}
-BORROW = {
-    "type": "object",
-    "required": ["labelKey"],
-    "properties": {
-        "labelKey": _LABEL,
-        "ttlSeconds": {"type": ["number", "string"]},
-        "runName": {"type": "string", "maxLength": 128},
-        "runId": {"type": "string", "maxLength": 200},
-        "priority": {"type": "integer", "minimum": -100, "maximum": 100},
-        "maxWaitSeconds": {"type": "number", "minimum": 0, "maximum": 86400},
-    },
-}
-RETURN = {
-    "type": "object",
-    "required": ["labelKey", "browserId"],
-    "properties": {
-        "labelKey": _LABEL,
-        "browserId": _TEXT,
-        "leaseToken": _TEXT,
-        "revoke": {"type": "boolean"},
-        "force": {"type": "boolean"},
-    },
-}
-WATCH = {
-    "type": "object",
-    "required": ["leases"],
-    "properties": {
-        "leases": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 1000,
-            "items": {
-                "type": "object",
-                "required": ["browserId", "leaseToken"],
-                "properties": {"browserId": _TEXT, "leaseToken": _TEXT},
-            },
-        },
-        "waitSeconds": {"type": "number", "minimum": 0, "maximum": 30},
-    },
-}
-RENEW = {
-    "type": "object",
-    "required": ["browserId"],
-    "properties": {"browserId": _TEXT, "leaseToken": _TEXT, "ttlSeconds": {"type": "number"}},
-}
-ATTRIBUTE = {"type": "object", "required": ["testId"], "properties": {"testId": _TEXT, "runId": _TEXT}}
-DRAIN = {"type": "object", "properties": {"deadlineSeconds": {"type": "number", "minimum": 1, "maximum": 604_800}}}
-SWITCH = {"type": "object", "required": ["expire"], "properties": {"expire": {"type": ["boolean", "null"]}}}
-CAP = {
-    "type": "object",
-    "required": ["cap"],
-    "properties": {"cap": {"type": ["integer", "null"], "minimum": 0, "maximum": 999_999_999}, "by": _TEXT},
-}
-RELEASE = {"type": "object", "properties": {"by": _TEXT, "of": {"type": "string", "enum": ["nodes", "workers"]}}}
-SWEEP = {"type": "object", "properties": {"dryRun": {"type": "boolean"}}}
+from hub.api.requests import Body
 
+_TEXT = {"type": "string"}
 PROBLEM = {
     "type": "object",
     "required": ["type", "title", "status", "code", "instance"],
@@ -173,8 +42,9 @@ def refused(status: int, words: str) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": words, "content": {"application/problem+json": {"schema": PROBLEM}}}}
 
 
-def body(schema: dict[str, Any], *, required: bool = True) -> dict[str, Any]:
+def body(shape: type[Body] | dict[str, Any], *, required: bool = True) -> dict[str, Any]:
     """The OpenAPI addition for a JSON body."""
+    schema = shape if isinstance(shape, dict) else shape.shown()
     return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
 
 

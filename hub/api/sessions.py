@@ -13,6 +13,7 @@ from starlette.responses import Response
 from hub.api import bodies, schemas
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.deps import allowed, in_ms, is_gone, reply, serving
+from hub.api.requests import RUN_MAX, AttributeBody, BorrowBody, RenewBody, ReturnBody
 from hub.api.speakers import speaker
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_OWN_S, keep_key_s
@@ -38,7 +39,7 @@ router = APIRouter(tags=["sessions"])
 IN_VAIN = (WaitedInVain, CallerGone)
 
 
-@router.post("/session/borrow", openapi_extra=schemas.body(schemas.BORROW), responses=schemas.REFUSALS)
+@router.post("/session/borrow", openapi_extra=schemas.body(BorrowBody), responses=schemas.REFUSALS)
 async def borrow(request: Request) -> Response:
     """Borrow a slot of a pool, waiting in line while none is free.
 
@@ -58,9 +59,8 @@ async def borrow(request: Request) -> Response:
     metrics.borrow_requests.labels(shown).inc()
     started = time.monotonic()
     try:
-        name = bodies.run_name(document)
-        run = bodies.run_id(request, document)
-        wish = _wish(request, hub.settings, document, label, run)
+        said = bodies.borrowing(document)
+        wish = _wish(request, hub.settings, said, label, bodies.run_id(request, said.run_id))
         grant = await _lend(hub, request, wish)
     except HubError as error:
         metrics.borrow_outcomes.labels(shown, "timeout" if isinstance(error, IN_VAIN) else "denied").inc()
@@ -70,7 +70,7 @@ async def borrow(request: Request) -> Response:
     if await is_gone(request):
         await hub.leases.undo(wish, grant)
     metrics.borrow_outcomes.labels(shown, "success").inc()
-    return reply(granted(hub, grant, name), grant.run)
+    return reply(granted(hub, grant, said.run_name or None), grant.run)
 
 
 async def _lend(hub: Hub, request: Request, wish: Wish) -> Grant:
@@ -96,15 +96,13 @@ def _wanted(document: dict[str, Any], settings: Settings) -> Label:
     return parse_label(given, parse_kinds(settings.label_kinds), wildcards=settings.borrow_wildcards)
 
 
-def _wish(request: Request, settings: Settings, document: dict[str, Any], label: Label, run: str) -> Wish:
-    ttl_s = bodies.seconds(document, "ttlSeconds")
-    if ttl_s is None:
-        ttl_s = settings.borrow_ttl_s
+def _wish(request: Request, settings: Settings, said: bodies.Borrowing, label: Label, run: str) -> Wish:
+    ttl_s = settings.borrow_ttl_s if said.ttl_s is None else said.ttl_s
     ttl_s = min(max(ttl_s, settings.borrow_ttl_min_s), 86_400, settings.max_session_ttl_s)
     key, attempt = bodies.request_key(request), f"try-{secrets.token_hex(12)}"
     asked = f"{label.text}\0{ttl_s}\0{run}"
     wait_s = longest_wait_s(settings)
-    limit_s = bodies.wait_limit(document)
+    limit_s = said.limit_s
     return Wish(
         label=label.text,
         ttl_ms=int(ttl_s * 1000),
@@ -114,7 +112,7 @@ def _wish(request: Request, settings: Settings, document: dict[str, Any], label:
         fingerprint=hashlib.sha256(asked.encode()).hexdigest()[:16],
         keep_s=keep_key_s(settings, int(ttl_s * 1000)) if key else KEEP_OWN_S,
         keyed=key is not None,
-        priority=bodies.priority(document),
+        priority=said.priority,
         wait_ms=int(1000 * (wait_s if limit_s is None else min(limit_s, wait_s))),
         limit_ms=-1 if limit_s is None else int(limit_s * 1000),
     )
@@ -145,7 +143,7 @@ def granted(hub: Hub, grant: Grant, run_name: str | None) -> dict[str, Any]:
     }
 
 
-@router.post("/session/return", openapi_extra=schemas.body(schemas.RETURN), responses=schemas.REFUSALS)
+@router.post("/session/return", openapi_extra=schemas.body(ReturnBody), responses=schemas.REFUSALS)
 async def give_back(request: Request) -> Response:
     """Give a slot back. Any number of repetitions answers 200; those that changed nothing carry a note.
 
@@ -153,18 +151,13 @@ async def give_back(request: Request) -> Response:
     stopped or `HUB_REVOKE_GRACE_SECONDS` are over; with `force` at once.
     """
     who, hub = await speaker(request, RUNNER, NODE), serving(request).hub
-    document = await bodies.read_body(request)
-    given, slot = bodies.text(document, "labelKey"), bodies.text(document, "browserId", "slotId")
-    if given is None or slot is None or not slot.strip():
-        raise MissingMember("missing labelKey|browserId", member="labelKey|browserId")
-    label = parse_label(given)
-    token = bodies.text(document, "leaseToken") or ""
-    run = bodies.run_id(request, document)
+    said = bodies.returning(await bodies.read_body(request))
+    slot, label = said.slot, parse_label(said.label)
+    run = bodies.run_id(request, said.run_id)
     key = bodies.request_key(request)
     await who.check_slot(request, key_part(slot.strip()))
-    revokes = "2" if document.get("force") is True else "1" if document.get("revoke") is True else ""
     word, _, run_of_grant = await hub.leases.give_back(
-        key_part(slot.strip()), label.text, token, run=run, key=key, revokes=revokes
+        key_part(slot.strip()), label.text, said.token, run=run, key=key, revokes=said.revokes
     )
     answer = {"returned": slot}
     if word != "returned":
@@ -172,20 +165,14 @@ async def give_back(request: Request) -> Response:
     return reply(answer, (run or run_of_grant) if word in ("returned", "ended") else "")
 
 
-@router.post("/session/renew", openapi_extra=schemas.body(schemas.RENEW), responses=schemas.REFUSALS)
+@router.post("/session/renew", openapi_extra=schemas.body(RenewBody), responses=schemas.REFUSALS)
 async def renew(request: Request) -> Response:
     """Extend a lease, never beyond the longest life of a grant. Answers 409 `grant-over` when it has ended."""
     hub = allowed(request, RUNNER)
-    document = await bodies.read_body(request)
-    slot = bodies.text(document, "browserId", "slotId")
-    if slot is None or not slot.strip():
-        raise MissingMember("missing browserId", member="browserId")
-    ttl_s = bodies.seconds(document, "ttlSeconds")
-    if ttl_s is None and document.get("ttlSeconds") is not None:
-        raise InvalidValue("ttlSeconds must be a number of seconds", member="ttlSeconds")
+    said = RenewBody.read(await bodies.read_body(request))
+    slot, token, ttl_s = said.browser_id, said.lease_token, said.ttl_seconds
     if ttl_s is not None:
         ttl_s = min(max(ttl_s, hub.settings.borrow_ttl_min_s), hub.settings.max_session_ttl_s)
-    token = bodies.text(document, "leaseToken") or ""
     held, left_ms = await hub.leases.renew(key_part(slot.strip()), token, None if ttl_s is None else int(ttl_s * 1000))
     return reply(
         {"browserId": slot, "leaseToken": held, "ttlSeconds": left_ms / 1000, "expiresAtUtc": in_ms(hub, left_ms)}
@@ -271,14 +258,11 @@ def _session(found: Session) -> dict[str, Any]:
     }
 
 
-@router.post("/results/browser/{slot}/test", openapi_extra=schemas.body(schemas.ATTRIBUTE), responses=schemas.REFUSALS)
+@router.post("/results/browser/{slot}/test", openapi_extra=schemas.body(AttributeBody), responses=schemas.REFUSALS)
 async def attribute(request: Request, slot: str) -> Response:
     """Map a slot to the test that runs on it, for six hours or until its grant ends."""
     hub = allowed(request, RUNNER)
-    document = await bodies.read_body(request)
-    test = (bodies.text(document, "testId") or "").strip()
-    if not test:
-        raise MissingMember("missing testId", member="testId")
-    run = bodies.run_id(request, {"runId": document.get("runId")})
-    await hub.leases.attribute(slot, test[: bodies.RUN_MAX], run)
+    said = AttributeBody.read(await bodies.read_body(request))
+    test = said.test_id.strip()
+    await hub.leases.attribute(slot, test[:RUN_MAX], bodies.run_id(request, said.run_id))
     return reply({"mapped": slot, "testId": test})

@@ -8,8 +8,9 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from hub.api import beats, hot, nodes, sessions
 from hub.api.app import create_app
-from hub.api.joblib import fast, tasks, workers
+from hub.api.joblib import tasks, workers
 from tests.api.joblib.people import JOB, TOKENS, Person
 from tests.world import settings_for
 
@@ -90,8 +91,16 @@ async def test_whatever_is_asked_the_answer_is_the_one_of_the_router(redis_serve
     ],
 )  # fmt: skip
 def test_the_four_whose_rate_matters_take_the_short_way(method, path, endpoint):
-    assert fast.find({"method": method, "path": f"/v1/joblib{path}"}) is endpoint
-    assert fast.find({"method": method, "path": path}) is None
+    assert hot.find({"method": method, "path": f"/v1/joblib{path}"}) is endpoint
+    assert hot.find({"method": method, "path": path}) is None
+
+
+def test_what_takes_the_short_way_is_what_the_router_has_there():
+    routes = [route for module in (nodes, sessions, tasks, workers) for route in module.router.routes]
+    routed = {(method, route.path): route.endpoint for route in routes for method in route.methods}
+    assert [(each.method, each.path) for each in hot.HOT if routed.get(each[:2]) is not each.endpoint] == []
+    assert hot.find({"method": "POST", "path": beats.PATH}) is hot.HEARTBEAT.endpoint
+    assert hot.find({"method": "GET", "path": beats.PATH}) is None
 
 
 async def test_heartbeats_that_come_together_go_to_redis_together(alice, redis):

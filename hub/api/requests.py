@@ -1,0 +1,263 @@
+"""What borrowers and operators may send: each body is a model, which reads it, and holds and shows its limits.
+
+The bodies of nodes are in `node_requests`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_core.core_schema import any_schema, float_schema
+
+from hub.api.members import LABEL, TEXT, Member, Text, Truth, as_seconds, as_text, given_text, number, to_wire, whole
+from hub.errors import InvalidValue, MissingMember
+from hub.nodes.models import DRAIN_DEADLINE_MAX_S
+
+LEASES_MAX = 1000
+RUN_MAX = 200  # characters of a run id: it becomes part of a key
+RUN_NAME_MAX = 128
+WAIT_MAX_S = 86_400
+WATCH_MAX_S = 30
+CAP_MAX = 999_999_999
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 ._-")
+_BROWSER: Mapping[str, tuple[str, ...]] = {"browserId": ("browserId", "slotId")}
+_NEITHER = "missing labelKey|browserId"
+_NOT_HELD = "each of leases needs browserId and leaseToken"
+
+
+class Body(BaseModel):
+    """A JSON object: unknown members are ignored, null counts as nothing, and the first fault is refused."""
+
+    model_config = ConfigDict(alias_generator=to_wire)
+    spellings: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """The names of a member that has several; the first that is there counts."""
+    missing: ClassVar[Mapping[str, tuple[str, str]]] = {}
+    """What is said of a member that must be there, and what it is called there."""
+    nulls: ClassVar[bool] = False
+    """Whether null means something."""
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """The body; raises `MissingMember` and `InvalidValue`."""
+        if not cls.nulls and None in document.values():
+            document = {name: value for name, value in document.items() if value is not None}
+        for name, spelled in cls.spellings.items():
+            if spelled[0] != name or name not in document:
+                document = _called(document, name, spelled)
+        try:
+            return cast(Self, cls.__pydantic_validator__.validate_python(document))
+        except ValidationError as error:
+            raise cls._refusal(error.errors(include_url=False)[0]) from None
+
+    @classmethod
+    def reader(cls, name: str) -> Callable[[Any], Any]:
+        """What reads this member, for those who read a body by hand."""
+        (field,) = (field for field in cls.model_fields.values() if field.alias == name)
+        (found,) = (each for each in field.metadata if isinstance(each, Member))
+        return lambda value: found.read(value, name)
+
+    @classmethod
+    def shown(cls) -> dict[str, Any]:
+        """What OpenAPI says of it."""
+        schema = cls.model_json_schema()
+        members = {name: _told(member) for name, member in schema["properties"].items()}
+        return {**_told(schema), "properties": members}
+
+    @classmethod
+    def _refusal(cls, fault: ErrorDetails) -> MissingMember | InvalidValue:
+        name = str(fault["loc"][0])
+        if fault["type"] == "missing":
+            said, called = cls.missing.get(name, (f"missing {name}", name))
+            return MissingMember(said, member=called)
+        return InvalidValue(f"{name}: {fault['msg']}", member=name)
+
+
+def _called(document: Mapping[str, Any], name: str, spelled: tuple[str, ...]) -> Mapping[str, Any]:
+    found = next((other for other in spelled if other in document), name)
+    return document if found == name else {**document, name: document[found]}
+
+
+def _told(schema: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in schema.items() if name not in ("title", "default")}
+
+
+def _run_name(value: Any, name: str) -> str:
+    said = as_text(value, name).strip()
+    if len(said) > RUN_NAME_MAX:
+        raise InvalidValue(f"{name} has at most {RUN_NAME_MAX} characters", member=name)
+    if any(ord(c) < 32 or 127 <= ord(c) < 160 for c in said):
+        raise InvalidValue(f"{name} must not contain control characters", member=name)
+    if not set(said) <= _PLAIN:
+        raise InvalidValue(f"{name} may contain letters, digits, blanks and . _ - only", member=name)
+    return said
+
+
+def _ttl(value: Any, name: str) -> float:
+    found = as_seconds(value)
+    if found is None:
+        raise InvalidValue(f"{name} must be a number of seconds", member=name)
+    return found
+
+
+def _any_ttl(value: Any, _: str) -> float | None:
+    return as_seconds(value)
+
+
+def _leases(value: Any, name: str) -> list[tuple[str, str]]:
+    if not isinstance(value, list) or not value:
+        raise MissingMember(WatchBody.missing[name][0], member=name)
+    if len(value) > LEASES_MAX:
+        raise InvalidValue(f"{name} has {len(value)} entries; at most {LEASES_MAX} in one call", member=name)
+    found = [HeldBody.read(each if isinstance(each, dict) else {}) for each in value]
+    return [(each.browser_id.strip(), each.lease_token) for each in found]
+
+
+def _flag(value: Any, name: str) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidValue(f"{name} must be true or false", member=name)
+    return value
+
+
+def _switch(value: Any, name: str) -> bool | None:
+    if not (value is None or isinstance(value, bool)):
+        raise InvalidValue(f"{name} must be true, false or null", member=name)
+    return value
+
+
+def _braked(value: Any, name: str) -> str:
+    if value not in ("nodes", "workers"):
+        raise InvalidValue(f"{name} must be nodes or workers", member=name)
+    return str(value)
+
+
+def _said_by(value: Any, name: str) -> str:
+    return "" if value is None else as_text(value, name)
+
+
+_FINITE = float_schema(strict=True, allow_inf_nan=False)
+_CAP = whole(0, CAP_MAX)
+RunId = Annotated[Any, Member(lambda value, _: value, any_schema(), type="string", maxLength=RUN_MAX)]
+"""Looked at only where nothing else of the call names a run."""
+By = Annotated[str, Member(_said_by, type="string")]
+
+
+class BorrowBody(Body):
+    """What a borrower asks for."""
+
+    label_key: Annotated[str, LABEL]
+    ttl_seconds: Annotated[float | None, Member(_any_ttl, _FINITE, type=["number", "string"])] = None
+    run_name: Annotated[str, Member(_run_name, type="string", maxLength=RUN_NAME_MAX)] = ""
+    run_id: RunId = None
+    priority: Annotated[int, whole(-100, 100)] = 0
+    max_wait_seconds: Annotated[float | None, number(0, WAIT_MAX_S)] = None
+
+
+class ReturnBody(Body):
+    """A slot that is given back, or with `revoke` or `force` taken from its holder."""
+
+    spellings = _BROWSER
+    missing = dict.fromkeys(("labelKey", "browserId"), (_NEITHER, "labelKey|browserId"))
+    label_key: Annotated[str, LABEL]
+    browser_id: Annotated[str, given_text(_NEITHER, "labelKey|browserId")]
+    lease_token: Text = ""
+    revoke: Truth = False
+    force: Truth = False
+    run_id: RunId = None
+
+
+class RenewBody(Body):
+    """A lease that is to go on."""
+
+    spellings = _BROWSER
+    browser_id: Annotated[str, given_text("missing browserId")]
+    lease_token: Text = ""
+    ttl_seconds: Annotated[float | None, Member(_ttl, type="number")] = None
+
+
+class HeldBody(Body):
+    """A lease that somebody holds."""
+
+    spellings = _BROWSER
+    missing = dict.fromkeys(("browserId", "leaseToken"), (_NOT_HELD, "leases"))
+    browser_id: Annotated[str, given_text(_NOT_HELD, "leases")]
+    lease_token: Annotated[str, given_text(_NOT_HELD, "leases")]
+
+
+class WatchBody(Body):
+    """Leases whose end is waited for."""
+
+    missing = {"leases": ("missing leases: name at least one, as {browserId, leaseToken}", "leases")}
+    wait_seconds: Annotated[float, number(0, WATCH_MAX_S, "is a number")] = 0.0
+    leases: Annotated[
+        list[tuple[str, str]],
+        Member(
+            _leases,
+            type="array",
+            minItems=1,
+            maxItems=LEASES_MAX,
+            items={
+                "type": "object",
+                "required": ["browserId", "leaseToken"],
+                "properties": {"browserId": TEXT, "leaseToken": TEXT},
+            },
+        ),
+    ]
+
+
+class AttributeBody(Body):
+    """Which test runs on a slot."""
+
+    test_id: Annotated[str, given_text("missing testId")]
+    run_id: RunId = None
+
+
+class DrainBody(Body):
+    """How long those who hold slots of the node may keep them."""
+
+    deadline_seconds: Annotated[float | None, number(1, DRAIN_DEADLINE_MAX_S)] = None
+
+
+class SwitchBody(Body):
+    """Whether nodes expire; null for what each hub was set up with."""
+
+    nulls = True
+    expire: Annotated[bool | None, Member(_switch, type=["boolean", "null"])]
+    by: By = ""
+
+    @classmethod
+    def _refusal(cls, fault: ErrorDetails) -> MissingMember | InvalidValue:
+        return InvalidValue("expire must be true, false or null", member="expire")
+
+
+class CapBody(Body):
+    """The cap of a label; null clears what was set."""
+
+    nulls = True
+    missing = {"cap": ("missing cap: a whole number, 0 for no limit, or null to clear it", "cap")}
+    cap: Annotated[
+        int | None,
+        Member(
+            lambda value, name: None if value is None else _CAP.read(value, name),
+            type=["integer", "null"],
+            minimum=0,
+            maximum=CAP_MAX,
+        ),
+    ]
+    by: By = ""
+
+
+class ReleaseBody(Body):
+    """Whose brake is released."""
+
+    by: By = ""
+    of: Annotated[Literal["nodes", "workers"], Member(_braked, type="string", enum=["nodes", "workers"])] = "nodes"
+
+
+class SweepBody(Body):
+    """Whether the pass only says what it would do."""
+
+    nulls = True
+    dry_run: Annotated[bool, Member(_flag, type="boolean")] = False
