@@ -46,7 +46,7 @@ function Follow({ route }) {
           const known = new Set(was.events?.slice(0, 100).map((each) => each.id));
           return { ...was, at: Date.now(), events: was.events && [...fresh.filter((each) => !known.has(each.id)), ...was.events].slice(0, SHOWN) };
         });
-      }, 250);
+      }, 100);
     });
     return () => {
       over = true;
