@@ -6,7 +6,7 @@ local placing = {}
 -- slot that is next in the pool, which is another one when only a cap had kept it free. Every path that frees a slot ends
 -- here. Returns 'lent' | 'free' | 'held'.
 function placing.place(slot, part, pool, item)
-  if redis.call('HGET', keys.duty(part), 'drain') or revocations.believed_in(slot) then
+  if drains.holds_back(part) or revocations.believed_in(slot) then
     redis.call('HSET', keys.slot(slot), 'place', 'held')
     return 'held'
   end
@@ -43,12 +43,12 @@ end
 -- A node that was suspect is heard again: its slots that were held back are on offer, 256 in one call, of which those
 -- that go to a waiter count eight times; those of a draining node stay held back.
 function placing.resume(node, part)
-  local drains = redis.call('HEXISTS', keys.duty(part), 'drain') == 1
+  local holds = drains.holds_back(part)
   while work.left_to_resume > 0 do
     local slot = redis.call('SPOP', keys.aside(part))
     if not slot then break end
     local record = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place')
-    local place = record[3] == 'held' and not drains and placing.place(slot, part, record[2], record[1])
+    local place = record[3] == 'held' and not holds and placing.place(slot, part, record[2], record[1])
     work.left_to_resume = work.left_to_resume - (place == 'lent' and 8 or 1)
     if place == 'held' and redis.call('SISMEMBER', keys.aside(part), slot) == 1 then break end  -- it is not reported yet
   end

@@ -24,7 +24,7 @@ function strays.settle(pool, item)
   slots.create(slot, item, pool, node, part, idle_ms, 'recycle')
   redis.call('HSET', keys.slot(slot), 'adopted_ms', store.clock_ms)
   history.slot('slot.adopted', {slot = slot, node = node, pool = pool}, '')
-  if redis.call('HEXISTS', keys.duty(part), 'drain') == 1 then
+  if drains.holds_back(part) then
     redis.call('HSET', keys.slot(slot), 'place', 'held')
     return nil
   end

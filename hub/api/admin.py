@@ -18,7 +18,7 @@ from hub.api.requests import DrainBody, ReleaseBody, SweepBody, SwitchBody
 from hub.api.speakers import speaker
 from hub.core import Hub
 from hub.errors import InvalidValue
-from hub.nodes.models import check_node_id
+from hub.nodes.models import DrainCall, check_node_id
 from hub.sweeping.audit import Audit
 from hub.sweeping.brake import Brake
 from hub.sweeping.leases import LeaseSweeperService
@@ -54,7 +54,7 @@ async def _drain(request: Request, node_id: str, *, on: bool) -> Response:
     if on:
         deadline_s = DrainBody.read(await bodies.read_body(request, optional=True)).deadline_seconds
         deadline_ms = None if deadline_s is None else int(deadline_s * 1000)
-    now = await hub.nodes.drain(node, on, deadline_ms)
+    now = await hub.nodes.drain(node, DrainCall(on, left_ms=deadline_ms))
     facts: dict[str, Any] = {"nodeId": node, "heldBack": now.held, "lent": now.lent}
     if deadline_ms is not None:
         facts["deadlineSeconds"] = deadline_ms / 1000

@@ -22,14 +22,13 @@ from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.models import Slot
 from hub.core import Hub
 from hub.errors import HubError, InvalidJson, InvalidValue, Unauthorized
-from hub.nodes.models import Beat, Node, Orders, Registration, check_node_id, next_beat_ms
+from hub.nodes.models import STATES, Beat, Node, Orders, Registration, check_node_id, next_beat_ms
 
 router = APIRouter(tags=["nodes"])
 _REFUSED = {
     "taken": "another node has published a slot with this id",
     "late": "a later call of the same process has withdrawn it",
 }
-STATES = ("alive", "suspect", "stale", "draining")
 
 
 @router.post("/node/register", openapi_extra=schemas.body(RegisterBody), responses=schemas.REFUSALS)
@@ -187,9 +186,8 @@ def _orders(beat: Beat, orders: Orders, timeout_ms: int) -> dict[str, Any]:
         answer["lent"] = orders.lent
         if orders.offers:
             answer["offers"] = orders.offers
-        if orders.drain_number:
-            left_ms = orders.drain_left_ms if orders.drain_left_ms >= 0 else None
-            answer["drainCall"] = {"on": orders.drain, "number": orders.drain_number, "leftMs": left_ms}
+        if orders.drain_call:
+            answer["drainCall"] = orders.drain_call.as_json()
     if orders.superseded:
         answer["superseded"] = True
     return answer
@@ -291,6 +289,7 @@ def shown(node: Node) -> dict[str, Any]:
         "deadlineSecondsLeft": in_seconds(node.deadline_left_ms),
         "lastSeenUtc": node.last_seen or None,
         "sinceBeatMs": node.since_beat_ms,
+        **({"service": node.service} if node.service != "lending" else {}),
         **({"kept": True} if node.kept else {}),
         "capacity": int(node.capacity[:18]) if node.capacity.isdecimal() else None,
         "apps": node.apps,

@@ -35,7 +35,6 @@ from hub.cli.inputs import (
     Pair,
     Pool,
     Usage,
-    read_deadline,
     read_id,
     read_label,
     read_pair,
@@ -44,8 +43,9 @@ from hub.cli.inputs import (
     seconds,
 )
 from hub.cli.options import AsJson, JoinTokenFile, Secret, TokenFile, Url
-from hub.cli.reach import Address, Role, address, plain_logs
+from hub.cli.reach import Address, Role, address, operating, plain_logs
 from hub.client import AgentOptions
+from hub.nodes.models import State
 from hub.observability.logs import configure_logs
 from hub.settings import load_settings
 
@@ -61,7 +61,6 @@ app = typer.Typer(
 
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="Show at most so many.")]
 Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="A command to run, after two dashes.")]
-NodeId = Annotated[str, typer.Argument(parser=read_id, metavar="NODE", help="The id of the node.")]
 
 
 def _version(wanted: bool) -> None:
@@ -160,9 +159,7 @@ def nodes(
     node: Annotated[
         str | None, typer.Argument(parser=read_id, metavar="NODE", help="Only this one, with its slots.")
     ] = None,
-    state: Annotated[
-        Literal["alive", "suspect", "stale", "draining"] | None, typer.Option(help="Only nodes in this state.")
-    ] = None,
+    state: Annotated[State | None, typer.Option(help="Only nodes in this state.")] = None,
     limit: Limit = 1000,
     as_json: AsJson = False,
     url: Url = None,
@@ -272,33 +269,6 @@ def give_back(
 
 
 @app.command()
-def drain(
-    node: NodeId,
-    deadline: Annotated[
-        float | None,
-        typer.Option(
-            parser=read_deadline, metavar="TIME", help="End what is still lent then: 90s, 10m, 2h. Else never."
-        ),
-    ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Until the node is safe to kill.")] = False,
-    as_json: AsJson = False,
-    url: Url = None,
-    secret: Secret = None,
-) -> None:
-    """Lend nothing more of a node; what is lent stays with its borrowers, until the deadline if there is one.
-
-    Said again, the last deadline counts; without --deadline there is none any more.
-    """
-    asyncio.run(draining.drain(_operating(url, secret), node, as_json, deadline_s=deadline, wait=wait))
-
-
-@app.command()
-def undrain(node: NodeId, as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
-    """Lend of a drained node again."""
-    asyncio.run(draining.undrain(_operating(url, secret), node, as_json))
-
-
-@app.command()
 def sweep(
     once: Annotated[bool, typer.Option("--once", help="Required: hubs sweep by themselves all the time.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing, show what would be done.")] = False,
@@ -309,7 +279,7 @@ def sweep(
     """Look for dead nodes and lapsed leases now."""
     if not once:
         raise Usage("Hubs sweep by themselves all the time; say --once to sweep now as well.")
-    asyncio.run(admin.sweep(_operating(url, secret), as_json, dry_run=dry_run))
+    asyncio.run(admin.sweep(operating(url, secret), as_json, dry_run=dry_run))
 
 
 @app.command()
@@ -323,7 +293,7 @@ def expire(
     secret: Secret = None,
 ) -> None:
     """Switch whether dead nodes are removed, for all hubs at once; or show it."""
-    asyncio.run(admin.expire(_operating(url, secret), switch, as_json))
+    asyncio.run(admin.expire(operating(url, secret), switch, as_json))
 
 
 @app.command()
@@ -339,9 +309,10 @@ def brake(
 ) -> None:
     """Show or release the brake: when very many nodes are silent at once, none goes at first, then a few at a time."""
     of: Literal["nodes", "workers"] = "workers" if workers else "nodes"
-    asyncio.run(admin.brake(_operating(url, secret), as_json, of=of, release=action == "release"))
+    asyncio.run(admin.brake(operating(url, secret), as_json, of=of, release=action == "release"))
 
 
+app.add_typer(draining.app)
 app.add_typer(line.queue_app, name="queue")
 app.add_typer(line.caps_app, name="caps")
 app.add_typer(tokens.app, name="token")
@@ -378,10 +349,6 @@ def run_demo(
 
 def _looking(url: str | None, secret: str | None) -> Address:
     return _asking(url, secret, "look")
-
-
-def _operating(url: str | None, secret: str | None) -> Address:
-    return _asking(url, secret, "admin")
 
 
 def _asking(url: str | None, secret: str | None, role: Role) -> Address:

@@ -3,21 +3,51 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from hub.cli import output
 from hub.cli.child import Signals
-from hub.cli.reach import Address, Reach, reach
+from hub.cli.inputs import read_deadline, read_id
+from hub.cli.options import AsJson, Secret, Url
+from hub.cli.reach import Address, Reach, operating, reach
 from hub.errors import HubError, Unavailable, UnknownNode
 
 LOOK_S = 1.0
+app = typer.Typer()
+NodeId = Annotated[str, typer.Argument(parser=read_id, metavar="NODE", help="The id of the node.")]
 
 
-async def drain(at: Address, node: str, as_json: bool, *, deadline_s: float | None, wait: bool) -> None:
-    """Stop lending the slots of a node; what is lent stays with its borrowers until the deadline.
+@app.command()
+def drain(
+    node: NodeId,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            parser=read_deadline, metavar="TIME", help="End what is still lent then: 90s, 10m, 2h. Else never."
+        ),
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Until the node is safe to kill.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Lend nothing more of a node; what is lent stays with its borrowers, until the deadline if there is one.
 
-    With `wait` it returns once the node can be shut down.
+    Said again, the last deadline counts; without --deadline there is none any more.
     """
+    asyncio.run(_drain(operating(url, secret), node, as_json, deadline_s=deadline, wait=wait))
+
+
+@app.command()
+def undrain(node: NodeId, as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
+    """Lend of a drained node again."""
+    asyncio.run(_undrain(operating(url, secret), node, as_json))
+
+
+async def _drain(at: Address, node: str, as_json: bool, *, deadline_s: float | None, wait: bool) -> None:
+    """With `wait` it returns once the node can be shut down."""
     async with reach(at) as hub:
         answer = await hub.post("admin", "nodes", node, "drain", body={"deadlineSeconds": deadline_s})
         if wait:
@@ -75,8 +105,7 @@ async def _departure(hub: Reach, node: str) -> dict[str, Any]:
         return {"safe": False, "reason": error.detail or error.code}
 
 
-async def undrain(at: Address, node: str, as_json: bool) -> None:
-    """Lend the slots of a node again."""
+async def _undrain(at: Address, node: str, as_json: bool) -> None:
     async with reach(at) as hub:
         answer = await hub.post("admin", "nodes", node, "undrain")
     if as_json:

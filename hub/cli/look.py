@@ -153,9 +153,10 @@ def _node_slots(node: dict[str, Any]) -> list[tuple[Any, ...]]:
 
 def _state(node: dict[str, Any]) -> str:
     state, left = str(node.get("state")) + ", kept" * bool(node.get("kept")), node.get("deadlineSecondsLeft")
-    if not node.get("draining"):
+    service = str(node.get("service", "lending"))
+    if service == "lending":
         return state
-    return f"{state}, draining" if left is None else f"{state}, draining for {output.duration(left)}"
+    return f"{state}, {service}" if left is None else f"{state}, {service} for {output.duration(left)}"
 
 
 def _ago(ms: Any) -> str:

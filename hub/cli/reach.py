@@ -76,6 +76,12 @@ def address(url: str | None, secret: str | None, role: Role) -> Address:
     return Address(where, secret, chosen=url is not None)
 
 
+def operating(url: str | None, secret: str | None) -> Address:
+    """The hub for a command of an operator."""
+    plain_logs()
+    return address(url, secret, "admin")
+
+
 class Reach:
     """A hub that can be asked."""
 

@@ -16,7 +16,7 @@ from hub.cli import output
 from hub.cli.inputs import Usage, read_id, shown
 from hub.cli.look import PAGE, members, whole_seconds
 from hub.cli.options import AsJson, Secret, Url
-from hub.cli.reach import Address, Reach, address, plain_logs, reach, store_settings, store_shown
+from hub.cli.reach import Address, Reach, operating, reach, store_settings, store_shown
 from hub.client.transport import AsyncTransport
 from hub.errors import HubUnavailable, Unauthorized
 from hub.settings import Settings
@@ -106,7 +106,7 @@ def create(
         wish["userId"] = user_id
     if scope:
         wish["scopes"] = list(dict.fromkeys(scope))
-    asyncio.run(_create(_operating(url, secret), wish, as_json))
+    asyncio.run(_create(operating(url, secret), wish, as_json))
 
 
 def _whose(user: str | None, node: str | None, join: str | None) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _rooms(given: list[str]) -> list[str]:
 @app.command("list")
 def show(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
     """Show the tokens, newest first, and those of HUB_TOKENS_FILE; never a secret."""
-    asyncio.run(_list(_operating(url, secret), as_json))
+    asyncio.run(_list(operating(url, secret), as_json))
 
 
 @app.command("revoke")
@@ -139,12 +139,7 @@ def revoke(
     secret: Secret = None,
 ) -> None:
     """Revoke a token: within a second no hub knows it any more."""
-    asyncio.run(_revoke(_operating(url, secret), token, as_json))
-
-
-def _operating(url: str | None, secret: str | None) -> Address:
-    plain_logs()
-    return address(url, secret, "admin")
+    asyncio.run(_revoke(operating(url, secret), token, as_json))
 
 
 async def _create(at: Address, wish: dict[str, Any], as_json: bool) -> None:

@@ -62,11 +62,11 @@ async def _lent(hub: Hub, slot: str, record: dict[str, str], session: Session | 
 
 async def _held(hub: Hub, record: dict[str, str], facts: dict[str, Any]) -> Now:
     node, part = record.get("node", ""), record.get("part", "")
-    draining, suspect = await hub.store.read("HMGET", hub.store.keys.duty(part), "drain", "suspect")
-    if draining:
-        step = Step("node.undrained", "It is lent again once the drain is ended, or goes with its node.")
-        return Now("held", f"Its node {node} drains, so it is not lent.", facts, (step,))
-    if suspect:
+    for found in await hub.nodes.describe([node]):
+        if found.held_back:
+            step = Step("node.undrained", "It is lent again once its node lends again, or goes with its node.")
+            return Now("held", f"It is not lent, for its node {node} is held back. {found.held_back}", facts, (step,))
+    if await hub.store.read("HEXISTS", hub.store.keys.duty(part), "suspect"):
         step = Step(
             "node.back", "It is lent again with the next beat of its node, or goes with the node if none comes."
         )

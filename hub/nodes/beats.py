@@ -6,7 +6,7 @@ from asyncio import gather
 from collections.abc import Callable
 from typing import Any
 
-from hub.nodes.models import Beat, Orders
+from hub.nodes.models import Beat, DrainCall, Orders
 from hub.observability import metrics
 from hub.store.batches import Batches
 from hub.store.keys import key_part
@@ -53,7 +53,8 @@ def _orders(beat: Beat, reply: Any) -> Orders:
             return Orders(True, reply == 2, beat.version)
         case 3:
             return _SUPERSEDED
-        case [version, drain, lent, recycle, offers, number, left_ms]:
+        case [version, drain, lent, recycle, offers, call]:
             tokens = dict(zip(lent[::2], lent[1::2], strict=True))
-            return Orders(True, bool(drain), int(version), tokens, tuple(recycle), offers, False, number, left_ms)
+            told = DrainCall.told(call)
+            return Orders(True, bool(drain), int(version), tokens, tuple(recycle), offers, False, told)
     raise ValueError(f"nodes/beat answered {reply!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
 
 from hub.errors import UnknownNode, UnknownReply
 from hub.nodes.models import DrainCall, DrainState
@@ -26,24 +25,21 @@ class Draining:
         self._made: OrderedDict[str, tuple[int, DrainCall]] = OrderedDict()
         store.when_replaced(self.recall)
 
-    async def call(self, node_id: str, on: bool, deadline_ms: int | None) -> DrainState:
+    async def call(self, node_id: str, made: DrainCall) -> DrainState:
         """Make one; raises `UnknownNode`."""
-        done = await self._carry_out(node_id, DrainCall(on, "", deadline_ms))
+        done = await self._carry_out(node_id, made)
         if done is None:
             raise UnknownNode(f"node {node_id} is not registered")
         state, number = done
         self._made.pop(node_id, None)
-        self._made[node_id] = (self._store.clock_ms, DrainCall(on, number, deadline_ms))
+        self._made[node_id] = (self._store.clock_ms, made._replace(number=number))
         while len(self._made) > KEEP:
             self._made.popitem(last=False)
         return state
 
-    async def bring_back(self, node_id: str, told: DrainCall | None, waits: Sequence[str]) -> None:
+    async def bring_back(self, node_id: str, told: DrainCall | None, kept: DrainCall | None) -> None:
         """Drain a node that has registered as the last call says: the one it was told, or one that waited for it."""
-        calls = [told] if told else []
-        if waits:
-            calls.append(DrainCall(waits[0] == "1", waits[1], int(waits[2]) if waits[2] else None))
-        for call in sorted(calls, key=lambda each: int(each.number)):
+        for call in sorted(filter(None, (told, kept)), key=lambda each: int(each.number)):
             await self._bring_back(node_id, call)
 
     async def recall(self) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from hub.errors import InvalidValue
 
 ID_MAX = 512  # characters of a raw node id; a bound, far above host names and UUIDs
 DRAIN_DEADLINE_MAX_S = 7 * 86_400
 INCARNATION = re.compile(r"[A-Za-z0-9._-]{1,64}")
+NotLending = Literal["draining"]  # what `Node.service` may be besides `lending`
+State = Literal["alive", "suspect", "stale", NotLending]  # by which nodes are listed
+NOT_LENDING, STATES = get_args(NotLending), get_args(State)
 BEATS_PER_TIMEOUT = 6  # a node may lose five beats in a row before it is stale
 
 
@@ -31,6 +35,26 @@ class Caller(NamedTuple):
     number: str = ""
 
 
+class DrainCall(NamedTuple):
+    """A drain or an undrain that was made: numbers only rise, so that of several the last one is known."""
+
+    on: bool
+    number: str = ""  # '' of a call that is made now
+    left_ms: int | None = None
+
+    @classmethod
+    def told(cls, reply: Sequence[Any]) -> DrainCall | None:
+        """As `lua/drains.lua` tells it; None where there was none."""
+        if not reply:
+            return None
+        on, number, left_ms = reply
+        return cls(on == "1", number, None if left_ms == "" else int(left_ms))
+
+    def as_json(self) -> dict[str, Any]:
+        """As a beat is answered it."""
+        return {"on": self.on, "number": self.number, "leftMs": self.left_ms}
+
+
 class Orders(NamedTuple):
     """The answer to a heartbeat. `lent` is None when nothing changed since the version the node named; `offers` says in
     short which slots the hub has of the node."""
@@ -42,8 +66,7 @@ class Orders(NamedTuple):
     recycle: tuple[str, ...] = ()
     offers: str = ""
     superseded: bool = False
-    drain_number: str = ""
-    drain_left_ms: int = -1
+    drain_call: DrainCall | None = None
 
 
 @dataclass(frozen=True)
@@ -86,13 +109,15 @@ class Node:
     deadline_left_ms: int | None
     kept: bool = False  # it is silent for longer than the timeout, and only a sweep that may not expire keeps it alive
 
+    @property
+    def service(self) -> str:
+        """`lending`, or why nothing more of it is lent."""
+        return "draining" if self.draining else "lending"
 
-class DrainCall(NamedTuple):
-    """A drain or an undrain that was made: numbers only rise, so that of several the last one is known."""
-
-    on: bool
-    number: str
-    left_ms: int | None = None
+    @property
+    def held_back(self) -> str:
+        """Why nothing more of it is lent, in one sentence; '' while it is lent from."""
+        return "It drains: nothing more of it is lent." if self.draining else ""
 
 
 @dataclass(frozen=True)

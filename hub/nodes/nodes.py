@@ -11,7 +11,7 @@ import orjson
 from hub.errors import NodeIdCollides, Settling, Superseded, UnknownNode, UnknownReply
 from hub.nodes.beats import Beats
 from hub.nodes.draining import Draining
-from hub.nodes.models import Departure, DrainCall, DrainState, Node, Registered, Registration
+from hub.nodes.models import NOT_LENDING, Departure, DrainCall, DrainState, Node, Registered, Registration
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.keys import key_part
@@ -87,8 +87,8 @@ class Nodes:
                 rest=pool_labels,
             )
             match reply:
-                case ["registered" | "updated" as word, version, term, before, waits]:
-                    await self._draining.bring_back(node.node_id, drained, waits)
+                case ["registered" | "updated" as word, version, term, before, kept]:
+                    await self._draining.bring_back(node.node_id, drained, DrainCall.told(kept))
                     if before:
                         _log.warning("node taken over", node=node.node_id, by=node.incarnation, before=before)
                     return Registered(word == "registered", int(version), term)
@@ -127,13 +127,13 @@ class Nodes:
             if left == 0:
                 return total, tuple(all_ended)
 
-    async def drain(self, node_id: str, on: bool, deadline_ms: int | None = None) -> DrainState:
+    async def drain(self, node_id: str, call: DrainCall) -> DrainState:
         """Hold back a node's free slots, or offer them again. Raises `UnknownNode`.
 
         With a deadline, what is still lent ends so long from now on the hub clock; a later call replaces it, and one
         without a deadline takes it away.
         """
-        return await self._draining.call(node_id, on, deadline_ms)
+        return await self._draining.call(node_id, call)
 
     async def safe_to_kill(self, node_id: str) -> Departure:
         """Whether a node can be shut down without anybody noticing. Raises `UnknownNode`, and `Settling` when the store
@@ -203,7 +203,7 @@ class Nodes:
         which is the rest, every node is looked at.
         """
         keys = self._store.keys
-        if state == "draining":
+        if state in NOT_LENDING:
             nominated = await self._store.read("SMEMBERS", keys.draining)
         elif state == "alive":
             nominated = await self.ids()
@@ -212,7 +212,7 @@ class Nodes:
             silent = await self._store.read("ZRANGE", keys.beats, "-inf", clock_ms - self.timeout_ms // 2, "BYSCORE")
             nominated = [*silent, *await self._strangers()]
         found = await self.describe(sorted(nominated))
-        fitting = [node for node in found if (node.draining if state == "draining" else node.state == state)]
+        fitting = [node for node in found if state in (node.state, node.service)]
         return len(fitting), fitting[offset : offset + limit]
 
     async def _strangers(self) -> list[str]:

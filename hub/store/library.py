@@ -26,9 +26,9 @@ _CHECKOUT = Path(__file__).resolve().parent.parent.parent / "lua"
 MODULES = (
     "numbers", "times", "ids", "keys", "work", "store", "command", "history", "hubs",
     # capacity
-    "pools", "offers", "items", "caps", "turns", "revocations", "suspects", "slots", "speakers", "liveness", "reports",
-    "arrivals", "attempts", "tickets", "leases", "endings", "strays", "supply", "matching", "waiters", "handoffs",
-    "placing", "releases", "nodes", "serving", "line", "indexes", "sightings", "tokens",
+    "pools", "offers", "drains", "items", "caps", "turns", "revocations", "suspects", "slots", "speakers", "liveness",
+    "reports", "arrivals", "attempts", "tickets", "leases", "endings", "strays", "supply", "matching", "waiters",
+    "handoffs", "placing", "releases", "nodes", "serving", "line", "indexes", "sightings", "tokens",
     # jobs
     "names", "events", "tasks", "queue", "claims", "jobs", "outcomes", "recalls", "workers", "incarnations",
     "providers", "dead_workers", "connections", "entries",

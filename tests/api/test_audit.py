@@ -26,8 +26,8 @@ async def test_refusals_push_out_nothing_that_was_done(make_api, redis):
         assert shown(found) == [("register.denied", None, None), ("sweeper.expire", "ann", "admin secret")]
         counted = (await api.get("/metrics")).text
     assert (redis.llen("audit:entries"), redis.llen("hub:refusals")) == (1, 1)
-    (line,) = [line for line in counted.splitlines() if line.startswith("hub_refusals_total{")]
-    assert float(line.split()[-1]) >= 150
+    lines = [line for line in counted.splitlines() if line.startswith("hub_refusals_total{")]
+    assert max(float(line.split()[-1]) for line in lines) >= 150
 
 
 async def test_refusals_that_are_left_out_are_counted_in_the_next_entry_and_never_more_than_so_many_written(

@@ -15,6 +15,7 @@ from hub.core import Hub
 from hub.errors import CallerGone, WaitedInVain
 from hub.history.events import KINDS
 from hub.history.rules import rule
+from hub.nodes.models import DrainCall
 from hub.store.library import library
 from hub.sweeping.brake import Brake
 from hub.sweeping.noted import noted
@@ -147,10 +148,10 @@ async def test_a_drain_and_its_deadline(hub, redis, happened):
     await offer(hub, POOL, "s1", "s2")
     await hub.leases.borrow(wish(POOL))
     happened()
-    await hub.nodes.drain("n1", True, 60_000)
+    await hub.nodes.drain("n1", DrainCall(True, left_ms=60_000))
     redis.zadd("hub:drain_deadlines", {"n1": 0})
     await sweepers(hub)[1].sweep()
-    await hub.nodes.drain("n1", False, None)
+    await hub.nodes.drain("n1", DrainCall(False))
     assert happened() == ["node.draining n1", "grant.ended deadline s1", "node.undrained n1"]
 
 

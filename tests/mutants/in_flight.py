@@ -34,7 +34,7 @@ FLIGHT = (
         "a task is given out again whose end a hub has yet to say",
     ),
     Mistake(
-        "placing.lua", "if redis.call('HGET', keys.duty(part), 'drain') or revocations.believed_in(slot) then", "if redis.call('HGET', keys.duty(part), 'drain') then",
+        "placing.lua", "if drains.holds_back(part) or revocations.believed_in(slot) then", "if drains.holds_back(part) then",
         "a slot is lent to the next while its last holder has yet to hear of it",
     ),
     Mistake(

@@ -63,7 +63,7 @@ GRANTS = (
 
 PLACES = (
     Mistake(
-        "placing.lua", "if redis.call('HGET', keys.duty(part), 'drain') or revocations.believed_in(slot) then", "if revocations.believed_in(slot) then",
+        "placing.lua", "if drains.holds_back(part) or revocations.believed_in(slot) then", "if revocations.believed_in(slot) then",
         "a slot that comes back to a draining node is offered",
     ),
     Mistake(
@@ -83,7 +83,7 @@ PLACES = (
         "a slot just given back is handed on before one that has been free for longer",
     ),
     Mistake(
-        "placing.lua", "if redis.call('HGET', keys.duty(part), 'drain') or revocations.believed_in(slot) then", "if redis.call('HGET', keys.duty(part), 'drain') then",
+        "placing.lua", "if drains.holds_back(part) or revocations.believed_in(slot) then", "if drains.holds_back(part) then",
         "a slot is lent on while its last holder believes in it",
     ),
     Mistake(
@@ -139,7 +139,7 @@ PLACES = (
         "a slot just published is to be replaced",
     ),
     Mistake(
-        "commands/nodes/drain.lua", "elseif drains ~= (a.on == '1') then", "elseif false then",
+        "commands/nodes/drain.lua", "elseif holds ~= (a.on == '1') then", "elseif false then",
         "the last bites of a drain go on after it was switched back",
     ),
     Mistake(

@@ -53,7 +53,7 @@ function List({ route }) {
   const rows = (found.data?.nodes ?? []).filter((/** @type {any} */ n) => !text || `${n.nodeId} ${JSON.stringify(n.labels)} ${n.apps.join(" ")}`.toLowerCase().includes(text));
   const columns = [
     { head: "Node", grow: true, cell: (/** @type {any} */ n) => html`<a href=${to(["nodes", n.nodeId])}>${n.nodeId}</a>` },
-    { head: "State", cell: (/** @type {any} */ n) => html`<${State} state=${stateOf(n)}/>${n.draining && html` <${State} state="draining"/>`}${n.kept && html` <span class="faint">kept</span>`}` },
+    { head: "State", cell: (/** @type {any} */ n) => html`<${State} state=${stateOf(n)}/>${n.service && html` <${State} state=${n.service}/>`}${n.kept && html` <span class="faint">kept</span>`}` },
     { head: "Last beat", num: true, cell: beat },
     { head: "Lent", num: true, cell: (/** @type {any} */ n) => num(n.lent) },
     { head: "Slots", num: true, cell: (/** @type {any} */ n) => num(n.slots) },

@@ -21,7 +21,7 @@ command.change('capacity/adopt_items', {
       redis.call('HSET', keys.lent(part), slot, session[3] or '')
     end
     adopted = adopted + 1
-    if a.place == 'free' and redis.call('HEXISTS', keys.duty(part), 'drain') == 1 then
+    if a.place == 'free' and drains.holds_back(part) then
       redis.call('LREM', list, 1, item)
       redis.call('HSET', keys.slot(slot), 'place', 'held')
       taken = taken + 1

@@ -13,7 +13,7 @@ command.look('doctor/look_nodes', {
       local reading = redis.call('ZSCORE', keys.beats, id)
       local silent_ms = reading and store.clock_ms - tonumber(reading) or store.now_ms - (times.parse(seen) or 0)
       if word == 'stale' and silent_ms > a.timeout_ms + a.grace_ms then words[#words + 1] = 'dead' end
-      local marked = redis.call('HEXISTS', keys.duty(part), 'drain') == 1
+      local marked = drains.holds_back(part)
       local listed = redis.call('SISMEMBER', keys.draining, id) == 1
       if marked and not listed then words[#words + 1] = 'drain unlisted' end
       if listed and not marked then words[#words + 1] = 'drain unmarked' end

@@ -43,7 +43,7 @@ command.look('doctor/look_slots', {
     if redis.call('EXISTS', keys.slot(slot)) == 1 and not (record.item and record.pool and record.part) then
       say('record broken', true)
     elseif record.item then
-      local draining = redis.call('HEXISTS', keys.duty(record.part), 'drain') == 1
+      local draining = drains.holds_back(record.part)
       local aside = redis.call('SISMEMBER', keys.aside(record.part), slot) == 1
       say('held for nothing', record.place == 'held' and not draining and not aside
         and not redis.call('ZSCORE', keys.revoked, slot))

@@ -4,7 +4,7 @@ command.change_unclocked('doctor/mend_drain', {
   'id',
   'part',
 }, function(a)
-  if redis.call('SISMEMBER', keys.nodes, a.id) == 1 and redis.call('HEXISTS', keys.duty(a.part), 'drain') == 1 then
+  if redis.call('SISMEMBER', keys.nodes, a.id) == 1 and drains.holds_back(a.part) then
     redis.call('SADD', keys.draining, a.id)
   else
     redis.call('SREM', keys.draining, a.id)

@@ -38,7 +38,7 @@ command.change('doctor/mend_slot', {
   if record.item and record.pool and record.part then
     if redis.call('SADD', keys.node_slots(record.part), a.slot) == 1 then offers.changed(record.part) end
     if redis.call('SADD', keys.pool_slots(record.pool), a.slot) == 1 then redis.call('ZADD', keys.pools, 0, record.pool) end
-    local draining = redis.call('HEXISTS', keys.duty(record.part), 'drain') == 1
+    local draining = drains.holds_back(record.part)
     local granted = redis.call('HEXISTS', keys.slot(a.slot), 'granted_ms') == 1
     local taken_in = session[1] and redis.call('ZSCORE', keys.deadlines, a.slot)
     if record.place == 'lent' and (granted or taken_in) then

@@ -3,7 +3,7 @@
 -- Returns per node: 0 (unknown, or slots of it were lost: register and publish again) | 1 (nothing new)
 --   | 2 (nothing new, draining) | 3 (superseded: another process is the node, and this one is to stop)
 --   | {version, draining, {slot, token, ...}, {slot to recycle, ...}, what is offered in short, or '',
---     number of the last drain or undrain or '', ms until the deadline of the drain or -1}
+--     the last drain or undrain as `drains.lua` tells it}
 command.change('nodes/beat', {
   'timeout_ms',
   '...beats',    -- per node: raw id, id as part of a key, version it knows, incarnation or ''
@@ -52,10 +52,8 @@ command.change('nodes/beat', {
       return 0
     end
     if (duty[1] or '0') == version then return duty[2] and 2 or 1 end
-    local due = incarnation ~= '' and duty[2] and redis.call('ZSCORE', keys.drain_deadlines, id)
     return {duty[1] or '0', duty[2] and 1 or 0, redis.call('HGETALL', keys.lent(part)), recycle_list(part),
-      incarnation ~= '' and offers.of(part) or '', redis.call('HGET', keys.duty(part), 'drain_number') or '',
-      due and math.max(0, math.floor(tonumber(due) - store.clock_ms)) or -1}
+      incarnation ~= '' and offers.of(part) or '', drains.last_call(id, part)}
   end
   local answers = {}
   for i = 1, #heard do

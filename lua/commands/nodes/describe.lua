@@ -13,14 +13,13 @@ command.look('nodes/describe', {
     else
       local said = redis.call('HMGET', keys.node(part), 'LastSeen', 'Capacity', 'Apps', 'Labels', 'BaseUrl')
       local reading = redis.call('ZSCORE', keys.beats, id)
-      local due = redis.call('ZSCORE', keys.drain_deadlines, id)
       local word = liveness.of(id, part, a.timeout_ms)
       local seen_ms = times.parse(said[1] or '') or 0
       local kept = word == 'alive' and store.now_ms - seen_ms > a.timeout_ms and redis.call('HEXISTS', keys.duty(part), 'kept') == 1
       answers[#answers + 1] = {said[1] or '', said[2] or '', said[3] or '', said[4] or '', said[5] or '',
         word, reading and math.max(0, store.clock_ms - tonumber(reading)) or -1,
-        redis.call('HEXISTS', keys.duty(part), 'drain'), redis.call('SCARD', keys.node_slots(part)),
-        redis.call('HLEN', keys.lent(part)), due and math.max(0, math.floor(tonumber(due) - store.clock_ms)) or -1, kept and 1 or 0}
+        drains.holds_back(part) and 1 or 0, redis.call('SCARD', keys.node_slots(part)),
+        redis.call('HLEN', keys.lent(part)), drains.left_ms(id), kept and 1 or 0}
     end
   end
   return answers

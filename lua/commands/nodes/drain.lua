@@ -16,10 +16,7 @@ command.change('nodes/drain', {
   'number',       -- of a call that is brought back; '' for one that is made now
 }, function(a)
   if redis.call('SISMEMBER', keys.nodes, a.id) == 0 then
-    if a.number ~= '' and numbers.above(a.number, redis.call('HGET', keys.drain_call(a.part), 'number') or '') then
-      redis.call('HSET', keys.drain_call(a.part), 'on', a.on, 'number', a.number, 'left_ms', a.deadline_ms)
-      redis.call('EXPIRE', keys.drain_call(a.part), 600)
-    end
+    if a.number ~= '' then drains.keep(a.part, a.on, a.number, a.deadline_ms) end
     return {'unknown'}
   end
   if a.cursor == '0' then
@@ -28,7 +25,7 @@ command.change('nodes/drain', {
     redis.call('HSET', keys.duty(a.part), 'drain_number', a.number)
     redis.call('HINCRBY', keys.duty(a.part), 'version', 1)  -- the node is told the number with its next beat
   end
-  local drains = redis.call('HEXISTS', keys.duty(a.part), 'drain') == 1
+  local holds = drains.holds_back(a.part)
   if a.cursor == '0' and a.on == '1' then
     redis.call('SADD', keys.draining, a.id)
     if a.deadline_ms ~= '' then
@@ -36,19 +33,19 @@ command.change('nodes/drain', {
     else
       redis.call('ZREM', keys.drain_deadlines, a.id)
     end
-    if not drains then  -- the number tells this drain from a later one
+    if not holds then  -- the number tells this drain from a later one
       redis.call('HSET', keys.duty(a.part), 'drain', redis.call('HINCRBY', keys.duty(a.part), 'version', 1))
       history.note('node.draining', 'node', a.id, 'deadline_ms', a.deadline_ms)
     end
   elseif a.cursor == '0' then
     redis.call('SREM', keys.draining, a.id)
     redis.call('ZREM', keys.drain_deadlines, a.id)
-    if drains then
+    if holds then
       redis.call('HDEL', keys.duty(a.part), 'drain')
       history.note('node.undrained', 'node', a.id)
       redis.call('HINCRBY', keys.duty(a.part), 'version', 1)
     end
-  elseif drains ~= (a.on == '1') then
+  elseif holds ~= (a.on == '1') then
     return {'ok', '0', 0, 0, -1, a.number}  -- somebody has switched it back since the first bite
   end
   local held, lent = 0, 0
@@ -67,6 +64,5 @@ command.change('nodes/drain', {
     lent = lent + (place == 'lent' and 1 or 0)
   end
   serving.opened()
-  local due = redis.call('ZSCORE', keys.drain_deadlines, a.id)
-  return {'ok', page[1], held, lent, due and math.max(0, math.floor(tonumber(due) - store.clock_ms)) or -1, a.number}
+  return {'ok', page[1], held, lent, drains.left_ms(a.id), a.number}
 end)

@@ -3,7 +3,7 @@
 -- with its next beat, and whatever of it is late changes nothing. Which one is newer is said by the term that each was
 -- given when it registered first; without one it is the one that comes later.
 -- Returns {'registered' | 'updated', version, term or '', incarnation that is superseded by this or '',
---     {on, number, ms to the deadline or ''} of a drain that waited for the node to come back, or {}}
+--     a drain or undrain that waited for the node to come back, as `drains.lua` tells it, or {}}
 --   | {'superseded'} (by another) | {'collides', other id} | {'leaving'} (prune it to the end first)
 command.change('nodes/register', {
   'id',
@@ -55,7 +55,5 @@ command.change('nodes/register', {
   redis.pcall('LPUSH', keys.audit, known and a.audit_old or a.audit_new)  -- a log that cannot be written fails nothing
   redis.pcall('LTRIM', keys.audit, 0, a.audit_max - 1)
   local version = redis.call('HGET', keys.duty(a.part), 'version') or '0'
-  local waits = redis.call('HMGET', keys.drain_call(a.part), 'on', 'number', 'left_ms')
-  if waits[1] then redis.call('DEL', keys.drain_call(a.part)) end
-  return {known and 'updated' or 'registered', version, a.incarnation ~= '' and term or '', before, waits[1] and waits or {}}
+  return {known and 'updated' or 'registered', version, a.incarnation ~= '' and term or '', before, drains.kept(a.part)}
 end)

@@ -27,6 +27,5 @@ command.look('nodes/safe_to_kill', {
       offered = offered + (place == 'free' and 1 or 0)
     end
   end
-  local due = redis.call('ZSCORE', keys.drain_deadlines, a.id)
-  return {'ok', drain, due and math.max(0, math.floor(tonumber(due) - store.clock_ms)) or -1, lent, offered, after}
+  return {'ok', drain, drains.left_ms(a.id), lent, offered, after}
 end)

@@ -1,0 +1,38 @@
+-- Drains: which nodes are lent from no more, and the last call that switched it, which outlives a store that is lost.
+-- A call is told as {on, number, ms to the deadline or ''}.
+local drains = {}
+
+function drains.holds_back(part) return redis.call('HEXISTS', keys.duty(part), 'drain') == 1 end
+
+-- Milliseconds on the hub clock until what is lent of a node ends; -1 without a deadline.
+function drains.left_ms(id)
+  local due = redis.call('ZSCORE', keys.drain_deadlines, id)
+  return due and math.max(0, math.floor(tonumber(due) - store.clock_ms)) or -1
+end
+
+-- The last call that was made for a node, {} where there was none.
+function drains.last_call(id, part)
+  local said = redis.call('HMGET', keys.duty(part), 'drain', 'drain_number')
+  if not said[2] then return {} end
+  local left_ms = said[1] and drains.left_ms(id) or -1
+  return {said[1] and '1' or '0', said[2], left_ms >= 0 and left_ms or ''}
+end
+
+-- Keep a call for a node that is not back yet.
+function drains.keep(part, on, number, left_ms)
+  local key = keys.drain_call(part)
+  if not numbers.above(number, redis.call('HGET', key, 'number') or '') then return end
+  redis.call('HSET', key, 'on', on, 'number', number, 'left_ms', left_ms)
+  redis.call('EXPIRE', key, 600)
+end
+
+-- The call that was kept for a node, {} where there is none; it is told once.
+function drains.kept(part)
+  local key = keys.drain_call(part)
+  local said = redis.call('HMGET', key, 'on', 'number', 'left_ms')
+  if not said[1] then return {} end
+  redis.call('DEL', key)
+  return said
+end
+
+return drains
