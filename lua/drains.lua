@@ -1,8 +1,12 @@
 -- Drains: which nodes are lent from no more, and the last call that switched it, which outlives a store that is lost.
--- A call is told as {on, number, ms to the deadline or ''}.
+-- A call is told as {on, number, ms to the deadline or '', why it is cordoned or ''}.
 local drains = {}
 
 function drains.holds_back(part) return redis.call('HEXISTS', keys.duty(part), 'drain') == 1 end
+
+-- Why a node is cordoned; nil while it is not. A cordon is a drain that takes nobody's slot: it has no deadline, and the
+-- node is not told to drain.
+function drains.cordoned(part) return redis.call('HGET', keys.duty(part), 'cordon') or nil end
 
 -- Milliseconds on the hub clock until what is lent of a node ends; -1 without a deadline.
 function drains.left_ms(id)
@@ -12,26 +16,27 @@ end
 
 -- The last call that was made for a node, {} where there was none.
 function drains.last_call(id, part)
-  local said = redis.call('HMGET', keys.duty(part), 'drain', 'drain_number')
+  local said = redis.call('HMGET', keys.duty(part), 'drain', 'drain_number', 'cordon')
   if not said[2] then return {} end
   local left_ms = said[1] and drains.left_ms(id) or -1
-  return {said[1] and '1' or '0', said[2], left_ms >= 0 and left_ms or ''}
+  return {said[1] and '1' or '0', said[2], left_ms >= 0 and left_ms or '', said[3] or ''}
 end
 
 -- Keep a call for a node that is not back yet.
-function drains.keep(part, on, number, left_ms)
+function drains.keep(part, on, number, left_ms, reason)
   local key = keys.drain_call(part)
   if not numbers.above(number, redis.call('HGET', key, 'number') or '') then return end
-  redis.call('HSET', key, 'on', on, 'number', number, 'left_ms', left_ms)
+  redis.call('HSET', key, 'on', on, 'number', number, 'left_ms', left_ms, 'reason', reason)
   redis.call('EXPIRE', key, 600)
 end
 
 -- The call that was kept for a node, {} where there is none; it is told once.
 function drains.kept(part)
   local key = keys.drain_call(part)
-  local said = redis.call('HMGET', key, 'on', 'number', 'left_ms')
+  local said = redis.call('HMGET', key, 'on', 'number', 'left_ms', 'reason')
   if not said[1] then return {} end
   redis.call('DEL', key)
+  said[4] = said[4] or ''
   return said
 end
 

@@ -13,6 +13,7 @@ from hub.api.auth import ADMIN
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
 from hub.api.members import whole_number
+from hub.api.node_requests import CordonBody
 from hub.api.nodes import remove
 from hub.api.requests import DrainBody, ReleaseBody, SweepBody, SwitchBody
 from hub.api.speakers import speaker
@@ -38,32 +39,44 @@ async def drain(request: Request, node_id: str) -> Response:
 
     It counts from this call, on the hub clock. A repeated call replaces it, and without one takes it away.
     """
-    return await _drain(request, node_id, on=True)
+    who, node = await speaker(request, ADMIN), check_node_id(node_id)
+    who.check(node)
+    deadline_s = DrainBody.read(await bodies.read_body(request, optional=True)).deadline_seconds
+    left_ms = None if deadline_s is None else int(deadline_s * 1000)
+    more = {} if left_ms is None else {"deadlineSeconds": left_ms / 1000}
+    return await _switch(request, node, DrainCall(True, left_ms=left_ms), "node.drain", more)
+
+
+@router.post("/admin/nodes/{node_id:path}/cordon", openapi_extra=schemas.body(CordonBody), responses=schemas.REFUSALS)
+async def cordon(request: Request, node_id: str) -> Response:
+    """Lend nothing more of a node, and say why; what is lent stays, and the node goes on as it is. Undrain ends it.
+
+    It takes the place of a drain, and a drain takes its place: the last call decides. It survives a lost store.
+    """
+    who, node = await speaker(request, ADMIN), check_node_id(node_id)
+    who.check(node)
+    body = CordonBody.read(await bodies.read_body(request))
+    return await _switch(request, node, DrainCall(True, reason=body.reason), "node.cordon", {"reason": body.reason})
 
 
 @router.post("/admin/nodes/{node_id:path}/undrain", responses=schemas.REFUSALS)
 async def undrain(request: Request, node_id: str) -> Response:
-    """Lend a node's slots again."""
-    return await _drain(request, node_id, on=False)
-
-
-async def _drain(request: Request, node_id: str, *, on: bool) -> Response:
-    who, hub, node = await speaker(request, ADMIN), serving(request).hub, check_node_id(node_id)
+    """Lend a node's slots again: its drain or its cordon is over."""
+    who, node = await speaker(request, ADMIN), check_node_id(node_id)
     who.check(node)
-    deadline_ms = None
-    if on:
-        deadline_s = DrainBody.read(await bodies.read_body(request, optional=True)).deadline_seconds
-        deadline_ms = None if deadline_s is None else int(deadline_s * 1000)
-    now = await hub.nodes.drain(node, DrainCall(on, left_ms=deadline_ms))
-    facts: dict[str, Any] = {"nodeId": node, "heldBack": now.held, "lent": now.lent}
-    if deadline_ms is not None:
-        facts["deadlineSeconds"] = deadline_ms / 1000
-    action = "node.drain" if on else "node.undrain"
+    return await _switch(request, node, DrainCall(False), "node.undrain", {})
+
+
+async def _switch(request: Request, node: str, call: DrainCall, action: str, more: dict[str, Any]) -> Response:
+    hub = serving(request).hub
+    now = await hub.nodes.drain(node, call)
+    facts: dict[str, Any] = {"nodeId": node, "heldBack": now.held, "lent": now.lent, **more}
     await hub.audit.write("admin", action, **await origin(request), **facts)
     return reply(
         {
             "nodeId": node,
-            "draining": now.draining,
+            "draining": now.draining and not call.reason,
+            **({"cordoned": True, "reason": call.reason} if call.reason else {}),
             "heldBack": now.held,
             "lent": now.lent,
             "deadlineSecondsLeft": in_seconds(now.deadline_left_ms),

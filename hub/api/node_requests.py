@@ -23,7 +23,16 @@ from hub.api.members import (
 from hub.api.requests import Body
 from hub.capacity.models import check_slot_id, compact
 from hub.errors import InvalidValue, MissingMember
-from hub.nodes.models import DRAIN_DEADLINE_MAX_S, ID_MAX, Beat, Caller, DrainCall, check_node_id
+from hub.nodes.models import (
+    DRAIN_DEADLINE_MAX_S,
+    ID_MAX,
+    REASON_MAX,
+    Beat,
+    Caller,
+    DrainCall,
+    check_node_id,
+    check_reason,
+)
 from hub.tokens.models import read_digest
 
 SLOTS_MAX = 1000  # slots per call
@@ -51,7 +60,8 @@ def _drain_call(value: Any, name: str) -> DrainCall:
     left_ms = said.get("leftMs")
     if left_ms is not None:
         left_ms = whole_number(left_ms, "leftMs", 0, DRAIN_DEADLINE_MAX_S * 1000)
-    return DrainCall(said["on"], str(said["number"]), left_ms)
+    reason = said.get("reason", "")
+    return DrainCall(said["on"], str(said["number"]), left_ms, "" if reason == "" else check_reason(reason))
 
 
 def _apps(value: Any, name: str) -> tuple[str, ...]:
@@ -225,7 +235,12 @@ class RegisterBody(PublishBody):
             _drain_call,
             type="object",
             required=["on", "number"],
-            properties={"on": {"type": "boolean"}, "number": TEXT, "leftMs": {"type": ["integer", "null"]}},
+            properties={
+                "on": {"type": "boolean"},
+                "number": TEXT,
+                "leftMs": {"type": ["integer", "null"]},
+                "reason": TEXT,
+            },
             description="the last one a beat was answered: a store that was lost drains the node again, as the last "
             "call said",
         ),
@@ -239,6 +254,12 @@ class RegisterBody(PublishBody):
             description="what this incarnation was answered when it registered; it says which of two is newer",
         ),
     ] = ""
+
+
+class CordonBody(Body):
+    """Why nothing more of a node is lent."""
+
+    reason: Annotated[str, Member(lambda raw, _: check_reason(raw), type="string", minLength=1, maxLength=REASON_MAX)]
 
 
 class BeatBody(Body):

@@ -290,6 +290,7 @@ def shown(node: Node) -> dict[str, Any]:
         "lastSeenUtc": node.last_seen or None,
         "sinceBeatMs": node.since_beat_ms,
         **({"service": node.service} if node.service != "lending" else {}),
+        **({"reason": node.cordon} if node.cordon else {}),
         **({"kept": True} if node.kept else {}),
         "capacity": int(node.capacity[:18]) if node.capacity.isdecimal() else None,
         "apps": node.apps,

@@ -1,4 +1,4 @@
-"""`hub drain` and `hub undrain`: taking a node out of service without anybody noticing."""
+"""`hub drain`, `hub cordon` and `hub undrain`: taking a node out of service without anybody noticing."""
 
 from __future__ import annotations
 
@@ -41,8 +41,20 @@ def drain(
 
 
 @app.command()
+def cordon(
+    node: NodeId,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is shown wherever the node is.")],
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Lend nothing more of a node, and say why; what is lent stays, and the node goes on. `hub undrain` ends it."""
+    asyncio.run(_cordon(operating(url, secret), node, as_json, reason))
+
+
+@app.command()
 def undrain(node: NodeId, as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
-    """Lend of a drained node again."""
+    """Lend of a drained or cordoned node again."""
     asyncio.run(_undrain(operating(url, secret), node, as_json))
 
 
@@ -58,6 +70,18 @@ async def _drain(at: Address, node: str, as_json: bool, *, deadline_s: float | N
         output.put_json(answer)
     else:
         output.put(f"{node} is safe to kill: {answer.get('reason')}" if wait else _draining(node, answer))
+
+
+async def _cordon(at: Address, node: str, as_json: bool, reason: str) -> None:
+    async with reach(at) as hub:
+        answer = await hub.post("admin", "nodes", node, "cordon", body={"reason": reason})
+    if as_json:
+        output.put_json(answer)
+        return
+    held, lent = answer.get("heldBack", 0), answer.get("lent", 0)
+    output.put(
+        f"{node} is cordoned ({answer.get('reason')}): {output.plural(held, 'slot')} held back, {lent} still lent."
+    )
 
 
 def _draining(node: str, answer: dict[str, Any]) -> str:

@@ -58,7 +58,7 @@ class Draining:
 
     async def _bring_back(self, node_id: str, call: DrainCall) -> None:
         if await self._carry_out(node_id, call) is not None:
-            _log.warning("drain brought back", node=node_id, drain=call.on, number=call.number)
+            _log.warning("drain brought back", node=node_id, drain=call.on, number=call.number, reason=call.reason)
 
     async def _carry_out(self, node_id: str, call: DrainCall) -> tuple[DrainState, str] | None:
         """Bite by bite; None when the node is not registered, or a later call is known."""
@@ -72,6 +72,7 @@ class Draining:
                 cursor=cursor,
                 limit=BITE,
                 number=number,
+                reason=call.reason,
             )
             match reply:
                 case ["ok", cursor, held, lent, left_ms, number]:

@@ -12,8 +12,9 @@ from hub.errors import InvalidValue
 
 ID_MAX = 512  # characters of a raw node id; a bound, far above host names and UUIDs
 DRAIN_DEADLINE_MAX_S = 7 * 86_400
+REASON_MAX = 200  # characters of why a node is cordoned
 INCARNATION = re.compile(r"[A-Za-z0-9._-]{1,64}")
-NotLending = Literal["draining"]  # what `Node.service` may be besides `lending`
+NotLending = Literal["draining", "cordoned"]  # what `Node.service` may be besides `lending`
 State = Literal["alive", "suspect", "stale", NotLending]  # by which nodes are listed
 NOT_LENDING, STATES = get_args(NotLending), get_args(State)
 BEATS_PER_TIMEOUT = 6  # a node may lose five beats in a row before it is stale
@@ -41,18 +42,20 @@ class DrainCall(NamedTuple):
     on: bool
     number: str = ""  # '' of a call that is made now
     left_ms: int | None = None
+    reason: str = ""  # why it is cordoned; '' of a drain
 
     @classmethod
     def told(cls, reply: Sequence[Any]) -> DrainCall | None:
         """As `lua/drains.lua` tells it; None where there was none."""
         if not reply:
             return None
-        on, number, left_ms = reply
-        return cls(on == "1", number, None if left_ms == "" else int(left_ms))
+        on, number, left_ms, reason = reply
+        return cls(on == "1", number, None if left_ms == "" else int(left_ms), reason)
 
     def as_json(self) -> dict[str, Any]:
         """As a beat is answered it."""
-        return {"on": self.on, "number": self.number, "leftMs": self.left_ms}
+        reason = {"reason": self.reason} if self.reason else {}
+        return {"on": self.on, "number": self.number, "leftMs": self.left_ms, **reason}
 
 
 class Orders(NamedTuple):
@@ -107,16 +110,19 @@ class Node:
     slots: int
     lent: int
     deadline_left_ms: int | None
+    cordon: str = ""  # why nothing more of it is lent although it stays
     kept: bool = False  # it is silent for longer than the timeout, and only a sweep that may not expire keeps it alive
 
     @property
     def service(self) -> str:
         """`lending`, or why nothing more of it is lent."""
-        return "draining" if self.draining else "lending"
+        return "cordoned" if self.cordon else "draining" if self.draining else "lending"
 
     @property
     def held_back(self) -> str:
         """Why nothing more of it is lent, in one sentence; '' while it is lent from."""
+        if self.cordon:
+            return f"It is cordoned ({self.cordon}): nothing more of it is lent, and what is lent stays."
         return "It drains: nothing more of it is lent." if self.draining else ""
 
 
@@ -172,6 +178,14 @@ def check_incarnation(raw: object) -> str:
         return raw
     said = "incarnation must be 1 to 64 letters, digits, dots, hyphens and underscores, another one for each process"
     raise InvalidValue(said, member="incarnation")
+
+
+def check_reason(raw: object) -> str:
+    """Why a node is cordoned, on one line; raises `InvalidValue`."""
+    reason = raw.strip() if isinstance(raw, str) else ""
+    if not 1 <= len(reason) <= REASON_MAX or not reason.isprintable():
+        raise InvalidValue(f"reason must be 1 to {REASON_MAX} printable characters on one line", member="reason")
+    return reason
 
 
 def next_beat_ms(timeout_ms: int) -> int:

@@ -130,8 +130,9 @@ class Nodes:
     async def drain(self, node_id: str, call: DrainCall) -> DrainState:
         """Hold back a node's free slots, or offer them again. Raises `UnknownNode`.
 
-        With a deadline, what is still lent ends so long from now on the hub clock; a later call replaces it, and one
-        without a deadline takes it away.
+        With a reason it is cordoned: what is lent stays, and the node is not told to drain. With a deadline, what is
+        still lent ends so long from now on the hub clock; a later call replaces it, and one without a deadline takes
+        it away.
         """
         return await self._draining.call(node_id, call)
 
@@ -285,7 +286,7 @@ class Nodes:
         return targets
 
     def _node(self, node_id: str, row: list[Any]) -> Node:
-        seen, capacity, apps, labels, base_url, word, since_ms, draining, slots, lent, left_ms, kept = row
+        seen, capacity, apps, labels, base_url, word, since_ms, draining, slots, lent, left_ms, kept, cordon = row
         since = None if since_ms < 0 else int(since_ms)
         state = {"alive": "alive", "ahead": "alive", "fresh": "suspect", "stale": "stale"}[word]
         if kept:
@@ -295,6 +296,6 @@ class Nodes:
         shown = tuple(app for app in apps.split(",") if app)
         deadline_left = None if left_ms < 0 else int(left_ms)
         return Node(
-            node_id, state, bool(draining), seen, since, capacity, shown, labels, base_url, slots, lent, deadline_left,
-            bool(kept),
+            node_id, state, bool(draining) and not cordon, seen, since, capacity, shown, labels, base_url, slots, lent,
+            deadline_left, cordon, bool(kept),
         )  # fmt: skip

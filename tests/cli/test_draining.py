@@ -120,3 +120,12 @@ def test_autoscaling_shows_what_a_pool_should_have(own_command: Command, slot):
         ["MAINTENANCE", "no"],
     ]  # fmt: skip
     assert own_command.json("autoscale", POOL, "--min", "5")["desired"] == 5
+
+
+def test_a_node_is_cordoned_with_a_reason_and_lends_again_afterwards(own_command: Command) -> None:
+    said = own_command("cordon", "n1", "--reason", "disk is being replaced").stdout
+    assert said == "n1 is cordoned (disk is being replaced): 2 slots held back, 0 still lent.\n"
+    assert "alive, cordoned" in own_command("nodes").stdout
+    assert "disk is being replaced" in own_command("why", "n1").stdout
+    assert "lends again" in own_command("undrain", "n1").stdout
+    assert own_command("cordon", "n1").returncode == 2  # without a reason

@@ -187,7 +187,7 @@ class Fleet(Base):
 
     def drain_bite(self, node: str, on: bool, cursor: str, limit: int, deadline_ms: int | None) -> str | None:
         """One bite; returns where the next begins. Redis says beforehand which slots it will look at."""
-        named = {"id": node, "part": node, "on": int(on), "cursor": cursor, "limit": limit, "number": ""}
+        named = {"id": node, "part": node, "on": int(on), "cursor": cursor, "limit": limit, "number": "", "reason": ""}
         named["deadline_ms"] = "" if deadline_ms is None else deadline_ms
         if node not in self.model.nodes:
             answer = self.direct.call("nodes/drain", **named)

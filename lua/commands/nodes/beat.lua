@@ -15,7 +15,7 @@ command.change('nodes/beat', {
   for i, id in ipairs(heard) do
     local part, incarnation = argv[i * 4 - 1], argv[i * 4 + 1]
     local duty = registered[i] == 1 and redis.call('HMGET', keys.duty(part), 'version', 'drain', 'republish', 'suspect',
-      'reported', 'incarnation')
+      'reported', 'incarnation', 'cordon')
     local word = duty and (incarnation == '' and 'own' or speakers.word(part, incarnation, duty[6]))
     duties[i] = word == 'own' and duty or word == 'superseded' and 3 or 0
     if word == 'own' then  -- no other keeps the node alive
@@ -51,8 +51,9 @@ command.change('nodes/beat', {
       redis.call('HDEL', keys.duty(part), 'republish')
       return 0
     end
-    if (duty[1] or '0') == version then return duty[2] and 2 or 1 end
-    return {duty[1] or '0', duty[2] and 1 or 0, redis.call('HGETALL', keys.lent(part)), recycle_list(part),
+    local drains_away = duty[2] and not duty[7]
+    if (duty[1] or '0') == version then return drains_away and 2 or 1 end
+    return {duty[1] or '0', drains_away and 1 or 0, redis.call('HGETALL', keys.lent(part)), recycle_list(part),
       incarnation ~= '' and offers.of(part) or '', drains.last_call(id, part)}
   end
   local answers = {}

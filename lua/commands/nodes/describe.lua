@@ -1,5 +1,6 @@
 -- Look at nodes. Returns per node: {LastSeen, Capacity, Apps, Labels, BaseUrl, word of liveness, ms since the beat on
--- the hub clock or -1, draining 1 | 0, slots, lent, ms until the deadline of its drain or -1, 1 | 0 (only a sweep keeps it alive)}
+-- the hub clock or -1, draining 1 | 0, slots, lent, ms until the deadline of its drain or -1, 1 | 0 (only a sweep keeps it alive),
+-- why it is cordoned or ''}
 --   | 0 (not registered)
 command.look('nodes/describe', {
   'timeout_ms: number',
@@ -19,7 +20,8 @@ command.look('nodes/describe', {
       answers[#answers + 1] = {said[1] or '', said[2] or '', said[3] or '', said[4] or '', said[5] or '',
         word, reading and math.max(0, store.clock_ms - tonumber(reading)) or -1,
         drains.holds_back(part) and 1 or 0, redis.call('SCARD', keys.node_slots(part)),
-        redis.call('HLEN', keys.lent(part)), drains.left_ms(id), kept and 1 or 0}
+        redis.call('HLEN', keys.lent(part)), drains.left_ms(id), kept and 1 or 0,
+        drains.cordoned(part) or ''}
     end
   end
   return answers

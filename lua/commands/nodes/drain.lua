@@ -1,5 +1,6 @@
 -- Stop or resume lending a node's slots: free ones are held back, or go on to whoever is next. Lent ones stay with
--- their borrowers until the deadline, if there is one, which the sweeper carries out (sweeping/end_drained). The last
+-- their borrowers until the deadline, if there is one, which the sweeper carries out (sweeping/end_drained); with a
+-- reason the node is cordoned, which has no deadline and is not told to it as a drain. The last
 -- call decides, about the deadline as well. In bites, of which the first switches; safe to repeat.
 -- Each call has a number that only rises, also after the store was lost: one that is brought back, by the hub that made it
 -- or by the node that was told of it, changes nothing when an equal or later one is known, and waits for a node that is
@@ -14,9 +15,10 @@ command.change('nodes/drain', {
   'cursor',       -- '0' to begin with
   'limit',        -- slots per bite, about
   'number',       -- of a call that is brought back; '' for one that is made now
+  'reason',       -- why it is cordoned; '' for a drain and for its end
 }, function(a)
   if redis.call('SISMEMBER', keys.nodes, a.id) == 0 then
-    if a.number ~= '' then drains.keep(a.part, a.on, a.number, a.deadline_ms) end
+    if a.number ~= '' then drains.keep(a.part, a.on, a.number, a.deadline_ms, a.reason) end
     return {'unknown'}
   end
   if a.cursor == '0' then
@@ -35,13 +37,20 @@ command.change('nodes/drain', {
     end
     if not holds then  -- the number tells this drain from a later one
       redis.call('HSET', keys.duty(a.part), 'drain', redis.call('HINCRBY', keys.duty(a.part), 'version', 1))
-      history.note('node.draining', 'node', a.id, 'deadline_ms', a.deadline_ms)
+    end
+    local before = drains.cordoned(a.part)
+    if a.reason ~= '' then
+      redis.call('HSET', keys.duty(a.part), 'cordon', a.reason)
+      if before ~= a.reason then history.note('node.cordoned', 'node', a.id, 'reason', a.reason) end
+    else
+      redis.call('HDEL', keys.duty(a.part), 'cordon')
+      if before or not holds then history.note('node.draining', 'node', a.id, 'deadline_ms', a.deadline_ms) end
     end
   elseif a.cursor == '0' then
     redis.call('SREM', keys.draining, a.id)
     redis.call('ZREM', keys.drain_deadlines, a.id)
     if holds then
-      redis.call('HDEL', keys.duty(a.part), 'drain')
+      redis.call('HDEL', keys.duty(a.part), 'drain', 'cordon')
       history.note('node.undrained', 'node', a.id)
       redis.call('HINCRBY', keys.duty(a.part), 'version', 1)
     end
