@@ -90,10 +90,9 @@ async def test_of_a_drain_and_a_cordon_the_last_call_holds(api, redis, cordoned_
 async def test_it_is_listed_and_explained_and_in_the_history(api, redis):
     await register(api)
     await cordon(api)
-    assert [each["nodeId"] for each in (await api.get("/nodes", params={"detail": 1, "state": "cordoned"})).json()["nodes"]] == [
-        "n1"
-    ]
-    assert (await api.get("/nodes", params={"detail": 1, "state": "draining"})).json()["nodes"] == []
+    for kind, ids in (("cordoned", ["n1"]), ("draining", [])):
+        found = (await api.get("/nodes", params={"detail": 1, "state": kind})).json()["nodes"]
+        assert [each["nodeId"] for each in found] == ids
     for path in ("/why/node/n1", "/why/slot/s1"):
         assert f"cordoned ({WHY})" in (await api.get(path)).text
     assert "node.cordoned" in (await api.get("/history", params={"kind": "node"})).text
