@@ -60,7 +60,7 @@ def _because(node: Node, timeout_ms: int) -> str:
             said = f"{beat}, more than HUB_NODE_TIMEOUT ({seconds(timeout_ms)}), and nothing else says that it lives."
         case _:
             said = f"{beat}."
-    return f"{said} {node.held_back}".rstrip()
+    return f"{said} It {node.held_back}: nothing more of it is lent." if node.held_back else said
 
 
 def _silence(node: Node, timeout_ms: int) -> list[Step]:

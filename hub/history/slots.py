@@ -65,7 +65,7 @@ async def _held(hub: Hub, record: dict[str, str], facts: dict[str, Any]) -> Now:
     for found in await hub.nodes.describe([node]):
         if found.held_back:
             step = Step("node.undrained", "It is lent again once its node lends again, or goes with its node.")
-            return Now("held", f"It is not lent, for its node {node} is held back. {found.held_back}", facts, (step,))
+            return Now("held", f"Its node {node} {found.held_back}, so it is not lent.", facts, (step,))
     if await hub.store.read("HEXISTS", hub.store.keys.duty(part), "suspect"):
         step = Step(
             "node.back", "It is lent again with the next beat of its node, or goes with the node if none comes."

@@ -120,10 +120,8 @@ class Node:
 
     @property
     def held_back(self) -> str:
-        """Why nothing more of it is lent, in one sentence; '' while it is lent from."""
-        if self.cordon:
-            return f"It is cordoned ({self.cordon}): nothing more of it is lent, and what is lent stays."
-        return "It drains: nothing more of it is lent." if self.draining else ""
+        """Why nothing more of it is lent, as what is said of it: `drains`; '' while it is lent from."""
+        return f"is cordoned ({self.cordon})" if self.cordon else "drains" if self.draining else ""
 
 
 @dataclass(frozen=True)
