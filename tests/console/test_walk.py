@@ -140,6 +140,16 @@ async def test_a_node_is_drained_with_a_reason_that_stands_in_the_audit_log(look
     ]
 
 
+async def test_a_node_is_cordoned_and_says_why(looker, house):
+    await looker.go(f"nodes/{node_name(31)}")
+    await looker.page.get_by_role("button", name="Cordon…").click()
+    await looker.page.get_by_label("Reason").fill("the fan is broken")
+    await looker.page.get_by_role("button", name="Cordon", exact=True).click()
+    await looker.page.get_by_role("button", name="Undrain…").wait_for()
+    await looker.page.get_by_text("the fan is broken", exact=True).first.wait_for()
+    assert (await house.admin.get(f"/nodes/{node_name(31)}")).json()["reason"] == "the fan is broken"
+
+
 async def test_a_lease_is_ended_by_its_token(looker, house):
     lease = await house.borrow("device:pixel-9", "mine")
     slot = lease["browserId"]

@@ -11,7 +11,7 @@ const SHAPES = { good: "●", busy: "◆", wait: "▲", bad: "■", held: "◐",
 const STATES = {
   alive: "good", ok: "good", free: "good", completed: "good", live: "good", granted: "good", off: "rest", on: "good",
   lent: "busy", running: "busy", claimed: "busy", waiting: "wait", pending: "wait", away: "held", suspect: "held",
-  draining: "held", held: "held", later: "held", maintenance: "held", warning: "wait", released: "wait", cut: "wait",
+  draining: "held", cordoned: "held", held: "held", later: "held", maintenance: "held", warning: "wait", released: "wait", cut: "wait",
   stale: "bad", silent: "bad", failed: "bad", dead: "bad", critical: "bad", engaged: "bad", gone: "rest",
   cancelled: "rest", unknown: "rest", Info: "rest", Warning: "wait", Error: "bad", refused: "bad",
 };

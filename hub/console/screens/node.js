@@ -9,7 +9,7 @@ import { go, to } from "../lib/router.js";
 import { useData } from "../lib/store.js";
 import { Table } from "../lib/table.js";
 import { History, Next } from "./told.js";
-import { beat, drain, stateOf, undrain } from "./nodes.js";
+import { beat, cordon, drain, stateOf, undrain } from "./nodes.js";
 
 /** @param {any} node */
 function remove(node) {
@@ -46,11 +46,12 @@ export function Node({ id }) {
   const node = found.data;
   const gone = found.error?.status === 404;
   return html`<${Head} title=${id} crumbs=${html`<a href="#/nodes">Nodes</a>`}><${AsOf} at=${found.at}/>
-      ${node && may("operate") && html`${node.service ? html`<button type="button" onClick=${() => undrain([id])}>Undrain…</button>` : html`<button type="button" onClick=${() => drain([id])}>Drain…</button>`}
+      ${node && may("operate") && html`${node.service ? html`<button type="button" onClick=${() => undrain([id])}>Undrain…</button>` : html`<button type="button" onClick=${() => drain([id])}>Drain…</button><button type="button" onClick=${() => cordon([id])}>Cordon…</button>`}
         <button type="button" onClick=${() => upgrade(node)}>Rebuild slots…</button><button type="button" class="danger" onClick=${() => remove(node)}>Remove…</button>`}</${Head}>
     ${gone && html`<${Empty} title="This node is not registered">It has left, or was expired; below is what is known of it.</${Empty}>`}
     ${!gone && html`<${Shown} from=${found}>${node && html`<${Facts} of=${[
       ["State", html`<${State} state=${stateOf(node)}/>${node.service && html` <${State} state=${node.service}/>`}`],
+      ["Cordoned because", node.reason],
       ["Last beat", node.kept ? `${beat(node)}: silent since then, and kept because expiry is off` : beat(node)],
       ["Said so", html`<${Time} at=${node.lastSeenUtc}/>`], ["Lent", `${num(node.lent)} of ${num(node.slots)} slots`],
       ["Drain ends what is lent in", node.deadlineSecondsLeft === null ? undefined : span(node.deadlineSecondsLeft)],

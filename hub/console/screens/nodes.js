@@ -30,9 +30,20 @@ export function drain(ids) {
 }
 
 /** @param {string[]} ids */
+export function cordon(ids) {
+  ask({
+    title: ids.length === 1 ? `Cordon ${ids[0]}?` : "Cordon these nodes?",
+    what: html`<p>Nothing more of them is lent, and nothing that is lent ends. The reason is shown wherever the node is; undrain takes it back.</p>`,
+    list: ids, one: "node", verb: "Cordon", danger: ids.length > 1,
+    run: (reason, list) => each(list, (id) => send("POST", `admin/nodes/${part(id)}/cordon`, { reason: reason.slice(0, 200) }, reason)),
+    done: (result) => told(result, "node", "cordoned"),
+  });
+}
+
+/** @param {string[]} ids */
 export function undrain(ids) {
   ask({
-    title: ids.length === 1 ? `End the drain of ${ids[0]}?` : "End the drain of these nodes?",
+    title: ids.length === 1 ? `Lend of ${ids[0]} again?` : "Lend of these nodes again?",
     what: html`<p>Their slots are lent again, at once.</p>`,
     list: ids, one: "node", verb: "Undrain", danger: false,
     run: (reason, list) => each(list, (id) => send("POST", `admin/nodes/${part(id)}/undrain`, {}, reason)),
@@ -61,9 +72,9 @@ function List({ route }) {
     { head: "Drain ends in", num: true, less: true, cell: (/** @type {any} */ n) => (n.deadlineSecondsLeft === null ? "–" : span(n.deadlineSecondsLeft)) },
   ];
   return html`<${Head} title="Nodes" about="Ages are on the hub clock, which stands still while no hub hears the store."><${AsOf} at=${found.at}/></${Head}>
-    <div class="filters"><${Choice} name="state" value=${state} label="State" of=${[["", "All"], ["alive", "Alive"], ["suspect", "Suspect"], ["stale", "Silent"], ["draining", "Draining"]]}/>
+    <div class="filters"><${Choice} name="state" value=${state} label="State" of=${[["", "All"], ["alive", "Alive"], ["suspect", "Suspect"], ["stale", "Silent"], ["draining", "Draining"], ["cordoned", "Cordoned"]]}/>
       <${Filter} name="q" value=${q} label="Id, label or pool contains"/></div>
-    ${may("operate") && html`<${Bulk} chosen=${chosen} one="node"><button type="button" onClick=${() => drain(chosen.ids)}>Drain…</button><button type="button" onClick=${() => undrain(chosen.ids)}>Undrain…</button></${Bulk}>`}
+    ${may("operate") && html`<${Bulk} chosen=${chosen} one="node"><button type="button" onClick=${() => drain(chosen.ids)}>Drain…</button><button type="button" onClick=${() => cordon(chosen.ids)}>Cordon…</button><button type="button" onClick=${() => undrain(chosen.ids)}>Undrain…</button></${Bulk}>`}
     <${Shown} from=${found}><${Table} caption="Nodes" columns=${columns} rows=${rows} id=${(/** @type {any} */ n) => n.nodeId} chosen=${may("operate") ? chosen : null}
         empty=${state || q ? html`<${Empty} title="No node is like that">Of those that are looked at here; other pages may have some.</${Empty}>` : html`<${Empty} title="No node has come yet" command=${`hub agent --node my-machine --slots gpu:a100=4 --url ${location.origin}`}>A node appears with its first heartbeat.</${Empty}>`}/>
       ${found.data && html`<nav class="pager" aria-label="Pages"><span>${num(rows.length)} shown of ${num(found.data.total)}</span>
