@@ -11,6 +11,7 @@ from tests.machine.base import NODES, PLACES, POOLS, SLOTS, Base, any_one, label
 from tests.machine.model import Model
 from tests.machine.records import TIMEOUT_MS
 
+GRAIN_MS = 500  # all times are multiples of it: what passes while the machine runs is less, and decides nothing
 limits = st.sampled_from([1, 2, 64])
 ends = st.sampled_from(["leave", "die", "die", "kept", "nominated", "look", "refresh"])
 works = st.sampled_from(["restart", "mark", "last", "last", "look"])
@@ -62,7 +63,7 @@ class Fleet(Base):
         """A node is silent for half of its timeout, or writes its alive key itself; a hub looks at the suspects."""
         if node in self.model.nodes and how == "silent":
             self.silence(node)
-            self.age(node, TIMEOUT_MS // 2 + 1)
+            self.age(node, TIMEOUT_MS // 2 + GRAIN_MS)
             self.expire(node, "look", 64)
         elif node in self.model.nodes and how == "by key":
             self.redis.set(self.keys.node_alive(node), "1", px=90_000)
@@ -163,7 +164,7 @@ class Fleet(Base):
             reading = self.redis.zscore(self.keys.beats, node)
             was, most = self.model.nodes[node].beat_ms, self.model.nodes[node].alive_until_ms - TIMEOUT_MS
             assert was <= reading <= max(was, most), f"the reading of {node} went from {was} to {reading}"
-            self.model.nodes[node].beat_ms = reading
+            self.age(node, self.model.clock_ms - max(was, int(reading) // GRAIN_MS * GRAIN_MS))
 
     # -- draining
 

@@ -13,7 +13,7 @@ SILENT_MS = 3_000  # a hub that has not ticked for longer is gone
 class Node:
     """A node on the books: when it was heard on the hub clock, and its traces in wall time, alive key and LastSeen."""
 
-    beat_ms: float
+    beat_ms: int
     alive_until_ms: int
     seen: bool = True
 

@@ -116,7 +116,7 @@ class Waiters(Base):
             "patience": [ticket.patience_ms for ticket in model.tickets.values()],
             "drain": list(model.drain_deadlines.values()),
             "hub": [heard + SILENT_MS for heard in model.hubs.values()],
-            "suspicion": [int(node.beat_ms) + TIMEOUT_MS // 2 for node in model.nodes.values()],
+            "suspicion": [node.beat_ms + TIMEOUT_MS // 2 for node in model.nodes.values()],
         }
         left_ms = min((moment - model.clock_ms for moment in moments[of] if moment > model.clock_ms), default=0)
         if 0 < left_ms < TIMEOUT_MS:
