@@ -25,6 +25,7 @@ from hub.cli import (
     manual,
     output,
     serving,
+    status,
     surroundings,
     telling,
     tokens,
@@ -313,6 +314,7 @@ def brake(
 
 
 app.add_typer(draining.app)
+app.add_typer(status.app)
 app.add_typer(line.queue_app, name="queue")
 app.add_typer(line.caps_app, name="caps")
 app.add_typer(tokens.app, name="token")

@@ -1,0 +1,39 @@
+"""`hub status`: one sentence, every trouble by name, and an exit code for scripts."""
+
+from __future__ import annotations
+
+import httpx
+
+from tests.cli.command import Command, register
+from tests.world import PATIENCE_S, HubProcess, wait_until
+
+
+def test_a_fleet_without_troubles_is_well(own_command: Command, own_hub: HubProcess) -> None:
+    register(own_hub, "n1", pools={"gpu:a100": 2})
+    own_command("expire", "on")
+    said = own_command("status")
+    assert said.returncode == 0, said.stdout
+    assert said.stdout.splitlines()[0] == "All is well: 1 node is alive, 0 of 2 slots lent, nobody waits."
+    assert "1 alive, 0 suspect, 0 silent, 0 held back by an operator; 1 registered" in said.stdout
+    assert "0 lent, 2 free, 0 held back" in said.stdout
+
+
+def test_a_warning_is_named_and_in_the_exit_code(own_command: Command, own_hub: HubProcess) -> None:
+    register(own_hub, "n1", pools={"gpu:a100": 1})
+    own_command("expire", "off")
+    said = own_command("status")
+    assert said.returncode == 3
+    assert "warning: Expiry is off. Dead nodes are kept on the books, switched by " in said.stdout
+
+
+def test_something_critical_is_told_from_a_warning(own_command: Command, own_hub: HubProcess) -> None:
+    register(own_hub, "n1", pools={"gpu:a100": 1})
+    headers = {"x-hub-secret": own_hub.runner_secret}
+    body = {"labelKey": "gpu:a100"}
+    httpx.post(f"{own_hub.url}/session/borrow", json=body, headers=headers, timeout=PATIENCE_S).raise_for_status()
+    waiting = own_command.start("borrow", "gpu:a100", "--wait", "60", "--", "true")
+    wait_until(lambda: own_command.ask("/queue")["waiting"] == 1)
+    said = own_command("status")
+    waiting.kill()
+    assert said.returncode == 4, said.stdout
+    assert "critical: Overloaded. 1 borrower waits, and no slot for gpu:a100 is free" in said.stdout
