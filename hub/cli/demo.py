@@ -219,9 +219,8 @@ def _explain(url: str, port: int, hub_pid: int, agents: dict[str, int]) -> None:
     for line in lines:
         output.put(f"  {line}")
     output.put("")
-    output.put(
-        f"The last one kills an agent and waits for it to expire ({TIMEOUT_S} s without a beat). API: {url}/docs"
-    )
+    output.put(f"The last one kills an agent and waits for it to expire ({TIMEOUT_S} s without a beat).")
+    output.put(f"Open {url}/ to watch it in the console; the API is at {url}/docs.")
     output.put("Warnings and sweeps of the hub follow; Ctrl-C ends it all.")
     output.put("")
 
