@@ -13,7 +13,7 @@ from tests.machine.run import Machine, run
 EXAMPLES = 270
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3600 if "HUB_MACHINE_EXAMPLES" in os.environ else 600)
 def test_whatever_happens_the_store_says_what_the_rules_say(redis_server):
     given = os.environ.get("HUB_MACHINE_EXAMPLES")
     run(redis_server, int(given or EXAMPLES), shrink=given is not None)

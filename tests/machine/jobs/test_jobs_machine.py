@@ -13,7 +13,7 @@ from tests.machine.run import run_jobs
 EXAMPLES = 20
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3600 if "HUB_MACHINE_EXAMPLES" in os.environ else 600)
 def test_whatever_happens_the_store_says_of_jobs_what_the_rules_say(redis_server):
     given = os.environ.get("HUB_MACHINE_EXAMPLES")
     run_jobs(redis_server, int(given or EXAMPLES), shrink=given is not None)
