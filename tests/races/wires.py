@@ -39,16 +39,18 @@ class Wires:
             self.ports.append(server.sockets[0].getsockname()[1])
 
     async def _take(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await self._whole(port)
+        ends = [writer]
         try:
+            await self._whole(port)
             there, back = await asyncio.open_connection("127.0.0.1", port)
+            ends.append(back)
+            ways = self._pump(port, reader, back, answers=False), self._pump(port, there, writer, answers=True)
+            await asyncio.gather(*ways, return_exceptions=True)
         except OSError:
-            writer.transport.abort()
-            return
-        ways = self._pump(port, reader, back, answers=False), self._pump(port, there, writer, answers=True)
-        await asyncio.gather(*ways, return_exceptions=True)
-        for end in (writer, back):
-            end.close()
+            pass
+        finally:
+            for end in ends:  # also when it is stopped in the middle
+                end.transport.abort()
 
     async def _whole(self, port: int) -> None:
         while port in self.cut:  # noqa: ASYNC110
