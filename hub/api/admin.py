@@ -39,8 +39,7 @@ async def drain(request: Request, node_id: str) -> Response:
 
     It counts from this call, on the hub clock. A repeated call replaces it, and without one takes it away.
     """
-    who, node = await speaker(request, ADMIN), check_node_id(node_id)
-    who.check(node)
+    node = await _operated(request, node_id)
     deadline_s = DrainBody.read(await bodies.read_body(request, optional=True)).deadline_seconds
     left_ms = None if deadline_s is None else int(deadline_s * 1000)
     more = {} if left_ms is None else {"deadlineSeconds": left_ms / 1000}
@@ -53,8 +52,7 @@ async def cordon(request: Request, node_id: str) -> Response:
 
     It takes the place of a drain, and a drain takes its place: the last call decides. It survives a lost store.
     """
-    who, node = await speaker(request, ADMIN), check_node_id(node_id)
-    who.check(node)
+    node = await _operated(request, node_id)
     body = CordonBody.read(await bodies.read_body(request))
     return await _switch(request, node, DrainCall(True, reason=body.reason), "node.cordon", {"reason": body.reason})
 
@@ -62,9 +60,14 @@ async def cordon(request: Request, node_id: str) -> Response:
 @router.post("/admin/nodes/{node_id:path}/undrain", responses=schemas.REFUSALS)
 async def undrain(request: Request, node_id: str) -> Response:
     """Lend a node's slots again: its drain or its cordon is over."""
+    return await _switch(request, await _operated(request, node_id), DrainCall(False), "node.undrain", {})
+
+
+async def _operated(request: Request, node_id: str) -> str:
+    """The node, for its operators and for itself; raises what refuses everybody else."""
     who, node = await speaker(request, ADMIN), check_node_id(node_id)
     who.check(node)
-    return await _switch(request, node, DrainCall(False), "node.undrain", {})
+    return node
 
 
 async def _switch(request: Request, node: str, call: DrainCall, action: str, more: dict[str, Any]) -> Response:

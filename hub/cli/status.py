@@ -29,9 +29,10 @@ async def _status(at: Address, as_json: bool) -> int:
     if as_json:
         output.put_json(seen)
     else:
-        output.put(str(seen.get("sentence")))
+        output.put(output.one_line(str(seen.get("sentence"))))
         for trouble in seen.get("troubles") or ():
-            output.put(f"  {trouble.get('level')}: {trouble.get('title')}. {trouble.get('text')}")
+            said = f"{trouble.get('level')}: {trouble.get('title')}. {trouble.get('text')}"
+            output.put(f"  {output.one_line(said)}")  # it may name who switched something, in his own words
         output.put_facts(_facts(seen))
     return max((_CODES.get(str(each.get("level")), 0) for each in seen.get("troubles") or ()), default=0)
 

@@ -55,9 +55,9 @@ PRIVATE = {
     # next loss overwrites what is left of those that died.
     "telling": "hub:telling",
     "beats": "hub:beats",  # zset: raw node id -> hub clock of its last beat. Deleted with the node.
-    # hash: version, drain, republish, recycle:<slot>, offers (slots in short), drain_number (of the last drain or
-    # undrain): what a beat must tell; incarnation and its term; kept (hub clock) by a sweep that may not expire. With
-    # the node.
+    # hash: version, drain, cordon (why), republish, recycle:<slot>, offers (slots in short), drain_number (of the last
+    # drain or undrain): what a beat must tell; incarnation and its term; kept (hub clock) by a sweep that may not
+    # expire. With the node.
     "duty": "hub:duty:{}",
     "lent": "hub:lent:{}",  # hash: slot id -> token of a node's lent slots. Empties as grants end.
     "draining": "hub:draining",  # set: raw ids of draining nodes. Deleted with the node.
@@ -67,7 +67,8 @@ PRIVATE = {
     "node_slots": "hub:node_slots:{}",  # set: slot ids of a node. Empties as slots are dropped.
     # list: incarnations of a node that are over, newest first, 32 at most. Lives an hour from the last.
     "incarnations": "hub:incarnations:{}",
-    # hash: on, number, left_ms of a drain that a hub brought back before its node was. Until that registers; 600 s.
+    # hash: on, number, left_ms, reason of a drain that a hub brought back before its node was. Until that registers;
+    # 600 s.
     "drain_call": "hub:drain_call:{}",
     # zset: slot id -> number of the call by which the node withdrew it, the last 1,000. Deleted with the node, and when
     # another incarnation takes over.

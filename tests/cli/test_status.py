@@ -26,6 +26,17 @@ def test_a_warning_is_named_and_in_the_exit_code(own_command: Command, own_hub: 
     assert "warning: Expiry is off. Dead nodes are kept on the books, switched by " in said.stdout
 
 
+def test_what_a_caller_calls_himself_is_nothing_a_terminal_obeys(own_command: Command, own_hub: HubProcess) -> None:
+    body = {"expire": False, "by": "ann\x1b[2J\nAll is well"}
+    headers = {"x-hub-secret": own_hub.admin_secret}
+    register(own_hub, "n1", pools={"gpu:a100": 1})
+    httpx.put(f"{own_hub.url}/admin/sweeper", json=body, headers=headers, timeout=PATIENCE_S).raise_for_status()
+    said = own_command("status").stdout
+    assert "switched by ann" in said
+    assert "\x1b" not in said
+    assert "\nAll is well" not in said
+
+
 def test_something_critical_is_told_from_a_warning(own_command: Command, own_hub: HubProcess) -> None:
     register(own_hub, "n1", pools={"gpu:a100": 1})
     headers = {"x-hub-secret": own_hub.runner_secret}
