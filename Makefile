@@ -31,14 +31,14 @@ test: venv servers check ## everything that decides whether a change may be hand
 
 .PHONY: proof
 proof: venv servers ## the races, the state machine, the faults of the loop, the fuzzing of HTTP and hostile connections at full length, an hour or more
-	@HUB_RACE_SECONDS=30 HUB_MACHINE_EXAMPLES=2000 HUB_FLIGHT_STEPS=20000 HUB_FUZZ_REQUESTS=100000 HUB_HOSTILE=500 HUB_FAILOVERS=20 HUB_HISTORY_SECONDS=600 $(BIN)/python -m pytest --timeout 3600 tests/races tests/machine tests/client/records tests/api/test_roads.py tests/api/test_hostile.py $(PYTEST_ARGS)
+	@HUB_RACE_SECONDS=30 HUB_MACHINE_EXAMPLES=2000 HUB_FLIGHT_STEPS=20000 HUB_FUZZ_REQUESTS=100000 HUB_HOSTILE=500 HUB_FAILOVERS=20 HUB_HISTORY_SECONDS=600 $(BIN)/python -m pytest --timeout 3600 tests/races tests/machine tests/recovery/loop tests/api/test_roads.py tests/api/test_hostile.py $(PYTEST_ARGS)
 
 .PHONY: mutants
 mutants: venv servers ## plant mistakes in the scripts and see that the state machine finds each of them
 	@$(BIN)/python -m tests.mutants
 
 # What a change of the core breaks first; a test that starts processes or tries everything there is has the mark `slow`.
-CORE := tests/capacity tests/nodes tests/line tests/test_settings.py tests/test_env_example.py tests/manual/test_pages.py
+CORE := tests/capacity tests/test_settings.py tests/test_env_example.py tests/manual/test_pages.py
 .PHONY: quick
 quick: venv luacheck ## style, types, layout and the core, in less than a minute
 	@$(BIN)/ruff check .
@@ -99,7 +99,7 @@ lock: ## pin the newest versions the project allows, with their hashes, in requi
 	@rm -rf $(VENV).lock && $(PYTHON) -m venv $(VENV).lock
 	@$(VENV).lock/bin/python -m pip install --quiet uv
 	@$(LOCK) --upgrade --extra dev --output-file requirements.lock
-	@$(LOCK) --upgrade --extra sql --extra build --constraint requirements.lock --output-file deploy/requirements.lock
+	@$(LOCK) --upgrade --extra sql --extra otel --extra build --constraint requirements.lock --output-file deploy/requirements.lock
 	@sed -n 's/^    "\(httpx>=.*\)",$$/\1/p' pyproject.toml | $(subst pyproject.toml,-,$(LOCK)) \
 	  --constraint requirements.lock --output-file deploy/requirements-agent.lock
 	@rm -rf $(VENV).lock
@@ -114,6 +114,7 @@ servers:
 	command -v mariadbd >/dev/null || [ -x /usr/sbin/mariadbd ] || missing="$$missing mariadb-server"; \
 	command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ] || missing="$$missing pgbouncer"; \
 	command -v nginx >/dev/null || ls /usr/sbin/nginx >/dev/null 2>&1 || missing="$$missing nginx-light"; \
+	command -v promtool >/dev/null || missing="$$missing prometheus"; \
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 	  || missing="$$missing chromium"; \
 	[ -z "$$missing" ] || $(call INSTALL,$$missing) \

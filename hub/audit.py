@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-import json
 import time
 from collections import Counter, OrderedDict
 from datetime import UTC, datetime
@@ -16,24 +15,12 @@ from hub.errors import ForeignKey, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.store import Store
+from hub.wire import time_text, to_json
 
 REFUSAL_S = 60.0  # between two entries of one address and reason
 REFUSALS_PER_MINUTE = 60  # whatever their addresses
 REFUSALS_MAX = 1000
 _log = get_logger("hub.audit")
-
-
-def time_text(moment: datetime) -> str:
-    """A time as the wire writes it: UTC, seven fractional digits and `Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "0Z"
-
-
-def to_json(document: Any) -> bytes:
-    """JSON, also of what other programs put into Redis: bytes that are not UTF-8, deep nesting, endless numbers."""
-    try:
-        return orjson.dumps(document)
-    except TypeError:
-        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def entry(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from hub.audit import AuditLog
+from hub.capacity.hints import Hints
 from hub.capacity.leases import Leases
-from hub.capacity.line import Line
+from hub.capacity.nodes.nodes import Nodes
 from hub.capacity.pools import Pools
+from hub.capacity.queue import Queue
 from hub.capacity.tickets import Tickets
 from hub.capacity.watching import Watching
 from hub.jobs.jobs import Jobs
 from hub.jobs.pages import Pages
+from hub.jobs.presence import Presence
+from hub.jobs.progress import Progress
 from hub.jobs.providers import Providers
 from hub.jobs.tasks import Tasks
+from hub.jobs.validation import Validation
 from hub.jobs.workers import Workers
-from hub.nodes.nodes import Nodes
-from hub.presence.presence import Presence
 from hub.settings import Settings
 from hub.store.clock import HubClock
 from hub.store.store import Store
@@ -32,14 +35,17 @@ class Hub:
         self.audit = AuditLog(store, settings.audit_max_entries)
         self.nodes = Nodes(store, settings)
         self.pools = Pools(store, settings)
-        self.line = Line(store, settings, self.pools, self.clock.hub_id)
-        self.leases = Leases(store, settings, self.pools, self.line)
+        self.hints = Hints(store, settings, self.pools)
+        self.queue = Queue(store, settings, self.pools, self.clock.hub_id)
+        self.leases = Leases(store, settings, self.pools, self.queue)
         self.watching = Watching(store)
         self.tickets = Tickets(store, self.leases.memory)
         pages = Pages(store)
         self.workers = Workers(store, settings, pages)
         self.jobs = Jobs(store, settings, pages)
         self.tasks = Tasks(store, settings, self.jobs, pages)
+        self.progress = Progress(store)
+        self.validation = Validation()
         self.providers = Providers(store, settings, pages)
         self.tokens = Tokens(store)
         self.presence = Presence(store, settings, self.clock.hub_id)

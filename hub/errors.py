@@ -2,23 +2,19 @@
 
     HubError
     |- BadInput 400          InvalidJson, MissingMember, InvalidValue, InvalidLabel, NodeIdCollides
-    |- Unauthorized 401
-    |- Foreign 403
-    |- NotFound 404          UnknownNode, UnknownTicket
-    |- MethodNotAllowed 405
-    |- RequestTimedOut, CallerGone 408
+    |- NotFound 404          UnknownNode, UnknownTicket, NoSuchPool
+    |- Unauthorized 401, Foreign 403, MethodNotAllowed 405, RequestTimedOut, CallerGone 408
     |- GrantOver, Withdrawn, SlotLent, TicketGranted, BrakeOff, NodeTaken, Superseded 409
-    |- TooLarge 413, NotJson 415
-    |- KeyReused 422
-    |- Internal, ForeignKey, StoreFault, UnknownReply 500; NodeSilent, NodeRefused of hub/nodes/asking.py
+    |- TooLarge 413, NotJson 415, KeyReused 422
+    |- Internal, ForeignKey, StoreFault, UnknownReply 500; NodeSilent, NodeRefused of hub/capacity/nodes/asking.py
     |- Unavailable 503       Settling, Stopping, StoreUnavailable, Late, RecordsUnavailable  (all carry Retry-After)
-    |  |- NoCapacity         Capped, WaitedInVain, DeadlineMissed, LabelLineFull, RunLineFull
+    |  |- NoCapacity         Capped, WaitedInVain, DeadlineMissed, LabelQueueFull, RunQueueFull
     |                        HubUnavailable, raised by the SDK alone
     |- JobsProblem           InvalidRoomId, InvalidCategory 400, Forbidden 403,
     |                        JobNotFound, WorkerNotFound, TaskNotFound, ProviderNotFound 404,
     |                        SchemaConflict, InvalidTaskTransition, ResultNotAsked 409,
     |                        InternalJobNotConfigured 503, ProviderTimeout 504; Malformed 422
-    |- LeaseLost             raised by the SDK alone: the block outlived its lease
+    |- LeaseLost             raised by the SDK alone: the block outlived its lease; hub.client.jobs.TaskEnded
     `- StartRefused          the one sentence a hub says before it does not start; SourceRefused
 
 `hub.api.problems` turns them into RFC 9457 documents; the SDK turns those documents back into the same classes.
@@ -92,6 +88,10 @@ class UnknownNode(NotFound):
 
 class UnknownTicket(NotFound):
     code = "unknown-ticket"
+
+
+class NoSuchPool(NotFound):
+    code = "no-such-pool"
 
 
 class MethodNotAllowed(HubError):
@@ -189,7 +189,7 @@ class Capped(NoCapacity):
 
 
 class WaitedInVain(NoCapacity):
-    """The caller stood in line as long as he may and was not served."""
+    """The caller stood in the queue as long as he may and was not served."""
 
     code = "timeout"
 
@@ -200,13 +200,13 @@ class DeadlineMissed(NoCapacity):
     code = "deadline"
 
 
-class LabelLineFull(NoCapacity):
+class LabelQueueFull(NoCapacity):
     """As many wait for this label as may."""
 
     code = "per-label-cap"
 
 
-class RunLineFull(NoCapacity):
+class RunQueueFull(NoCapacity):
     """As many borrows of this run wait as may."""
 
     code = "per-run-cap"

@@ -12,7 +12,7 @@ end
 
 -- How many stand before a newcomer.
 function arrivals.ahead_of(label, priority)
-  return redis.call('ZCOUNT', keys.line(label), '-inf', string.format('%.17g', arrivals.next_ms() - priority * 1000))
+  return redis.call('ZCOUNT', keys.queue(label), '-inf', string.format('%.17g', arrivals.next_ms() - priority * 1000))
 end
 
 return arrivals

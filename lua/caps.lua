@@ -10,7 +10,7 @@ end
 
 function caps.reached(label)
   local cap = caps.of(label)
-  return cap > 0 and redis.call('ZCARD', keys.asked(label)) >= cap
+  return cap > 0 and redis.call('ZCARD', keys.in_flight(label)) >= cap
 end
 
 -- Note in hub:store, which every call reads, whether there is any cap at all.

@@ -9,15 +9,15 @@ local claims = {}
 local function oldest_queues(worker, most)
   local jobs = keys.worker_jobs(worker)
   local count = redis.call('SCARD', jobs)
-  local found, from, bite = {}, 0, 16
+  local found, from, batch = {}, 0, 16
   while count > 2 and from < 8 * count do
-    local heads = redis.call('ZRANGE', keys.heads, from, from + bite - 1)
+    local heads = redis.call('ZRANGE', keys.heads, from, from + batch - 1)
     for i, linked in ipairs(#heads > 0 and redis.call('SMISMEMBER', jobs, unpack(heads)) or heads) do
       if linked == 1 then found[#found + 1] = heads[i] end
       if #found == most then return found end
     end
-    if #heads < bite then return found end
-    from, bite = from + bite, math.min(2 * bite, 1024)
+    if #heads < batch then return found end
+    from, batch = from + batch, math.min(2 * batch, 1024)
   end
   return redis.call('SMEMBERS', jobs)
 end
@@ -27,7 +27,7 @@ function claims.oldest_first(worker, most)
   local some = math.max(1, math.floor(most / math.max(1, #fulls)))  -- of a queue, read at a time
   local queues = {}
   local function read_on(one)
-    one.tasks, one.at = redis.call('ZRANGE', keys.queue(one.job), 0, some - 1, 'WITHSCORES'), 1
+    one.tasks, one.at = redis.call('ZRANGE', keys.job_queue(one.job), 0, some - 1, 'WITHSCORES'), 1
     one.score = tonumber(one.tasks[2])
   end
   for _, full in ipairs(fulls) do
@@ -44,7 +44,7 @@ function claims.oldest_first(worker, most)
     end
     if not oldest then return nil end
     local id = oldest.tasks[oldest.at]
-    redis.call('ZREM', keys.queue(oldest.job), id)
+    redis.call('ZREM', keys.job_queue(oldest.job), id)
     oldest.left = true
     oldest.at = oldest.at + 2
     oldest.score = tonumber(oldest.tasks[oldest.at + 1])
@@ -55,7 +55,7 @@ function claims.oldest_first(worker, most)
   end
   local function leave()
     for _, one in ipairs(queues) do
-      if one.left then queue.set_head(one.job) end
+      if one.left then job_queue.set_head(one.job) end
     end
   end
   return next_task, leave

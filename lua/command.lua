@@ -48,11 +48,11 @@ function command.change(name, arguments, action) declare(name, arguments, action
 function command.finish(name, arguments, action) declare(name, arguments, action, store.begin, {'allow-oom'}) end
 
 -- What changes nothing.
-function command.look(name, arguments, action) declare(name, arguments, action, store.begin, {'no-writes'}) end
+function command.read(name, arguments, action) declare(name, arguments, action, store.begin, {'no-writes'}) end
 
 -- The same where neither a time nor anything else of `store` is needed, and no call is late.
 function command.change_unclocked(name, arguments, action) declare(name, arguments, action, unclocked, {}) end
-function command.look_unclocked(name, arguments, action) declare(name, arguments, action, unclocked, {'no-writes'}) end
+function command.read_unclocked(name, arguments, action) declare(name, arguments, action, unclocked, {'no-writes'}) end
 
 -- What opens the store.
 function command.open(name, arguments, action) declare(name, arguments, action, function() end, {'allow-oom'}) end

@@ -2,11 +2,11 @@
 -- A call is told as {on, number, ms to the deadline or '', why it is cordoned or ''}.
 local drains = {}
 
-function drains.holds_back(part) return redis.call('HEXISTS', keys.duty(part), 'drain') == 1 end
+function drains.holds_back(part) return redis.call('HEXISTS', keys.orders(part), 'drain') == 1 end
 
 -- Why a node is cordoned; nil while it is not. A cordon is a drain that takes nobody's slot: it has no deadline, and the
 -- node is not told to drain.
-function drains.cordoned(part) return redis.call('HGET', keys.duty(part), 'cordon') or nil end
+function drains.cordoned(part) return redis.call('HGET', keys.orders(part), 'cordon') or nil end
 
 -- Milliseconds on the hub clock until what is lent of a node ends; -1 without a deadline.
 function drains.left_ms(id)
@@ -16,7 +16,7 @@ end
 
 -- The last call that was made for a node, {} where there was none.
 function drains.last_call(id, part)
-  local said = redis.call('HMGET', keys.duty(part), 'drain', 'drain_number', 'cordon')
+  local said = redis.call('HMGET', keys.orders(part), 'drain', 'drain_number', 'cordon')
   if not said[2] then return {} end
   local left_ms = said[1] and drains.left_ms(id) or -1
   return {said[1] and '1' or '0', said[2], left_ms >= 0 and left_ms or '', said[3] or ''}

@@ -17,7 +17,7 @@ function endings.finish(slot, label, run, part)
     keys.browser_test(slot))
   redis.call('ZREM', keys.deadlines, slot)
   if label then
-    redis.call('ZREM', keys.asked(label), slot)
+    redis.call('ZREM', keys.in_flight(label), slot)
     if turns.anybody() and redis.call('ZSCORE', keys.turns, label) then
       turns.reoffer(label)
       work.headroom[#work.headroom + 1] = label
@@ -26,7 +26,7 @@ function endings.finish(slot, label, run, part)
   if run and run ~= '' then redis.call('ZREM', keys.run(run), slot) end
   if part then
     redis.call('HDEL', keys.lent(part), slot)
-    redis.call('HINCRBY', keys.duty(part), 'version', 1)
+    redis.call('HINCRBY', keys.orders(part), 'version', 1)
   end
 end
 

@@ -3,15 +3,17 @@ local entries = {}
 
 -- The private indexes of the jobs API by kind; `owner` is what an index is about, `member` what stands in it.
 entries.held_in = {worker_tasks = 'set', worker_providers = 'set', dead_workers = 'set', payload = 'string',
-  provider_name = 'string'}  -- all others are sorted sets
+  task_result = 'string', task_log = 'string', provider_name = 'string'}  -- all others are sorted sets
 
 function entries.of(kind, owner, member)
   local single = {later = keys.later, heads = keys.heads, ownerless = keys.ownerless, internal_tasks = keys.internal_tasks,
-    runtimes = keys.runtimes, finished = keys.finished, dead = keys.dead, workers = keys.workers, worker_beats = keys.worker_beats,
-    dead_workers = keys.dead_workers, deleted_jobs = keys.deleted_jobs, hung_up = keys.hung_up}
-  local many = {room_tasks = keys.room_tasks, job_tasks = keys.job_tasks, queue = keys.queue, worker_tasks = keys.worker_tasks,
+    runtimes = keys.runtimes, silences = keys.silences, finished = keys.finished, dead = keys.dead, workers = keys.workers,
+    worker_beats = keys.worker_beats, dead_workers = keys.dead_workers, deleted_jobs = keys.deleted_jobs, hung_up = keys.hung_up}
+  local many = {room_tasks = keys.room_tasks, job_tasks = keys.job_tasks, job_queue = keys.job_queue, worker_tasks = keys.worker_tasks,
     room_workers = keys.room_workers, room_jobs = keys.room_jobs, room_providers = keys.room_providers,
-    worker_providers = keys.worker_providers, payload = keys.payload, provider_name = keys.provider_name}
+    worker_providers = keys.worker_providers, payload = keys.payload, task_result = keys.task_result,
+    task_log = keys.task_log,
+    provider_name = keys.provider_name}
   if entries.held_in[kind] == 'string' then return many[kind](member) end
   return single[kind] or many[kind](owner)
 end
@@ -24,18 +26,21 @@ function entries.lists(kind, owner, member)
 end
 
 local function task_belongs(kind, owner, id)
-  if kind == 'payload' then return redis.call('EXISTS', keys.task(id)) == 1 end
+  if kind == 'payload' or kind == 'task_log' then return redis.call('EXISTS', keys.task(id)) == 1 end
+  if kind == 'task_result' and redis.call('EXISTS', keys.early_ends(id)) == 1 then return true end
   local t = tasks.read(id)
   if not (t and t.room and t.status) then return false end
+  if kind == 'task_result' then return t.status == 'completed' end
   local waits = t.status == 'pending'
   local held = t.status == 'claimed' or t.status == 'running'
   if kind == 'room_tasks' then return t.status .. ':' .. t.room == owner end
   if kind == 'job_tasks' then return t.status .. ':' .. t.room .. ':' .. t.job == owner end
-  if kind == 'queue' then return waits and not t.due and t.job == owner end
+  if kind == 'job_queue' then return waits and not t.due and t.job == owner end
   if kind == 'later' then return waits and t.due end
   if kind == 'worker_tasks' then return held and t.worker == owner end
   if kind == 'internal_tasks' then return held and names.is_internal(t.job) end
   if kind == 'runtimes' then return held end
+  if kind == 'silences' then return t.status == 'running' and t.silence end
   if kind == 'dead' then return t.status == 'failed' and t.max end
   if kind == 'finished' then return not (waits or held) end
   return held and not names.is_internal(t.job) and not (t.worker and redis.call('EXISTS', keys.worker(t.worker)) == 1)  -- ownerless
@@ -61,7 +66,7 @@ function entries.belongs(kind, owner, member)
     if kind == 'deleted_jobs' then return job[1] and job[2] end
     return job[1] and not job[2] and names.room_of(member) == owner
   end
-  if kind == 'heads' then return redis.call('EXISTS', keys.queue(member)) == 1 end
+  if kind == 'heads' then return redis.call('EXISTS', keys.job_queue(member)) == 1 end
   if kind == 'provider_name' then
     return redis.call('HGET', keys.provider(redis.call('GET', keys.provider_name(member)) or ''), 'id') == member
   end

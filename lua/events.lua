@@ -38,6 +38,13 @@ function events.status(t)
     t.position or 'null', ',"worker_id":', id_json(t.worker), ',"error":', t.error and cjson.encode(t.error) or 'null', '}'}))
 end
 
+-- share is a number as text, and may be nil, as message.
+function events.progress(t, share, message, at)
+  events.emit('task_progress_event', 'room:' .. t.room, table.concat({'{"id":', id_json(t.id), ',"name":', cjson.encode(t.job),
+    ',"room_id":', cjson.encode(t.room), ',"worker_id":', id_json(t.worker), ',"progress":', share or 'null', ',"message":',
+    message and cjson.encode(message) or 'null', ',"progress_at":', instant_json(at), '}'}))
+end
+
 function events.available(t)
   events.emit('task_available', 'jobs:' .. t.job, '{"job_name":' .. cjson.encode(t.job) .. ',"room_id":' .. cjson.encode(t.room)
     .. ',"task_id":' .. id_json(t.id) .. '}')

@@ -9,7 +9,7 @@ function hubs.is_heard(hub)
   return ticked_ms and store.clock_ms - ticked_ms <= hubs.SILENT_MS
 end
 
--- How many tickets of a run are in line, over all hubs; nil when there are too many waiters to count them in one go.
+-- How many tickets of a run are in the queue, over all hubs; nil when there are too many waiters to count them in one go.
 function hubs.waiters_of(run)
   local count, looked = 0, 0
   for _, hub in ipairs(redis.call('ZRANGE', keys.hubs, 0, -1)) do
@@ -17,7 +17,7 @@ function hubs.waiters_of(run)
     if looked > 2000 then return nil end
     for _, ticket in ipairs(redis.call('SMEMBERS', keys.waiters(hub))) do
       local t = redis.call('HMGET', keys.ticket(ticket), 'run', 'label')
-      if t[1] == run and redis.call('ZSCORE', keys.line(t[2]), ticket) then count = count + 1 end
+      if t[1] == run and redis.call('ZSCORE', keys.queue(t[2]), ticket) then count = count + 1 end
     end
   end
   return count

@@ -4,7 +4,7 @@ local jobs = {}
 -- Soft-delete a job that nobody serves and nothing waits for. Claimed and running tasks do not keep it.
 function jobs.check_orphan(full)
   if string.sub(full, 1, 10) == '@internal:' then return end
-  if redis.call('EXISTS', keys.job_workers(full), keys.queue(full)) > 0 then return end
+  if redis.call('EXISTS', keys.job_workers(full), keys.job_queue(full)) > 0 then return end
   local job = redis.call('HMGET', keys.job(full), 'at', 'deleted', 'later')
   if not job[1] or job[2] or tonumber(job[3] or '0') > 0 then return end
   redis.call('HSET', keys.job(full), 'deleted', numbers.digits(store.now_us))

@@ -15,13 +15,13 @@ function leases.lend(grant)
   redis.call('HSET', keys.slot(slot), 'place', 'lent', 'label', grant.label, 'run', grant.run, 'granted_ms',
     numbers.whole(store.clock_ms), 'visible_ms', numbers.whole(store.now_ms + ttl_ms), 'watch_idle', idle_ms)
   redis.call('ZADD', keys.deadlines, numbers.whole(store.clock_ms + ttl_ms), slot)
-  redis.call('ZADD', keys.asked(grant.label), at, slot)
+  redis.call('ZADD', keys.in_flight(grant.label), at, slot)
   if grant.run ~= '' then
     redis.call('SET', keys.browser_run(slot), grant.run, 'EX', '21600')
     redis.call('ZADD', keys.run(grant.run), at, slot)
   end
   redis.call('HSET', keys.lent(grant.part), slot, grant.token)
-  redis.call('HINCRBY', keys.duty(grant.part), 'version', '1')
+  redis.call('HINCRBY', keys.orders(grant.part), 'version', '1')
 end
 
 -- The idle clock of a slot in ms, 0 for none: its own rule, else the hub's; 0 in its own rule means the whole lease.
@@ -47,14 +47,14 @@ function leases.next_token()
 end
 
 -- Grant a slot that is in no list as it was asked for, under the next token, and remember that for the request.
--- wish: id label run ttl_ms idle_ms fingerprint attempt keep_s. found: slot item pool node part own_idle_ms.
-function leases.grant(wish, found)
+-- wanted: id label run ttl_ms idle_ms fingerprint attempt keep_s. found: slot item pool node part own_idle_ms.
+function leases.grant(wanted, found)
   found.token = leases.next_token()
-  found.label, found.run, found.ttl_ms = wish.label, wish.run, tonumber(wish.ttl_ms)
-  found.idle_ms = idle_of(found.own_idle_ms, tonumber(wish.idle_ms), found.ttl_ms)
+  found.label, found.run, found.ttl_ms = wanted.label, wanted.run, tonumber(wanted.ttl_ms)
+  found.idle_ms = idle_of(found.own_idle_ms, tonumber(wanted.idle_ms), found.ttl_ms)
   leases.lend(found)
-  redis.call('SET', keys.request(wish.id),
-    wish.fingerprint .. '|' .. found.slot .. '|' .. found.token .. '|' .. wish.attempt, 'EX', wish.keep_s)
+  redis.call('SET', keys.request(wanted.id),
+    wanted.fingerprint .. '|' .. found.slot .. '|' .. found.token .. '|' .. wanted.attempt, 'EX', wanted.keep_s)
 end
 
 return leases

@@ -22,7 +22,7 @@ function liveness.note_signs(id, part, word, seen, timeout_ms)
   local last_ms = times.parse(seen)
   local silent_ms = last_ms and math.max(0, store.now_ms - last_ms) or math.huge
   local left_ms = word == 'alive' and redis.call('PTTL', keys.node_alive(part)) or 0
-  if word ~= 'alive' or silent_ms <= timeout_ms or left_ms > 31000 then redis.call('HDEL', keys.duty(part), 'kept') end
+  if word ~= 'alive' or silent_ms <= timeout_ms or left_ms > 31000 then redis.call('HDEL', keys.orders(part), 'kept') end
   if left_ms <= 0 then return end
   if left_ms > 31000 then silent_ms = math.min(silent_ms, math.max(0, 90000 - left_ms)) end
   silent_ms = math.max(silent_ms, timeout_ms - left_ms)

@@ -44,13 +44,13 @@ function nodes.prune(part, limit)
   end
   local left = redis.call('SCARD', keys.node_slots(part))
   if left == 0 then
-    redis.call('DEL', keys.duty(part), keys.lent(part), keys.aside(part), keys.withdrawn(part))
+    redis.call('DEL', keys.orders(part), keys.lent(part), keys.aside(part), keys.withdrawn(part))
     redis.call('HDEL', keys.leaving, part)
   end
   return #popped, ended, left
 end
 
--- Take a node off the books and drop its first slots; the rest waits in `leaving` for the next bite. An id that only
+-- Take a node off the books and drop its first slots; the rest waits in `leaving` for the next batch. An id that only
 -- looks like that of another node, as part of a key, takes nothing of it along.
 function nodes.remove(id, part, limit)
   local owner = nodes.owner_of(part)

@@ -8,6 +8,7 @@ local function let_go(t)
   if t.worker then redis.call('SREM', keys.worker_tasks(t.worker), t.id) end
   redis.call('ZREM', keys.runtimes, t.id)
   redis.call('ZREM', keys.ownerless, t.id)
+  if t.silence then redis.call('ZREM', keys.silences, t.id) end
   if names.is_internal(t.job) then
     redis.call('ZREM', keys.internal_tasks, t.id)
     local entry = redis.call('HGET', keys.task(t.id), 'entry')
@@ -15,10 +16,10 @@ local function let_go(t)
   end
 end
 
--- End a task with a terminal status. `error` is kept where there is one.
-function outcomes.close(t, status, error, request)
+-- End a task with a terminal status. `error` is kept where there is one, and so is what a completed one came to.
+function outcomes.close(t, status, error, request, result)
   if t.status == 'pending' then
-    queue.leave(t)
+    job_queue.leave(t)
     if redis.call('ZREM', keys.later, t.id) == 1 then redis.call('HINCRBY', keys.job(t.job), 'later', -1) end
     redis.call('HDEL', keys.task(t.id), 'due')
     t.due = nil
@@ -32,6 +33,7 @@ function outcomes.close(t, status, error, request)
     redis.call('HSET', keys.task(t.id), 'error', error)
     t.error = error
   end
+  if result and result ~= '' and status == 'completed' then redis.call('SET', keys.task_result(t.id), result) end
   redis.call('ZADD', keys.finished, t.done, t.id)
   if status == 'failed' and t.max then redis.call('ZADD', keys.dead, t.done, t.id) end
   redis.call('PUBLISH', keys.task_done(t.id), '')
@@ -43,17 +45,17 @@ function outcomes.give_back(t, request, due_us)
   local had = t.worker and redis.call('HGET', keys.worker(t.worker), 'user')
   let_go(t)
   tasks.relist(t, 'pending')
-  redis.call('HDEL', keys.task(t.id), 'worker', 'started', 'claimed')
+  redis.call('HDEL', keys.task(t.id), 'worker', 'started', 'claimed', 'progress', 'message')
   -- The next claim overwrites `last`; whoever repeats this call, or one of those before, is to be known by then as well.
   local back = string.match(request .. '\n' .. (t.back or ''), '^[^\n]*\n?[^\n]*\n?[^\n]*\n?[^\n]*')
   redis.call('HSET', keys.task(t.id), 'status', 'pending', 'last', request, 'back', back, 'had', had or '')
   t.worker, t.started = nil, nil
   if jobs.revive(t.job) then events.jobs(names.room_of(t.job)) end  -- what waits keeps its job
   if due_us and due_us > store.now_us then
-    queue.put_off(t, due_us)
+    job_queue.put_off(t, due_us)
   else
-    queue.enter(t)
-    t.position = queue.position_of(t)
+    job_queue.enter(t)
+    t.position = job_queue.position_of(t)
   end
   events.status(t)
   if t.position then events.available(t) end

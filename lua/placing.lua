@@ -54,7 +54,7 @@ function placing.resume(node, part)
   end
   if redis.call('EXISTS', keys.aside(part)) == 1 then return end
   redis.call('SREM', keys.suspects, node)
-  if redis.call('HDEL', keys.duty(part), 'suspect') == 1 then history.note('node.back', 'node', node) end
+  if redis.call('HDEL', keys.orders(part), 'suspect') == 1 then history.note('node.back', 'node', node) end
 end
 
 return placing

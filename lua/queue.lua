@@ -1,72 +1,65 @@
--- The queues of jobs, in which tasks wait to be claimed.
+-- The queue: who waits for a slot, and what he is answered.
 local queue = {}
 
--- Where pending tasks wait: in the queue of their job, the first of each among the heads of all queues, or in `later`
--- until they are due.
-
--- Put a pending task where claims find it, and ring, once a call, for those who wait for one.
-function queue.enter(t)
-  local place = numbers.digits(t.at - 1000000 * (t.prio or 0))
-  redis.call('ZADD', keys.queue(t.job), place, t.id)
-  redis.call('ZADD', keys.heads, 'LT', place, t.job)
-  work.rung = work.rung or {}
-  if work.rung[t.job] then return end
-  work.rung[t.job] = true
-  redis.call('PUBLISH', keys.job_bell(t.job), '')
+-- What a repeat of a granted request is answered: its grant as it is now, of which this attempt is an owner then.
+function queue.granted(record, request, attempt, fingerprint, hub)
+  local asked, slot, token, owners = string.match(record, '^(.-)|(.*)|(%d+)|(.*)$')
+  if asked ~= fingerprint then return {'reused'} end
+  redis.call('SREM', keys.handed(hub), request)
+  local held = redis.call('HMGET', keys.session(slot), 'leaseToken', 'poolLabel', 'ttlSeconds', 'runId')
+  if held[1] ~= token then return {'over', slot} end
+  owners = tickets.settle_delivery(slot, request) and attempt or attempts.add(owners, attempt)
+  redis.call('SET', keys.request(request), table.concat({fingerprint, slot, token, owners}, '|'), 'KEEPTTL')
+  local left_ms = tonumber(redis.call('ZSCORE', keys.deadlines, slot) or store.clock_ms) - store.clock_ms
+  return {'ok', slot, token, redis.call('HGET', keys.slot(slot), 'item'), held[2], math.max(0, math.floor(left_ms)),
+    math.floor(tonumber(held[3]) * 1000), held[4], {}}
 end
 
--- Whoever took the first task out of a job's queue calls this.
-function queue.set_head(full)
-  local first = redis.call('ZRANGE', keys.queue(full), 0, 0, 'WITHSCORES')
-  if first[1] then redis.call('ZADD', keys.heads, first[2], full) else redis.call('ZREM', keys.heads, full) end
+-- What somebody who stood in the queue at the beginning of the call is answered at its end.
+function queue.standing(t, attempt, fingerprint, hub)
+  local record = redis.call('GET', keys.request(t.id))
+  if record then return queue.granted(record, t.id, attempt, fingerprint, hub) end
+  local rank = redis.call('ZRANK', keys.queue(t.label), t.id)
+  return {'waiting', rank + 1, tickets.estimate(t.label, rank), work.dropped}
 end
 
--- Take a pending task out of its job's queue, in which it stands at any place or not at all.
-function queue.leave(t)
-  if redis.call('ZREM', keys.queue(t.job), t.id) == 1 then queue.set_head(t.job) end
+-- Somebody, perhaps at another hub, attends a ticket (again): it is in the queue at its old place.
+function queue.attend(t, hub, attempt, until_ms)
+  if t.hub ~= hub then redis.call('SREM', keys.waiters(t.hub), t.id) end
+  t.hub, t.attempt = hub, attempt
+  redis.call('HSET', keys.ticket(t.id), 'hub', hub, 'attempt', attempt, 'until_ms', until_ms)
+  redis.call('PERSIST', keys.ticket(t.id))
+  redis.call('HDEL', keys.ticket(t.id), 'handed')
+  if tickets.join(t, until_ms) then history.ticket('ticket.waiting', t, 'again') end
 end
 
-function queue.position_of(t)
-  local rank = redis.call('ZRANK', keys.queue(t.job), t.id)
-  return rank and rank + 1
+-- Points of priority count as seconds in the queue, so that nothing starves. No two newcomers arrive at the same instant.
+local function score_of(priority)
+  local at_ms = arrivals.next_ms()
+  redis.call('HSET', keys.store, 'line_ms', string.format('%.17g', at_ms), 'line_clock_ms', store.clock_ms)
+  return string.format('%.17g', at_ms - priority * 1000)
 end
 
--- Put a pending task off until it is due.
-function queue.put_off(t, due_us)
-  t.due = numbers.digits(due_us)
-  redis.call('HSET', keys.task(t.id), 'due', t.due)
-  redis.call('ZADD', keys.later, t.due, t.id)
-  redis.call('HINCRBY', keys.job(t.job), 'later', 1)
-end
-
--- Let what is due into its queue.
-function queue.let_in(limit)
-  local due = redis.call('ZRANGE', keys.later, '-inf', store.now_us, 'BYSCORE', 'LIMIT', 0, limit)
-  for _, id in ipairs(due) do
-    redis.call('ZREM', keys.later, id)
-    local t = tasks.read(id)
-    if t and t.at and t.status == 'pending' then
-      redis.call('HINCRBY', keys.job(t.job), 'later', -1)
-      redis.call('HDEL', keys.task(id), 'due')
-      queue.enter(t)
-      events.available(t)
-    end
+-- Why a newcomer may not wait; nil when he may.
+function queue.admit(wanted, max_label, max_run, limit_ms, priority)
+  local waiting = redis.call('ZCARD', keys.queue(wanted.label))
+  if waiting >= max_label then return {'per-label-cap', waiting} end
+  local pending = tonumber(redis.call('HGET', keys.pending, wanted.run) or '0')
+  if pending >= max_run then return {'per-run-cap', pending} end
+  if limit_ms >= 0 then
+    local ahead = arrivals.ahead_of(wanted.label, priority)
+    local takes_ms = tickets.estimate(wanted.label, ahead)
+    if takes_ms > limit_ms then return {'deadline', ahead + 1, takes_ms} end
   end
-  return #due
 end
 
--- A task as the hub reads it: id, then the fields, then payload, place in the queue and claim; '' where there is none.
-local SHOWN = {'job', 'room', 'status', 'at', 'user', 'started', 'done', 'worker', 'error', 'attempt', 'max', 'prio', 'due'}
-
-function queue.task_reply(t)
-  local reply = {t.id}
-  for i, name in ipairs(SHOWN) do reply[i + 1] = t[name] or '' end
-  -- The worker of a task that has ended may be gone: nobody goes through all the tasks it ever had.
-  if t.done and t.worker and redis.call('EXISTS', keys.worker(t.worker)) == 0 then reply[9] = '' end
-  reply[15] = redis.call('GET', keys.payload(t.id)) or '{}'
-  reply[16] = t.status == 'pending' and queue.position_of(t) or ''
-  reply[17] = t.claim or ''
-  return reply
+-- Write the ticket of a newcomer and put it in the queue.
+function queue.enter(wanted, priority, until_ms)
+  wanted.score = score_of(priority)
+  redis.call('HSET', keys.ticket(wanted.id), 'label', wanted.label, 'run', wanted.run, 'hub', wanted.hub, 'attempt', wanted.attempt,
+    'score', wanted.score, 'since_ms', store.now_ms, 'until_ms', until_ms, 'ttl_ms', wanted.ttl_ms, 'idle_ms', wanted.idle_ms,
+    'priority', priority, 'fingerprint', wanted.fingerprint, 'keep_s', wanted.keep_s, 'keyed', wanted.keyed and '1' or '0')
+  if tickets.join(wanted, until_ms) then history.ticket('ticket.waiting', wanted, '') end
 end
 
 return queue

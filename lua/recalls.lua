@@ -4,7 +4,7 @@ local recalls = {}
 -- Ends of tasks that hubs say again to a store that may have lost them. An end is for good, whatever the store let happen
 -- since; that a claim failed or was given back counts only where no later one is known. Safe to repeat.
 -- Returns 'recalled' | 'known' | 'newer' (than what is said)
-function recalls.end_again(t, status, error, claim, request, worker)
+function recalls.end_again(t, status, error, claim, request, worker, result)
   local waits, held = t.status == 'pending', t.status == 'claimed' or t.status == 'running'
   if not (waits or held) or tasks.was_heard(t, request) then return 'known' end
   local again = status == 'failed' and t.max and tonumber(t.attempt or '1') < tonumber(t.max)
@@ -12,7 +12,7 @@ function recalls.end_again(t, status, error, claim, request, worker)
     if claim == '' or tonumber(t.claim or '0') > tonumber(claim) then return 'newer' end
     if waits and not again then return 'known' end
     if waits then
-      queue.leave(t)
+      job_queue.leave(t)
       if redis.call('ZREM', keys.later, t.id) == 1 then redis.call('HINCRBY', keys.job(t.job), 'later', -1) end
     end
   end
@@ -24,7 +24,7 @@ function recalls.end_again(t, status, error, claim, request, worker)
   end
   if again then outcomes.fail(t, error, request)
   elseif status == 'pending' then outcomes.give_back(t, request)
-  else outcomes.close(t, status, error, request) end
+  else outcomes.close(t, status, error, request, result) end
   jobs.check_orphan(t.job)
   return 'recalled'
 end
@@ -37,12 +37,21 @@ function recalls.wait_for(id, ...)
   redis.call('EXPIRE', keys.early_ends(id), AWAITED_S)
 end
 
+-- What it came to waits with it.
+function recalls.keep_result(id, result)
+  if result ~= '' then redis.call('SET', keys.task_result(id), result, 'EX', AWAITED_S) end
+end
+
 -- A task was made: it has ended already where a hub has said so. Returns whether one had.
 function recalls.end_made(id)
   if not store.reopened_ms or store.clock_ms - store.reopened_ms > AWAITED_S * 1000 then return false end
   local said = redis.call('LRANGE', keys.early_ends(id), 0, -1)
   for i = 1, #said, 5 do recalls.end_again(tasks.read(id), unpack(said, i, i + 4)) end
   redis.call('DEL', keys.early_ends(id))
+  if #said > 0 then
+    local completed = redis.call('HGET', keys.task(id), 'status') == 'completed'
+    redis.call(completed and 'PERSIST' or 'DEL', keys.task_result(id))
+  end
   return #said > 0
 end
 

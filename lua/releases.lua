@@ -32,7 +32,7 @@ function releases.take_back(request, slot, token, why)
     history.ticket('ticket.away', t, 'undone')
     redis.call('PERSIST', keys.ticket(request))
     redis.call('HDEL', keys.ticket(request), 'handed')
-    redis.call('ZADD', keys.patience, store.clock_ms + tickets.AWAY_MS, request)
+    redis.call('ZADD', keys.ticket_deadlines, store.clock_ms + tickets.AWAY_MS, request)
   end
   releases.release(slot, slots.read(slot), 0, 'grant.undone', why)
   return slot

@@ -6,15 +6,19 @@ local revocations = {}
 function revocations.revoke(slot, grace_ms)
   local token = redis.call('HGET', keys.session(slot), 'leaseToken')
   if not token then return end
-  if grace_ms > 0 then
-    local until_ms = string.format('%d', store.clock_ms + grace_ms)
-    redis.call('ZADD', keys.revoked, until_ms, slot)
-    redis.call('HSET', keys.revoked_tokens, slot, token)
-    if tonumber(until_ms) > tonumber(store.revoked_ms or '0') then redis.call('HSET', keys.store, 'revoked_ms', until_ms) end
-    store.revoked_ms = until_ms
-    store.revoking = true
+  if grace_ms > 0 then revocations.keep(slot, token, store.clock_ms + grace_ms) end
+  redis.call('PUBLISH', keys.revoked_notice(slot), token)
+end
+
+-- The last holder of a slot, under this token, may believe in his grant until then, on the hub clock.
+function revocations.keep(slot, token, until_ms)
+  redis.call('ZADD', keys.revoked, numbers.digits(until_ms), slot)
+  redis.call('HSET', keys.revoked_tokens, slot, token)
+  if until_ms > tonumber(store.revoked_ms or '0') then
+    store.revoked_ms = numbers.digits(until_ms)
+    redis.call('HSET', keys.store, 'revoked_ms', store.revoked_ms)
   end
-  redis.call('PUBLISH', keys.revoked_bell(slot), token)
+  store.revoking = true
 end
 
 -- The ms that the grace of a hub's setting lasts.

@@ -17,7 +17,7 @@ end
 -- From whatever pools a label may use, while somebody waits for it.
 function serving.label(label)
   turns.reoffer(label)
-  while store.settle_left_ms <= 0 and work.served < 32 and redis.call('EXISTS', keys.line(label)) == 1 and not caps.reached(label) do
+  while store.settle_left_ms <= 0 and work.served < 32 and redis.call('EXISTS', keys.queue(label)) == 1 and not caps.reached(label) do
     local found = matching.find(label)
     if not found then return end
     local waiter = waiters.next(found.pool)

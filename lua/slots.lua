@@ -4,17 +4,17 @@ local slots = {}
 -- Ask the node to replace a slot; it hears of it with its next beat, or finds the marker itself.
 function slots.mark_recycle(slot, part, seconds)
   redis.call('SET', keys.recycle(slot), '1', 'EX', seconds)
-  if part then redis.call('HSET', keys.duty(part), 'recycle:' .. slot, '1') end
+  if part then redis.call('HSET', keys.orders(part), 'recycle:' .. slot, '1') end
 end
 
 -- Forget a slot whose item is in no list any more: record, memberships, what its node was to be told.
 function slots.drop(slot, pool, part)
   redis.call('DEL', keys.slot(slot))
   if redis.call('SREM', keys.node_slots(part), slot) == 1 then offers.changed(part) end
-  redis.call('HDEL', keys.duty(part), 'recycle:' .. slot)
+  redis.call('HDEL', keys.orders(part), 'recycle:' .. slot)
   redis.call('SREM', keys.aside(part), slot)
   if redis.call('EXISTS', keys.node(part), keys.node_slots(part)) == 0 then
-    redis.call('DEL', keys.duty(part))  -- of a node that never registered; nobody else would delete it
+    redis.call('DEL', keys.orders(part))  -- of a node that never registered; nobody else would delete it
   end
   if redis.call('SREM', keys.pool_slots(pool), slot) == 1 and redis.call('EXISTS', keys.pool_slots(pool)) == 0 then
     redis.call('ZREM', keys.pools, pool)
@@ -53,12 +53,12 @@ function slots.rehome(record)
   redis.call('SREM', keys.node_slots(old), slot)
   redis.call('SREM', keys.aside(old), slot)
   redis.call('HDEL', keys.lent(old), slot)
-  redis.call('HDEL', keys.duty(old), 'recycle:' .. slot)
+  redis.call('HDEL', keys.orders(old), 'recycle:' .. slot)
   redis.call('SADD', keys.node_slots(part), slot)
   if token then redis.call('HSET', keys.lent(part), slot, token) end
-  if redis.call('EXISTS', keys.node(old), keys.node_slots(old)) == 0 then redis.call('DEL', keys.duty(old)) end
+  if redis.call('EXISTS', keys.node(old), keys.node_slots(old)) == 0 then redis.call('DEL', keys.orders(old)) end
   redis.call('HSET', keys.slot(slot), 'part', part)
-  redis.call('HINCRBY', keys.duty(part), 'version', 1)
+  redis.call('HINCRBY', keys.orders(part), 'version', 1)
   record.part = part
 end
 

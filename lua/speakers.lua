@@ -20,7 +20,7 @@ end
 -- that was carried out for this slot is late, or a repeat, and changes nothing. Numbers are whole, '' where none counts.
 -- Returns the word of `speaker`, and the number if it is one of the incarnation that is the node.
 function speakers.caller(part, incarnation, number)
-  local current = redis.call('HGET', keys.duty(part), 'incarnation')
+  local current = redis.call('HGET', keys.orders(part), 'incarnation')
   return speakers.word(part, incarnation, current), incarnation == current and number or ''
 end
 

@@ -21,7 +21,7 @@ function suspects.hold_aside(slot, part, node)
   redis.call('HSET', keys.slot(slot), 'place', 'held')
   redis.call('SADD', keys.aside(part), slot)
   redis.call('SADD', keys.suspects, node)
-  if redis.call('HSET', keys.duty(part), 'suspect', '1') == 1 then history.note('node.suspect', 'node', node) end
+  if redis.call('HSET', keys.orders(part), 'suspect', '1') == 1 then history.note('node.suspect', 'node', node) end
 end
 
 return suspects

@@ -1,4 +1,4 @@
--- Tickets: borrows that wait in line.
+-- Tickets: borrows that wait in the queue.
 local tickets = {}
 
 tickets.AWAY_MS = 60000   -- how long a ticket with a key keeps its place while nobody attends it
@@ -11,9 +11,9 @@ function tickets.read(ticket)
     idle_ms = t[7], fingerprint = t[8], keep_s = t[9], keyed = t[10] == '1', handed = t[11]}
 end
 
--- Stand in line, attended by a hub until `until_ms` on the hub clock. Returns whether it was not in line before.
+-- Stand in the queue, attended by a hub until `until_ms` on the hub clock. Returns whether it was not in the queue before.
 function tickets.join(t, until_ms)
-  local new = redis.call('ZADD', keys.line(t.label), t.score, t.id) == 1
+  local new = redis.call('ZADD', keys.queue(t.label), t.score, t.id) == 1
   if new then
     redis.call('HINCRBY', keys.pending, t.run, 1)
     if not redis.call('ZSCORE', keys.turns, t.label) then
@@ -24,17 +24,17 @@ function tickets.join(t, until_ms)
   end
   redis.call('SADD', keys.waiters(t.hub), t.id)
   redis.call('ZADD', keys.hubs, store.clock_ms, t.hub)
-  redis.call('ZADD', keys.patience, until_ms + 2000, t.id)
+  redis.call('ZADD', keys.ticket_deadlines, until_ms + 2000, t.id)
   return new
 end
 
--- Take a ticket out of the line and off every count. Its record is the caller's. Returns whether it was in line.
+-- Take a ticket out of the queue and off every count. Its record is the caller's. Returns whether it was in the queue.
 function tickets.step_out(t)
   redis.call('SREM', keys.waiters(t.hub), t.id)
-  redis.call('ZREM', keys.patience, t.id)
-  if redis.call('ZREM', keys.line(t.label), t.id) == 0 then return false end
+  redis.call('ZREM', keys.ticket_deadlines, t.id)
+  if redis.call('ZREM', keys.queue(t.label), t.id) == 0 then return false end
   if redis.call('HINCRBY', keys.pending, t.run, -1) <= 0 then redis.call('HDEL', keys.pending, t.run) end
-  if redis.call('EXISTS', keys.line(t.label)) == 0 then turns.reoffer(t.label) end
+  if redis.call('EXISTS', keys.queue(t.label)) == 0 then turns.reoffer(t.label) end
   return true
 end
 
@@ -44,7 +44,7 @@ function tickets.set_aside(t, why)
   local waited = tickets.step_out(t)
   if t.keyed then
     if waited then history.ticket('ticket.away', t, why) end
-    redis.call('ZADD', keys.patience, store.clock_ms + tickets.AWAY_MS, t.id)
+    redis.call('ZADD', keys.ticket_deadlines, store.clock_ms + tickets.AWAY_MS, t.id)
     return 'away'
   end
   redis.call('DEL', keys.ticket(t.id))
@@ -61,14 +61,14 @@ function tickets.settle_delivery(slot, ticket)
   return redis.call('HDEL', keys.slot(slot), 'unseen') == 1
 end
 
--- How long until a ticket with so many before it is served, in ms; -1 when this line has not moved yet, or when nobody
+-- How long until a ticket with so many before it is served, in ms; -1 when this queue has not moved yet, or when nobody
 -- has waited for longer than it took the last time: that was another time.
 function tickets.estimate(label, before)
   local pace = redis.call('HMGET', keys.pace(label), 'mark_ms', 'gap_ms')
   local gap_ms = tonumber(pace[2] or '')
   if not gap_ms then return -1 end
   local since_ms = math.max(0, store.now_ms - tonumber(pace[1]))
-  if redis.call('EXISTS', keys.line(label)) == 0 then return since_ms > gap_ms and -1 or math.ceil(gap_ms) end
+  if redis.call('EXISTS', keys.queue(label)) == 0 then return since_ms > gap_ms and -1 or math.ceil(gap_ms) end
   return math.ceil(before * gap_ms + math.max(gap_ms, since_ms))
 end
 

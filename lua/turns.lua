@@ -22,7 +22,7 @@ end
 -- Put a label where freed slots look for it, or take it out when nobody waits for it or its cap is reached.
 function turns.reoffer(label)
   local turn = redis.call('ZSCORE', keys.turns, label)
-  if turn and redis.call('EXISTS', keys.line(label)) == 0 then
+  if turn and redis.call('EXISTS', keys.queue(label)) == 0 then
     redis.call('ZREM', keys.turns, label)
     redis.call('EXPIRE', keys.pace(label), 45)
     store.anybody_waits = redis.call('EXISTS', keys.turns) == 1

@@ -48,7 +48,7 @@ function waiters.next(pool)
   for _ = 1, 200 do
     local label = waiters.next_label(pool)
     if not label then return nil end
-    local first = redis.call('ZRANGE', keys.line(label), 0, 0)[1]
+    local first = redis.call('ZRANGE', keys.queue(label), 0, 0)[1]
     if not first or caps.reached(label) then
       turns.reoffer(label)
     else
@@ -57,7 +57,7 @@ function waiters.next(pool)
       if t.label then
         tickets.set_aside(t, 'hub')
       else
-        redis.call('ZREM', keys.line(label), first)  -- its record was lost
+        redis.call('ZREM', keys.queue(label), first)  -- its record was lost
       end
     end
   end

@@ -12,7 +12,7 @@ function work.begin()
   work.looks = 200           -- left, at slots that cannot be lent, over all pools
   work.served = 0            -- waiters that got a slot which was free already
   work.left_to_resume = 256  -- slots of nodes that are heard again
-  work.rung = nil            -- jobs whose waiting claims were told that there is a task
+  work.notified = nil            -- jobs whose waiting claims were told that there is a task
   work.told = nil            -- events that sockets were told
   work.listening = nil       -- whether any hub listens for events, once that was asked
   work.last_us = nil         -- the last instant, once that was asked

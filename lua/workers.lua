@@ -69,4 +69,11 @@ function workers.count_rooms(id)
   workers.list(id, redis.call('HGET', keys.worker(id), 'at'))
 end
 
+-- Tell a worker that a task it held was taken from it, and that it did not say so itself: it asks which.
+function workers.tell_taken(worker)
+  if not worker or redis.call('EXISTS', keys.worker(worker)) == 0 then return end
+  redis.call('HINCRBY', keys.worker(worker), 'taken', 1)
+  redis.call('PUBLISH', keys.worker_notice(worker), '')
+end
+
 return workers

@@ -89,8 +89,8 @@ class Forks:
         mine, theirs = socket.socketpair()
         with theirs:
             socket.send_fds(self._begun(), [b"!"], [theirs.fileno(), out.fileno(), err.fileno()])
-        wish = {"words": list(words), "environment": dict(environment), "cwd": str(cwd or Path.cwd())}
-        mine.sendall(json.dumps(wish).encode() + b"\n")
+        wanted = {"words": list(words), "environment": dict(environment), "cwd": str(cwd or Path.cwd())}
+        mine.sendall(json.dumps(wanted).encode() + b"\n")
         return Fork(words, mine)
 
     def _begun(self) -> socket.socket:
@@ -160,17 +160,17 @@ def _keep(talk: int, out: int, err: int) -> NoReturn:
     _become(json.loads(said), out, err)
 
 
-def _become(wish: dict[str, Any], out: int, err: int) -> NoReturn:
+def _become(wanted: dict[str, Any], out: int, err: int) -> NoReturn:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for mine, standard in ((nothing, 0), (out, 1), (err, 2)):
         os.dup2(mine, standard)
     for mine in {nothing, out, err} - {0, 1, 2}:
         os.close(mine)
     os.environ.clear()
-    os.environ.update(wish["environment"])
-    os.chdir(wish["cwd"])
-    sys.path[0] = wish["cwd"]  # as `python -m` does
-    sys.argv = ["hub", *wish["words"]]
+    os.environ.update(wanted["environment"])
+    os.chdir(wanted["cwd"])
+    sys.path[0] = wanted["cwd"]  # as `python -m` does
+    sys.argv = ["hub", *wanted["words"]]
     sys.exit(hub.cli.main())
 
 

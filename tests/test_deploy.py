@@ -18,9 +18,9 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 
 from hub.client.trust import TLS_NAMES
 from hub.observability import metrics
-from hub.records.engines import make_engine
-from hub.records.file import read_sources
-from hub.records.models import RedisSource, SqlSource, TaskSource
+from hub.recovery.engines import make_engine
+from hub.recovery.file import read_sources
+from hub.recovery.models import RedisSource, SqlSource, TaskSource
 from hub.settings import Settings
 from hub.settings.model import knobs
 from tests.alone import needed_by
@@ -164,11 +164,14 @@ def test_the_image_has_the_versions_of_the_tests_and_every_file_has_a_hash():
 def test_every_image_is_pinned_to_a_full_version_or_a_digest():
     images = re.findall(r"(?m)^FROM (\S+)", (DEPLOY / "Dockerfile").read_text())
     images += [service["image"] for service in COMPOSE["services"].values() if "build" not in service]
-    assert len(images) == 6
+    assert len(images) == 8
     assert [each for each in images if not re.search(r":v?\d+\.\d+\.\d+|@sha256:", each)] == []
 
 
-@pytest.mark.parametrize("path", sorted(DEPLOY.iterdir()), ids=lambda path: path.name)
+DEPLOYED_FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix != ".pyc")
+
+
+@pytest.mark.parametrize("path", DEPLOYED_FILES, ids=lambda path: path.name)
 def test_only_settings_that_exist_are_named(path):
     known = {name for knob in knobs().values() for name in (knob.name, *knob.aliases)} | set(TLS_NAMES)
     assert set(re.findall(r"\b(?:HUB|REDIS)_[A-Z_]+[A-Z]\b", path.read_text())) - known == set()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hub.store.keys import PATTERNS, lua_module
-from hub.store.library import ELSEWHERE, Command, library
+from hub.store.library import EXTERNAL, Command, library
 from hub.store.library import MODULES as MODULES_IN_ORDER
 from tests.mutants.in_flight import FLIGHT
 from tests.mutants.in_jobs import TASKS
@@ -21,13 +21,15 @@ MODULES = sorted(path.relative_to(TOP) for path in (TOP / "hub").rglob("*.py"))
 TESTS = sorted(path.relative_to(TOP) for path in (TOP / "tests").rglob("*.py"))
 SCRIPTS = sorted(path.relative_to(TOP) for path in (TOP / "lua").rglob("*.lua"))
 
-BASE = {"errors", "settings", "observability"}
-DOMAINS = {"nodes", "capacity", "audit", "tokens", "jobs", "presence", "records"}
+BASE = {"errors", "wire", "retries", "settings", "observability"}
+DOMAINS = {"nodes", "capacity", "audit", "tokens", "jobs", "recovery"}
 BELOW_CORE = BASE | {"store"} | DOMAINS
 # part of hub/ -> the other parts it may import
 MAY_IMPORT = {
     "__init__": set(),
     "errors": set(),
+    "wire": set(),
+    "retries": set(),
     "settings": {"errors"},
     "observability": {"errors", "settings"},
     "store": BASE,
@@ -39,7 +41,8 @@ MAY_IMPORT = {
     "history": BELOW_CORE | {"core"},
     "internal": BELOW_CORE | {"core"},
     "api": BELOW_CORE | {"core", "sweeping", "doctor", "history", "internal", "console", "__init__"},
-    "client": {"errors", "records"},  # and every models module; records are the users' own
+    "client": {"errors", "retries"},  # and every models module
+    "loop": {"errors", "retries", "recovery"},  # for processes of the users, which have no store
     "cli": BELOW_CORE | {"core", "sweeping", "doctor", "internal", "api", "client", "__init__"},
 }
 # third-party package -> the parts of hub/ that may import it
@@ -53,16 +56,19 @@ AT_HOME_IN = {
     "redis": {"store"},
     "hiredis": {"store"},
     "fakeredis": {"store"},
-    "httpx": {"client", "cli", "sweeping"},
+    "httpx": {"client", "cli", "recovery"},
     "typer": {"cli"},
     "rich": {"cli"},
     "taskiq": {"jobs"},
-    "sqlalchemy": {"records", "client"},
+    "sqlalchemy": {"recovery", "loop"},
     "structlog": {"observability"},
-    "prometheus_client": {"observability", "api", "client"},  # what workers count is theirs to show
+    "opentelemetry": {"observability"},
+    "prometheus_client": {"observability", "api", "client", "loop"},  # what workers count is theirs to show
     "pydantic_settings": {"settings"},
     "dotenv": {"settings"},
 }
+# Rooms within a room that keep to themselves as if they stood beside it.
+APART = {("capacity", "nodes"), ("recovery", "loop")}
 PURE = {"models", "labels", "liveness"}
 
 
@@ -97,8 +103,8 @@ def nodes(path: Path) -> list[ast.AST]:
 
 
 def part(path: Path) -> str:
-    """The package or module right below hub/ that a file belongs to."""
-    return path.parts[1].removesuffix(".py")
+    """The room that a file belongs to: the package or module right below hub/, or one of those that are apart."""
+    return path.parts[2] if path.parts[1:3] in APART else path.parts[1].removesuffix(".py")
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -117,6 +123,8 @@ def hub_part(name: str) -> str | None:
     pieces = name.split(".")
     if pieces[0] != "hub":
         return None
+    if tuple(pieces[1:3]) in APART:
+        return pieces[2]
     known = len(pieces) > 1 and ((TOP / "hub" / pieces[1]).is_dir() or (TOP / "hub" / f"{pieces[1]}.py").is_file())
     return pieces[1] if known else "__init__"
 
@@ -222,8 +230,8 @@ def test_no_script_walks_the_keyspace():
 
 
 COMMANDS = sorted(path.relative_to(TOP) for path in (TOP / "lua").glob("*/*/*.lua"))
-FOREIGN = sorted(path.relative_to(TOP) for path in (TOP / "lua" / "elsewhere").glob("*.lua"))
-LUA_MODULES = [*MODULES_IN_ORDER, *(name for name in ELSEWHERE if name not in MODULES_IN_ORDER)]
+FOREIGN = sorted(path.relative_to(TOP) for path in (TOP / "lua" / "external").glob("*.lua"))
+LUA_MODULES = [*MODULES_IN_ORDER, *(name for name in EXTERNAL if name not in MODULES_IN_ORDER)]
 
 
 def lua_text(name: str) -> str:
@@ -330,7 +338,7 @@ def test_every_command_is_used_and_exists():
     named = {name for path in MODULES for node in ast.walk(tree(path)) for name in script_names(node)}
     assert sum(1 for path in MODULES for _ in script_calls(path)) > 80
     everywhere = {text for path in MODULES for text in texts(path)}
-    patterned = {name for name in library().commands if name.startswith("doctor/mend_")}
+    patterned = {name for name in library().commands if name.startswith("doctor/repair_")}
     assert named <= set(library().commands)
     assert set(library().commands) - everywhere - patterned == set()
 

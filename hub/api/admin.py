@@ -17,13 +17,13 @@ from hub.api.node_requests import CordonBody
 from hub.api.nodes import remove
 from hub.api.requests import DrainBody, ReleaseBody, SweepBody, SwitchBody
 from hub.api.speakers import speaker
+from hub.capacity.nodes.models import DrainCall, check_node_id
 from hub.core import Hub
 from hub.errors import InvalidValue
-from hub.nodes.models import DrainCall, check_node_id
-from hub.sweeping.audit import Audit
 from hub.sweeping.brake import Brake
 from hub.sweeping.leases import LeaseSweeperService
 from hub.sweeping.nodes import NodeSweeperService
+from hub.sweeping.reconciler import Reconciler
 
 router = APIRouter(tags=["admin"])
 
@@ -196,7 +196,7 @@ async def sweep(request: Request) -> Response:
     hub = allowed(request, ADMIN)
     dry_run = SweepBody.read(await bodies.read_body(request, optional=True)).dry_run
     hub.clock.expire_override, _, _ = await hub.clock.read_switch()
-    audit = Audit(hub.store, hub.settings, hub.pools)
+    audit = Reconciler(hub.store, hub.settings, hub.pools)
     leases = await LeaseSweeperService(hub.store, hub.settings, hub.leases, audit, hub.audit).sweep(dry_run=dry_run)
     service = NodeSweeperService(hub.store, hub.settings, hub.nodes, hub.clock, audit, hub.audit)
     nodes = await service.sweep(dry_run=dry_run)
@@ -237,7 +237,7 @@ async def sweep(request: Request) -> Response:
     responses=schemas.REFUSALS,
 )
 async def audit_log(request: Request) -> Response:
-    """Audit entries, newest first. A `sinceUtc` that cannot be read is ignored, as the wire says."""
+    """Reconciler entries, newest first. A `sinceUtc` that cannot be read is ignored, as the wire says."""
     hub = allowed(request, ADMIN)
     query = request.query_params
     skip = whole_number(query.get("skip", "0"), "skip", 0, 10**9)

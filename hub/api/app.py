@@ -18,6 +18,7 @@ from hub.api import (
     documentation,
     events,
     joining,
+    measured,
     nodes,
     ops,
     pools,
@@ -33,7 +34,7 @@ from hub.api.console.door import Door
 from hub.api.deps import Serving
 from hub.api.edge import Edge
 from hub.api.gate import Gate
-from hub.api.joblib import dead, jobs, providers, tasks, workers
+from hub.api.joblib import dead, jobs, progress, providers, tasks, workers
 from hub.api.problems import on_http_error, on_hub_error
 from hub.api.sockets import Sockets
 from hub.core import Hub
@@ -41,28 +42,29 @@ from hub.errors import HubError, StartRefused, StoreUnavailable
 from hub.history.reading import History
 from hub.internal.registry import load_internal_jobs, offer
 from hub.observability.logs import get_logger
-from hub.records.file import declared
-from hub.records.kinds import open_records
-from hub.records.models import Source
+from hub.observability.tracing import tracing
+from hub.recovery.file import declared
+from hub.recovery.kinds import open_records
+from hub.recovery.leadership import Leadership
+from hub.recovery.levels import Levels
+from hub.recovery.models import Source
+from hub.recovery.service import RecordSweeperService
+from hub.recovery.webhook import Webhook, webhook_url
 from hub.settings import Settings
+from hub.store.cancelling import cancel_all
 from hub.store.connection import open_store
-from hub.store.ending import ended
-from hub.sweeping.audit import Audit
 from hub.sweeping.leases import LeaseSweeperService
-from hub.sweeping.levels import Levels
 from hub.sweeping.loop import SweepLoop
 from hub.sweeping.nodes import NodeSweeperService
 from hub.sweeping.noted import noted
-from hub.sweeping.office import Office
-from hub.sweeping.records import RecordSweeperService
+from hub.sweeping.reconciler import Reconciler
 from hub.sweeping.tasks import INTERVAL_S, LINE_S, TaskSweeperService
-from hub.sweeping.webhook import Webhook, webhook_url
 from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
 
 _CAPACITY = (joining, nodes, sessions, watch, queue, pools)
 _OPERATORS = (admin, caps, tokens, events, ops, worker_env, documentation)
-_JOBS = (workers, jobs, tasks, providers, dead)
+_JOBS = (workers, jobs, tasks, progress, providers, dead)
 _CONSOLE = (overview, people, sights, stuck, work, pages)  # the last takes what is left below /console/
 _ABOUT: dict[str, Any] = {
     "title": "capacity-hub",
@@ -98,7 +100,7 @@ def create_app(
             hub = Hub(store, settings)
             app.state.serving = Serving(hub, Secrets(settings), tokens_file, gate)
             app.state.sockets, app.state.door = Sockets(app.state.serving), Door(app.state.serving)
-            await hub.line.configure(over=sweep)  # a command that works straight on Redis overrules no hub
+            await hub.queue.configure(over=sweep)  # a command that works straight on Redis overrules no hub
             await offer(hub, internal_jobs)
             webhook = Webhook(posted_to)
             recovering = _record_sweepers(hub, sources, webhook)
@@ -113,10 +115,10 @@ def create_app(
             finally:
                 app.state.serving.stop()
                 await app.state.sockets.close()
-                await ended(running)
-                await asyncio.gather(webhook.close(), *(service.close() for service in recovering))
+                await cancel_all(running)
+                await asyncio.gather(hub.validation.close(), webhook.close(), *(each.close() for each in recovering))
 
-    app = FastAPI(lifespan=partial(_told, lifespan), **_ABOUT)
+    app = FastAPI(lifespan=partial(_told, lifespan, sweep), **_ABOUT)
     app.state.sources = [source.name for source in sources]
     app.state.breaker = ops.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
     app.state.readiness = ops.Readiness()
@@ -129,13 +131,18 @@ def create_app(
 
 
 @asynccontextmanager
-async def _told(lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]], app: FastAPI) -> AsyncIterator[None]:
-    """The same; what keeps the hub from starting is noted for whoever says so."""
+async def _told(
+    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]], traced: bool, app: FastAPI
+) -> AsyncIterator[None]:
+    """The same, with traces where they are asked for; what keeps the hub from starting is noted for whoever says so."""
     started = False
     try:
+        if traced:
+            tracing.begin()
         async with lifespan(app):
             started = True
             yield
+        await asyncio.to_thread(tracing.end)
     except (StartRefused, StoreUnavailable) as error:
         if not started:
             app.state.refusal = str(error)
@@ -147,7 +154,7 @@ async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
     keep_history = partial(History(hub.store).keep, settings.history_max_entries)
     await keep_history()
     hub.store.when_replaced(keep_history)
-    audit = Audit(hub.store, settings, hub.pools)
+    audit = Reconciler(hub.store, settings, hub.pools)
     node_sweeper = NodeSweeperService(hub.store, settings, hub.nodes, hub.clock, audit, hub.audit)
     lease_sweeper = LeaseSweeperService(hub.store, hub.settings, hub.leases, audit, hub.audit)
     worker_sweeper = WorkerSweeperService(hub.store, settings, hub.workers)
@@ -191,16 +198,16 @@ def _record_sweepers(hub: Hub, sources: Sequence[Source], webhook: Webhook) -> l
 
 
 def _loops(hub: Hub, services: Sequence[RecordSweeperService]) -> list[Callable[[], Awaitable[None]]]:
-    """Those of the line, and one for each source, so that one that hangs holds up no other."""
+    """Those of the queue, and one for each source, so that one that hangs holds up no other."""
     interval_s = hub.settings.zombie_cleanup_interval_minutes * 60
     cleaning = [
         SweepLoop(
             "record", interval_s, hub.clock, noted(hub.store, "record", service.sweep),
-            leads=Office(hub.store, hub.clock.hub_id, service.source, hub.settings).wait,
+            leads=Leadership(hub.store, hub.clock.hub_id, service.source, hub.settings).wait,
         ).run
         for service in services
     ]  # fmt: skip
-    return [hub.line.listen, hub.line.go_round, *cleaning]
+    return [hub.queue.listen, hub.queue.go_round, measured.keep_flushing, *cleaning]
 
 
 async def _logged(job: Callable[[], Awaitable[None]]) -> None:

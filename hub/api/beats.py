@@ -7,19 +7,22 @@ chunked, large, while Redis is away - goes the way of all requests instead, to t
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
-from hub.api import bodies
+from hub.api import bodies, measured
 from hub.api.auth import HEADER, NODE
 from hub.api.deps import Serving
 from hub.api.hot import HEARTBEAT
 from hub.api.nodes import orders_json
 from hub.api.speakers import speaks
+from hub.capacity.nodes.models import Beat, Orders
 from hub.errors import Forbidden, HubError, Unauthorized
-from hub.nodes.models import Beat, Orders
+from hub.observability.tracing import tracing
 
 PATH = HEARTBEAT.path
+_taken = measured.row(PATH, HEARTBEAT.method, 200)
 _SECRET = HEADER.encode()
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 
@@ -33,7 +36,7 @@ def take(serving: Serving, cycle: Any, give_up: Callable[[], None]) -> bool:
         beat = _read(serving, cycle)
     except HubError:
         return False
-    timeout_ms = serving.hub.nodes.timeout_ms
+    timeout_ms, started = serving.hub.nodes.timeout_ms, time.perf_counter()
 
     def done(orders: asyncio.Future[Orders]) -> None:
         failed = orders.cancelled() or orders.exception() is not None  # asked first: else asyncio logs it as unheard
@@ -46,6 +49,11 @@ def take(serving: Serving, cycle: Any, give_up: Callable[[], None]) -> bool:
             cycle.response_started = cycle.response_complete = True
             cycle.transport.write(_HEAD % (len(answer), answer))
             cycle.on_response()
+            took_s = time.perf_counter() - started
+            _taken.add(took_s)
+            if tracing.on:
+                began_ns = time.time_ns() - int(took_s * 1e9)
+                tracing.past(HEARTBEAT.method, PATH, 200, cycle.scope["headers"], began_ns)
 
     serving.hub.nodes.beats.take(beat).add_done_callback(done)
     return True

@@ -15,10 +15,11 @@ from hub.api.node_requests import NUMBER_MAX, SLOTS_MAX, PublishBody, SlotBody
 from hub.api.requests import RUN_MAX, BorrowBody, ReturnBody
 from hub.capacity.labels import Label
 from hub.capacity.models import Slot, check_slot_id, slot_item
+from hub.capacity.nodes.models import Beat, check_incarnation, check_node_id
 from hub.errors import BadInput, InvalidJson, InvalidValue, MissingMember
-from hub.nodes.models import Beat, check_incarnation, check_node_id
 
 PAGE_MAX = 1000
+_reason = ReturnBody.reader("reason")
 _run_name, _priority = BorrowBody.reader("runName"), BorrowBody.reader("priority")
 _limit, _slot_given = BorrowBody.reader("maxWaitSeconds"), ReturnBody.reader("browserId")
 
@@ -58,6 +59,7 @@ class Borrowing(NamedTuple):
     run_id: Any
     priority: int
     limit_s: float | None
+    waits_for_pool: bool
 
 
 class Returning(NamedTuple):
@@ -68,6 +70,8 @@ class Returning(NamedTuple):
     token: str
     revokes: str
     run_id: Any
+    only_run: bool
+    reason: str
 
 
 def borrowing(document: dict[str, Any]) -> Borrowing:
@@ -80,6 +84,7 @@ def borrowing(document: dict[str, Any]) -> Borrowing:
         get("runId"),
         0 if priority is None else _priority(priority),
         None if limit is None else _limit(limit),
+        get("waitForPool") is not False,
     )
 
 
@@ -97,6 +102,8 @@ def returning(document: dict[str, Any]) -> Returning:
         "" if token is None else token if token.__class__ is str else as_text(token, "leaseToken"),
         "2" if get("force") is True else "1" if get("revoke") is True else "",
         get("runId"),
+        get("onlyRun") is True,
+        "" if get("reason") is None else _reason(get("reason")),
     )
 
 

@@ -46,7 +46,7 @@ async def set_cap(request: Request, label: str) -> Response:
     said = CapBody.read(await bodies.read_body(request))
     cap = said.cap
     by = (said.by or remote_ip(request) or "unknown")[:100]
-    await hub.line.set_cap(label, cap)
+    await hub.queue.set_cap(label, cap)
     shown = "cleared" if cap is None else cap
     await hub.audit.write(
         "admin",
@@ -64,7 +64,7 @@ async def set_cap(request: Request, label: str) -> Response:
 async def _in_force(hub: Hub) -> dict[str, tuple[int, str]]:
     """Label -> (cap, who says so). `ALL` is always there."""
     found = {ALL: (0, "default")}
-    for label, source, cap in await hub.line.caps():  # in order: what was set at run time comes last
+    for label, source, cap in await hub.queue.caps():  # in order: what was set at run time comes last
         found[label] = (cap, source)
     return found
 
@@ -73,7 +73,7 @@ async def _rows(hub: Hub, caps: dict[str, tuple[int, str]]) -> list[dict[str, An
     keys = hub.store.keys
     counted = [label for label in caps if label != ALL]
     counts = await hub.store.read_all(
-        ("ZCARD", key) for label in counted for key in (keys.asked(label), keys.line(label))
+        ("ZCARD", key) for label in counted for key in (keys.in_flight(label), keys.queue(label))
     )
     live = dict(zip(counted, zip(counts[::2], counts[1::2], strict=True), strict=True))
     rows = []

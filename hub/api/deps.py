@@ -9,6 +9,7 @@ from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from hub.api.auth import Secrets
 from hub.api.forwarded import Proxies
@@ -16,12 +17,12 @@ from hub.api.freight import Freight
 from hub.api.gate import Gate
 from hub.api.guesses import Guesses
 from hub.api.standstill import READ_S, Standstill
-from hub.audit import time_text, to_json
 from hub.core import Hub
 from hub.errors import CallerGone, Stopping
 from hub.history.live import Live
 from hub.tokens.file import TokensFile
 from hub.tokens.holders import Holders
+from hub.wire import time_text, to_json
 
 CYCLE = "hub.cycle"  # in the scope of a request: the server's own record of the exchange, where it is one of uvicorn's
 
@@ -46,7 +47,7 @@ class Serving:
         """Refuse new borrows, let those that wait end, and streams of events too; everything else is still served."""
         self.stopping = True
         self.live.stop()
-        self.hub.line.stop()
+        self.hub.queue.stop()
 
 
 def serving(request: Request) -> Serving:
@@ -64,6 +65,9 @@ def allowed(request: Request, *roles: str) -> Hub:
     return found.hub
 
 
+_GONE = "The caller hung up before anything was done"
+
+
 async def is_gone(request: Request) -> bool:
     """Whether the caller has hung up. The server knows; asking it by a message costs a fifth of a claim."""
     gone: bool | None = getattr(request.scope.get(CYCLE), "disconnected", None)
@@ -75,7 +79,15 @@ async def check_listening(request: Request) -> None:
     if serving(request).standstill.is_over_just_now():
         await asyncio.sleep(READ_S)
     if await is_gone(request):
-        raise CallerGone("The caller hung up before anything was done")
+        raise CallerGone(_GONE)
+
+
+async def check_caller(scope: Scope, found: Serving) -> None:
+    """As `check_listening`, of any request before it is looked at: nothing is changed for a caller who hung up."""
+    if found.standstill.is_over_just_now():
+        await asyncio.sleep(READ_S)
+    if getattr(scope[CYCLE], "disconnected", False):
+        raise CallerGone(_GONE)
 
 
 def reply(document: Any, run: str = "", status: int = 200) -> Response:

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Mapping
 
 from fastapi import FastAPI
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope, Send
 
-from hub.api import events, hot, sockets
+from hub.api import events, hot, measured, sockets
 from hub.api.console.door import MARK, Door, Visit
-from hub.api.deps import CYCLE
+from hub.api.deps import CYCLE, check_caller
 from hub.api.freight import LIGHT, Freight
 from hub.api.gate import Gate
 from hub.api.joblib.limits import Limits
@@ -22,6 +23,7 @@ from hub.api.joblib.waiting import TIME
 from hub.api.problems import answer, as_hub_error, note_failure, refuse, slow_down_guesses
 from hub.errors import HubError, RequestTimedOut, TooLarge, Unavailable
 from hub.observability.logs import get_logger
+from hub.observability.tracing import tracing
 from hub.settings import Settings
 
 ALIAS = "/api/v1"
@@ -46,6 +48,9 @@ class Edge:
             await self.app(scope, receive, self._one_sentence(send))
         elif scope["path"].startswith(sockets.PATH):
             await self._socket(scope, receive, send)
+        elif scope["type"] == "http" and tracing.on:
+            with tracing.request(scope["method"], scope["headers"]):
+                await self._http(scope, receive, send)
         elif scope["type"] == "http":
             await self._http(scope, receive, send)
         else:
@@ -76,6 +81,7 @@ class Edge:
             scope["path"] = scope["path"][len(ALIAS) :]
             scope["raw_path"] = scope["path"].encode()
         exchange = _Exchange(receive, send, self._limit(scope["path"]))
+        started = time.perf_counter()
         if scope["method"] == "HEAD":
             scope, exchange = {**scope, "method": "GET"}, _Head(receive, send, exchange.limit)
         try:
@@ -85,6 +91,8 @@ class Edge:
                 exchange.check_length(scope)
                 if found := getattr(self.app.state, "serving", None):
                     exchange.weigh(found.freight, scope)
+                    if scope["method"] != "GET":
+                        await check_caller(scope, found)
                 if b"cookie" in headers or MARK in headers or scope["path"].startswith("/console/"):
                     await self._visited(scope, headers, exchange)
                 else:
@@ -97,13 +105,14 @@ class Edge:
             await self._refuse(error, exchange, scope)
         finally:
             exchange.unload()
+            measured.note(scope, exchange.status, time.perf_counter() - started)
 
     async def _answer(self, scope: Scope, exchange: _Exchange) -> None:
         endpoint = hot.find(scope)
         if endpoint is None:
             await self.app(scope, exchange.receive, exchange.send)
             return
-        scope["app"] = self.app
+        scope["app"], scope[measured.ROUTE] = self.app, hot.TEMPLATES[endpoint]
         response = await endpoint(Request(scope, exchange.receive, exchange.send))
         await response(scope, exchange.receive, exchange.send)
 

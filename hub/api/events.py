@@ -14,12 +14,12 @@ from hub.api import bodies, schemas
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.deps import allowed, reply, serving
 from hub.api.members import whole_number
-from hub.audit import to_json
 from hub.errors import InvalidValue, StoreUnavailable
 from hub.history.events import NAMES, Event, Wanted, parse_id, wanted
 from hub.history.live import Listener, Live
 from hub.history.why import KINDS, why
 from hub.observability import metrics
+from hub.wire import to_json
 
 router = APIRouter(tags=["events"])
 PATH = "/events"  # the one path whose answer has no end, and no time limit

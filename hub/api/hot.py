@@ -43,6 +43,7 @@ HOT = (
     Hot("PATCH", f"{PREFIX}/workers/{{worker_id}}", workers.beat),
     Hot("PATCH", f"{PREFIX}/tasks/{{task_id}}", tasks.move),
 )
+TEMPLATES = {hot.endpoint: hot.path for hot in HOT}
 _PLAIN = {(hot.method, hot.path): hot.endpoint for hot in HOT if "{" not in hot.path}
 
 

@@ -22,8 +22,8 @@ from pydantic_core.core_schema import (
     with_info_plain_validator_function,
 )
 
+from hub.capacity.nodes.models import INCARNATION, check_incarnation
 from hub.errors import InvalidValue, MissingMember
-from hub.nodes.models import INCARNATION, check_incarnation
 
 
 @cache
@@ -142,6 +142,7 @@ LABEL = Member(
 )
 Text = Annotated[str, Member(as_text, STRING, type="string")]
 Truth = Annotated[bool, Member(lambda value, _: value is True, bool_schema(strict=True), type="boolean")]
+UnlessFalse = Annotated[bool, Member(lambda value, _: value is not False, bool_schema(strict=True), type="boolean")]
 """Set by `true` and by nothing else."""
 Incarnation = Annotated[
     str,

@@ -22,8 +22,7 @@ from hub.api.members import (
 )
 from hub.api.requests import Body
 from hub.capacity.models import check_slot_id, compact
-from hub.errors import InvalidValue, MissingMember
-from hub.nodes.models import (
+from hub.capacity.nodes.models import (
     DRAIN_DEADLINE_MAX_S,
     ID_MAX,
     REASON_MAX,
@@ -33,6 +32,7 @@ from hub.nodes.models import (
     check_node_id,
     check_reason,
 )
+from hub.errors import InvalidValue, MissingMember
 from hub.tokens.models import read_digest
 
 SLOTS_MAX = 1000  # slots per call

@@ -20,9 +20,9 @@ from hub.api.speakers import Speaker, speaker
 from hub.audit import entry
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.models import Slot
+from hub.capacity.nodes.models import STATES, Beat, Node, Orders, Registration, check_node_id, next_beat_ms
 from hub.core import Hub
 from hub.errors import HubError, InvalidJson, InvalidValue, Unauthorized
-from hub.nodes.models import STATES, Beat, Node, Orders, Registration, check_node_id, next_beat_ms
 
 router = APIRouter(tags=["nodes"])
 _REFUSED = {

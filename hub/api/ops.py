@@ -15,16 +15,16 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from starlette.responses import Response
 
 from hub import __version__
-from hub.api import schemas
+from hub.api import measured, schemas
 from hub.api.auth import ADMIN, HEADER, NODE, RUNNER
 from hub.api.deps import Serving, allowed, in_ms, reply, serving
 from hub.api.pools import state
 from hub.core import Hub
 from hub.errors import StoreFault, StoreUnavailable, Unauthorized, Unavailable
 from hub.observability import metrics
+from hub.recovery.alerts import LEVELS
+from hub.recovery.leadership import known_sources
 from hub.settings import mask_url, own_variables
-from hub.sweeping.alerts import LEVELS
-from hub.sweeping.office import known_sources
 
 router = APIRouter(tags=["operations"])
 COUNTED_S = 1.0  # how old the counts may be that strangers are shown
@@ -160,20 +160,25 @@ async def show_metrics(request: Request) -> Response:
         await _refresh_zombies(found.hub, request.app.state.sources)
     except StoreUnavailable:
         metrics.store_up.set(0)
+    measured.flush()
     registry = metrics.registry
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         registry = CollectorRegistry()
         multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         registry.register(metrics.queue_length)
+        registry.register(metrics.pending_tasks)
         registry.register(metrics.zombies)
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
 
 async def _refresh(hub: Hub) -> None:
     keys = hub.store.keys
-    nodes, sessions, brake = await hub.store.read_all(
-        [("SCARD", keys.nodes), ("ZCARD", keys.deadlines), ("HGET", keys.brake, "state")]
-    )
+    nodes, sessions, brake, workers, jobs, later, dead = await hub.store.read_all(
+        [
+            ("SCARD", keys.nodes), ("ZCARD", keys.deadlines), ("HGET", keys.brake, "state"),
+            ("ZCARD", keys.worker_beats), ("ZCARD", keys.heads), ("ZCARD", keys.later), ("ZCARD", keys.dead),
+        ]
+    )  # fmt: skip
     with suppress(StoreFault):  # the store in memory keeps no statistics
         functions = (await hub.store.read("INFO", "commandstats")).get("cmdstat_fcall", {})
         metrics.script_calls.set(functions.get("calls", 0))
@@ -181,7 +186,12 @@ async def _refresh(hub: Hub) -> None:
     metrics.nodes_registered.set(nodes)
     metrics.sessions.set(sessions)
     metrics.brake_engaged.set(brake == "engaged")
-    await _refresh_line(hub)
+    metrics.workers_registered.set(workers)
+    metrics.jobs_waiting.set(jobs)
+    metrics.tasks_put_off.set(later)
+    metrics.dead_letters.set(dead)
+    await _refresh_queue(hub)
+    await _refresh_tasks(hub)
     _, labels = await hub.pools.labels(0, metrics.LABELS_MAX)
     for pool in await hub.pools.describe(labels):
         shown = metrics.bounded(pool.label)
@@ -190,14 +200,28 @@ async def _refresh(hub: Hub) -> None:
         metrics.pool_utilization.labels(shown).set(pool.lent / both if both else 0)
 
 
-async def _refresh_line(hub: Hub) -> None:
+async def _refresh_queue(hub: Hub) -> None:
     keys = hub.store.keys
     waiting = await hub.store.read("ZRANGE", keys.turns, 0, metrics.LABELS_MAX - 1)
-    lengths = await hub.store.read_all(("ZCARD", keys.line(label)) for label in waiting)
+    lengths = await hub.store.read_all(("ZCARD", keys.queue(label)) for label in waiting)
     shown: Counter[str] = Counter()
     for label, length in zip(waiting, lengths, strict=True):
         shown[metrics.bounded(label)] += length
     metrics.queue_length.lengths = shown
+
+
+async def _refresh_tasks(hub: Hub) -> None:
+    """Of the jobs whose first task waits longest; a hundred thousand tasks cost no more than one."""
+    keys = hub.store.keys
+    heads = await hub.store.read("ZRANGE", keys.heads, 0, metrics.LABELS_MAX - 1, "WITHSCORES")
+    lengths = await hub.store.read_all(("ZCARD", keys.job_queue(full)) for full, _ in heads)
+    now_s, shown = hub.store.wall_s(), dict[str, tuple[int, float]]()
+    for (full, score), length in zip(heads, lengths, strict=True):
+        if length:  # else it was claimed meanwhile
+            job = metrics.bounded_job(full)
+            pending, age_s = shown.get(job, (0, 0.0))
+            shown[job] = pending + length, max(age_s, now_s - float(score) / 1e6)
+    metrics.pending_tasks.found = shown
 
 
 async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:

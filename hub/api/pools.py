@@ -100,8 +100,10 @@ async def autoscale(request: Request, label: str) -> Response:
     if least > most:
         raise InvalidValue("min must not be above max", member="min")
     found = await hub.pools.demand(parse_label(label).text)
+    hint = "" if found.published else await hub.hints.of(found.label)
     return reply(
         {
+            **({"hint": hint} if hint else {}),
             "label": found.label,
             "held": found.lent,
             "free": found.free,

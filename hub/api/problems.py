@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from hub.api.credentials import slow_down
 from hub.api.joblib.paths import is_ours
+from hub.capacity.nodes.asking import NodeRefused, NodeSilent
 from hub.errors import (
     ForeignKey,
     HubError,
@@ -28,13 +29,12 @@ from hub.errors import (
     Unauthorized,
     UnknownReply,
 )
-from hub.nodes.asking import NodeRefused, NodeSilent
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.faults import is_away
 
 MEDIA_TYPE = "application/problem+json"
-_SHOWN = ("reason", "member", "ticket", "position", "estimatedWaitSeconds", "browserId")
+_SHOWN = ("reason", "member", "ticket", "position", "estimatedWaitSeconds", "browserId", "hint")
 _FAILED = "The hub failed on this request."
 _log = get_logger("hub.api")
 

@@ -1,4 +1,4 @@
-"""The fair line: who waits, what has become of a ticket, attending it again, and giving it up."""
+"""The fair queue: who waits, what has become of a ticket, attending it again, and giving it up."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies, schemas
+from hub.api import bodies, schemas, traces
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.deps import allowed, is_gone, reply, serving
 from hub.api.members import whole_number
 from hub.api.sessions import granted, hung_up, longest_wait_s
-from hub.audit import time_text
 from hub.capacity.labels import parse_label
 from hub.capacity.leases import keep_key_s
-from hub.capacity.models import Ticket, Wish
-from hub.capacity.tickets import LineOfLabel
+from hub.capacity.models import BorrowRequest, Ticket
+from hub.capacity.tickets import LabelQueue
 from hub.core import Hub
 from hub.errors import InvalidValue, Stopping, WaitedInVain
 from hub.history.tickets import ticket_ids
+from hub.wire import time_text
 
 router = APIRouter(tags=["queue"])
 TICKETS_MAX = 1000  # of one label
@@ -35,7 +35,7 @@ SHOWN_MAX = 20_000  # tickets in one answer
 )
 async def queue(request: Request) -> Response:
     """Who waits, by label, those whose turn is next at the top: a page of the labels, or one, and of each the first
-    `tickets` in line.
+    `tickets` in the queue.
 
     `away` counts tickets nobody attends at the moment: they are passed over and keep their place for a minute.
     """
@@ -47,23 +47,23 @@ async def queue(request: Request) -> Response:
         raise InvalidValue(f"limit times tickets must not be above {SHOWN_MAX}", member="tickets")
     one = parse_label(query["label"]).text if "label" in query else None
     total, waiting, away = await hub.tickets.counts()
-    lines = await hub.tickets.lines([one] if one else await hub.tickets.labels(offset, limit), tickets)
-    lines = [line for line in lines if line.waiting]  # the others have been served since
-    shown = [_line(line) for line in lines]
-    return reply({"total": len(lines) if one else total, "waiting": waiting, "away": away, "labels": shown})
+    queues = await hub.tickets.queues([one] if one else await hub.tickets.labels(offset, limit), tickets)
+    queues = [queue for queue in queues if queue.waiting]  # the others have been served since
+    shown = [_queue(queue) for queue in queues]
+    return reply({"total": len(queues) if one else total, "waiting": waiting, "away": away, "labels": shown})
 
 
-def _line(line: LineOfLabel) -> dict[str, Any]:
+def _queue(queue: LabelQueue) -> dict[str, Any]:
     return {
-        "labelKey": line.label,
-        "waiting": line.waiting,
-        "turn": line.turn,
-        "cap": line.cap,
-        "inFlight": line.in_flight,
-        "estimatedWaitSeconds": _estimate(line.estimate_ms),
+        "labelKey": queue.label,
+        "waiting": queue.waiting,
+        "turn": queue.turn,
+        "cap": queue.cap,
+        "inFlight": queue.in_flight,
+        "estimatedWaitSeconds": _estimate(queue.estimate_ms),
         "tickets": [
             {name: value for name, value in _place(ticket).items() if name not in ("labelKey", "state")}
-            for ticket in line.tickets
+            for ticket in queue.tickets
         ],
     }
 
@@ -111,7 +111,7 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
     """The ticket once it is granted, or as it is after so long."""
     if serving(request).stopping:
         raise Stopping()
-    wish = Wish(
+    wanted = BorrowRequest(
         label=ticket.label,
         ttl_ms=ticket.ttl_ms,
         run=ticket.run,
@@ -123,12 +123,14 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
         priority=ticket.priority,
         wait_ms=wait_s * 1000,
     )
+    await traces.follow(hub.store, traces.ticket(wanted.request))
     try:
-        grant = await hub.leases.borrow(wish, lambda: hung_up(request))
+        grant = await hub.leases.borrow(wanted, lambda: hung_up(request))
     except WaitedInVain:
         return await hub.tickets.find(ticket.id)
     if await is_gone(request):
-        await hub.leases.undo(wish, grant)
+        await hub.leases.undo(wanted, grant)
+    traces.keep(hub.store, traces.lease(grant.slot, grant.token))
     return Ticket(ticket.id, "granted", grant.label, grant.run, grant=grant)
 
 

@@ -12,12 +12,26 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import any_schema, float_schema
 
-from hub.api.members import LABEL, TEXT, Member, Text, Truth, as_seconds, as_text, given_text, number, to_wire, whole
+from hub.api.members import (
+    LABEL,
+    TEXT,
+    Member,
+    Text,
+    Truth,
+    UnlessFalse,
+    as_seconds,
+    as_text,
+    given_text,
+    number,
+    to_wire,
+    whole,
+)
+from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S
 from hub.errors import InvalidValue, MissingMember
-from hub.nodes.models import DRAIN_DEADLINE_MAX_S
 
 LEASES_MAX = 1000
 RUN_MAX = 200  # characters of a run id: it becomes part of a key
+REASON_MAX = 200
 RUN_NAME_MAX = 128
 WAIT_MAX_S = 86_400
 WATCH_MAX_S = 30
@@ -95,6 +109,13 @@ def _run_name(value: Any, name: str) -> str:
     return said
 
 
+def _why(value: Any, name: str) -> str:
+    said = as_text(value, name).strip()
+    if len(said) > REASON_MAX or not said.isprintable():
+        raise InvalidValue(f"{name} has at most {REASON_MAX} characters, and no control characters", member=name)
+    return said
+
+
 def _ttl(value: Any, name: str) -> float:
     found = as_seconds(value)
     if found is None:
@@ -153,6 +174,7 @@ class BorrowBody(Body):
     run_id: RunId = None
     priority: Annotated[int, whole(-100, 100)] = 0
     max_wait_seconds: Annotated[float | None, number(0, WAIT_MAX_S)] = None
+    wait_for_pool: UnlessFalse = True
 
 
 class ReturnBody(Body):
@@ -165,6 +187,8 @@ class ReturnBody(Body):
     lease_token: Text = ""
     revoke: Truth = False
     force: Truth = False
+    only_run: Truth = False
+    reason: Annotated[str, Member(_why, type="string", maxLength=REASON_MAX)] = ""
     run_id: RunId = None
 
 

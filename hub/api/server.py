@@ -29,14 +29,15 @@ from hub.api.tls import Certificates
 from hub.errors import StartRefused
 from hub.internal.registry import load_internal_jobs
 from hub.observability.logs import configure_logs, get_logger
-from hub.records.file import declared
-from hub.records.kinds import open_records
-from hub.records.models import Source
+from hub.observability.tracing import wanted
+from hub.recovery.file import declared
+from hub.recovery.kinds import open_records
+from hub.recovery.models import Source
+from hub.recovery.webhook import webhook_url
 from hub.settings import BadSetting, Settings, load_settings, mask_url
 from hub.settings.addresses import has_password_in_plain_text
 from hub.store.connection import open_store
 from hub.store.embedded import EmbeddedRedis, find_server
-from hub.sweeping.webhook import webhook_url
 from hub.tokens.file import read_tokens
 
 LINGER_S = 1.0  # between refusing borrows and closing the door: load balancers look at /health/ready about that often
@@ -98,6 +99,7 @@ def run(settings: Settings) -> int:
     if settings.tls_cert:
         Certificates(settings)
     load_internal_jobs(settings)
+    wanted(os.environ)
     sources = declared(settings)
     webhook_url(settings)
     # Held open until the end: whether the store can be used is known now, in one sentence, and worker processes that

@@ -10,14 +10,15 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies, schemas
+from hub.api import bodies, schemas, traces
 from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, is_gone, reply, serving
 from hub.api.requests import RUN_MAX, AttributeBody, BorrowBody, RenewBody, ReturnBody
 from hub.api.speakers import speaker
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_OWN_S, keep_key_s
-from hub.capacity.models import Grant, Session, Wish, text_of
+from hub.capacity.models import BorrowRequest, Grant, Session, text_of
 from hub.core import Hub
 from hub.errors import (
     CallerGone,
@@ -32,6 +33,7 @@ from hub.errors import (
     WaitedInVain,
 )
 from hub.observability import metrics
+from hub.observability.tracing import tracing
 from hub.settings import Settings
 from hub.store.keys import key_part
 
@@ -41,9 +43,10 @@ IN_VAIN = (WaitedInVain, CallerGone)
 
 @router.post("/session/borrow", openapi_extra=schemas.body(BorrowBody), responses=schemas.REFUSALS)
 async def borrow(request: Request) -> Response:
-    """Borrow a slot of a pool, waiting in line while none is free.
+    """Borrow a slot of a pool, waiting in the queue while none is free.
 
-    Answers 503 when it is not to be had; `code` says why: `timeout`, `deadline`, `per-label-cap`, `per-run-cap`.
+    Answers 503 when it is not to be had; `code` says why: `timeout`, `deadline`, `per-label-cap`, `per-run-cap`. Where
+    no pool serves the label, `hint` says so, and with `"waitForPool": false` it is 404 `no-such-pool` at once.
     """
     try:
         hub = allowed(request, RUNNER)
@@ -60,26 +63,35 @@ async def borrow(request: Request) -> Response:
     started = time.monotonic()
     try:
         said = bodies.borrowing(document)
-        wish = _wish(request, hub.settings, said, label, bodies.run_id(request, said.run_id))
-        grant = await _lend(hub, request, wish)
+        wanted = _borrow_request(request, hub.settings, said, label, bodies.run_id(request, said.run_id))
+        if tracing.on and wanted.keyed:  # it may be asked for again, and is the same ticket then
+            await traces.follow(hub.store, traces.ticket(wanted.request))
+            traces.keep(hub.store, traces.ticket(wanted.request))
+        if not said.waits_for_pool:
+            await hub.hints.check(label.text)
+        grant = await _lend(hub, request, wanted)
+        if tracing.on:
+            traces.keep(hub.store, traces.lease(grant.slot, grant.token))
     except HubError as error:
         metrics.borrow_outcomes.labels(shown, "timeout" if isinstance(error, IN_VAIN) else "denied").inc()
         raise
     finally:
         metrics.borrow_latency.labels(shown).observe(time.monotonic() - started)
     if await is_gone(request):
-        await hub.leases.undo(wish, grant)
+        await hub.leases.undo(wanted, grant)
     metrics.borrow_outcomes.labels(shown, "success").inc()
     return reply(granted(hub, grant, said.run_name or None), grant.run)
 
 
-async def _lend(hub: Hub, request: Request, wish: Wish) -> Grant:
+async def _lend(hub: Hub, request: Request, wanted: BorrowRequest) -> Grant:
     try:
-        return await hub.leases.borrow(wish, lambda: hung_up(request))
+        return await hub.leases.borrow(wanted, lambda: hung_up(request))
     except NoCapacity as error:
-        if "position" not in error.facts:  # it never stood in line: say where it would have
-            place = await hub.tickets.prospect(wish.label, wish.priority)
+        if "position" not in error.facts:  # it never stood in the queue: say where it would have
+            place = await hub.tickets.prospect(wanted.label, wanted.priority)
             error.facts.update(place.facts())
+        if hint := await hub.hints.of(wanted.label):
+            error.facts["hint"] = hint
         raise
 
 
@@ -96,14 +108,16 @@ def _wanted(document: dict[str, Any], settings: Settings) -> Label:
     return parse_label(given, parse_kinds(settings.label_kinds), wildcards=settings.borrow_wildcards)
 
 
-def _wish(request: Request, settings: Settings, said: bodies.Borrowing, label: Label, run: str) -> Wish:
+def _borrow_request(
+    request: Request, settings: Settings, said: bodies.Borrowing, label: Label, run: str
+) -> BorrowRequest:
     ttl_s = settings.borrow_ttl_s if said.ttl_s is None else said.ttl_s
     ttl_s = min(max(ttl_s, settings.borrow_ttl_min_s), 86_400, settings.max_session_ttl_s)
     key, attempt = bodies.request_key(request), f"try-{secrets.token_hex(12)}"
     asked = f"{label.text}\0{ttl_s}\0{run}"
     wait_s = longest_wait_s(settings)
     limit_s = said.limit_s
-    return Wish(
+    return BorrowRequest(
         label=label.text,
         ttl_ms=int(ttl_s * 1000),
         run=run or bodies.new_run_id(),
@@ -119,7 +133,7 @@ def _wish(request: Request, settings: Settings, said: bodies.Borrowing, label: L
 
 
 def longest_wait_s(settings: Settings) -> float:
-    """How long a call may wait in line: it must be answered before the time of the request is over."""
+    """How long a call may wait in the queue: it must be answered before the time of the request is over."""
     return min(settings.borrow_queue_timeout_s, settings.request_timeout_s * 0.95)
 
 
@@ -148,7 +162,8 @@ async def give_back(request: Request) -> Response:
     """Give a slot back. Any number of repetitions answers 200; those that changed nothing carry a note.
 
     An operator who ends somebody else's lease says `revoke`: its holder is told, and the slot is lent on when he has
-    stopped or `HUB_REVOKE_GRACE_SECONDS` are over; with `force` at once.
+    stopped or `HUB_REVOKE_GRACE_SECONDS` are over; with `force` at once. A `reason` beside it goes into the audit log.
+    With `onlyRun` nothing is ended but a lease of the run that the call names.
     """
     who, hub = await speaker(request, RUNNER, NODE), serving(request).hub
     said = bodies.returning(await bodies.read_body(request))
@@ -156,12 +171,19 @@ async def give_back(request: Request) -> Response:
     run = bodies.run_id(request, said.run_id)
     key = bodies.request_key(request)
     await who.check_slot(request, key_part(slot.strip()))
+    if tracing.on and said.token:
+        await traces.follow(hub.store, traces.lease(slot, said.token))
     word, _, run_of_grant = await hub.leases.give_back(
-        key_part(slot.strip()), label.text, said.token, run=run, key=key, revokes=said.revokes
+        key_part(slot.strip()), label.text, said.token, run=run, only_run=said.only_run, key=key, revokes=said.revokes
     )
     answer = {"returned": slot}
     if word != "returned":
         answer["note"] = "already returned"
+    if said.only_run or said.reason:
+        answer["runId"] = run_of_grant
+    if said.reason and said.revokes and word in ("returned", "ended"):
+        facts = {"slotId": slot, "runId": run_of_grant, "reason": said.reason}
+        await hub.audit.write("session", "session.revoke", **await origin(request), **facts)
     return reply(answer, (run or run_of_grant) if word in ("returned", "ended") else "")
 
 
@@ -173,6 +195,8 @@ async def renew(request: Request) -> Response:
     slot, token, ttl_s = said.browser_id, said.lease_token, said.ttl_seconds
     if ttl_s is not None:
         ttl_s = min(max(ttl_s, hub.settings.borrow_ttl_min_s), hub.settings.max_session_ttl_s)
+    if tracing.on:
+        await traces.follow(hub.store, traces.lease(slot, token))
     held, left_ms = await hub.leases.renew(key_part(slot.strip()), token, None if ttl_s is None else int(ttl_s * 1000))
     return reply(
         {"browserId": slot, "leaseToken": held, "ttlSeconds": left_ms / 1000, "expiresAtUtc": in_ms(hub, left_ms)}
@@ -225,7 +249,7 @@ async def _page(
 ) -> tuple[int, list[str]]:
     keys = hub.store.keys
     if label is not None:
-        return await hub.leases.page(keys.asked(label), offset, limit)
+        return await hub.leases.page(keys.in_flight(label), offset, limit)
     if run is not None:
         return await hub.leases.page(keys.run(run), offset, limit)
     if node is not None:

@@ -13,7 +13,6 @@ from hub.api import bodies, schemas
 from hub.api.credentials import origin
 from hub.api.deps import reply, serving
 from hub.api.identity import superuser
-from hub.audit import time_text
 from hub.errors import InvalidValue, MissingMember
 from hub.jobs.names import dashed
 from hub.tokens.models import (
@@ -36,6 +35,7 @@ from hub.tokens.models import (
     read_user,
     user_of,
 )
+from hub.wire import time_text
 
 T = TypeVar("T")
 router = APIRouter(tags=["admin"])

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from hub.api import schemas
 from hub.api.auth import ADMIN
 from hub.api.deps import allowed, reply
-from hub.nodes.asking import environment
+from hub.capacity.nodes.asking import environment
 
 router = APIRouter(tags=["operations"])
 

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hub.capacity.line import Line
 from hub.capacity.memory import Memory
-from hub.capacity.models import Grant, Session, Waiting, Wish, read_item
+from hub.capacity.models import BorrowRequest, Grant, Session, Waiting, read_item
 from hub.capacity.pools import Pools
+from hub.capacity.queue import Queue
 from hub.errors import (
     CallerGone,
     Capped,
@@ -21,10 +21,10 @@ from hub.errors import (
     GrantOver,
     HubError,
     KeyReused,
-    LabelLineFull,
+    LabelQueueFull,
     NoCapacity,
     NotSent,
-    RunLineFull,
+    RunQueueFull,
     Settling,
     Stopping,
     StoreUnavailable,
@@ -52,15 +52,16 @@ def keep_key_s(settings: Settings, ttl_ms: int = 0) -> int:
 class Leases:
     """Keeps grants. Every method is one script; each is safe to repeat."""
 
-    def __init__(self, store: Store, settings: Settings, pools: Pools, line: Line) -> None:
+    def __init__(self, store: Store, settings: Settings, pools: Pools, queue: Queue) -> None:
         self._store = store
         self._pools = pools
-        self._line = line
+        self._queue = queue
         self._max_per_label = settings.borrow_queue_max_per_label
         self._max_per_run = settings.borrow_queue_max_per_run
         self._default_ttl_ms = int(settings.borrow_ttl_s * 1000)
         self._max_ms = int(settings.max_session_ttl_s * 1000)
         self._idle_ms = int(settings.idle_timeout_s * 1000)
+        self._grace_ms = int(settings.revoke_grace_s * 1000)
         self._keep_key_s = keep_key_s(settings)
         self.memory = Memory(store, settings)
         self._busy_until = 0.0
@@ -73,151 +74,153 @@ class Leases:
         self._lapse = store.script("capacity/lapse")
         self._attribute = store.script("capacity/attribute")
 
-    async def borrow(self, wish: Wish, gone: Callable[[], Awaitable[None]] | None = None) -> Grant:
-        """Lend a slot, waiting in line for up to `wish.wait_ms` where there is none.
+    async def borrow(self, wanted: BorrowRequest, gone: Callable[[], Awaitable[None]] | None = None) -> Grant:
+        """Lend a slot, waiting in the queue for up to `wanted.wait_ms` where there is none.
 
         Raises `NoCapacity` or one of its kinds, `Settling`, `Stopping`, `GrantOver`, `KeyReused`, `StoreUnavailable`,
         or `CallerGone` when `gone`, which is called once waiting begins, ends first. The same request id gets the same
         place and the same grant. Whatever was not delivered is taken back, at the latest when the store answers again.
         """
-        await self._line.be_configured()
+        await self._queue.be_configured()
         waited = False
         try:
-            with self._line.watch(wish.request, wish.label) as woken:
-                answer = await self._first_try(wish)
+            with self._queue.watch(wanted.request, wanted.label) as woken:
+                answer = await self._first_try(wanted)
                 if isinstance(answer, Waiting):
                     waited = True
-                    answer = await self._wait(wish, answer, woken, gone)
+                    answer = await self._wait(wanted, answer, woken, gone)
         except (StoreUnavailable, asyncio.CancelledError) as error:
             if waited or not isinstance(error, NotSent):
-                self._store.later(lambda: self._take_back(wish))
+                self._store.later(lambda: self._take_back(wanted))
             raise
         self.memory.lent(answer)
         return answer
 
-    async def _first_try(self, wish: Wish) -> Grant | Waiting:
+    async def _first_try(self, wanted: BorrowRequest) -> Grant | Waiting:
         try:
-            return await self._try(wish, repeated=False)
-        except (LabelLineFull, RunLineFull, DeadlineMissed):
+            return await self._try(wanted, repeated=False)
+        except (LabelQueueFull, RunQueueFull, DeadlineMissed):
             await self._pools.discover()  # nobody is turned away from a pool that exists only in Redis
         except NoCapacity as error:
             if isinstance(error, Capped):
                 raise
             await self._pools.discover()
-        return await self._try(wish, repeated=wish.keyed)
+        return await self._try(wanted, repeated=wanted.keyed)
 
     async def _wait(
-        self, wish: Wish, place: Waiting, woken: asyncio.Event, gone: Callable[[], Awaitable[None]] | None
+        self, wanted: BorrowRequest, place: Waiting, woken: asyncio.Event, gone: Callable[[], Awaitable[None]] | None
     ) -> Grant:
         """Until the ticket is granted; gives the place up on every other way out."""
-        until = time.monotonic() + wish.wait_ms / 1000
+        until = time.monotonic() + wanted.wait_ms / 1000
         leaving = asyncio.ensure_future(gone()) if gone else None
-        self._line.look_soon()
+        self._queue.look_soon()
         try:
-            while (left_s := until - time.monotonic()) > 0 and not self._line.stopping:
+            while (left_s := until - time.monotonic()) > 0 and not self._queue.stopping:
                 if leaving and leaving.done():
                     raise CallerGone("The caller of a borrow hung up")
                 await _first_of(woken, leaving, left_s)
                 if woken.is_set():
                     woken.clear()
-                    answer = await self._try_again(replace(wish, wait_ms=max(1, int(left_s * 1000))), until)
+                    answer = await self._try_again(replace(wanted, wait_ms=max(1, int(left_s * 1000))), until)
                     if isinstance(answer, Grant):
                         return answer
                     place = answer
-            return await self._give_up(wish, place)
+            return await self._give_up(wanted, place)
         except CallerGone:
-            await self._take_back(wish)
+            await self._take_back(wanted)
             raise
         finally:
             if leaving:
                 leaving.cancel()
 
-    async def _try_again(self, wish: Wish, until: float) -> Grant | Waiting:
+    async def _try_again(self, wanted: BorrowRequest, until: float) -> Grant | Waiting:
         """As `_try`, through an outage of the store as long as there is time: the place is kept in it."""
         while True:
             try:
-                return await self._try(wish, repeated=True)
+                return await self._try(wanted, repeated=True)
             except StoreUnavailable:
                 if time.monotonic() + OUTAGE_POLL_S > until:
                     raise
                 await asyncio.sleep(OUTAGE_POLL_S)
 
-    async def _give_up(self, wish: Wish, place: Waiting) -> Grant:
-        """Leave the line; raises the reason, or returns a grant that was made at the last moment."""
-        why = "stopping" if self._line.stopping else "timeout"
-        word, *_ = await self._undo(request=wish.request, attempt=wish.attempt, hub=self._line.hub_id, why=why)
+    async def _give_up(self, wanted: BorrowRequest, place: Waiting) -> Grant:
+        """Leave the queue; raises the reason, or returns a grant that was made at the last moment."""
+        why = "stopping" if self._queue.stopping else "timeout"
+        word, *_ = await self._undo(request=wanted.request, attempt=wanted.attempt, hub=self._queue.hub_id, why=why)
         if word == "granted":
-            answer = await self._try(wish, repeated=True)
+            answer = await self._try(wanted, repeated=True)
             if isinstance(answer, Grant):
                 return answer
-            await self._take_back(wish)  # that grant was taken back meanwhile, and we stand in line again
-        facts = {"ticket": wish.request, **place.facts()}
-        if self._line.stopping:
+            await self._take_back(wanted)  # that grant was taken back meanwhile, and we stand in the queue again
+        facts = {"ticket": wanted.request, **place.facts()}
+        if self._queue.stopping:
             raise Stopping("The hub is stopping", **facts)
-        raise WaitedInVain(f"Borrow timed out after {wish.wait_ms / 1000:g}s for {wish.label}", **facts)
+        raise WaitedInVain(f"Borrow timed out after {wanted.wait_ms / 1000:g}s for {wanted.label}", **facts)
 
-    async def _try(self, wish: Wish, *, repeated: bool) -> Grant | Waiting:
+    async def _try(self, wanted: BorrowRequest, *, repeated: bool) -> Grant | Waiting:
         asked: dict[str, Any] = {
-            "label": wish.label,
-            "ttl_ms": wish.ttl_ms,
+            "label": wanted.label,
+            "ttl_ms": wanted.ttl_ms,
             "idle_ms": self._idle_ms,
-            "run": wish.run,
-            "request": wish.request,
-            "attempt": wish.attempt,
-            "fingerprint": wish.fingerprint,
-            "keep_s": wish.keep_s,
+            "run": wanted.run,
+            "request": wanted.request,
+            "attempt": wanted.attempt,
+            "fingerprint": wanted.fingerprint,
+            "keep_s": wanted.keep_s,
         }
         if not repeated and time.monotonic() >= self._busy_until:
             reply = await self._lend_now(**asked)
             if reply[0] == "ok":
-                return self._granted(wish, reply)
+                return self._granted(wanted, reply)
             _log_dropped(reply[1])
             self._busy_until = time.monotonic() + BUSY_S
         reply = await self._borrow(
             **asked,
-            keyed=int(wish.keyed),
+            keyed=int(wanted.keyed),
             repeated=int(repeated),
-            hub=self._line.hub_id,
-            wait_ms=wish.wait_ms,
-            limit_ms=wish.limit_ms,
-            priority=wish.priority,
+            hub=self._queue.hub_id,
+            wait_ms=wanted.wait_ms,
+            limit_ms=wanted.limit_ms,
+            priority=wanted.priority,
             max_label=self._max_per_label,
             max_run=self._max_per_run,
         )
         match reply:
             case ["ok", *_]:
-                return self._granted(wish, reply)
+                return self._granted(wanted, reply)
             case ["waiting", position, estimate_ms, dropped]:
                 _log_dropped(dropped)
                 return Waiting(position, estimate_ms)
             case ["empty", dropped]:
                 _log_dropped(dropped)
-                raise NoCapacity(f"No browser available for {wish.label}")
-        raise _refusal(wish, reply) or UnknownReply(self._borrow.name, reply)
+                raise NoCapacity(f"No browser available for {wanted.label}")
+        raise _refusal(wanted, reply) or UnknownReply(self._borrow.name, reply)
 
-    def _granted(self, wish: Wish, reply: list[Any]) -> Grant:
+    def _granted(self, wanted: BorrowRequest, reply: list[Any]) -> Grant:
         _, slot, token, item, pool, left_ms, ttl_ms, run, dropped = reply
         _log_dropped(dropped)
-        return Grant(slot, token, wish.label, pool, run, ttl_ms, left_ms, item, read_item(item))
+        return Grant(slot, token, wanted.label, pool, run, ttl_ms, left_ms, item, read_item(item))
 
     async def give_back(
-        self, slot: str, hint: str, token: str = "", *, run: str = "", key: str | None = None, revokes: str = ""
-    ) -> tuple[str, str, str]:
+        self, slot: str, hint: str, token: str = "", *,
+        run: str = "", only_run: bool = False, key: str | None = None, revokes: str = "",
+    ) -> tuple[str, str, str]:  # fmt: skip
         """End a grant. Returns (word, pool, run); the word is `returned`, `ended`, `not lent` or `stale token`.
 
-        `revokes` is set where it is not its holder who ends it: with `1` he is told, and has the time of the grace
-        before the slot is lent on; with `2` he is told, and it is lent on at once.
+        With `only_run` nothing is ended but a grant of `run`. `revokes` is set where it is not its holder who ends it:
+        with `1` he is told, and has the time of the grace before the slot is lent on; with `2` it is lent on at once.
         Raises `KeyReused` when the request id `key` was used for something else.
         """
         # Without a key it is remembered for as long as a cut connection may make the client of Redis repeat the call.
         request, keep_s = (key, self._keep_key_s) if key else (f"try-{secrets.token_hex(12)}", KEEP_OWN_S)
         word, pool, run, ended = await self._give_back(
-            slot=slot, hint=hint, token=token, run=run, request=request, keep_s=keep_s, revokes=revokes
-        )
+            slot=slot, hint=hint, token=token, run=run, only_run="1" if only_run else "",
+            request=request, keep_s=keep_s, revokes=revokes,
+        )  # fmt: skip
         if word == "reused":
             raise KeyReused("This Idempotency-Key was used with another request; use a new key")
         if word in ("returned", "ended"):
-            self.memory.over(slot, ended)
+            self.memory.over(slot, ended, grace_ms=self._grace_ms if revokes == "1" else 0)
         metrics.returns.labels(word).inc()
         return word, pool, run
 
@@ -250,21 +253,23 @@ class Leases:
         """Map a slot to a test, and to a run when it has none, for six hours or until its grant ends."""
         await self._attribute(slot=key_part(slot), test=test, run=run)
 
-    async def undo(self, wish: Wish, grant: Grant) -> None:
+    async def undo(self, wanted: BorrowRequest, grant: Grant) -> None:
         """Take back what an attempt was granted, unless another one has it too: its caller is gone.
 
         Raises `StoreUnavailable`; it is done when the store is back.
         """
         try:
-            await self._take_back(wish)
+            await self._take_back(wanted)
         except (StoreUnavailable, asyncio.CancelledError):
-            if not wish.keyed:  # should the store be lost before that is done, nobody is to have it
+            if not wanted.keyed:  # should the store be lost before that is done, nobody is to have it
                 self.memory.over(grant.slot, grant.token)
-            self._store.later(lambda: self._take_back(wish))
+            self._store.later(lambda: self._take_back(wanted))
             raise
 
-    async def _take_back(self, wish: Wish) -> None:
-        word, *grant = await self._undo(request=wish.request, attempt=wish.attempt, hub=self._line.hub_id, why="gone")
+    async def _take_back(self, wanted: BorrowRequest) -> None:
+        word, *grant = await self._undo(
+            request=wanted.request, attempt=wanted.attempt, hub=self._queue.hub_id, why="gone"
+        )
         if word == "undone":
             self.memory.over(*grant)
             metrics.grants_undone.inc()
@@ -314,16 +319,16 @@ def _not_reported(slot: str) -> Settling:
     return Settling(f"The store was lost, and the node of {slot} has yet to say what is lent", retry_after_s=1)
 
 
-def _refusal(wish: Wish, reply: list[Any]) -> HubError | None:
+def _refusal(wanted: BorrowRequest, reply: list[Any]) -> HubError | None:
     """What an answer without a slot and without a place means; None for one that is not known."""
-    none_free = f"No browser available for {wish.label}"
+    none_free = f"No browser available for {wanted.label}"
     match reply:
         case ["capped", live]:
             return Capped(f"{none_free}: {live} of {live} allowed are lent")
         case ["per-label-cap", waiting]:
-            return LabelLineFull(f"{none_free}: {waiting} wait for it already")
+            return LabelQueueFull(f"{none_free}: {waiting} wait for it already")
         case ["per-run-cap", waiting]:
-            return RunLineFull(f"{none_free}: {waiting} borrows of this run wait already")
+            return RunQueueFull(f"{none_free}: {waiting} borrows of this run wait already")
         case ["deadline", position, takes_ms]:
             place = Waiting(position, takes_ms)
             why = f"at position {position} the wait is about {takes_ms / 1000:.1f} s, longer than maxWaitSeconds"

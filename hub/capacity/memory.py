@@ -12,7 +12,7 @@ from hub.settings import Settings
 from hub.store.keys import key_part
 from hub.store.store import Store
 
-BITE = 50  # grants that are over, per script call: each may have to be ended, which takes 0.1 ms
+BATCH = 50  # grants that are over, per script call: each may have to be ended, which takes 0.1 ms
 _log = get_logger("hub.capacity")
 
 Dated = OrderedDict[str, tuple[int, Any]]  # when it was, on the hub clock in ms; the oldest first
@@ -36,7 +36,7 @@ class Memory:
         self._note_ended = store.script("capacity/note_ended")
         self._note_renewed = store.script("capacity/note_renewed")
         self._readopt = store.script("capacity/readopt")
-        self._cancel = store.script("line/cancel")
+        self._cancel = store.script("queue/cancel")
         store.when_replaced(self.recall)
 
     def lent(self, grant: Grant) -> None:
@@ -48,12 +48,15 @@ class Memory:
         """The holder was told that this lease goes on for so long."""
         self._note(self.renewals, slot, (token, left_ms))
 
-    def over(self, slot: str, token: str) -> None:
-        """The grant of this slot is over, and is to end as well when it comes back from elsewhere."""
+    def over(self, slot: str, token: str, *, grace_ms: int = 0) -> None:
+        """The grant of this slot is over, and is to end as well when it comes back from elsewhere.
+
+        With `grace_ms` its holder was not asked: for so long he may believe in it, and the slot is not lent on.
+        """
         self.grants.pop(slot, None)
         self.renewals.pop(slot, None)
         if token:
-            self._note(self.ends, slot, token)
+            self._note(self.ends, slot, (token, self._store.clock_ms + grace_ms if grace_ms else 0))
 
     def cancelled(self, ticket: str) -> None:
         """This ticket was given up."""
@@ -62,16 +65,16 @@ class Memory:
     async def recall(self) -> None:
         """Tell a store that lost it what this hub did so recently that nobody else may know of it."""
         self._forget_old()
-        ended = [text for slot, (_, token) in self.ends.items() for text in (slot, token)]
-        for start in range(0, len(ended), 2 * BITE):
-            await self._note_ended(rest=ended[start : start + 2 * BITE])
+        ended = [text for slot, (_, (token, until_ms)) in self.ends.items() for text in (slot, token, str(until_ms))]
+        for start in range(0, len(ended), 3 * BATCH):
+            await self._note_ended(rest=ended[start : start + 3 * BATCH])
         renewed = [
             text
             for slot, (at_ms, (token, left_ms)) in self.renewals.items()
             for text in (slot, token, str(at_ms + left_ms))
         ]
-        for start in range(0, len(renewed), 3 * BITE):
-            await self._note_renewed(rest=renewed[start : start + 3 * BITE])
+        for start in range(0, len(renewed), 3 * BATCH):
+            await self._note_renewed(rest=renewed[start : start + 3 * BATCH])
         adopted = 0
         for at_ms, grant in list(self.grants.values()):
             adopted += await self._bring_back(grant, grant.left_ms - max(0, self._store.clock_ms - at_ms))

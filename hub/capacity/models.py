@@ -93,7 +93,7 @@ def check_slot_id(slot_id: str) -> str:
 
 
 @dataclass(frozen=True)
-class Wish:
+class BorrowRequest:
     """A borrow as it is put to the store; durations in ms."""
 
     label: str
@@ -105,13 +105,13 @@ class Wish:
     keep_s: int
     keyed: bool = False  # the caller knows the request id, and may come back for his place or his grant
     priority: int = 0
-    wait_ms: int = 0  # how long this call may wait in line
+    wait_ms: int = 0  # how long this call may wait in the queue
     limit_ms: int = -1  # refuse at once when the wait is expected to take longer; -1: never
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """A place in the line of a label; `estimate_ms` is -1 while the line has not moved yet."""
+    """A place in the queue of a label; `estimate_ms` is -1 while the queue has not moved yet."""
 
     position: int
     estimate_ms: int

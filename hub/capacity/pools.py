@@ -15,9 +15,9 @@ from hub.settings import Settings
 from hub.store.keys import key_part
 from hub.store.store import Store
 
-SCAN_BITE = 1000  # keys looked at per call
+SCAN_BATCH = 1000  # keys looked at per call
 SCAN_CALLS = 10  # calls per discovery; a store of up to 10,000 keys is seen whole
-BITE = 64  # slots per script where each costs a dozen commands: under 2 ms
+BATCH = 64  # slots per script where each costs a dozen commands: under 2 ms
 WAITING_LABELS_MAX = 400  # looked at for one pool, and as many with `*`: under 3 ms
 
 _log = get_logger("hub.capacity")
@@ -85,9 +85,9 @@ class Pools:
         Raises `UnknownNode`, and `Superseded` for a process that is not the node any more.
         """
         words: list[str] = []
-        for start in range(0, len(slots), BITE):
-            bite = slots[start : start + BITE]
-            facts = [text for slot in bite for text in (slot.id, slot.pool, slot.item, slot.idle_ms, slot.token)]
+        for start in range(0, len(slots), BATCH):
+            batch = slots[start : start + BATCH]
+            facts = [text for slot in batch for text in (slot.id, slot.pool, slot.item, slot.idle_ms, slot.token)]
             reply = await self._publish(
                 id=node_id,
                 part=key_part(node_id),
@@ -98,8 +98,8 @@ class Pools:
                 rest=facts,
             )
             match reply:
-                case ["ok", bite_words]:
-                    words += bite_words
+                case ["ok", batch_words]:
+                    words += batch_words
                 case ["unknown"]:
                     raise UnknownNode(f"node {node_id} is not registered; register it first")
                 case ["superseded"]:
@@ -140,13 +140,13 @@ class Pools:
         raise UnknownReply(self._withdraw.name, reply)
 
     async def adopt(self, label: str, place: str, listed: set[str]) -> int:
-        """Bring the records in line with the `free` or the `lent` list of a pool, in bites from its head.
+        """Bring the records in line with the `free` or the `lent` list of a pool, in batches from its head.
 
         Adds the slot ids found to `listed`; returns how many slots were adopted or taken out.
         """
         name = self._store.keys.available(label) if place == "free" else self._store.keys.inuse(label)
         changed = position = 0
-        while items := await self._store.read("LRANGE", name, position, position + BITE - 1):
+        while items := await self._store.read("LRANGE", name, position, position + BATCH - 1):
             listed.update(listed_id(item) for item in items)
             _, adopted, taken, dropped = await self._adopt(pool=label, place=place, rest=items)
             if adopted:
@@ -154,7 +154,7 @@ class Pools:
             for why, item in zip(dropped[::2], dropped[1::2], strict=True):
                 _log.warning("item dropped", pool=label, why=why, item=item[:200])
             changed += adopted + len(dropped) // 2
-            position += BITE - taken
+            position += BATCH - taken
         return changed
 
     async def restart(self, label: str) -> tuple[int, int, int]:
@@ -166,8 +166,8 @@ class Pools:
             case ["ok", free, lent]:
                 slots = await self._store.read("SMEMBERS", self._store.keys.replacing(label))
                 marked = 0
-                for start in range(0, len(slots), BITE):
-                    _, count = await self._mark(rest=list(slots)[start : start + BITE])
+                for start in range(0, len(slots), BATCH):
+                    _, count = await self._mark(rest=list(slots)[start : start + BATCH])
                     marked += count
                 return marked, free, lent
         raise UnknownReply(self._restart.name, reply)
@@ -183,9 +183,9 @@ class Pools:
     async def describe(self, labels: Sequence[str]) -> list[Pool]:
         """The counts of pools; a pool whose maintenance is over is opened again by being looked at."""
         pools = []
-        for start in range(0, len(labels), BITE):
-            bite = labels[start : start + BITE]
-            for label, row in zip(bite, await self._describe(rest=bite), strict=True):
+        for start in range(0, len(labels), BATCH):
+            batch = labels[start : start + BATCH]
+            for label, row in zip(batch, await self._describe(rest=batch), strict=True):
                 published, free, lent, active, free_then, lent_then = row
                 counts = (free_then + lent_then, free_then, lent_then) if active else (published, free, lent)
                 pools.append(Pool(label, *counts, bool(active)))
@@ -229,7 +229,7 @@ class Pools:
 
     async def _look(self) -> None:
         keys = await self._store.read("DBSIZE")
-        gap_s = 0.05 if keys <= SCAN_BITE * SCAN_CALLS else 1.0
+        gap_s = 0.05 if keys <= SCAN_BATCH * SCAN_CALLS else 1.0
         wait_s = self._discovered + gap_s - time.monotonic()
         if wait_s > 0 and gap_s < 1:
             await asyncio.sleep(wait_s)
@@ -239,7 +239,7 @@ class Pools:
         found: list[str] = []
         for _ in range(SCAN_CALLS):
             self._scan_cursor, names = await self._store.read(
-                "SCAN", self._scan_cursor, "MATCH", _glob(prefix) + "*", "COUNT", SCAN_BITE, "TYPE", "list"
+                "SCAN", self._scan_cursor, "MATCH", _glob(prefix) + "*", "COUNT", SCAN_BATCH, "TYPE", "list"
             )
             found += [name[len(prefix) :] for name in names]
             if str(self._scan_cursor) == "0":

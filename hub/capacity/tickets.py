@@ -1,4 +1,4 @@
-"""Tickets: what has become of a borrow that waits, the lines they stand in, and giving one up."""
+"""Tickets: what has become of a borrow that waits, the queues they stand in, and giving one up."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hub.capacity.models import Grant, Ticket, Waiting, read_item
 from hub.errors import GrantOver, TicketGranted, UnknownReply, UnknownTicket
 from hub.store.store import Store
 
-BITE = 50  # tickets or labels per script: about 1 ms
+BATCH = 50  # tickets or labels per script: about 1 ms
 NAMES_MAX = 2000  # tickets one script names: under 1 ms
 _UNKNOWN = "No such ticket: nothing waits under this key, or it was given up"
 
 
 @dataclass(frozen=True)
-class LineOfLabel:
+class LabelQueue:
     """Who waits for one label. `turn` is its place in the rotation, `estimate_ms` what a newcomer would wait, or -1."""
 
     label: str
@@ -35,13 +35,13 @@ class Tickets:
     def __init__(self, store: Store, memory: Memory) -> None:
         self._store = store
         self._memory = memory
-        self._look = store.script("line/look")
-        self._describe = store.script("line/describe")
-        self._prospect = store.script("line/prospect")
-        self._cancel = store.script("line/cancel")
+        self._look = store.script("queue/find")
+        self._describe = store.script("queue/describe")
+        self._prospect = store.script("queue/prospect")
+        self._cancel = store.script("queue/cancel")
 
     async def find(self, *names: str) -> Ticket:
-        """The first of these ids that is a ticket: with a place in line, or with its grant.
+        """The first of these ids that is a ticket: with a place in the queue, or with its grant.
 
         Raises `UnknownTicket` when none is one, and `GrantOver` when what it was granted has ended.
         """
@@ -86,31 +86,31 @@ class Tickets:
         raise UnknownTicket(_UNKNOWN)
 
     async def counts(self) -> tuple[int, int, int]:
-        """How many labels have a line, how many tickets stand in one, and how many are away."""
+        """How many labels have a queue, how many tickets stand in one, and how many are away."""
         keys = self._store.keys
         labels, known, hubs = await self._store.read_all(
-            [("ZCARD", keys.turns), ("ZCARD", keys.patience), ("ZRANGE", keys.hubs, 0, -1)]
+            [("ZCARD", keys.turns), ("ZCARD", keys.ticket_deadlines), ("ZRANGE", keys.hubs, 0, -1)]
         )
         waiting = sum(await self._store.read_all(("SCARD", keys.waiters(hub)) for hub in hubs))
         return labels, waiting, max(0, known - waiting)
 
     async def labels(self, offset: int, limit: int) -> list[str]:
-        """Labels that have a line, the one whose turn it is first."""
+        """Labels that have a queue, the one whose turn it is first."""
         return list(await self._store.read("ZRANGE", self._store.keys.turns, offset, offset + limit - 1))
 
-    async def lines(self, labels: Sequence[str], tickets: int) -> list[LineOfLabel]:
-        """The lines of labels, each with so many tickets from its head; also of labels nobody waits for."""
+    async def queues(self, labels: Sequence[str], tickets: int) -> list[LabelQueue]:
+        """The queues of labels, each with so many tickets from its head; also of labels nobody waits for."""
         rows: list[Any] = []
-        for bite in _bites(labels, max(1, min(BITE, NAMES_MAX // max(1, tickets)))):
-            rows += await self._describe(count=tickets, rest=bite)
+        for batch in _batches(labels, max(1, min(BATCH, NAMES_MAX // max(1, tickets)))):
+            rows += await self._describe(count=tickets, rest=batch)
         names = [name for row in rows for name in row[-1]]
         found: dict[str, Ticket] = {}
-        for bite in _bites(names, BITE):
-            for name, row in zip(bite, await self._look(rest=bite), strict=True):
-                if row[0] == "waiting":  # else it has left the line since
+        for batch in _batches(names, BATCH):
+            for name, row in zip(batch, await self._look(rest=batch), strict=True):
+                if row[0] == "waiting":  # else it has left the queue since
                     found[name] = _ticket(name, row)
         return [
-            LineOfLabel(label, waiting, turn, cap, live, wait_ms, [found[name] for name in first if name in found])
+            LabelQueue(label, waiting, turn, cap, live, wait_ms, [found[name] for name in first if name in found])
             for label, (waiting, turn, cap, live, wait_ms, first) in zip(labels, rows, strict=True)
         ]
 
@@ -121,5 +121,5 @@ def _ticket(name: str, row: list[Any]) -> Ticket:
     return Ticket(name, state, label, run, position, estimate_ms, priority, *times, fingerprint, int(keep_s))
 
 
-def _bites(names: Sequence[str], size: int) -> list[Sequence[str]]:
+def _batches(names: Sequence[str], size: int) -> list[Sequence[str]]:
     return [names[start : start + size] for start in range(0, len(names), size)]

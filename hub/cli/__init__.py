@@ -1,11 +1,11 @@
-"""The `hub` command: serving, announcing machines, borrowing, looking, mending.
+"""The `hub` command: serving, announcing machines, borrowing, looking, repairing.
 
 Exit codes: 0 done, 1 refused or failed (one sentence on stderr), 2 wrong usage. A command that was run under a slot or
 an agent (`-- COMMAND`) decides with its own exit code.
 """
 
 try:
-    from hub.cli.ending import main
+    from hub.cli.exits import main
 except ModuleNotFoundError as error:
     if str(error.name).split(".")[0] == "hub":
         raise

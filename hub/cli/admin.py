@@ -104,7 +104,7 @@ def caller() -> str:
 
 
 async def doctor(as_json: bool, *, repair: bool) -> int:
-    """Check every invariant on Redis itself; 0 when all hold or what did not is mended."""
+    """Check every invariant on Redis itself; 0 when all hold or what did not is repaired."""
     settings = store_settings("The doctor works on Redis itself")
     from hub.doctor import examine  # only these two need the store's packages
     from hub.store.connection import open_store
@@ -127,7 +127,7 @@ async def doctor(as_json: bool, *, repair: bool) -> int:
     for library, idle_s in sorted(idle.items()):
         output.note(f"{library} is a library of another version of the hub, last used {_ago(idle_s)}.")
     if open_ones:
-        hint = "" if repair else "; `hub doctor --repair` mends what can be mended"
+        hint = "" if repair else "; `hub doctor --repair` repairs what can be repaired"
         output.note(f"{output.plural(len(open_ones), 'finding')}{hint}.")
     return 1 if open_ones else 0
 
@@ -138,7 +138,7 @@ def _ago(seconds: float) -> str:
 
 async def _ask_for_patience() -> None:
     await asyncio.sleep(3)
-    output.note("something looks wrong; waiting to see whether the next sweep mends it.")
+    output.note("something looks wrong; waiting to see whether the next sweep repairs it.")
 
 
 def _part(answer: dict[str, Any], name: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from hub import __version__
+from hub.capacity.nodes.models import State
 from hub.cli import (
     admin,
     announce,
@@ -20,15 +21,16 @@ from hub.cli import (
     internal,
     jobs,
     lend,
-    line,
     look,
     manual,
     output,
+    queue,
     serving,
     status,
     surroundings,
     telling,
     tokens,
+    top,
     ui,
     zombies,
 )
@@ -46,7 +48,6 @@ from hub.cli.inputs import (
 from hub.cli.options import AsJson, JoinTokenFile, Secret, TokenFile, Url
 from hub.cli.reach import Address, Role, address, operating, plain_logs
 from hub.client import AgentOptions
-from hub.nodes.models import State
 from hub.observability.logs import configure_logs
 from hub.settings import load_settings
 
@@ -233,7 +234,12 @@ def borrow(
     wait: Annotated[
         float, typer.Option(parser=seconds(least=0), metavar="SECONDS", help="Wait in line so long while none is free.")
     ] = 0.0,
-    priority: Annotated[int, typer.Option(min=-100, max=100, help="A point of it counts as a second in line.")] = 0,
+    priority: Annotated[
+        int, typer.Option(min=-100, max=100, help="A point of it counts as a second in the queue.")
+    ] = 0,
+    wait_for_pool: Annotated[
+        bool, typer.Option("--wait-for-pool", help="Wait also while no pool serves LABEL yet, instead of refusing.")
+    ] = False,
     as_json: AsJson = False,
     url: Url = None,
     secret: Secret = None,
@@ -247,8 +253,8 @@ def borrow(
         inputs.check_command(command)
         if as_json:
             raise Usage("--json prints the slot and COMMAND gets it in its environment: give one of the two.")
-    wish = lend.Wish(label, ttl, run, wait, priority)
-    return asyncio.run(lend.borrow(address(url, secret, "runner"), wish, command or [], as_json))
+    wanted = lend.BorrowRequest(label, ttl, run, wait, priority, wait_for_pool)
+    return asyncio.run(lend.borrow(address(url, secret, "runner"), wanted, command or [], as_json))
 
 
 @app.command(name="return")
@@ -260,13 +266,26 @@ def give_back(
     token: Annotated[
         str | None, typer.Option(parser=read_id, metavar="TOKEN", help="Return only what was lent with this token.")
     ] = None,
+    run: Annotated[
+        str | None, typer.Option(parser=read_id, metavar="RUN", help="Return only what is lent to this run.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="End somebody else's lease; needs --reason.")] = False,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why, for the audit log.")] = None,
     as_json: AsJson = False,
     url: Url = None,
     secret: Secret = None,
 ) -> None:
-    """Give a borrowed slot back."""
+    """Give a borrowed slot back. It has to be yours: say its token or its run, or --force and why.
+
+    With --force its holder is told, and it is lent on when he has stopped or the grace is over.
+    """
+    if sum((token is not None, run is not None, force)) > 1:
+        raise Usage("--token, --run and --force each say by what right: give one of them.")
+    if force != bool(reason and reason.strip()):
+        raise Usage("--force and --reason TEXT go together.")
     plain_logs()
-    asyncio.run(lend.give_back(address(url, secret, "runner"), slot, label, token, as_json))
+    by = lend.Right(token, run, reason if force else None)
+    asyncio.run(lend.give_back(address(url, secret, "runner"), slot, label, by, as_json))
 
 
 @app.command()
@@ -315,8 +334,9 @@ def brake(
 
 app.add_typer(draining.app)
 app.add_typer(status.app)
-app.add_typer(line.queue_app, name="queue")
-app.add_typer(line.caps_app, name="caps")
+app.add_typer(top.app)
+app.add_typer(queue.queue_app, name="queue")
+app.add_typer(queue.caps_app, name="caps")
 app.add_typer(tokens.app, name="token")
 for command in (jobs.jobs, jobs.workers, jobs.tasks, jobs.submit, jobs.cancel, jobs.retry):
     app.command()(command)
@@ -331,7 +351,7 @@ app.command()(ui.ui)
 
 @app.command()
 def doctor(
-    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Check every invariant on Redis itself (HUB_REDIS_URL or the running embedded server)."""

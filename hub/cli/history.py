@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 import httpx
@@ -154,7 +154,7 @@ async def _follow(
     """Show what was found, and what happens after it, until a signal."""
     task = asyncio.current_task()
     assert task is not None
-    stream = _Stream(at, which, found[0]["id"] if found else since)
+    stream = Stream(at, which, found[0]["id"] if found else since)
     with Signals(lambda _: task.cancel()):
         try:
             for event in reversed(found):
@@ -170,7 +170,7 @@ async def _follow(
             return
 
 
-class _Stream:
+class Stream:
     """Events as a hub sends them; read again, it goes on where it was cut off."""
 
     def __init__(self, at: Address, which: dict[str, str], last: str) -> None:
@@ -178,8 +178,11 @@ class _Stream:
         self._which = which
         self._last = last
 
-    async def read(self) -> AsyncIterator[dict[str, Any]]:
-        """Until the hub ends it; raises `httpx.HTTPError`, and `HubError` when the hub will not be followed."""
+    async def read(self, begun: Callable[[], object] = bool) -> AsyncIterator[dict[str, Any]]:
+        """Until the hub ends it; `begun` is called when it begins.
+
+        Raises `httpx.HTTPError`, and `HubError` when the hub will not be followed.
+        """
         headers = {"x-hub-secret": self._at.secret, "last-event-id": self._last}
         timeout = httpx.Timeout(10.0, read=_SILENCE_S)
         async with (
@@ -189,6 +192,7 @@ class _Stream:
             if answer.status_code in (400, 401, 404):
                 raise HubError(f"The hub at {mask_url(self._at.url)} refuses to be followed: {answer.status_code}.")
             answer.raise_for_status()
+            begun()
             name = ""
             async for line in answer.aiter_lines():
                 field, _, value = line.partition(":")

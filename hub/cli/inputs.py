@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import typer
 
 from hub.capacity.labels import parse_label
+from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S
 from hub.client import AgentOptions
 from hub.errors import InvalidLabel
-from hub.nodes.models import DRAIN_DEADLINE_MAX_S
 
 LONGEST_ID = 512  # more is a file pasted by accident
 YEAR_S = 366 * 86_400

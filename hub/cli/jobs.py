@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -22,6 +23,7 @@ from hub.cli.job_inputs import (
     read_key,
     read_moment,
     read_payload,
+    read_uuid,
 )
 from hub.cli.jobs_api import Caller, JobsApi, caller, jobs_api
 from hub.cli.look import whole_seconds
@@ -71,6 +73,10 @@ def workers(
 
 
 def tasks(
+    task: Annotated[
+        str | None,
+        typer.Argument(parser=read_uuid, metavar="[TASK]", help="Only this one, with its result, progress and log."),
+    ] = None,
     room: Room = None,
     job: Annotated[
         str | None, typer.Option("--job", parser=read_full_name, metavar="JOB", help="Only of this job.")
@@ -83,6 +89,9 @@ def tasks(
     token: Token = None,
 ) -> None:
     """Show the tasks submitted to a room, newest first; without --room to that of the job, else to @global."""
+    if task is not None:
+        show_task(as_json, asyncio.run(_task(caller(url, secret, token), task)))
+        return
     if job is None:
         where = ["rooms", room or GLOBAL, "tasks"]
     else:
@@ -103,6 +112,9 @@ def submit(
         str | None, typer.Option(parser=read_moment, metavar="TIME", help="Not before this time, in ISO 8601.")
     ] = None,
     max_attempts: Annotated[int | None, typer.Option(min=1, max=100, help="Try again when it fails.")] = None,
+    max_silence: Annotated[
+        float | None, typer.Option(min=1, help="Seconds it may run and say nothing before it fails.")
+    ] = None,
     key: Annotated[
         str | None, typer.Option(parser=read_key, metavar="KEY", help="The same key within 24 h gets the same task.")
     ] = None,
@@ -112,15 +124,20 @@ def submit(
     token: Token = None,
 ) -> int:
     """Submit a task to a job and print its id; without --room to the room of the job."""
-    wish: dict[str, Any] = {"payload": read_payload(payload)}
-    given = {"priority": priority, "notBefore": not_before, "maxAttempts": max_attempts}
-    wish |= {name: value for name, value in given.items() if value is not None}
+    wanted: dict[str, Any] = {"payload": read_payload(payload)}
+    given = {
+        "priority": priority,
+        "notBefore": not_before,
+        "maxAttempts": max_attempts,
+        "maxSilenceSeconds": max_silence,
+    }
+    wanted |= {name: value for name, value in given.items() if value is not None}
     where = ("rooms", room or _room_of(job), "tasks", job)
-    return asyncio.run(_submit(caller(url, secret, token), where, wish, key, as_json, wait=wait))
+    return asyncio.run(_submit(caller(url, secret, token), where, wanted, key, as_json, wait=wait))
 
 
 def cancel(task: TaskId, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None) -> None:
-    """Cancel a task that has not ended. Its worker is not told: it hears of it when it reports the end."""
+    """Cancel a task that has not ended. A worker of the SDK hears of it within a second, others when they report."""
     answer = asyncio.run(_cancel(caller(url, secret, token), task))
     if as_json:
         output.put_json(answer)
@@ -135,6 +152,44 @@ def retry(task: TaskId, as_json: AsJson = False, url: Url = None, secret: Secret
         output.put_json(answer)
     else:
         output.put(str(answer.get("id")))
+
+
+async def _task(who: Caller, task: str) -> Row:
+    async with jobs_api(who) as api:
+        return await api.ask("GET", "tasks", task)
+
+
+def show_task(as_json: bool, task: Row) -> None:
+    """One task, and its log below it."""
+    if as_json:
+        output.put_json(task)
+        return
+    output.put_facts((name, value) for name, value in _task_facts(task) if value is not None)
+    for said in task.get("log", ()):
+        output.put(output.one_line(f"{whole_seconds(said.get('at'))}  {said.get('text')}"))
+
+
+def _task_facts(task: Row) -> Iterable[tuple[str, Any]]:
+    yield "TASK", task.get("id")
+    yield "STATUS", task.get("status")
+    yield "JOB", task.get("job_name")
+    yield "ROOM", task.get("room_id")
+    yield "POSITION", task.get("queue_position")
+    yield "ATTEMPT", f"{task['attempt']} of {task.get('maxAttempts')}" if task.get("attempt") else None
+    for name, member in (("SUBMITTED", "created_at"), ("STARTED", "started_at"), ("ENDED", "completed_at")):
+        yield name, whole_seconds(task[member]) if task.get(member) else None
+    yield "WORKER", task.get("worker_id")
+    if task.get("progress") is not None or task.get("message"):
+        share = "" if task.get("progress") is None else f"{task['progress']:.0%} "
+        yield "PROGRESS", f"{share}{task.get('message') or ''}".strip()
+        yield "SAID AT", whole_seconds(task.get("progress_at"))
+    yield "ERROR", task.get("error")
+    yield "PAYLOAD", json.dumps(task.get("payload"), ensure_ascii=False)
+    yield "RESULT", "lost" if task.get("resultLost") else _json(task.get("result"))
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def show_tasks(as_json: bool, found: tuple[int, list[Row]], what: str = "tasks") -> None:
@@ -176,10 +231,10 @@ async def _pages(who: Caller, limit: int, name: str, where: Sequence[str], **que
         return await api.pages(limit, name, *where, **query)
 
 
-async def _submit(who: Caller, where: Sequence[str], wish: Row, key: str | None, as_json: bool, *, wait: bool) -> int:
+async def _submit(who: Caller, where: Sequence[str], wanted: Row, key: str | None, as_json: bool, *, wait: bool) -> int:
     async with jobs_api(who) as api:
         headers = {"idempotency-key": key or secrets.token_hex(16)}  # a repeat after a lost answer makes no second task
-        task = await api.ask("POST", *where, body=wish, headers=headers)
+        task = await api.ask("POST", *where, body=wanted, headers=headers)
         if wait:
             task = await _until_ended(api, str(task.get("id")), as_json)
         elif not as_json:

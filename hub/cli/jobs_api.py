@@ -12,10 +12,10 @@ from hub.cli.look import PAGE, members
 from hub.cli.reach import Address, Reach, address, plain_logs, reach
 from hub.cli.surroundings import environment, given_secret
 from hub.client.calls import path
-from hub.client.exchange import Patience, Send, exchange
+from hub.client.exchange import RetryPolicy, Send, exchange
 from hub.errors import HubError, Unauthorized
 
-PATIENCE = Patience(trouble_s=5.0, attempt_s=10.0)
+PATIENCE = RetryPolicy(trouble_s=5.0, attempt_s=10.0)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from hub.cli.child import Child, Signals
 from hub.cli.reach import Address, listens, plain_logs, reach
 from hub.cli.surroundings import without_secrets
 from hub.client import HubClient, Slot
-from hub.errors import HubError, HubUnavailable, LeaseLost, NoCapacity, NotFound
+from hub.errors import HubError, HubUnavailable, LeaseLost, NoCapacity, NoSuchPool, NotFound
 from hub.settings import mask_url
 
 # How long before its lease ends a command that could not be kept in it is asked to stop: time to put things in order.
@@ -25,7 +25,7 @@ _LOOK_S = 1.0
 
 
 @dataclass(frozen=True)
-class Wish:
+class BorrowRequest:
     """What is to be borrowed."""
 
     label: str
@@ -33,32 +33,41 @@ class Wish:
     run: str | None
     wait_s: float
     priority: int
+    wait_for_pool: bool = False
 
 
-async def borrow(at: Address, wish: Wish, command: list[str], as_json: bool) -> int:
+async def borrow(at: Address, wanted: BorrowRequest, command: list[str], as_json: bool) -> int:
     """Borrow a slot and hold it until a signal, or until the command has ended; the exit code."""
     plain_logs()
     task = asyncio.current_task()
     assert task is not None
     with Signals(lambda _: task.cancel()) as signals:
         try:
-            if wish.wait_s == 0 and not await listens(at.url):
+            if wanted.wait_s == 0 and not await listens(at.url):
                 raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
             async with (
                 HubClient(at.url, at.secret) as client,
                 client.borrow(
-                    wish.label, ttl=wish.ttl_s, run=wish.run, wait=wish.wait_s, priority=wish.priority
+                    wanted.label,
+                    ttl=wanted.ttl_s,
+                    run=wanted.run,
+                    wait=wanted.wait_s,
+                    priority=wanted.priority,
+                    wait_for_pool=wanted.wait_for_pool,
                 ) as slot,
             ):
                 if command:
                     return await _run(slot, command, signals)
                 await _hold(slot, signals, as_json)
+        except NoSuchPool as error:
+            said = str(error) if str(error).endswith("?") else f"{error};"
+            raise HubError(f"{said} --wait-for-pool waits for one that comes later.") from None
         except NoCapacity as error:
-            if wish.wait_s:
+            if wanted.wait_s:
                 raise
             raise HubError(f"{str(error).rstrip('.')}; --wait SECONDS waits for one.") from None
         except asyncio.CancelledError:
-            raise HubError(f"Interrupted before a slot of {wish.label} was lent.") from None
+            raise HubError(f"Interrupted before a slot of {wanted.label} was lent.") from None
     output.note(f"{slot.id} is given back.")
     return 0
 
@@ -145,19 +154,46 @@ def _document(slot: Slot) -> dict[str, Any]:
     }
 
 
-async def give_back(at: Address, slot_id: str, label: str | None, token: str | None, as_json: bool) -> None:
+@dataclass(frozen=True)
+class Right:
+    """By what somebody ends a lease: its token, its run, or as an operator who says why."""
+
+    token: str | None = None
+    run: str | None = None
+    reason: str | None = None
+
+    def body(self) -> dict[str, Any]:
+        """As the wire has it."""
+        if self.token:
+            return {"leaseToken": self.token}
+        return {"runId": self.run, "onlyRun": True} if self.run else {"revoke": True, "reason": self.reason}
+
+
+async def give_back(at: Address, slot_id: str, label: str | None, by: Right, as_json: bool) -> None:
     """Give a slot back that somebody borrowed; without its label, the session says which pool it is of."""
     async with reach(at) as hub:
-        if label is None:
+        if label is None or by == Right():
             try:
-                label = str((await hub.get("sessions", slot_id)).get("poolLabel"))
+                session = await hub.get("sessions", slot_id)
             except NotFound:
                 raise NotFound(f"The slot {slot_id} is not lent.") from None
-        body = {"labelKey": label, "browserId": slot_id, **({"leaseToken": token} if token else {"revoke": True})}
-        answer = await hub.post("session", "return", body=body)
+            if by == Right():
+                raise HubError(_whose(slot_id, session))
+            label = str(session.get("poolLabel"))
+        answer = await hub.post("session", "return", body={"labelKey": label, "browserId": slot_id, **by.body()})
+        if by.run and "note" in answer:
+            raise HubError(f"The slot {slot_id} is not lent to run {by.run}; nothing was changed.")
     if as_json:
         output.put_json(answer)
     elif "note" in answer:
         output.put(f"{slot_id}: {answer['note']}.")
     else:
         output.put(f"{slot_id} is given back.")
+
+
+def _whose(slot_id: str, session: dict[str, Any]) -> str:
+    left = output.duration(session.get("secondsLeft"))
+    return (
+        f"The slot {slot_id} is lent to run {session.get('runId') or '(none)'} as {session.get('labelKey')} since "
+        f"{session.get('borrowedAtUtc')}, {left} left. Say --token or --run if it is yours, else --force --reason TEXT."
+    )

@@ -44,6 +44,8 @@ async def autoscale(at: Address, label: str, bounds: dict[str, int | None], as_j
     async with reach(at) as hub:
         found = await hub.get("autoscale", label, **bounds)
     _show_one(found, as_json, _demand)
+    if found.get("hint") and not as_json:
+        output.note(f"{found['hint']}")
 
 
 async def sessions(at: Address, as_json: bool, *, limit: int, where: dict[str, str], slot: str | None) -> None:

@@ -21,7 +21,7 @@ from hub.cli import output
 from hub.cli.inputs import Usage, read_url
 from hub.cli.surroundings import environment, given_secret, tell_of_proxies
 from hub.client.calls import path
-from hub.client.exchange import Patience, Send, exchange
+from hub.client.exchange import RetryPolicy, Send, exchange
 from hub.client.transport import DEFAULT_URL, AsyncTransport
 from hub.errors import HubError, HubUnavailable
 from hub.observability.logs import configure_logs
@@ -38,7 +38,7 @@ _SECRETS: dict[Role, tuple[str, ...]] = {
     "admin": ("HUB_ADMIN_SECRET", "HUB_RUNNER_SECRET"),
 }
 # Long enough for a hub that is just starting; a person is waiting.
-_PATIENCE = Patience(trouble_s=5.0, attempt_s=10.0)
+_PATIENCE = RetryPolicy(trouble_s=5.0, attempt_s=10.0)
 _KNOCK_S = 2.0
 _NOBODY_THERE = {errno.ECONNREFUSED, errno.EADDRNOTAVAIL, errno.ENETUNREACH, errno.EAFNOSUPPORT}
 

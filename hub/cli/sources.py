@@ -20,8 +20,8 @@ from hub.settings import Settings, load_settings, mask_url
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from hub.records.models import Source
-    from hub.records.records import Records
+    from hub.recovery.models import Source
+    from hub.recovery.records import Records
     from hub.store.store import Store
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ def choose(file: Path | None, names: Iterable[str] | None) -> Chosen:
     configure_logs(settings)
     if file is None and settings.recovery_file is None and not settings.recovery_sources:
         raise Usage("No source is declared: name a TOML file of sources with --file or HUB_RECOVERY_FILE.")
-    from hub.records.file import survey  # other commands need not wait for it
+    from hub.recovery.file import survey  # other commands need not wait for it
 
     sources, refused = survey(settings, file)
     troubles = [Trouble.of(error.facts.get("source"), error) for error in refused]
@@ -139,7 +139,7 @@ class Opened:
             return Trouble.of(source.name, error)
 
     def _open(self, source: Source) -> Records:
-        from hub.records.kinds import open_records  # SQLAlchemy and the store's packages
+        from hub.recovery.kinds import open_records  # SQLAlchemy and the store's packages
 
         if source.name not in self._records:
             records = open_records(source, self._store)
@@ -154,7 +154,7 @@ class Opened:
             return
         error = await self._open_store()
         if self._store is not None:
-            from hub.records.outcomes import Outcomes
+            from hub.recovery.outcomes import Outcomes
 
             try:
                 await write(Outcomes(self._store.client, self._store.keys, records.source.name))

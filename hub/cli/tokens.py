@@ -94,19 +94,19 @@ def create(
 
     The first one shuts the jobs API of a hub without secrets to strangers.
     """
-    wish = _whose(user, node, join)
+    wanted = _whose(user, node, join)
     if node or join:
         if user_id or superuser or scope or room:
             raise Usage("--user-id, --superuser, --scope and --room are for tokens of users.")
     else:
-        wish["superuser"] = superuser
+        wanted["superuser"] = superuser
     if room:
-        wish["rooms"] = _rooms(room)
+        wanted["rooms"] = _rooms(room)
     if user_id is not None:
-        wish["userId"] = user_id
+        wanted["userId"] = user_id
     if scope:
-        wish["scopes"] = list(dict.fromkeys(scope))
-    asyncio.run(_create(operating(url, secret), wish, as_json))
+        wanted["scopes"] = list(dict.fromkeys(scope))
+    asyncio.run(_create(operating(url, secret), wanted, as_json))
 
 
 def _whose(user: str | None, node: str | None, join: str | None) -> dict[str, Any]:
@@ -142,9 +142,9 @@ def revoke(
     asyncio.run(_revoke(operating(url, secret), token, as_json))
 
 
-async def _create(at: Address, wish: dict[str, Any], as_json: bool) -> None:
+async def _create(at: Address, wanted: dict[str, Any], as_json: bool) -> None:
     made = new_secret()
-    body = {**wish, "sha256": digest_of(made)}  # asked again after a lost answer, this makes no second token
+    body = {**wanted, "sha256": digest_of(made)}  # asked again after a lost answer, this makes no second token
     answer = await _ask(at, lambda hub: hub.post("admin", "tokens", body=body))
     if as_json:
         output.put_json({**answer, "token": made})

@@ -19,12 +19,13 @@ from hub.cli.inputs import YEAR_S, Usage, shown, span
 from hub.cli.job_inputs import Limit
 from hub.cli.known import forget
 from hub.cli.options import AsJson
+from hub.cli.report import report
 from hub.cli.sources import Chosen, Opened, Trouble, choose
 from hub.errors import HubError
 
 if TYPE_CHECKING:
-    from hub.records.models import Source, Stuck
-    from hub.records.records import Records
+    from hub.recovery.models import Source, Stuck
+    from hub.recovery.records import Records
 
 _COLUMNS = ("SOURCE", "ID", "STATUS", "UPDATED", "AGE", "RESETS")
 _WATCHED = ("SOURCE", "STUCK", "OLDEST", "THRESHOLD", "TROUBLE")
@@ -35,6 +36,7 @@ _PREVIEW = 1000  # records that a dry run shows at most
 app = typer.Typer(help="Look at records that are stuck in the databases around the hub, and bring them back.")
 
 app.command("forget")(forget)
+app.command("report")(report)
 
 File = Annotated[
     Path | None,

@@ -8,12 +8,13 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
-from hub.client.book import AgentOptions, Book
 from hub.client.credential import Credential
-from hub.client.exchange import now_s, passing, pause_s
+from hub.client.exchange import passing
 from hub.client.progress import Progress
+from hub.client.state import AgentOptions, AgentState
 from hub.client.telling import Telling
 from hub.errors import HubError, SlotLent, Superseded, Unauthorized, UnknownNode
+from hub.retries import now_s, pause_s
 
 log = logging.getLogger("hub.client")
 
@@ -26,12 +27,12 @@ class Announcing:
 
     def __init__(
         self,
-        book: Book,
+        state: AgentState,
         options: AgentOptions,
         progress: Progress,
         call: Callable[[Callable[..., Any], Any], Awaitable[Any]],
     ) -> None:
-        self.book = book
+        self.state = state
         self.callback_errors = 0
         self._options = options
         self._progress = progress
@@ -48,7 +49,7 @@ class Announcing:
     @property
     def node_id(self) -> str:
         """The id of the node."""
-        return self.book.node_id
+        return self.state.node_id
 
     def stop(self) -> None:
         """Let `live` leave and return; also while it is still looking for a hub."""
@@ -58,7 +59,7 @@ class Announcing:
         """Register, call `ready`, and be the node until `stop`; then leave. Raises what ended it before that."""
         self._credential = Credential(self.node_id, self._options)
         self._http = http = self._credential.transport()
-        self.telling = Telling(self.book, http)
+        self.telling = Telling(self.state, http)
         try:
             failure = await self._until_stopped(self._announce())
             if failure is not None:
@@ -148,10 +149,10 @@ class Announcing:
         telling = self.telling
         if telling.registered and await telling.beat():
             self._tell_changes()
-            if self._on_recycle is None and self.book.acknowledge():
+            if self._on_recycle is None and self.state.acknowledge():
                 self._soon.set()
             if not telling.busy:  # else somebody is telling the hub right now, at their own pace
-                await telling.mend()
+                await telling.repair()
             if self._on_recycle is not None and not telling.busy:
                 await self._reserve(self._on_recycle)
             if not telling.looked:
@@ -159,7 +160,7 @@ class Announcing:
             return
         await telling.register()
         self._tell_changes()
-        await telling.mend()
+        await telling.repair()
 
     async def _wait(self, seconds: float) -> None:
         """Until the next beat is due; sooner when there is something to say, but not so that beats become a storm."""
@@ -184,35 +185,35 @@ class Announcing:
 
     async def _reserve(self, callback: Callable[[str], Any]) -> None:
         """Take slots that are to be made fresh off offer, so that nobody borrows them meanwhile, and have that done."""
-        book = self.book
+        state = self.state
         until_s = now_s() + self.telling.pace_s / 2  # the next beat must not wait for long behind this
         async with self.telling.lock:
-            for slot_id in sorted(book.to_rebuild() - self._recycling.keys()):
+            for slot_id in sorted(state.to_rebuild() - self._recycling.keys()):
                 if now_s() > until_s:
                     self._soon.set()
                     return
-                if not book.rebuilding.get(slot_id):  # else its callback has failed before
-                    asked_before = slot_id in book.rebuilding
-                    book.reserving(slot_id)
+                if not state.rebuilding.get(slot_id):  # else its callback has failed before
+                    asked_before = slot_id in state.rebuilding
+                    state.reserving(slot_id)
                     try:
                         await self.telling.reserve(slot_id)
                     except SlotLent:
-                        book.still_lent(slot_id, asked_before=asked_before)
+                        state.still_lent(slot_id, asked_before=asked_before)
                         continue
-                    book.reserved(slot_id)
+                    state.reserved(slot_id)
                 self._recycling[slot_id] = asyncio.create_task(self._recycle(callback, slot_id))
 
     async def _recycle(self, callback: Callable[[str], Any], slot_id: str) -> None:
         """Have a slot made fresh that is off offer, and offer what came of it."""
         try:
             try:
-                offered = self.book.rebuilt(slot_id, await self._called(callback, slot_id))
+                offered = self.state.rebuilt(slot_id, await self._called(callback, slot_id))
             except Exception as error:  # noqa: BLE001 - the node must live on, whatever its callbacks do
                 self._callback_failed("on_recycle", error)
                 await asyncio.sleep(self.telling.pace_s)  # still to be made fresh: tried again
                 return
             if offered:
-                await self.telling.mend()
+                await self.telling.repair()
             else:
                 log.info("node %s: slot %s was taken care of by hand while it was made fresh", self.node_id, slot_id)
         except HubError as error:
@@ -229,7 +230,7 @@ class Announcing:
                 self._callback_failed(getattr(callback, "__name__", "a callback"), error)
 
     def _tell_changes(self) -> None:
-        now = {"on_lent": dict(self.book.lent), "on_drain": self.book.draining}
+        now = {"on_lent": dict(self.state.lent), "on_drain": self.state.draining}
         for name, news in now.items():
             callback: Callable[..., Any] | None = self._options.get(name)  # type: ignore[assignment]
             if callback is not None and news != self._told[name]:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import httpx
 
 from hub.client import calls, waiting
-from hub.client.exchange import Patience
+from hub.client.exchange import RetryPolicy
 from hub.client.guard import Guard
 from hub.client.slot import Slot, keep, renew
 from hub.client.transport import AsyncTransport
@@ -25,8 +25,8 @@ class HubClient:
     """Borrows slots from a hub, for asyncio; made and used inside one event loop, by any number of its tasks.
 
     `url` defaults to `HUB_URL` (or http://127.0.0.1:8080) and `secret` to `HUB_RUNNER_SECRET`. Every call is repeated
-    for `timeout` seconds while no hub answers or it asks for patience, each attempt being given `attempt_timeout`
-    seconds, and up to 30 more in line; then, or when the hub refuses for good, it raises a `hub.errors.HubError` -
+    for `timeout` seconds while no hub answers or it asks for policy, each attempt being given `attempt_timeout`
+    seconds, and up to 30 more in the queue; then, or when the hub refuses for good, it raises a `hub.errors.HubError` -
     `HubUnavailable` when nobody answered, `Unauthorized` when the secret is wrong. Close it with `await client.close()`
     or `async with`.
     """
@@ -41,7 +41,7 @@ class HubClient:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._http = AsyncTransport(url, secret, SECRET_NAME, transport)
-        self._patience = Patience(trouble_s=timeout, attempt_s=attempt_timeout)
+        self._policy = RetryPolicy(trouble_s=timeout, attempt_s=attempt_timeout)
         self.watch = Watch(self._http)
 
     async def __aenter__(self) -> Self:
@@ -64,6 +64,7 @@ class HubClient:
         run_name: str | None = None,
         wait: float | None = 0.0,
         priority: int = 0,
+        wait_for_pool: bool = True,
     ) -> Borrowing:
         """`async with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
 
@@ -73,7 +74,10 @@ class HubClient:
         ask `slot.check()`. Leaving gives the slot back; when no hub can be reached for that, its lease ends it.
         """
         return Borrowing(
-            self, lambda: self.acquire(label, ttl=ttl, run=run, run_name=run_name, wait=wait, priority=priority)
+            self,
+            lambda: self.acquire(
+                label, ttl=ttl, run=run, run_name=run_name, wait=wait, priority=priority, wait_for_pool=wait_for_pool
+            ),
         )
 
     async def acquire(
@@ -85,60 +89,64 @@ class HubClient:
         run_name: str | None = None,
         wait: float | None = 0.0,
         priority: int = 0,
+        wait_for_pool: bool = True,
     ) -> Slot:
         """A slot of `label` for `ttl` seconds (the hub's default when None); you `renew` and `give_back` it.
 
         `run` is the id the grant is filed under (made up by the hub when None), `run_name` a text for people. While
-        nothing is free it waits in line for `wait` seconds, with None for ever, with 0 not at all; a point of
-        `priority`, from -100 to 100, counts as a second in line. The place is kept when a hub stops or dies, and given
-        up when the task is cancelled.
+        nothing is free it waits in the queue for `wait` seconds, with None for ever, with 0 not at all; a point of
+        `priority`, from -100 to 100, counts as a second in the queue. The place is kept when a hub stops or dies, and
+        given up when the task is cancelled.
 
-        Raises `NoCapacity` when there is no slot in that time: as `WaitedInVain` after a wait in line, `DeadlineMissed`
-        at once when the hub expects it to take longer, `LabelLineFull` or `RunLineFull` when too many wait already,
+        Raises `NoCapacity` when there is no slot in that time: as `WaitedInVain` after a wait, `DeadlineMissed`
+        at once when the hub expects it to take longer, `LabelQueueFull` or `RunQueueFull` when too many wait already,
         `Capped` when the label has reached its limit. `error.facts` tells `position` and `estimatedWaitSeconds` of the
-        place there was.
+        place there was, and `hint` where no pool serves the label: one may still come. With `wait_for_pool=False` it
+        raises `NoSuchPool` then, at once, with the label that was probably meant.
         """
-        wish = waiting.Wish(label, ttl, run, run_name, priority, math.inf if wait is None else wait)
-        return await self._http.run(waiting.borrow(wish, self._patience))
+        wanted = waiting.BorrowRequest(
+            label, ttl, run, run_name, priority, math.inf if wait is None else wait, wait_for_pool
+        )
+        return await self._http.run(waiting.borrow(wanted, self._policy))
 
     async def renew(self, slot: Slot, ttl: float | None = None) -> None:
         """Let the lease last `ttl` seconds from now (what was asked for before when None; the hub may grant less).
 
         Raises `LeaseLost` when the hub has ended the grant. Not needed inside `borrow`.
         """
-        await self._http.run(renew(slot, ttl, self._patience))
+        await self._http.run(renew(slot, ttl, self._policy))
 
     async def give_back(self, slot: Slot) -> bool:
         """Give the slot back; False when the grant had ended before. Safe to repeat, never touches a later borrower."""
-        return await self._http.run(calls.give_back(slot, self._patience))
+        return await self._http.run(calls.give_back(slot, self._policy))
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """`{"slotId", "valid", "reason"?, "ttlSeconds"?}`: whether the slot is lent under this fencing token now."""
-        return await self._http.run(calls.verify(slot_id, token, self._patience))
+        return await self._http.run(calls.verify(slot_id, token, self._policy))
 
     async def nodes(self, *, limit: int = 100, cursor: str = "0", state: str | None = None) -> dict[str, Any]:
         """A page `{"total", "nodes", "next"}`; `state`: alive, suspect, stale, draining; `next` goes into `cursor`."""
-        return await self._http.run(calls.nodes(limit, cursor, state, self._patience))
+        return await self._http.run(calls.nodes(limit, cursor, state, self._policy))
 
     async def node(self, node_id: str) -> dict[str, Any]:
         """One node with its slots; raises `NotFound` when no such node is registered."""
-        return await self._http.run(calls.one("nodes", node_id, self._patience))
+        return await self._http.run(calls.one("nodes", node_id, self._policy))
 
     async def pools(self, *, limit: int = 100, offset: int = 0) -> dict[str, Any]:
         """A page `{"total", "pools", ...}` of the pools with what is free and lent."""
-        return await self._http.run(calls.pools(limit, offset, self._patience))
+        return await self._http.run(calls.pools(limit, offset, self._policy))
 
     async def pool(self, label: str) -> dict[str, Any]:
         """One pool; raises `NotFound` when there is none of this label."""
-        return await self._http.run(calls.one("pools", label, self._patience))
+        return await self._http.run(calls.one("pools", label, self._policy))
 
     async def sessions(self, *, limit: int = 100, offset: int = 0, **where: str) -> dict[str, Any]:
         """A page `{"total", "sessions"}` of what is lent; at most one filter of label, pool, node or run."""
-        return await self._http.run(calls.sessions(limit, offset, where, self._patience))
+        return await self._http.run(calls.sessions(limit, offset, where, self._policy))
 
     async def session(self, slot_id: str) -> dict[str, Any]:
         """The session of one slot; raises `NotFound` when it is not lent."""
-        return await self._http.run(calls.one("sessions", slot_id, self._patience))
+        return await self._http.run(calls.one("sessions", slot_id, self._policy))
 
     async def keep(self, slot: Slot) -> LeaseLost | None:
         """Renew `slot` until that fails for good, and return why; None when it was given back. Cancel it to stop."""

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from hub.client.exchange import Patience, Send, Steps, exchange
+from hub.client.exchange import RetryPolicy, Send, Steps, exchange
 from hub.client.slot import Slot
 from hub.errors import HubError
 
 log = logging.getLogger("hub.client")
 
 # A block that is over should not be held up: after this the slot is left to its lease.
-RETURN_PATIENCE = Patience(trouble_s=3.0, attempt_s=2.0)
+RETURN_POLICY = RetryPolicy(trouble_s=3.0, attempt_s=2.0)
 
 
 def path(*parts: str) -> str:
@@ -22,11 +22,11 @@ def path(*parts: str) -> str:
     return "".join(f"/{quote(part, safe='')}" for part in parts)
 
 
-def give_back(slot: Slot, patience: Patience) -> Steps[bool]:
+def give_back(slot: Slot, policy: RetryPolicy) -> Steps[bool]:
     """Give the slot back; whether it was still lent to its holder. Safe to repeat."""
     slot.given_back()
     body = {"labelKey": slot.matched_label, "browserId": slot.id, "leaseToken": slot.token}
-    answer = yield from exchange(Send("POST", "/session/return", body), patience)
+    answer = yield from exchange(Send("POST", "/session/return", body), policy)
     return "note" not in answer.data
 
 
@@ -46,38 +46,38 @@ def leave(slot: Slot) -> Steps[None]:
 
 def _returned(slot: Slot) -> Steps[None]:
     try:
-        yield from give_back(slot, RETURN_PATIENCE)
+        yield from give_back(slot, RETURN_POLICY)
     except HubError as error:
         log.warning("slot %s was not given back and is left to its lease: %s", slot.id, error)
 
 
-def verify(slot_id: str, token: str, patience: Patience) -> Steps[dict[str, Any]]:
+def verify(slot_id: str, token: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
     """Whether `token` is the one the slot is lent under at this moment."""
-    return (yield from _read(("leases", slot_id, "verify"), {"token": token}, patience))
+    return (yield from _read(("leases", slot_id, "verify"), {"token": token}, policy))
 
 
-def nodes(limit: int, cursor: str, state: str | None, patience: Patience) -> Steps[dict[str, Any]]:
+def nodes(limit: int, cursor: str, state: str | None, policy: RetryPolicy) -> Steps[dict[str, Any]]:
     """A page of the registered nodes."""
     query = {"detail": "1", "limit": str(limit), "cursor": cursor, **({"state": state} if state else {})}
-    return (yield from _read(("nodes",), query, patience))
+    return (yield from _read(("nodes",), query, policy))
 
 
-def pools(limit: int, offset: int, patience: Patience) -> Steps[dict[str, Any]]:
+def pools(limit: int, offset: int, policy: RetryPolicy) -> Steps[dict[str, Any]]:
     """A page of the pools."""
-    return (yield from _read(("pools",), {"limit": str(limit), "offset": str(offset)}, patience))
+    return (yield from _read(("pools",), {"limit": str(limit), "offset": str(offset)}, policy))
 
 
-def sessions(limit: int, offset: int, where: Mapping[str, str], patience: Patience) -> Steps[dict[str, Any]]:
+def sessions(limit: int, offset: int, where: Mapping[str, str], policy: RetryPolicy) -> Steps[dict[str, Any]]:
     """A page of the live sessions."""
-    return (yield from _read(("sessions",), {"limit": str(limit), "offset": str(offset), **where}, patience))
+    return (yield from _read(("sessions",), {"limit": str(limit), "offset": str(offset), **where}, policy))
 
 
-def one(kind: str, name: str, patience: Patience) -> Steps[dict[str, Any]]:
+def one(kind: str, name: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
     """One node, pool or session by its name."""
-    return (yield from _read((kind, name), {}, patience))
+    return (yield from _read((kind, name), {}, policy))
 
 
-def _read(parts: tuple[str, ...], query: Mapping[str, str], patience: Patience) -> Steps[dict[str, Any]]:
-    answer = yield from exchange(Send("GET", path(*parts), query=query), patience)
+def _read(parts: tuple[str, ...], query: Mapping[str, str], policy: RetryPolicy) -> Steps[dict[str, Any]]:
+    answer = yield from exchange(Send("GET", path(*parts), query=query), policy)
     data: dict[str, Any] = answer.data
     return data

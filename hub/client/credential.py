@@ -7,13 +7,13 @@ import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from hub.client.book import AgentOptions
-from hub.client.exchange import Patience, Send, exchange
+from hub.client.exchange import RetryPolicy, Send, exchange
+from hub.client.state import AgentOptions
 from hub.client.transport import AsyncTransport
 from hub.errors import BadInput, Unauthorized
 from hub.tokens.models import digest_of, new_secret
 
-PATIENCE = Patience(trouble_s=10.0, attempt_s=5.0)
+PATIENCE = RetryPolicy(trouble_s=10.0, attempt_s=5.0)
 
 
 class Credential:

@@ -8,9 +8,6 @@ the generator yielded it, so that it can put things in order.
 from __future__ import annotations
 
 import itertools
-import random
-import sys
-import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,21 +17,18 @@ import httpx
 
 from hub.client.refusals import from_problem
 from hub.errors import HubError, HubUnavailable, Unavailable
+from hub.retries import now_s, pause_s
 
 T = TypeVar("T")
 
 RETRIED = frozenset({408, 429, 502, 503, 504})
-# The hub asks for at most 30 s when it stops; more than that is somebody else's header.
-LONGEST_RETRY_AFTER_S = 30.0
-FIRST_PAUSE_S = 0.2
-LONGEST_PAUSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
     """One HTTP request; the driver answers with a `httpx.Response` or an `Unreachable`.
 
-    The hub may take `wait_s` longer than `timeout_s` to answer: that is how long it may let the call wait in line.
+    The hub may take `wait_s` longer than `timeout_s` to answer: that is how long it may let the call wait in the queue.
     """
 
     method: str
@@ -66,7 +60,7 @@ Steps = Generator[Send | Pause, Outcome, T]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How long a call goes on: new attempts start for `trouble_s` seconds after the first, and each attempt may take
     `attempt_s`."""
 
@@ -83,29 +77,16 @@ class Answer:
     since_s: float
 
 
-if sys.platform == "linux":
-
-    def now_s() -> float:
-        """Seconds on a clock that only moves forward, also while the machine is suspended: the hub does not wait."""
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-else:
-
-    def now_s() -> float:
-        """Seconds on a clock that only moves forward."""
-        return time.monotonic()
-
-
-def exchange(send: Send, patience: Patience) -> Steps[Answer]:
-    """Send until it is accepted, refused for good, or patience ends; then the last refusal is raised."""
+def exchange(send: Send, policy: RetryPolicy) -> Steps[Answer]:
+    """Send until it is accepted, refused for good, or policy ends; then the last refusal is raised."""
     started_s = now_s()
     for attempt in itertools.count():
         sent_s = now_s()
-        outcome = yield replace(send, timeout_s=patience.attempt_s)
+        outcome = yield replace(send, timeout_s=policy.attempt_s)
         if isinstance(outcome, httpx.Response) and outcome.is_success:
             return accepted(outcome, sent_s)
         error, again = refusal(outcome)
-        left_s = started_s + patience.trouble_s - now_s()
+        left_s = started_s + policy.trouble_s - now_s()
         if not again or left_s <= 0:
             raise error
         yield Pause(min(pause_s(attempt, error.retry_after_s), left_s))
@@ -151,14 +132,6 @@ def passing(error: HubError) -> bool:
     """Whether the same call may be accepted later: trouble of the hub or the way to it, not of what was sent."""
     status = error.facts.get("status") or error.status
     return int(status) >= 500 or status in RETRIED
-
-
-def pause_s(attempt: int, retry_after_s: float | None = None, longest_s: float = LONGEST_PAUSE_S) -> float:
-    """Seconds to wait after failed attempt number `attempt` (from 0): doubling, jittered, never less than asked for."""
-    backoff_s = min(longest_s, FIRST_PAUSE_S * 2.0 ** min(attempt, 16)) * random.uniform(0.5, 1.0)
-    if retry_after_s is None:
-        return backoff_s
-    return max(backoff_s, min(retry_after_s, LONGEST_RETRY_AFTER_S) * random.uniform(1.0, 1.2))
 
 
 def _json(response: httpx.Response) -> Any:

@@ -10,10 +10,10 @@ from types import MappingProxyType, TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from hub.client.announcing import Announcing
-from hub.client.book import AgentOptions, Book
 from hub.client.guard import Guard
 from hub.client.node_thread import NodeThread
 from hub.client.progress import Progress
+from hub.client.state import AgentOptions, AgentState
 
 T = TypeVar("T")
 
@@ -32,31 +32,31 @@ class NodeAgent:
     """
 
     def __init__(self, node_id: str, **options: Unpack[AgentOptions]) -> None:
-        self._book = Book(node_id, options)
+        self._state = AgentState(node_id, options)
         self._progress = Progress(options.get("max_silence"), self._soon)
-        self._announcing = Announcing(self._book, options, self._progress, self._call)
+        self._announcing = Announcing(self._state, options, self._progress, self._call)
         self._thread = NodeThread(self._announcing, self._say_ready, self._say_ended)
         self._stop = asyncio.Event()
 
     @property
     def node_id(self) -> str:
         """The id of the node."""
-        return self._book.node_id
+        return self._state.node_id
 
     @property
     def slots(self) -> Mapping[str, Mapping[str, Any]]:
         """Slot id -> slot, of everything the node offers, also what is being made fresh at this moment."""
-        return MappingProxyType(dict(self._book.slots))
+        return MappingProxyType(dict(self._state.slots))
 
     @property
     def lent(self) -> Mapping[str, str]:
         """Slot id -> fencing token of what is lent, as of the last beat; a holder with a smaller token is stale."""
-        return MappingProxyType(dict(self._book.lent))
+        return MappingProxyType(dict(self._state.lent))
 
     @property
     def draining(self) -> bool:
         """Whether the hub lends nothing of this node at present."""
-        return self._book.draining
+        return self._state.draining
 
     @property
     def callback_errors(self) -> int:

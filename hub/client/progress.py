@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from hub.client.exchange import now_s
+from hub.retries import now_s
 
 
 class Progress:

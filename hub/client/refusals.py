@@ -26,6 +26,8 @@ def from_problem(problem: dict[str, Any], retry_after_s: float | None = None) ->
     if isinstance(detail, list):  # how the jobs API says that a request does not validate
         kind, detail = Malformed, "; ".join(str(fault.get("msg", fault)) for fault in detail if isinstance(fault, dict))
         problem = {**problem, "errors": problem["detail"]}
+    if isinstance(detail, str) and isinstance(hint := problem.get("hint"), str):
+        detail = f"{detail.rstrip('.')}: {hint}"
     error = kind(detail) if kind is not UnknownReply else HubError(detail)
     error.facts = {name: value for name, value in problem.items() if name not in _OF_EVERY_PROBLEM}
     if retry_after_s is not None:

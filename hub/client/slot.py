@@ -7,8 +7,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from hub.client.exchange import Answer, Patience, Pause, Send, Steps, exchange, now_s, pause_s, readable
+from hub.client.exchange import Answer, Pause, RetryPolicy, Send, Steps, exchange, readable
 from hub.errors import GrantOver, HubError, LeaseLost
+from hub.retries import now_s, pause_s
 
 # How long before the hub may lend the slot again its holder is stopped: time for the block to notice.
 MARGIN_MAX_S = 1.0
@@ -108,7 +109,7 @@ def whole(seconds: float) -> float | int:
     return int(seconds) if float(seconds).is_integer() else seconds
 
 
-def renew(slot: Slot, ttl_s: float | None, patience: Patience) -> Steps[None]:
+def renew(slot: Slot, ttl_s: float | None, policy: RetryPolicy) -> Steps[None]:
     """Let the lease last `ttl_s` seconds from now (None: its length so far); raises `LeaseLost` when it is over."""
     asked_s = slot.asks_s if ttl_s is None else ttl_s
     body: dict[str, Any] = {"browserId": slot.id, "leaseToken": slot.token}
@@ -116,7 +117,7 @@ def renew(slot: Slot, ttl_s: float | None, patience: Patience) -> Steps[None]:
         body["ttlSeconds"] = whole(asked_s)
     sent_s = now_s()
     try:
-        answer = yield from exchange(Send("POST", "/session/renew", body), patience)
+        answer = yield from exchange(Send("POST", "/session/renew", body), policy)
         with readable():
             granted_s = float(answer.data["ttlSeconds"])
     except GrantOver as over:
@@ -142,7 +143,7 @@ def keep(slot: Slot) -> Steps[LeaseLost | None]:
             continue
         try:
             attempt_s = min(left_s, max(slot.ttl_s / 6, 0.2), 15.0)
-            yield from renew(slot, None, Patience(trouble_s=0.0, attempt_s=attempt_s))
+            yield from renew(slot, None, RetryPolicy(trouble_s=0.0, attempt_s=attempt_s))
         except LeaseLost as lost:
             return None if slot.returned else lost
         except HubError as error:

@@ -12,7 +12,7 @@ import httpx
 
 from hub.client import calls, waiting
 from hub.client.borrower import SECRET_NAME
-from hub.client.exchange import Patience
+from hub.client.exchange import RetryPolicy
 from hub.client.slot import Slot, keep, renew
 from hub.client.transport import Stopped, SyncTransport
 from hub.client.watch import SyncWatch
@@ -34,7 +34,7 @@ class SyncHubClient:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._http = SyncTransport(url, secret, SECRET_NAME, transport)
-        self._patience = Patience(trouble_s=timeout, attempt_s=attempt_timeout)
+        self._policy = RetryPolicy(trouble_s=timeout, attempt_s=attempt_timeout)
         self.watch = SyncWatch(self._http)
 
     def __enter__(self) -> Self:
@@ -57,6 +57,7 @@ class SyncHubClient:
         run_name: str | None = None,
         wait: float | None = 0.0,
         priority: int = 0,
+        wait_for_pool: bool = True,
         on_lost: OnLost | None = None,
     ) -> SyncBorrowing:
         """`with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
@@ -67,7 +68,9 @@ class SyncHubClient:
         """
         return SyncBorrowing(
             self,
-            lambda: self.acquire(label, ttl=ttl, run=run, run_name=run_name, wait=wait, priority=priority),
+            lambda: self.acquire(
+                label, ttl=ttl, run=run, run_name=run_name, wait=wait, priority=priority, wait_for_pool=wait_for_pool
+            ),
             on_lost,
         )
 
@@ -80,49 +83,52 @@ class SyncHubClient:
         run_name: str | None = None,
         wait: float | None = 0.0,
         priority: int = 0,
+        wait_for_pool: bool = True,
     ) -> Slot:
         """As `HubClient.acquire`: a slot for `ttl` seconds, or `NoCapacity` after `wait` seconds (None: never).
 
-        The place in line is given up when the wait is interrupted, by Ctrl-C or by what a signal handler raises.
+        The place in the queue is given up when the wait is interrupted, by Ctrl-C or by what a signal handler raises.
         """
-        wish = waiting.Wish(label, ttl, run, run_name, priority, math.inf if wait is None else wait)
-        return self._http.run(waiting.borrow(wish, self._patience))
+        wanted = waiting.BorrowRequest(
+            label, ttl, run, run_name, priority, math.inf if wait is None else wait, wait_for_pool
+        )
+        return self._http.run(waiting.borrow(wanted, self._policy))
 
     def renew(self, slot: Slot, ttl: float | None = None) -> None:
         """As `HubClient.renew`: let the lease last `ttl` seconds from now, or raise `LeaseLost`."""
-        self._http.run(renew(slot, ttl, self._patience))
+        self._http.run(renew(slot, ttl, self._policy))
 
     def give_back(self, slot: Slot) -> bool:
         """As `HubClient.give_back`: False when the grant had ended before."""
-        return self._http.run(calls.give_back(slot, self._patience))
+        return self._http.run(calls.give_back(slot, self._policy))
 
     def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """As `HubClient.verify`: whether the slot is lent under this fencing token now."""
-        return self._http.run(calls.verify(slot_id, token, self._patience))
+        return self._http.run(calls.verify(slot_id, token, self._policy))
 
     def nodes(self, *, limit: int = 100, cursor: str = "0", state: str | None = None) -> dict[str, Any]:
         """As `HubClient.nodes`: a page of the registered nodes."""
-        return self._http.run(calls.nodes(limit, cursor, state, self._patience))
+        return self._http.run(calls.nodes(limit, cursor, state, self._policy))
 
     def node(self, node_id: str) -> dict[str, Any]:
         """As `HubClient.node`: one node with its slots, or `NotFound`."""
-        return self._http.run(calls.one("nodes", node_id, self._patience))
+        return self._http.run(calls.one("nodes", node_id, self._policy))
 
     def pools(self, *, limit: int = 100, offset: int = 0) -> dict[str, Any]:
         """As `HubClient.pools`: a page of the pools."""
-        return self._http.run(calls.pools(limit, offset, self._patience))
+        return self._http.run(calls.pools(limit, offset, self._policy))
 
     def pool(self, label: str) -> dict[str, Any]:
         """As `HubClient.pool`: one pool, or `NotFound`."""
-        return self._http.run(calls.one("pools", label, self._patience))
+        return self._http.run(calls.one("pools", label, self._policy))
 
     def sessions(self, *, limit: int = 100, offset: int = 0, **where: str) -> dict[str, Any]:
         """As `HubClient.sessions`: a page of what is lent."""
-        return self._http.run(calls.sessions(limit, offset, where, self._patience))
+        return self._http.run(calls.sessions(limit, offset, where, self._policy))
 
     def session(self, slot_id: str) -> dict[str, Any]:
         """As `HubClient.session`: the session of one slot, or `NotFound`."""
-        return self._http.run(calls.one("sessions", slot_id, self._patience))
+        return self._http.run(calls.one("sessions", slot_id, self._policy))
 
     def keep(self, slot: Slot, stop: threading.Event) -> LeaseLost | None:
         """Renew `slot` until that fails for good, and return why; None once `stop` is set or it was given back."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Self, TypeVar, Unpack
 
 from hub.client.announcing import Announcing
-from hub.client.book import AgentOptions, Book
 from hub.client.node_thread import NodeThread
 from hub.client.progress import Progress
+from hub.client.state import AgentOptions, AgentState
 from hub.errors import HubUnavailable
 
 T = TypeVar("T")
@@ -26,9 +26,9 @@ class SyncNodeAgent:
     """
 
     def __init__(self, node_id: str, **options: Unpack[AgentOptions]) -> None:
-        self._book = Book(node_id, options)
+        self._state = AgentState(node_id, options)
         self._progress = Progress(options.get("max_silence"))
-        self._announcing = Announcing(self._book, options, self._progress, _in_worker_thread)
+        self._announcing = Announcing(self._state, options, self._progress, _in_worker_thread)
         self._ready = threading.Event()
         self._thread = NodeThread(self._announcing, self._ready.set, self._ready.set)
 
@@ -75,22 +75,22 @@ class SyncNodeAgent:
     @property
     def node_id(self) -> str:
         """The id of the node."""
-        return self._book.node_id
+        return self._state.node_id
 
     @property
     def lent(self) -> dict[str, str]:
         """Slot id -> fencing token of what is lent, as of the last beat."""
-        return dict(self._book.lent)
+        return dict(self._state.lent)
 
     @property
     def slots(self) -> dict[str, Mapping[str, Any]]:
         """Slot id -> slot, of everything the node offers."""
-        return dict(self._book.slots)
+        return dict(self._state.slots)
 
     @property
     def draining(self) -> bool:
         """Whether the hub lends nothing of this node at present."""
-        return self._book.draining
+        return self._state.draining
 
     def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """As `NodeAgent.publish`: offer more slots; what became of each."""

@@ -11,12 +11,13 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable, now_s
+from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable
 from hub.client.trust import is_of_this_machine, tls_context, warn_of_plain_text
+from hub.retries import now_s
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 # Shorter than the hub keeps an idle connection (30 s), so that it is never the hub that closes one under a request.
-# A borrow that waits in line holds its connection; those have a pool of their own, or renewals would queue behind them.
+# A borrow that waits in the queue holds its connection. Those have a pool of their own: no renewal waits for them.
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=20.0)
 # Nothing of the request has left this machine.
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
@@ -90,11 +91,11 @@ class AsyncTransport:
     ) -> None:
         options = {**_options(url, secret, secret_name, transport), "limits": _LIMITS, "transport": transport}
         self._client = httpx.AsyncClient(**options)
-        self._line = httpx.AsyncClient(**options)
+        self._waiting = httpx.AsyncClient(**options)
 
     def show(self, secret: str) -> None:
         """Show this secret from now on."""
-        for client in (self._client, self._line):
+        for client in (self._client, self._waiting):
             client.headers["x-hub-secret"] = secret
 
     async def run(self, steps: Steps[T]) -> T:
@@ -117,7 +118,7 @@ class AsyncTransport:
                 broken = error
 
     async def _send(self, send: Send) -> Outcome:
-        client = self._line if send.wait_s else self._client
+        client = self._waiting if send.wait_s else self._client
         try:
             async with asyncio.timeout(send.timeout_s + send.wait_s):
                 return await client.send(_request(client, send))
@@ -127,7 +128,7 @@ class AsyncTransport:
     async def close(self) -> None:
         """Close the connections."""
         await self._client.aclose()
-        await self._line.aclose()
+        await self._waiting.aclose()
 
 
 class SyncTransport:
@@ -142,7 +143,7 @@ class SyncTransport:
     ) -> None:
         options = {**_options(url, secret, secret_name, transport), "limits": _LIMITS, "transport": transport}
         self._client = httpx.Client(**options)
-        self._line = httpx.Client(**options)
+        self._waiting = httpx.Client(**options)
 
     def run(self, steps: Steps[T], stop: threading.Event | None = None) -> T:
         """What the steps come to; raises what they raise, or `Stopped` once `stop` is set.
@@ -175,7 +176,7 @@ class SyncTransport:
         return None
 
     def _send(self, send: Send) -> Outcome:
-        client = self._line if send.wait_s else self._client
+        client = self._waiting if send.wait_s else self._client
         request = _request(client, send)
         request.extensions["timeout"] = _Remaining(send)  # httpx bounds each phase on its own
         try:
@@ -186,4 +187,4 @@ class SyncTransport:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
-        self._line.close()
+        self._waiting.close()

@@ -1,4 +1,4 @@
-"""Borrowing as steps: the attempts of one borrow carry one key, so that they have one place in line and take one slot.
+"""Borrowing as steps: the attempts of one borrow carry one key, so they have one place in the queue and take one slot.
 
 The hub keeps a place for a minute while nobody asks for it, and passes it over meanwhile: whatever ends an attempt -
 the wait of the hub, a proxy, a cut connection, a hub that stops or dies - the next follows soon.
@@ -16,18 +16,15 @@ import httpx
 
 from hub.client.calls import give_back, path
 from hub.client.exchange import (
-    FIRST_PAUSE_S,
     Outcome,
-    Patience,
     Pause,
+    RetryPolicy,
     Send,
     Steps,
     Unreachable,
     accepted,
     exchange,
-    now_s,
     passing,
-    pause_s,
     refusal,
 )
 from hub.client.slot import Slot, whole
@@ -43,11 +40,12 @@ from hub.errors import (
     WaitedInVain,
     Withdrawn,
 )
+from hub.retries import FIRST_PAUSE_S, now_s, pause_s
 
 log = logging.getLogger("hub.client")
 
-# How long a hub lets a call wait in line unless it is set otherwise. Where it may wait longer we hang up and come back;
-# a hub that died without a word is noticed within the minute that it keeps our place.
+# How long a hub lets a call wait in the queue unless it is set otherwise. Where it may wait longer we hang up and come
+# back; a hub that died without a word is noticed within the minute that it keeps our place.
 HUB_WAIT_S = 30.0
 LONGEST_WAIT_S = 86_400.0  # that a hub takes; a longer one has no end for it
 LONGEST_PAUSE_S = 2.0
@@ -56,11 +54,11 @@ WELL_S = 1.0
 # The wait of the hub ends a moment before ours.
 SLACK_S = 0.05
 # Whoever cancels a borrow should not be held up; the hub notices by itself that nobody listens, only later.
-GIVE_UP_PATIENCE = Patience(trouble_s=0.5, attempt_s=2.0)
+GIVE_UP_POLICY = RetryPolicy(trouble_s=0.5, attempt_s=2.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class BorrowRequest:
     """What is to be borrowed, and how long to wait for it: `wait_s` is infinite for ever and 0 for not at all."""
 
     label: str
@@ -69,6 +67,7 @@ class Wish:
     run_name: str | None = None
     priority: int = 0
     wait_s: float = 0.0
+    wait_for_pool: bool = True
 
     def body(self, left_s: float) -> dict[str, Any]:
         """What is sent to a hub when `left_s` seconds of the wait are left."""
@@ -78,6 +77,7 @@ class Wish:
             "runId": self.run,
             "runName": self.run_name,
             "priority": self.priority or None,
+            "waitForPool": None if self.wait_for_pool else False,
             "maxWaitSeconds": whole(math.ceil(left_s * 1000) / 1000) if left_s <= LONGEST_WAIT_S else None,
         }
         return {name: value for name, value in members.items() if value is not None}
@@ -91,41 +91,41 @@ class _Place:
     known: bool = False  # the hub may have a place or a grant for it
 
 
-def borrow(wish: Wish, patience: Patience) -> Steps[Slot]:
-    """Borrow a slot, waiting in line as long as `wish` says; when broken off or refused, the place is given up."""
+def borrow(wanted: BorrowRequest, policy: RetryPolicy) -> Steps[Slot]:
+    """Borrow a slot, waiting as long as `wanted` says; when broken off or refused, the place is given up."""
     started_s = now_s()
     while True:
         place = _Place()
         try:
-            return (yield from _ask(wish, patience, started_s, place))
+            return (yield from _ask(wanted, policy, started_s, place))
         except (GeneratorExit, Withdrawn):  # nobody is left to send anything; somebody else has given the place up
             raise
         except GrantOver:
             # An attempt whose answer was lost had taken a slot, and its lease ended before the next got through.
-            if now_s() >= started_s + max(patience.trouble_s, wish.wait_s):
+            if now_s() >= started_s + max(policy.trouble_s, wanted.wait_s):
                 raise
         except BaseException:
             if place.known:
-                yield from _give_up(wish, place)
+                yield from _give_up(wanted, place)
             raise
 
 
-def _ask(wish: Wish, patience: Patience, started_s: float, place: _Place) -> Steps[Slot]:
+def _ask(wanted: BorrowRequest, policy: RetryPolicy, started_s: float, place: _Place) -> Steps[Slot]:
     failures, again = 0, False
     while True:
         sent_s = now_s()
-        left_s = max(0.0, started_s + wish.wait_s - sent_s)
+        left_s = max(0.0, started_s + wanted.wait_s - sent_s)
         known, place.known = place.known, True  # should we be broken off now
-        outcome = yield _request(wish, place, left_s, patience)
+        outcome = yield _request(wanted, place, left_s, policy)
         if isinstance(outcome, httpx.Response) and outcome.is_success:
-            slot = Slot(accepted(outcome, sent_s), wish.ttl_s)
+            slot = Slot(accepted(outcome, sent_s), wanted.ttl_s)
             if again or slot.seconds_left() >= slot.ttl_s / 2:
                 return slot
             again = True  # the lease may have begun when the wait began; asked again, the hub tells what is left of it
             continue
         error, worth_it = refusal(outcome)
         place.known = known or _may_know(outcome, error)
-        limit_s = wish.wait_s if isinstance(error, NoCapacity) else max(patience.trouble_s, wish.wait_s)
+        limit_s = wanted.wait_s if isinstance(error, NoCapacity) else max(policy.trouble_s, wanted.wait_s)
         left_s = started_s + limit_s - now_s()
         slack_s = SLACK_S if isinstance(error, WaitedInVain) else 0.0
         if not worth_it or isinstance(error, DeadlineMissed) or left_s <= slack_s:
@@ -134,18 +134,18 @@ def _ask(wish: Wish, patience: Patience, started_s: float, place: _Place) -> Ste
         reached = not isinstance(outcome, Unreachable) or outcome.sent
         failures = 0 if reached and took_s >= WELL_S else failures
         if failures == 2 and not isinstance(error, NoCapacity):
-            log.warning("a slot of %s is still being asked for: %s", wish.label, error)
+            log.warning("a slot of %s is still being asked for: %s", wanted.label, error)
         yield Pause(min(_pause_s(error, failures, took_s), left_s))
         failures += 1
 
 
-def _request(wish: Wish, place: _Place, left_s: float, patience: Patience) -> Send:
+def _request(wanted: BorrowRequest, place: _Place, left_s: float, policy: RetryPolicy) -> Send:
     return Send(
         "POST",
         "/session/borrow",
-        wish.body(left_s),
+        wanted.body(left_s),
         headers={"Idempotency-Key": place.key},
-        timeout_s=patience.attempt_s,
+        timeout_s=policy.attempt_s,
         wait_s=min(left_s, HUB_WAIT_S),
     )
 
@@ -158,30 +158,30 @@ def _may_know(outcome: Outcome, error: HubError) -> bool:
 
 
 def _pause_s(error: HubError, failures: int, took_s: float) -> float:
-    """How long to stay away from the line after attempt number `failures` (from 0) in a row that went wrong."""
+    """How long to stay away from the queue after attempt number `failures` (from 0) in a row that went wrong."""
     if isinstance(error, WaitedInVain):
         return max(0.0, FIRST_PAUSE_S - took_s)
-    if isinstance(error, Stopping):  # asks to leave that hub alone; the line goes on at the others, or it is soon back
+    if isinstance(error, Stopping):  # asks to leave that hub alone; the queue goes on at the others, or it is soon back
         return pause_s(failures, longest_s=LONGEST_PAUSE_S)
     if failures == 0 and error.retry_after_s is None:
         return 0.0
     return pause_s(failures, error.retry_after_s, LONGEST_PAUSE_S)
 
 
-def _give_up(wish: Wish, place: _Place) -> Steps[None]:
+def _give_up(wanted: BorrowRequest, place: _Place) -> Steps[None]:
     """Let nobody stand behind us, and nothing be lent to us, any more."""
     ticket = path("queue", place.key)
     try:
         for _ in range(3):  # between two of these calls a grant may come, or be taken back by the hub
             try:
-                yield from exchange(Send("DELETE", ticket), GIVE_UP_PATIENCE)
+                yield from exchange(Send("DELETE", ticket), GIVE_UP_POLICY)
                 return
             except TicketGranted:
-                answer = yield from exchange(Send("GET", ticket), GIVE_UP_PATIENCE)
+                answer = yield from exchange(Send("GET", ticket), GIVE_UP_POLICY)
             if "leaseToken" in answer.data:
-                yield from give_back(Slot(answer), GIVE_UP_PATIENCE)
+                yield from give_back(Slot(answer), GIVE_UP_POLICY)
                 return
     except (NotFound, GrantOver):
         pass  # there is neither a place nor a grant
     except HubError as error:
-        log.warning("the place in line for %s was not given up and lapses in a minute: %s", wish.label, error)
+        log.warning("the place in the queue for %s was not given up and lapses in a minute: %s", wanted.label, error)

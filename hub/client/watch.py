@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 
-from hub.client.exchange import Patience, Send, Steps, exchange, readable
+from hub.client.exchange import RetryPolicy, Send, Steps, exchange, readable
 from hub.client.slot import Slot
 from hub.client.transport import AsyncTransport, Stopped, SyncTransport
 from hub.errors import HubError, MethodNotAllowed, NotFound
@@ -18,7 +18,7 @@ SYNC_WAIT_S = 2.0
 PAUSE_S = 0.5
 # Before each call: leases that last for a moment cost none, and many that begin together cost one.
 CALM_S = 0.25
-_PATIENCE = Patience(trouble_s=0.0, attempt_s=5.0)
+_POLICY = RetryPolicy(trouble_s=0.0, attempt_s=5.0)
 
 
 def look(slots: Sequence[Slot], wait_s: float) -> Steps[bool]:
@@ -26,7 +26,7 @@ def look(slots: Sequence[Slot], wait_s: float) -> Steps[bool]:
     leases = [{"browserId": slot.id, "leaseToken": slot.token} for slot in slots]
     try:
         body = {"leases": leases, "waitSeconds": wait_s}
-        answer = yield from exchange(Send("POST", "/leases/watch", body, wait_s=wait_s), _PATIENCE)
+        answer = yield from exchange(Send("POST", "/leases/watch", body, wait_s=wait_s), _POLICY)
         with readable():
             over = {
                 (str(each["browserId"]), str(each["leaseToken"])): str(each["reason"]) for each in answer.data["over"]

@@ -3,7 +3,7 @@ import { cls, html, render, useEffect, useState } from "./lib/dom.js";
 import { Dialogs } from "./lib/dialog.js";
 import { start } from "./lib/live.js";
 import { askMe, leave, over, useMe } from "./lib/me.js";
-import { Pulse } from "./lib/parts.js";
+import { ConnectionMonitor } from "./lib/parts.js";
 import { go, here, to, useRoute } from "./lib/router.js";
 import { refresh } from "./lib/store.js";
 import { send } from "./lib/api.js";
@@ -132,7 +132,7 @@ function App() {
   if (logging) return html`<${Login} me=${me} link=${name === "login" ? route.path[1] : ""} over=${over}/><${Dialogs}/>`;
   return html`<a class="skip" href="#title" onClick=${(/** @type {Event} */ e) => (e.preventDefault(), document.getElementById("title")?.focus())}>To the content</a>
     <header class="top"><a class="brand" href="#/overview"><img src="console/icon.svg" alt="" width="24" height="24"/><span>capacity-hub</span></a>
-      <${Finder}/><div class="right"><${Pulse}/><${Who} me=${me}/><button type="button" class="quiet icon" onClick=${() => setHelp(true)} aria-label="Keys and help"><span aria-hidden="true">?</span></button><${Theme}/></div></header>
+      <${Finder}/><div class="right"><${ConnectionMonitor}/><${Who} me=${me}/><button type="button" class="quiet icon" onClick=${() => setHelp(true)} aria-label="Keys and help"><span aria-hidden="true">?</span></button><${Theme}/></div></header>
     <${Nav} at=${shown}/>
     <main class=${cls("view", shown)} id="view">${me?.mode === "readonly" && html`<p class="note">This console is read-only (<code>HUB_CONSOLE=readonly</code>): it shows everything and changes nothing.</p>`}
       ${me && me.login && !me.secure && !["localhost", "127.0.0.1", "[::1]"].includes(location.hostname) && html`<p class="note">This connection is not encrypted: whoever listens on the way may take over this login. Give the hub a certificate (<code>HUB_TLS_CERT</code>).</p>`}

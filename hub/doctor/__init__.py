@@ -1,4 +1,4 @@
-"""`hub doctor`: looks for broken invariants in a running system, and mends what can be mended."""
+"""`hub doctor`: checks for broken invariants in a running system, and repairs what can be repaired."""
 
 from hub.doctor.examine import Finding, examine
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hub.doctor.scan import keys_of
 from hub.store.store import Store
 
-BITE = 200  # tasks looked at per script: about 0.5 ms
+BATCH = 200  # tasks checked per script: about 0.5 ms
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Counts:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._look = store.script("doctor/look_counts")
+        self._check = store.script("doctor/check_counts")
 
     async def words(self, names: Sequence[str]) -> list[list[str]]:
         """What is wrong with the numbers kept of each of these jobs; nothing for those in use, which count right."""
@@ -45,9 +45,9 @@ class Counts:
         later: Counter[str] = Counter()
         wanted = frozenset(names)
         seen: set[str] = set()
-        async for bite in self._tasks():
-            facts = await self._look(rest=bite)
-            for task, job, put_off in zip(bite, facts[::2], facts[1::2], strict=True):
+        async for batch in self._tasks():
+            facts = await self._check(rest=batch)
+            for task, job, put_off in zip(batch, facts[::2], facts[1::2], strict=True):
                 if job in wanted and task not in seen:
                     seen.add(task)
                     tasks[job] += 1
@@ -67,5 +67,5 @@ class Counts:
     async def _tasks(self) -> AsyncIterator[list[str]]:
         begin = self._store.keys.task("")
         async for names in keys_of(self._store, begin):
-            for start in range(0, len(names), BITE):
-                yield [name[len(begin) :] for name in names[start : start + BITE]]
+            for start in range(0, len(names), BATCH):
+                yield [name[len(begin) :] for name in names[start : start + BATCH]]

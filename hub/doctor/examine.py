@@ -1,4 +1,4 @@
-"""The examination: walk, look twice more at what is suspicious, give the sweeps their chance, report, mend."""
+"""The examination: walk, check twice more at what is suspicious, give the sweeps their chance, report, repair."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hub.doctor.looks import SLACK_S, Looks, Suspicion, Words
-from hub.doctor.mend import Mender
+from hub.doctor.checks import SLACK_S, Checks, Suspicion, Words
+from hub.doctor.repair import Repairer
 from hub.doctor.walk import Walk
 from hub.settings import Settings, load_settings
 from hub.store.store import Store
@@ -18,7 +18,7 @@ TICKING_S = 3.0  # a hub ticks twice a second; this one stopped or cannot hear
 
 @dataclass(frozen=True)
 class Finding:
-    """A broken invariant: its number in the design, what breaks it and how, and whether it was mended."""
+    """A broken invariant: its number in the design, what breaks it and how, and whether it was repaired."""
 
     invariant: str
     subject: str
@@ -29,10 +29,10 @@ class Finding:
 async def examine(
     store: Store, *, repair: bool = False, settings: Settings | None = None, pause_s: float = 0.5
 ) -> list[Finding]:
-    """Every broken invariant of a store, which may be in use; with `repair` those that can be are mended.
+    """Every broken invariant of a store, which may be in use; with `repair` those that can be are repaired.
 
-    Changes under way are not reported: a suspicion counts when two later looks, `pause_s` apart, confirm it, and where
-    a sweep of a running hub would mend it, when a sweep has had the time to. What other programs wrote and the hub has
+    Changes under way are not reported: a suspicion counts when two later checks, `pause_s` apart, confirm it; where
+    a sweep of a running hub would repair it, when one has had the time to. What other programs wrote and the hub has
     not taken in yet is no finding. `settings` are those of the hubs; without them they are read from the environment.
     """
     return await _Examination(store, settings or load_settings(), pause_s).run(repair)
@@ -43,35 +43,35 @@ class _Examination:
         self._store = store
         self._settings = settings
         self._pause_s = pause_s
-        self._looks = Looks(store, settings)
+        self._checks = Checks(store, settings)
 
     async def run(self, repair: bool) -> list[Finding]:
-        suspicions = await self._expected(await Walk(self._store, self._looks).everything())
+        suspicions = await self._expected(await Walk(self._store, self._checks).everything())
         for _ in range(2):
             if suspicions:
                 await asyncio.sleep(self._pause_s)
-                suspicions = await self._looks.again(suspicions)
+                suspicions = await self._checks.again(suspicions)
         suspicions = await self._after_a_sweep(suspicions)
         left = suspicions
         if repair and suspicions:
-            await Mender(self._store, self._settings).mend(suspicions)
-            left = await self._looks.again(suspicions)
+            await Repairer(self._store, self._settings).repair(suspicions)
+            left = await self._checks.again(suspicions)
         found = [
             Finding(
-                trouble.invariant, self._looks.shown(suspicion), trouble.problem, word not in left.get(suspicion, ())
+                trouble.invariant, self._checks.shown(suspicion), trouble.problem, word not in left.get(suspicion, ())
             )
             for suspicion, words in suspicions.items()
             for word in words
-            for trouble in (self._looks.trouble(suspicion, word),)
+            for trouble in (self._checks.trouble(suspicion, word),)
         ]
         return sorted(found, key=lambda each: (int(each.invariant[1:]), each.subject, each.problem))
 
     async def _after_a_sweep(self, suspicions: Mapping[Suspicion, Words]) -> dict[Suspicion, Words]:
-        """Leave out what the next sweep mends, where there is one."""
+        """Leave out what the next sweep repairs, where there is one."""
         settling = {
             suspicion: some
             for suspicion, words in suspicions.items()
-            if (some := frozenset(word for word in words if self._looks.trouble(suspicion, word).settles))
+            if (some := frozenset(word for word in words if self._checks.trouble(suspicion, word).settles))
         }
         if not settling or not await self._ticks():
             return dict(suspicions)
@@ -79,13 +79,13 @@ class _Examination:
         interval_s = max(self._settings.node_sweep_interval_s, self._settings.borrow_ttl_sweep_s) + SLACK_S
         while settling and time.monotonic() - started < interval_s:
             await asyncio.sleep(min(self._pause_s, interval_s))
-            settling = await self._looks.again(settling)
-        rest = await self._looks.again(suspicions)
+            settling = await self._checks.again(settling)
+        rest = await self._checks.again(suspicions)
         kept = {
             suspicion: frozenset(
                 word
                 for word in words
-                if not self._looks.trouble(suspicion, word).settles or word in settling.get(suspicion, ())
+                if not self._checks.trouble(suspicion, word).settles or word in settling.get(suspicion, ())
             )
             for suspicion, words in rest.items()
         }
@@ -102,7 +102,7 @@ class _Examination:
         if not expires or brake == "engaged" or self._settings.sweeper_keep_if_available:
             spared.add("nodes")
         kept = {
-            suspicion: words - {"dead"} if suspicion.look in spared else words
+            suspicion: words - {"dead"} if suspicion.check in spared else words
             for suspicion, words in suspicions.items()
         }
         return {suspicion: words for suspicion, words in kept.items() if words}

@@ -5,71 +5,71 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from hub.doctor.looks import Subject
+from hub.doctor.checks import Subject
 from hub.doctor.scan import members_of
 from hub.store.store import Store
 
 # Indexes whose members must belong, by the type of their keys.
 SETS = ("worker_tasks", "worker_providers", "dead_workers")
 ZSETS = (
-    *("room_tasks", "job_tasks", "queue", "heads", "later", "ownerless", "internal_tasks", "runtimes"),
+    *("room_tasks", "job_tasks", "job_queue", "heads", "later", "ownerless", "internal_tasks", "runtimes", "silences"),
     *("finished", "dead", "workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs"),
     *("room_providers", "hung_up"),
 )
-STRINGS = ("payload", "provider_name")  # keys that are such members by themselves
+STRINGS = ("payload", "task_result", "task_log", "provider_name")  # keys that are such members by themselves
 _OF_WORKERS = ("worker", "worker_jobs", "worker_rooms", "worker_tasks", "worker_providers")
-_OF_JOBS = ("job", "queue", "job_workers")
+_OF_JOBS = ("job", "job_queue", "job_workers")
 
-Look = Callable[[str, Iterable[Subject]], Awaitable[Any]]
+Check = Callable[[str, Iterable[Subject]], Awaitable[Any]]
 
 
 class JobWalk:
-    """Looks at what a page of the keyspace names, each worker and each job once."""
+    """Checks at what a page of the keyspace names, each worker and each job once."""
 
-    def __init__(self, store: Store, look: Look) -> None:
+    def __init__(self, store: Store, check: Check) -> None:
         self._store = store
-        self._look = look
+        self._check = check
         self._workers: set[str] = set()
         self._jobs: set[str] = set()
 
     async def page(self, ids: Mapping[str, Sequence[str]]) -> None:
-        """Look at these: kind of key -> ids."""
-        await self._look("tasks", [(task,) for task in ids.get("task", ())])
-        await self._look("providers", [(full,) for full in ids.get("provider", ())])
-        await self._look_at_workers(each for kind in _OF_WORKERS for each in ids.get(kind, ()))
-        await self._look_at_jobs([(full, "") for kind in _OF_JOBS for full in ids.get(kind, ())])
+        """Check at these: kind of key -> ids."""
+        await self._check("tasks", [(task,) for task in ids.get("task", ())])
+        await self._check("providers", [(full,) for full in ids.get("provider", ())])
+        await self._check_workers(each for kind in _OF_WORKERS for each in ids.get(kind, ()))
+        await self._check_jobs([(full, "") for kind in _OF_JOBS for full in ids.get(kind, ())])
         lists = ids.get("job_tasks", ())
-        await self._look_at_jobs([(of, name) for name in lists if (of := name.split(":", 2)[-1]).count(":") > 1])
+        await self._check_jobs([(of, name) for name in lists if (of := name.split(":", 2)[-1]).count(":") > 1])
         for kind, type_ in (*((kind, "set") for kind in SETS), *((kind, "zset") for kind in ZSETS)):
             for owner in ids.get(kind, ()):
-                await self._look_at_index(kind, owner, type_)
-        await self._look("entries", [(kind, "", each) for kind in STRINGS for each in ids.get(kind, ())])
+                await self._check_index(kind, owner, type_)
+        await self._check("entries", [(kind, "", each) for kind in STRINGS for each in ids.get(kind, ())])
         for worker in ids.get("worker_jobs", ()):
             async for names in members_of(self._store, self._store.keys.worker_jobs(worker), "set"):
-                await self._look("links", [(worker, full) for full in names])
+                await self._check("links", [(worker, full) for full in names])
         for full in ids.get("job_workers", ()):
             async for workers in members_of(self._store, self._store.keys.job_workers(full), "set"):
-                await self._look("links", [(worker, full) for worker in workers])
+                await self._check("links", [(worker, full) for worker in workers])
 
     async def finish(self) -> None:
         """Count the tasks of every job that was seen."""
-        await self._look("counts", [(full,) for full in sorted(self._jobs)])
+        await self._check("counts", [(full,) for full in sorted(self._jobs)])
 
-    async def _look_at_workers(self, workers: Iterable[str]) -> None:
+    async def _check_workers(self, workers: Iterable[str]) -> None:
         fresh = [worker for worker in dict.fromkeys(workers) if worker not in self._workers]
         self._workers.update(fresh)
-        await self._look("workers", [(worker,) for worker in fresh])
+        await self._check("workers", [(worker,) for worker in fresh])
 
-    async def _look_at_jobs(self, jobs: Iterable[tuple[str, str]]) -> None:
+    async def _check_jobs(self, jobs: Iterable[tuple[str, str]]) -> None:
         fresh = {full: name for full, name in jobs if full not in self._jobs}
         self._jobs.update(fresh)
-        await self._look("jobs", list(fresh.items()))
+        await self._check("jobs", list(fresh.items()))
 
-    async def _look_at_index(self, kind: str, owner: str, type_: str) -> None:
+    async def _check_index(self, kind: str, owner: str, type_: str) -> None:
         key = getattr(self._store.keys, kind)
         async for members in members_of(self._store, key(owner) if callable(key) else key, type_):
-            await self._look("entries", [(kind, owner, member) for member in members])
+            await self._check("entries", [(kind, owner, member) for member in members])
             if kind in ("workers", "worker_beats", "dead_workers"):
-                await self._look_at_workers(members)
+                await self._check_workers(members)
             elif kind in ("room_jobs", "deleted_jobs"):
-                await self._look_at_jobs((full, "") for full in members)
+                await self._check_jobs((full, "") for full in members)

@@ -1,4 +1,4 @@
-"""What the looks at tasks, jobs, workers and providers say, in words for people. Pure."""
+"""What the checks at tasks, jobs, workers and providers say, in words for people. Pure."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ ENTRIES = {"stray": Trouble("C12", "names what does not belong there")}
 # The same, where it breaks more than tidiness.
 ENTRY_STRAYS = {
     **dict.fromkeys(("room_tasks", "job_tasks"), Trouble("C9", "lists a task under what it is not, or not any more")),
-    "queue": Trouble("C9", "would let a task be claimed that does not wait there"),
+    "job_queue": Trouble("C9", "would let a task be claimed that does not wait there"),
     "heads": Trouble("C9", "would have a queue looked at that is empty"),
     "later": Trouble("C9", "would queue a task that is not put off"),
     "worker_tasks": Trouble("C9", "names a task that this worker does not hold"),
     "ownerless": Trouble("C9", "would fail a task that is not without a worker"),
     "internal_tasks": Trouble("C9", "would fail a task that nobody executes"),
     "runtimes": Trouble("C9", "would fail a task that nobody works on"),
+    "silences": Trouble("C9", "would fail a task that does not run, or may say nothing for as long as it likes"),
     "finished": Trouble("C9", "would have a task forgotten that is not over"),
     "dead_workers": Trouble("C10", "names a worker that is not gone"),
     "hung_up": Trouble("C12", "names a worker that is gone", settles=True),

@@ -24,7 +24,7 @@ async def keys_of(store: Store, begin: str) -> AsyncIterator[list[str]]:
 
 
 async def members_of(store: Store, key: str, kind: str) -> AsyncIterator[list[str]]:
-    """The members of a set, a sorted set, or the fields of a hash, a bite at a time."""
+    """The members of a set, a sorted set, or the fields of a hash, a batch at a time."""
     cursor: Any = "0"
     while True:
         cursor, found = await store.read(_SCANS[kind], key, cursor, "COUNT", LIST_PAGE)
@@ -34,7 +34,7 @@ async def members_of(store: Store, key: str, kind: str) -> AsyncIterator[list[st
 
 
 async def items_of(store: Store, key: str) -> AsyncIterator[list[str]]:
-    """The items of a list, a bite at a time."""
+    """The items of a list, a batch at a time."""
     position = 0
     while items := await store.read("LRANGE", key, position, position + LIST_PAGE - 1):
         yield items

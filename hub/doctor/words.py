@@ -1,4 +1,4 @@
-"""What the looks of `lua/commands/doctor/` say, in words for people: the invariant that is broken, and how. Pure."""
+"""What the checks of `lua/commands/doctor/` say, in words for people: the invariant that is broken, and how. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Trouble(NamedTuple):
-    """`invariant` is its number in the design; `settles` says that a sweep of a running hub mends it by itself."""
+    """`invariant` is its number in the design; `settles` says that a sweep of a running hub repairs it by itself."""
 
     invariant: str
     problem: str
@@ -45,7 +45,7 @@ PLACES = {
 }
 MEMBERS = {"stray": Trouble("C12", "names what does not belong there", settles=True)}
 # The same, where it breaks more than tidiness.
-STRAYS = {"asked": Trouble("C4", "counts a grant that is over or was asked for under another label", settles=True)}
+STRAYS = {"in_flight": Trouble("C4", "counts a grant that is over or was asked for under another label", settles=True)}
 POOLS = {
     "pool unknown": Trouble("C1", "has slots, but is not among the known pools"),
     "pool left": Trouble("C12", "among the known pools, but has no slots"),
@@ -65,7 +65,7 @@ PARTS = {
 }
 STORE = {
     "counter low": Trouble("C2", "the token counter is below where it began, so tokens would come a second time"),
-    "line forgotten": Trouble("C5", "says that nobody waits, and somebody does"),
+    "queue forgotten": Trouble("C5", "says that nobody waits, and somebody does"),
     "caps forgotten": Trouble("C4", "says that there is no cap, and there is one"),
 }
 TICKETS = {
@@ -74,10 +74,10 @@ TICKETS = {
     "abandoned": Trouble("C10", "waits, but the hub that would answer is gone", settles=True),
     "left": Trouble("C12", "neither waits nor was granted, and nothing would ever drop it"),
 }
-LINES = {
-    "no turn": Trouble("C5", "is waited for, but has no turn, so that nobody of its line would be served"),
+QUEUES = {
+    "no turn": Trouble("C5", "is waited for, but has no turn, so that nobody of its queue would be served"),
     "turn left": Trouble("C12", "has a turn, but nobody waits for it"),
-    "no ticket": Trouble("C6", "the first in its line has no ticket"),
+    "no ticket": Trouble("C6", "the first in its queue has no ticket"),
     "not offered": Trouble("C5", "is waited for, but freed slots would not find it"),
     "offered": Trouble("C4", "freed slots would find it, but nobody waits for it or its cap is reached"),
 }

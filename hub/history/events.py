@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from hub.audit import time_text, to_json
 from hub.errors import InvalidValue
 from hub.history.rules import rule
 from hub.jobs.names import dashed, to_id
+from hub.wire import time_text, to_json
 
 # the facts that name what an event is about
 NAMES = ("node", "slot", "pool", "label", "run", "ticket", "worker", "task", "job")

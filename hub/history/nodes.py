@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from hub.capacity.nodes.models import Node
 from hub.core import Hub
 from hub.history.explained import Now, Step, seconds
-from hub.nodes.models import Node
 from hub.store.keys import key_part
 
 _KEPT_S = 30  # a stale node is kept for so long at a time while expiry is off
@@ -22,7 +22,7 @@ async def node_now(hub: Hub, node_id: str) -> Now | None:
         [
             ("PTTL", keys.node_alive(part)),
             ("HGET", keys.brake, "state"),
-            ("HGET", keys.duty(part), "incarnation"),
+            ("HGET", keys.orders(part), "incarnation"),
         ]
     )
     facts = {

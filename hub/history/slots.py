@@ -41,7 +41,7 @@ async def _lent(hub: Hub, slot: str, record: dict[str, str], session: Session | 
         "borrowedAtUtc": session.borrowed_at,
         "secondsLeft": session.left_ms / 1000,
     }
-    after = "then it goes to the first in line whom it may serve, else to the tail of its pool"
+    after = "then it goes to the first in the queue whom it may serve, else to the tail of its pool"
     if record.get("policy", "recycle") == "recycle":
         after += ", and its node is asked to replace it"
     rule = f"Unless it is returned or renewed: the lease is over on the hub clock; {after}."
@@ -66,7 +66,7 @@ async def _held(hub: Hub, record: dict[str, str], facts: dict[str, Any]) -> Now:
         if found.held_back:
             step = Step("node.undrained", "It is lent again once its node lends again, or goes with its node.")
             return Now("held", f"Its node {node} {found.held_back}, so it is not lent.", facts, (step,))
-    if await hub.store.read("HEXISTS", hub.store.keys.duty(part), "suspect"):
+    if await hub.store.read("HEXISTS", hub.store.keys.orders(part), "suspect"):
         step = Step(
             "node.back", "It is lent again with the next beat of its node, or goes with the node if none comes."
         )

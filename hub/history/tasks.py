@@ -79,7 +79,7 @@ async def _around(hub: Hub, task: Task) -> _Around:
             ("ZSCORE", keys.hung_up, worker),
             ("ZSCORE", keys.dead, task.id),
             ("SCARD", keys.job_workers(task.job)),
-            ("ZCARD", keys.queue(task.job)),
+            ("ZCARD", keys.job_queue(task.job)),
         ]
     )
     now_us = int(now[0]) * 1_000_000 + int(now[1])
@@ -165,7 +165,7 @@ async def job_now(hub: Hub, full: str) -> Now | None:
         [
             ("HGETALL", keys.job(full)),
             ("SCARD", keys.job_workers(full)),
-            ("ZCARD", keys.queue(full)),
+            ("ZCARD", keys.job_queue(full)),
             ("SISMEMBER", keys.executors, full),
         ]
     )

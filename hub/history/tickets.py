@@ -23,8 +23,8 @@ def ticket_ids(given: str) -> tuple[str, ...]:
 
 
 async def look(hub: Hub, tickets: Sequence[str]) -> list[list[Any]]:
-    """What `lua/commands/line/look.lua` says of each."""
-    return list(await hub.store.script("line/look")(rest=tickets)) if tickets else []
+    """What `lua/commands/queue/find.lua` says of each."""
+    return list(await hub.store.script("queue/find")(rest=tickets)) if tickets else []
 
 
 async def ticket_now(hub: Hub, ticket: str) -> Now | None:
@@ -66,16 +66,19 @@ async def ticket_now(hub: Hub, ticket: str) -> Now | None:
 async def _waiting(hub: Hub, label: str, position: int, takes_ms: int, facts: dict[str, Any], over: Step) -> Now:
     keys = hub.store.keys
     caps, live = await hub.store.read_all(
-        [("HMGET", keys.caps, f"set:{label}", f"env:{label}", "set", "env"), ("ZCARD", keys.asked(label))]
+        [("HMGET", keys.caps, f"set:{label}", f"env:{label}", "set", "env"), ("ZCARD", keys.in_flight(label))]
     )
     cap = int(next((each for each in caps if each is not None), 0))
-    before = f"{position - 1} wait before it" if position > 1 else "It is the first in the line"
+    before = f"{position - 1} wait before it" if position > 1 else "It is the first in the queue"
     if cap and live >= cap:
         because = f"{before} of {label}, and {live} of {cap} grants that the cap of {label} allows are live."
         rule = f"When a grant of {label} ends, or its cap is raised (hub caps): first come, first served."
     else:
-        because = f"{before} of {label}, and no slot it may use is free."
-        rule = "When a slot it may use becomes free: labels take turns, and in each the first in line is served."
+        hint = await hub.hints.of(label)
+        because = (
+            f"{before} of {label}, and {hint}." if hint else f"{before} of {label}, and no slot it may use is free."
+        )
+        rule = "When a slot it may use becomes free: labels take turns, and in each the first in the queue is served."
     facts |= {"cap": cap or None, "live": live}
     handed = Step("grant.handed", rule, None if takes_ms < 0 else takes_ms)
     return Now("waiting", because, facts, (handed, over))
@@ -107,7 +110,7 @@ async def run_now(hub: Hub, run: str, past: Found) -> Now | None:
         rule = f"Unless {first.slot} is returned or renewed: its lease is the first of the run's to be over."
         steps.append(Step("grant.lapsed", rule, first.left_ms))
     if pending:
-        steps.append(Step("grant.handed", "When a slot it may use becomes free and it is first in line."))
+        steps.append(Step("grant.handed", "When a slot it may use becomes free and it is first in the queue."))
     state = " and ".join(word for word, there in (("holding", total), ("waiting", pending or waiting)) if there)
     limit = hub.settings.borrow_queue_max_per_run
     because = f"It holds {total} and {pending} of its borrows wait; at most {limit} may (HUB_BORROW_QUEUE_MAX_PER_RUN)."

@@ -14,14 +14,14 @@ from typing import Any
 ERROR_CHARACTERS = 4000  # of an exception's text; a task is kept for days
 
 
-async def call(execute: Callable[..., Any], *arguments: Any) -> None:
-    """Call it and wait for its end; raises what it raises. Cancelled, a thread is left alone with what it does."""
+async def call(execute: Callable[..., Any], *arguments: Any) -> Any:
+    """What it returns, once it has; raises what it raises. Cancelled, a thread is left alone with what it does."""
     if inspect.iscoroutinefunction(execute) or inspect.iscoroutinefunction(getattr(execute, "__call__", None)):  # noqa: B004
-        await execute(*arguments)
-        return
+        return await execute(*arguments)
     result = await _in_thread(execute, *arguments)
     if inspect.isawaitable(result):
-        await result
+        return await result
+    return result
 
 
 async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:

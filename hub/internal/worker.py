@@ -22,6 +22,7 @@ from hub.errors import InvalidTaskTransition, StoreFault, StoreUnavailable, Task
 from hub.internal.calling import call, place_of, text_of
 from hub.internal.registry import Executable
 from hub.jobs.dispatch import formatter
+from hub.jobs.models import value_of
 from hub.jobs.names import dashed, to_id
 from hub.observability.logs import get_logger
 from hub.store.group import Entry, GroupReader
@@ -58,6 +59,7 @@ class InternalWorker:
 
     def __init__(self, hub: Hub, jobs: Mapping[str, Executable], concurrency: int, grace_s: float) -> None:
         self._tasks = hub.tasks
+        self._result_max = hub.settings.task_result_max_bytes
         self._jobs = jobs
         self._concurrency = concurrency
         self._grace_s = grace_s
@@ -163,12 +165,12 @@ class InternalWorker:
 
     async def _execute(self, order: Order, job: Executable, entry_id: str) -> None:
         """Run a task that is `running` because of us, and say how that ended."""
-        facts = {"task": dashed(order.task), "job": order.full}
+        facts, value = {"task": dashed(order.task), "job": order.full}, ""
         _log.info("internal task started", room=order.room, **facts)
         began = time.monotonic()
         try:
             await self._if_it_answers(self._queue.acknowledge(entry_id))
-            await call(job.execute, order.payload, order.room, dashed(order.task))
+            returned = await call(job.execute, order.payload, order.room, dashed(order.task))
         except asyncio.CancelledError:
             status, why = "failed", STOPPED
             _log.warning("internal task cut short", seconds=round(time.monotonic() - began, 3), **facts)
@@ -176,17 +178,25 @@ class InternalWorker:
             status, why = "failed", text_of(error)
             _log.warning("internal task failed", why=why, at=place_of(error), **facts)
         else:
-            status, why = "completed", ""
+            status, why, value = "completed", "", self._value(returned, order)
             _log.info("internal task completed", seconds=round(time.monotonic() - began, 3), **facts)
-        await self._move(order, status, why)
+        await self._move(order, status, why, value)
 
-    async def _move(self, order: Order, status: str, error: str = "") -> bool:
+    def _value(self, returned: Any, order: Order) -> str:
+        """What it came to. Jobs were written that return what is no JSON, for nobody heard of it: they go on so."""
+        try:
+            return value_of(returned, self._result_max).text
+        except ValueError as error:
+            _log.warning("internal task without its result", task=dashed(order.task), job=order.full, why=str(error))
+            return ""
+
+    async def _move(self, order: Order, status: str, error: str = "", value: str = "") -> bool:
         """Move the task, however long the store takes to answer; False when others have moved it where it cannot."""
         pause_s, longest_s = RETRY_S
         request = secrets.token_hex(8)  # so that the answer to a move of ours that was lost is not taken for another's
         while True:
             try:
-                await self._tasks.move(order.task, status, error, superuser=True, request=request)
+                await self._tasks.move(order.task, status, error, superuser=True, request=request, value=value)
             except (InvalidTaskTransition, TaskNotFound) as over:
                 _log.info("internal task is over", task=dashed(order.task), job=order.full, why=over.detail)
                 return False

@@ -6,7 +6,7 @@ import secrets
 from typing import Any
 
 from hub.errors import Forbidden, InvalidCategory, JobNotFound, SchemaConflict, UnknownReply
-from hub.jobs.models import Job, JobWish, Page
+from hub.jobs.models import Job, JobRequest, Page
 from hub.jobs.names import SHARED, full_name, parse_full_name, schema_digest
 from hub.jobs.pages import Pages
 from hub.jobs.workers import superseded, unknown
@@ -28,39 +28,39 @@ class Jobs:
         self._ensure_internal = store.script("jobs/ensure_internal")
         self._describe = store.script("jobs/describe")
 
-    async def register(self, wish: JobWish, schema: Any, user: str, superuser: bool) -> tuple[Job, bool]:
+    async def register(self, wanted: JobRequest, schema: Any, user: str, superuser: bool) -> tuple[Job, bool]:
         """The job with the worker that serves it now, and whether it is new or was taken back.
 
-        `schema` is what the text in the wish says. Raises `Forbidden`, `InvalidCategory`, `SchemaConflict` and
+        `schema` is what the text in the wanted says. Raises `Forbidden`, `InvalidCategory`, `SchemaConflict` and
         `WorkerNotFound`, in this order; a refusal leaves no trace.
         """
-        if wish.room in SHARED and not superuser:
-            raise Forbidden(f"Only a superuser registers jobs in {wish.room}")
-        if wish.category not in self._categories:
+        if wanted.room in SHARED and not superuser:
+            raise Forbidden(f"Only a superuser registers jobs in {wanted.room}")
+        if wanted.category not in self._categories:
             allowed = ", ".join(self._categories)
-            raise InvalidCategory(f"Category {wish.category!r} is not one of {allowed}")
-        full = full_name(wish.room, wish.category, wish.name)
+            raise InvalidCategory(f"Category {wanted.category!r} is not one of {allowed}")
+        full = full_name(wanted.room, wanted.category, wanted.name)
         reply = await self._register(
             full=full,
             id=new_id(),
-            schema=wish.schema,
+            schema=wanted.schema,
             digest=schema_digest(schema),
-            worker=wish.worker or new_id(),
+            worker=wanted.worker or new_id(),
             user=user,
-            made_for="0" if wish.worker else "1",
-            incarnation=wish.incarnation,
+            made_for="0" if wanted.worker else "1",
+            incarnation=wanted.incarnation,
         )
         match reply:
             case [("created" | "joined") as word, job, worker, workers, *before]:
                 if before:
-                    _log.warning("worker taken over", worker=worker, incarnation=wish.incarnation, before=before[0])
-                return Job(job, full, wish.schema, tuple(workers), worker), word == "created"
+                    _log.warning("worker taken over", worker=worker, incarnation=wanted.incarnation, before=before[0])
+                return Job(job, full, wanted.schema, tuple(workers), worker), word == "created"
             case ["conflict"]:
                 raise SchemaConflict(f"Job {full} is registered with another schema")
             case ["superseded"]:
-                raise superseded(wish.worker or "")
+                raise superseded(wanted.worker or "")
             case ["worker"]:
-                raise unknown(wish.worker or "")
+                raise unknown(wanted.worker or "")
         raise UnknownReply(self._register.name, reply)
 
     async def ensure_internal(self, full: str, schema: Any, text: str) -> None:

@@ -5,11 +5,16 @@ Ids are 32 hex digits, times microseconds since 1970 by the clock of the store, 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 STATUSES = ("pending", "claimed", "running", "completed", "failed", "cancelled")
 TERMINAL = frozenset(STATUSES[3:])
+LOST = "!"  # stands for a result that is no more: no JSON begins so
+
+MOST_RESULT_BYTES = 1_048_576  # what a hub takes unless it is set up otherwise
+MOST_LEVELS = 128  # and this always
 
 T = TypeVar("T")
 
@@ -87,6 +92,30 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A task for who asks for it alone. result: what it came to, JSON, '' for nothing, `LOST` for what is no more."""
+
+    task: Task
+    result: str = ""
+    progress: float | None = None
+    message: str = ""
+    said_us: int | None = None
+    max_silence_ms: int = 0
+    log: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a task says of itself while it runs under a claim, '' for any: None and '' leave things as they are."""
+
+    task: str
+    claim: str = ""
+    progress: float | None = None
+    message: str = ""
+    log: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Provider(Named):
     """A provider of data and the worker that answers for it."""
 
@@ -100,7 +129,7 @@ class Provider(Named):
 
 
 @dataclass(frozen=True)
-class JobWish:
+class JobRequest:
     """A job as a worker registers it; without `worker` a new one is made for it. `incarnation`: the process it is."""
 
     room: str
@@ -112,7 +141,7 @@ class JobWish:
 
 
 @dataclass(frozen=True)
-class ProviderWish(JobWish):
+class ProviderRequest(JobRequest):
     """A provider as a worker registers it."""
 
     content_type: str = "application/json"
@@ -123,23 +152,29 @@ class Options:
     """What a submitter may ask for beyond the plain submit.
 
     priority: a point is a second in the queue. due_us: not before this time. max_attempts, backoff_ms: a task that
-    fails is tried again after a pause that doubles with each attempt, up to an hour.
+    fails is tried again after a pause that doubles with each attempt, up to an hour. max_silence_ms: how long it may
+    say nothing while it runs, 0 for ever.
     """
 
     priority: int = 0
     due_us: int = 0
     max_attempts: int = 1
     backoff_ms: int = 1000
+    max_silence_ms: int = field(default=0, repr=False)
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a worker says of a task it holds under a claim, '' for any; `pending` gives it back to the queue."""
+    """What a worker says of a task it holds under a claim, '' for any; `pending` gives it back to the queue.
+
+    value: what a completed one came to, JSON, '' for nothing.
+    """
 
     task: str
     status: str
     error: str = ""
     claim: str = ""
+    value: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,3 +190,43 @@ class Claim:
     request: str = field(default="")
     final: bool = True
     incarnation: str = ""
+
+
+class Value(NamedTuple):
+    """What was returned: its JSON, '' for None, and the same read again, which nobody changes any more."""
+
+    text: str = ""
+    document: Any = None
+
+
+def value_of(returned: Any, most: int = MOST_RESULT_BYTES) -> Value:
+    """What was returned, a pydantic model as the object it is; raises ValueError with the sentence that helps."""
+    if callable(dump := getattr(returned, "model_dump", None)):
+        returned = dump(mode="json")
+    if returned is None:
+        return Value()
+    try:
+        text = json.dumps(returned, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        size = len(text.encode())
+    except (TypeError, ValueError, RecursionError) as error:
+        what = type(returned).__name__
+        raise ValueError(
+            f"the result, {what}, is not JSON ({error}): return what json.dumps takes, a pydantic model, or None"
+        ) from None
+    if size > most:
+        raise ValueError(
+            f"the result has {size} bytes, and {most} are allowed: store it elsewhere and return a reference to it"
+        )
+    document = json.loads(text)
+    if text.count("[") + text.count("{") > MOST_LEVELS and _levels(document) > MOST_LEVELS:
+        raise ValueError(f"the result has more than {MOST_LEVELS} levels: return something flatter")
+    return Value(text, document)
+
+
+def _levels(document: Any) -> int:
+    """How deep lists and objects stand in each other."""
+    deep, level = 0, [document]
+    while level := [each for each in level if isinstance(each, dict | list)]:
+        deep += 1
+        level = [inner for each in level for inner in (each.values() if isinstance(each, dict) else each)]
+    return deep

@@ -8,7 +8,7 @@ from typing import TypeVar
 from hub.jobs.models import Page
 from hub.store.store import Store
 
-BITE = 100  # records described per script: 1 to 2 ms
+BATCH = 100  # records described per script: 1 to 2 ms
 R = TypeVar("R")
 
 
@@ -26,6 +26,6 @@ class Pages:
         """
         total, *members = await self._page(limit=limit, offset=offset, rest=keys)
         found: list[R] = []
-        for start in range(0, len(members), BITE):
-            found += await describe(members[start : start + BITE])
+        for start in range(0, len(members), BATCH):
+            found += await describe(members[start : start + BATCH])
         return Page(found, total)

@@ -17,7 +17,7 @@ from hub.errors import (
     UnknownReply,
 )
 from hub.jobs.jobs import new_id
-from hub.jobs.models import Page, Provider, ProviderWish
+from hub.jobs.models import Page, Provider, ProviderRequest
 from hub.jobs.names import GLOBAL, SHARED, dashed, full_name, params_hash, params_text, parse_full_name
 from hub.jobs.pages import Pages
 from hub.jobs.workers import unknown
@@ -25,7 +25,7 @@ from hub.settings import Settings
 from hub.store.store import Store
 
 WANTED_MS = 3_600_000  # an answer is taken for so long after somebody has asked, whether or not he still waits
-RECHECK_S = 5.0  # a bell that did not ring is not waited for longer than this
+RECHECK_S = 5.0  # without a notification for so long, the store is asked all the same
 
 
 class Providers:
@@ -45,29 +45,29 @@ class Providers:
         self._join = store.script("providers/join")
         self._upload = store.script("providers/upload")
 
-    async def register(self, wish: ProviderWish, user: str, superuser: bool) -> tuple[Provider, bool]:
+    async def register(self, wanted: ProviderRequest, user: str, superuser: bool) -> tuple[Provider, bool]:
         """The provider and whether it is new; raises `Forbidden`, `InvalidCategory` and `WorkerNotFound`."""
-        if wish.room in SHARED and not superuser:
-            raise Forbidden(f"Only a superuser registers providers in {wish.room}")
-        if self._categories is not None and wish.category not in self._categories:
-            raise InvalidCategory(f"Category {wish.category!r} is not one of {', '.join(self._categories)}")
-        full = full_name(wish.room, wish.category, wish.name)
+        if wanted.room in SHARED and not superuser:
+            raise Forbidden(f"Only a superuser registers providers in {wanted.room}")
+        if self._categories is not None and wanted.category not in self._categories:
+            raise InvalidCategory(f"Category {wanted.category!r} is not one of {', '.join(self._categories)}")
+        full = full_name(wanted.room, wanted.category, wanted.name)
         reply = await self._register(
             full=full,
             id=new_id(),
-            schema=wish.schema,
-            content_type=wish.content_type,
-            worker=wish.worker or new_id(),
+            schema=wanted.schema,
+            content_type=wanted.content_type,
+            worker=wanted.worker or new_id(),
             user=user,
             superuser=int(superuser),
-            made_for="0" if wish.worker else "1",
+            made_for="0" if wanted.worker else "1",
         )
         match reply:
             case [("created" | "replaced") as word, provider, at, worker]:
-                made = Provider(provider, full, wish.schema, wish.content_type, worker, user, int(at))
+                made = Provider(provider, full, wanted.schema, wanted.content_type, worker, user, int(at))
                 return made, word == "created"
             case ["worker"]:
-                raise unknown(wish.worker or "")
+                raise unknown(wanted.worker or "")
             case ["forbidden"]:
                 raise Forbidden(f"Provider {full} belongs to another user")
         raise UnknownReply(self._register.name, reply)
@@ -104,7 +104,7 @@ class Providers:
         digest = params_hash(params)
         about = f"{provider.id}:{digest}"
         until = time.monotonic() + wait_s
-        async with self._store.bells.listen(self._store.keys.result_bell(about)) as bell:
+        async with self._store.notifications.listen(self._store.keys.result_notice(about)) as subscription:
             while True:
                 asked = await self._ask(
                     full=provider.full,
@@ -119,7 +119,7 @@ class Providers:
                 left_s = until - time.monotonic()
                 if left_s <= 0:
                     raise ProviderTimeout(f"Provider {provider.full} did not answer within {wait_s:g} s")
-                await bell.wait(min(left_s, RECHECK_S))
+                await subscription.wait(min(left_s, RECHECK_S))
 
     async def joined(self, full: str) -> None:
         """Somebody has joined the room of a provider: what it was asked while nobody may have heard is asked again."""

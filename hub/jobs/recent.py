@@ -6,11 +6,10 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 from hub.errors import StoreUnavailable
-from hub.jobs.models import Result
+from hub.jobs.models import LOST, Result
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.store import Store
@@ -18,7 +17,8 @@ from hub.store.store import Store
 KEEP_S = 10.0  # Redis writes its file every second, and a replica is behind by less than that
 MOST = 10_000  # calls: said again in about a second
 MOST_BYTES = 32 * 1024 * 1024
-BITE = 128  # calls said again at a time, in order
+MOST_RESULT_BYTES = 16 * 1024 * 1024  # of what tasks came to; the oldest ends are said again without
+BATCH = 128  # calls said again at a time, in order
 _log = get_logger("hub.jobs")
 
 
@@ -33,6 +33,8 @@ class Recent:
         self._end = store.script("tasks/recall")
         self._calls: deque[tuple[float, int, Callable[[], Awaitable[Any]]]] = deque()
         self._bytes = 0
+        self._ends: deque[dict[str, str]] = deque()  # those with a result
+        self._result_bytes = 0
         store.when_replaced(self.recall)
 
     def note(self, again: Callable[[], Awaitable[Any]], size: int = 0) -> None:
@@ -47,13 +49,21 @@ class Recent:
 
     def reported(self, result: Result, request: str, worker: str = "") -> None:
         """A task was moved by a report, or cancelled."""
-        self.note(
-            partial(
-                self._end, id=result.task, status=result.status, error=result.error, claim=result.claim,
-                request=f"{request}:{result.status}", worker=worker,
-            ),
-            len(result.error),
-        )  # fmt: skip
+        end = {"id": result.task, "status": result.status, "error": result.error, "claim": result.claim,
+               "request": f"{request}:{result.status}", "worker": worker, "result": result.value}  # fmt: skip
+
+        async def again() -> Any:
+            return await self._end(**end)
+
+        self.note(again, len(result.error))
+        if not result.value:
+            return
+        self._ends.append(end)
+        self._result_bytes += len(result.value)
+        while self._result_bytes > MOST_RESULT_BYTES:
+            oldest = self._ends.popleft()
+            self._result_bytes -= len(oldest["result"])
+            oldest["result"] = LOST
 
     async def recall(self) -> None:
         """Say it all again to a store that may have lost it."""
@@ -62,8 +72,8 @@ class Recent:
         since = (self._store.heard_at or time.monotonic()) - KEEP_S  # nothing was done in an outage
         calls = [again for at, _, again in self._calls if at >= since]
         recalled = 0
-        for start in range(0, len(calls), BITE):
-            replies = await asyncio.gather(*(again() for again in calls[start : start + BITE]), return_exceptions=True)
+        for start in range(0, len(calls), BATCH):
+            replies = await asyncio.gather(*(again() for again in calls[start : start + BATCH]), return_exceptions=True)
             for reply in replies:
                 if isinstance(reply, StoreUnavailable):
                     raise reply

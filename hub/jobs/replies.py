@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hub.jobs.models import Task
+from hub.jobs.models import Shown, Task
 
 
 def task_of(reply: Any) -> Task:
-    """The task of a reply of `lua/queue.lua`."""
+    """The task of a reply of `lua/job_queue.lua`."""
     (
         task,
         job,
@@ -46,4 +46,19 @@ def task_of(reply: Any) -> Task:
         priority=int(priority or 0),
         due_us=int(due) if due else None,
         claim=claim,
+    )
+
+
+def shown_of(task: Any, result: str, said: list[str]) -> Shown:
+    """The same for who asks for it alone, with what `lua/progress.lua` answers."""
+    share, message, at, silence, *log = said
+    split = (text.partition(" ") for text in log)
+    return Shown(
+        task_of(task),
+        result,
+        progress=float(share) if share else None,
+        message=message,
+        said_us=int(at) if at else None,
+        max_silence_ms=int(silence or 0),
+        log=tuple((int(at), text) for at, _, text in split),
     )

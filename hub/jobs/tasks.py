@@ -25,23 +25,24 @@ from hub.errors import (
 )
 from hub.jobs.dispatch import Dispatch
 from hub.jobs.jobs import Jobs, new_id, no_job
-from hub.jobs.models import STATUSES, TERMINAL, Claim, Options, Page, Result, Task
+from hub.jobs.models import STATUSES, TERMINAL, Claim, Options, Page, Result, Shown, Task
 from hub.jobs.names import INTERNAL, dashed
 from hub.jobs.pages import Pages
 from hub.jobs.recent import Recent
-from hub.jobs.replies import task_of
+from hub.jobs.replies import shown_of, task_of
 from hub.jobs.workers import not_yours, superseded, unknown
 from hub.observability import metrics
 from hub.settings import Settings
 from hub.store.store import Store
 
 BITE_CHARACTERS = 1_048_576  # and of payloads
-BITE = 64  # tasks submitted, or reported, per script: 2 to 3 ms
+BATCH = 64  # tasks submitted, or reported, per script: 2 to 3 ms
 PLAIN, ONE = Options(), Claim()
 KEY_S = 86_400  # for which an Idempotency-Key of a submit is remembered
-RECHECK_S = 5.0  # a bell that did not ring is not waited for longer than this
+RECHECK_S = 5.0  # without a notification for so long, the store is asked all the same
 SETTLES_S = 5.0  # for so long a claim waits while hubs say what they remember; it takes them two seconds at most
 LOOK_S = 0.25  # how often it looks: that is over as soon as all have
+_SERVED, _EMPTY = (metrics.claims.labels(outcome) for outcome in ("tasks", "none"))
 
 
 class Tasks:
@@ -60,6 +61,7 @@ class Tasks:
         self._move = store.script("tasks/move")
         self._finish = store.script("tasks/finish")
         self._describe = store.script("tasks/describe")
+        self._show = store.script("tasks/show")
         self._again = store.script("tasks/again")
         self._drop_dead = store.script("tasks/drop_dead")
 
@@ -80,7 +82,7 @@ class Tasks:
             metrics.tasks_submitted.inc(len(sent))
             return sent
         made: list[Task] = []
-        for start, end in _bites(payloads):
+        for start, end in _batches(payloads):
             pairs = zip(ids[start:end], payloads[start:end], strict=True)
             again = partial(
                 self._submit,
@@ -91,6 +93,7 @@ class Tasks:
                 due_us=options.due_us,
                 attempts=options.max_attempts,
                 backoff_ms=options.backoff_ms,
+                silence_ms=options.max_silence_ms,
                 key=key,
                 fingerprint=fingerprint,
                 keep_s=self._keep_s,
@@ -112,14 +115,14 @@ class Tasks:
         raise UnknownReply(self._submit.name, reply)
 
     async def claim(
-        self, worker: str, user: str, wish: Claim = ONE, gone: Callable[[], Awaitable[bool]] | None = None
+        self, worker: str, user: str, wanted: Claim = ONE, gone: Callable[[], Awaitable[bool]] | None = None
     ) -> list[Task]:
         """The oldest tasks the worker may have, none when there are none; raises `WorkerNotFound` and `Forbidden`.
 
         While hubs say what they remember, of ends of tasks too, it waits, and claims nothing for a caller who is gone.
         """
         until = time.monotonic() + SETTLES_S
-        while (found := await self._claimed(worker, user, wish)) is None:
+        while (found := await self._claimed(worker, user, wanted)) is None:
             if time.monotonic() > until:
                 raise Settling("The store was lost, and hubs have yet to say which tasks have ended.", retry_after_s=1)
             await asyncio.sleep(LOOK_S)
@@ -127,28 +130,29 @@ class Tasks:
                 return []
         return found
 
-    async def _claimed(self, worker: str, user: str, wish: Claim) -> list[Task] | None:
+    async def _claimed(self, worker: str, user: str, wanted: Claim) -> list[Task] | None:
         """As `claim`; None while nothing is given out."""
-        request = wish.request or secrets.token_hex(8)
+        request = wanted.request or secrets.token_hex(8)
         try:
             reply = await self._claim(
                 worker=worker,
                 user=user,
-                most=wish.most,
-                start=int(wish.start),
-                runtime_ms=wish.max_runtime_ms,
+                most=wanted.most,
+                start=int(wanted.start),
+                runtime_ms=wanted.max_runtime_ms,
                 request=request,
-                keyed=int(bool(wish.request)),
-                final=int(wish.final),
-                incarnation=wish.incarnation,
+                keyed=int(bool(wanted.request)),
+                final=int(wanted.final),
+                incarnation=wanted.incarnation,
             )
         except (StoreUnavailable, asyncio.CancelledError) as error:
-            if not (isinstance(error, NotSent) or wish.request):  # nobody can ask again for what it may have got
+            if not (isinstance(error, NotSent) or wanted.request):  # nobody can ask again for what it may have got
                 self._store.later(partial(self._give_back, worker, user, request))
             raise
         match reply:
             case ["ok", *tasks]:
                 metrics.tasks_claimed.inc(len(tasks))
+                (_SERVED if tasks else _EMPTY).inc()
                 return [task_of(task) for task in tasks]
             case ["settling", _]:
                 return None
@@ -175,43 +179,47 @@ class Tasks:
                 await self.finish(worker, user, lost)
 
     async def claim_or_wait(
-        self, worker: str, user: str, wish: Claim, wait_s: float, gone: Callable[[], Awaitable[bool]] | None = None
+        self, worker: str, user: str, wanted: Claim, wait_s: float, gone: Callable[[], Awaitable[bool]] | None = None
     ) -> list[Task]:
         """As `claim`, but waits for work where there is none, for at most `wait_s` seconds; claims nothing for a caller
         who is gone. That there was nothing is not remembered: he may wait on.
         """
-        wish = replace(wish, final=False)
+        wanted = replace(wanted, final=False)
         until = time.monotonic() + wait_s
-        while not (found := await self.claim(worker, user, wish, gone)):
+        while not (found := await self.claim(worker, user, wanted, gone)):
             left_s = until - time.monotonic()
             if left_s <= 0 or (gone and await gone()):
                 return []
             names = await self._store.read("SMEMBERS", self._store.keys.worker_jobs(worker))
-            async with self._store.bells.listen(*(self._store.keys.job_bell(full) for full in names)) as bell:
-                if found := await self.claim(worker, user, wish, gone):
+            async with self._store.notifications.listen(
+                *(self._store.keys.job_notice(full) for full in names)
+            ) as subscription:
+                if found := await self.claim(worker, user, wanted, gone):
                     return found
-                await bell.wait(min(max(0.0, until - time.monotonic()), RECHECK_S))
+                await subscription.wait(min(max(0.0, until - time.monotonic()), RECHECK_S))
         return found
 
     async def move(
         self, task: str, status: str, error: str = "", *,
-        user: str = "", superuser: bool = False, request: str = "", claim: str = "",
+        user: str = "", superuser: bool = False, request: str = "", claim: str = "", value: str = "",
     ) -> Task:  # fmt: skip
         """The task in its new status; raises `TaskNotFound`, `Forbidden` and `InvalidTaskTransition`.
 
-        With a `claim` the move is about that one: where the task was claimed again, it is refused as well.
+        `value` is what a completed one came to, as JSON. With a `claim` the move is about that one: where the task was
+        claimed again, it is refused as well.
         A repeat with the same `request` gets the same answer, as long as the task has not moved on.
         """
         request = f"{user}:{request}" if request else secrets.token_hex(6)
         reply = await self._move(
-            id=task, status=status, error=error, user=user, superuser=int(superuser), request=request, claim=claim
-        )
+            id=task, status=status, error=error, user=user, superuser=int(superuser), request=request, claim=claim,
+            result=value,
+        )  # fmt: skip
         match reply:
             case ["ok", found]:
                 metrics.tasks_moved.labels(status).inc()
                 moved = task_of(found)
                 if status in TERMINAL:
-                    said = Result(task, status, error, "" if status == "cancelled" else claim or moved.claim)
+                    said = Result(task, status, error, "" if status == "cancelled" else claim or moved.claim, value)
                     self._recent.reported(said, request, moved.worker or "")
                 return moved
             case ["task"]:
@@ -229,9 +237,9 @@ class Tasks:
         """
         words: list[str] = []
         request = f"{user}:{request}" if request else secrets.token_hex(6)
-        for start in range(0, len(results), BITE):
-            bite = [text for result in results[start : start + BITE] for text in astuple(result)]
-            reply = await self._finish(worker=worker, user=user, request=request, rest=bite)
+        for start in range(0, len(results), BATCH):
+            batch = [text for result in results[start : start + BATCH] for text in astuple(result)]
+            reply = await self._finish(worker=worker, user=user, request=request, rest=batch)
             if reply == ["worker"]:
                 raise unknown(worker)
             if reply == ["owner"]:
@@ -251,19 +259,29 @@ class Tasks:
             raise no_task(task)
         return found[0]
 
-    async def wait(self, task: str, seconds: float) -> Task:
-        """The task as soon as it has ended, or as it is after so many seconds; raises `TaskNotFound`."""
+    async def show(self, task: str) -> Shown:
+        """The task and what it came to; raises `TaskNotFound`."""
+        match await self._show(id=task):
+            case ["ok", found, result, said]:
+                return shown_of(found, result, said)
+            case ["task"]:
+                raise no_task(task)
+            case reply:
+                raise UnknownReply(self._show.name, reply)
+
+    async def wait(self, task: str, seconds: float) -> Shown:
+        """As `show`, as soon as the task has ended, or as it is after so many seconds."""
         until = time.monotonic() + seconds
-        found = await self.get(task)
-        if found.status in TERMINAL or seconds <= 0:
+        found = await self.show(task)
+        if found.task.status in TERMINAL or seconds <= 0:
             return found
-        async with self._store.bells.listen(self._store.keys.task_done(task)) as bell:
+        async with self._store.notifications.listen(self._store.keys.task_done(task)) as subscription:
             while True:
-                found = await self.get(task)
+                found = await self.show(task)
                 left_s = until - time.monotonic()
-                if found.status in TERMINAL or left_s <= 0:
+                if found.task.status in TERMINAL or left_s <= 0:
                     return found
-                await bell.wait(min(left_s, RECHECK_S))
+                await subscription.wait(min(left_s, RECHECK_S))
 
     async def page_of_room(self, room: str, status: str | None, limit: int, offset: int) -> Page[Task]:
         """The tasks submitted to a room."""
@@ -319,11 +337,11 @@ class Tasks:
 
     async def several(self, ids: list[str]) -> list[Task]:
         """The tasks of these ids that are known, in this order."""
-        return [task for start in range(0, len(ids), BITE) for task in await self._read(ids[start : start + BITE])]
+        return [task for start in range(0, len(ids), BATCH) for task in await self._read(ids[start : start + BATCH])]
 
     async def pending(self, jobs: Sequence[str], limit: int, offset: int) -> Page[Task]:
         """The tasks that can be claimed, of these jobs, the one submitted last first."""
-        return await self._pages.read([self._store.keys.queue(full) for full in jobs], limit, offset, self._read)
+        return await self._pages.read([self._store.keys.job_queue(full) for full in jobs], limit, offset, self._read)
 
     async def _read(self, ids: list[str]) -> list[Task]:
         return [task_of(reply) for reply in await self._describe(rest=ids) if reply]
@@ -333,11 +351,11 @@ def _statuses(status: str | None) -> Sequence[str]:
     return STATUSES if status is None else [status]
 
 
-def _bites(payloads: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _batches(payloads: Sequence[str]) -> Iterator[tuple[int, int]]:
     """From where to where they go to Redis together: no script keeps it busy for long."""
     start = size = 0
     for end, payload in enumerate(payloads):
-        if end > start and (end - start == BITE or size + len(payload) > BITE_CHARACTERS):
+        if end > start and (end - start == BATCH or size + len(payload) > BITE_CHARACTERS):
             yield start, end
             start, size = end, 0
         size += len(payload)
@@ -351,8 +369,10 @@ def _ids(
     if not key:
         return "", [new_id() for _ in payloads], ""
     kept = hashlib.sha256(f"{user}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    wish = repr((room, full, options, list(payloads)))
-    fingerprint = hashlib.sha256(wish.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    wanted = repr((room, full, options, list(payloads))) + (
+        f" {silence}" if (silence := options.max_silence_ms) else ""
+    )
+    fingerprint = hashlib.sha256(wanted.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return kept, [_derived(f"{kept}\0{fingerprint}\0{number}") for number in range(len(payloads))], fingerprint
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,8 @@ from hub.settings import Settings
 from hub.store.batches import Batches
 from hub.store.store import Store
 
-BITE = 128  # beats, or tasks of a removed worker, per script: about 1 and 4 ms
+BATCH = 128  # beats, or tasks of a removed worker, per script: about 1 and 4 ms
+RECHECK_S = 5.0  # without a notification for so long, the store is asked all the same
 
 
 class Workers:
@@ -72,6 +74,22 @@ class Workers:
                 return []  # removed since its beat: the next one tells it
         raise UnknownReply(self._compare.name, reply)
 
+    async def taken(self, worker: str, user: str, since: int, seconds: float) -> int:
+        """How often a task was taken from it - cancelled, or ended for its silence - once that is not `since` any more,
+        or after so many seconds; raises `WorkerNotFound` and `Forbidden`."""
+        until = time.monotonic() + seconds
+        async with self._store.notifications.listen(self._store.keys.worker_notice(worker)) as subscription:
+            while True:
+                owner, taken = await self._store.read("HMGET", self._store.keys.worker(worker), "user", "taken")
+                if owner is None:
+                    raise unknown(worker)
+                if owner != user:
+                    raise not_yours(worker)
+                left_s = until - time.monotonic()
+                if int(taken or 0) != since or left_s <= 0:
+                    return int(taken or 0)
+                await subscription.wait(min(left_s, RECHECK_S))
+
     async def delete(self, worker: str, user: str, superuser: bool, incarnation: str = "") -> None:
         """Remove it and end what it held; raises `WorkerNotFound`, `Forbidden`, and `Superseded` for a process that is
         not the worker any more.
@@ -95,7 +113,7 @@ class Workers:
         """Fail what a removed worker still holds."""
         left = 1
         while left:
-            match await self._bury(worker=worker, limit=BITE):
+            match await self._bury(worker=worker, limit=BATCH):
                 case ["ok", int(left)]:
                     pass
                 case reply:
@@ -110,7 +128,7 @@ class Workers:
             superuser=int(superuser),
             why=why,
             silent_ms=silent_ms,
-            limit=BITE,
+            limit=BATCH,
             request=secrets.token_hex(8),
             incarnation=incarnation,
         )
@@ -153,7 +171,7 @@ class _Beats(Batches[tuple[str, str], int]):
     """Heartbeats: workers, and the users who say that they are theirs."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__("worker-beats", BITE)
+        super().__init__("worker-beats", BATCH)
         self._beat = store.script("workers/beat")
 
     async def call(self, items: list[tuple[str, str]]) -> list[int | Exception]:

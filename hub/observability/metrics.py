@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, Metric
 from prometheus_client.core import GaugeMetricFamily
@@ -10,14 +10,27 @@ from prometheus_client.registry import Collector
 
 LABELS_MAX = 200  # series per metric that may come from labels on the wire
 _BORROW_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
+TASK_BUCKETS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400)
+HTTP_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _FAST_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
 
 registry: CollectorRegistry = REGISTRY
 
 
+class Durations(Histogram):
+    """A histogram that takes what was counted elsewhere, many at once."""
+
+    def add(self, buckets: Sequence[int], total_s: float) -> None:
+        """So many in each bucket, the one above the last bound included, and the sum of them all."""
+        for place, some in zip(self._buckets, buckets, strict=True):
+            if some:
+                place.inc(some)
+        self._sum.inc(total_s)
+
+
 class QueueLength(Collector):
     """Live waiters by label, as they were when last read. No `Gauge`: among several processes it cannot forget a label,
-    and a line that has ended would be shown for ever."""
+    and a queue that has ended would be shown for ever."""
 
     def __init__(self) -> None:
         self.lengths: dict[str, int] = {}
@@ -29,6 +42,28 @@ class QueueLength(Collector):
         for label, length in self.lengths.items():
             found.add_metric([label], length)
         yield found
+
+
+class PendingTasks(Collector):
+    """Tasks that can be claimed, by job, as they were when last read; no `Gauge`, for the same reason."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, tuple[int, float]] = {}  # job -> how many, age of the first of them
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """The two gauges this is."""
+        for place, (name, what) in enumerate(
+            {
+                "hub_tasks_pending": "Tasks that can be claimed, read when scraped: of the 200 jobs that wait longest.",
+                "hub_tasks_oldest_pending_seconds": "Age of the task that is claimed next, from its submission, a "
+                "second more per point of its priority; read when scraped.",
+            }.items()
+        ):
+            family = GaugeMetricFamily(name, what, labels=["job_name"])
+            for job, numbers in self.found.items():
+                family.add_metric([job], numbers[place])
+            yield family
 
 
 class StuckRecords(Collector):
@@ -96,11 +131,35 @@ worker_brake_engaged = Gauge(
 )
 expiries_held = Counter("hub_sweeper_held_total", "Expiries that the brake held back, pass by pass.")
 workers_registered = Gauge(
-    "hub_workers_registered", "Workers, read by each worker sweep.", multiprocess_mode="mostrecent"
+    "hub_workers_registered", "Workers, read by each worker sweep and when scraped.", multiprocess_mode="mostrecent"
 )
 workers_removed = Counter("hub_workers_removed_total", "Workers that a sweep removed.", ["why"])
+pending_tasks = PendingTasks()
+jobs_waiting = Gauge(
+    "hub_jobs_waiting", "Jobs with tasks that can be claimed, read when scraped.", multiprocess_mode="mostrecent"
+)
+tasks_put_off = Gauge(
+    "hub_tasks_put_off", "Pending tasks that are not due yet, read when scraped.", multiprocess_mode="mostrecent"
+)
+dead_letters = Gauge(
+    "hub_dead_letters", "Tasks that failed for the last time they might, read when scraped.",
+    multiprocess_mode="mostrecent",
+)  # fmt: skip
 tasks_submitted = Counter("hub_tasks_submitted_total", "Tasks submitted through this hub.")
 tasks_claimed = Counter("hub_tasks_claimed_total", "Tasks given to workers.")
+claims = Counter("hub_claims_total", "Claims answered, with tasks or with none.", ["outcome"])
+tasks_ended = Counter(
+    "hub_tasks_ended_total", "Tasks that ended, whatever ended them: counted once, by the hub that sweeps.",
+    ["job_name", "status"],
+)  # fmt: skip
+task_wait = Durations(
+    "hub_task_wait_seconds", "Of tasks that ended: from the submission until they were started last.", ["job_name"],
+    buckets=TASK_BUCKETS,
+)  # fmt: skip
+task_run = Durations(
+    "hub_task_run_seconds", "Of tasks that ended: from when they were started last to their end.", ["job_name"],
+    buckets=TASK_BUCKETS,
+)  # fmt: skip
 tasks_moved = Counter("hub_tasks_moved_total", "Tasks that workers and callers moved on.", ["status"])
 tasks_overdue = Counter("hub_tasks_overdue_total", "Tasks that a sweep failed because their time was over.", ["kind"])
 tasks_forgotten = Counter("hub_tasks_forgotten_total", "Finished tasks that were removed after their retention.")
@@ -111,12 +170,26 @@ zombies = StuckRecords()
 zombies_reset = Counter(
     "hub_zombies_reset_total", "Stuck records that a pass brought back, or failed for good.", ["source", "outcome"]
 )
+zombie_passes = Counter(
+    "hub_zombie_passes_total",
+    "Passes over stuck records, by what came of them: `clean` (none was stuck), `repaired`, `held` (stuck ones were "
+    "left as they are) or `failed`.",
+    ["source", "result"],
+)
 zombie_errors = Counter("hub_zombie_errors_total", "Errors of passes over stuck records.", ["source"])
 zombie_outcomes = Counter(
     "hub_zombie_outcomes_written_total", "Outcomes that waited for their database and were written.", ["source"]
 )
 zombie_webhook_failures = Counter("hub_zombie_webhook_failures_total", "Alerts that could not be posted.")
 
+http_requests = Counter(
+    "hub_http_requests_total", "HTTP requests answered, by the template of the route; `none` where there is none.",
+    ["route", "method", "code"],
+)  # fmt: skip
+http_seconds = Durations(
+    "hub_http_request_seconds", "From the request to the end of its answer, waiting included; without event streams.",
+    ["route"], buckets=HTTP_BUCKETS,
+)  # fmt: skip
 store_up = Gauge("hub_store_up", "1 while this hub reaches Redis.", multiprocess_mode="min")
 redis_round_trips = Counter("hub_redis_round_trips_total", "Batches sent to Redis.")
 redis_commands = Counter("hub_redis_commands_total", "Commands sent to Redis.")
@@ -135,13 +208,23 @@ refusals = Counter("hub_refusals_total", "Refused acts, also those the audit log
 unhandled = Counter("hub_unhandled_errors_total", "Requests that ended in a 500, and work given up on an error.")
 
 _seen: set[str] = set()
+_seen_jobs: set[str] = set()
 
 
 def bounded(label: str) -> str:
     """The label itself while fewer than `LABELS_MAX` are known, else `other`: callers cannot create series at will."""
-    if label in _seen:
+    return _bounded(label, _seen)
+
+
+def bounded_job(full: str) -> str:
+    """The same for full names of jobs."""
+    return _bounded(full, _seen_jobs)
+
+
+def _bounded(label: str, seen: set[str]) -> str:
+    if label in seen:
         return label
-    if len(_seen) >= LABELS_MAX:
+    if len(seen) >= LABELS_MAX:
         return "other"
-    _seen.add(label)
+    seen.add(label)
     return label

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from hub.settings.knobs import (
     YEAR_S,
     Knob,
+    one_of,
     read_duration,
     read_integer,
     read_list,
@@ -20,6 +21,7 @@ from hub.settings.knobs import (
     read_text,
 )
 
+_WHEN: Final = one_of("off", "submit")
 _KIB: Final = 1024
 _MIB: Final = 1024 * 1024
 
@@ -101,6 +103,10 @@ class JobsSettings(BaseSettings):
     """How long finished tasks are kept; 0: for ever. Too low: gone before they are read; too high: about 1 kB each."""
     task_payload_max_bytes: Annotated[int, _bytes("HUB_TASK_PAYLOAD_MAX_BYTES", _KIB, 64 * _MIB)] = _MIB
     """Longest payload of a task. Too low: large ones get 413; too high: memory for whoever sends rubbish."""
+    task_result_max_bytes: Annotated[int, _bytes("HUB_TASK_RESULT_MAX_BYTES", _KIB, 64 * _MIB)] = _MIB
+    """Longest result of a task. Too low: tasks fail that come to more; too high: memory as long as tasks are kept."""
+    validate_payloads: Annotated[Literal["off", "submit"], Knob("HUB_VALIDATE_PAYLOADS", _WHEN)] = "off"
+    """submit: a payload that does not fit its job's schema is 422. off: found out late; submit: too strict."""
     schema_max_bytes: Annotated[int, _bytes("HUB_SCHEMA_MAX_BYTES", _KIB, 16 * _MIB)] = 256 * _KIB
     """Longest schema of a job or provider. Too low: large ones get 413; too high: memory for whoever sends rubbish."""
     provider_result_max_bytes: Annotated[int, _bytes("HUB_PROVIDER_RESULT_MAX_BYTES", _KIB, 256 * _MIB)] = 16 * _MIB

@@ -158,11 +158,11 @@ class HubSettings(BaseSettings):
     """Caps per label as LABEL=N, separated by commas. Too low: free slots of that label stay unused."""
 
     borrow_queue_timeout_s: Annotated[float, _seconds("HUB_BORROW_QUEUE_TIMEOUT_SECONDS", 1)] = 30.0
-    """How long a borrow waits in line. Too low: callers come back and queue anew; too high: they think it hangs."""
+    """How long a borrow waits in the queue. Too low: callers come back and queue anew; too high: it seems to hang."""
     borrow_queue_max_per_label: Annotated[int, _count("HUB_BORROW_QUEUE_MAX_PER_LABEL", 1)] = 100
     """Waiters per label; more are refused. Too low: bursts are turned away; too high: people wait for nothing."""
     borrow_queue_max_per_run: Annotated[int, _count("HUB_BORROW_QUEUE_MAX_PER_RUN", 1)] = 5
-    """Waiters per run; more are refused. Too low: parallel runs are turned away; too high: one run fills the line."""
+    """Waiters per run; more are refused. Too low: parallel runs are turned away; too high: one run fills the queue."""
 
     max_control_body_bytes: Annotated[int, _count("HUB_MAX_CONTROL_BODY_BYTES", 8192, 1_048_576)] = 65_536
     """Longest request body. Too low: large registrations get 413; too high: memory for whoever sends rubbish."""

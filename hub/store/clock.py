@@ -15,7 +15,7 @@ from redis.exceptions import RedisError
 from hub.errors import StoreUnavailable, UnknownReply
 from hub.observability import metrics
 from hub.observability.logs import get_logger
-from hub.store.ending import ended
+from hub.store.cancelling import cancel_all
 from hub.store.faults import LostAgain
 from hub.store.store import OPENINGS, Store
 
@@ -55,7 +55,7 @@ class HubClock:
         return length_s >= outage_s and time.monotonic() - ended < grace_s
 
     async def run(self) -> None:
-        """Tick until cancelled; then hand the office over if there is still a store to tell."""
+        """Tick until cancelled; then hand the leadership over if there is still a store to tell."""
         self._store.ticks = True
         following = asyncio.create_task(self._store.follow_primary(), name="primary")
         try:
@@ -66,7 +66,7 @@ class HubClock:
         finally:
             self._store.ticks = False
             self._store.tick_is_over(heard=False)
-            await ended([following])
+            await cancel_all([following])
             if self.away_since is None and self.leads.is_set():
                 self.leads.clear()
                 await self._resign(hub_id=self.hub_id)

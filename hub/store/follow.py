@@ -11,7 +11,7 @@ from hub.store.faults import translated
 from hub.store.store import Store
 
 WAIT_MS = 1000  # for the next entries; the reader looks up this often
-BITE = 200  # entries per call
+BATCH = 200  # entries per call
 
 
 class Follower:
@@ -31,7 +31,7 @@ class Follower:
 
     async def next(self, after: str) -> list[tuple[str, dict[str, str]]]:
         """The entries that follow, as soon as there are any; none when none came in a second."""
-        found = await self._ask("XREAD", "COUNT", BITE, "BLOCK", self._wait_ms, "STREAMS", self._key, after)
+        found = await self._ask("XREAD", "COUNT", BATCH, "BLOCK", self._wait_ms, "STREAMS", self._key, after)
         return list(found[0][1]) if found else []
 
     async def close(self) -> None:

@@ -41,11 +41,11 @@ WIRE = {
 
 PRIVATE = {
     # hash: generation, run_id, token (counter), last_us (counter of jobs), clock_ms, tick_ms, settle_ms, leader,
-    # leader_until_ms and the run-time switch expire, expire_by, expire_at; turn (counter of the line), line_ms (the
-    # last arrival in line), line_clock_ms (the hub clock then), options (matching), timeout_ms (of nodes), grace_ms (of
-    # what is revoked), revoked_ms (until when holders of it may believe in it); history_max (entries), noted:<event>
+    # leader_until_ms and the run-time switch expire, expire_by, expire_at; turn (counter of the queues), line_ms
+    # (the last arrival in one), line_clock_ms (the hub clock then), options (matching), timeout_ms (of nodes), grace_ms
+    # (of what is revoked), revoked_ms (until when a holder may believe in it); history_max (entries), noted:<event>
     # (the last one a hub wrote), wants:<hub> (its node timeout); tokens_changed (when one was last revoked, or the
-    # first was made). One per store, never deleted.
+    # first was made); counted_us (until when ended tasks are counted for the metrics). One per store, never deleted.
     "store": "hub:store",
     # hash: the sweeper's brake: state (engaged, released), since; of the last pass seen, stale, registered, limit,
     # held, pass, word, allowed; window, spent; since_ms (hub clock at which the grace began); released_by, _at,
@@ -58,7 +58,7 @@ PRIVATE = {
     # hash: version, drain, cordon (why), republish, recycle:<slot>, offers (slots in short), drain_number (of the last
     # drain or undrain): what a beat must tell; incarnation and its term; kept (hub clock) by a sweep that may not
     # expire. With the node.
-    "duty": "hub:duty:{}",
+    "orders": "hub:duty:{}",
     "lent": "hub:lent:{}",  # hash: slot id -> token of a node's lent slots. Empties as grants end.
     "draining": "hub:draining",  # set: raw ids of draining nodes. Deleted with the node.
     # zset: raw node id -> hub clock at which its drain ends what is still lent. Deleted when that is done, with the
@@ -84,25 +84,25 @@ PRIVATE = {
     "pool_slots": "hub:pool_slots:{}",  # set: slot ids published under a label. Empties as slots are dropped.
     "replacing": "hub:replacing:{}",  # set: slot ids that a pool restart wants replaced, 1800 s.
     "deadlines": "hub:deadlines",  # zset: slot id -> hub clock at which its lease lapses. Deleted with the grant.
-    "asked": "hub:asked:{}",  # zset: slot id -> time of the grant, for the requested label: its in-flight grants.
+    "in_flight": "hub:asked:{}",  # zset: slot id -> time of the grant, for the requested label: its in-flight grants.
     "run": "hub:run:{}",  # zset: slot id -> time of the grant: what a run holds.
     "suspects": "hub:suspects",  # set: raw ids of nodes with slots held back so. With the next beat, or the node.
     "aside": "hub:aside:{}",  # set: slots held back while their node is suspect. Emptied by its next beat.
     # hash of a borrow that waits: label, run, hub, attempt, score, since_ms, until_ms, ttl_ms, idle_ms, priority,
     # fingerprint, keep_s, keyed; handed once it was granted. Deleted when it leaves, 60 s after a grant with a key.
     "ticket": "hub:ticket:{}",
-    "line": "hub:line:{}",  # zset: ticket -> arrival ms, which only rises, less priority: who waits and is attended.
+    "queue": "hub:line:{}",  # zset: ticket -> arrival ms, which only rises, less priority: who waits and is attended.
     "turns": "hub:turns",  # zset: label -> its turn, for labels with a line; the smallest is served next.
     "under": "hub:under:{}",  # zset: label -> turn: waiting labels below their cap that begin with these segments.
     "wild": "hub:wild",  # zset: label -> turn: the same for labels with `*`, where wildcards are on.
     "pending": "hub:pending",  # hash: run -> how many wait for it. A field goes with its last waiter.
-    "patience": "hub:patience",  # zset: ticket -> hub clock at which it is dropped, attended or not.
+    "ticket_deadlines": "hub:patience",  # zset: ticket -> hub clock at which it is dropped, attended or not.
     "hubs": "hub:hubs",  # zset: hub -> hub clock of its last tick. Deleted when it stops or was silent for 3 s.
     "waiters": "hub:waiters:{}",  # set: tickets that a hub attends. Empties as they leave.
     "handed": "hub:handed:{}",  # set: tickets granted by hand-off that their hub has not picked up yet.
     "granted": "hub:granted:{}",  # a channel, not a key: tickets of a hub that were granted or cancelled.
     "caps": "hub:caps",  # hash: set:<label> and env:<label>, set and env for all others -> most live grants.
-    # hash: mark_ms, gap_ms: how fast the line of a label moves; lives an hour, of a line in which nobody stands 45 s.
+    # hash: mark_ms, gap_ms: how fast the queue of a label moves; lives an hour, of an empty queue 45 s.
     "pace": "hub:pace:{}",
     "history": "hub:history",  # stream: what happened, trimmed by whoever adds to it. One per store, never deleted.
     "refusals": "hub:refusals",  # list of audit entries of refusals, newest first, trimmed to 1,000.
@@ -115,10 +115,11 @@ PRIVATE = {
     # until he says that he has stopped.
     "revoked": "hub:revoked",
     "revoked_tokens": "hub:revoked_tokens",  # hash: the same slots -> their tokens. The same.
-    "revoked_bell": "hub:revoked_bell:{}",  # a channel, not a key: the grant of this slot has ended early.
+    "revoked_notice": "hub:revoked_bell:{}",  # a channel, not a key: the grant of this slot has ended early.
     # -- jobs: ids are 32 hex digits; a full name is room:category:name; times are in microseconds
     # hash: user, at, beat; its last claim with a key: claim, tasks; odd: task:claim:hub clock of what its beats do not
-    # name; incarnation (the process it is), past (those before, ten at most). Deleted with the worker.
+    # name; incarnation (the process it is), past (those before, ten at most);
+    # taken (how often a task was taken from it). Deleted with the worker.
     "worker": "hub:worker:{}",
     "workers": "hub:workers",  # zset: worker -> when it was made. Deleted with the worker.
     "worker_beats": "hub:worker_beats",  # zset: worker -> hub clock of its last beat. Deleted with the worker.
@@ -144,16 +145,20 @@ PRIVATE = {
     # error, last (request of the last move), back (of those that queued it again, the
     # latest four by line), claim (names the last claim of it; only rises), had (the user it was then taken
     # from), unstuck (how often it was brought back from a worker that did not start it), entry (its message, of an
-    # @internal job); where asked for prio, attempt, max, backoff_ms, due. Deleted HUB_TASK_RETENTION_SECONDS after its
-    # end.
+    # @internal job); where asked for prio, attempt, max, backoff_ms, due, silence (ms);
+    # progress, message, said (when) and heard (the request) of what it said of itself. Deleted
+    # HUB_TASK_RETENTION_SECONDS after its end.
     "task": "hub:task:{}",
     "payload": "hub:payload:{}",  # string: JSON as it was submitted, none for {}. Deleted with the task.
-    "queue": "hub:queue:{}",  # zset: task -> when it was submitted less a second per priority: what a claim takes.
+    "task_result": "hub:task_result:{}",  # string: JSON of what it came to, if anything. Deleted with the task.
+    "task_log": "hub:task_log:{}",  # list: when it said so and a text, of the latest 100. Deleted with the task.
+    "job_queue": "hub:queue:{}",  # zset: task -> when it was submitted less a second per priority: what a claim takes.
     "heads": "hub:heads",  # zset: full name -> the score of the first task in its queue. Goes with the last of them.
     "later": "hub:later",  # zset: task -> when it is due: pending, and not in its queue yet.
     "room_tasks": "hub:room_tasks:{}",  # zset, per status:room: task -> when it was submitted. Deleted with the task.
     "job_tasks": "hub:job_tasks:{}",  # zset, per status:room:full name: the same. Deleted with the task.
     "runtimes": "hub:runtimes",  # zset: task -> hub clock at which it has run for too long. Deleted when it ends.
+    "silences": "hub:silences",  # zset: running task -> hub clock until which it may say nothing. Deleted when it ends.
     "ownerless": "hub:ownerless",  # zset: task -> hub clock since when it is claimed by nobody. Deleted when it ends.
     "internal_tasks": "hub:internal_tasks",  # zset: task of an @internal job -> hub clock of its start, or submission.
     "finished": "hub:finished",  # zset: task -> when it ended. Deleted with the task.
@@ -164,7 +169,8 @@ PRIVATE = {
     "claim": "hub:claim:{}",  # string: task:claim of what a claim was answered with, '' for none or a removal; 60 s.
     "submitted": "hub:submitted:{}",  # string: fingerprint of a submit with a key, 24 h or its tasks' retention.
     "task_done": "hub:task_done:{}",  # a channel, not a key: this task has ended.
-    "job_bell": "hub:job_bell:{}",  # a channel, not a key: a task of this job can be claimed.
+    "job_notice": "hub:job_bell:{}",  # a channel, not a key: a task of this job can be claimed.
+    "worker_notice": "hub:worker_bell:{}",  # a channel, not a key: something was taken from this worker.
     "provider": "hub:provider:{}",  # hash: id, at, schema, type, worker, user, joined. Deleted with it or its worker.
     "provider_name": "hub:provider_name:{}",  # string: full name of a provider's id. Deleted with the provider.
     "room_providers": "hub:room_providers:{}",  # zset: full name -> when it was made. Deleted with the provider.
@@ -173,7 +179,7 @@ PRIVATE = {
     "wanted": "hub:wanted:{}",  # string, per provider:hash: somebody has asked for it; an hour.
     "room_results": "hub:room_results:{}",  # zset: provider:hash -> when it lapses, ms. Lapses with the last of them.
     "room_sizes": "hub:room_sizes:{}",  # hash: provider:hash -> bytes, and their total. Lapses with the list.
-    "result_bell": "hub:result_bell:{}",  # a channel, not a key, per provider:hash: the result is there.
+    "result_notice": "hub:result_bell:{}",  # a channel, not a key, per provider:hash: the result is there.
     "tokens": "hub:tokens",  # zset: token id -> when it was made. Deleted when it is revoked.
     # hash: digest (SHA-256 of the secret), name, user, superuser, scopes, at, kind, rooms, part (of a node's id),
     # joined where a node made it. Deleted with its member above.
@@ -193,7 +199,7 @@ PRIVATE = {
     # string: hub and pass that clean this source. Lives 90 s from the last batch; deleted when the pass ends.
     "zombie_turn": "hub:zombie_turn:{}",
     # string: hub that cleans this source, while it ticks. Lives seven days, or three intervals, from its last pass.
-    "zombie_office": "hub:zombie_office:{}",
+    "zombie_leader": "hub:zombie_office:{}",
     # hash: source -> when it became known and when a hub declared it last (ms). A field is deleted seven days or three
     # intervals after that, with the next source that becomes known, or by `hub zombies forget`.
     "zombie_sources": "hub:zombie_sources",
@@ -203,12 +209,18 @@ PRIVATE = {
     # zset: number found -> time (ms) of that pass, of those within the window below whose number nothing was found
     # later: the first is the lowest. Lives HUB_ZOMBIE_GROWTH_WINDOW_MINUTES.
     "zombie_counts": "hub:zombie_counts:{}",
+    # hash, per day since 1970 (UTC):source: passes, reset, failed, written, errors, most (found at once), worst (level:
+    # 0 ok to 2 critical), pass (the last that is in it). Lives 92 days from the last pass of the day.
+    "zombie_day": "hub:zombie_day:{}",
     "socketio": "hub:socketio",  # a channel, not a key: events for the sockets of all hubs.
     "sockets": "hub:sockets:{}",  # set: connections that are bound to a worker. Empties as they end.
     "bound": "hub:bound:{}",  # set: workers bound to a connection (hub.sid). Deleted with it, or with its hub.
     "connections": "hub:connections:{}",  # set: connections of a hub that have workers. Empties as they end.
     "socket_hubs": "hub:socket_hubs",  # set: hubs that have such connections. A member goes with the last of them.
     "hung_up": "hub:hung_up",  # zset: worker that hung up -> hub clock at which it is removed. Until it is back.
+    # string, per ticket:request, lease:slot:token or task:id: the `traceparent` it came from, where traces are on; a
+    # day.
+    "trace": "hub:trace:{}",
     # string: what a request was answered with, to which attempts; 60 s, with a key HUB_IDEMPOTENCY_SECONDS, or as long
     # as the lease it stands for was at first where that is longer.
     "request": "hub:request:{}",
@@ -216,7 +228,9 @@ PRIVATE = {
 
 PATTERNS = WIRE | PRIVATE
 # Redis carries a message to those who listen in any of its databases: in others than the first, channels name theirs.
-CHANNELS = frozenset({"granted", "task_done", "job_bell", "result_bell", "revoked_bell", "socketio"})
+CHANNELS = frozenset(
+    {"granted", "task_done", "job_notice", "worker_notice", "result_notice", "revoked_notice", "socketio"}
+)
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.")
 
 

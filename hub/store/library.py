@@ -5,7 +5,7 @@ may use the modules before it. A command is one file of `lua/commands/`, in a fo
 calls it; it begins with its name and its arguments, which Python passes by name. The names of the library and of its
 functions carry the version, a digest of the text: hubs of two versions use one server beside each other.
 
-Scripts of `lua/elsewhere/` run on Redis servers that are not the hub's, where nothing of it is kept: they go whole.
+Scripts of `lua/external/` run on Redis servers that are not the hub's, where nothing of it is kept: they go whole.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ MODULES = (
     # capacity
     "pools", "offers", "drains", "items", "caps", "turns", "revocations", "suspects", "slots", "speakers", "liveness",
     "reports", "arrivals", "attempts", "tickets", "leases", "endings", "strays", "supply", "matching", "waiters",
-    "handoffs", "placing", "releases", "nodes", "serving", "line", "indexes", "sightings", "tokens",
+    "handoffs", "placing", "releases", "nodes", "serving", "queue", "indexes", "sightings", "tokens",
     # jobs
-    "names", "events", "tasks", "queue", "claims", "jobs", "outcomes", "recalls", "workers", "incarnations",
-    "providers", "dead_workers", "connections", "entries",
+    "names", "events", "tasks", "progress", "job_queue", "claims", "jobs", "outcomes", "recalls", "workers",
+    "incarnations", "providers", "dead_workers", "connections", "entries",
 )  # fmt: skip
-ELSEWHERE = ("times", "record_times", "records")
+EXTERNAL = ("times", "record_times", "records")
 
 LAST_USED = "last_used"  # the function that says when a hub used the library last
 NO_FENCE = ("", "")  # of a call by a program that does not tick
@@ -141,9 +141,9 @@ def modules(*names: str) -> str:
 
 @cache
 def script(name: str) -> Script:
-    """The script `lua/elsewhere/<name>.lua`."""
-    source = (folder() / "elsewhere" / f"{name}.lua").read_text()
-    text = f"{modules(*ELSEWHERE)}{_RUN}{source}return answer\n"
+    """The script `lua/external/<name>.lua`."""
+    source = (folder() / "external" / f"{name}.lua").read_text()
+    text = f"{modules(*EXTERNAL)}{_RUN}{source}return answer\n"
     sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     declared = Command.declared(source)
     return Script(declared.name, declared.arguments, declared.takes_rest, text, sha)

@@ -16,7 +16,7 @@ from redis.asyncio.connection import Connection, SSLConnection
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from hub.store.ending import ended
+from hub.store.cancelling import cancel_all
 
 ASK_S = 0.5  # how often the Sentinels are asked: as often as the hub clock ticks
 ANSWER_S = 2.0  # for each of them; nobody waits for it once a majority has answered
@@ -49,7 +49,7 @@ class Sentinels:
                     _, host, port = max(known)
                     return host, port
         finally:
-            await ended(asking)
+            await cancel_all(asking)
         raise RedisConnectionError(
             f"{len(known)} of {len(self._clients)} Sentinels know the primary {self._service!r}; {needed} must answer"
         )

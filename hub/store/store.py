@@ -16,11 +16,11 @@ from redis.exceptions import RedisError, ResponseError
 from hub.errors import Late, NotSent, StoreFault, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
-from hub.store.bells import Bells
 from hub.store.faults import LostAgain, translated
 from hub.store.keys import Keys
 from hub.store.library import NO_FENCE, Command, Library, library
 from hub.store.loading import MISSING, call, idle_libraries
+from hub.store.notifications import Notifications
 from hub.store.primary import ASK_S, HIDDEN, AnotherServer, Primary
 
 BATCH = 128  # commands sent to Redis in one go; more would make the last of them wait for the first
@@ -42,7 +42,7 @@ class Store:
         self.client = client
         self.primary = primary
         self.keys = Keys(prefix, int(client.connection_pool.connection_kwargs.get("db") or 0))
-        self.bells = Bells(client)
+        self.notifications = Notifications(client)
         self.generation: str | None = None
         self.highest_token = "0"  # of the grants this hub made or learned of
         self.agreed_timeout_ms = 0  # of nodes, where hubs have said what holds for all of them
@@ -81,9 +81,9 @@ class Store:
 
         The hub clock calls this with every tick, and must not be kept: a hub that does not tick is taken to be gone.
         """
-        bite = [self._debts.popleft() for _ in range(min(DEBTS, len(self._debts)))]
-        answers = await asyncio.gather(*(action() for action in bite), return_exceptions=True)
-        for action, answer in zip(bite, answers, strict=True):
+        batch = [self._debts.popleft() for _ in range(min(DEBTS, len(self._debts)))]
+        answers = await asyncio.gather(*(action() for action in batch), return_exceptions=True)
+        for action, answer in zip(batch, answers, strict=True):
             if isinstance(answer, StoreUnavailable):
                 self._debts.append(action)
             elif answer is not None:
@@ -113,7 +113,7 @@ class Store:
         self.set_away()
         if self._sender is not None:
             await asyncio.wait([self._sender], timeout=CLOSE_S)
-        await self.bells.close()
+        await self.notifications.close()
         await self.client.aclose()
 
     async def ping(self) -> None:

@@ -17,9 +17,9 @@ from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.keys import key_part
 from hub.store.store import Store
-from hub.sweeping.bites import each
+from hub.sweeping.batches import each
 
-BITE = 100  # nodes looked at per script: under 1 ms
+BATCH = 100  # nodes looked at per script: under 1 ms
 SUSPECTS_MAX = 2_000  # nodes looked at for being about to be stale; of more, the same share is taken to be
 RELEASE_MIN_S = 600.0  # a release that nothing ends is over after this, or after three intervals where that is longer
 JITTER = 0.9  # a pass may come a little before its interval is over
@@ -28,7 +28,7 @@ _log = get_logger("hub.sweeping")
 
 @dataclass(frozen=True)
 class Nominated:
-    """Nodes that may be stale: by an index of beats (`silent`), and those that no hub ever heard (`strangers`).
+    """Nodes that may be stale: by an index of beats (`silent`), and those that no hub ever heard (`unmanaged`).
 
     Of both there may be more than were fetched. `suspected`: how many others the index has silent for half the timeout;
     `heard`: how many beat since then.
@@ -37,8 +37,8 @@ class Nominated:
     registered: int
     silent: list[str]
     silent_total: int
-    strangers: list[str]
-    strangers_total: int
+    unmanaged: list[str]
+    unmanaged_total: int
     suspected: int = 0
     heard: int = 0
 
@@ -50,12 +50,12 @@ class Nominated:
     @property
     def ids(self) -> list[str]:
         """Every node that was fetched, once."""
-        return list(dict.fromkeys([*self.silent, *self.strangers]))
+        return list(dict.fromkeys([*self.silent, *self.unmanaged]))
 
     @property
     def at_most(self) -> int:
         """How many nodes are stale at the very most."""
-        return max(self.silent_total, len(self.silent)) + max(self.strangers_total, len(self.strangers))
+        return max(self.silent_total, len(self.silent)) + max(self.unmanaged_total, len(self.unmanaged))
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ def why_none_goes(stale: int, registered: int, grace_left_ms: int, of: str = "no
 
 
 def stale_in_all(nominated: Nominated, stale: Collection[str]) -> int:
-    """How many nodes are stale in all. Of silent ones that were not fetched, all; of strangers, the same share."""
-    strangers = set(nominated.strangers)
-    foreign = sum(node in strangers for node in stale)
+    """How many nodes are stale in all. Of silent ones that were not fetched, all; of unmanaged, the same share."""
+    unmanaged = set(nominated.unmanaged)
+    foreign = sum(node in unmanaged for node in stale)
     silent = len(stale) - foreign + nominated.silent_total - len(nominated.silent)
-    if 0 < len(strangers) < nominated.strangers_total:
-        foreign = foreign * nominated.strangers_total // len(strangers)
+    if 0 < len(unmanaged) < nominated.unmanaged_total:
+        foreign = foreign * nominated.unmanaged_total // len(unmanaged)
     return silent + foreign
 
 
@@ -128,7 +128,7 @@ class Brake:
         if self._of == "workers":  # every one of them is in the index, and nothing but a beat counts
             verdict = await self._ask(nominated.silent_total, nominated, dry_run)
             return replace(verdict, ids=tuple(nominated.silent))
-        words, errors = await each(nominated.ids, BITE, self._look)
+        words, errors = await each(nominated.ids, BATCH, self._look)
         ids = tuple(node for node, word in words if word == "stale")
         stale = stale_in_all(nominated, ids)
         nominated = replace(nominated, suspected=await self._suspected(nominated.suspected) if stale else 0)
@@ -190,12 +190,12 @@ class Brake:
         clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
         between = f"{clock_ms - self._timeout_ms}", f"({clock_ms - self._timeout_ms // 2}"
         some = await self._store.read("ZRANGE", keys.beats, *between, "BYSCORE", "LIMIT", 0, SUSPECTS_MAX)
-        words, _ = await each(some, BITE, self._look)
+        words, _ = await each(some, BATCH, self._look)
         found = sum(word == "suspect" for _, word in words)
         return found * max(by_index, len(some)) // max(1, len(some))
 
-    async def _look(self, bite: Sequence[str]) -> list[str]:
-        facts = [text for node in bite for text in (node, key_part(node))]
+    async def _look(self, batch: Sequence[str]) -> list[str]:
+        facts = [text for node in batch for text in (node, key_part(node))]
         return list(await self._find_stale(timeout_ms=self._timeout_ms, rest=facts))
 
     async def _ask(self, stale: int, nominated: Nominated, dry_run: bool) -> Verdict:

@@ -11,7 +11,7 @@ from hub.observability.logs import get_logger
 from hub.store.keys import key_part
 from hub.store.store import Store
 
-BITE = 64  # grants per script: under 2 ms when all of them end
+BATCH = 64  # grants per script: under 2 ms when all of them end
 NODES_MAX = 1_000  # per pass; the rest is still there in the next one
 GRANTS_MAX = 20_000  # per pass, the same
 SHOWN_MAX = 100  # slots named in an audit entry
@@ -56,7 +56,7 @@ class DrainDeadlines:
         cursor: Any = "0"
         word, slots = "more", []
         while word == "more":
-            reply = await self._end_drained(id=node_id, part=key_part(node_id), cursor=cursor, limit=BITE)
+            reply = await self._end_drained(id=node_id, part=key_part(node_id), cursor=cursor, limit=BATCH)
             if reply[0] == "nothing":  # undrained, given more time, or carried out by another hub meanwhile
                 break
             word, cursor, ended = reply

@@ -13,11 +13,11 @@ from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
-from hub.sweeping.audit import Audit
-from hub.sweeping.bites import each
+from hub.sweeping.batches import each
 from hub.sweeping.drains import DrainDeadlines
+from hub.sweeping.reconciler import Reconciler
 
-BITE = 32  # grants per script: under 4 ms when all of them end and go to waiters
+BATCH = 32  # grants per script: under 4 ms when all of them end and go to waiters
 OVERDUE_MAX = 20_000  # per pass; the rest is still there in the next one
 LIVE_MAX = 5_000  # live grants looked at per pass for footprints that somebody deleted
 LINES_MAX = 100  # lines per pass in the log
@@ -49,7 +49,7 @@ class LeaseSweep:
 class LeaseSweeperService:
     """Nominates grants that are overdue on the hub clock, and a stretch of the others; the script decides."""
 
-    def __init__(self, store: Store, settings: Settings, leases: Leases, audit: Audit, log: AuditLog) -> None:
+    def __init__(self, store: Store, settings: Settings, leases: Leases, audit: Reconciler, log: AuditLog) -> None:
         self._store = store
         self._leases = leases
         self._audit = audit
@@ -70,7 +70,7 @@ class LeaseSweeperService:
         else:
             done.adopted = await self._audit.look(self._patience_s)
             nominated = list(dict.fromkeys([*overdue, *await self._stretch()]))
-            words, failed = await each(nominated, BITE, self._leases.lapse)
+            words, failed = await each(nominated, BATCH, self._leases.lapse)
             done.scanned = len(nominated)
             done.errors = failed + self._audit.errors
             await self._count(words, done)

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
+from hub.observability.tracing import tracing
 from hub.store.clock import HubClock
 
 AGAIN_S = 5.0  # after a turn in which no pass could be made; an interval may be much longer
@@ -89,7 +90,9 @@ class SweepLoop:
         """One pass with its summary line and its metrics; False when there was none to be made now."""
         started = time.monotonic()
         try:
-            done = await self._sweep()
+            with tracing.sweep(self._name):
+                done = await self._sweep()
+                tracing.facts(done.facts() if done is not None else {})
         except StoreUnavailable:
             return True  # the hub clock says so, once
         except Exception as error:  # noqa: BLE001 - the next pass must come; the line and the counter tell of this one

@@ -10,17 +10,17 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hub.audit import AuditLog
+from hub.capacity.nodes.nodes import Nodes
 from hub.errors import StoreUnavailable
-from hub.nodes.nodes import Nodes
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.clock import HubClock
 from hub.store.keys import key_part
 from hub.store.store import Store
-from hub.sweeping.audit import Audit
-from hub.sweeping.bites import bites
+from hub.sweeping.batches import batches
 from hub.sweeping.brake import Brake, Nominated, Verdict
+from hub.sweeping.reconciler import Reconciler
 
 PAGE = 1000  # nominated nodes fetched per call
 AT_ONCE = 64  # nodes checked side by side: they travel to Redis in one batch
@@ -61,7 +61,7 @@ class NodeSweeperService:
     """Checks liveness twice - it nominates here, the script checks again - before it prunes capacity."""
 
     def __init__(
-        self, store: Store, settings: Settings, nodes: Nodes, clock: HubClock, audit: Audit, log: AuditLog
+        self, store: Store, settings: Settings, nodes: Nodes, clock: HubClock, audit: Reconciler, log: AuditLog
     ) -> None:
         self._store = store
         self._audit_log = log
@@ -73,7 +73,7 @@ class NodeSweeperService:
         self._keep = settings.sweeper_keep_if_available
         self._grace_s = settings.sweeper_reconnect_grace_s
         self._patience_s = settings.node_sweep_interval_s / 2  # a long list to walk makes no dead node be found late
-        self._strangers_cursor: Any = "0"
+        self._unmanaged_cursor: Any = "0"
         self._told_ahead: set[str] = set()
 
     @property
@@ -115,8 +115,8 @@ class NodeSweeperService:
     async def _act(self, nominated: Nominated, action: str, verdict: Verdict, done: NodeSweep) -> None:
         done.brake, done.held = verdict.state, verdict.held
         if verdict.allowed is None or action == "look":
-            for bite in bites(nominated.ids, AT_ONCE):
-                await self._check(bite, action, done)
+            for batch in batches(nominated.ids, AT_ONCE):
+                await self._check(batch, action, done)
             return
         waiting = deque(verdict.ids)
         while waiting and done.expired < verdict.allowed:
@@ -135,8 +135,8 @@ class NodeSweeperService:
         heard, silent_total, suspected = await self._store.read_all(
             [("ZCARD", keys.beats), ("ZCOUNT", keys.beats, "-inf", before), ("ZCOUNT", keys.beats, "-inf", half)]
         )
-        silent, strangers = await self._silent(before), await self._strangers(registered, heard)
-        return Nominated(registered, silent, silent_total, strangers, registered - heard, suspected - silent_total)
+        silent, unmanaged = await self._silent(before), await self._unmanaged(registered, heard)
+        return Nominated(registered, silent, silent_total, unmanaged, registered - heard, suspected - silent_total)
 
     async def _silent(self, before: str) -> list[str]:
         """Nodes whose last beat is more than the timeout ago on the hub clock."""
@@ -150,20 +150,20 @@ class NodeSweeperService:
                 break
         return found
 
-    async def _strangers(self, registered: int, heard: int) -> list[str]:
+    async def _unmanaged(self, registered: int, heard: int) -> list[str]:
         """Registered nodes that never beat through a hub: all of a small fleet, a stretch of a large one per pass."""
         keys = self._store.keys
         budget = STRANGERS_MAX if heard == registered else STRANGERS_MAX * 10
         seen, found = 0, []
         while seen < min(budget, registered):
-            self._strangers_cursor, page = await self._store.read(
-                "SSCAN", keys.nodes, self._strangers_cursor, "COUNT", PAGE
+            self._unmanaged_cursor, page = await self._store.read(
+                "SSCAN", keys.nodes, self._unmanaged_cursor, "COUNT", PAGE
             )
             seen += len(page)
             if page:
                 scores = await self._store.read("ZMSCORE", keys.beats, *page)
                 found += [node for node, score in zip(page, scores, strict=True) if score is None]
-            if str(self._strangers_cursor) == "0":
+            if str(self._unmanaged_cursor) == "0":
                 break
         return list(dict.fromkeys(found))
 
@@ -236,6 +236,6 @@ class NodeSweeperService:
             done.names.append(node_id)
 
     async def _finish_leaving(self) -> None:
-        """Prune nodes whose removal was cut short: a hub died between two bites."""
+        """Prune nodes whose removal was cut short: a hub died between two batches."""
         for part in await self._store.read("HKEYS", self._store.keys.leaving):
             await self._nodes.prune(part)

@@ -13,8 +13,9 @@ from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
+from hub.sweeping.ended import Ended
 from hub.sweeping.steps import in_turn
-from hub.sweeping.workers import BITE, BITES_MAX, Overdue
+from hub.sweeping.workers import BATCH, BITES_MAX, Overdue
 
 INTERVAL_S = 1.0  # how late a task that was put off may come, and a worker that hung up may go
 LINE_S = 20.0  # passes in which nothing happened share a line for so long: it looks every second
@@ -51,6 +52,7 @@ class TaskSweeperService:
         self._workers = workers
         self._keep_us = int(settings.task_retention_s * 1_000_000)
         self._overdue = Overdue(store)
+        self._ended = Ended(store)
         self._let_in = store.script("tasks/let_in")
         self._forget = store.script("tasks/forget")
 
@@ -58,24 +60,24 @@ class TaskSweeperService:
         """One pass."""
         started = time.monotonic()
         done = TaskSweep()
-        steps = (self._let_due_in, self._fail_overdue, self._remove_hung_up, self._bury, self._forget_old)
-        await in_turn("task", done, *steps)
+        steps = (self._let_due_in, self._fail_overdue, self._remove_hung_up, self._bury, self._count_ended)
+        await in_turn("task", done, *steps, self._forget_old)
         done.scanned = done.due + done.expired + done.hung_up + done.forgotten
         done.elapsed_ms = round((time.monotonic() - started) * 1000, 1)
         return done
 
     async def _let_due_in(self, done: TaskSweep) -> None:
         for _ in range(BITES_MAX):
-            _, some = await self._let_in(limit=BITE)
+            _, some = await self._let_in(limit=BATCH)
             done.due += some
-            if some < BITE:
+            if some < BATCH:
                 break
 
     async def _fail_overdue(self, done: TaskSweep) -> None:
-        done.expired = await self._overdue.fail("runtime", 0)
+        done.expired = await self._overdue.fail("runtime", 0) + await self._overdue.fail("silent", 0)
 
     async def _bury(self, done: TaskSweep) -> None:
-        for worker in await self._store.read("SRANDMEMBER", self._store.keys.dead_workers, BITE):
+        for worker in await self._store.read("SRANDMEMBER", self._store.keys.dead_workers, BATCH):
             await self._workers.bury(worker)
 
     async def _remove_hung_up(self, done: TaskSweep) -> None:
@@ -89,9 +91,12 @@ class TaskSweeperService:
                 metrics.workers_removed.labels("hung up").inc()
                 _log.info("worker removed", worker=worker, why="its last connection was lost")
 
+    async def _count_ended(self, _: TaskSweep) -> None:
+        await self._ended.count()
+
     async def _forget_old(self, done: TaskSweep) -> None:
         for _ in range(BITES_MAX if self._keep_us else 0):
-            match await self._forget(keep_us=self._keep_us, limit=BITE):
+            match await self._forget(keep_us=self._keep_us, limit=BATCH):
                 case ["ok", tasks, _, more]:
                     done.forgotten += tasks
                 case reply:

@@ -17,7 +17,7 @@ from hub.sweeping.brake import Brake, Nominated
 from hub.sweeping.steps import in_turn
 
 SILENT_MAX = 5_000  # workers removed per pass; the rest is still there in the next one
-BITE = 50  # tasks failed per script: under 4 ms
+BATCH = 50  # tasks failed per script: under 4 ms
 BITES_MAX = 200  # per pass
 LINES_MAX = 100  # lines per pass in the log
 _log = get_logger("hub.sweeping")
@@ -109,16 +109,16 @@ class WorkerSweeperService:
 
 
 class Overdue:
-    """Fails tasks whose time is over, a bite at a time."""
+    """Fails tasks whose time is over, a batch at a time."""
 
     def __init__(self, store: Store) -> None:
         self._overdue = store.script("tasks/overdue")
 
     async def fail(self, kind: str, age_ms: int) -> int:
-        """How many of this kind were failed: internal, ownerless or runtime."""
+        """How many of this kind were failed: internal, ownerless, runtime or silent."""
         failed = 0
         for _ in range(BITES_MAX):
-            match await self._overdue(kind=kind, age_ms=age_ms, limit=BITE):
+            match await self._overdue(kind=kind, age_ms=age_ms, limit=BATCH):
                 case ["ok", count, more]:
                     failed += count
                 case reply:

@@ -30,7 +30,7 @@ class People:
         return found
 
     async def come(self, label: str = LABEL, *, key: str = "", run: str = "", **body: Any) -> Any:
-        """Borrow, and return the call once it stands in line or is answered."""
+        """Borrow, and return the call once it stands in the queue or is answered."""
         before = await self.waiting(label)
         call = self.start(label, key=key, run=run, **body)
 

@@ -38,8 +38,8 @@ class World:
         }
 
     async def people(self) -> None:
-        for name, wish in WISHES.items():
-            made = await self.api.post("/admin/tokens", json=wish, headers=ADMIN)
+        for name, wanted in WISHES.items():
+            made = await self.api.post("/admin/tokens", json=wanted, headers=ADMIN)
             self.shown[name] = {"authorization": f"Bearer {made.json()['token']}"}
 
     async def furnish(self) -> None:
@@ -63,7 +63,7 @@ class World:
             "node_id": node, "slot": slot, "slot_id": "none", "room_id": room, "job_name": full, "name": full,
             "label": "gpu:a100", "kind": "node", "id": "0", "ticket": "t", "task_id": f"new-{name}-{node}",
         }  # fmt: skip
-        if "{worker_id}" in path or path.endswith("/claim"):
+        if "{worker_id}" in path or path.endswith(("/claim", "/progress")):
             whose = self.shown[name] if name in ("root", "admin") else ann
             found["worker_id"] = (await self.made("PUT", f"{J}/rooms/{room}/jobs", whose))["worker_id"]
         if "{task_id}" in path:
@@ -86,6 +86,7 @@ class World:
             f"{J}/rooms/{{room_id}}/jobs": ROTATE,
             f"{J}/rooms/{{room_id}}/providers": {**ROTATE, "name": parts["task_id"]},  # of nobody else
             f"{J}/tasks/claim": {"worker_id": parts.get("worker_id")},
+            f"{J}/tasks/progress": {"worker_id": parts.get("worker_id"), "tasks": [{"id": "0" * 32}]},
             f"{J}/tasks/{{task_id}}": {"status": "cancelled"},
         }.get(path, {})
 

@@ -90,8 +90,8 @@ async def ask(api, path="/who/read", **headers):
     return 200, answer.json()
 
 
-async def make(api, user="ann", headers=None, **wish):
-    answer = await api.post("/admin/tokens", json={"user": user, **wish}, headers=headers)
+async def make(api, user="ann", headers=None, **wanted):
+    answer = await api.post("/admin/tokens", json={"user": user, **wanted}, headers=headers)
     assert answer.status_code == 201, answer.text
     return answer.json()
 
@@ -364,10 +364,10 @@ WISHES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("wish", "member"), WISHES, ids=lambda value: str(value)[:30])
-async def test_a_wish_that_cannot_be_met_is_refused_by_name_and_makes_no_token(make_who, redis, wish, member):
+@pytest.mark.parametrize(("wanted", "member"), WISHES, ids=lambda value: str(value)[:30])
+async def test_a_wish_that_cannot_be_met_is_refused_by_name_and_makes_no_token(make_who, redis, wanted, member):
     async with make_who() as api:
-        body = wish if "user" in wish or not wish else {"user": "ann", **wish}
+        body = wanted if "user" in wanted or not wanted else {"user": "ann", **wanted}
         answer = await api.post("/admin/tokens", json=body)
         assert (answer.status_code, answer.json()["member"]) == (400, member)
         assert not redis.exists("hub:tokens", "audit:entries")

@@ -15,7 +15,7 @@ from hub.api import ops
 from hub.api.ops import Breaker
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
-from hub.store.bells import Bells
+from hub.store.notifications import Notifications
 from tests.world import PATIENCE_S, SLACK_S, RedisServer, age_node, borrow, give_back, publish, push
 
 LABEL = "a:b"
@@ -69,7 +69,7 @@ async def test_nothing_runs_on_behind_a_hub_whose_end_was_not_noticed_at_first(m
         await asyncio.sleep(3600)
         yield
 
-    monkeypatch.setattr(Bells, "listen", hard_of_hearing)
+    monkeypatch.setattr(Notifications, "listen", hard_of_hearing)
     before = asyncio.all_tasks()
     async with make_api():
         await listening.wait()

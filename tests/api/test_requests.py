@@ -31,11 +31,12 @@ def outcome(call: Any) -> Any:
 
 
 @settings(max_examples=1500, deadline=None)
-@given(of("ttlSeconds", "runName", "runId", "priority", "maxWaitSeconds"))
+@given(of("ttlSeconds", "runName", "runId", "priority", "maxWaitSeconds", "waitForPool"))
 def test_a_borrow_read_by_hand_is_what_its_model_reads(document):
     def modelled() -> tuple[Any, ...]:
         said = BorrowBody.read({"labelKey": "gpu:a100", **document})
-        return said.ttl_seconds, said.run_name, said.run_id, said.priority, said.max_wait_seconds
+        options = said.max_wait_seconds, said.wait_for_pool
+        return said.ttl_seconds, said.run_name, said.run_id, said.priority, *options
 
     by_hand, by_model = outcome(lambda: tuple(bodies.borrowing(document))), outcome(modelled)
     if is_refusal(by_hand) and is_refusal(by_model):  # of two faults either may be told
@@ -44,14 +45,14 @@ def test_a_borrow_read_by_hand_is_what_its_model_reads(document):
 
 
 @settings(max_examples=1500, deadline=None)
-@given(of("labelKey", "browserId", "leaseToken", "revoke", "force", "runId"), st.booleans())
+@given(of("labelKey", "browserId", "leaseToken", "revoke", "force", "runId", "onlyRun", "reason"), st.booleans())
 def test_a_return_read_by_hand_is_what_its_model_reads(document, complete):
     document = {**document, **({"labelKey": "gpu:a100", "slotId": "s1"} if complete else {})}
 
     def modelled() -> tuple[Any, ...]:
         said = ReturnBody.read(document)
         revokes = "2" if said.force else "1" if said.revoke else ""
-        return said.label_key, said.browser_id, said.lease_token, revokes, said.run_id
+        return said.label_key, said.browser_id, said.lease_token, revokes, said.run_id, said.only_run, said.reason
 
     by_hand, by_model = outcome(lambda: tuple(bodies.returning(document))), outcome(modelled)
     if is_refusal(by_hand) and is_refusal(by_model):

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hub.nodes import asking
+from hub.capacity.nodes import asking
 from tests.world import free_port
 
 

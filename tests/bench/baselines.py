@@ -25,7 +25,7 @@ async def empty(scope: dict[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": ANSWER})
 
 
-class Wish(BaseModel):
+class BorrowRequest(BaseModel):
     """A borrow request as a model."""
 
     labelKey: str  # noqa: N815 - the wire's spelling
@@ -38,6 +38,6 @@ validating = FastAPI(openapi_url=None)
 
 
 @validating.post("/session/borrow")
-async def borrow(wish: Wish) -> Any:
+async def borrow(wanted: BorrowRequest) -> Any:
     """Validates a body and answers with a constant."""
     return {"ok": True}

@@ -14,7 +14,7 @@ import hiredis
 from redis import Redis
 
 from hub.api.sessions import KEEP_OWN_S
-from hub.capacity.models import Slot, Wish, slot_item
+from hub.capacity.models import BorrowRequest, Slot, slot_item
 from hub.core import Hub
 from hub.settings import Settings
 from hub.store.connection import open_store
@@ -37,7 +37,7 @@ async def hub_on(redis: Redis, **changes: Any) -> AsyncIterator[Hub]:
     settings = Settings(redis_url=url_of(redis), sweeper_expire=True, redis_timeout_s=60.0, **changes)
     async with open_store(settings) as store:
         hub = Hub(store, settings)
-        await hub.line.be_configured()
+        await hub.queue.be_configured()
         yield hub
 
 
@@ -104,10 +104,10 @@ async def publish(hub: Hub, node: str, label: str, names: Iterable[str], policy:
     return [slot.id for slot in slots]
 
 
-def wish(label: str, run: str = "bench") -> Wish:
+def wanted(label: str, run: str = "bench") -> BorrowRequest:
     """A borrow as one without an Idempotency-Key is put to the store."""
     attempt = f"try-{secrets.token_hex(12)}"
-    return Wish(
+    return BorrowRequest(
         label=label, ttl_ms=300_000, run=run, request=attempt, attempt=attempt, fingerprint="0" * 16, keep_s=KEEP_OWN_S
     )
 

@@ -17,22 +17,24 @@ import hiredis
 from redis import Redis
 
 from hub.core import Hub
-from hub.jobs.models import Claim, JobWish, Task
+from hub.jobs.models import Claim, JobRequest, Task
 from tests.bench import fleet, machine
 from tests.bench.report import Figure, Rounds
 
 MANY, FEW = 1_000_000, 1_000
 JOBS, ROOMS = 1_000, 100
 ROUNDS, WARM_UP = 15, 2
-BITE = 50  # claims of each kind in a round: as many as Redis makes between two collections of what scripts leave behind
+BATCH = (
+    50  # claims of each kind in a round: as many as Redis makes between two collections of what scripts leave behind
+)
 MEMORY_TASKS, MEMORY_JOBS, MEMORY_ROOMS = 100_000, 100, 20
 PAYLOAD = json.dumps({"text": "x" * 189}, separators=(",", ":"))  # 200 bytes
 USER = "b" * 32
 AT_ONCE = 50  # tasks submitted per call, by the command that POST /rooms/{room}/tasks/{job} runs
 
 KINDS = {  # worker of one job or of all, tasks a claim, claims a round; the many at once are shown, not promised
-    "1 of 1 job": (True, 1, BITE),
-    f"1 of {JOBS:,} jobs": (False, 1, BITE),
+    "1 of 1 job": (True, 1, BATCH),
+    f"1 of {JOBS:,} jobs": (False, 1, BATCH),
     f"{AT_ONCE} of {JOBS:,} jobs": (False, AT_ONCE, 4),
 }
 
@@ -71,7 +73,7 @@ async def _claims(many: Redis, few: Redis) -> list[Figure]:
 @asynccontextmanager
 async def _side(redis: Redis, tasks: int) -> AsyncIterator[Side]:
     async with fleet.hub_on(redis) as hub:
-        side = Side(hub, redis, [await _worker(hub) for _ in range(BITE)], await _worker(hub))
+        side = Side(hub, redis, [await _worker(hub) for _ in range(BATCH)], await _worker(hub))
         await _link(hub, side.versatile, range(JOBS))
         for number, worker in enumerate(side.single):
             await _link(hub, worker, [number])
@@ -94,7 +96,7 @@ async def _worker(hub: Hub) -> str:
 async def _link(hub: Hub, worker: str, numbers: Iterable[int]) -> None:
     for number in numbers:
         _, category, name = _job(number).split(":")
-        await hub.jobs.register(JobWish("@global", category, name, worker=worker), {}, USER, superuser=True)
+        await hub.jobs.register(JobRequest("@global", category, name, worker=worker), {}, USER, superuser=True)
 
 
 async def _submit(hub: Hub, redis: Redis, tasks: int, jobs: int, rooms: int) -> None:

@@ -48,17 +48,18 @@ def run() -> list[Figure]:
 def _peer(name: str) -> Rates:
     with machine.redis_server() as redis:
         command = [jobs_peers.python_of(name), str(jobs_peers.SCRIPTS / f"with_{name}.py")]
-        return _measure(command, machine.url_of(redis), BEST[name], {})
+        return measure(command, machine.url_of(redis), BEST[name], {})
 
 
 def _hub() -> Rates:
     token = secrets.token_hex(16)
     with machine.redis_server() as redis, jobs_hub(redis, token) as port:
         command = [sys.executable, str(jobs_peers.SCRIPTS / "with_hub.py")]
-        return _measure(command, f"http://127.0.0.1:{port}", BEST["hub"], {"TOKEN": token})
+        return measure(command, f"http://127.0.0.1:{port}", BEST["hub"], {"TOKEN": token})
 
 
-def _measure(command: list[str], url: str, best: tuple[int, int], environment: dict[str, str]) -> Rates:
+def measure(command: list[str], url: str, best: tuple[int, int], environment: dict[str, str]) -> Rates:
+    """Warm up, then submit and wait until the last outcome is on record."""
     jobs_peers.let_children_roam()
     numbers = [str(number) for number in (*best, WARM_UP, WARM_UP + TASKS)]
     with (

@@ -43,8 +43,8 @@ class Side:
         headers = {"authorization": f"Bearer {self.token}"}
         with httpx.Client(base_url=f"http://127.0.0.1:{self.port}/v1/joblib", headers=headers, timeout=20) as client:
             self.workers = [client.post("/workers").raise_for_status().json()["id"] for _ in range(WORKERS)]
-            wish = {"category": "modifiers", "name": "Noop", "worker_id": self.workers[0]}
-            client.put("/rooms/@global/jobs", json=wish).raise_for_status()
+            wanted = {"category": "modifiers", "name": "Noop", "worker_id": self.workers[0]}
+            client.put("/rooms/@global/jobs", json=wanted).raise_for_status()
 
     def kinds(self) -> dict[str, Callable[[], Load]]:
         """What is measured; what is submitted first is worked off next."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from hub.records.sql import SqlRecords
+from hub.recovery.sql import SqlRecords
 from tests.bench import machine
 from tests.bench.report import Figure, Rounds
-from tests.records.databases import INDEX, Database
-from tests.records.postgres import Postgres
+from tests.recovery.databases import INDEX, Database
+from tests.recovery.postgres import Postgres
 
 MANY, FEW = 1_000_000, 10_000
 STUCK, WORKING = 1_000, 100  # records that are stuck, and those that somebody works on

@@ -11,7 +11,7 @@ from statistics import median
 
 from redis import Redis
 
-from hub.capacity.models import Grant, Wish
+from hub.capacity.models import BorrowRequest, Grant
 from hub.core import Hub
 from tests.bench import fleet, machine
 from tests.bench.report import Figure, Rounds
@@ -61,12 +61,12 @@ async def _round(hub: Hub, redis: Redis, one_set: str) -> dict[str, float]:
     sets = [partial(store.read, "EVALSHA", one_set, 1, f"bench:{n}", n) for n in range(CALLS)]
     times = {"one SET": await fleet.usec_per_script(redis, sets, "evalsha")}
     for size, policy in product((SMALL, LARGE), POLICIES):
-        bite = min(size, CALLS)
+        batch = min(size, CALLS)
         borrowed = returned = 0.0
-        for _ in range(CALLS // bite):
-            grants, usec = await _borrow(hub, redis, _label(size, policy), bite)
-            borrowed += usec * bite / CALLS
-            returned += await _give_back(hub, redis, grants) * bite / CALLS
+        for _ in range(CALLS // batch):
+            grants, usec = await _borrow(hub, redis, _label(size, policy), batch)
+            borrowed += usec * batch / CALLS
+            returned += await _give_back(hub, redis, grants) * batch / CALLS
         times |= {f"borrow {policy} {size}": borrowed, f"return {policy} {size}": returned}
     return times
 
@@ -91,10 +91,10 @@ async def _all_marked(hub: Hub, redis: Redis) -> float:
 async def _borrow(hub: Hub, redis: Redis, label: str, count: int) -> tuple[list[Grant], float]:
     grants: list[Grant] = []
 
-    async def borrow(wish: Wish) -> None:
-        grants.append(await hub.leases.borrow(wish))
+    async def borrow(wanted: BorrowRequest) -> None:
+        grants.append(await hub.leases.borrow(wanted))
 
-    return grants, await fleet.usec_per_script(redis, [partial(borrow, fleet.wish(label)) for _ in range(count)])
+    return grants, await fleet.usec_per_script(redis, [partial(borrow, fleet.wanted(label)) for _ in range(count)])
 
 
 async def _give_back(hub: Hub, redis: Redis, grants: list[Grant]) -> float:

@@ -12,8 +12,8 @@ from statistics import median
 from redis import Redis
 
 from hub.core import Hub
-from hub.sweeping.audit import Audit
 from hub.sweeping.nodes import NodeSweep, NodeSweeperService
+from hub.sweeping.reconciler import Reconciler
 from tests.bench import fleet, machine
 from tests.bench.report import Figure, Rounds
 
@@ -79,7 +79,7 @@ async def _healthy_passes(redis: Redis) -> list[float]:
 
 
 def _sweeper(hub: Hub) -> NodeSweeperService:
-    audit = Audit(hub.store, hub.settings, hub.pools)
+    audit = Reconciler(hub.store, hub.settings, hub.pools)
     return NodeSweeperService(hub.store, hub.settings, hub.nodes, hub.clock, audit, hub.audit)
 
 
@@ -104,7 +104,7 @@ async def _deaths(side: Seen, number: int) -> None:
 async def _give_slots(hub: Hub, number: int) -> None:
     node, label = fleet.node_id(number), f"gpu:a100:node-{number}"
     await fleet.publish(hub, node, label, [f"{number}-{n}" for n in range(SLOTS_EACH)])
-    await hub.leases.borrow(fleet.wish(label, f"run-{number % 50}"))
+    await hub.leases.borrow(fleet.wanted(label, f"run-{number % 50}"))
 
 
 def _make_stale(redis: Redis, numbers: range) -> None:

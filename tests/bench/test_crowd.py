@@ -9,7 +9,7 @@ async def offered(redis, *slots):
     await fleet.register(redis, [0])
     async with fleet.hub_on(redis) as hub:
         await fleet.publish(hub, fleet.node_id(0), POOL, slots, policy="reuse")
-        return [await hub.leases.borrow(fleet.wish(POOL)) for _ in slots]
+        return [await hub.leases.borrow(fleet.wanted(POOL)) for _ in slots]
 
 
 async def test_a_crowd_enters_gives_up_is_served_and_picks_up_its_grant(redis):

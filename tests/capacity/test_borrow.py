@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hub.capacity.models import Slot, Wish, slot_item
+from hub.capacity.models import BorrowRequest, Slot, slot_item
 from tests.world import SLACK_S, add_node, borrow, give_back, listed, publish, push
 
 LABEL = "Maps:Chromium:Prod"
@@ -271,6 +271,6 @@ async def test_tokens_rise_over_a_carry(hub, redis):
     slots = [Slot(f"s{n}", "a:b", slot_item("n1", f"s{n}", "kind", {})) for n in range(3)]
     await hub.pools.publish("n1", slots, "reuse")
     redis.hset("hub:store", "token", "1882451547999999998")
-    wishes = [Wish("a:b", 900_000, "r", f"try-{n}", f"try-{n}", "f", 60) for n in range(3)]
-    tokens = [(await hub.leases.borrow(wish)).token for wish in wishes]
+    requests = [BorrowRequest("a:b", 900_000, "r", f"try-{n}", f"try-{n}", "f", 60) for n in range(3)]
+    tokens = [(await hub.leases.borrow(wanted)).token for wanted in requests]
     assert tokens == ["1882451547999999999", "1882451548000000000", "1882451548000000001"]

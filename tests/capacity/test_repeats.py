@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hub.capacity.models import Wish
+from hub.capacity.models import BorrowRequest
 from hub.core import Hub
 from hub.errors import StoreUnavailable
 from hub.store.connection import open_store
@@ -99,8 +99,8 @@ async def test_a_return_with_the_key_of_another_request_is_refused(api, redis):
     assert redis.keys("session:*") == ["session:s2"]
 
 
-def wish(attempt, request="key-1"):
-    return Wish(LABEL, 900_000, "r1", request, attempt, "f", 60)
+def wanted(attempt, request="key-1"):
+    return BorrowRequest(LABEL, 900_000, "r1", request, attempt, "f", 60)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ async def test_a_borrow_nobody_was_answered_is_undone_when_redis_is_back(hub, ap
     await publish(api, "n1", **{LABEL: ["s1"]})
     cut_off(hub, monkeypatch, after=after)
     with pytest.raises(StoreUnavailable):
-        await hub.leases.borrow(wish("try-1"))
+        await hub.leases.borrow(wanted("try-1"))
     await hub.clock.tick()
     assert (listed(redis, f"available:{LABEL}"), redis.keys("session:*")) == (["s1"], [])
     assert not redis.exists("recycle:s1"), "nobody has used it"
@@ -139,9 +139,9 @@ async def test_an_undo_leaves_alone_what_a_repeat_was_granted_meanwhile(hub, oth
     await publish(api, "n1", **{LABEL: ["s1"]})
     cut_off(hub, monkeypatch, after=after)
     with pytest.raises(StoreUnavailable):
-        await hub.leases.borrow(wish("try-1"))
+        await hub.leases.borrow(wanted("try-1"))
     holder = hub if where == "the same hub" else other_hub
-    grant = await holder.leases.borrow(wish("try-2"))
+    grant = await holder.leases.borrow(wanted("try-2"))
     await hub.clock.tick()
     assert (await holder.leases.verify(grant.slot, grant.token))[0] == "ok"
 
@@ -150,24 +150,24 @@ async def test_a_repeat_after_the_undo_is_granted_anew(hub, other_hub, api, monk
     await publish(api, "n1", **{LABEL: ["s1"]})
     cut_off(hub, monkeypatch, after=True)
     with pytest.raises(StoreUnavailable):
-        await hub.leases.borrow(wish("try-1"))
+        await hub.leases.borrow(wanted("try-1"))
     await hub.clock.tick()
-    assert (await other_hub.leases.borrow(wish("try-2"))).slot == "s1"
+    assert (await other_hub.leases.borrow(wanted("try-2"))).slot == "s1"
 
 
 async def test_an_undo_ends_no_later_grant_of_the_same_slot(hub, api):
     await publish(api, "n1", **{LABEL: ["s1"]})
-    first = wish("own-1", "own-1")
+    first = wanted("own-1", "own-1")
     grant = await hub.leases.borrow(first)
     await give_back(api, LABEL, "s1")
-    second = await hub.leases.borrow(wish("own-2", "own-2"))
+    second = await hub.leases.borrow(wanted("own-2", "own-2"))
     await hub.leases.undo(first, grant)
     assert (await hub.leases.verify("s1", second.token))[0] == "ok"
 
 
 async def test_a_grant_that_two_attempts_have_is_undone_when_the_callers_of_both_are_gone(hub, api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
-    first, second = wish("try-1"), wish("try-2")
+    first, second = wanted("try-1"), wanted("try-2")
     await hub.leases.borrow(first)
     held = await hub.leases.borrow(second)
     await hub.leases.undo(first, held)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.world import SLACK_S, borrow, give_back, listed, picture, publish, push
@@ -218,3 +220,27 @@ async def test_attributing_a_test_maps_the_slot_and_only_fills_in_a_missing_run(
     refused = await api.post("/results/browser/s3/test", json={"testId": "  "})
     assert (refused.status_code, refused.json()["detail"]) == (400, "missing testId")
     assert not redis.exists("browser_test:s3")
+
+
+async def test_with_only_run_nothing_but_a_lease_of_that_run_ends(api, redis):
+    await publish(api, "n1", **{"a:b": ["s1"]})
+    await borrow(api, "a:b", run="r1")
+    said = {"labelKey": "a:b", "browserId": "s1", "onlyRun": True}
+    for other in ({"runId": "r2"}, {}):
+        answer = await api.post("/session/return", json={**said, **other})
+        assert (answer.status_code, answer.json()) == (
+            200, {"returned": "s1", "note": "already returned", "runId": ""},
+        )  # fmt: skip
+        assert redis.exists("session:s1")
+    answer = await api.post("/session/return", json={**said, "runId": "r1"})
+    assert answer.json() == {"returned": "s1", "runId": "r1"}
+    assert not redis.exists("session:s1")
+
+
+async def test_why_an_operator_ends_a_lease_is_in_the_audit_log(api, redis):
+    await publish(api, "n1", **{"a:b": ["s1"]})
+    await borrow(api, "a:b", run="r1")
+    said = {"labelKey": "a:b", "browserId": "s1", "revoke": True, "reason": "it hangs"}
+    assert (await api.post("/session/return", json=said)).json() == {"returned": "s1", "runId": "r1"}
+    [entry] = [json.loads(each) for each in redis.lrange("audit:entries", 0, -1) if "session.revoke" in each]
+    assert entry["Details"] == {"slotId": "s1", "runId": "r1", "reason": "it hangs"}

@@ -92,7 +92,7 @@ def test_the_doctor_finds_nothing_in_a_sound_store(own_command: Command, redis_s
 def test_the_doctor_finds_what_is_wrong_and_mends_it_when_asked(own_command: Command, own_hub, redis_server):
     own_command.environment |= {
         "HUB_REDIS_URL": redis_server.url,
-        "HUB_NODE_SWEEP_INTERVAL_SECONDS": "0.2",  # as long it waits for a sweep to mend what it sees
+        "HUB_NODE_SWEEP_INTERVAL_SECONDS": "0.2",  # as long it waits for a sweep to repair what it sees
         "HUB_NODE_SWEEP_INTERVAL_MIN_SECONDS": "0.1",
         "HUB_BORROW_TTL_SWEEP_SECONDS": "0.2",
         "HUB_BORROW_TTL_SWEEP_MIN_SECONDS": "0.1",

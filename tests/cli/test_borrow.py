@@ -165,10 +165,19 @@ def test_a_grant_ended_by_somebody_else_stops_the_command(command: Command, tmp_
     pid = tmp_path / "pid"
     running = command.start("borrow", "gpu:a100", "--ttl", "8", "--", "sh", "-c", STUBBORN.format(file=pid))
     wait_until(lambda: pid.exists() and pid.read_text().strip() != "")
-    assert command("return", "s1").stdout == "s1 is given back.\n"
+    assert command("return", "s1", "--force", "--reason", "a test").stdout == "s1 is given back.\n"
     assert running.end() == 1
     assert not alive(int(pid.read_text()))
     assert "is lost" in running.err
+
+
+def test_a_spelling_mistake_is_told_at_once_unless_a_pool_may_still_come(command: Command):
+    refused = command("borrow", "gpu:a10O", "--wait", "60", "--", "true")
+    said = "hub: no pool serves gpu:a10O; did you mean gpu:a100? --wait-for-pool waits for one that comes later.\n"
+    assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", said)
+    waited = command("borrow", "gpu:a10O", "--wait", "1", "--wait-for-pool", "--", "true")
+    assert (waited.returncode, "did you mean gpu:a100?" in waited.stderr) == (1, True)
+    assert "did you mean gpu:a100?" in command("autoscale", "gpu:a10O").stderr
 
 
 def test_a_command_does_not_outlive_a_borrower_that_was_killed(command: Command, tmp_path: Path):
@@ -183,8 +192,24 @@ def test_a_slot_can_be_returned_by_name_by_label_or_by_token(command: Command):
     command.start("borrow", "gpu:a100").until_out("TOKEN")
     other = command("return", "s1", "--label", "gpu:a100", "--token", "1")
     assert (other.returncode, len(sessions(command))) == (0, 1)
-    assert command("return", "s1").stdout == "s1 is given back.\n"
+    assert command("return", "s1", "--force", "--reason", "a test").stdout == "s1 is given back.\n"
     gone = command("return", "s1")
     assert (gone.returncode, gone.stderr) == (1, "hub: The slot s1 is not lent.\n")
-    again = command("return", "s1", "--label", "gpu:a100")
+    again = command("return", "s1", "--label", "gpu:a100", "--token", "1")
     assert (again.returncode, again.stdout) == (0, "s1: already returned.\n")
+
+
+def test_a_return_needs_to_be_yours(command: Command):
+    command.start("borrow", "gpu:a100", "--run", "r7").until_out("TOKEN")
+    refused = command("return", "s1")
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+    assert "The slot s1 is lent to run r7 as gpu:a100 since " in refused.stderr
+    assert "--force --reason TEXT" in refused.stderr
+    other = command("return", "s1", "--run", "r8")
+    assert (other.returncode, other.stderr) == (1, "hub: The slot s1 is not lent to run r8; nothing was changed.\n")
+    assert len(sessions(command)) == 1
+    for words in (["--force"], ["--reason", "x"], ["--force", "--reason", " "], ["--token", "1", "--run", "r7"]):
+        assert command("return", "s1", *words).returncode == 2
+    assert len(sessions(command)) == 1
+    assert command.json("return", "s1", "--run", "r7") == {"returned": "s1", "runId": "r7"}
+    assert sessions(command) == []

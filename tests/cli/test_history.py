@@ -29,8 +29,8 @@ def lent(shared_hub: HubProcess) -> Iterator[dict[str, Any]]:
     node, run = f"why-{uuid4().hex}", f"run-{uuid4().hex}"
     register(shared_hub, node, pools={POOL: 2})
     runner = {"x-hub-secret": shared_hub.runner_secret}
-    wish = {"labelKey": POOL, "runId": run}
-    answer = httpx.post(f"{shared_hub.url}/session/borrow", json=wish, headers=runner, timeout=PATIENCE_S)
+    wanted = {"labelKey": POOL, "runId": run}
+    answer = httpx.post(f"{shared_hub.url}/session/borrow", json=wanted, headers=runner, timeout=PATIENCE_S)
     assert answer.status_code == 200, answer.text
     yield {**answer.json(), "node": node, "run": run}
     leave(shared_hub, node)

@@ -52,6 +52,25 @@ def test_jobs_and_workers_are_shown_by_room(command: Command, joblib: Joblib, ro
     assert (len(rows(cut.stdout)), cut.stderr) == (1, "hub: 1 of 3 workers shown; --limit shows more.\n")
 
 
+def test_one_task_is_shown_with_what_it_says_of_itself_and_what_it_came_to(command: Command, joblib: Joblib, room: str):
+    worker, job = joblib.register(room), f"{room}:modifiers:a"
+    task = command("submit", job, '{"x": 1.0}', "--max-silence", "60").stdout.strip()
+    assert "RESULT" not in command("tasks", task).stdout
+    joblib.ask("POST", "/tasks/claim", worker_id=worker, limit=1, start=True)
+    said = {"id": task, "progress": 0.4, "message": "step 3", "log": ["reads \x1b[31m", "writes"]}
+    joblib.ask("POST", "/tasks/progress", worker_id=worker, tasks=[said])
+    shown = command("tasks", task.upper()).stdout
+    assert "40% step 3" in shown
+    assert shown.splitlines()[-1].endswith("Z  writes")
+    assert "\x1b" not in shown
+    joblib.ask("PATCH", f"/tasks/{task}", status="completed", result={"ß": [1.0]})
+    assert '{"ß": [1.0]}' in command("tasks", task).stdout
+    found = command.json("tasks", task)
+    assert (found["result"], found["maxSilenceSeconds"], found["progress"]) == ({"ß": [1.0]}, 60, 0.4)
+    unknown = command("tasks", "00000000-0000-4000-8000-000000000000")
+    assert (unknown.returncode, unknown.stderr.count("\n")) == (1, 1)
+
+
 def test_a_task_is_submitted_shown_cancelled_and_submitted_once_more(command: Command, joblib: Joblib, room: str):
     joblib.register(room)
     job = f"{room}:modifiers:a"

@@ -21,9 +21,9 @@ def fleet(shared_hub: HubProcess) -> Iterator[dict[str, Any]]:
     """Three nodes; one of three slots is lent, on n1; the answer to that borrow."""
     for name, pools in (("n1", {"gpu:a100": 2}), ("n2", {"gpu:v100": 1}), ("n3", {})):
         register(shared_hub, name, pools=pools, labels={"region": "eu"})
-    wish = {"labelKey": "gpu:a100", "runId": "run-7", "ttlSeconds": 300}
+    wanted = {"labelKey": "gpu:a100", "runId": "run-7", "ttlSeconds": 300}
     runner = {"x-hub-secret": shared_hub.runner_secret}
-    answer = httpx.post(f"{shared_hub.url}/session/borrow", json=wish, headers=runner, timeout=PATIENCE_S)
+    answer = httpx.post(f"{shared_hub.url}/session/borrow", json=wanted, headers=runner, timeout=PATIENCE_S)
     assert answer.status_code == 200, answer.text
     yield answer.json()
     for name in ("n1", "n2", "n3"):

@@ -93,7 +93,7 @@ def test_a_place_that_has_become_a_slot_is_not_given_up(command: Command):
     lend_both(command)
     borrower = come(command, "--", "sleep", "60")
     ticket = command.json("queue")["labels"][0]["tickets"][0]["ticket"]
-    assert command("return", "n1-gpu.a100-1").returncode == 0
+    assert command("return", "n1-gpu.a100-1", "--force", "--reason", "a test").returncode == 0
     wait_until(lambda: waiting(command) == 0)
     done = command("queue", "cancel", ticket)
     assert (done.returncode, done.stdout) == (1, "")
@@ -106,7 +106,7 @@ def test_a_borrow_that_would_wait_too_long_or_not_at_all_is_refused(command: Com
     refused = command("borrow", LABEL, "--", "true")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr == f"hub: No browser available for {LABEL}; --wait SECONDS waits for one.\n"
-    vain = command("borrow", "nothing:here", "--wait", "0.3", "--", "true")
+    vain = command("borrow", "nothing:here", "--wait", "0.3", "--wait-for-pool", "--", "true")
     assert (vain.returncode, vain.stderr.count("\n")) == (1, 1)
     assert "Borrow timed out after" in vain.stderr
 
@@ -149,7 +149,7 @@ def test_straight_on_redis_the_line_is_shown_and_the_caps_of_the_hubs_stay(lone_
     there = Command(hub, lone_command.home)
     lone_command.environment["HUB_REDIS_URL"] = hub.redis_url
     try:
-        borrower = there.start("borrow", LABEL, "--wait", "60", "--run", "r1")
+        borrower = there.start("borrow", LABEL, "--wait", "60", "--wait-for-pool", "--run", "r1")
         wait_until(lambda: redis.zcard(f"hub:line:{LABEL}") == 1, why=lambda: borrower.err)
         (line,) = lone_command.json("queue")["labels"]
         assert (line["cap"], [ticket["runId"] for ticket in line["tickets"]]) == (3, ["r1"])

@@ -84,13 +84,15 @@ def test_several_workers_serve_one_port_and_tell_the_same_of_the_line(lone_comma
     hub = lone_command.start("serve", "--port", str(port), "--workers", "2", HUB_REDIS_URL=redis_server.url)
     wait_until(lambda: _answers(port), 60)
     assert _lines_seen(port) == {""}
-    borrower = lone_command.start("borrow", "gpu:a100", "--wait", "60", HUB_URL=f"http://127.0.0.1:{port}")
+    borrower = lone_command.start(
+        "borrow", "gpu:a100", "--wait", "60", "--wait-for-pool", HUB_URL=f"http://127.0.0.1:{port}"
+    )
     wait_until(lambda: redis.zcard("hub:line:gpu:a100") == 1, why=lambda: borrower.err)
     assert _lines_seen(port) == {'{label="gpu:a100"} 1.0'}
     borrower.signal(signal.SIGTERM)
     borrower.end()
     wait_until(lambda: redis.zcard("hub:line:gpu:a100") == 0)
-    assert _lines_seen(port) == {""}, "a line that has ended is forgotten, whichever process is asked"
+    assert _lines_seen(port) == {""}, "a queue that has ended is forgotten, whichever process is asked"
     hub.signal(signal.SIGTERM)
     assert hub.end() == 0
 

@@ -18,7 +18,7 @@ import pytest
 
 from hub.cli import main
 from hub.errors import RecordsUnavailable
-from hub.records.models import Reset, Source, Stuck
+from hub.recovery.models import Reset, Source, Stuck
 
 TABLE = """
 CREATE TABLE orders (
@@ -287,10 +287,10 @@ def scripted(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> dict[str, Scripted]
     def open_records(source: Source, store: object) -> Scripted:
         return made.setdefault(source.name, Scripted(source))
 
-    module = types.ModuleType("hub.records.kinds")
+    module = types.ModuleType("hub.recovery.kinds")
     module.open_records = open_records  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "hub.records.kinds", module)
-    from hub.records.file import read_sources
+    monkeypatch.setitem(sys.modules, "hub.recovery.kinds", module)
+    from hub.recovery.file import read_sources
 
     open_records(read_sources(shop.file)[0], None)
     return made

@@ -14,10 +14,10 @@ import asyncpg
 import pytest
 
 from hub.cli import main
-from hub.records.outcomes import Outcome, Outcomes, Parked
+from hub.recovery.outcomes import Outcome, Outcomes, Parked
 from tests.cli.command import Command
-from tests.records.databases import Database, _servers, pg, postgres, sqlite
-from tests.records.postgres import USER
+from tests.recovery.databases import Database, _servers, pg, postgres, sqlite
+from tests.recovery.postgres import USER
 from tests.world import wait_until
 
 __all__ = ["_servers", "pg", "postgres", "sqlite"]

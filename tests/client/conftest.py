@@ -18,5 +18,5 @@ def hub() -> FakeHub:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Agents that have not heard a pace yet, those that are asked for something and those that leave are in a hurry."""
     monkeypatch.setattr(telling, "FIRST_PACE_S", 0.05)
-    monkeypatch.setattr(telling, "ASKED_PATIENCE", telling.Patience(trouble_s=0.05))
-    monkeypatch.setattr(telling, "LEAVE_PATIENCE", telling.Patience(trouble_s=0.05))
+    monkeypatch.setattr(telling, "ASKED_POLICY", telling.RetryPolicy(trouble_s=0.05))
+    monkeypatch.setattr(telling, "LEAVE_POLICY", telling.RetryPolicy(trouble_s=0.05))

@@ -178,7 +178,7 @@ def test_a_line_that_cannot_be_meant_is_refused_in_a_sentence(alone: Path, words
     [
         ("from hub.client.jobs import Extension", "Extension needs pydantic; run: pip install pydantic"),
         ("from hub.client.jobs import Worker; Worker(socket=True)", 'pip install "python-socketio[client]"'),
-        ("import hub.client.records", "records need SQLAlchemy; run: pip install 'capacity-hub[sql]'"),
+        ("import hub.recovery.loop", "records need SQLAlchemy; run: pip install 'capacity-hub[sql]'"),
         (
             "import hub.cli",
             "which is not installed; run: pip install capacity-hub. Without it, `python -m hub.client` ",

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from hub.client import exchange as module
-from hub.client.exchange import Answer, Patience, Pause, Send, Unreachable, exchange, pause_s
+from hub.client.exchange import Answer, Pause, RetryPolicy, Send, Unreachable, exchange
 from hub.errors import (
     BadInput,
     GrantOver,
@@ -20,6 +20,7 @@ from hub.errors import (
     Unauthorized,
     WaitedInVain,
 )
+from hub.retries import pause_s
 
 URL = "http://hub/session/borrow"
 LOST = Unreachable("no answer")
@@ -47,9 +48,9 @@ def response(status: int, code: str | None = None, retry_after: str | None = Non
     return httpx.Response(status, json=body, headers=headers, request=httpx.Request("POST", URL))
 
 
-def play(clock: Clock, outcomes: list[object], patience: Patience, took_s: float = 0.0) -> tuple[Answer, list[float]]:
+def play(clock: Clock, outcomes: list[object], policy: RetryPolicy, took_s: float = 0.0) -> tuple[Answer, list[float]]:
     """Run the steps against scripted outcomes; the answer, and the pauses made."""
-    steps, pauses, left = exchange(Send("POST", "/x"), patience), [], list(outcomes)
+    steps, pauses, left = exchange(Send("POST", "/x"), policy), [], list(outcomes)
     step = next(steps)
     try:
         while True:
@@ -70,7 +71,7 @@ def play(clock: Clock, outcomes: list[object], patience: Patience, took_s: float
     [LOST, *(response(status, "x") for status in (408, 429, 502, 504)), response(503, "stopping")],
 )
 def test_trouble_is_tried_again(clock: Clock, trouble: object) -> None:
-    answer, pauses = play(clock, [trouble, trouble, response(200)], Patience(trouble_s=100))
+    answer, pauses = play(clock, [trouble, trouble, response(200)], RetryPolicy(trouble_s=100))
     assert answer.data == {"browserId": "s1"}
     assert len(pauses) == 2
 
@@ -92,31 +93,31 @@ def test_a_refusal_is_raised_as_the_class_the_hub_raised(
     clock: Clock, refused: httpx.Response, kind: type[HubError]
 ) -> None:
     with pytest.raises(kind) as raised:
-        play(clock, [refused], Patience(trouble_s=0))
+        play(clock, [refused], RetryPolicy(trouble_s=0))
     assert raised.type is kind
 
 
 def test_a_proxy_that_answers_without_a_problem_document_is_a_hub_that_is_away(clock: Clock) -> None:
     page = httpx.Response(502, text="<html>", request=httpx.Request("POST", URL))
     with pytest.raises(HubUnavailable, match="502"):
-        play(clock, [page], Patience(trouble_s=0))
+        play(clock, [page], RetryPolicy(trouble_s=0))
 
 
 def test_patience_with_trouble_ends_with_the_last_refusal(clock: Clock) -> None:
     with pytest.raises(StoreUnavailable):
-        play(clock, [LOST, *[response(503, "store-unavailable")] * 50], Patience(trouble_s=5))
+        play(clock, [LOST, *[response(503, "store-unavailable")] * 50], RetryPolicy(trouble_s=5))
     assert 105 <= clock.now < 106
 
 
 def test_a_refusal_brings_the_facts_of_its_own(clock: Clock) -> None:
     said = {"status": 503, "code": "timeout", "detail": "in vain", "ticket": "key-7", "position": 3, "instance": "/x"}
     with pytest.raises(WaitedInVain, match="in vain") as raised:
-        play(clock, [httpx.Response(503, json=said, request=httpx.Request("POST", URL))], Patience(trouble_s=0))
+        play(clock, [httpx.Response(503, json=said, request=httpx.Request("POST", URL))], RetryPolicy(trouble_s=0))
     assert raised.value.facts == {"status": 503, "code": "timeout", "ticket": "key-7", "position": 3}
 
 
 def test_a_pause_is_never_shorter_than_the_hub_asks_for(clock: Clock) -> None:
-    _, pauses = play(clock, [response(503, "settling", retry_after="3"), response(200)], Patience(trouble_s=100))
+    _, pauses = play(clock, [response(503, "settling", retry_after="3"), response(200)], RetryPolicy(trouble_s=100))
     assert 3.0 <= pauses[0] <= 3.6
 
 
@@ -129,5 +130,5 @@ def test_back_off_doubles_to_its_limit_and_is_jittered() -> None:
 @pytest.mark.parametrize("before", [[], [LOST, LOST], [response(*AWAY)], [LOST, response(*AWAY)]])
 def test_an_answer_is_dated_by_the_request_it_answers_and_by_none_before_it(clock: Clock, before: list[object]) -> None:
     """It names what is left of a lease, also when an earlier attempt has made the grant."""
-    answer, _ = play(clock, [*before, response(200)], Patience(trouble_s=50), took_s=1)
+    answer, _ = play(clock, [*before, response(200)], RetryPolicy(trouble_s=50), took_s=1)
     assert answer.since_s == clock.now - 1

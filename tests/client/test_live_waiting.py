@@ -1,4 +1,4 @@
-"""Waiting in line at real hubs: the place outlives hubs, their patience and cut connections, and never its caller."""
+"""Waiting in line at real hubs: the place outlives hubs, their policy and cut connections, and never its caller."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from hub.client import NoCapacity, Slot, transport
 from hub.client import waiting as waiting_module
-from hub.client.exchange import Patience
+from hub.client.exchange import RetryPolicy
 from hub.errors import DeadlineMissed, WaitedInVain, Withdrawn
 from tests import world
 from tests.client.live import LABEL, agent_of, client_of
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.story
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A place that this machine does not let anybody give up within two seconds would lapse in a minute."""
-    monkeypatch.setattr(waiting_module, "GIVE_UP_PATIENCE", Patience(PATIENCE_S, PATIENCE_S))
+    monkeypatch.setattr(waiting_module, "GIVE_UP_POLICY", RetryPolicy(PATIENCE_S, PATIENCE_S))
 
 
 class Balancer(httpx.AsyncHTTPTransport):
@@ -70,7 +70,7 @@ async def until_in_line(hub: HubProcess, *runs: str) -> None:
 async def wait_in_turn(
     hub: HubProcess, *waiters: tuple[str, Callable[..., Awaitable[Slot]]]
 ) -> list[asyncio.Task[Slot]]:
-    """Let runs stand in line, one after the other."""
+    """Let runs stand in the queue, one after the other."""
     tasks: list[asyncio.Task[Slot]] = []
     for place, (run, acquire) in enumerate(waiters, 1):
         tasks.append(asyncio.ensure_future(acquire(LABEL, run=run, wait=60)))
@@ -234,8 +234,8 @@ async def test_those_who_wait_do_not_take_the_connections_of_the_others(
 
 INTERRUPTED = """
 from hub.client import SyncHubClient, waiting
-from hub.client.exchange import Patience
-waiting.GIVE_UP_PATIENCE = Patience(30, 30)
+from hub.client.exchange import RetryPolicy
+waiting.GIVE_UP_POLICY = RetryPolicy(30, 30)
 with SyncHubClient({url!r}, {secret!r}) as client:
     with client.borrow({label!r}, run="r1", wait=None):
         raise SystemExit("granted")

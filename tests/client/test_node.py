@@ -124,7 +124,7 @@ async def test_a_beat_that_finds_no_hub_registers_again_when_the_hub_has_forgott
         await eventually(lambda: len(hub.nodes.get("n1", ())) == 2)
 
 
-async def test_a_node_with_many_slots_registers_in_bites(hub: FakeHub) -> None:
+async def test_a_node_with_many_slots_registers_in_batches(hub: FakeHub) -> None:
     async with agent_of(hub, pools={"gpu:a100": 2500}) as agent:
         assert len(hub.nodes["n1"]) == 2500
         assert len(hub.said(SLOTS)) >= 2

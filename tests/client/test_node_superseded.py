@@ -64,7 +64,7 @@ async def test_what_an_agent_says_names_its_process_and_each_call_about_slots_ha
     said = {(seen.body or seen.query)["incarnation"] for seen in hub.seen if seen.method != "GET"}
     assert said == {incarnation}
     assert [seen.body.get("term") for seen in hub.said(REGISTER)] == [None, "17"]
-    assert agent_of(hub)._book.incarnation != incarnation
+    assert agent_of(hub)._state.incarnation != incarnation
 
 
 @pytest.mark.story

@@ -14,9 +14,9 @@ from tests.world import HubProcess, eventually
 LABEL = "gpu:a100"
 
 
-async def a_token(hub: HubProcess, **wish: str) -> str:
+async def a_token(hub: HubProcess, **wanted: str) -> str:
     async with hub.client() as api:
-        answer = await api.post("/admin/tokens", json=wish)
+        answer = await api.post("/admin/tokens", json=wanted)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["token"])
 

@@ -171,6 +171,27 @@ async def test_a_lease_is_ended_by_its_token(looker, house):
     assert (await house.runner.get(f"/sessions/{slot}")).status_code == 404
 
 
+async def test_a_task_shows_how_far_it_is_what_it_logs_and_what_it_came_to(looker, house):
+    full = "lab:modifiers:Told"
+    worker = await house.offer("modifiers:Told")
+    jobs = house.admin
+    task = (await jobs.post(f"/v1/joblib/rooms/lab/tasks/{full}", json={"payload": {}})).json()["id"]
+    (
+        await jobs.post("/v1/joblib/tasks/claim", json={"worker_id": worker, "limit": 1, "start": True})
+    ).raise_for_status()
+    said = {"id": task, "progress": 0.4, "message": "step 3", "log": ["<b>begins</b>"]}
+    answer = await jobs.post("/v1/joblib/tasks/progress", json={"worker_id": worker, "tasks": [said]})
+    assert answer.json()["tasks"] == [{"id": task, "outcome": "ok"}]
+    await looker.go(f"tasks?status=running&q={task}")
+    await looker.page.locator(f"[aria-controls=detail-{task}]").first.click()
+    await looker.page.get_by_text("40% step 3").wait_for()
+    await looker.page.get_by_text("<b>begins</b>").wait_for()
+    moved = await jobs.patch(f"/v1/joblib/tasks/{task}", json={"status": "completed", "result": {"n": 144}})
+    moved.raise_for_status()
+    await looker.go(f"tasks?status=completed&q={task}")  # it stays open
+    await looker.page.get_by_label("Result").get_by_text('"n": 144').wait_for()
+
+
 async def test_above_ten_things_their_number_is_typed(looker, house):
     await looker.go("tasks?status=dead")
     await looker.page.get_by_label("Choose all that are shown").check()

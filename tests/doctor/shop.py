@@ -8,7 +8,7 @@ from hub.core import Hub
 from hub.doctor import Finding, examine
 from hub.jobs.dispatch import Dispatch
 from hub.jobs.jobs import new_id
-from hub.jobs.models import Claim, JobWish, Options, ProviderWish, Result
+from hub.jobs.models import Claim, JobRequest, Options, ProviderRequest, Result
 from hub.jobs.names import dashed
 
 USER = "a" * 32
@@ -47,9 +47,9 @@ async def furnish(hub: Hub, redis: Redis) -> Shop:
         shop.ids[worker] = new_id()
         await hub.workers.create(USER, shop.ids[worker])
         for room, _, name in (each.partition(":") for each in rooms):
-            wish = JobWish(room, "modifiers", name, worker=shop.ids[worker])
-            await hub.jobs.register(wish, {}, USER, superuser=True)
-    await hub.providers.register(ProviderWish("one", "frames", "p", worker=shop.local), USER, superuser=False)
+            wanted = JobRequest(room, "modifiers", name, worker=shop.ids[worker])
+            await hub.jobs.register(wanted, {}, USER, superuser=True)
+    await hub.providers.register(ProviderRequest("one", "frames", "p", worker=shop.local), USER, superuser=False)
     shop.ids["provider"] = redis.hget(f"hub:provider:{PROVIDER}", "id")
 
     async def submit(name: str, full: str = JOB, options: Options = Options()) -> None:  # noqa: B008 - frozen

@@ -1,4 +1,4 @@
-"""Each invariant broken by hand in one way: the doctor finds exactly that, mends it, and then finds nothing."""
+"""Each invariant broken by hand in one way: the doctor finds exactly that, repairs it, and then finds nothing."""
 
 from __future__ import annotations
 
@@ -309,9 +309,9 @@ async def test_the_doctor_finds_exactly_what_is_broken_and_mends_it(name: str, f
     assert {(each.invariant, each.subject, each.problem[: len(_said(each, expected))]) for each in found} == expected
     assert not any(each.repaired for each in found)
 
-    mended = await look(hub, repair=True)
-    assert {each.subject for each in mended if not each.repaired} == set()
-    assert {(each.invariant, each.subject) for each in mended} == {(rule, subject) for rule, subject, _ in expected}
+    repaired = await look(hub, repair=True)
+    assert {each.subject for each in repaired if not each.repaired} == set()
+    assert {(each.invariant, each.subject) for each in repaired} == {(rule, subject) for rule, subject, _ in expected}
     assert await look(hub) == []
 
 
@@ -323,7 +323,7 @@ def _said(found: Finding, expected: set[tuple[str, str, str]]) -> str:
     return found.problem
 
 
-# What no repair can know how to mend: somebody has to look.
+# What no repair can know how to repair: somebody has to look.
 UNMENDED: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str]]]] = {
     "a key nobody knows": (lambda r: r.set("hub:forgotten", "1"), {("C12", "hub:forgotten")}),
     "a session that is no hash": (

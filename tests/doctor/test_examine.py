@@ -1,4 +1,4 @@
-"""What the doctor leaves alone: healthy stores in use, what others wrote, what a sweep is about to mend."""
+"""What the doctor leaves alone: healthy stores in use, what others wrote, what a sweep is about to repair."""
 
 from __future__ import annotations
 

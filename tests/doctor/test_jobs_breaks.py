@@ -1,4 +1,4 @@
-"""The indexes of the jobs API broken by hand in one way: the doctor finds just that, mends it, then finds nothing."""
+"""The indexes of the jobs API broken by hand in one way: the doctor finds just that, repairs it, then finds nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from redis import Redis
 
 from hub.core import Hub
 from hub.errors import JobNotFound, TaskNotFound, WorkerNotFound
-from hub.jobs.models import Claim, JobWish
+from hub.jobs.models import Claim, JobRequest
 from tests.doctor.shop import GONE, JOB, LATE, PROVIDER, SHARED, USER, Shop, furnish, look
 
 HOUR_MS = 3_600_000
@@ -84,7 +84,7 @@ TASKS: dict[str, tuple[Break, Said]] = {
         lambda s: s.redis.zadd("hub:later", {s.waiting: 5}),
         {("C9", "hub:later {waiting.key}", "would queue a task")},
     ),
-    "a task put off and in the queue": (
+    "a task put off and in queue": (
         lambda s: s.redis.zadd(f"hub:queue:{LATE}", {s.late: 5}),
         {
             ("C9", f"hub:queue:{LATE} {{late.key}}", "would let a task be claimed"),
@@ -157,6 +157,22 @@ TASKS: dict[str, tuple[Break, Said]] = {
     "a dead letter that has another attempt": (
         lambda s: s.redis.zadd("hub:dead", {s.waiting: 5}),
         {("C12", "hub:dead {waiting.key}", "names what does not belong")},
+    ),
+    "a result of nobody": (
+        lambda s: s.redis.set(f"hub:task_result:{NOBODY}", "{}"),
+        {("C12", f"hub:task_result:{NOBODY}", "names what does not belong")},
+    ),
+    "a result of a task that is not completed": (
+        lambda s: s.redis.set(f"hub:task_result:{s.running}", "{}"),
+        {("C12", "hub:task_result:{running.key}", "names what does not belong")},
+    ),
+    "a log of nobody": (
+        lambda s: s.redis.rpush(f"hub:task_log:{NOBODY}", "1 a"),
+        {("C12", f"hub:task_log:{NOBODY}", "names what does not belong")},
+    ),
+    "a silence of a task that may be silent": (
+        lambda s: s.redis.zadd("hub:silences", {s.running: 5}),
+        {("C9", "hub:silences {running.key}", "would fail a task that does not run")},
     ),
     "a payload of nobody": (
         lambda s: s.redis.set(f"hub:payload:{NOBODY}", "{}"),
@@ -364,13 +380,13 @@ async def test_the_doctor_finds_exactly_what_is_broken_and_mends_it(name: str, s
         assert any((f.invariant, f.subject) == (rule, subject) and f.problem.startswith(words) for f in found), found
     assert not any(each.repaired for each in found)
 
-    mended = await look(hub, repair=True)
-    assert sorted((each.invariant, each.subject) for each in mended) == [each[:2] for each in expected]
-    assert [each for each in mended if not each.repaired] == []
+    repaired = await look(hub, repair=True)
+    assert sorted((each.invariant, each.subject) for each in repaired) == [each[:2] for each in expected]
+    assert [each for each in repaired if not each.repaired] == []
     assert await look(hub) == []
 
 
-async def mend(hub: Hub) -> None:
+async def repair(hub: Hub) -> None:
     found = await look(hub, repair=True)
     assert found
     assert all(each.repaired for each in found)
@@ -379,27 +395,27 @@ async def mend(hub: Hub) -> None:
 async def test_a_task_that_was_in_no_queue_is_claimed_again(shop: Shop, hub: Hub) -> None:
     shop.redis.delete(f"hub:queue:{JOB}")
     assert await hub.tasks.claim(shop.local, USER) == []
-    await mend(hub)
+    await repair(hub)
     assert [task.id for task in await hub.tasks.claim(shop.local, USER)] == [shop.waiting]
 
 
 async def test_a_task_that_was_over_and_queued_is_not_claimed(shop: Shop, hub: Hub) -> None:
     shop.redis.zadd(f"hub:queue:{JOB}", {shop.dead: 5})
-    await mend(hub)
+    await repair(hub)
     assert [task.id for task in await hub.tasks.claim(shop.local, USER, Claim(5))] == [shop.waiting]
     assert (await hub.tasks.get(shop.dead)).status == "failed"
 
 
 async def test_a_task_of_a_worker_nobody_knows_fails(shop: Shop, hub: Hub) -> None:
     shop.redis.hset(f"hub:task:{shop.running}", "worker", NOBODY)
-    await mend(hub)
+    await repair(hub)
     task = await hub.tasks.get(shop.running)
     assert (task.status, task.error, task.worker) == ("failed", "Worker disconnected", None)
 
 
 async def test_the_tasks_of_a_worker_long_dead_fail_and_it_is_gone(shop: Shop, hub: Hub) -> None:
     shop.redis.zadd("hub:worker_beats", {shop.local: shop.clock_ms() - HOUR_MS})
-    await mend(hub)
+    await repair(hub)
     assert {(await hub.tasks.get(task)).status for task in (shop.claimed, shop.running)} == {"failed"}
     with pytest.raises(WorkerNotFound):
         await hub.workers.get(shop.local)
@@ -419,15 +435,15 @@ async def test_a_job_that_nobody_serves_any_more_goes_once_its_numbers_are_right
     await hub.tasks.move(shop.late, "cancelled", superuser=True)
     await hub.workers.delete(shop.local, USER, superuser=False)
     assert (await hub.jobs.get(LATE)).workers == ()
-    await mend(hub)
+    await repair(hub)
     with pytest.raises(JobNotFound):
         await hub.jobs.get(LATE)
 
 
 async def test_a_job_whose_record_was_lost_can_be_registered_anew_with_its_tasks(shop: Shop, hub: Hub) -> None:
     shop.redis.delete(f"hub:job:{GONE}")
-    await mend(hub)
-    job, created = await hub.jobs.register(JobWish("one", "modifiers", "gone", '{"new":1}'), {"new": 1}, USER, False)
+    await repair(hub)
+    job, created = await hub.jobs.register(JobRequest("one", "modifiers", "gone", '{"new":1}'), {"new": 1}, USER, False)
     assert (created, job.full) == (True, GONE)
     assert [task.id for task in (await hub.tasks.page_of_job("one", GONE, None, 10, 0)).items] == [shop.over]
     assert await look(hub) == []
@@ -435,14 +451,14 @@ async def test_a_job_whose_record_was_lost_can_be_registered_anew_with_its_tasks
 
 async def test_a_task_without_a_status_is_dropped_everywhere(shop: Shop, hub: Hub) -> None:
     shop.redis.hdel(f"hub:task:{shop.waiting}", "status")
-    await mend(hub)
+    await repair(hub)
     with pytest.raises(TaskNotFound):
         await hub.tasks.get(shop.waiting)
     assert (await hub.tasks.page_of_room("one", "pending", 10, 0)).total == 1
     assert await look(hub) == []
 
 
-# What no repair can know how to mend: somebody has to look.
+# What no repair can know how to repair: somebody has to look.
 UNMENDED: dict[str, tuple[Break, set[tuple[str, str]]]] = {
     "a served job whose schema is lost": (
         lambda s: (s.redis.delete(f"hub:job:{JOB}"), s.redis.hset(f"hub:job:{JOB}", "tasks", 5)),
@@ -477,6 +493,6 @@ async def test_of_a_worker_that_is_removed_in_steps_only_the_steps_left_are_repo
     assert [(each.subject, each.problem) for each in await look(hub)] == [
         (f"worker {shop.shown('local')}", "gone, but what it held has not all failed")
     ]
-    await mend(hub)
+    await repair(hub)
     assert {(await hub.tasks.get(task)).error for task in (shop.claimed, shop.running)} == {"Worker disconnected"}
     assert await look(hub) == []

@@ -9,7 +9,7 @@ import httpx
 from redis import Redis
 
 from hub.core import Hub
-from hub.doctor.looks import seen_subject
+from hub.doctor.checks import seen_subject
 from tests.doctor.test_examine import problems
 from tests.world import borrow, listed, picture, publish, push
 
@@ -125,7 +125,7 @@ async def test_repairs_of_what_is_not_broken_change_nothing(api: httpx.AsyncClie
     before = picture(redis, own=True)
 
     async def run(name: str, **named: Any) -> None:
-        await hub.store.script(f"doctor/mend_{name}")(**named)
+        await hub.store.script(f"doctor/repair_{name}")(**named)
 
     for slot in ("s1", "s2", "s9", "s77"):
         (seen,) = seen_subject(slot, [("free", POOL, "x"), ("lent", POOL, redis.lindex("inuse:gpu:a100", 0) or "")])
@@ -133,7 +133,7 @@ async def test_repairs_of_what_is_not_broken_change_nothing(api: httpx.AsyncClie
             await run("place", slot=slot, seen=json.dumps(json.loads(seen)[1]))
         await run("slot", slot=slot)
     for kind, owner, member in (
-        ("asked", POOL, "s1"), ("run", "r1", "s1"), ("lent", "n1", "s1"), ("node_slots", "n1", "s2"),
+        ("in_flight", POOL, "s1"), ("run", "r1", "s1"), ("lent", "n1", "s1"), ("node_slots", "n1", "s2"),
         ("pool_slots", POOL, "s2"), ("deadlines", "", "s1"), ("beats", "", "n1"), ("draining", "", "n2"),
     ):  # fmt: skip
         await run("member", kind=kind, owner=owner, member=member)

@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
 def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.drill", description=__doc__)
     parser.add_argument("--nodes", type=int, default=Sizes.nodes, help="with two slots each, one of them lent")
-    parser.add_argument("--waiters", type=int, default=Sizes.waiters, help="borrowers that wait in line")
+    parser.add_argument("--waiters", type=int, default=Sizes.waiters, help="borrowers that wait in the queue")
     parser.add_argument("--hubs", type=int, default=Sizes.hubs, help="hub processes")
     parser.add_argument("--timeout", type=float, default=Sizes.timeout_s, help="the node timeout in seconds")
     parser.add_argument("--only", nargs="+", choices=SCENARIOS, metavar="NAME", help=", ".join(SCENARIOS))

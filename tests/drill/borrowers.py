@@ -79,12 +79,12 @@ class Borrowers:
                 await self._give_back(lease)
 
     async def _borrow(self, label: str, run: str) -> Lease:
-        wish = {"labelKey": label, "ttlSeconds": self._lease_s}
+        wanted = {"labelKey": label, "ttlSeconds": self._lease_s}
         key, failures = secrets.token_hex(12), 0
         while True:
             headers = f"x-run-id: {run}\r\nidempotency-key: {key}\r\n"
             try:
-                answer = await self._line.post("/session/borrow", wish, ATTEMPT_S + self._wait_s, headers)
+                answer = await self._line.post("/session/borrow", wanted, ATTEMPT_S + self._wait_s, headers)
             except NoAnswer:
                 await asyncio.sleep(pause_s(failures))
                 failures += 1

@@ -48,7 +48,7 @@ class Sizes:
 
     @property
     def wait_s(self) -> float:
-        """How long a borrower stands in line before he asks again."""
+        """How long a borrower stands in the queue before he asks again."""
         return self.timeout_s * 5
 
     def environment(self) -> dict[str, str]:

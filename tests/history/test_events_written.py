@@ -11,16 +11,16 @@ import pytest
 from redis import Redis
 
 from hub.capacity.models import Slot, slot_item
+from hub.capacity.nodes.models import DrainCall
 from hub.core import Hub
 from hub.errors import CallerGone, WaitedInVain
 from hub.history.events import KINDS
 from hub.history.rules import rule
-from hub.nodes.models import DrainCall
 from hub.store.library import library
 from hub.sweeping.brake import Brake
 from hub.sweeping.noted import noted
-from tests.line.crowd import Crowd, offer, wish
-from tests.world import add_node, age_lease, age_node, push, sweepers
+from tests.capacity.queue.crowd import Crowd, offer, wanted
+from tests.world import add_node, age_lease, age_node, eventually, push, sweepers
 
 POOL = "gpu:a100"
 
@@ -37,7 +37,7 @@ async def hub(hub: Hub, request: pytest.FixtureRequest) -> Hub:
         return first
 
     hub.store.call = again  # type: ignore[method-assign]
-    await hub.line.configure()
+    await hub.queue.configure()
     return hub
 
 
@@ -74,7 +74,7 @@ async def publish(hub: Hub, *slots: str, node: str = "n1", pool: str = POOL, tok
 async def test_a_slot_from_its_publication_to_its_withdrawal(hub, happened):
     for _ in range(2):
         await offer(hub, POOL, "s1")
-    grant = await hub.leases.borrow(wish(POOL))
+    grant = await hub.leases.borrow(wanted(POOL))
     await hub.leases.give_back("s1", POOL, grant.token)
     await hub.leases.give_back("s1", POOL, grant.token)
     await hub.pools.withdraw("n1", "s1")
@@ -86,7 +86,7 @@ async def test_a_slot_from_its_publication_to_its_withdrawal(hub, happened):
 async def test_a_borrow_that_is_repeated_is_lent_once(hub, happened, redis):
     await offer(hub, POOL, "s1", "s2")
     for _ in range(3):
-        await hub.leases.borrow(wish(POOL, run="r1", key="key-1"))
+        await hub.leases.borrow(wanted(POOL, run="r1", key="key-1"))
     assert happened()[3:] == ["grant.lent s1"]
     ((_, facts),) = redis.xrevrange("hub:history", count=1)
     assert facts == {
@@ -114,7 +114,7 @@ async def stray(hub: Hub, redis: Redis) -> None:
 @pytest.mark.parametrize("how", [lapsed, deleted, idle, stray], ids=lambda how: how.__name__)
 async def test_a_lease_that_is_over_says_why(hub, redis, happened, how):
     await offer(hub, POOL, "s1")
-    await hub.leases.borrow(wish(POOL))
+    await hub.leases.borrow(wanted(POOL))
     await how(hub, redis)
     for _ in range(2):
         await hub.leases.lapse(["s1"])
@@ -124,7 +124,7 @@ async def test_a_lease_that_is_over_says_why(hub, redis, happened, how):
 @pytest.mark.parametrize("how", ["left", "expired"])
 async def test_a_node_that_goes_takes_its_slots_and_grants_with_it(hub, redis, happened, how):
     await offer(hub, POOL, "s1", "s2")
-    await hub.leases.borrow(wish(POOL))
+    await hub.leases.borrow(wanted(POOL))
     happened()
     for _ in range(2):
         if how == "left":
@@ -139,14 +139,14 @@ async def test_a_node_that_goes_takes_its_slots_and_grants_with_it(hub, redis, h
 
 async def test_a_slot_withdrawn_while_it_is_lent_ends_its_grant(hub, happened):
     await offer(hub, POOL, "s1")
-    await hub.leases.borrow(wish(POOL))
+    await hub.leases.borrow(wanted(POOL))
     await hub.pools.withdraw("n1", "s1")
     assert happened()[3:] == ["grant.ended withdrawn s1", "slot.withdrawn asked s1"]
 
 
 async def test_a_drain_and_its_deadline(hub, redis, happened):
     await offer(hub, POOL, "s1", "s2")
-    await hub.leases.borrow(wish(POOL))
+    await hub.leases.borrow(wanted(POOL))
     happened()
     await hub.nodes.drain("n1", DrainCall(True, left_ms=60_000))
     redis.zadd("hub:drain_deadlines", {"n1": 0})
@@ -162,7 +162,7 @@ async def test_a_node_is_suspect_once_and_back_with_its_beat(hub, redis, happene
     redis.set("node_alive:n1", "1")
     for _ in range(2):
         with pytest.raises(Exception, match="No browser"):
-            await hub.leases.borrow(wish(POOL, wait_s=0))
+            await hub.leases.borrow(wanted(POOL, wait_s=0))
     await hub.nodes.beats._beat(timeout_ms=60_000, rest=["n1", "n1", 0, ""])
     await hub.nodes.beats._beat(timeout_ms=60_000, rest=["n1", "n1", 0, ""])
     assert happened() == ["node.suspect n1", "node.back n1"]
@@ -173,7 +173,7 @@ async def test_a_freed_slot_is_handed_to_the_ticket_that_waits_for_it(hub, crowd
     await crowd.come("first", POOL)
     await crowd.come("second", POOL, key="key-2")
     await hub.leases.give_back("s1", POOL)
-    hub.line.wake("key-2")
+    hub.queue.wake("key-2")
     await crowd.grant("second")
     assert happened()[2:] == [
         "grant.lent s1", "ticket.waiting key-2", "grant.returned s1", "grant.handed s1",
@@ -183,7 +183,7 @@ async def test_a_freed_slot_is_handed_to_the_ticket_that_waits_for_it(hub, crowd
 @pytest.mark.parametrize(("key", "words"), [("", "ticket.left timeout"), ("key-1", "ticket.away timeout")])
 async def test_a_ticket_whose_time_is_over_leaves_or_is_away(hub, happened, key, words):
     await add_node(hub, "n1")
-    asked = wish(POOL, key=key, wait_s=0.1)
+    asked = wanted(POOL, key=key, wait_s=0.1)
     with pytest.raises(WaitedInVain):
         await hub.leases.borrow(asked)
     assert happened()[1:] == [f"ticket.waiting {asked.request}", f"{words} {asked.request}"]
@@ -193,9 +193,9 @@ async def test_an_away_ticket_comes_back_or_is_forgotten(hub, redis, crowd, happ
     await add_node(hub, "n1")
     for _ in range(2):
         with pytest.raises(WaitedInVain):
-            await hub.leases.borrow(wish(POOL, key="key-1", wait_s=0.1, run="r"))
+            await hub.leases.borrow(wanted(POOL, key="key-1", wait_s=0.1, run="r"))
     redis.zadd("hub:patience", {"key-1": 0})
-    await hub.line.look_after()
+    await hub.queue.look_after()
     assert happened()[1:] == [
         "ticket.waiting key-1", "ticket.away timeout key-1", "ticket.waiting again key-1", "ticket.away timeout key-1",
         "ticket.left forgotten key-1",
@@ -207,32 +207,38 @@ async def hangs_up() -> None:
 
 
 async def test_a_ticket_is_left_when_its_caller_hangs_up_and_when_its_hub_stops_or_is_gone(hub, crowd, redis, happened):
-    asked = wish(POOL)
+    asked = wanted(POOL)
     with pytest.raises(CallerGone):
         await hub.leases.borrow(asked, hangs_up)
     assert happened() == [f"ticket.waiting {asked.request}", f"ticket.left gone {asked.request}"]
     await crowd.come("orphan", POOL)
-    redis.zadd("hub:hubs", {hub.clock.hub_id: -10_000})
-    await hub.store.script("line/retire")(limit=50)
-    orphan = crowd.wishes["orphan"].request
+    retire = hub.store.script("queue/retire")
+
+    async def retired() -> bool:  # unless the hub has ticked in between
+        redis.zadd("hub:hubs", {hub.clock.hub_id: -10_000})
+        await retire(limit=50)
+        return not redis.exists(f"hub:line:{POOL}")
+
+    await eventually(retired)
+    orphan = crowd.requests["orphan"].request
     assert happened() == [f"ticket.waiting {orphan}", f"ticket.left hub {orphan}"]
     await crowd.come("late", POOL)
-    hub.line.stop()
+    hub.queue.stop()
     await asyncio.gather(*crowd.tasks.values(), return_exceptions=True)
-    assert f"ticket.left stopping {crowd.wishes['late'].request}" in happened()
+    assert f"ticket.left stopping {crowd.requests['late'].request}" in happened()
 
 
 async def test_a_ticket_that_is_cancelled(hub, crowd, happened):
     await add_node(hub, "n1")
     await crowd.come("one", POOL, key="key-1")
     for _ in range(2):
-        await hub.store.script("line/cancel")(ticket="key-1")
+        await hub.store.script("queue/cancel")(ticket="key-1")
     assert happened()[2:] == ["ticket.left cancelled key-1"]
 
 
 async def test_a_grant_nobody_received_is_undone_and_its_ticket_keeps_its_place(hub, crowd, happened):
     await offer(hub, POOL, "s1")
-    asked = wish(POOL)
+    asked = wanted(POOL)
     grant = await hub.leases.borrow(asked)
     for _ in range(2):
         await hub.leases.undo(asked, grant)
@@ -243,7 +249,7 @@ async def test_caps_and_maintenance_and_the_switch(hub, redis, happened):
     await offer(hub, POOL, "s1")
     happened()
     for cap in (3, 3, None, None):
-        await hub.line.set_cap(POOL, cap)
+        await hub.queue.set_cap(POOL, cap)
     await hub.pools.restart(POOL)
     redis.expire(f"maintenance:{POOL}", 1600)
     for _ in range(2):
@@ -272,8 +278,8 @@ async def test_what_other_programs_do_is_noticed_once(hub, redis, happened):
 
 async def test_grants_that_a_store_has_lost_are_brought_back(hub, redis, happened):
     await offer(hub, POOL, "s1", "s2")
-    first = await hub.leases.borrow(wish(POOL))
-    second = await hub.leases.borrow(wish(POOL))
+    first = await hub.leases.borrow(wanted(POOL))
+    second = await hub.leases.borrow(wanted(POOL))
     hub.leases.memory.grants.pop(second.slot)
     redis.flushall()
     await hub.store.open()
@@ -305,7 +311,7 @@ async def test_the_brake_and_sweeps_that_found_something(hub, redis, happened):
 async def test_a_history_that_cannot_be_written_fails_nothing(hub, redis):
     redis.set("hub:history", "another program's")
     await offer(hub, POOL, "s1")
-    grant = await hub.leases.borrow(wish(POOL))
+    grant = await hub.leases.borrow(wanted(POOL))
     assert (await hub.leases.give_back("s1", POOL, grant.token))[0] == "returned"
     assert (await hub.nodes.leave("n1")).slots == 1
 
@@ -314,7 +320,7 @@ async def test_the_history_is_trimmed_to_what_the_settings_say(hub, redis):
     redis.hset("hub:store", "history_max", 100)
     await offer(hub, POOL, "s1")
     for _ in range(300):
-        grant = await hub.leases.borrow(wish(POOL))
+        grant = await hub.leases.borrow(wanted(POOL))
         await hub.leases.give_back("s1", POOL, grant.token)
     assert 100 <= redis.xlen("hub:history") <= 250
 

@@ -14,7 +14,7 @@ from hub.history.events import Event, wanted
 from hub.history.reading import History
 from hub.history.rules import rule
 from hub.jobs.jobs import new_id
-from hub.jobs.models import Claim, JobWish, Options, Result
+from hub.jobs.models import Claim, JobRequest, Options, Result
 from hub.jobs.names import dashed
 from hub.sweeping.brake import Brake
 from hub.sweeping.noted import noted
@@ -28,7 +28,7 @@ JOB = "one:modifiers:a"
 async def worker(hub: Hub) -> str:
     """A worker of JOB."""
     await hub.clock.tick()
-    job, _ = await hub.jobs.register(JobWish("one", "modifiers", "a"), {}, USER, superuser=False)
+    job, _ = await hub.jobs.register(JobRequest("one", "modifiers", "a"), {}, USER, superuser=False)
     assert job.worker is not None
     return job.worker
 

@@ -14,7 +14,7 @@ from hub.history.reading import History
 from hub.history.why import why
 from hub.jobs.dispatch import Dispatch
 from hub.jobs.jobs import new_id
-from hub.jobs.models import Claim, JobWish, Options, Result
+from hub.jobs.models import Claim, JobRequest, Options, Result
 from hub.jobs.names import dashed, time_text
 from tests.world import SLACK_S
 
@@ -27,7 +27,7 @@ FAR_US = 4_000_000_000_000_000
 async def worker(hub: Hub) -> str:
     """A worker of JOB."""
     await hub.clock.tick()
-    job, _ = await hub.jobs.register(JobWish("one", "modifiers", "a"), {}, USER, superuser=False)
+    job, _ = await hub.jobs.register(JobRequest("one", "modifiers", "a"), {}, USER, superuser=False)
     assert job.worker is not None
     return job.worker
 
@@ -185,8 +185,8 @@ async def test_a_job_says_who_serves_it_and_when_it_goes(hub, worker):
 
 
 async def test_over_http_ids_come_in_any_spelling_and_names_with_slashes(api: httpx.AsyncClient, redis: Redis) -> None:
-    wish = {"category": "modifiers", "name": "a/b:c", "schema": {}}
-    job = (await api.put("/v1/joblib/rooms/one/jobs", json=wish)).json()
+    wanted = {"category": "modifiers", "name": "a/b:c", "schema": {}}
+    job = (await api.put("/v1/joblib/rooms/one/jobs", json=wanted)).json()
     task = (await api.post(f"/v1/joblib/rooms/one/tasks/{job['full_name']}", json={"payload": {}})).json()
     for spelling in (task["id"], task["id"].upper(), task["id"].replace("-", "")):
         found = (await api.get(f"/why/task/{spelling}")).json()

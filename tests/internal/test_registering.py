@@ -7,7 +7,7 @@ import pytest
 
 from hub.errors import InternalJobNotConfigured
 from hub.internal.registry import load_internal_jobs, register
-from hub.jobs.models import JobWish
+from hub.jobs.models import JobRequest
 from tests.internal import sample
 from tests.internal.conftest import MODULE
 from tests.internal.people import KEYS, USER, submit
@@ -35,15 +35,15 @@ async def test_to_register_them_again_changes_nothing(registered):
 
 
 async def test_the_schema_of_the_module_replaces_the_one_there_was(hub):
-    wish = JobWish("@internal", "modifiers", "Write", '{"old":1}')
-    old, _ = await hub.jobs.register(wish, {"old": 1}, USER, True)
+    wanted = JobRequest("@internal", "modifiers", "Write", '{"old":1}')
+    old, _ = await hub.jobs.register(wanted, {"old": 1}, USER, True)
     await register(hub, load_internal_jobs(hub.settings))
     job = await hub.jobs.get(sample.WRITE)
     assert (job.id, json.loads(job.schema)) == (old.id, sample.SCHEMA)
 
 
 async def test_a_job_registered_over_http_alone_is_executed_by_nobody(registered):
-    await registered.jobs.register(JobWish("@internal", "modifiers", "Other"), {}, USER, True)
+    await registered.jobs.register(JobRequest("@internal", "modifiers", "Other"), {}, USER, True)
     with pytest.raises(InternalJobNotConfigured):
         await submit(registered, "@internal:modifiers:Other", {})
 

@@ -57,8 +57,8 @@ TASK = {
 JOB = {"id", "room_id", "category", "name", "full_name", "schema", "workers", "worker_id"}
 PROVIDER = {"id", "room_id", "category", "name", "full_name", "schema", "worker_id", "created_at"}
 TITLES = {
-    400: "Bad Request", 403: "Forbidden", 404: "Not Found", 409: "Conflict", 503: "Service Unavailable",
-    504: "Gateway Timeout",
+    400: "Bad Request", 403: "Forbidden", 404: "Not Found", 409: "Conflict", 413: "Payload Too Large",
+    503: "Service Unavailable", 504: "Gateway Timeout",
 }  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 

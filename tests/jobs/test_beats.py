@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from hub.jobs.models import Claim, JobWish, Options, Result
+from hub.jobs.models import Claim, JobRequest, Options, Result
 
 USER = "a" * 32
 JOB = "r1:modifiers:A"
 
 
 async def worker_of(hub):
-    job, _ = await hub.jobs.register(JobWish("r1", "modifiers", "A"), {}, USER, superuser=False)
+    job, _ = await hub.jobs.register(JobRequest("r1", "modifiers", "A"), {}, USER, superuser=False)
     return job.worker
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hub.core import Hub
-from hub.jobs.models import JobWish
+from hub.jobs.models import JobRequest
 from hub.store.connection import open_store
 from hub.sweeping.workers import WorkerSweeperService
 from tests.world import RedisServer, settings_for
@@ -16,7 +16,7 @@ async def crew(hub, count):
     """So many workers that have beaten just now."""
     made = []
     for _ in range(count):
-        job, _ = await hub.jobs.register(JobWish("r1", "modifiers", "A"), {}, USER, superuser=True)
+        job, _ = await hub.jobs.register(JobRequest("r1", "modifiers", "A"), {}, USER, superuser=True)
         await hub.workers.beat(job.worker, USER)
         made.append(job.worker)
     return made

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from hub.jobs.models import Claim, JobWish, Options
+from hub.jobs.models import Claim, JobRequest, Options
 
 USER = "a" * 32
 JOBS = [f"@global:modifiers:Job{number:02d}" for number in range(60)]
@@ -17,7 +17,7 @@ async def linked_to(hub, names):
     worker = ""
     for full in names:
         room, category, name = full.split(":")
-        job, _ = await hub.jobs.register(JobWish(room, category, name, worker=worker), {}, USER, superuser=True)
+        job, _ = await hub.jobs.register(JobRequest(room, category, name, worker=worker), {}, USER, superuser=True)
         worker = job.worker
     return worker
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from hub.errors import Superseded
-from hub.jobs.models import Claim, JobWish, Result
+from hub.jobs.models import Claim, JobRequest, Result
 
 USER = "a" * 32
 JOB = "r1:modifiers:A"
 
 
 async def registered(hub, incarnation, worker=None):
-    wish = JobWish("r1", "modifiers", "A", worker=worker, incarnation=incarnation)
-    job, _ = await hub.jobs.register(wish, {}, USER, superuser=False)
+    wanted = JobRequest("r1", "modifiers", "A", worker=worker, incarnation=incarnation)
+    job, _ = await hub.jobs.register(wanted, {}, USER, superuser=False)
     return job.worker
 
 

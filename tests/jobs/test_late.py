@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from hub.errors import InvalidTaskTransition
-from hub.jobs.models import Claim, JobWish, Options, Result
+from hub.jobs.models import Claim, JobRequest, Options, Result
 
 USER, OTHER = "a" * 32, "b" * 32
 JOB = "r1:modifiers:A"
 
 
 async def worker_of(hub, user=USER):
-    job, _ = await hub.jobs.register(JobWish("r1", "modifiers", "A"), {}, user, superuser=False)
+    job, _ = await hub.jobs.register(JobRequest("r1", "modifiers", "A"), {}, user, superuser=False)
     return job.worker
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from hub.core import Hub
 from hub.errors import Settling, TaskNotFound
-from hub.jobs.models import Claim, JobWish, Options, Result
+from hub.jobs import recent
+from hub.jobs.models import LOST, Claim, JobRequest, Options, Result
 from hub.store.connection import open_store
 from tests.world import RedisServer, eventually, settings_for
 
@@ -23,7 +24,7 @@ class Forgetful:
         self.server, self.hub, self._older = server, hub, folder / "older"
 
     async def worker(self):
-        job, _ = await self.hub.jobs.register(JobWish("r1", "modifiers", "A"), {}, USER, superuser=False)
+        job, _ = await self.hub.jobs.register(JobRequest("r1", "modifiers", "A"), {}, USER, superuser=False)
         return job.worker
 
     async def submit(self, **options):
@@ -34,8 +35,8 @@ class Forgetful:
         [task] = await self.hub.tasks.claim(worker, USER, Claim(start=True, **more))
         return task
 
-    async def say(self, worker, task, status, error=""):
-        assert await self.hub.tasks.finish(worker, USER, [Result(task.id, status, error, task.claim)]) == ["ok"]
+    async def say(self, worker, task, status, error="", value=""):
+        assert await self.hub.tasks.finish(worker, USER, [Result(task.id, status, error, task.claim, value)]) == ["ok"]
 
     def keep(self):
         shutil.copytree(self.server.folder, self._older)
@@ -87,6 +88,55 @@ async def test_the_end_of_a_task_that_redis_lost_comes_back(lossy, status):
     found = await lossy.hub.tasks.get(task.id)
     assert (found.status, found.error) == (status, "oh" if status == "failed" else None)
     assert lossy.server.client().smembers(f"hub:worker_tasks:{worker}") == set()
+
+
+async def test_what_a_task_came_to_comes_back_with_its_end(lossy):
+    worker = await lossy.worker()
+    await lossy.submit()
+    task = await lossy.claim(worker)
+    lossy.keep()
+    await lossy.say(worker, task, "completed", value='{"n":1.0}')
+    await lossy.submit()
+    later = await lossy.claim(worker)
+    await lossy.say(worker, later, "completed", value="2")
+    await lossy.forget()
+    await lossy.recall()
+    assert [(await lossy.hub.tasks.show(each.id)).result for each in (task, later)] == ['{"n":1.0}', "2"]
+    redis = lossy.server.client()
+    assert [redis.ttl(f"hub:task_result:{each.id}") for each in (task, later)] == [-1, -1]
+
+
+async def test_a_result_that_no_hub_remembers_any_more_is_known_to_be_lost(lossy, monkeypatch):
+    monkeypatch.setattr(recent, "MOST_RESULT_BYTES", 10)
+    worker = await lossy.worker()
+    await lossy.submit()
+    await lossy.submit()
+    tasks = [await lossy.claim(worker), await lossy.claim(worker)]
+    lossy.keep()
+    for task in tasks:
+        await lossy.say(worker, task, "completed", value='"123456"')
+    await lossy.forget()
+    await lossy.recall()
+    assert [await lossy.status(task.id) for task in tasks] == ["completed", "completed"]
+    assert [(await lossy.hub.tasks.show(task.id)).result for task in tasks] == [LOST, '"123456"']
+
+
+async def test_the_result_waits_for_the_hub_that_knows_of_the_submit(lossy):
+    worker = await lossy.worker()
+    lossy.keep()
+    submitter = lossy.hub
+    async with open_store(settings_for(lossy.server.url)) as store:
+        taker = Hub(store, settings_for(lossy.server.url))
+        await taker.clock.tick()
+        await lossy.submit()
+        [task] = await taker.tasks.claim(worker, USER, Claim(start=True))
+        assert await taker.tasks.finish(worker, USER, [Result(task.id, "completed", "", task.claim, "7")]) == ["ok"]
+        await lossy.forget()
+        await lossy.recall(taker)
+        assert lossy.server.client().ttl(f"hub:task_result:{task.id}") > 0
+        await lossy.recall(submitter)
+        assert (await submitter.tasks.show(task.id)).result == "7"
+        assert lossy.server.client().ttl(f"hub:task_result:{task.id}") == -1
 
 
 async def test_a_submit_and_a_whole_life_that_redis_lost_come_back(lossy):
@@ -180,7 +230,8 @@ async def test_what_was_given_back_is_given_back_again_unless_it_was_claimed_sin
     assert await lossy.status(task.id) == "pending"
     again = await lossy.claim(worker)
     recall = lossy.hub.store.script("tasks/recall")
-    named = {"id": task.id, "status": "pending", "error": "", "claim": task.claim, "request": "x", "worker": worker}
+    named = {"id": task.id, "status": "pending", "error": "", "claim": task.claim, "request": "x", "worker": worker,
+             "result": ""}  # fmt: skip
     assert (await recall(**named), await lossy.status(again.id)) == (["newer"], "running")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hub.errors import KeyReused
-from hub.jobs.models import Claim, JobWish, Options, Result
+from hub.jobs.models import Claim, JobRequest, Options, Result
 
 USER, OTHER = "a" * 32, "b" * 32
 JOB = "r1:modifiers:A"
@@ -15,7 +15,7 @@ async def workers_of(hub, *users):
     """A worker of each user, all on one job."""
     found = []
     for user in users:
-        job, _ = await hub.jobs.register(JobWish("r1", "modifiers", "A"), {}, user, superuser=False)
+        job, _ = await hub.jobs.register(JobRequest("r1", "modifiers", "A"), {}, user, superuser=False)
         found.append(job.worker)
     return found
 

@@ -6,7 +6,7 @@ import pytest
 
 from hub.core import Hub
 from hub.errors import ProviderTimeout, ResultNotAsked, TooLarge
-from hub.jobs.models import Provider, ProviderWish
+from hub.jobs.models import Provider, ProviderRequest
 from hub.jobs.names import params_hash
 from hub.store.connection import open_store
 from tests.world import settings_for
@@ -23,7 +23,7 @@ async def hub(redis_server):
 
 
 async def provider(hub: Hub, room: str = "lab") -> Provider:
-    return (await hub.providers.register(ProviderWish(room, "frames", "x", "{}", None), ANN, False))[0]
+    return (await hub.providers.register(ProviderRequest(room, "frames", "x", "{}", None), ANN, False))[0]
 
 
 async def ask(hub: Hub, made: Provider, number: int) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hub.errors import TaskNotFound, WorkerNotFound
-from hub.jobs.models import Claim, JobWish, Options
+from hub.jobs.models import Claim, JobRequest, Options, Result, Said
 from hub.sweeping.tasks import TaskSweeperService
 from hub.sweeping.workers import WorkerSweeperService
 from tests.world import picture
@@ -16,7 +16,7 @@ JOB = "r1:modifiers:A"
 
 async def worker_of(hub, *, user=USER, room="r1", name="A"):
     """A worker that serves a job."""
-    job, _ = await hub.jobs.register(JobWish(room, "modifiers", name), {}, user, superuser=True)
+    job, _ = await hub.jobs.register(JobRequest(room, "modifiers", name), {}, user, superuser=True)
     return job.worker
 
 
@@ -116,7 +116,7 @@ async def test_a_step_that_fails_skips_no_other(hub, redis):
     assert (await hub.tasks.get(task.id)).error == "Worker disconnected"
 
 
-async def test_a_worker_with_very_many_tasks_is_gone_at_once_and_its_tasks_in_bites(hub, redis):
+async def test_a_worker_with_very_many_tasks_is_gone_at_once_and_its_tasks_in_batches(hub, redis):
     worker = await worker_of(hub)
     tasks = await hub.tasks.submit("r1", JOB, ["{}"] * 300, USER)
     while await hub.tasks.claim(worker, USER, Claim(most=100)):
@@ -171,11 +171,44 @@ async def test_a_task_that_runs_for_longer_than_its_claim_allows_fails(hub, redi
     assert (ended.status, ended.error) == ("failed", "Runtime exceeded")
 
 
+async def test_a_task_that_says_nothing_for_too_long_is_stuck_and_one_that_speaks_is_not(hub, redis):
+    worker = await worker_of(hub)
+    options = Options(max_silence_ms=5000)
+    silent, speaks = await hub.tasks.submit("r1", JOB, ["{}"] * 2, USER, options)
+    assert (await look_after(hub)).expired == 0, "it waits, and may do so"
+    await hub.tasks.claim(worker, USER, Claim(most=2, start=True))
+    assert (await look_after(hub)).expired == 0
+    redis.zincrby("hub:silences", -10_000, silent.id)
+    redis.zincrby("hub:silences", -10_000, speaks.id)
+    assert await hub.progress.note(worker, USER, [Said(speaks.id, log=("on",))]) == ["ok"]
+    assert (await look_after(hub)).expired == 1
+    ended = await hub.tasks.get(silent.id)
+    assert (ended.status, ended.error) == ("failed", "No progress for longer than maxSilenceSeconds (5)")
+    assert (await hub.tasks.get(speaks.id)).status == "running"
+    assert await hub.progress.note(worker, USER, [Said(silent.id, log=("on",))]) == ["conflict"]
+
+
+async def test_a_task_that_was_stuck_has_its_other_attempts_and_begins_them_afresh(hub, redis):
+    worker = await worker_of(hub)
+    [task] = await hub.tasks.submit("r1", JOB, ["{}"], USER, Options(max_attempts=2, backoff_ms=0, max_silence_ms=5000))
+    await hub.tasks.claim(worker, USER, Claim(start=True))
+    await hub.progress.note(worker, USER, [Said(task.id, progress=0.5, message="half", log=("one",))])
+    redis.zincrby("hub:silences", -10_000, task.id)
+    assert (await look_after(hub)).expired == 1
+    shown = await hub.tasks.show(task.id)
+    assert (shown.task.status, shown.task.attempt, shown.progress, shown.message) == ("pending", 2, None, "")
+    assert [text for _, text in shown.log] == ["one"]
+    assert redis.zcard("hub:silences") == 0
+    await hub.tasks.claim(worker, USER, Claim(start=True))
+    assert redis.zcard("hub:silences") == 1
+
+
 async def test_a_finished_task_is_forgotten_everywhere_after_its_retention(hub, redis):
     worker = await worker_of(hub)
     [task] = await hub.tasks.submit("r1", JOB, ['{"x":1}'], USER)
     await hub.tasks.claim(worker, USER, Claim(start=True))
-    await hub.tasks.move(task.id, "completed", user=USER)
+    await hub.progress.note(worker, USER, [Said(task.id, log=("on",))])
+    assert await hub.tasks.finish(worker, USER, [Result(task.id, "completed", value="1")]) == ["ok"]
     assert (await look_after(hub)).forgotten == 0
     redis.zincrby("hub:finished", -604_801_000_000, task.id)
     assert (await look_after(hub)).forgotten == 1

@@ -15,7 +15,7 @@ from hub.capacity.models import read_item, slot_item
 from tests.machine.direct import Direct
 from tests.machine.look import Look
 from tests.machine.model import Model
-from tests.machine.records import TIMEOUT_MS, Wish
+from tests.machine.records import TIMEOUT_MS, BorrowRequest
 
 NODES = ("n1", "n2", "n3")
 SLOTS = tuple(f"s{n}" for n in range(7))
@@ -72,7 +72,7 @@ class Base(RuleBasedStateMachine):
         known = {f"env:{name}": cap for name, cap in caps.items()} | ({"env": default_cap} if default_cap else {})
         self.model = Model(options, int(clock_ms), int(token), grace_ms=grace_ms, caps=known)
         self.twice = False  # whether the next call is sent twice, as a client does that lost the answer
-        self.unreviewed = False  # whether waiters wait until a hub looks at their lines again, within a second
+        self.unreviewed = False  # whether waiters wait until a hub looks at their queues again, within a second
         self.asked, self.tokens, self.told = [], [], {}
         for number, slot in enumerate(SLOTS[:5]):
             self.do_register(NODES[number % 2])
@@ -83,31 +83,32 @@ class Base(RuleBasedStateMachine):
     def ask(self, *, label: str, keyed: bool, **more: Any) -> None:
         attempt = f"try-{len(self.asked)}"
         request = f"key-{len(self.asked)}" if keyed else attempt
-        self.send(Wish(request, label, attempt=attempt, asked=label, keyed=keyed, **more))
+        self.send(BorrowRequest(request, label, attempt=attempt, asked=label, keyed=keyed, **more))
 
-    def send(self, wish: Wish) -> None:
+    def send(self, wanted: BorrowRequest) -> None:
         """A borrow, or the repeat of one. Most hubs try the short script first, unless the last one was in vain."""
-        self.asked.append(wish)
-        if len(self.asked) % 3 and not wish.repeated:
-            named = {"label": wish.label, "ttl_ms": wish.ttl_ms, "idle_ms": wish.idle_ms, "run": wish.run}
-            named |= {"request": wish.id, "attempt": wish.attempt, "fingerprint": wish.asked, "keep_s": 600}
-            answer = self.call("capacity/lend_now", lambda: self.model.lend_now(wish), **named)
+        self.asked.append(wanted)
+        if len(self.asked) % 3 and not wanted.repeated:
+            named = {"label": wanted.label, "ttl_ms": wanted.ttl_ms, "idle_ms": wanted.idle_ms, "run": wanted.run}
+            named |= {"request": wanted.id, "attempt": wanted.attempt, "fingerprint": wanted.asked, "keep_s": 600}
+            answer = self.call("capacity/lend_now", lambda: self.model.lend_now(wanted), **named)
             if answer[0] == "ok":
                 self.tokens.append((answer[1], int(answer[2])))
                 return
 
         def call() -> list[Any]:
             answer: list[Any] = self.direct.call(
-                "capacity/borrow", label=wish.label, ttl_ms=wish.ttl_ms, idle_ms=wish.idle_ms, run=wish.run,
-                request=wish.id, attempt=wish.attempt, fingerprint=wish.asked, keep_s=600, keyed=int(wish.keyed),
-                repeated=int(wish.repeated), hub=wish.hub, wait_ms=wish.wait_ms, limit_ms=-1, priority=wish.priority,
-                max_label=wish.max_label, max_run=wish.max_run,
+                "capacity/borrow", label=wanted.label, ttl_ms=wanted.ttl_ms, idle_ms=wanted.idle_ms, run=wanted.run,
+                request=wanted.id, attempt=wanted.attempt, fingerprint=wanted.asked, keep_s=600,
+                keyed=int(wanted.keyed), repeated=int(wanted.repeated), hub=wanted.hub, wait_ms=wanted.wait_ms,
+                limit_ms=-1, priority=wanted.priority,
+                max_label=wanted.max_label, max_run=wanted.max_run,
             )  # fmt: skip
             if answer[0] == "waiting":
                 answer[2] = answer[2] >= 0  # whether there is an estimate; how long is a matter of wall time
             return answer
 
-        answer = self.compare("capacity/borrow", call, lambda: self.model.borrow(wish), wish)
+        answer = self.compare("capacity/borrow", call, lambda: self.model.borrow(wanted), wanted)
         if answer[0] == "ok":
             self.tokens.append((answer[1], int(answer[2])))
 
@@ -175,7 +176,7 @@ class Base(RuleBasedStateMachine):
         request = request or f"return-{self.direct.calls + 10}"
         self.call(
             "capacity/give_back", lambda: self.model.give_back(slot, token, run, request, revokes),
-            slot=slot, hint="a:b", token=token, run=run, request=request, keep_s=600, revokes=revokes,
+            slot=slot, hint="a:b", token=token, run=run, only_run="", request=request, keep_s=600, revokes=revokes,
         )  # fmt: skip
 
     def do_lapse(self, nominated: list[str]) -> None:

@@ -12,55 +12,57 @@ from tests.machine.base import SLOTS, Base, any_one, hubs, labels, pick, slots, 
 ttls = st.sampled_from([20_000, 20_000, 900_000])
 runs = st.sampled_from(["r1", "r2"])
 waits = st.sampled_from([0, 5_000, 30_000])
-urgencies = st.sampled_from([0, 0, 0, 50_000, -50_000])  # seconds in line: more than an example takes
+urgencies = st.sampled_from([0, 0, 0, 50_000, -50_000])  # seconds in the queue: more than an example takes
 
 
 class Borrowers(Base):
     """Rules of borrows and grants."""
 
     @step(label=labels, run=runs, keyed=st.booleans(), hub=hubs, wait_ms=waits)
-    def borrow(self, **wish: Any) -> None:
-        self.ask(**wish)
+    def borrow(self, **wanted: Any) -> None:
+        self.ask(**wanted)
 
     @step(label=labels, run=runs, keyed=st.booleans(), hub=hubs)
-    def wait_in_line(self, **wish: Any) -> None:
-        self.ask(wait_ms=30_000, **wish)
+    def wait_in_line(self, **wanted: Any) -> None:
+        self.ask(wait_ms=30_000, **wanted)
 
     @step(label=labels, run=runs, hub=hubs, keyed=st.booleans(), priority=urgencies)
-    def wait_with_priority(self, **wish: Any) -> None:
-        self.ask(wait_ms=5_000, **wish)
+    def wait_with_priority(self, **wanted: Any) -> None:
+        self.ask(wait_ms=5_000, **wanted)
 
     @step(label=labels, run=runs, hub=hubs, ttl_ms=ttls, idle_ms=st.sampled_from([0, 600_000]))
-    def borrow_for_a_while(self, **wish: Any) -> None:
-        self.ask(keyed=False, wait_ms=30_000, **wish)
+    def borrow_for_a_while(self, **wanted: Any) -> None:
+        self.ask(keyed=False, wait_ms=30_000, **wanted)
 
     @step(label=labels, run=runs, hub=hubs, max_label=st.sampled_from([1, 100]), max_run=st.sampled_from([1, 2]))
-    def wait_where_the_line_is_short(self, **wish: Any) -> None:
-        self.ask(keyed=False, wait_ms=30_000, **wish)
+    def wait_where_the_line_is_short(self, **wanted: Any) -> None:
+        self.ask(keyed=False, wait_ms=30_000, **wanted)
 
     @step(which=any_one, hub=hubs, label=labels, same=st.booleans(), wait_ms=waits)
     def repeat(self, which: int, hub: str, label: str, same: bool, wait_ms: int) -> None:
         """A caller who has heard nothing asks again, perhaps another hub, or uses his key for something else."""
         if self.asked:
-            wish = self.asked[-1 - which % len(self.asked)]
-            wish = replace(wish, wait_ms=wait_ms, repeated=False)
-            if wish.keyed:
-                wish = replace(wish, hub=hub, attempt=f"try-{len(self.asked)}")
-            self.send(wish if same or not wish.keyed else replace(wish, label=label, asked=label))
+            wanted = self.asked[-1 - which % len(self.asked)]
+            wanted = replace(wanted, wait_ms=wait_ms, repeated=False)
+            if wanted.keyed:
+                wanted = replace(wanted, hub=hub, attempt=f"try-{len(self.asked)}")
+            self.send(wanted if same or not wanted.keyed else replace(wanted, label=label, asked=label))
 
     @step(which=any_one, hub=hubs)
     def come_back(self, which: int, hub: str) -> None:
         """A caller with a key who was away is attended again, or fetches what was handed to him."""
-        keys = [request for request in self.model.tickets if self.model.tickets[request].wish.keyed]
+        keys = [request for request in self.model.tickets if self.model.tickets[request].wanted.keyed]
         if keys:
             ticket = self.model.tickets[pick(keys, which)]
             attempt = f"try-{len(self.asked)}"
-            self.send(replace(ticket.wish, hub=hub, attempt=attempt, wait_ms=30_000, repeated=False))
+            self.send(replace(ticket.wanted, hub=hub, attempt=attempt, wait_ms=30_000, repeated=False))
 
     @step(which=any_one)
     def wait_on(self, which: int) -> None:
         """A call that was woken asks what has become of its ticket; there may be a later call for the same one."""
-        waiting = [wish for wish in self.asked if wish.id in self.model.tickets or wish.id in self.model.answered]
+        waiting = [
+            wanted for wanted in self.asked if wanted.id in self.model.tickets or wanted.id in self.model.answered
+        ]
         waiting += self.asked[-2:]  # or it was cancelled meanwhile
         if waiting:
             self.send(replace(waiting[-1 - which % len(waiting)], wait_ms=5_000, repeated=True))

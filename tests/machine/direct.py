@@ -48,7 +48,7 @@ class Direct:
         self.redis.hset(self.keys.store, mapping={"clock_ms": 3_600_000, "tick_ms": STOPPED_MS})
         rest = [text for pair in caps.items() for text in pair]
         chosen = {"options": options, "timeout_ms": TIMEOUT_MS, "default": default_cap, "grace_ms": grace_ms}
-        self.call("line/configure", **chosen, over=1, rest=rest)
+        self.call("queue/configure", **chosen, over=1, rest=rest)
 
     def open(self, run_id: str = "r") -> None:
         """What a hub does that finds the server without functions, or the store unopened: as `hub.store.store`."""

@@ -88,7 +88,7 @@ class Fleet(Base):
 
     @step(node=nodes, limit=limits, how=ends)
     def end(self, node: str, limit: int, how: str) -> None:
-        """A node leaves, or a sweeper finds it dead: the first bite; the hub may die before the others."""
+        """A node leaves, or a sweeper finds it dead: the first batch; the hub may die before the others."""
         if how == "leave":
             before = self.members(node)
             word, *answer = self.direct.call("nodes/leave", id=node, part=node, limit=limit, incarnation="")
@@ -110,14 +110,14 @@ class Fleet(Base):
 
     @step(which=any_one, limit=limits, again=st.booleans())
     def prune(self, which: int, limit: int, again: bool) -> None:
-        """The next bite, by whoever finds what is left of a node; or by a sweeper that still believes in it."""
+        """The next batch, by whoever finds what is left of a node; or by a sweeper that still believes in it."""
         if self.model.leaving and again:
             self.expire(pick(self.model.leaving, which), "expire", limit)
         elif self.model.leaving:
             self.do_prune(pick(self.model.leaving, which), limit)
 
     def do_prune(self, node: str, limit: int) -> None:
-        """The next bite of a node that is off the books; Redis picks the slots."""
+        """The next batch of a node that is off the books; Redis picks the slots."""
         before = self.members(node)
         answer = self.direct.call("nodes/prune", part=node, limit=limit)
         self.check_removal(node, before, answer[1:], Model.prune)
@@ -176,18 +176,18 @@ class Fleet(Base):
     def do_drain(self, node: str, on: bool, limit: int, deadline_ms: int | None = None) -> None:
         cursor: str | None = "0"
         while cursor is not None:
-            cursor = self.drain_bite(node, on, cursor, limit, deadline_ms)
+            cursor = self.drain_batch(node, on, cursor, limit, deadline_ms)
 
     @step(node=nodes, on=rarely, other=st.booleans())
     def drain_a_little(self, node: str, on: bool, other: bool) -> None:
-        """The operator's hub dies after the first bite, or somebody switches it back between two bites."""
-        cursor = self.drain_bite(node, on, "0", 1, None)
+        """The operator's hub dies after the first batch, or somebody switches it back between two batches."""
+        cursor = self.drain_batch(node, on, "0", 1, None)
         if other and cursor is not None:
-            self.drain_bite(node, not on, "0", 64, None)
-            self.drain_bite(node, on, cursor, 1, None)
+            self.drain_batch(node, not on, "0", 64, None)
+            self.drain_batch(node, on, cursor, 1, None)
 
-    def drain_bite(self, node: str, on: bool, cursor: str, limit: int, deadline_ms: int | None) -> str | None:
-        """One bite; returns where the next begins. Redis says beforehand which slots it will look at."""
+    def drain_batch(self, node: str, on: bool, cursor: str, limit: int, deadline_ms: int | None) -> str | None:
+        """One batch; returns where the next begins. Redis says beforehand which slots it will look at."""
         named = {"id": node, "part": node, "on": int(on), "cursor": cursor, "limit": limit, "number": "", "reason": ""}
         named["deadline_ms"] = "" if deadline_ms is None else deadline_ms
         if node not in self.model.nodes:
@@ -243,7 +243,7 @@ class Fleet(Base):
 
     @step(pool=pools, waiting=st.lists(labels, max_size=3), on_s=st.sampled_from([5, 121, 121]), look=st.booleans())
     def replace(self, pool: str, waiting: list[str], on_s: int, look: bool) -> None:
-        """A restart in which the free slots are replaced at once; some come in line, and nobody looks at the pool."""
+        """A restart in which the free slots are replaced at once; some come in turn, and nobody looks at the pool."""
         self.restart_pool(pool)
         for slot in list(self.model.free.get(pool, [])):
             record = self.model.slots[slot]

@@ -19,7 +19,7 @@ LEFT_OUT = {
 SESSION = ("leaseToken", "labelKey", "poolLabel", "nodeId", "runId")
 RECORD = ("pool", "node", "place", "item")
 SETS = ("nodes", "draining")
-SCORES = ("deadlines", "drain_deadlines", "patience", "hubs", "revoked")
+SCORES = ("deadlines", "drain_deadlines", "ticket_deadlines", "hubs", "revoked")
 
 
 class Look:
@@ -42,8 +42,8 @@ class Look:
         ]
         for label in labels:
             commands += [("LRANGE", keys.available(label), "0", "-1"), ("LRANGE", keys.inuse(label), "0", "-1")]
-            commands += [("ZRANGE", keys.asked(label), "0", "-1"), ("ZSCORE", _open(keys, label), label)]
-            commands += [("ZRANGE", keys.line(label), "0", "-1")]
+            commands += [("ZRANGE", keys.in_flight(label), "0", "-1"), ("ZSCORE", _open(keys, label), label)]
+            commands += [("ZRANGE", keys.queue(label), "0", "-1")]
         for slot in slots:
             commands += [("HMGET", keys.session(slot), *SESSION), ("HMGET", keys.slot(slot), *RECORD)]
         commands += [("HGETALL", keys.lent(node)) for node in nodes]
@@ -73,7 +73,7 @@ class Look:
             found[f"free {label}"], found[f"lent {label}"] = next(answers), next(answers)
             found[f"asked {label}"], opened = set(next(answers)), next(answers)
             found[f"hidden {label}"] = bool(found[f"free {label}"]) and opened is None
-            found[f"line {label}"] = next(answers)
+            found[f"queue {label}"] = next(answers)
         for slot in self._slots:
             found[f"session {slot}"], found[f"record {slot}"] = next(answers), next(answers)
         for node in self._nodes:
@@ -88,7 +88,7 @@ class Look:
         """
         slots, grants = model.slots, model.grants
         waiting = [ticket for ticket in model.tickets.values() if ticket.state == "waiting"]
-        runs = [ticket.wish.run for ticket in waiting]
+        runs = [ticket.wanted.run for ticket in waiting]
         said: dict[str, Any] = {"names": self.names(model), "token": model.token, "clock": model.clock_ms}
         for pool in [pool for pool in model.maintenance if model.is_over(pool)]:
             if self._keys.maintenance(pool) not in seen["names"]:
@@ -100,13 +100,13 @@ class Look:
         said["revoked"] = {slot: until_ms for slot, (until_ms, _) in model.revoked.items()}
         said["tickets"] = {request for request, ticket in model.tickets.items() if ticket.state != "handed"}
         said["tickets"] |= seen["tickets"] & set(model.answered)
-        said["patience"] = {t.wish.id: t.patience_ms for t in model.tickets.values() if t.state != "handed"}
+        said["ticket_deadlines"] = {t.wanted.id: t.patience_ms for t in model.tickets.values() if t.state != "handed"}
         for label in self._labels:
             said[f"free {label}"] = [slots[slot].item for slot in model.free.get(label, ())]
             said[f"lent {label}"] = [slots[slot].item for slot in model.lent.get(label, ())]
             said[f"asked {label}"] = {slot for slot, grant in grants.items() if grant.label == label}
             said[f"hidden {label}"] = False
-            said[f"line {label}"] = model.line(label) if waiting else []
+            said[f"queue {label}"] = model.queue(label) if waiting else []
         for slot in self._slots:
             record, grant = slots.get(slot), grants.get(slot)
             said[f"record {slot}"] = [record.pool, record.node, record.place, record.item] if record else [None] * 4
@@ -117,7 +117,7 @@ class Look:
             lent = {slot: str(grant.token) for slot, grant in grants.items() if slots[slot].node == node}
             said[f"told {node}"] = lent
         for hub in self._hubs:
-            said[f"attended {hub}"] = {ticket.wish.id for ticket in waiting if ticket.hub == hub}
+            said[f"attended {hub}"] = {ticket.wanted.id for ticket in waiting if ticket.hub == hub}
             said[f"handed {hub}"] = model.handed.get(hub, set())
         return said
 
@@ -144,7 +144,12 @@ class Look:
         for slot, record in model.slots.items():
             names |= {keys.pools, keys.slot(slot), keys.node_slots(record.node), keys.pool_slots(record.pool)}
         for slot, grant in model.grants.items():
-            names |= {keys.deadlines, keys.session(slot), keys.asked(grant.label), keys.lent(model.slots[slot].node)}
+            names |= {
+                keys.deadlines,
+                keys.session(slot),
+                keys.in_flight(grant.label),
+                keys.lent(model.slots[slot].node),
+            }
             names |= {keys.run(grant.run), keys.browser_run(slot)} if grant.run else set()
             names |= {keys.borrow_ttl(slot)} if grant.footprint else set()
             names |= {keys.borrow_idle(slot)} if grant.watch_idle and grant.idle_footprint else set()
@@ -162,9 +167,9 @@ class Look:
     def _names_of_the_line(self, model: Model) -> set[str]:
         keys, names = self._keys, set()
         for ticket in model.tickets.values():
-            names |= {keys.patience} if ticket.state != "handed" else set()
+            names |= {keys.ticket_deadlines} if ticket.state != "handed" else set()
             if ticket.state == "waiting":
-                names |= {keys.pending, keys.line(ticket.wish.label), keys.waiters(ticket.hub)}
+                names |= {keys.pending, keys.queue(ticket.wanted.label), keys.waiters(ticket.hub)}
         for label in model.offered:
             parts = label.split(":")
             wild = model.options[2] == "1" and "*" in parts

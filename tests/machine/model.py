@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.machine.line import Line
+from tests.machine.queue import Queue
 from tests.machine.records import TIMEOUT_MS, Maintenance, Node, Slot
 
 
 @dataclass
-class Model(Line):
+class Model(Queue):
     """One store. Whatever a script has made possible it must serve as well: `finish` comes after each."""
 
     returns: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # request -> slot, word, token that ended
@@ -103,7 +103,7 @@ class Model(Line):
         return str(self.token)
 
     def drain(self, node: str, on: bool, deadline_ms: int | None, first: bool, page: list[str]) -> list[Any]:
-        """A bite, which looks at a page of slots; the first one switches."""
+        """A batch, which looks at a page of slots; the first one switches."""
         if not first and on != (node in self.stopped):
             return ["ok", "0", 0, 0, -1]
         if first:

@@ -69,7 +69,7 @@ class Answered:
 
 
 @dataclass
-class Wish:
+class BorrowRequest:
     """A borrow as it is put to the store."""
 
     id: str
@@ -90,9 +90,9 @@ class Wish:
 
 @dataclass
 class Ticket:
-    """A place in line. `state` is waiting, away, or handed once it was granted."""
+    """A place in the queue. `state` is waiting, away, or handed once it was granted."""
 
-    wish: Wish
+    wanted: BorrowRequest
     place: tuple[int, int]  # less is served first
     hub: str
     attempt: str

@@ -1,6 +1,6 @@
 """Any sequence of what nodes, borrowers, operators, sweepers and accidents do, beside a small model of the rules.
 
-Every step runs real scripts on a real Redis; after every step lists, sessions, lines, indexes and the names of all keys
+Every step runs real scripts on a real Redis; after every step lists, sessions, queues, indexes and the names of keys
 must be what the model says. `HUB_MACHINE_EXAMPLES` makes it longer, and a failure is shortened, which takes minutes.
 """
 

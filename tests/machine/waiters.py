@@ -1,4 +1,4 @@
-"""What hubs do for those who wait, what operators do to the line, and accidents."""
+"""What hubs do for those who wait, what operators do to the queue, and accidents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Waiters(Base):
     @step(which=any_one, how=losses, why=st.sampled_from(["gone", "timeout"]))
     def give_up(self, which: int, how: str, why: str) -> None:
         """A waiter has waited long enough, or his caller hung up, or a hub got no answer and takes back what it was."""
-        wish = self.asked[-1 - which % len(self.asked)] if self.asked else None
+        wanted = self.asked[-1 - which % len(self.asked)] if self.asked else None
         handed = {request: hub for hub, requests in self.model.handed.items() for request in requests}
         if how == "handed" and handed:
             request = pick(handed, which)
@@ -33,9 +33,9 @@ class Waiters(Base):
             self.undo(request, self.model.answered[request].attempt, HUBS[which % 2], "gone")
         elif how == "waiting" and self.model.tickets:
             ticket = self.model.tickets[pick(self.model.tickets, which)]
-            self.undo(ticket.wish.id, ticket.attempt, ticket.hub, why)
-        elif wish:
-            self.undo(wish.id, wish.attempt, wish.hub, why)
+            self.undo(ticket.wanted.id, ticket.attempt, ticket.hub, why)
+        elif wanted:
+            self.undo(wanted.id, wanted.attempt, wanted.hub, why)
 
     def undo(self, request: str, attempt: str, hub: str, why: str) -> None:
         named = {"request": request, "attempt": attempt, "hub": hub, "why": why}
@@ -44,30 +44,30 @@ class Waiters(Base):
     @step(which=any_one, look=st.booleans())
     def cancel(self, which: int, look: bool) -> None:
         """Somebody who knows a ticket looks at it, or cancels it."""
-        known = [*self.model.tickets, *(wish.id for wish in self.asked[-3:])]
+        known = [*self.model.tickets, *(wanted.id for wanted in self.asked[-3:])]
         request = pick(known, which) if known else "unknown"
         if not look:
-            self.call("line/cancel", lambda: self.model.cancel(request), ticket=request)
-        (answer,) = self.direct.call("line/look", rest=[request])
+            self.call("queue/cancel", lambda: self.model.cancel(request), ticket=request)
+        (answer,) = self.direct.call("queue/find", rest=[request])
         wanted = self.model.look(request)
         if answer[0] in ("waiting", "away"):  # the estimate and the arrival are matters of wall time
             answer[4:7] = [None if wanted[4] is None else answer[4] >= 0, answer[5]]
-        assert answer == wanted, f"line/look answered {answer}, not {wanted}"
+        assert answer == wanted, f"queue/look answered {answer}, not {wanted}"
 
     @step(hub=hubs, some=st.lists(labels, max_size=2), how=st.sampled_from(["all", "some", "retire", "retire one"]))
     def look_after(self, hub: str, some: list[str], how: str) -> None:
-        """A round of a hub, or a part of one: its waiters, their lines, and whom nobody attends."""
+        """A round of a hub, or a part of one: its waiters, their queues, and whom nobody attends."""
         if how.startswith("retire"):
             self.do_retire(1 if how == "retire one" else 50)
             return
         looked = list(self.model.turns) if how == "all" else some
-        attended = sorted({wish.id for wish in self.asked if wish.hub == hub})
-        self.call("line/check", lambda: self.model.check(hub, attended), hub=hub, rest=attended)
+        attended = sorted({wanted.id for wanted in self.asked if wanted.hub == hub})
+        self.call("queue/check", lambda: self.model.check(hub, attended), hub=hub, rest=attended)
         self.do_review(looked)
         self.unreviewed &= how != "all"
 
     def do_review(self, some: list[str]) -> None:
-        self.call("line/review", lambda: self.model.review(some), rest=some)
+        self.call("queue/review", lambda: self.model.review(some), rest=some)
 
     def do_retire(self, limit: int) -> bool:
         """Drop what nobody attends, and whether there is more; of a silent hub Redis picks whom."""
@@ -75,7 +75,7 @@ class Waiters(Base):
         attended, handed = sorted(self.model.attended(silent)), sorted(self.model.handed.get(silent, ()))
         while comb(len(attended), min(limit, len(attended))) * perm(len(handed), min(limit, len(handed))) > ORDERS_MAX:
             limit -= 1  # in fewer ways than can be tried
-        answer = self.direct.call("line/retire", limit=limit)
+        answer = self.direct.call("queue/retire", limit=limit)
         asides = combinations(attended, min(limit, len(attended)))
         undelivered = permutations(handed, min(limit, len(handed)))
         choices = list(product(asides, undelivered))
@@ -84,11 +84,11 @@ class Waiters(Base):
 
     @step(label=labels, cap=st.sampled_from(["", "0", "1", "1", "2"]), of=ways)
     def set_cap(self, label: str, cap: str, of: str) -> None:
-        """For all labels, the hub may die before it has looked at every line again; others look within a second."""
+        """For all labels, the hub may die before it has looked at every queue again; others look within a second."""
         if of == "label":
-            self.call("line/set_cap", lambda: self.model.set_cap(label, cap), label=label, cap=cap)
+            self.call("queue/set_cap", lambda: self.model.set_cap(label, cap), label=label, cap=cap)
             return
-        self.call("line/set_cap", lambda: self.model.set_cap("", cap), label="", cap=cap)
+        self.call("queue/set_cap", lambda: self.model.set_cap("", cap), label="", cap=cap)
         self.unreviewed = True
         if of == "return" and self.model.grants:
             slot = pick(self.model.grants, len(label))
@@ -107,13 +107,13 @@ class Waiters(Base):
         if lapse:
             self.do_lapse(sorted(self.model.grants, key=lambda slot: (self.model.grants[slot].deadline_ms, slot)))
 
-    @step(which=any_one, of=st.sampled_from(["lease", "lease", "patience", "drain", "hub", "suspicion"]))
+    @step(which=any_one, of=st.sampled_from(["lease", "lease", "ticket_deadlines", "drain", "hub", "suspicion"]))
     def wait_for_it(self, which: int, of: str) -> None:
         """Time passes until the very moment at which something may happen; hubs that wait for others tick."""
         model = self.model
         moments = {
             "lease": [grant.deadline_ms for grant in model.grants.values()],
-            "patience": [ticket.patience_ms for ticket in model.tickets.values()],
+            "ticket_deadlines": [ticket.patience_ms for ticket in model.tickets.values()],
             "drain": list(model.drain_deadlines.values()),
             "hub": [heard + SILENT_MS for heard in model.hubs.values()],
             "suspicion": [node.beat_ms + TIMEOUT_MS // 2 for node in model.nodes.values()],
@@ -147,7 +147,7 @@ class Waiters(Base):
                 self.do_review(list(self.model.turns))
 
     def begin_again(self, label: str, ms: int) -> None:
-        """Somebody comes in line while nothing is lent; nodes report, and lending begins again."""
+        """Somebody comes in the queue while nothing is lent; nodes report, and lending begins again."""
         self.ask(label=label, run="r1", keyed=False, hub="h1", wait_ms=30_000)
         for node in sorted(self.model.nodes):
             self.publish_all(node)

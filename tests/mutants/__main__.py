@@ -26,11 +26,11 @@ from tests.mutants.mistakes import MISTAKES, Mistake
 
 TOP = Path(__file__).parent.parent.parent
 AT_ONCE = 2
-BUDGET = {"line": 3 * EXAMPLES, "jobs": 24 * JOBS_EXAMPLES, "flight": STEPS}
+BUDGET = {"queue": 3 * EXAMPLES, "jobs": 24 * JOBS_EXAMPLES, "flight": STEPS}
 MOST_S = 1200  # for one attempt; the whole budget takes a few minutes
 
 
-def attempt(mistake: Mistake | None, machine: str = "line") -> dict[str, Any]:
+def attempt(mistake: Mistake | None, machine: str = "queue") -> dict[str, Any]:
     """What a machine finds in a copy of the project with this mistake, or with none."""
     machine = "jobs" if mistake in TASKS else "flight" if mistake in FLIGHT else machine
     with tempfile.TemporaryDirectory(prefix="hub-mutants-") as name:
@@ -85,7 +85,7 @@ def main() -> int:
         if not words or any(word in each.script or word in each.why for word in words)
     ]
     print(f"{'':<9} {'steps':>7} {'time':>7}  mistake", flush=True)
-    needed = {"flight": FLIGHT, "jobs": TASKS, "line": MISTAKES}
+    needed = {"flight": FLIGHT, "jobs": TASKS, "queue": MISTAKES}
     for machine in (machine for machine in BUDGET if set(needed[machine]) & set(chosen)):
         sound, line = row(None, attempt(None, machine))
         print(line, flush=True)

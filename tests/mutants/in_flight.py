@@ -10,7 +10,7 @@ FLIGHT = (
         "a renewal is lost with the last second of Redis",
     ),
     Mistake(
-        "commands/capacity/note_ended.lua", "  if record and record.place == 'lent' then releases.release(slot, record, 120, 'grant.returned', '') end\n", "",
+        "commands/capacity/note_ended.lua", "      if held ~= '' and record.place == 'lent' then releases.release(slot, record, 120, 'grant.returned', '') end\n", "",
         "what another hub brought back stays lent although it was returned",
     ),
     Mistake(
@@ -38,7 +38,7 @@ FLIGHT = (
         "a slot is lent to the next while its last holder has yet to hear of it",
     ),
     Mistake(
-        "revocations.lua", "  redis.call('PUBLISH', keys.revoked_bell(slot), token)\n", "",
+        "revocations.lua", "  redis.call('PUBLISH', keys.revoked_notice(slot), token)\n", "",
         "who listens is not told that his grant is over",
     ),
     Mistake(

@@ -18,15 +18,15 @@ TASKS = (
         "a task that has ended counts as claimed by nobody",
     ),
     Mistake(
-        "outcomes.lua", "    queue.leave(t)\n", "",
+        "outcomes.lua", "    job_queue.leave(t)\n", "",
         "a task that was cancelled can still be claimed",
     ),
     Mistake(
-        "queue.lua", "== 1 then queue.set_head(t.job) end", "== 2 then queue.set_head(t.job) end",
+        "job_queue.lua", "== 1 then job_queue.set_head(t.job) end", "== 2 then job_queue.set_head(t.job) end",
         "a queue is found by a task that was cancelled",
     ),
     Mistake(
-        "queue.lua", "redis.call('ZADD', keys.heads, 'LT', place, t.job)", "redis.call('ZADD', keys.heads, place, t.job)",
+        "job_queue.lua", "redis.call('ZADD', keys.heads, 'LT', place, t.job)", "redis.call('ZADD', keys.heads, place, t.job)",
         "a queue is found by its last task instead of its first",
     ),
     Mistake(
@@ -51,7 +51,7 @@ TASKS = (
         "a job counts tasks as put off that were cancelled",
     ),
     Mistake(
-        "jobs.lua", "  if redis.call('EXISTS', keys.job_workers(full), keys.queue(full)) > 0 then return end\n",
+        "jobs.lua", "  if redis.call('EXISTS', keys.job_workers(full), keys.job_queue(full)) > 0 then return end\n",
         "  if redis.call('EXISTS', keys.job_workers(full)) > 0 then return end\n",
         "a job is deleted while tasks wait for it",
     ),
@@ -68,7 +68,7 @@ TASKS = (
         "a task stands in two lists",
     ),
     Mistake(
-        "queue.lua", "t.at - 1000000 * (t.prio or 0)", "t.at",
+        "job_queue.lua", "t.at - 1000000 * (t.prio or 0)", "t.at",
         "priority makes no difference",
     ),
     Mistake(
@@ -104,7 +104,7 @@ TASKS = (
         "a task that is never started goes round once more than it may",
     ),
     Mistake(
-        "outcomes.lua", "'worker', 'started', 'claimed')", "'worker', 'started')",
+        "outcomes.lua", "'worker', 'started', 'claimed', 'progress', 'message')", "'worker', 'started', 'progress', 'message')",
         "a task that waits again still says since when it was claimed",
     ),
     Mistake(
@@ -116,7 +116,7 @@ TASKS = (
         "whoever submitted a task may do anything to it",
     ),
     Mistake(
-        "commands/tasks/move.lua", "if tasks.was_heard(t, a.request) then return {'ok', queue.task_reply(t)} end  -- whoever has the task by now\n", "",
+        "commands/tasks/move.lua", "if tasks.was_heard(t, a.request) then return {'ok', job_queue.task_reply(t)} end  -- whoever has the task by now\n", "",
         "a move that is repeated is refused",
     ),
     Mistake(
@@ -141,7 +141,7 @@ TASKS = (
     ),
     Mistake(
         "dead_workers.lua", "    redis.call('SADD', keys.dead_workers, id)\n", "",
-        "tasks of a removed worker are forgotten when a hub dies between two bites",
+        "tasks of a removed worker are forgotten when a hub dies between two batches",
     ),
     Mistake(
         "workers.lua", "    if shared and not workers.is_shared(room) then", "    if false then",

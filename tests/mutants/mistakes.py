@@ -16,7 +16,7 @@ class Mistake(NamedTuple):
 
 GRANTS = (
     Mistake(
-        "endings.lua", "    redis.call('ZREM', keys.asked(label), slot)\n", "",
+        "endings.lua", "    redis.call('ZREM', keys.in_flight(label), slot)\n", "",
         "a grant that ended still counts against the cap of its label",
     ),
     Mistake(
@@ -24,7 +24,7 @@ GRANTS = (
         "a grant that ended leaves its deadline behind",
     ),
     Mistake(
-        "endings.lua", "    redis.call('HINCRBY', keys.duty(part), 'version', 1)\n", "",
+        "endings.lua", "    redis.call('HINCRBY', keys.orders(part), 'version', 1)\n", "",
         "a node does not hear that a grant of its slot ended",
     ),
     Mistake(
@@ -48,12 +48,12 @@ GRANTS = (
         "an undo ends a later grant of the same slot",
     ),
     Mistake(
-        "line.lua", "  if held[1] ~= token then return {'over', slot} end\n", "  if not held[1] then return {'over', slot} end\n",
+        "queue.lua", "  if held[1] ~= token then return {'over', slot} end\n", "  if not held[1] then return {'over', slot} end\n",
         "a repeat is answered with the grant that somebody else holds by now",
     ),
     Mistake(
         "commands/capacity/give_back.lua", "if a.token == '' and record.place == 'lent' and late then return done('not lent', record.pool) end\n", "",
-        "a return that comes twice ends the grant of the next in line",
+        "a return that comes twice ends the grant of the next in the queue",
     ),
     Mistake(
         "commands/capacity/renew.lua", "math.max(deadline, math.min(store.clock_ms + a.ttl_ms, latest))", "math.min(store.clock_ms + a.ttl_ms, latest)",
@@ -87,7 +87,7 @@ PLACES = (
         "a slot is lent on while its last holder believes in it",
     ),
     Mistake(
-        "revocations.lua", "  if grace_ms > 0 then\n", "  if false then\n",
+        "revocations.lua", "  if grace_ms > 0 then revocations.keep", "  if false then revocations.keep",
         "nobody notes that a holder has yet to hear that his grant is over",
     ),
     Mistake(
@@ -140,7 +140,7 @@ PLACES = (
     ),
     Mistake(
         "commands/nodes/drain.lua", "elseif holds ~= (a.on == '1') then", "elseif false then",
-        "the last bites of a drain go on after it was switched back",
+        "the last batches of a drain go on after it was switched back",
     ),
     Mistake(
         "commands/sweeping/end_drained.lua", "if tonumber(due) > store.clock_ms then return {'nothing'} end\n", "",
@@ -158,11 +158,11 @@ LINE = (
         "a waiter who left still counts against the limit of his run",
     ),
     Mistake(
-        "tickets.lua", "  if redis.call('EXISTS', keys.line(t.label)) == 0 then turns.reoffer(t.label) end\n", "",
+        "tickets.lua", "  if redis.call('EXISTS', keys.queue(t.label)) == 0 then turns.reoffer(t.label) end\n", "",
         "a label keeps its turn when nobody waits for it any more",
     ),
     Mistake(
-        "tickets.lua", "  redis.call('ZREM', keys.patience, t.id)\n", "",
+        "tickets.lua", "  redis.call('ZREM', keys.ticket_deadlines, t.id)\n", "",
         "a waiter who was served is dropped for waiting too long",
     ),
     Mistake(
@@ -174,8 +174,8 @@ LINE = (
         "slots are handed to waiters whose hub is dead",
     ),
     Mistake(
-        "waiters.lua", "redis.call('ZRANGE', keys.line(label), 0, 0)[1]", "redis.call('ZRANGE', keys.line(label), -1, -1)[1]",
-        "the last in line is served first",
+        "waiters.lua", "redis.call('ZRANGE', keys.queue(label), 0, 0)[1]", "redis.call('ZRANGE', keys.queue(label), -1, -1)[1]",
+        "the last in the queue is served first",
     ),
     Mistake(
         "waiters.lua", "its_turn < turn", "its_turn > turn",
@@ -210,7 +210,7 @@ LINE = (
         "slots stay free beside waiters when a maintenance ends",
     ),
     Mistake(
-        "serving.lua", "and redis.call('EXISTS', keys.line(label)) == 1 and not caps.reached(label) do", "and redis.call('EXISTS', keys.line(label)) == 1 do",
+        "serving.lua", "and redis.call('EXISTS', keys.queue(label)) == 1 and not caps.reached(label) do", "and redis.call('EXISTS', keys.queue(label)) == 1 do",
         "slots are taken for a label at its cap",
     ),
     Mistake(
@@ -218,7 +218,7 @@ LINE = (
         "labels at their cap are offered",
     ),
     Mistake(
-        "caps.lua", "redis.call('ZCARD', keys.asked(label)) >= cap", "redis.call('ZCARD', keys.asked(label)) > cap",
+        "caps.lua", "redis.call('ZCARD', keys.in_flight(label)) >= cap", "redis.call('ZCARD', keys.in_flight(label)) > cap",
         "one grant more than the cap allows",
     ),
     Mistake(
@@ -226,20 +226,20 @@ LINE = (
         "the cap of the environment wins over the one set at run time",
     ),
     Mistake(
-        "line.lua", "  owners = tickets.settle_delivery(slot, request) and attempt or attempts.add(owners, attempt)\n",
+        "queue.lua", "  owners = tickets.settle_delivery(slot, request) and attempt or attempts.add(owners, attempt)\n",
         "  owners = attempts.add(owners, attempt)\n",
         "a grant picked up at another hub is taken back when the first one dies",
     ),
     Mistake(
-        "line.lua", "  if t.hub ~= hub then redis.call('SREM', keys.waiters(t.hub), t.id) end\n", "",
+        "queue.lua", "  if t.hub ~= hub then redis.call('SREM', keys.waiters(t.hub), t.id) end\n", "",
         "a waiter who changed hubs is dropped with the first one",
     ),
     Mistake(
-        "line.lua", "at_ms - priority * 1000", "at_ms + priority * 1000",
+        "queue.lua", "at_ms - priority * 1000", "at_ms + priority * 1000",
         "the urgent wait longest",
     ),
     Mistake(
-        "line.lua", "if waiting >= max_label then", "if waiting > max_label then",
+        "queue.lua", "if waiting >= max_label then", "if waiting > max_label then",
         "one waiter more than a label may have",
     ),
     Mistake(
@@ -252,7 +252,7 @@ LINE = (
     ),
     Mistake(
         "commands/capacity/borrow.lua", "(a.keyed == '1' or a.repeated == '1' or turns.anybody()) and tickets.read", "(a.keyed == '1' or a.repeated == '1') and tickets.read",
-        "a borrow that is sent twice stands in line anew",
+        "a borrow that is sent twice stands in the queue anew",
     ),
     Mistake(
         "commands/capacity/lend_now.lua", "if store.anybody_waits or store.settle_left_ms", "if store.settle_left_ms",
@@ -267,12 +267,12 @@ LINE = (
         "a hub owes a grant that it has given back",
     ),
     Mistake(
-        "commands/line/retire.lua", "  if t.label then history.ticket('ticket.left', t, tickets.step_out(t) and 'timeout' or 'forgotten') end\n", "",
-        "who waited too long stays in line without a ticket",
+        "commands/queue/retire.lua", "  if t.label then history.ticket('ticket.left', t, tickets.step_out(t) and 'timeout' or 'forgotten') end\n", "",
+        "who waited too long stays in the queue without a ticket",
     ),
     Mistake(
-        "commands/line/cancel.lua", "redis.call('SET', keys.request(a.ticket), 'undone', 'EX', 60)\n", "",
-        "a caller stands in line again after his ticket was cancelled",
+        "commands/queue/cancel.lua", "redis.call('SET', keys.request(a.ticket), 'undone', 'EX', 60)\n", "",
+        "a caller stands in the queue again after his ticket was cancelled",
     ),
 )  # fmt: skip
 
@@ -295,9 +295,9 @@ SERVING = (
             "commands/nodes/prune.lua": "the removal of the last slots of a node",
             "commands/nodes/resume.lua": "the return of a suspect",
             "commands/sweeping/end_drained.lua": "the deadline of a drain",
-            "commands/line/retire.lua": "the end of a hub",
-            "commands/line/review.lua": "a review",
-            "commands/line/set_cap.lua": "a higher cap",
+            "commands/queue/retire.lua": "the end of a hub",
+            "commands/queue/review.lua": "a review",
+            "commands/queue/set_cap.lua": "a higher cap",
         }.items()
     ),
 )  # fmt: skip

@@ -25,7 +25,7 @@ async def keep_for_ever(job: dict[str, Any], name: str, note: Note) -> None:
 
 
 class _Careful:
-    """One grant, from the wish to the return."""
+    """One grant, from the wanted to the return."""
 
     def __init__(self, job: dict[str, Any], name: str, note: Note, http: httpx.AsyncClient) -> None:
         self._job, self._name, self._note, self._http = job, name, note, http
@@ -50,7 +50,7 @@ class _Careful:
                 return
 
     async def _borrow(self) -> tuple[str, str, float] | None:
-        wish = {
+        wanted = {
             "labelKey": self._job["label"],
             "ttlSeconds": self._job["ttl"],
             "maxWaitSeconds": 2,
@@ -58,7 +58,7 @@ class _Careful:
         }
         for _ in range(20):
             sent = time.time()
-            answer = await self._ask("POST", "/session/borrow", wish, self._name)
+            answer = await self._ask("POST", "/session/borrow", wanted, self._name)
             if answer is None:
                 continue
             said = answer.json()

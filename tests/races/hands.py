@@ -20,7 +20,7 @@ from tests.notes import Notes
 
 JOB = {"category": "modifiers", "name": "Race"}
 ROOM = "race"
-BITE = 10
+BATCH = 10
 _PR_SET_PDEATHSIG = 1
 
 
@@ -61,8 +61,8 @@ class Hand:
         beaten = time.monotonic()
         while True:
             self._calls += 1
-            wish = {"worker_id": worker, "limit": BITE, "start": True, "waitSeconds": 0.5, "results": results}
-            answer = self.ask("POST", "/tasks/claim", wish, key=f"{worker}-{self._calls}")
+            wanted = {"worker_id": worker, "limit": BATCH, "start": True, "waitSeconds": 0.5, "results": results}
+            answer = self.ask("POST", "/tasks/claim", wanted, key=f"{worker}-{self._calls}")
             if answer["status"] != 200:
                 self.note(what="lost", worker=worker, status=answer["status"])
                 return

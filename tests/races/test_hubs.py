@@ -119,8 +119,8 @@ async def test_a_beat_and_an_expiry_of_the_same_node_never_both_win(
             for name in names:
                 age_node(redis, name, 61)
             random.shuffle(names)
-            bites = [names[start : start + 5] for start in range(0, 100, 5)]
-            swept, *beaten = await asyncio.gather(admin.post("/admin/sweep"), *(beat(bite) for bite in bites))
+            batches = [names[start : start + 5] for start in range(0, 100, 5)]
+            swept, *beaten = await asyncio.gather(admin.post("/admin/sweep"), *(beat(batch) for batch in batches))
             known = {name: is_known for answers in beaten for name, is_known in answers.items()}
             assert swept.json()["nodes"]["errors"] == 0
             await admin.post("/admin/sweep")  # by now every node has beaten or is gone

@@ -181,11 +181,11 @@ class Thousand:
     async def register(self) -> None:
         async with self._hub.client("node", timeout=PATIENCE_S) as node:
             for start in range(0, 1000, 100):
-                bite = [
+                batch = [
                     node.post("/node/register", json={"nodeId": name, "slots": [{"labelKey": POOL, "slotId": name}]})
                     for name in self.names[start : start + 100]
                 ]
-                assert {answer.status_code for answer in await asyncio.gather(*bite)} == {200}
+                assert {answer.status_code for answer in await asyncio.gather(*batch)} == {200}
                 await self._beat(node)  # those that are on the books must not fall behind the others
 
     async def run(self) -> None:

@@ -27,7 +27,7 @@ class Watch:
         self._looked = time.monotonic()
         self.beside_s = 0.0  # how long that lasted, at most
         self.left: set[str] = set()  # hubs that were gone for so long, and had waiters
-        self.waiters = 0  # how many stood in line at once, at most
+        self.waiters = 0  # how many stood in the queue at once, at most
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -48,7 +48,7 @@ class Watch:
 
     def _look_at_pools(self) -> None:
         pools = self._redis.zrange(self._keys.pools, 0, -1)
-        words = self._redis.execute_command(*library().call("doctor/look_waits", self._keys, pools))
+        words = self._redis.execute_command(*library().call("doctor/check_waits", self._keys, pools))
         now = time.monotonic()
         if now - self._looked > GAP_S:
             self._since = {}

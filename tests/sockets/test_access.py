@@ -25,8 +25,8 @@ async def shown_by(url: str) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {"stranger": {}}
     found |= {role: {"x-hub-secret": SECRETS[f"{role}_secret"]} for role in ("runner", "node", "admin")}
     async with httpx.AsyncClient(base_url=url, headers=ADMIN, timeout=PATIENCE_S) as api:
-        for name, wish in WISHES.items():
-            made = await api.post("/admin/tokens", json=wish)
+        for name, wanted in WISHES.items():
+            made = await api.post("/admin/tokens", json=wanted)
             found[name] = {"authorization": f"Bearer {made.json()['token']}"}
     return found
 

@@ -8,7 +8,7 @@ import pytest
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from hub.api.sockets import events
-from hub.store import connection, pulse
+from hub.store import connection, monitor
 from tests.sockets.people import OK, publish
 from tests.world import eventually
 
@@ -16,7 +16,7 @@ from tests.world import eventually
 async def test_events_are_heard_again_although_nobody_said_that_the_connection_is_dead(
     serve, listen, redis, wire, monkeypatch
 ):
-    monkeypatch.setattr(pulse, "SILENT_S", 1.0)
+    monkeypatch.setattr(monitor, "SILENT_S", 1.0)
     process, _ = await serve(redis_url=await wire.start(), redis_timeout_s=3)
     listener = await listen(process, token=None)
     assert await listener.join("lab") == OK
@@ -45,15 +45,15 @@ class Silent:
 
 async def test_a_process_that_stood_still_after_its_ping_reads_once_more_before_it_gives_up(monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr(pulse.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(monitor.time, "monotonic", lambda: now[0])
     subscription = Silent()
-    found = pulse.Pulse(subscription)
-    now[0] += pulse.SILENT_S + 1
+    found = monitor.ConnectionMonitor(subscription)
+    now[0] += monitor.SILENT_S + 1
     await found.look()
     now[0] += 60  # it stood still
     await found.look()
     found.heard()  # the answer was there
-    for waited_s in (pulse.SILENT_S - 1, 2, pulse.SILENT_S - 1):
+    for waited_s in (monitor.SILENT_S - 1, 2, monitor.SILENT_S - 1):
         now[0] += waited_s
         await found.look()
     now[0] += 2
@@ -67,7 +67,7 @@ async def test_a_connection_that_is_only_quiet_stays(serve, listen, redis, monke
     if where == "memory":
         monkeypatch.setattr(connection, "find_server", lambda: None)
     monkeypatch.setattr(events, "IDLE_S", 0.05)
-    monkeypatch.setattr(pulse, "SILENT_S", 0.1)
+    monkeypatch.setattr(monitor, "SILENT_S", 0.1)
     process, state = await serve(**({"redis_url": None} if where == "memory" else {}))
     listener = await listen(process, token=None)
     assert await listener.join("lab") == OK

@@ -8,7 +8,7 @@ from typing import Any
 from redis import Redis
 
 from hub.core import Hub
-from hub.jobs.models import JobWish, Options
+from hub.jobs.models import JobRequest, Options
 from hub.store.connection import open_store
 from tests.sockets.people import ANN, JOB, OK, new_worker
 from tests.world import HubProcess, RedisServer, eventually, settings_for
@@ -31,7 +31,7 @@ async def test_events_and_requests_stay_in_their_database(
     async with open_store(settings_for(url)) as store:
         elsewhere = Hub(store, settings_for(url))
         for each in (elsewhere, hub):
-            await each.jobs.register(JobWish("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
+            await each.jobs.register(JobRequest("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
             await each.tasks.submit("lab", JOB, ["{}"], ANN, Options())
 
     async def told() -> bool:
@@ -47,14 +47,14 @@ async def test_events_and_requests_stay_in_their_database(
 async def test_what_waits_for_an_event_is_not_woken_by_another_database(hub: Hub, redis_server: RedisServer) -> None:
     url = f"{redis_server.url}/1"
     async with open_store(settings_for(url)) as store:
-        for name in ("job_bell", "task_done", "result_bell", "granted"):
+        for name in ("job_notice", "task_done", "result_notice", "granted"):
             assert getattr(store.keys, name)("x") != getattr(hub.store.keys, name)("x")
         async with (
-            store.bells.listen(store.keys.job_bell(JOB)) as near,
-            hub.store.bells.listen(hub.store.keys.job_bell(JOB)) as far,
+            store.notifications.listen(store.keys.job_notice(JOB)) as near,
+            hub.store.notifications.listen(hub.store.keys.job_notice(JOB)) as far,
         ):
             elsewhere = Hub(store, settings_for(url))
-            await elsewhere.jobs.register(JobWish("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
+            await elsewhere.jobs.register(JobRequest("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
             await elsewhere.tasks.submit("lab", JOB, ["{}"], ANN, Options())
             assert await near.wait(30)
             assert not await far.wait(0.2)

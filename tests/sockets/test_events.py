@@ -10,7 +10,7 @@ from redis import Redis
 
 from hub.api.sockets.sockets import BACKLOG
 from hub.errors import ProviderTimeout
-from hub.jobs.models import Claim, JobWish, Options, ProviderWish
+from hub.jobs.models import Claim, JobRequest, Options, ProviderRequest
 from hub.jobs.names import dashed
 from tests.sockets.people import ANN, JOB, OK, Listener, connections, new_worker, publish
 from tests.world import eventually
@@ -18,7 +18,7 @@ from tests.world import eventually
 
 async def offered(hub: Any) -> str:
     """A worker of Ann's that offers the job."""
-    job, _ = await hub.jobs.register(JobWish("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
+    job, _ = await hub.jobs.register(JobRequest("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
     return str(job.worker)
 
 
@@ -70,7 +70,7 @@ async def test_a_provider_is_asked_in_its_room_and_readers_hear_of_providers_tha
     assert await reader.join("lab") == OK
     assert await provider.say("join_provider_room", {"provider_name": full, "worker_id": "None"}) == OK
     made, _ = await hub.providers.register(
-        ProviderWish("lab", "frames", "Disk", worker=(await hub.workers.create(ANN, new_worker())).id), ANN, False
+        ProviderRequest("lab", "frames", "Disk", worker=(await hub.workers.create(ANN, new_worker())).id), ANN, False
     )
     reading = asyncio.ensure_future(hub.providers.read(made, {"path": "/ä"}, 5))
     ((event, request),) = await told(provider, 1)
@@ -86,7 +86,7 @@ async def test_a_provider_is_asked_in_its_room_and_readers_hear_of_providers_tha
 
 
 async def test_a_provider_that_was_not_there_when_it_was_asked_is_asked_again_once_it_is(here, listen, hub):
-    made, _ = await hub.providers.register(ProviderWish("lab", "frames", "Disk"), ANN, False)
+    made, _ = await hub.providers.register(ProviderRequest("lab", "frames", "Disk"), ANN, False)
     with pytest.raises(ProviderTimeout):
         await hub.providers.read(made, {}, 0)
     provider = await listen(here, "ann")

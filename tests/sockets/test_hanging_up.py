@@ -11,7 +11,7 @@ import pytest
 import requests
 from socketio.exceptions import ConnectionError as Refused
 
-from hub.jobs.models import Claim, JobWish, Options
+from hub.jobs.models import Claim, JobRequest, Options
 from tests.sockets.people import ANN, JOB, OK, Listener, connections, lives, new_worker, publish, traces
 from tests.sockets.test_rooms import session_at
 from tests.world import PATIENCE_S, SLACK_S, eventually, wait_until
@@ -22,7 +22,7 @@ GONE_S = 8 + SLACK_S  # the grace, and what finding out takes
 @pytest.mark.parametrize("transport", ["websocket", "polling"])
 @pytest.mark.parametrize("how", ["says goodbye", "breaks off"])
 async def test_a_worker_that_hangs_up_is_removed_with_what_it_held(how, transport, here, listen, hub, redis):
-    job, _ = await hub.jobs.register(JobWish("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
+    job, _ = await hub.jobs.register(JobRequest("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
     (task,) = await hub.tasks.submit("lab", JOB, ["{}"], ANN, Options())
     await hub.tasks.claim(job.worker, ANN, Claim())
     reader, worker = await listen(here, None), await listen(here, "ann", transports=[transport])

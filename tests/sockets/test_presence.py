@@ -9,7 +9,7 @@ import pytest
 from redis import Redis
 
 from hub.core import Hub
-from hub.presence.presence import WORKERS_MAX
+from hub.jobs.presence import WORKERS_MAX
 from hub.store.connection import open_store
 from hub.sweeping.tasks import TaskSweeperService
 from tests.sockets.people import ANN, BOB, connections, lives, new_worker, traces
@@ -180,7 +180,7 @@ async def test_a_hub_that_stops_holds_nothing_against_its_workers(hubs, worker, 
 
 async def test_connections_of_a_hub_that_is_gone_are_forgotten_and_its_workers_left_to_their_beats(hubs, worker, redis):
     dead, other = hubs
-    for number in range(60):  # more than one bite
+    for number in range(60):  # more than one batch
         dead.presence.connected(f"c{number}")
         await dead.presence.bind(worker, ANN, f"c{number}")
     other.presence.connected("mine")

@@ -20,9 +20,9 @@ ADMIN = {"x-hub-secret": "admin-s3"}
 OFFER = {"category": "modifiers", "name": "Rotate"}
 
 
-async def make(hub: HubProcess, **wish: Any) -> dict[str, Any]:
+async def make(hub: HubProcess, **wanted: Any) -> dict[str, Any]:
     async with hub.client() as api:
-        answer = await api.post("/admin/tokens", json={"user": "eve", **wish})
+        answer = await api.post("/admin/tokens", json={"user": "eve", **wanted})
     assert answer.status_code == 201, answer.text
     found: dict[str, Any] = answer.json()
     return found
@@ -122,8 +122,8 @@ async def test_a_claim_that_waits_gets_nothing_once_its_token_is_revoked(here, r
     shown = {"authorization": f"Bearer {token['token']}"}
     async with here.client() as admin, httpx.AsyncClient(base_url=here.url, headers=shown, timeout=PATIENCE_S) as eve:
         made = await eve.put("/v1/joblib/rooms/lab/jobs", json=OFFER)
-        wish = {"worker_id": made.json()["worker_id"], "waitSeconds": 20}
-        claim = asyncio.create_task(eve.post("/v1/joblib/tasks/claim", json=wish))
+        wanted = {"worker_id": made.json()["worker_id"], "waitSeconds": 20}
+        claim = asyncio.create_task(eve.post("/v1/joblib/tasks/claim", json=wanted))
         await eventually(lambda: asyncio.sleep(0, redis.pubsub_numsub(f"hub:job_bell:{JOB}")[0][1] == 1))
         await revoke(here, token["id"])
         task = (await admin.post(f"/v1/joblib/rooms/lab/tasks/{JOB}", json={"payload": {"x": 1}})).json()
@@ -139,8 +139,8 @@ async def test_who_waits_for_the_end_of_a_task_is_not_told_once_his_token_is_rev
         await eve.put("/v1/joblib/rooms/lab/jobs", json=OFFER)
         task = (await eve.post(f"/v1/joblib/rooms/lab/tasks/{JOB}", json={"payload": {}})).json()["id"]
         looking = asyncio.create_task(eve.get(f"/v1/joblib/tasks/{task}"))
-        bell = f"hub:task_done:{UUID(task).hex}"
-        await eventually(lambda: asyncio.sleep(0, redis.pubsub_numsub(bell)[0][1] == 1))
+        subscription = f"hub:task_done:{UUID(task).hex}"
+        await eventually(lambda: asyncio.sleep(0, redis.pubsub_numsub(subscription)[0][1] == 1))
         await revoke(hub, token["id"])
         await admin.patch(f"/v1/joblib/tasks/{task}", json={"status": "cancelled"})
         assert (await looking).status_code == 401

@@ -13,7 +13,7 @@ from aiohttp import WSMsgType
 
 from hub.api.identity import OPERATOR
 from hub.api.sockets import sockets
-from hub.jobs.models import JobWish
+from hub.jobs.models import JobRequest
 from hub.store import connection
 from tests.sockets.people import ANN, JOB, OK, connections, new_worker, publish
 from tests.world import PATIENCE_S, eventually, wait_until
@@ -26,7 +26,7 @@ async def test_events_of_a_store_in_memory_are_heard(serve, listen, monkeypatch)
     here, app = await serve(redis_url=None)
     listener = await listen(here, None)
     assert await listener.join("lab") == OK
-    await app.serving.hub.jobs.register(JobWish("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
+    await app.serving.hub.jobs.register(JobRequest("lab", "modifiers", "Rotate"), {}, ANN, superuser=False)
     await eventually(lambda: asyncio.sleep(0, listener.told == [("jobs_invalidate", {})]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hub.errors import StoreUnavailable
-from hub.store import bells, pulse
+from hub.store import monitor, notifications
 from hub.store.connection import open_store
 from tests.world import eventually, settings_for
 
@@ -13,21 +13,21 @@ from tests.world import eventually, settings_for
 @pytest.fixture
 async def store(wire, redis, monkeypatch):
     """A store behind a wire, which is suspicious after a second of silence."""
-    monkeypatch.setattr(pulse, "SILENT_S", 1.0)
+    monkeypatch.setattr(monitor, "SILENT_S", 1.0)
     async with open_store(settings_for(await wire.start())) as found:
         yield found
 
 
 async def test_whoever_waits_hears_of_it_and_the_next_one_waits_on_a_connection_that_lives(store, wire, redis):
-    async with store.bells.listen("a") as bell:
+    async with store.notifications.listen("a") as subscription:
         await wire.die()
-        assert await bell.wait(30), "nobody was told that the connection is dead"
+        assert await subscription.wait(30), "nobody was told that the connection is dead"
 
     async def heard():
         try:
-            async with store.bells.listen("b") as bell:
+            async with store.notifications.listen("b") as subscription:
                 redis.publish("b", "")
-                return await bell.wait(1)
+                return await subscription.wait(1)
         except StoreUnavailable:
             return False
 
@@ -35,28 +35,28 @@ async def test_whoever_waits_hears_of_it_and_the_next_one_waits_on_a_connection_
 
 
 async def test_a_doorbell_that_is_only_quiet_stays(store, redis, monkeypatch):
-    monkeypatch.setattr(pulse, "SILENT_S", 3.0)  # a Redis that stands still for so long is not taken for dead
-    async with store.bells.listen("a") as bell:
-        assert not await bell.wait(8)
+    monkeypatch.setattr(monitor, "SILENT_S", 3.0)  # a Redis that stands still for so long is not taken for dead
+    async with store.notifications.listen("a") as subscription:
+        assert not await subscription.wait(8)
         redis.publish("a", "")
-        assert await bell.wait(30)
+        assert await subscription.wait(30)
 
 
 async def test_announcements_end_when_nothing_is_heard_any_more(store, wire, redis):
-    async with store.bells.listen("channel", keep=True) as bell:
+    async with store.notifications.listen("channel", keep=True) as subscription:
         redis.publish("channel", "first")
-        assert await bell.wait(30)
-        assert bell.said() == ["first"]
+        assert await subscription.wait(30)
+        assert subscription.said() == ["first"]
         await wire.die()
-        assert await bell.wait(30)
-        assert (bell.said(), bell.cut) == ([], True)
+        assert await subscription.wait(30)
+        assert (subscription.said(), subscription.cut) == ([], True)
 
 
 async def test_announcements_go_on_through_a_silence(store, redis, monkeypatch):
-    monkeypatch.setattr(pulse, "SILENT_S", 3.0)
-    monkeypatch.setattr(bells, "IDLE_S", 0.05)
-    async with store.bells.listen("channel", keep=True) as bell:
-        assert not await bell.wait(8)
+    monkeypatch.setattr(monitor, "SILENT_S", 3.0)
+    monkeypatch.setattr(notifications, "IDLE_S", 0.05)
+    async with store.notifications.listen("channel", keep=True) as subscription:
+        assert not await subscription.wait(8)
         redis.publish("channel", "late")
-        assert await bell.wait(30)
-        assert (bell.said(), bell.cut) == (["late"], False)
+        assert await subscription.wait(30)
+        assert (subscription.said(), subscription.cut) == (["late"], False)

@@ -92,15 +92,15 @@ def test_a_subscription_whose_connection_is_half_gone_is_an_outage_and_the_next_
     redis_server: RedisServer, how: str
 ) -> None:
     async def listen() -> None:
-        async with open_store(settings_for(redis_server.url)) as store, store.bells.listen("a"):
-            assert store.bells._pubsub is not None
-            connection = store.bells._pubsub.connection
+        async with open_store(settings_for(redis_server.url)) as store, store.notifications.listen("a"):
+            assert store.notifications._pubsub is not None
+            connection = store.notifications._pubsub.connection
             getattr(connection._writer.transport, how)()
             for _ in range(5):  # one that is refused; nothing else may come
                 with contextlib.suppress(StoreUnavailable):
-                    async with store.bells.listen("b") as bell:
+                    async with store.notifications.listen("b") as subscription:
                         redis_server.client().publish("b", "")
-                        if await bell.wait(10):
+                        if await subscription.wait(10):
                             return
             raise AssertionError("it is never heard again")
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from hub.capacity.models import Wish
+from hub.capacity.models import BorrowRequest
 from hub.core import Hub
 from hub.errors import StoreUnavailable
 from hub.store.connection import open_store
@@ -28,13 +28,13 @@ async def test_borrows_that_were_refused_in_an_outage_leave_nothing_to_take_back
     settings = settings_for(server.url)
     async with open_store(settings) as store:
         hub = Hub(store, settings)
-        await hub.line.configure()
+        await hub.queue.configure()
         server.kill()
         await hub.clock.tick()
         for number in range(20):
             request = f"q{number}"
             with pytest.raises(StoreUnavailable):
-                await hub.leases.borrow(Wish(LABEL, 900_000, "r", request, request, "f", 60))
+                await hub.leases.borrow(BorrowRequest(LABEL, 900_000, "r", request, request, "f", 60))
         server.start()
 
         async def back():

@@ -1,4 +1,4 @@
-"""The scenarios of the contract, one after the other. Those about waiting in line are in `tests/api/test_queue.py`."""
+"""The scenarios of the contract, one after the other. Those about the queue are in `tests/api/test_queue.py`."""
 
 from __future__ import annotations
 

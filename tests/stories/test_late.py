@@ -8,7 +8,7 @@ import signal
 import httpx
 import pytest
 
-from hub.capacity.models import Wish
+from hub.capacity.models import BorrowRequest
 from hub.errors import Late
 from tests.world import answers, borrow, eventually, give_back, listed, picture, publish
 
@@ -80,5 +80,5 @@ async def test_a_call_of_a_hub_that_does_not_know_how_the_store_stands_changes_n
     hub.store.fence = (generation or hub.store.generation, hub.store.clock_ms + (moved_ms or 0))
     before = picture(redis, own=True)
     with pytest.raises(Late):
-        await hub.leases.borrow(Wish(LABEL, 900_000, "r", "q", "q", "f", 60))
+        await hub.leases.borrow(BorrowRequest(LABEL, 900_000, "r", "q", "q", "f", 60))
     assert picture(redis, own=True) == before

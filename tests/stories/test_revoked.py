@@ -16,7 +16,7 @@ from redis import Redis
 from hub.client import HubClient, LeaseLost, Slot, SyncHubClient
 from hub.core import Hub
 from hub.doctor import examine
-from hub.store.pulse import Pulse
+from hub.store.monitor import ConnectionMonitor
 from tests.client.live import LABEL, agent_of, client_of, until_slots
 from tests.world import HubProcess, age_node, borrow, eventually, give_back, publish
 
@@ -35,7 +35,7 @@ async def by_an_operator(hub: HubProcess, slot: Slot) -> None:
 
 
 async def by_the_command_line(hub: HubProcess, slot: Slot) -> None:
-    words = [sys.executable, "-m", "hub.cli", "return", slot.id]
+    words = [sys.executable, "-m", "hub.cli", "return", slot.id, "--force", "--reason", "a test"]
     environment = {**hub.environment, "HUB_URL": hub.url}
     done = await asyncio.to_thread(subprocess.run, words, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -186,7 +186,7 @@ async def lent(make_api: Callable[..., Any], redis: Redis) -> AsyncIterator[http
 
 
 async def is_free(api: httpx.AsyncClient, hub: Hub) -> bool:
-    await hub.line.look_after()
+    await hub.queue.look_after()
     return bool((await api.get(f"/pools/{LABEL}")).json()["available"])
 
 
@@ -251,12 +251,12 @@ async def test_a_call_whose_connection_to_redis_died_listens_anew(
 ) -> None:
     dies = asyncio.Event()
 
-    async def look(pulse: Pulse) -> None:
-        if dies.is_set() and any("revoked_bell" in channel for channel in pulse._pubsub.channels):
+    async def look(monitor: ConnectionMonitor) -> None:
+        if dies.is_set() and any("revoked_bell" in channel for channel in monitor._pubsub.channels):
             dies.clear()
             raise ConnectionResetError("nothing is heard of Redis")
 
-    monkeypatch.setattr(Pulse, "look", look)
+    monkeypatch.setattr(ConnectionMonitor, "look", look)
     listening = asyncio.create_task(over(lent, 30, ("s1", lent.token)))
     await eventually(lambda: heard(redis, set()))
     before = {client["id"] for client in redis.client_list(_type="pubsub")}

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from hub.capacity.models import Wish
+from hub.capacity.models import BorrowRequest
 from hub.core import Hub
 from hub.errors import Settling, StoreUnavailable
 from hub.store.connection import open_store
@@ -102,7 +102,7 @@ async def test_what_two_hubs_lent_is_brought_back_by_each(serving, redis, settin
     mine = (await borrow(api, LABEL)).json()
     async with open_store(settings) as store:
         second = Hub(store, settings)
-        theirs = await second.leases.borrow(Wish(LABEL, 900_000, "r2", "q", "q", "f", 60))
+        theirs = await second.leases.borrow(BorrowRequest(LABEL, 900_000, "r2", "q", "q", "f", 60))
         redis.flushall()
         await notice(first, second)
         assert {key: redis.hget(key, "leaseToken") for key in redis.keys("session:*")} == {
@@ -312,7 +312,7 @@ async def test_what_a_hub_says_was_given_back_ends_no_later_grant_of_the_slot(se
     await give_back(api, LABEL, "s1", leaseToken=before["leaseToken"])
     async with open_store(settings) as store:
         lender = Hub(store, settings)
-        now = await lender.leases.borrow(Wish(LABEL, 900_000, "r2", "q", "q", "f", 60))
+        now = await lender.leases.borrow(BorrowRequest(LABEL, 900_000, "r2", "q", "q", "f", 60))
         redis.flushall()
         await notice(lender, taker)
     assert redis.hget("session:s1", "leaseToken") == now.token
@@ -375,7 +375,7 @@ async def test_a_store_nobody_opened_is_opened_by_the_first_request(redis, setti
         hub = Hub(store, settings)
         redis.delete("hub:store")
         with pytest.raises(Settling):
-            await hub.leases.borrow(Wish(LABEL, 900_000, "r", "q", "q", "f", 60))
+            await hub.leases.borrow(BorrowRequest(LABEL, 900_000, "r", "q", "q", "f", 60))
 
 
 async def test_while_redis_is_away_every_call_is_refused_at_once_and_reads_recover(tmp_path):

@@ -36,14 +36,14 @@ def coming(found: dict[str, Any]) -> list[str]:
 
 @pytest.fixture
 async def patient(make_api) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a hub where a borrow waits in line for up to 30 s."""
+    """A client of a hub where a borrow waits in the queue for up to 30 s."""
     async with make_api(borrow_queue_timeout_s=30) as api:
         yield api
 
 
 @asynccontextmanager
 async def waiting(api: httpx.AsyncClient, key: str, run: str = "r2") -> AsyncIterator[asyncio.Task[httpx.Response]]:
-    """A borrow under a key that stands in line."""
+    """A borrow under a key that stands in the queue."""
     headers = {b"x-run-id": run.encode(), b"idempotency-key": key.encode()}
     asked = asyncio.create_task(api.post("/session/borrow", json={"labelKey": POOL}, headers=headers))
 

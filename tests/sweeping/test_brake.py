@@ -106,7 +106,7 @@ async def test_in_the_first_timeout_nobody_goes(hub, settings, redis, caplog):
     assert (shown["state"], shown["stale"], shown["registered"]) == ("engaged", 3, 10)
     assert (shown["perInterval"], shown["heldBack"]) == (2, 3)
     assert (shown["graceSecondsLeft"], shown["why"]) == (60, "nodes that are alive have 60 s to be heard again")
-    async with open_store(settings) as store:  # the hub in office dies, and another one takes over
+    async with open_store(settings) as store:  # the leading hub dies, and another one takes over
         redis.hincrby("hub:brake", "since_ms", -50_000)
         next_interval(redis)
         assert await sweep(Hub(store, settings)) == (3, 0, 3, "engaged")
@@ -308,16 +308,16 @@ async def test_those_that_do_not_fit_into_a_pass_count_all_the_same(hub, redis, 
 
 
 @pytest.mark.parametrize(
-    ("silent", "silent_total", "strangers", "strangers_total", "stale", "in_all"),
+    ("silent", "silent_total", "unmanaged", "unmanaged_total", "stale", "in_all"),
     [
         ("ab", 2, "", 0, "ab", 2), ("ab", 9, "", 0, "ab", 9), ("ab", 9, "", 0, "a", 8), ("", 0, "xyz", 3, "x", 1),
         ("", 0, "wxyz", 400, "w", 100), ("ab", 3, "wxyz", 400, "aw", 102), ("", 0, "", 50, "", 0),
     ],
 )  # fmt: skip
 def test_of_what_was_not_looked_at_the_silent_count_in_full_and_strangers_by_the_share_of_those_seen(
-    silent, silent_total, strangers, strangers_total, stale, in_all
+    silent, silent_total, unmanaged, unmanaged_total, stale, in_all
 ):
-    nominated = Nominated(1000, list(silent), silent_total, list(strangers), strangers_total)
+    nominated = Nominated(1000, list(silent), silent_total, list(unmanaged), unmanaged_total)
     assert stale_in_all(nominated, list(stale)) == in_all
 
 

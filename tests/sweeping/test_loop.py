@@ -94,7 +94,7 @@ async def test_waiting_to_be_the_hub_that_sweeps_is_not_late(turns):
     async def wait():
         waited.append(None)
         if len(waited) == 2:
-            loop.time.clock_gettime = lambda _: 5000.0  # another hub was in office all the time
+            loop.time.clock_gettime = lambda _: 5000.0  # another hub was the leader all the time
 
     assert len(await turns(10, 10, leads=SimpleNamespace(wait=wait))) == 3
 

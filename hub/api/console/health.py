@@ -24,7 +24,7 @@ def some(number: int, one: str, many: str = "") -> str:
 
 def troubles(seen: dict[str, Any]) -> list[Trouble]:
     """What is wrong, the worst first, from what `overview` gathers."""
-    found = [*_of_nodes(seen), *_of_the_line(seen), *_of_the_sweep(seen), *_of_work(seen)]
+    found = [*_of_nodes(seen), *_of_the_queue(seen), *_of_the_sweep(seen), *_of_work(seen)]
     return sorted(found, key=lambda each: each.level != "critical")
 
 
@@ -92,7 +92,7 @@ def _of_the_sweep(seen: dict[str, Any]) -> list[Trouble]:
     return found
 
 
-def _of_the_line(seen: dict[str, Any]) -> list[Trouble]:
+def _of_the_queue(seen: dict[str, Any]) -> list[Trouble]:
     queue, slots, nodes, found = seen["queue"], seen["slots"], seen["nodes"], []
     if queue["unserved"]:
         names = ", ".join(queue["unserved"][:3])

@@ -13,13 +13,13 @@ from hub.api.auth import ADMIN, RUNNER
 from hub.api.console.health import sentence, troubles
 from hub.api.deps import allowed, in_ms, reply
 from hub.core import Hub
+from hub.recovery.leadership import known_sources
 from hub.sweeping.brake import Brake
-from hub.sweeping.office import known_sources
 
 router = APIRouter(include_in_schema=False)
 FRESH_S: Final = 0.5  # how old it may be: many pages ask at once
 _LABELS: Final = 20  # of the queue that are looked at for a pool
-_STRANGERS: Final = 1000
+_UNMANAGED: Final = 1000
 _JOBS: Final = 1000
 
 
@@ -73,8 +73,8 @@ async def _nodes(hub: Hub) -> dict[str, int]:
     )  # fmt: skip
     counts = {"alive": heard, "suspect": beaten - heard - silent, "silent": silent}
     if registered > beaten:  # other programs wrote them, and no hub has heard them
-        strangers = await hub.store.read("ZDIFF", 2, keys.nodes, keys.beats)
-        for node in await hub.nodes.describe(strangers[:_STRANGERS]):
+        unmanaged = await hub.store.read("ZDIFF", 2, keys.nodes, keys.beats)
+        for node in await hub.nodes.describe(unmanaged[:_UNMANAGED]):
             counts["silent" if node.state == "stale" else node.state] += 1
     return {"registered": registered, "draining": draining, **counts, "timeoutSeconds": timeout_ms // 1000}
 
@@ -98,12 +98,12 @@ async def _slots(hub: Hub) -> dict[str, Any]:
 
 async def _queue(hub: Hub) -> dict[str, Any]:
     labels, waiting, away = await hub.tickets.counts()
-    lines = await hub.tickets.lines(await hub.tickets.labels(0, _LABELS), 1)
-    since = [ticket.since_ms for line in lines for ticket in line.tickets]
+    queues = await hub.tickets.queues(await hub.tickets.labels(0, _LABELS), 1)
+    since = [ticket.since_ms for queue in queues for ticket in queue.tickets]
     oldest_s = max(0.0, hub.store.wall_s() - min(since) / 1000) if since else None
-    unserved = [line.label for line in lines if line.waiting and not await _is_served(hub, line.label)]
-    capped = [line.label for line in lines if line.waiting and 0 < line.cap <= line.in_flight]
-    full = [line.label for line in lines if line.waiting and line.label not in (*unserved, *capped)]
+    unserved = [queue.label for queue in queues if queue.waiting and not await _is_served(hub, queue.label)]
+    capped = [queue.label for queue in queues if queue.waiting and 0 < queue.cap <= queue.in_flight]
+    full = [queue.label for queue in queues if queue.waiting and queue.label not in (*unserved, *capped)]
     return {
         "labels": labels, "waiting": waiting, "away": away, "oldestSeconds": oldest_s, "unserved": unserved,
         "capped": capped, "full": full,
@@ -133,7 +133,7 @@ async def _tasks(hub: Hub) -> dict[str, Any]:
             ("ZCARD", keys.later),
         ]
     )  # fmt: skip
-    lengths = await hub.store.read_all(("ZCARD", keys.queue(full)) for full in jobs)
+    lengths = await hub.store.read_all(("ZCARD", keys.job_queue(full)) for full in jobs)
     return {"pending": sum(lengths), "jobsWaiting": len(jobs), "workers": workers, "dead": dead, "later": later}
 
 

@@ -15,10 +15,10 @@ from hub.api.console.door import LOGIN, Door, cookie_name
 from hub.api.credentials import origin
 from hub.api.deps import Serving, in_ms, remote_ip, reply, serving
 from hub.api.identity import bearer, known
-from hub.audit import time_text
 from hub.errors import Forbidden, HubError, InvalidValue, MissingMember, NotFound, Unauthorized
 from hub.tokens.logins import LIFE_S, LINK_S, ROLES, Login, bond, capped, new_key
 from hub.tokens.models import USER, digest_of
+from hub.wire import time_text
 
 router = APIRouter(include_in_schema=False)
 _AGENT_MAX: Final = 200
@@ -69,10 +69,10 @@ async def log_in(request: Request) -> Response:
         if login is None or not (login.token or secret):
             await found.guesses.slow(remote_ip(request), found.hub.settings.request_timeout_s / 2)
             raise NotFound("This link has been opened already, or is older than five minutes; `hub ui` makes another.")
-        wish = _wish(request, login.name, login.role, login.token, bond(key, secret) if secret else "")
+        wanted = _wanted(request, login.name, login.role, login.token, bond(key, secret) if secret else "")
     else:
-        wish = await _bought(request, found, document, key)
-    made = await door.logins.create(key, wish)
+        wanted = await _bought(request, found, document, key)
+    made = await door.logins.create(key, wanted)
     await found.hub.audit.write(
         "console", "console.login", actor=f"{made.role} in the console", by=made.name, remote_ip=made.ip, login=made.id,
         link=link is not None,
@@ -121,10 +121,10 @@ async def make_link(request: Request) -> Response:
     if found.secrets.open and not secret:
         return reply({"link": None, "role": door.most, "open": True})
     link = new_key()
-    wish = await _bought(request, found, {**document, "secret": secret}, link)
-    await door.logins.make_link(wish, link)
-    await found.hub.audit.write("console", "console.link", **await origin(request), role=wish.role)
-    return reply({"link": link, "role": wish.role, "open": False, "seconds": LINK_S}, status=201)
+    wanted = await _bought(request, found, {**document, "secret": secret}, link)
+    await door.logins.make_link(wanted, link)
+    await found.hub.audit.write("console", "console.link", **await origin(request), role=wanted.role)
+    return reply({"link": link, "role": wanted.role, "open": False, "seconds": LINK_S}, status=201)
 
 
 async def _bought(request: Request, found: Serving, document: dict[str, Any], key: str) -> Login:
@@ -138,7 +138,7 @@ async def _bought(request: Request, found: Serving, document: dict[str, Any], ke
         raise InvalidValue(f"role must be one of {', '.join(ROLES)}", member="role")
     if name := "" if found.secrets.open else found.secrets.name(secret):
         role = _role(found, secret)
-        return _wish(request, name, capped(wanted, role), bound=bond(key, secret.encode()))
+        return _wanted(request, name, capped(wanted, role), bound=bond(key, secret.encode()))
     holder = await found.holders.resolve(secret)
     if holder is None or not holder.active or holder.kind != USER:
         await found.guesses.slow(remote_ip(request), found.hub.settings.request_timeout_s / 2)
@@ -146,7 +146,7 @@ async def _bought(request: Request, found: Serving, document: dict[str, Any], ke
     acts = not holder.scopes or holder.scopes & {"submit", "worker", "admin"}
     role = "admin" if holder.superuser else "operator" if acts else "viewer"
     digest = found.holders.digest_of(secret) or digest_of(secret) or ""
-    return _wish(request, f"token of {holder.name}", capped(wanted, role), token=digest)
+    return _wanted(request, f"token of {holder.name}", capped(wanted, role), token=digest)
 
 
 def _role(found: Serving, secret: str) -> str:
@@ -159,7 +159,7 @@ def _role(found: Serving, secret: str) -> str:
     raise Forbidden("The secret of the nodes is for nodes: log in with another secret, or with a token.")
 
 
-def _wish(request: Request, name: str, role: str, token: str = "", bound: str = "") -> Login:
+def _wanted(request: Request, name: str, role: str, token: str = "", bound: str = "") -> Login:
     agent = request.headers.get("user-agent", "")[:_AGENT_MAX]
     return Login(name, role, bound, token, remote_ip(request) or "", agent)
 

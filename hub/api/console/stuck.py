@@ -12,12 +12,14 @@ from starlette.responses import Response
 from hub.api import bodies
 from hub.api.auth import ADMIN
 from hub.api.deps import allowed, in_ms, reply
-from hub.audit import time_text
+from hub.api.members import whole_number
 from hub.errors import InvalidValue, NotFound, RecordsUnavailable
-from hub.records.models import Stuck
-from hub.records.records import Records
-from hub.sweeping.alerts import Thresholds
-from hub.sweeping.office import known_sources
+from hub.recovery.alerts import Thresholds
+from hub.recovery.leadership import known_sources
+from hub.recovery.models import Stuck
+from hub.recovery.records import Records
+from hub.recovery.report import DAYS_MAX, report
+from hub.wire import time_text
 
 router = APIRouter(include_in_schema=False)
 _LOOK_S: Final = 10.0
@@ -33,7 +35,7 @@ async def sources(request: Request) -> Response:
     names = list(dict.fromkeys([*declared, *since]))
     fields = ("found", "level", "before", "at")
     noted = await hub.store.read_all(("HMGET", keys.zombies(name), *fields) for name in names)
-    leads = await hub.store.read_all(("GET", keys.zombie_office(name)) for name in names)
+    leads = await hub.store.read_all(("GET", keys.zombie_leader(name)) for name in names)
     rows = [
         {
             "name": name, "found": None if found is None else int(found), "level": level or "unknown",
@@ -51,6 +53,14 @@ async def sources(request: Request) -> Response:
             "criticalAbove": limits.critical_above, "now": in_ms(hub, 0),
         }
     )  # fmt: skip
+
+
+@router.get("/console/report/stuck")
+async def tell(request: Request) -> Response:
+    """What the passes over each source did on the last `days` days (UTC), today included; 7 unless told."""
+    hub = allowed(request, ADMIN)
+    days = whole_number(request.query_params.get("days", "7"), "days", 1, DAYS_MAX)
+    return reply({**await report(hub.store, request.app.state.sources, days), "now": in_ms(hub, 0)})
 
 
 @router.get("/console/stuck/{source}")

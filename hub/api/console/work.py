@@ -12,11 +12,11 @@ from hub.api import bodies
 from hub.api.deps import in_ms, reply, serving
 from hub.api.identity import Caller, reader
 from hub.api.joblib import answers
-from hub.audit import time_text
 from hub.core import Hub
 from hub.errors import Forbidden, InvalidValue
 from hub.jobs.models import Job, Page, Task
 from hub.jobs.names import dashed, to_id
+from hub.wire import time_text
 
 router = APIRouter(include_in_schema=False)
 _WORKERS: Final = 1000
@@ -102,30 +102,30 @@ class _Wish(NamedTuple):
         return (not self.job or task.job == self.job) and self.text.lower() in said
 
 
-async def _found(hub: Hub, status: str, wish: _Wish, limit: int, offset: int) -> tuple[Page[Task], bool]:
+async def _found(hub: Hub, status: str, wanted: _Wish, limit: int, offset: int) -> tuple[Page[Task], bool]:
     """A page of those that fit, and whether all there are were looked through."""
     tasks = hub.tasks
-    one = _task_id(wish.text)
+    one = _task_id(wanted.text)
     if one:
         found = await tasks.several([one])
         return Page(found, len(found)), True
-    plain = not (wish.text or wish.job)
+    plain = not (wanted.text or wanted.job)
     if status == "dead" and plain:
         return await tasks.dead_page(limit, offset), True
-    if status == "pending" and (plain or not wish.text):
-        jobs = [wish.job] if wish.job else await _waiting(hub)
+    if status == "pending" and (plain or not wanted.text):
+        jobs = [wanted.job] if wanted.job else await _waiting(hub)
         return await tasks.pending(jobs, limit, offset), True
-    ids, complete = await _nominated(hub, status, wish)
+    ids, complete = await _nominated(hub, status, wanted)
     fitting = [
         task for task in await tasks.several(ids)
-        if (status in ("dead", "later") or task.status == status) and wish.fits(task)
+        if (status in ("dead", "later") or task.status == status) and wanted.fits(task)
     ]  # fmt: skip
     if status in OPEN or status == "pending":
         fitting.sort(key=lambda task: -task.created_us)
     return Page(fitting[offset : offset + limit], len(fitting)), complete
 
 
-async def _nominated(hub: Hub, status: str, wish: _Wish) -> tuple[list[str], bool]:
+async def _nominated(hub: Hub, status: str, wanted: _Wish) -> tuple[list[str], bool]:
     """Tasks that may be of a status, as many as are looked through, and whether these are all."""
     keys, store = hub.store.keys, hub.store
     if status in OPEN:
@@ -134,7 +134,7 @@ async def _nominated(hub: Hub, status: str, wish: _Wish) -> tuple[list[str], boo
         ids = [task for some in held for task in some]
         return ids[:_LOOKED], len(workers) < _WORKERS and len(ids) <= _LOOKED
     if status == "pending":
-        page = await hub.tasks.pending([wish.job] if wish.job else await _waiting(hub), _LOOKED, 0)
+        page = await hub.tasks.pending([wanted.job] if wanted.job else await _waiting(hub), _LOOKED, 0)
         return [task.id for task in page.items], page.total <= _LOOKED
     key = {"dead": keys.dead, "later": keys.later}.get(status, keys.finished)
     total, ids = await store.read_all([("ZCARD", key), ("ZREVRANGE", key, 0, _LOOKED - 1)])
@@ -166,7 +166,7 @@ async def _names(hub: Hub) -> list[str]:
 async def _counts(hub: Hub, names: list[str]) -> tuple[list[int], list[int], list[Any]]:
     """Of each job how many tasks can be claimed, how many workers serve it, and its first task's place in time."""
     keys, store = hub.store.keys, hub.store
-    lengths = await store.read_all(("ZCARD", keys.queue(full)) for full in names)
+    lengths = await store.read_all(("ZCARD", keys.job_queue(full)) for full in names)
     workers = await store.read_all(("SCARD", keys.job_workers(full)) for full in names)
     heads = await store.read("ZMSCORE", keys.heads, *names) if names else []
     return lengths, workers, heads

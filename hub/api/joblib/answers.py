@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from hub.api.joblib.bodies import Slice
 from hub.api.joblib.paths import PREFIX
-from hub.jobs.models import Job, Page, Provider, Task, Worker
+from hub.jobs.models import LOST, Job, Page, Provider, Shown, Task, Worker
 from hub.jobs.names import dashed, time_text
 
 T = TypeVar("T")
@@ -84,6 +84,25 @@ def task(found: Task) -> dict[str, Any]:
     if found.due_us is not None:
         shown["notBefore"] = time_text(found.due_us)
     return shown
+
+
+def shown(found: Shown) -> dict[str, Any]:
+    """A task for who asks for it alone: with what it came to."""
+    document = task(found.task)
+    if found.result == LOST:
+        document["resultLost"] = True
+    elif found.result:
+        document["result"] = orjson.Fragment(found.result)
+    if found.max_silence_ms:
+        document["maxSilenceSeconds"] = found.max_silence_ms / 1000
+    if found.said_us is not None:
+        document |= {
+            "progress": found.progress,
+            "message": found.message or None,
+            "progress_at": time_text(found.said_us),
+            "log": [{"at": time_text(at_us), "text": text} for at_us, text in found.log],
+        }
+    return document
 
 
 def submitted(found: Task) -> Response:

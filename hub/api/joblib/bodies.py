@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,8 +15,8 @@ from starlette.requests import Request
 
 from hub.api.deps import serving
 from hub.api.freight import LIGHT
+from hub.api.joblib.requests import MANY, JobBody, PageQuery, ResultBody, SubmitBody, TasksQuery
 from hub.api.joblib.slices import Slices, compact, is_deep
-from hub.api.joblib.wishes import MANY, JobBody, PageQuery, SubmitBody, TasksQuery
 from hub.errors import Malformed, TooLarge
 from hub.jobs.names import preferred_wait, to_id
 from hub.settings import Settings
@@ -29,6 +29,7 @@ KEY_MAX = 255
 M = TypeVar("M", bound=BaseModel)
 _scan = JSONDecoder().scan_once  # type: ignore[attr-defined]
 _blank = re.compile(r"[ \t\n\r]*").match
+_LEVELS = f"Input should have at most {NESTING_MAX} levels"
 _UUID = "Input should be a valid UUID"
 
 
@@ -188,11 +189,48 @@ def payloads(said: SubmitBody, body: Body, settings: Settings) -> list[str]:
     return texts
 
 
+def result(body: Body, settings: Settings) -> str:
+    """What a task came to, as it was sent, empty for nothing; raises `TooLarge` and `Malformed`."""
+    if body.document.get("result") is None:
+        return ""
+    text, most = body.opaque("result"), settings.task_result_max_bytes
+    if is_longer(text, most):
+        raise TooLarge(too_large(text, most))
+    _check(text, most, ("body", "result"))
+    return text
+
+
+def results(said: Sequence[ResultBody], body: Body) -> list[str]:
+    """The same for each of the reports of a claim, however long they are; raises `Malformed`."""
+    if all(each.result is None for each in said):
+        return [""] * len(said)
+    texts: list[str] = []
+    for number, each in enumerate(body.opaque_list("results")):
+        text = "" if said[number].result is None else dict(_parts(each))["result"]
+        if is_deep(text, NESTING_MAX):
+            raise malformed("nesting", ("body", "results", number, "result"), _LEVELS, None)
+        texts.append(text)
+    return texts
+
+
+def is_longer(text: str, most: int) -> bool:
+    """Whether a text has more bytes than this."""
+    return len(text) > most or (not text.isascii() and len(text.encode()) > most)
+
+
+def too_large(text: str, most: int) -> str:
+    """What there is to do about a result that is."""
+    return (
+        f"The result has {len(text.encode())} bytes, and {most} are allowed (HUB_TASK_RESULT_MAX_BYTES): "
+        "store it elsewhere and return a reference to it."
+    )
+
+
 def _check(text: str, most: int, where: tuple[str | int, ...]) -> None:
-    if len(text) > most or (not text.isascii() and len(text.encode()) > most):
+    if is_longer(text, most):
         raise TooLarge(f"{'.'.join(map(str, where[1:]))} has more than {most} bytes.")
     if is_deep(text, NESTING_MAX):
-        raise malformed("nesting", where, f"Input should have at most {NESTING_MAX} levels", None)
+        raise malformed("nesting", where, _LEVELS, None)
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:

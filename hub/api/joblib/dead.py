@@ -10,7 +10,7 @@ from hub.api.identity import caller
 from hub.api.joblib import answers, bodies, shapes, walls
 from hub.api.joblib.callers import SUBMIT, operator
 from hub.api.joblib.paths import PREFIX
-from hub.api.joblib.wishes import PageQuery
+from hub.api.joblib.requests import PageQuery
 
 router = APIRouter(prefix=PREFIX, tags=["dead letters"])
 

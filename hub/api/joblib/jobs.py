@@ -10,8 +10,8 @@ from hub.api.identity import caller, reader
 from hub.api.joblib import answers, bodies, shapes, walls
 from hub.api.joblib.callers import WORKER
 from hub.api.joblib.paths import PREFIX
-from hub.api.joblib.wishes import PageQuery, ServedBody, TasksQuery
-from hub.jobs.models import JobWish
+from hub.api.joblib.requests import PageQuery, ServedBody, TasksQuery
+from hub.jobs.models import JobRequest
 from hub.jobs.names import check_room
 
 router = APIRouter(prefix=PREFIX, tags=["jobs"])
@@ -33,10 +33,10 @@ async def register(request: Request) -> Response:
     said, body = await bodies.read(request, ServedBody)
     hub = serving(request).hub
     schema = bodies.schema(said, body, hub.settings)
-    wish = JobWish(
+    wanted = JobRequest(
         room, said.category, said.name, schema, said.worker_id.hex if said.worker_id else None, said.incarnation
     )
-    job, created = await hub.jobs.register(wish, said.schema_, who.user, who.superuser)
+    job, created = await hub.jobs.register(wanted, said.schema_, who.user, who.superuser)
     return answers.reply(answers.job(job), 201 if created else 200)
 
 

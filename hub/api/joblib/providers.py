@@ -12,10 +12,10 @@ from hub.api.identity import caller, reader
 from hub.api.joblib import answers, bodies, shapes, waiting, walls
 from hub.api.joblib.callers import READ, WORKER
 from hub.api.joblib.paths import PREFIX
-from hub.api.joblib.wishes import PageQuery, ProviderBody
+from hub.api.joblib.requests import PageQuery, ProviderBody
 from hub.core import Hub
 from hub.errors import ProviderTimeout
-from hub.jobs.models import Provider, ProviderWish
+from hub.jobs.models import Provider, ProviderRequest
 from hub.jobs.names import check_room
 
 # What a browser may show. Workers say what it is, and pages of theirs would be pages of the hub.
@@ -36,7 +36,7 @@ async def register(request: Request) -> Response:
     walls.enter(who, room)
     said, body = await bodies.read(request, ProviderBody)
     hub = serving(request).hub
-    wish = ProviderWish(
+    wanted = ProviderRequest(
         room,
         said.category,
         said.name,
@@ -44,7 +44,7 @@ async def register(request: Request) -> Response:
         said.worker_id.hex if said.worker_id else None,
         content_type=said.content_type,
     )
-    provider, created = await hub.providers.register(wish, who.user, who.superuser)
+    provider, created = await hub.providers.register(wanted, who.user, who.superuser)
     return answers.reply(answers.provider(provider), 201 if created else 200)
 
 

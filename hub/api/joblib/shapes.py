@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from hub.api.joblib.wishes import Status
+from hub.api.joblib.requests import Status
 
 _TEXT = {"type": "string"}
 _ID = {"type": "string", "format": "uuid"}
@@ -26,6 +26,7 @@ def _object(more: dict[str, Any] | None = None, /, **members: dict[str, Any]) ->
     return {"type": "object", "required": list(members), "properties": {**members, **(more or {})}}
 
 
+TAKEN = _object(id=_ID, taken=_COUNT)
 WORKER = _object(id=_ID, last_heartbeat=_TIME)
 JOB = _object(
     id=_ID,
@@ -38,7 +39,14 @@ JOB = _object(
     worker_id=_maybe(_ID),
 )
 TASK = _object(
-    {"attempt": _COUNT, "maxAttempts": _COUNT, "priority": {"type": "integer"}, "notBefore": _TIME, "claim": _TEXT},
+    {
+        "attempt": _COUNT,
+        "maxAttempts": _COUNT,
+        "priority": {"type": "integer"},
+        "notBefore": _TIME,
+        "claim": _TEXT,
+        "traceparent": _TEXT,
+    },
     id=_ID,
     job_name=_TEXT,
     room_id=_TEXT,
@@ -51,8 +59,22 @@ TASK = _object(
     payload=_OBJECT,
     queue_position=_maybe({"type": "integer", "minimum": 1}),
 )
+SHOWN = {
+    **TASK,
+    "properties": {
+        **TASK["properties"],
+        "result": {"description": "What a completed task came to, any JSON; not there when that is nothing."},
+        "resultLost": {"type": "boolean", "description": "The store has lost the result, and no hub remembers it."},
+        "maxSilenceSeconds": {"type": "number", "description": "How long it may say nothing while it runs."},
+        "progress": _maybe({"type": "number", "minimum": 0, "maximum": 1}),
+        "message": _maybe(_TEXT),
+        "progress_at": {**_TIME, "description": "When it last said something of itself."},
+        "log": {"type": "array", "items": _object(at=_TIME, text=_TEXT), "description": "The latest 100 it logged."},
+    },
+}
 TASK_OR_IDS = {"anyOf": [TASK, _object(ids=_IDS)]}
-_OUTCOME = _object(id=_ID, outcome={"type": "string", "enum": ["ok", "gone", "forbidden", "conflict"]})
+_OUTCOME = _object(id=_ID, outcome={"type": "string", "enum": ["ok", "gone", "forbidden", "conflict", "too-large"]})
+PROGRESSED = _object(tasks={"type": "array", "items": _OUTCOME})
 CLAIMED = _object(
     {"tasks": {"type": "array", "items": TASK}, "results": {"type": "array", "items": _OUTCOME}}, task=_maybe(TASK)
 )

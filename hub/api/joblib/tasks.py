@@ -8,17 +8,19 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from hub.api import traces
 from hub.api.deps import check_listening, is_gone, serving
 from hub.api.identity import Caller, allow, caller, reader
 from hub.api.joblib import answers, bodies, shapes, waiting, walls
 from hub.api.joblib.callers import SUBMIT, WORKER, mover
 from hub.api.joblib.paths import PREFIX
-from hub.api.joblib.wishes import ClaimBody, MoveBody, SubmitBody, TasksQuery, moment_us
+from hub.api.joblib.requests import ClaimBody, MoveBody, ResultBody, SubmitBody, TasksQuery, moment_us
 from hub.core import Hub
 from hub.errors import Forbidden, Unauthorized
 from hub.jobs.models import TERMINAL, Claim, Options, Result, Task
 from hub.jobs.names import INTERNAL, check_room, dashed
 from hub.jobs.workers import not_yours
+from hub.observability.tracing import tracing
 
 router = APIRouter(prefix=PREFIX, tags=["tasks"])
 _KEY = "Idempotency-Key"
@@ -44,21 +46,40 @@ async def submit(request: Request) -> Response:
     hub = serving(request).hub
     payloads, options = bodies.payloads(said, body, hub.settings), _options(said, full)
     key = bodies.request_key(request, who.user)
+    if hub.settings.validate_payloads == "submit":
+        await _check(hub, full, payloads, many=said.payloads is not None)
     await check_listening(request)
     made = await hub.tasks.submit(room, full, payloads, who.user, options, key)
+    if tracing.on:
+        traces.keep(hub.store, *(traces.task(task.id) for task in made[: traces.SOME]))
     if said.payloads is None:
         return answers.submitted(made[0])
     return answers.reply({"ids": [dashed(task.id) for task in made]}, 202, {"retry-after": "1"})
+
+
+async def _check(hub: Hub, full: str, payloads: list[str], *, many: bool) -> None:
+    """Raise `Malformed` when a payload does not fit the schema of the job, and `JobNotFound`."""
+    fault = await hub.validation.check(full, (await hub.jobs.get(full)).schema, payloads)
+    if fault is not None:
+        where = ["payloads", fault.number] if many else ["payload"]
+        raise bodies.malformed("schema", ["body", *where, *fault.path], fault.message, None)
 
 
 def _options(said: SubmitBody, full: str) -> Options:
     """What is asked for beyond the plain submit; raises `Malformed` for an `@internal` job, which knows none of it."""
     due_us = None if said.not_before is None else moment_us(said.not_before)
     backoff_ms = None if said.backoff_s is None else int(said.backoff_s * 1000)
-    asked = {"priority": said.priority, "due_us": due_us, "max_attempts": said.max_attempts, "backoff_ms": backoff_ms}
+    silence_ms = None if said.max_silence_s is None else int(said.max_silence_s * 1000)
+    asked = {
+        "priority": said.priority, "due_us": due_us, "max_attempts": said.max_attempts, "backoff_ms": backoff_ms,
+        "max_silence_ms": silence_ms,
+    }  # fmt: skip
     given = {name: value for name, value in asked.items() if value is not None}
     if given and full.startswith(f"{INTERNAL}:"):
-        message = "priority, notBefore, maxAttempts and backoffSeconds should be left out for an @internal job"
+        message = (
+            "priority, notBefore, maxAttempts, backoffSeconds and maxSilenceSeconds should be left out "
+            "for an @internal job"
+        )
         raise bodies.malformed("unsupported", ["body"], message, None)
     return Options(**given)
 
@@ -75,21 +96,24 @@ async def claim(request: Request) -> Response:
     again with none. Claims with a limit or a key name each `claim`; reports that repeat the name count for no other.
     """
     who = await caller(request, WORKER)
-    said, _ = await bodies.read(request, ClaimBody)
+    said, body = await bodies.read(request, ClaimBody)
     key = bodies.request_key(request, who.user)
     hub, worker = serving(request).hub, said.worker_id.hex
     await walls.reach_worker(who, hub, worker)
     await check_listening(request)
     outcomes = []
     if said.results:
-        results = [Result(each.id.hex, each.status, each.error or "", each.claim or "") for each in said.results]
-        words = await hub.tasks.finish(worker, who.user, results, key)
-        outcomes = [{"id": dashed(r.task), "outcome": word} for r, word in zip(results, words, strict=True)]
+        outcomes = await _reported(hub, said.results, body, worker, who, key)
     elif said.limit == 0 and (await hub.workers.get(worker)).user != who.user:
         raise not_yours(worker)
     tasks = [] if said.limit == 0 else await _claimed(request, hub, said, who, key)
     named = said.limit is not None or bool(key)
     shown = [answers.task(task) | ({"claim": task.claim} if named else {}) for task in tasks]
+    if tracing.on:
+        came_from = await traces.follow(hub.store, *(traces.task(task.id) for task in tasks))
+        for task, told in zip(tasks, shown, strict=True):
+            if text := came_from.get(traces.task(task.id)):
+                told["traceparent"] = text
     answer: dict[str, Any] = {"task": shown[0] if shown else None}
     if said.limit is not None:
         answer["tasks"] = shown
@@ -98,21 +122,42 @@ async def claim(request: Request) -> Response:
     return answers.reply(answer)
 
 
+async def _reported(
+    hub: Hub, said: list[ResultBody], body: bodies.Body, worker: str, who: Caller, key: str
+) -> list[dict[str, str]]:
+    """What has become of a worker's reports. A task fails whose result is too large: nobody will report it anew."""
+    values, most = bodies.results(said, body), hub.settings.task_result_max_bytes
+    reports, large = [], set()
+    for each, value in zip(said, values, strict=True):
+        report = Result(each.id.hex, each.status, each.error or "", each.claim or "", value)
+        if bodies.is_longer(value, most):
+            large.add(report.task)
+            report = Result(report.task, "failed", bodies.too_large(value, most), report.claim)
+        reports.append(report)
+    if tracing.on:
+        await traces.follow(hub.store, *(traces.task(report.task) for report in reports))
+    words = await hub.tasks.finish(worker, who.user, reports, key)
+    return [
+        {"id": dashed(report.task), "outcome": "too-large" if word == "ok" and report.task in large else word}
+        for report, word in zip(reports, words, strict=True)
+    ]
+
+
 async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key: str) -> list[Task]:
     """The tasks a claim gets. When the caller has hung up they are given back, unless he can ask for them again; and
     when his token was revoked while he waited."""
     worker, user = said.worker_id.hex, who.user
     runtime_ms = int((said.runtime_s or 0) * 1000)
     wait_s = min(said.wait_s or 0, hub.settings.long_poll_max_wait_s)
-    wish = Claim(said.limit or 1, bool(said.start), runtime_ms, key, final=not wait_s, incarnation=said.incarnation)
+    wanted = Claim(said.limit or 1, bool(said.start), runtime_ms, key, final=not wait_s, incarnation=said.incarnation)
 
     async def gone() -> bool:
         return await is_gone(request)
 
     async def look(seconds: float) -> list[Task]:
-        return await hub.tasks.claim_or_wait(worker, user, wish, seconds, gone)
+        return await hub.tasks.claim_or_wait(worker, user, wanted, seconds, gone)
 
-    found = await hub.tasks.claim(worker, user, wish, gone)
+    found = await hub.tasks.claim(worker, user, wanted, gone)
     if not found and wait_s:
         found = await waiting.wait(request, wait_s, look, bool)
         try:
@@ -121,7 +166,7 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key
             await hub.tasks.finish(worker, user, _given_back(found))
             raise
         if not found and key and not await is_gone(request):
-            found = await hub.tasks.claim(worker, user, replace(wish, final=True), gone)
+            found = await hub.tasks.claim(worker, user, replace(wanted, final=True), gone)
     if found and not key and await is_gone(request):
         await hub.tasks.finish(worker, user, _given_back(found))
     return found
@@ -145,20 +190,20 @@ async def of_room(request: Request) -> Response:
     return answers.page(found, asked, answers.task)
 
 
-@router.get("/tasks/{task_id}", **shapes.described("task_id", {200: shapes.TASK}, headers=("Prefer",)))
+@router.get("/tasks/{task_id}", **shapes.described("task_id", {200: shapes.SHOWN}, headers=("Prefer",)))
 async def look(request: Request) -> Response:
-    """A task as it is; with `Prefer: wait=N` as soon as it has ended, or as it is after N seconds."""
+    """A task with its result; with `Prefer: wait=N` as soon as it has ended, or as it is after N seconds."""
     who = await reader(request)
     task = bodies.path_id(request, "task_id")
     hub = serving(request).hub
-    found = await hub.tasks.get(task)
-    walls.see_task(who, found)
+    found = await hub.tasks.show(task)
+    walls.see_task(who, found.task)
     wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
-    if not wait_s or found.status in TERMINAL:
-        return answers.reply(answers.task(found))
-    found = await waiting.wait(request, wait_s, lambda s: hub.tasks.wait(task, s), lambda t: t.status in TERMINAL)
+    if not wait_s or found.task.status in TERMINAL:
+        return answers.reply(answers.shown(found))
+    found = await waiting.wait(request, wait_s, lambda s: hub.tasks.wait(task, s), lambda t: t.task.status in TERMINAL)
     await reader(request)  # his token may have been revoked meanwhile
-    return answers.reply(answers.task(found), headers={"preference-applied": f"wait={wait_s:g}"})
+    return answers.reply(answers.shown(found), headers={"preference-applied": f"wait={wait_s:g}"})
 
 
 @router.patch(
@@ -168,18 +213,23 @@ async def look(request: Request) -> Response:
 async def move(request: Request) -> Response:
     """Give a task another status: for the owner of the worker that holds it, and to cancel it for its submitter.
 
-    With an `Idempotency-Key` a repeat is answered alike while the task has not moved on.
+    A completed one may come with its `result`, any JSON. With an `Idempotency-Key` a repeat is answered alike while the
+    task has not moved on.
     """
     who = await mover(request)
     task = bodies.path_id(request, "task_id")
-    said, _ = await bodies.read(request, MoveBody)
+    said, body = await bodies.read(request, MoveBody)
     if said.status != "cancelled":
         allow(who, WORKER)
     key = bodies.request_key(request, who.user)
     hub = serving(request).hub
     await walls.reach_task(who, hub, task)
+    value = bodies.result(body, hub.settings)
     await check_listening(request)
+    if tracing.on:
+        await traces.follow(hub.store, traces.task(task))
     moved = await hub.tasks.move(
-        task, said.status, said.error or "", user=who.user, superuser=who.superuser, request=key, claim=said.claim or ""
-    )
+        task, said.status, said.error or "",
+        user=who.user, superuser=who.superuser, request=key, claim=said.claim or "", value=value,
+    )  # fmt: skip
     return answers.reply(answers.task(moved))

@@ -8,10 +8,10 @@ from starlette.responses import Response
 
 from hub.api.deps import check_listening, serving
 from hub.api.identity import caller, reader
-from hub.api.joblib import answers, bodies, shapes, walls
+from hub.api.joblib import answers, bodies, shapes, waiting, walls
 from hub.api.joblib.callers import WORKER
 from hub.api.joblib.paths import PREFIX
-from hub.api.joblib.wishes import BeatBody, LeaveQuery, PageQuery
+from hub.api.joblib.requests import BeatBody, LeaveQuery, PageQuery, TakenQuery
 from hub.errors import Forbidden
 from hub.jobs.jobs import new_id
 from hub.jobs.names import check_room, dashed
@@ -74,6 +74,30 @@ async def beat(request: Request) -> Response:
     open_claims = [bodies.digest_of(who.user, key) for key in said.claims]
     lost = await hub.workers.compare(worker, who.user, held, open_claims, said.incarnation)
     return answers.reply({**orjson.loads(answers.beaten(worker, at_us)), "lost": [dashed(task) for task in lost]})
+
+
+@router.get(
+    "/workers/{worker_id}/taken",
+    **shapes.described("worker_id", {200: shapes.TAKEN}, refusals=(403,), query=TakenQuery, headers=("Prefer",)),
+)
+async def taken(request: Request) -> Response:
+    """How often a task was taken from a worker, because it was cancelled or silent for too long; for its owner alone.
+
+    With `Prefer: wait=N` as soon as it is not `since` any more: then its next heartbeat, with `tasks`, says which.
+    """
+    who = await caller(request, WORKER)
+    worker = bodies.path_id(request, "worker_id")
+    since = bodies.validated(TakenQuery, dict(request.query_params), "query").since
+    hub = serving(request).hub
+    await walls.reach_worker(who, hub, worker)
+    wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
+
+    async def look(seconds: float) -> int:
+        return await hub.workers.taken(worker, who.user, since, seconds)
+
+    found = await waiting.wait(request, wait_s, look, lambda count: count != since)
+    await caller(request, WORKER)  # his token may have been revoked meanwhile
+    return answers.reply({"id": dashed(worker), "taken": found})
 
 
 @router.delete(

@@ -13,9 +13,9 @@ from socketio.async_pubsub_manager import AsyncPubSubManager
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
-from hub.store.ending import ended
+from hub.store.cancelling import cancel_all
 from hub.store.faults import translated
-from hub.store.pulse import Pulse
+from hub.store.monitor import ConnectionMonitor
 from hub.store.store import Store
 
 IDLE_S = 1.0  # how often the reader looks up
@@ -49,7 +49,7 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
     async def close(self) -> None:
         """Stop listening."""
         if self.thread is not None:
-            await ended([self.thread])
+            await cancel_all([self.thread])
 
     async def disconnect(self, sid: str, namespace: str | None = None, **options: Any) -> Any:
         """As python-socketio does, for one after the other: to leave thousands of rooms takes some milliseconds."""
@@ -95,13 +95,13 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
     async def _heard(self) -> AsyncIterator[dict[str, Any]]:
         async with self._store.client.pubsub() as subscription:
             await subscription.subscribe(self.channel)
-            pulse = Pulse(subscription)
+            monitor = ConnectionMonitor(subscription)
             while True:
                 message = await subscription.get_message(timeout=IDLE_S)
                 if message is None:
-                    await pulse.look()
+                    await monitor.look()
                     continue
-                pulse.heard()
+                monitor.heard()
                 if message["type"] == "subscribe":
                     self._subscribed.set()
                 elif message["type"] == "message" and (event := self._wanted(message["data"])):

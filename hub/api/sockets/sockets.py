@@ -21,7 +21,7 @@ from hub.api.sockets.rooms import Rooms
 from hub.errors import RequestTimedOut, Stopping, StoreUnavailable, TooLarge
 from hub.observability import metrics
 from hub.observability.logs import get_logger
-from hub.store.ending import ended
+from hub.store.cancelling import cancel_all
 from hub.store.rounds import rounds
 
 __all__ = ["PATH", "Sockets", "serve"]
@@ -108,7 +108,7 @@ class Sockets:
         """End what has not ended with its connection."""
         self.hang_up()
         if looking := [task for task in (self._looking, self._rechecking) if task is not None]:
-            await ended(looking)
+            await cancel_all(looking)
         if left := [self._end(socket) for socket in list(self._server.eio.sockets.values())]:
             await asyncio.wait([asyncio.ensure_future(each) for each in left], timeout=CLOSE_S)
         await self._server.shutdown()

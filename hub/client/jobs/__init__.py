@@ -14,6 +14,7 @@ two need pydantic; nothing else here needs more than httpx.
 from typing import TYPE_CHECKING, Any
 
 from hub.client.jobs.claimed import Category, ClaimedTask
+from hub.client.jobs.endings import ResultLost, TaskCancelled, TaskEnded, TaskFailed
 from hub.client.jobs.handlers import Task
 from hub.client.jobs.internal import InternalJob
 from hub.client.jobs.manager import JobManager
@@ -32,9 +33,13 @@ __all__ = [
     "JobManager",
     "JobsClient",
     "Provider",
+    "ResultLost",
     "SubmitOptions",
     "SyncJobsClient",
     "Task",
+    "TaskCancelled",
+    "TaskEnded",
+    "TaskFailed",
     "TaskInfo",
     "Worker",
 ]

@@ -6,11 +6,11 @@ import logging
 import threading
 from collections.abc import Callable
 
-from hub.client.exchange import now_s, pause_s
 from hub.client.jobs.calls import ATTEMPT_S, beat
 from hub.client.jobs.tasks import Held
 from hub.client.jobs.wire import SyncWire
 from hub.errors import HubError, HubUnavailable, Superseded
+from hub.retries import now_s, pause_s
 
 log = logging.getLogger("hub.client")
 
@@ -41,7 +41,7 @@ class Contact:
         return HubUnavailable(f"no hub was reached for {self._longest_s:g} s")
 
 
-class Heart:
+class Heartbeat:
     """Beats for a worker every `interval_s` seconds, the first time after one of them; sooner again after a failure.
 
     `on_end(worker_id, error)` is called in the thread when the hub no longer has the worker, or contact is lost. It

@@ -22,9 +22,7 @@ from hub.client.exchange import (
     Send,
     Steps,
     accepted,
-    now_s,
     passing,
-    pause_s,
     readable,
     refusal,
 )
@@ -32,6 +30,7 @@ from hub.client.jobs.tasks import Held, Report, TaskInfo
 from hub.client.jobs.wire import Upload
 from hub.client.refusals import from_problem
 from hub.errors import HubError, JobsProblem, Malformed
+from hub.retries import now_s, pause_s
 
 log = logging.getLogger("hub.client")
 
@@ -153,6 +152,15 @@ def beat(worker_id: str, attempt_s: float = ATTEMPT_S, held: Held | None = None)
         return [str(task_id) for task_id in answer.data.get("lost", ())]
 
 
+def taken(worker_id: str, since: int, wait_s: float) -> Steps[int]:
+    """How often a task was taken from a worker, once that is not `since` any more, or after the wait. One attempt."""
+    query, headers = {"since": str(since)}, {"Prefer": f"wait={wait_s:.0f}"}
+    send = Send("GET", place("workers", worker_id, "taken"), query=query, headers=headers, wait_s=wait_s)
+    answer = yield from ask(send, lasting(0.0))
+    with readable():
+        return int(answer.data["taken"])
+
+
 def leave(worker_id: str) -> Steps[None]:
     """Delete a worker; bounded to a few seconds, logged instead of raised."""
     try:
@@ -205,17 +213,21 @@ class Claimed:
         return cls([TaskInfo.of(task) for task in many], outcomes)
 
 
-def claim(wish: Claim, left_s: Left, wait_s: float = 0.0) -> Steps[Claimed]:
+def claim(wanted: Claim, left_s: Left, wait_s: float = 0.0) -> Steps[Claimed]:
     """Claim, and repeat it as it is while no hub answers."""
-    return Claimed.of((yield from ask(wish.send(wait_s), left_s)))
+    return Claimed.of((yield from ask(wanted.send(wait_s), left_s)))
 
 
 # -- tasks --------------------------------------------------------------------------------------------------------
 
 
-def move(task_id: str, status: str, error: str | None, left_s: Left, claim: str = "") -> Steps[None]:
+def move(
+    task_id: str, status: str, error: str | None, left_s: Left, claim: str = "", result: Any = None
+) -> Steps[None]:
     """Move a task to another status, as long as its claim is this one. The key tells a repeat from a second call."""
     body = {"status": status, **({"error": error} if error is not None else {}), **({"claim": claim} if claim else {})}
+    if result is not None:
+        body["result"] = result
     yield from ask(Send("PATCH", place("tasks", task_id), body, headers={"Idempotency-Key": uuid.uuid4().hex}), left_s)
 
 

@@ -9,13 +9,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
-from hub.client.exchange import now_s
 from hub.client.jobs.tasks import Report, TaskInfo, reason
 from hub.client.jobs.threads import Threads
+from hub.jobs.models import value_of
+from hub.retries import now_s
 
 log = logging.getLogger("hub.client")
 
 RUNTIME_EXCEEDED = "Runtime exceeded"
+LONGEST_TEXT_BYTES = 4096  # of a log; more is cut
 
 
 class Model(Protocol):
@@ -45,6 +47,8 @@ class Task:
     reported: bool = False
     taken_s: float = field(default_factory=now_s)
     claim: str = ""
+    tell: Tell | None = None
+    """How it says something of itself; set by the worker that runs it."""
 
     @classmethod
     def of(cls, info: TaskInfo) -> Task:
@@ -53,8 +57,33 @@ class Task:
             info.id, info.job_name, info.room_id, info.payload, info.attempt, info.max_attempts, claim=info.claim
         )
 
+    def progress(self, share: float | None = None, message: str | None = None) -> None:
+        """Say how far it is, from 0 to 1, and what it does: `task.progress(0.4, "step 3")`. From any thread.
 
+        Sent once a second, the latest of each counts. It also shows that the task is not stuck (`max_silence`).
+        """
+        if share is not None and not 0 <= share <= 1:
+            raise ValueError(f"progress is from 0 to 1, not {share!r}")
+        self._say(share, message, None)
+
+    def log(self, text: str) -> None:
+        """Add to the log of the task, of which the latest 100 lines are kept, up to 4 KiB of each. From any thread."""
+        for part in str(text).splitlines():
+            if part.strip():
+                self._say(None, None, cut(part))
+
+    def _say(self, share: float | None, message: str | None, text: str | None) -> None:
+        if self.tell is not None and not self.reported and not self.lost:
+            self.tell(self.id, self.claim, share, None if message is None else cut(str(message)), text)
+
+
+Tell = Callable[[str, str, float | None, str | None, str | None], None]
 Say = Callable[[Report], None]
+
+
+def cut(text: str) -> str:
+    """As much of a text as a hub keeps. Surrogates do not travel: they are spelt."""
+    return text.encode("utf-8", "backslashreplace")[:LONGEST_TEXT_BYTES].decode(errors="ignore")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +108,10 @@ class Handler:
         try:
             payload = task.payload if self.model is None else self.model.model_validate(task.payload)
             if is_async(self.call):
-                await self._awaited(payload, task)
+                returned = await self._awaited(payload, task)
             else:
-                await self._in_thread(payload, task, threads, say)
+                returned = await self._in_thread(payload, task, threads, say)
+            value = value_of(returned)
         except (Exception, SystemExit) as error:  # whatever a handler raises, the worker lives on
             log.error("task %s of %s failed", task.id, task.job_name, exc_info=error)
             say(Report(task.id, "failed", f"ended by {error!r}" if isinstance(error, SystemExit) else reason(error)))
@@ -91,27 +121,26 @@ class Handler:
                 raise
             say(Report(task.id, "failed", "the handler was cancelled"))  # by itself: not by who runs it
         else:
-            say(Report(task.id, "completed"))
+            say(Report(task.id, "completed", value=value))
 
-    async def _awaited(self, payload: Any, task: Task) -> None:
+    async def _awaited(self, payload: Any, task: Task) -> Any:
         limit = asyncio.timeout(self.max_runtime_s)
         try:
             async with limit:
-                await self.call(payload, task)
+                return await self.call(payload, task)
         except TimeoutError as error:
             if limit.expired():
                 raise TimeoutError(RUNTIME_EXCEEDED) from error
             raise
 
-    async def _in_thread(self, payload: Any, task: Task, threads: Threads, say: Say) -> None:
+    async def _in_thread(self, payload: Any, task: Task, threads: Threads, say: Say) -> Any:
         ended = threads.run(self.call, payload, task)
         if self.max_runtime_s is not None and not (await asyncio.wait([ended], timeout=self.max_runtime_s))[0]:
             # A thread cannot be stopped: the hub is told, and the place is taken until the function returns.
             say(Report(task.id, "failed", RUNTIME_EXCEEDED))
             task.lost = True
         result = await ended
-        if inspect.isawaitable(result):
-            await result
+        return await result if inspect.isawaitable(result) else result
 
 
 def is_async(call: Callable[..., Any]) -> bool:

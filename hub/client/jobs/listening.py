@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from hub.client.exchange import now_s, passing
+from hub.client.exchange import passing
 from hub.client.jobs import calls
 from hub.client.jobs.beating import fatal
 from hub.client.jobs.calls import LEAVE_S, TROUBLE_S, Claim, Left, lasting
@@ -17,6 +17,8 @@ from hub.client.jobs.sockets import Socket
 from hub.client.jobs.tasks import Held, Report, TaskInfo, reason, sayable
 from hub.client.jobs.wire import SyncWire
 from hub.errors import HubError
+from hub.jobs.models import value_of
+from hub.retries import now_s
 
 if TYPE_CHECKING:
     from hub.client.jobs.extension import Extension
@@ -89,11 +91,11 @@ class Listener:
                 return task, info.status == "running"
         return None
 
-    def _claim(self, wish: Claim, left_s: Left, wait_s: float) -> TaskInfo | None:
+    def _claim(self, wanted: Claim, left_s: Left, wait_s: float) -> TaskInfo | None:
         with self._claiming:
-            wish = self._unanswered = self._unanswered or wish
+            wanted = self._unanswered = self._unanswered or wanted
             try:
-                claimed = self._wire.run(calls.claim(wish, left_s, wait_s))
+                claimed = self._wire.run(calls.claim(wanted, left_s, wait_s))
             except HubError as error:
                 if not passing(error):
                     self._unanswered = None
@@ -133,12 +135,12 @@ class Listener:
                 raise
             log.warning("task %s stays claimed: %s", info.id, error)
 
-    def put(self, task_id: str, status: str, error: str | None, left_s: Left) -> None:
+    def put(self, task_id: str, status: str, error: str | None, left_s: Left, result: Any = None) -> None:
         """Move a task to another status; `pending` gives it back."""
         claim = self._claims.get(task_id, "")
         try:
             if status != "pending":
-                self._wire.run(calls.move(task_id, status, error, left_s, claim))
+                self._wire.run(calls.move(task_id, status, error, left_s, claim, result))
             elif self._worker_id is not None:
                 given_back = Claim(self._worker_id, limit=0, reports=[Report(task_id, status, claim=claim)])
                 self._wire.run(calls.claim(given_back, left_s))
@@ -164,9 +166,9 @@ class Listener:
         """A claimed task is running now."""
         self.put(task.task_id, "running", None, lasting(TROUBLE_S))
 
-    def complete(self, task: ClaimedTask[Any]) -> None:
-        """A running task is done."""
-        self.put(task.task_id, "completed", None, lasting(TROUBLE_S))
+    def complete(self, task: ClaimedTask[Any], result: Any = None) -> None:
+        """A running task is done, and what it came to; raises ValueError for a result that is no JSON, or too large."""
+        self.put(task.task_id, "completed", None, lasting(TROUBLE_S), value_of(result).document)
 
     def fail(self, task: ClaimedTask[Any], error: str) -> None:
         """A claimed or running task has failed, and why."""

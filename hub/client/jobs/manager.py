@@ -14,7 +14,7 @@ import httpx
 
 from hub.client.exchange import Send, readable
 from hub.client.jobs import calls, submitting
-from hub.client.jobs.beating import Contact, Heart
+from hub.client.jobs.beating import Contact, Heartbeat
 from hub.client.jobs.claimed import ClaimedTask, category_of, job_name
 from hub.client.jobs.listening import Listener
 from hub.client.jobs.providers import Providers, Registered
@@ -69,7 +69,7 @@ class JobManager(Listener):
         contact = Contact(max_unreachable_seconds)
         super().__init__(SyncWire(url, token, transport), Signals(contact))
         beats = SyncWire(url, token, transport)
-        self._heart = Heart(beats, heartbeat_interval, contact, self._heart_ended, self._held, self._lose)
+        self._heartbeat = Heartbeat(beats, heartbeat_interval, contact, self._heartbeat_ended, self._held, self._lose)
         self._startup_retries = max_startup_retries
         self._providers = Providers()
         self._registering = threading.RLock()
@@ -201,7 +201,7 @@ class JobManager(Listener):
         if self._begun or self._worker_id is None:
             return
         self._begun = True
-        self._heart.beat_for(self._worker_id)
+        self._heartbeat.beat_for(self._worker_id)
         if self._socket is not None:
             self._socket.start()
         if self._serving is not None:
@@ -280,7 +280,7 @@ class JobManager(Listener):
             if self._worker_id is not None:
                 self._settle()
             worker_id, self._worker_id = self._worker_id, None
-            self._heart.close(JOIN_S)
+            self._heartbeat.close(JOIN_S)
             if worker_id is not None:
                 for event, message in self._joined(worker_id):
                     self._emit(event.replace("join", "leave"), message, worker_id)
@@ -291,8 +291,8 @@ class JobManager(Listener):
             self._providers.clear()
             self._registry.clear()
 
-    def _heart_ended(self, _: str, error: HubError) -> None:
-        self._heart.stop()
+    def _heartbeat_ended(self, _: str, error: HubError) -> None:
+        self._heartbeat.stop()
         self._signals.end(error)
 
     # -- the socket ---------------------------------------------------------------------------------------------------

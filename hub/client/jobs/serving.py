@@ -8,12 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from hub.client.exchange import now_s
 from hub.client.jobs.beating import Contact, fatal
 from hub.client.jobs.calls import LEAVE_S, Left
 from hub.client.jobs.claimed import ClaimedTask
 from hub.client.jobs.tasks import reason
 from hub.errors import HubError
+from hub.jobs.models import value_of
+from hub.retries import now_s
 
 log = logging.getLogger("hub.client")
 
@@ -27,7 +28,7 @@ class Counter(Protocol):
     def take(self, *, start: bool, wait_s: float, left_s: Left) -> tuple[ClaimedTask[Any], bool] | None:
         """A task and whether it is running already, None when there is nothing to do."""
 
-    def put(self, task_id: str, status: str, error: str | None, left_s: Left) -> None:
+    def put(self, task_id: str, status: str, error: str | None, left_s: Left, result: Any = None) -> None:
         """Say what became of a task."""
 
 
@@ -58,7 +59,7 @@ class Signals:
             self.end(ended)
         return ended is not None
 
-    def patience(self, seconds: float) -> Left:
+    def policy(self, seconds: float) -> Left:
         """Time that runs from now, and is over soon after everything was stopped."""
         until_s = now_s() + seconds
         return lambda: min(until_s, self.stopped_s + LEAVE_S if self.stop.is_set() else until_s) - now_s()
@@ -119,16 +120,24 @@ class Serving:
         if not running and not self._say(task, "running", None):
             return
         try:
-            self._execute(task)
+            result = self._value(self._execute(task), task)
         except BaseException as error:  # noqa: BLE001 - also `sys.exit`: who dies here would hold the task for ever
             log.error("task %s of %s failed: %r", task.task_id, task.job_name, error)
             self._say(task, "failed", reason(error))
         else:
-            self._say(task, "completed", None)
+            self._say(task, "completed", None, result)
 
-    def _say(self, task: ClaimedTask[Any], status: str, error: str | None) -> bool:
+    def _value(self, returned: Any, task: ClaimedTask[Any]) -> Any:
+        """What the task came to. Programs return here what is no JSON, for nobody used to hear of it: they go on so."""
         try:
-            self._counter.put(task.task_id, status, error, self._signals.patience(self._report_s))
+            return value_of(returned).document
+        except ValueError as error:
+            log.warning("task %s is completed without its result: %s", task.task_id, error)
+            return None
+
+    def _say(self, task: ClaimedTask[Any], status: str, error: str | None, result: Any = None) -> bool:
+        try:
+            self._counter.put(task.task_id, status, error, self._signals.policy(self._report_s), result)
         except HubError as refused:
             if fatal(refused):
                 self._signals.end(refused)

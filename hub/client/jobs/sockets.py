@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
 
-from hub.client.exchange import pause_s
 from hub.client.jobs.wire import Credentials
 from hub.client.trust import tls_context
+from hub.retries import pause_s
 
 log = logging.getLogger("hub.client")
 

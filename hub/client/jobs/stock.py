@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from hub.client.jobs.calls import MOST_CLAIMED, MOST_RESULTS
 from hub.client.jobs.tasks import Report
 
-# Together the reasons in a call stay well below what a hub takes as a body.
-MOST_REASON_BYTES = 32 * 1024
+# Together the reports in a call stay well below what a hub takes as a body; one alone may be longer.
+MOST_REPORT_BYTES = 256 * 1024
 MOST_READY = 2 * MOST_CLAIMED
 # How much a new measurement counts against those before.
 WEIGHT = 0.2
@@ -41,8 +41,8 @@ class Outbox:
         taken: list[Report] = []
         size = 0
         while self._reports and len(taken) < MOST_RESULTS:
-            size += len(self._reports[0].error.encode())
-            if taken and size > MOST_REASON_BYTES:
+            size += self._reports[0].size
+            if taken and size > MOST_REPORT_BYTES:
                 break
             taken.append(self._reports.popleft())
         return taken
@@ -54,7 +54,7 @@ class Outbox:
         return dropped
 
 
-class Pace:
+class Readahead:
     """How many tasks to hold ready beyond those that run: as many as are finished while a claim is on its way.
 
     For tasks that take long that is none, so that other workers get what this one could not begin; for very short ones

@@ -10,11 +10,13 @@ from typing import Any, Self, Unpack
 
 import httpx
 
-from hub.client.exchange import Pause, Send, Steps, now_s, readable
+from hub.client.exchange import Pause, Send, Steps, readable
 from hub.client.jobs.calls import TROUBLE_S, ask, lasting, move, place, task
+from hub.client.jobs.endings import ResultLost, TaskCancelled, TaskFailed
 from hub.client.jobs.tasks import SubmitOptions, TaskInfo
 from hub.client.jobs.wire import SyncWire, Token, Wire
 from hub.errors import TooLarge
+from hub.retries import now_s
 
 # How long one call may wait for the end of a task: shorter than what proxies usually put up with.
 LONGEST_WAIT_S = 25.0
@@ -34,12 +36,12 @@ def submit_many(job: str, payloads: Sequence[Mapping[str, Any]], room: str, opti
     """Submit tasks of one job, as many in a call as the hub takes; their ids, in the order of the payloads."""
     options = {"idempotency_key": uuid.uuid4().hex, **options}
     ids: list[str] = []
-    for bite in _bites(payloads):
-        ids += yield from _submit_bite(job, bite, room, options, len(ids))
+    for batch in _batches(payloads):
+        ids += yield from _submit_batch(job, batch, room, options, len(ids))
     return ids
 
 
-def _submit_bite(
+def _submit_batch(
     job: str, payloads: Sequence[Mapping[str, Any]], room: str, options: SubmitOptions, first: int
 ) -> Steps[list[str]]:
     suffix = f":{first}" if first else ""
@@ -54,8 +56,8 @@ def _submit_bite(
         with readable():
             return [str(task_id) for task_id in answer.data["ids"]]
     middle = len(payloads) // 2
-    before = yield from _submit_bite(job, payloads[:middle], room, options, first)
-    after = yield from _submit_bite(job, payloads[middle:], room, options, first + middle)
+    before = yield from _submit_batch(job, payloads[:middle], room, options, first)
+    after = yield from _submit_batch(job, payloads[middle:], room, options, first + middle)
     return before + after
 
 
@@ -64,14 +66,19 @@ def _submission(job: str, room: str, body: dict[str, Any], options: SubmitOption
         if not_before.tzinfo is None:
             raise ValueError("not_before needs an offset from UTC: datetime.now(UTC) + timedelta(minutes=5)")
         body["notBefore"] = not_before.isoformat()
-    for name, member in (("priority", "priority"), ("max_attempts", "maxAttempts"), ("backoff", "backoffSeconds")):
+    for name, member in (
+        ("priority", "priority"),
+        ("max_attempts", "maxAttempts"),
+        ("backoff", "backoffSeconds"),
+        ("max_silence", "maxSilenceSeconds"),
+    ):
         if (value := options.get(name)) is not None:
             body[member] = value
     key = options.get("idempotency_key") or uuid.uuid4().hex
     return Send("POST", place("rooms", room, "tasks", job), body, headers={"Idempotency-Key": key + suffix})
 
 
-def _bites(payloads: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
+def _batches(payloads: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
     begin = size = 0
     for index, payload in enumerate(payloads):
         length = len(json.dumps(payload))
@@ -101,11 +108,25 @@ def wait_for(task_id: str, timeout: float | None = None) -> Steps[TaskInfo]:
         yield Pause(min(left_s, 0.1 if wait_s < 1 else max(0.0, 1.0 - (now_s() - asked_s))))
 
 
+def result(task_id: str, timeout: float | None = None) -> Steps[Any]:
+    """What the task came to, once it has ended; raises what it ended with instead, and `TimeoutError`."""
+    info = yield from wait_for(task_id, timeout)
+    if info.status == "failed":
+        raise TaskFailed(info.error or "the task has failed", task=info.id)
+    if not info.ok:
+        raise TaskCancelled(info.error or f"the task was {info.status}", task=info.id)
+    if info.result_lost:
+        raise ResultLost(
+            "the task was completed, and its result was lost with the last second of the store", task=info.id
+        )
+    return info.result
+
+
 class JobsClient:
     """Submits tasks and waits for them, for asyncio: `await client.submit("@global:modifiers:Rotate", {}, "room-1")`.
 
     `url` defaults to `HUB_URL`, `token` to `HUB_TOKEN`; a callable is asked for the token of each request. Calls are
-    repeated for ten seconds while no hub answers or it asks for patience, and never have their effect twice; then, or
+    repeated for ten seconds while no hub answers or it asks for policy, and never have their effect twice; then, or
     when the hub refuses, they raise a `hub.errors.HubError`. Close it with `await client.close()` or `async with`.
     """
 
@@ -137,6 +158,14 @@ class JobsClient:
     async def wait_for(self, task_id: str, timeout: float | None = None) -> TaskInfo:
         """The task once it has ended; raises `TimeoutError` when it has not within `timeout` seconds (None: ever)."""
         return await self._wire.run(wait_for(task_id, timeout))
+
+    async def result(self, task_id: str, timeout: float | None = None) -> Any:
+        """What the task came to, once it is completed: what its handler returned, None for nothing.
+
+        Raises `TaskFailed`, `TaskCancelled` or `ResultLost` when it ended otherwise, and `TimeoutError` when it has not
+        ended within `timeout` seconds (None: ever).
+        """
+        return await self._wire.run(result(task_id, timeout))
 
     async def task(self, task_id: str) -> TaskInfo:
         """The task as it is now; raises `TaskNotFound`."""
@@ -182,6 +211,10 @@ class SyncJobsClient:
     def wait_for(self, task_id: str, timeout: float | None = None) -> TaskInfo:
         """As `JobsClient.wait_for`: the task once it has ended."""
         return self._wire.run(wait_for(task_id, timeout))
+
+    def result(self, task_id: str, timeout: float | None = None) -> Any:
+        """As `JobsClient.result`: what the task came to."""
+        return self._wire.run(result(task_id, timeout))
 
     def task(self, task_id: str) -> TaskInfo:
         """As `JobsClient.task`: the task as it is now."""

@@ -9,11 +9,12 @@ from traceback import TracebackException
 from typing import Any, TypedDict
 
 from hub.client.exchange import readable
-from hub.jobs.models import TERMINAL
+from hub.jobs.models import TERMINAL, Value
 
 # What failed is told in some lines; a hub need not keep all of a long one.
 LONGEST_REASON = 4000
 MOST_HELD = 1000
+NOTHING = Value()
 
 
 class SubmitOptions(TypedDict, total=False):
@@ -27,6 +28,8 @@ class SubmitOptions(TypedDict, total=False):
     """How often the task is tried when it fails; without it once."""
     backoff: float
     """Seconds to the second attempt, doubled with each further one up to an hour."""
+    max_silence: float
+    """A task that runs and says nothing (`task.progress`, `task.log`) for so many seconds fails, or is tried again."""
     idempotency_key: str
     """The same key with the same tasks gives the tasks that were submitted with it before, for 24 hours."""
 
@@ -50,6 +53,16 @@ class TaskInfo:
     max_attempts: int = 1
     claim: str = ""
     """Which claim of it this is: reports name it, so that they count for no other one."""
+    result: Any = None
+    """What it came to, when it was asked for alone and is completed; `JobsClient.result` waits for it."""
+    result_lost: bool = False
+    """Set when it came to something, and the store has lost that."""
+    progress: float | None = None
+    """How far it is, from 0 to 1, and with it what it does, as it said last; where it was asked for alone."""
+    message: str | None = None
+    progress_at: datetime | None = None
+    log: tuple[str, ...] = ()
+    """The latest lines of its log."""
 
     @property
     def finished(self) -> bool:
@@ -80,6 +93,12 @@ class TaskInfo:
                 attempt=int(data.get("attempt") or 1),
                 max_attempts=int(data.get("maxAttempts") or 1),
                 claim=str(data.get("claim") or ""),
+                result=data.get("result"),
+                result_lost=bool(data.get("resultLost")),
+                progress=data.get("progress"),
+                message=data.get("message"),
+                progress_at=_time(data.get("progress_at")),
+                log=tuple(str(each["text"]) for each in data.get("log", ())),
             )
 
 
@@ -91,11 +110,27 @@ class Report:
     status: str
     error: str = ""
     claim: str = ""
+    value: Value = NOTHING
 
-    def body(self) -> dict[str, str]:
+    @property
+    def size(self) -> int:
+        """About how many bytes it is on the wire."""
+        return 150 + len(self.error.encode()) + len(self.value.text.encode())
+
+    def body(self) -> dict[str, Any]:
         """As the wire has it."""
         said = {"id": self.task, "status": self.status, "error": self.error, "claim": self.claim}
-        return {name: value for name, value in said.items() if value}
+        result = {} if self.value.document is None else {"result": self.value.document}
+        return {name: value for name, value in said.items() if value} | result
+
+    def without_result(self) -> Report:
+        """For one that does not get through: then the task fails, and says why."""
+        if not self.value.text:
+            return self
+        why = (
+            f"the result has {len(self.value.text.encode())} bytes, which the hub, or a proxy before it, does not take"
+        )
+        return Report(self.task, "failed", f"{why}: store it elsewhere and return a reference to it", self.claim)
 
 
 @dataclass(frozen=True, slots=True)

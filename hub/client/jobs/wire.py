@@ -63,7 +63,7 @@ class SyncWire(SyncTransport):
     ) -> None:
         self._given = isinstance(url, httpx.Client)
         if isinstance(url, httpx.Client):
-            self._client = self._line = url
+            self._client = self._waiting = url
         else:
             super().__init__(url, "", "", transport)
         self.credentials = Credentials(token)

@@ -13,18 +13,21 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from hub.client.exchange import Send, passing, pause_s, readable
+from hub.client.exchange import Send, passing, readable
 from hub.client.jobs import calls
-from hub.client.jobs.beating import Contact, Heart
+from hub.client.jobs.beating import Contact, Heartbeat
 from hub.client.jobs.calls import LONGEST_PAUSE_S, lasting
-from hub.client.jobs.desk import Desk
 from hub.client.jobs.handlers import Handler, Model
-from hub.client.jobs.places import READY_S, Places
+from hub.client.jobs.losing import Losses
+from hub.client.jobs.reporter import ClaimReporter
+from hub.client.jobs.runner import READY_S, TaskRunner
 from hub.client.jobs.sockets import Message, Socket
-from hub.client.jobs.stock import Pace
+from hub.client.jobs.stock import Readahead
 from hub.client.jobs.tasks import Held
+from hub.client.jobs.telling import Teller
 from hub.client.jobs.wire import SyncWire, Token, Wire
 from hub.errors import HubError, WorkerNotFound
+from hub.retries import pause_s
 
 log = logging.getLogger("hub.client")
 
@@ -45,7 +48,9 @@ class Worker:
 
     It outlives hubs and Redis: what could not be reported is reported later, and a call whose answer was lost is
     repeated as it was, so that nothing is run twice or forgotten. A worker that the hub has given up registers again;
-    what it held is lost to it, its async handlers are cancelled, and `task.lost` is set. Only a refusal ends it
+    what it held is lost to it, its async handlers are cancelled, and `task.lost` is set. The same happens, within a
+    second, to a task that somebody cancels; after `cancel_grace` seconds its handler is cancelled again. Only a refusal
+    ends it
     (`Unauthorized`, `Forbidden`, `SchemaConflict`, ...), and is raised. `stop`, SIGTERM and SIGINT let it claim nothing
     more, give what runs `grace` seconds to end, give back the rest, and tell the hub that it leaves.
 
@@ -62,6 +67,7 @@ class Worker:
         prefetch: int | None = None,
         room: str = "@global",
         grace: float = 30.0,
+        cancel_grace: float = 5.0,
         heartbeat_interval: float = 30.0,
         polling_interval: float = 2.0,
         socket: Any = None,
@@ -74,12 +80,18 @@ class Worker:
         """How many tasks were: claimed, completed, failed, given back; lost with the worker, refused in a report."""
         self._room = room
         self._grace_s = grace
-        pace = Pace(concurrency, prefetch)
+        readahead = Readahead(concurrency, prefetch)
         self._wire = Wire(url, token, transport)
-        self._desk = Desk(self._wire, pace, self.counts, polling_interval, self._lost)
-        self._places = Places(concurrency, pace, self.counts, self._desk.say)
+        self._reporter = ClaimReporter(self._wire, readahead, self.counts, polling_interval, self._lost)
+        self._teller = Teller(self._wire, lambda: self._reporter.worker_id, self._not_ours)
+        self._runner = TaskRunner(concurrency, readahead, self.counts, self._reporter.say, self._teller, cancel_grace)
+        self._losses = Losses(
+            self._wire, lambda: self._reporter.worker_id, self._runner.runs_longer, self._held, self._not_ours
+        )
         beats = SyncWire(url, token, sync_transport)
-        self._heart = Heart(beats, heartbeat_interval, Contact(None), self._heart_ended, self._held, self._lost_some)
+        self._heartbeat = Heartbeat(
+            beats, heartbeat_interval, Contact(None), self._heartbeat_ended, self._held, self._lost_some
+        )
         self._socket: Socket | None = None
         if socket is not None and socket is not False:
             self._socket = Socket(socket, beats.url, beats.credentials, self._joined, self._news, lambda _: None)
@@ -118,7 +130,7 @@ class Worker:
                 known or {},  # type: ignore[arg-type]
                 function, model, max_runtime,
             )  # fmt: skip
-            self._places.handlers[handler.full_name] = handler
+            self._runner.handlers[handler.full_name] = handler
             return function
 
         return registered
@@ -126,7 +138,7 @@ class Worker:
     @property
     def worker_id(self) -> str | None:
         """The worker this is to the hub; None while it is not registered."""
-        return self._desk.worker_id or None
+        return self._reporter.worker_id or None
 
     # -- running ------------------------------------------------------------------------------------------------------
 
@@ -159,20 +171,24 @@ class Worker:
             raise RuntimeError("a worker runs once; make another")
         self._loop = asyncio.get_running_loop()
         self._show_stop()
-        limits = [handler.max_runtime_s for handler in self._places.handlers.values()]
+        limits = [handler.max_runtime_s for handler in self._runner.handlers.values()]
         if limits and all(limits):
-            self._desk.max_runtime_s = max(limit for limit in limits if limit) + SLACK_S
+            self._reporter.max_runtime_s = max(limit for limit in limits if limit) + SLACK_S
         try:
             await self._register()
         except BaseException:
             await self._close()
             raise
-        if self._desk.worker_id:
+        if self._reporter.worker_id:
             if self._socket is not None:
                 self._socket.start()
                 self._join()
-            self._claiming = self._spawn(self._desk.claim_for_ever(self._places))
-            self._others |= {self._spawn(self._desk.report_for_ever()), self._spawn(self._watch())}
+            self._claiming = self._spawn(self._reporter.claim_for_ever(self._runner))
+            works = (
+                self._reporter.report_for_ever(), self._teller.tell_for_ever(), self._losses.hear_for_ever(),
+                self._watch(),
+            )  # fmt: skip
+            self._others |= {self._spawn(work) for work in works}
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
@@ -180,10 +196,10 @@ class Worker:
         self._stop.set()
         try:
             await self._end(self._claiming)
-            await self._places.close(0.0 if self._failure else self._grace_s, self._hurry)
+            await self._runner.close(0.0 if self._failure else self._grace_s, self._hurry)
             await self._end(*self._others)
-            if self._desk.worker_id:
-                await self._desk.close(self._places)
+            if self._reporter.worker_id:
+                await self._reporter.close(self._runner)
         finally:
             await self._end(self._claiming, *self._others)
             await self._close()
@@ -199,13 +215,13 @@ class Worker:
 
     async def _close(self) -> None:
         try:
-            worker_id, self._desk.worker_id = self._desk.worker_id, ""
+            worker_id, self._reporter.worker_id = self._reporter.worker_id, ""
             if worker_id:
                 await self._wire.run(calls.leave(worker_id))
         finally:
             if self._socket is not None:
                 await asyncio.to_thread(self._socket.close)
-            await asyncio.to_thread(self._heart.close, READY_S)
+            await asyncio.to_thread(self._heartbeat.close, READY_S)
             await self._wire.close()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -227,7 +243,7 @@ class Worker:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(READY_S / 2)
-            self._places.give_back_old()
+            self._runner.give_back_old()
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
@@ -256,7 +272,7 @@ class Worker:
     async def _register(self) -> None:
         """Make a worker and register the jobs with it, for as long as it takes; raises what the hub refuses."""
         worker_id = None
-        left = list(self._places.handlers.values())
+        left = list(self._runner.handlers.values())
         failures = 0
         while not self._stop.is_set():
             try:
@@ -269,9 +285,9 @@ class Worker:
                 break
             except HubError as error:
                 if isinstance(error, WorkerNotFound):
-                    worker_id, left = None, list(self._places.handlers.values())
+                    worker_id, left = None, list(self._runner.handlers.values())
                 elif not passing(error):
-                    self._desk.worker_id = worker_id or ""
+                    self._reporter.worker_id = worker_id or ""
                     raise
                 if not failures:
                     log.warning("the hub does not take the worker yet: %s", error)
@@ -279,9 +295,9 @@ class Worker:
                 async with asyncio.timeout(min(LONGEST_PAUSE_S, pause_s(failures))):
                     await self._stop.wait()
             failures += 1
-        self._desk.worker_id = worker_id or ""
+        self._reporter.worker_id = worker_id or ""
         if worker_id is not None:
-            self._heart.beat_for(worker_id)
+            self._heartbeat.beat_for(worker_id)
 
     async def _id_of(self, send: Send, member: str) -> str:
         answer = await self._wire.run(calls.ask(send, lasting(0.0)))
@@ -291,13 +307,13 @@ class Worker:
     async def _lost(self, worker_id: str) -> bool:
         """The hub has given this worker up: be another one; False when somebody else has seen to that."""
         async with self._renewing:
-            if self._desk.worker_id != worker_id:
+            if self._reporter.worker_id != worker_id:
                 return False
             log.warning("the hub has given up worker %s: what it held is lost, and it registers again", worker_id)
-            self._places.lose()
-            self._desk.forget()
+            self._runner.lose()
+            self._reporter.forget()
             if self._stop.is_set():
-                self._desk.worker_id = ""
+                self._reporter.worker_id = ""
                 return True
             await self._register()
             self._join()
@@ -308,30 +324,33 @@ class Worker:
             return
         if self._claiming is not None and not self._stop.is_set():  # it may be waiting for the worker that is no more
             await self._end(self._claiming)
-            self._claiming = self._spawn(self._desk.claim_for_ever(self._places))
+            self._claiming = self._spawn(self._reporter.claim_for_ever(self._runner))
 
     def _held(self) -> Held:
         """In the thread of the heart. In this order, for a task goes from a claim to a place to a report."""
-        claims = self._desk.unanswered()
-        places = self._places.names()
-        return Held({**self._desk.unsaid(), **places}, claims)
+        claims = self._reporter.unanswered()
+        runner = self._runner.names()
+        return Held({**self._reporter.unsaid(), **runner}, claims)
 
     def _lost_some(self, held: Held, lost: list[str]) -> None:
         """In the thread of the heart."""
         assert self._loop is not None
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(
-                self._places.lose_some, {task_id: held.tasks.get(task_id) for task_id in lost}
+                self._runner.lose_some, {task_id: held.tasks.get(task_id) for task_id in lost}
             )
 
-    def _heart_ended(self, worker_id: str, error: HubError) -> None:
+    def _not_ours(self, lost: Mapping[str, str | None]) -> None:
+        self._runner.lose_some(lost)
+
+    def _heartbeat_ended(self, worker_id: str, error: HubError) -> None:
         """In the thread of the heart."""
         assert self._loop is not None
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._not_beating, worker_id, error)
 
     def _not_beating(self, worker_id: str, error: HubError) -> None:
-        if self._stop.is_set() or worker_id != self._desk.worker_id:
+        if self._stop.is_set() or worker_id != self._reporter.worker_id:
             return
         if isinstance(error, WorkerNotFound):
             self._others.add(self._spawn(self._renew(worker_id)))
@@ -344,11 +363,11 @@ class Worker:
         """In a thread of the socket."""
         if self._loop is not None:
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._desk.woken.set)
+                self._loop.call_soon_threadsafe(self._reporter.woken.set)
 
     def _joined(self) -> list[Message]:
-        worker_id = self._desk.worker_id
-        return [("join_job_room", {"job_name": name, "worker_id": worker_id}) for name in self._places.handlers]
+        worker_id = self._reporter.worker_id
+        return [("join_job_room", {"job_name": name, "worker_id": worker_id}) for name in self._runner.handlers]
 
     def _join(self) -> None:
         if self._socket is not None:

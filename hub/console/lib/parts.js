@@ -57,7 +57,7 @@ export function AsOf({ at }) {
 }
 
 /** Whether the page hears the hub, and how old its numbers are when it does not. */
-export function Pulse() {
+export function ConnectionMonitor() {
   useTick(1000);
   const at = newest();
   const old = at ? Math.round((Date.now() - at) / 1000) : 0;

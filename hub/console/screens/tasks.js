@@ -49,12 +49,18 @@ function drop(ids) {
 
 /** @param {{task: any}} props */
 function Detail({ task }) {
+  const more = useData(`${J}/tasks/${part(task.id)}`, ["task"], 3).data ?? {};
+  const share = more.progress == null ? "" : `${Math.round(100 * more.progress)}% `;
   return html`<div class="detail" id=${`detail-${task.id}`}><${Facts} of=${[
     ["Task", html`<code>${task.id}</code>`], ["Room", task.room_id], ["Worker", task.worker_id && html`<a href=${to(["why", "worker", task.worker_id])}>${task.worker_id}</a>`],
     ["Started", task.started_at && html`<${Time} at=${task.started_at}/>`], ["Ended", task.completed_at && html`<${Time} at=${task.completed_at}/>`],
     ["Attempt", task.maxAttempts ? `${task.attempt} of ${task.maxAttempts}` : undefined], ["Priority", task.priority], ["Not before", task.notBefore && html`<${Time} at=${task.notBefore}/>`],
+    ["Progress", more.progress_at && html`${share}${more.message ?? ""} (<${Time} at=${more.progress_at}/>)`],
   ]}/>${task.error && html`<h3>Error</h3><pre class="json" tabindex="0" aria-label="Error"><code>${task.error}</code></pre>`}
     <h3>Payload</h3><pre class="json" tabindex="0" aria-label="Payload"><code>${pretty(task.payload)}</code></pre>
+    ${"result" in more && html`<h3>Result</h3><pre class="json" tabindex="0" aria-label="Result"><code>${JSON.stringify(more.result, null, 2)}</code></pre>`}
+    ${more.resultLost && html`<p>The store has lost its result.</p>`}
+    ${more.log?.length > 0 && html`<h3>Log</h3><pre class="json" tabindex="0" aria-label="Log"><code>${more.log.map((/** @type {any} */ said) => `${said.at}  ${said.text}\n`)}</code></pre>`}
     <p><a href=${to(["why", "task", task.id])}>Why is it as it is?</a></p></div>`;
 }
 

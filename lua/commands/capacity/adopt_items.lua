@@ -1,4 +1,4 @@
--- Compare items of one list with the records, and mend: slots that another program put or moved there get a record, a
+-- Compare items of one list with the records, and repair: slots that another program put or moved there get a record, a
 -- second copy of a slot is taken out, a free slot of a draining node is held back. An item without a slot id is kept
 -- with its node, or left alone when it names none. Safe to repeat.
 -- Returns {'ok', adopted, items taken out, {what was dropped: reason, item, ...}}

@@ -3,7 +3,7 @@
 -- the others. At most `limit` labels below the pool, and as many with `*`, are looked at; of the rest below the pool
 -- one waiter each is counted, which is the least there are. Changes nothing.
 -- Returns {free, lent, published, 1 | 0 (under maintenance), waiting, labels waited for, 1 | 0 (there may be more)}
-command.look('capacity/autoscale', {
+command.read('capacity/autoscale', {
   'pool',
   'limit: number',
 }, function(a)
@@ -11,9 +11,9 @@ command.look('capacity/autoscale', {
   local has_caps = redis.call('EXISTS', keys.caps) == 1
 
   local function count(label)
-    local live = redis.call('ZCARD', keys.line(label))
+    local live = redis.call('ZCARD', keys.queue(label))
     local cap = has_caps and caps.of(label) or 0
-    if cap > 0 then live = math.min(live, cap - redis.call('ZCARD', keys.asked(label))) end
+    if cap > 0 then live = math.min(live, cap - redis.call('ZCARD', keys.in_flight(label))) end
     waiting, labels = waiting + math.max(0, live), labels + 1
   end
 

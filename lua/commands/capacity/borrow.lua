@@ -1,8 +1,8 @@
 -- Lend the slot that has waited longest in the best pool for a label: list move, session, deadline, count, in one step;
--- where there is none, or somebody else is to have it, stand in line. The request id is the ticket: safe to repeat, the
--- same one gets the same place or the same grant, and a repeat looks again whether the line can be served.
+-- where there is none, or somebody else is to have it, stand in the queue. The request id is the ticket: safe to repeat, the
+-- same one gets the same place or the same grant, and a repeat looks again whether the queue can be served.
 -- Returns {'ok', slot, token, item, pool, ms until it lapses, ms of the lease, run, dropped}
---   | {'waiting', position in the line of its label, ms it will take or -1, dropped}
+--   | {'waiting', position in the queue of its label, ms it will take or -1, dropped}
 --   | {'empty', dropped} | {'capped', in flight} | {'settling', ms} (without a wait)
 --   | {'per-label-cap', waiting} | {'per-run-cap', waiting} | {'deadline', position, ms it would take}
 --   | {'over', slot} (that grant has ended) | {'undone'} (withdrawn) | {'reused'} (same request id, other request)
@@ -20,34 +20,34 @@ command.change('capacity/borrow', {
   'hub',                -- the hub that answers
   'wait_ms: number',    -- how long this call may wait, 0: not at all
   'limit_ms: number',   -- the wait must not be expected to take longer; -1: whatever it takes
-  'priority: number',   -- a point weighs as much as a second in line
+  'priority: number',   -- a point weighs as much as a second in the queue
   'max_label: number',  -- waiters per label
   'max_run: number',    -- waiters per run
 }, function(a)
   local before, withdrawn = unpack(redis.call('MGET', keys.request(a.request), keys.request(a.attempt)))
   if withdrawn == 'undone' or before == 'undone' then return {'undone'} end
-  if before then return line.granted(before, a.request, a.attempt, a.fingerprint, a.hub) end
+  if before then return queue.granted(before, a.request, a.attempt, a.fingerprint, a.hub) end
 
   -- A call that the client of Redis has sent twice finds its own ticket as well.
   local known = (a.keyed == '1' or a.repeated == '1' or turns.anybody()) and tickets.read(a.request)
   if known and known.label then
     if known.fingerprint ~= a.fingerprint then return {'reused'} end
-    local waits = redis.call('ZSCORE', keys.line(a.label), a.request)
+    local waits = redis.call('ZSCORE', keys.queue(a.label), a.request)
     if waits and a.wait_ms == 0 then return {'empty', work.dropped} end
     -- A call that waits on does not take the place from a later one, unless the hub of that one is gone.
     local later = waits and a.repeated == '1' and known.attempt ~= a.attempt and hubs.is_heard(known.hub)
-    if not later then line.attend(known, a.hub, a.attempt, store.clock_ms + a.wait_ms) end
+    if not later then queue.attend(known, a.hub, a.attempt, store.clock_ms + a.wait_ms) end
     serving.label(a.label)
     serving.opened()
-    local reply = line.standing(known, a.attempt, a.fingerprint, a.hub)
+    local reply = queue.standing(known, a.attempt, a.fingerprint, a.hub)
     if a.wait_ms > 0 or reply[1] ~= 'waiting' then return reply end
     tickets.set_aside(known, 'timeout')
     return {'empty', work.dropped}
   end
 
   local cap = caps.of(a.label)
-  local live = cap > 0 and redis.call('ZCARD', keys.asked(a.label)) or 0
-  local wish = {id = a.request, label = a.label, run = a.run, ttl_ms = a.ttl_ms, idle_ms = a.idle_ms, fingerprint = a.fingerprint,
+  local live = cap > 0 and redis.call('ZCARD', keys.in_flight(a.label)) or 0
+  local wanted = {id = a.request, label = a.label, run = a.run, ttl_ms = a.ttl_ms, idle_ms = a.idle_ms, fingerprint = a.fingerprint,
     attempt = a.attempt, keep_s = a.keep_s, keyed = a.keyed == '1', hub = a.hub}
   if store.settle_left_ms <= 0 and (cap == 0 or live < cap) then
     local waiter
@@ -56,7 +56,7 @@ command.change('capacity/borrow', {
       if not found then break end
       waiter = turns.anybody() and waiters.next(found.pool)
       if not waiter then
-        leases.grant(wish, found)
+        leases.grant(wanted, found)
         history.note('grant.lent', 'slot', found.slot, 'node', found.node, 'pool', found.pool, 'label', a.label, 'run', a.run,
           'ticket', a.request, 'ttl_ms', a.ttl_ms)
         return {'ok', found.slot, found.token, found.item, found.pool, found.ttl_ms, found.ttl_ms, a.run, work.dropped}
@@ -70,8 +70,8 @@ command.change('capacity/borrow', {
     if cap > 0 and live >= cap then return {'capped', live} end
     return {'empty', work.dropped}
   end
-  local refusal = line.admit(wish, a.max_label, a.max_run, a.limit_ms, a.priority)
+  local refusal = queue.admit(wanted, a.max_label, a.max_run, a.limit_ms, a.priority)
   if refusal then return refusal end
-  line.enter(wish, a.priority, store.clock_ms + a.wait_ms)
-  return line.standing(wish, a.attempt, a.fingerprint, a.hub)
+  queue.enter(wanted, a.priority, store.clock_ms + a.wait_ms)
+  return queue.standing(wanted, a.attempt, a.fingerprint, a.hub)
 end)

@@ -8,6 +8,7 @@ command.finish('capacity/give_back', {
   'hint',     -- the label the caller names: used for slots the hub has no record of
   'token',    -- '' when the caller has none
   'run',      -- '' when the caller names none
+  'only_run', -- '1': end nothing but a grant of that run
   'request',  -- request id
   'keep_s',   -- how long its answer is remembered
   'revokes',  -- '1': an operator ends it, '2': at once, without a grace for its holder; '' else
@@ -43,6 +44,7 @@ command.finish('capacity/give_back', {
     return done('ended', '', '', a.token)
   end
   local record = slots.read(a.slot)
+  if a.only_run == '1' and session[2] ~= a.run then return done('not lent', record.pool) end
   local late = record.unseen or (a.run ~= '' and a.run == record.before and a.run ~= record.run)
   if a.token == '' and record.place == 'lent' and late then return done('not lent', record.pool) end
   if not record.item then

@@ -1,14 +1,24 @@
--- After the store was lost: a hub says which grants were given back a moment before, should their nodes, or the hubs that
--- made them, not know it yet: those that came back as lent end now. Safe to repeat. Returns {'ok'}
+-- After the store was lost: a hub says which grants were ended a moment before, should their nodes, or the hubs that made
+-- them, not know it yet: those that came back as lent end now. Where an operator ended one, its slot is held back for what
+-- is left of the grace of its last holder. Safe to repeat. Returns {'ok'}
 command.change('capacity/note_ended', {
-  '...ended',  -- per grant: slot, token
+  '...ended',  -- per grant: slot, token, hub clock at which the grace of its holder is over or '0'
 }, function(_, argv)
-  for i = 1, #argv, 2 do
-    local slot, token = argv[i], argv[i + 1]
+  for i = 1, #argv, 3 do
+    local slot, token, until_ms = argv[i], argv[i + 1], tonumber(argv[i + 2])
     endings.note_ended(slot, token)
     local held = redis.call('HGET', keys.session(slot), 'leaseToken') or ''
-    local record = held ~= '' and not numbers.above(held, token) and slots.read(slot)
-    if record and record.place == 'lent' then releases.release(slot, record, 120, 'grant.returned', '') end
+    if not (held ~= '' and numbers.above(held, token)) then
+      local record = slots.read(slot)
+      if until_ms > store.clock_ms then
+        revocations.keep(slot, token, until_ms)
+        if record.place == 'free' then
+          slots.unlist(record.pool, record.item, 'free')
+          redis.call('HSET', keys.slot(slot), 'place', 'held')
+        end
+      end
+      if held ~= '' and record.place == 'lent' then releases.release(slot, record, 120, 'grant.returned', '') end
+    end
   end
   serving.opened()
   return {'ok'}

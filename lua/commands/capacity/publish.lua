@@ -62,7 +62,7 @@ command.change('capacity/publish', {
     if not late and word ~= 'taken' then speakers.note_published(slot, a.part, a.incarnation, number) end
     words[#words + 1] = word
   end
-  if store.reporting then redis.call('HSET', keys.duty(a.part), 'reported', store.generation) end
+  if store.reporting then redis.call('HSET', keys.orders(a.part), 'reported', store.generation) end
   serving.opened()
   return {'ok', words}
 end)

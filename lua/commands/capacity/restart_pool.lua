@@ -1,4 +1,4 @@
--- Put a pool under maintenance, to have every slot of it replaced. The markers follow in bites (mark_slots).
+-- Put a pool under maintenance, to have every slot of it replaced. The markers follow in batches (mark_slots).
 -- Returns {'ok', free, lent}
 command.change('capacity/restart_pool', {
   'pool',

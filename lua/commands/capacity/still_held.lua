@@ -1,6 +1,7 @@
--- Which of these grants are over? One that the store may only not have been told of again is not. Changes nothing.
+-- Which of these grants are over? Changes nothing.
 -- Returns a word per grant: 'ok' | 'not lent' | 'stale token' | 'lapsed'
-command.look('capacity/still_held', {
+--   | 'settling' (the store was lost, and may only not have been told of it again)
+command.read('capacity/still_held', {
   '...grants',  -- per grant: slot, token
 }, function(_, argv)
   local words = {}
@@ -12,7 +13,7 @@ command.look('capacity/still_held', {
       local deadline = tonumber(redis.call('ZSCORE', keys.deadlines, slot) or '0')
       if deadline <= store.clock_ms and store.settle_left_ms <= 0 then word = 'lapsed' end
     elseif store.settle_left_ms > 0 or reports.is_missing(slot, token, held) then
-      word = 'ok'
+      word = 'settling'
     end
     words[#words + 1] = word
   end

@@ -1,12 +1,12 @@
 -- The caller of an attempt is gone, or has waited long enough: take back its grant, which goes to whoever is next, or
--- its place in line, which a ticket with a key keeps for a while. A grant stays while another attempt has it too: that
+-- its place in the queue, which a ticket with a key keeps for a while. A grant stays while another attempt has it too: that
 -- caller may hold what he got. An attempt that has not been carried out yet never will be. Safe to repeat.
 -- Returns {'undone', slot, token} | {'granted'} (and left alone) | {'left', 'away' | 'dropped'} | {'nothing'}
 command.finish('capacity/undo', {
   'request',
   'attempt',
   'hub',      -- the hub that attended it
-  'why',      -- 'gone' | 'timeout' | 'stopping': only the place in line, a grant is left alone
+  'why',      -- 'gone' | 'timeout' | 'stopping': only the place in the queue, a grant is left alone
 }, function(a)
   local before = redis.call('GET', keys.request(a.request))
   local asked, slot, token, owners = string.match(before or '', '^(.-)|(.*)|(%d+)|(.*)$')

@@ -1,7 +1,7 @@
 -- Is this token the one of the grant that holds the slot now? Changes nothing.
 -- Returns {'ok', ms left} | {'not lent'} | {'stale token'} | {'lapsed'}
 --   | {'settling'} (the store was lost, and its node has yet to say what is lent)
-command.look('capacity/verify', {
+command.read('capacity/verify', {
   'slot',
   'token',
 }, function(a)

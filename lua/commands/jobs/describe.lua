@@ -1,5 +1,5 @@
 -- What jobs are; nothing changes. Returns per job: {full name, id, schema, workers} | 0 (unknown or soft-deleted)
-command.look('jobs/describe', {
+command.read('jobs/describe', {
   '...names',
 }, function(_, argv)
   local answers = {}

@@ -1,6 +1,6 @@
 -- A page of several lists taken together, newest first; nobody stands in two of them. Nothing changes.
 -- Returns {how many there are in all, member, ...}
-command.look_unclocked('jobs/page', {
+command.read_unclocked('jobs/page', {
   'limit: number',
   'offset: number',
   '...lists',        -- keys of sorted sets

@@ -14,7 +14,7 @@ command.change('nodes/beat', {
   local readings, duties = {}, {}
   for i, id in ipairs(heard) do
     local part, incarnation = argv[i * 4 - 1], argv[i * 4 + 1]
-    local duty = registered[i] == 1 and redis.call('HMGET', keys.duty(part), 'version', 'drain', 'republish', 'suspect',
+    local duty = registered[i] == 1 and redis.call('HMGET', keys.orders(part), 'version', 'drain', 'republish', 'suspect',
       'reported', 'incarnation', 'cordon')
     local word = duty and (incarnation == '' and 'own' or speakers.word(part, incarnation, duty[6]))
     duties[i] = word == 'own' and duty or word == 'superseded' and 3 or 0
@@ -27,12 +27,12 @@ command.change('nodes/beat', {
 
   local function recycle_list(part)
     local found = {}
-    for _, field in ipairs(redis.call('HKEYS', keys.duty(part))) do
+    for _, field in ipairs(redis.call('HKEYS', keys.orders(part))) do
       local slot = string.match(field, '^recycle:(.+)$')
       if slot and redis.call('EXISTS', keys.recycle(slot)) == 1 then
         found[#found + 1] = slot
       elseif slot then
-        redis.call('HDEL', keys.duty(part), field)
+        redis.call('HDEL', keys.orders(part), field)
       end
     end
     return found
@@ -45,10 +45,10 @@ command.change('nodes/beat', {
     if store.reporting and duty[5] ~= store.generation and redis.call('EXISTS', keys.node_slots(part)) == 1 then return 0 end
     if duty[4] then
       placing.resume(id, part)
-      duty[1] = redis.call('HGET', keys.duty(part), 'version')
+      duty[1] = redis.call('HGET', keys.orders(part), 'version')
     end
     if duty[3] then
-      redis.call('HDEL', keys.duty(part), 'republish')
+      redis.call('HDEL', keys.orders(part), 'republish')
       return 0
     end
     local drains_away = duty[2] and not duty[7]

@@ -2,7 +2,7 @@
 -- the hub clock or -1, draining 1 | 0, slots, lent, ms until the deadline of its drain or -1, 1 | 0 (only a sweep keeps it alive),
 -- why it is cordoned or ''}
 --   | 0 (not registered)
-command.look('nodes/describe', {
+command.read('nodes/describe', {
   'timeout_ms: number',
   '...nodes',            -- per node: raw id, id as part of a key
 }, function(a, argv)
@@ -16,7 +16,7 @@ command.look('nodes/describe', {
       local reading = redis.call('ZSCORE', keys.beats, id)
       local word = liveness.of(id, part, a.timeout_ms)
       local seen_ms = times.parse(said[1] or '') or 0
-      local kept = word == 'alive' and store.now_ms - seen_ms > a.timeout_ms and redis.call('HEXISTS', keys.duty(part), 'kept') == 1
+      local kept = word == 'alive' and store.now_ms - seen_ms > a.timeout_ms and redis.call('HEXISTS', keys.orders(part), 'kept') == 1
       answers[#answers + 1] = {said[1] or '', said[2] or '', said[3] or '', said[4] or '', said[5] or '',
         word, reading and math.max(0, store.clock_ms - tonumber(reading)) or -1,
         drains.holds_back(part) and 1 or 0, redis.call('SCARD', keys.node_slots(part)),

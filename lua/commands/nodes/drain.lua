@@ -1,11 +1,11 @@
 -- Stop or resume lending a node's slots: free ones are held back, or go on to whoever is next. Lent ones stay with
 -- their borrowers until the deadline, if there is one, which the sweeper carries out (sweeping/end_drained); with a
 -- reason the node is cordoned, which has no deadline and is not told to it as a drain. The last
--- call decides, about the deadline as well. In bites, of which the first switches; safe to repeat.
+-- call decides, about the deadline as well. In batches, of which the first switches; safe to repeat.
 -- Each call has a number that only rises, also after the store was lost: one that is brought back, by the hub that made it
 -- or by the node that was told of it, changes nothing when an equal or later one is known, and waits for a node that is
 -- not back yet.
--- Returns {'ok', cursor of the next bite or '0', slots held of this bite, slots lent of it, ms to the deadline or -1,
+-- Returns {'ok', cursor of the next batch or '0', slots held of this batch, slots lent of it, ms to the deadline or -1,
 --   number of the call} | {'unknown'} | {'kept'}
 command.change('nodes/drain', {
   'id',
@@ -13,7 +13,7 @@ command.change('nodes/drain', {
   'on',           -- '1' drain, '0' undrain
   'deadline_ms',  -- from now, '' for none
   'cursor',       -- '0' to begin with
-  'limit',        -- slots per bite, about
+  'limit',        -- slots per batch, about
   'number',       -- of a call that is brought back; '' for one that is made now
   'reason',       -- why it is cordoned; '' for a drain and for its end
 }, function(a)
@@ -22,10 +22,11 @@ command.change('nodes/drain', {
     return {'unknown'}
   end
   if a.cursor == '0' then
-    if a.number ~= '' and not numbers.above(a.number, redis.call('HGET', keys.duty(a.part), 'drain_number') or '') then return {'kept'} end
+    local known = redis.call('HGET', keys.orders(a.part), 'drain_number') or ''
+    if a.number ~= '' and not numbers.above(a.number, known) then return {'kept'} end
     if a.number == '' then a.number = leases.next_token() end
-    redis.call('HSET', keys.duty(a.part), 'drain_number', a.number)
-    redis.call('HINCRBY', keys.duty(a.part), 'version', 1)  -- the node is told the number with its next beat
+    redis.call('HSET', keys.orders(a.part), 'drain_number', a.number)
+    redis.call('HINCRBY', keys.orders(a.part), 'version', 1)  -- the node is told the number with its next beat
   end
   local holds = drains.holds_back(a.part)
   if a.cursor == '0' and a.on == '1' then
@@ -36,26 +37,26 @@ command.change('nodes/drain', {
       redis.call('ZREM', keys.drain_deadlines, a.id)
     end
     if not holds then  -- the number tells this drain from a later one
-      redis.call('HSET', keys.duty(a.part), 'drain', redis.call('HINCRBY', keys.duty(a.part), 'version', 1))
+      redis.call('HSET', keys.orders(a.part), 'drain', redis.call('HINCRBY', keys.orders(a.part), 'version', 1))
     end
     local before = drains.cordoned(a.part)
     if a.reason ~= '' then
-      redis.call('HSET', keys.duty(a.part), 'cordon', a.reason)
+      redis.call('HSET', keys.orders(a.part), 'cordon', a.reason)
       if before ~= a.reason then history.note('node.cordoned', 'node', a.id, 'reason', a.reason) end
     else
-      redis.call('HDEL', keys.duty(a.part), 'cordon')
+      redis.call('HDEL', keys.orders(a.part), 'cordon')
       if before or not holds then history.note('node.draining', 'node', a.id, 'deadline_ms', a.deadline_ms) end
     end
   elseif a.cursor == '0' then
     redis.call('SREM', keys.draining, a.id)
     redis.call('ZREM', keys.drain_deadlines, a.id)
     if holds then
-      redis.call('HDEL', keys.duty(a.part), 'drain', 'cordon')
+      redis.call('HDEL', keys.orders(a.part), 'drain', 'cordon')
       history.note('node.undrained', 'node', a.id)
-      redis.call('HINCRBY', keys.duty(a.part), 'version', 1)
+      redis.call('HINCRBY', keys.orders(a.part), 'version', 1)
     end
   elseif holds ~= (a.on == '1') then
-    return {'ok', '0', 0, 0, -1, a.number}  -- somebody has switched it back since the first bite
+    return {'ok', '0', 0, 0, -1, a.number}  -- somebody has switched it back since the first batch
   end
   local held, lent = 0, 0
   local page = redis.call('SSCAN', keys.node_slots(a.part), a.cursor, 'COUNT', a.limit)

@@ -1,7 +1,7 @@
 -- Check a nominated node again and, if it is stale, expire it in the same step: no beat can come between.
 -- Returns {'gone'} (not registered any more) | {'alive' | 'fresh', last seen} | {'ahead', last seen} (by more than 5 s)
 --   | {'stale', last seen} (dry run) | {'refreshed', last seen} (expiry is off or paused)
---   | {'expired', last seen, slots dropped, {slots whose grant ended}, slots left for the next bite}
+--   | {'expired', last seen, slots dropped, {slots whose grant ended}, slots left for the next batch}
 command.finish('nodes/expire', {
   'id',
   'part',
@@ -30,7 +30,7 @@ command.finish('nodes/expire', {
   end
   if a.action == 'refresh' then
     redis.call('SET', keys.node_alive(a.part), '1', 'EX', 30)
-    redis.call('HSET', keys.duty(a.part), 'kept', store.clock_ms)
+    redis.call('HSET', keys.orders(a.part), 'kept', store.clock_ms)
     return {'refreshed', seen}
   end
   redis.call('ZREM', keys.drain_deadlines, a.id)

@@ -1,6 +1,6 @@
 -- A node leaves, or an operator removes it: its slots are withdrawn and lent ones ended, at once. Safe to repeat. A process
 -- that is not the node, because another has taken over, ends nothing.
--- Returns {'left' | 'unknown' | 'superseded', slots dropped, {slots whose grant ended}, slots left for the next bite}
+-- Returns {'left' | 'unknown' | 'superseded', slots dropped, {slots whose grant ended}, slots left for the next batch}
 command.finish('nodes/leave', {
   'id',
   'part',
@@ -8,7 +8,7 @@ command.finish('nodes/leave', {
   'incarnation',    -- '' of plain clients and of operators
 }, function(a)
   local known = redis.call('SISMEMBER', keys.nodes, a.id) == 1
-  local current = redis.call('HGET', keys.duty(a.part), 'incarnation')
+  local current = redis.call('HGET', keys.orders(a.part), 'incarnation')
   if speakers.word(a.part, a.incarnation, current) ~= 'own' then return {'superseded', 0, {}, 0} end
   if known and a.incarnation ~= '' and current then speakers.retire(a.part, current) end
   redis.call('ZREM', keys.drain_deadlines, a.id)

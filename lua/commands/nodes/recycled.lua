@@ -11,7 +11,7 @@ command.change('nodes/recycled', {
       redis.call('DEL', keys.recycle(slot))
       redis.call('SREM', keys.replacing(record[1]), slot)
     end
-    redis.call('HDEL', keys.duty(a.part), 'recycle:' .. slot)
+    redis.call('HDEL', keys.orders(a.part), 'recycle:' .. slot)
   end
   return {'ok'}
 end)

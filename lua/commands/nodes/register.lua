@@ -24,7 +24,7 @@ command.change('nodes/register', {
   if raw and raw ~= a.id then return {'collides', raw} end
   if redis.call('HEXISTS', keys.leaving, a.part) == 1 then return {'leaving'} end
 
-  local duty = redis.call('HMGET', keys.duty(a.part), 'incarnation', 'term')
+  local duty = redis.call('HMGET', keys.orders(a.part), 'incarnation', 'term')
   local term, before = duty[2] or '', ''
   if a.incarnation ~= '' and a.incarnation ~= duty[1] then
     local past = redis.call('LPOS', keys.incarnations(a.part), a.incarnation)
@@ -32,8 +32,8 @@ command.change('nodes/register', {
     term, before = a.said_term ~= '' and a.said_term or leases.next_token(), duty[1] or ''
     if duty[1] then speakers.retire(a.part, duty[1]) end
     redis.call('DEL', keys.withdrawn(a.part))
-    redis.call('HSET', keys.duty(a.part), 'incarnation', a.incarnation, 'term', term)
-    redis.call('HINCRBY', keys.duty(a.part), 'version', 1)  -- so that its first beat is told everything
+    redis.call('HSET', keys.orders(a.part), 'incarnation', a.incarnation, 'term', term)
+    redis.call('HINCRBY', keys.orders(a.part), 'version', 1)  -- so that its first beat is told everything
   end
 
   local known = redis.call('EXISTS', keys.node(a.part)) == 1
@@ -54,6 +54,6 @@ command.change('nodes/register', {
   if before ~= '' then history.note('node.superseded', 'node', a.id, 'incarnation', a.incarnation, 'before', before) end
   redis.pcall('LPUSH', keys.audit, known and a.audit_old or a.audit_new)  -- a log that cannot be written fails nothing
   redis.pcall('LTRIM', keys.audit, 0, a.audit_max - 1)
-  local version = redis.call('HGET', keys.duty(a.part), 'version') or '0'
+  local version = redis.call('HGET', keys.orders(a.part), 'version') or '0'
   return {known and 'updated' or 'registered', version, a.incarnation ~= '' and term or '', before, drains.kept(a.part)}
 end)

@@ -5,7 +5,7 @@ command.change('nodes/resume', {}, function()
     local part = ids.key_part(node)
     if redis.call('EXISTS', keys.aside(part)) == 0 then
       redis.call('SREM', keys.suspects, node)
-      redis.call('HDEL', keys.duty(part), 'suspect')
+      redis.call('HDEL', keys.orders(part), 'suspect')
     elseif not suspects.is_suspect(node, part, store.generation) and not store.reporting then
       placing.resume(node, part)
     end

@@ -1,10 +1,10 @@
 -- Look whether a node can be shut down without anybody noticing: it drains, so that nothing of it can be lent any more,
 -- and nothing of it is lent. Up to `limit` slots are seen in one look; of a node with more, what is held back stays so
--- while the same drain lasts, so that the bites of one drain are as good as one look. Changes nothing.
--- Returns {'ok', number of its drain or '', ms to the deadline or -1, slots lent, slots on offer in this bite,
---   cursor of the next bite or '0'} | {'unknown'} (not registered, and nothing is known to be of it)
+-- while the same drain lasts, so that the batches of one drain are as good as one look. Changes nothing.
+-- Returns {'ok', number of its drain or '', ms to the deadline or -1, slots lent, slots on offer in this batch,
+--   cursor of the next batch or '0'} | {'unknown'} (not registered, and nothing is known to be of it)
 --   | {'settling', ms} (the same, but the store was lost, and so long the node may come back with what it holds)
-command.look('nodes/safe_to_kill', {
+command.read('nodes/safe_to_kill', {
   'id',
   'part',
   'timeout_ms: number',  -- of nodes
@@ -12,7 +12,7 @@ command.look('nodes/safe_to_kill', {
   'limit',
 }, function(a)
   local lent, offered, after = redis.call('HLEN', keys.lent(a.part)), 0, '0'
-  local drain = redis.call('HGET', keys.duty(a.part), 'drain') or ''
+  local drain = redis.call('HGET', keys.orders(a.part), 'drain') or ''
   if redis.call('SISMEMBER', keys.nodes, a.id) == 0 and redis.call('EXISTS', keys.lent(a.part), keys.node_slots(a.part)) == 0 then
     local left_ms = store.settle_ms and store.settle_left_ms + a.timeout_ms or 0
     if left_ms > 0 then return {'settling', math.ceil(left_ms)} end

@@ -1,5 +1,5 @@
 -- What providers are; nothing changes. Returns per provider: {full, id, at, schema, type, worker, user} | 0 (unknown)
-command.look('providers/describe', {
+command.read('providers/describe', {
   '...names',
 }, function(_, argv)
   local answers = {}

@@ -3,17 +3,17 @@
 --   the time of Redis in ms}
 command.change('store/tick', {
   'hub_id',
-  'leader_ms: number',  -- how long a silent leader keeps its office
+  'leader_ms: number',  -- how long a silent leader stays the leader
 }, function(a)
-  local office = redis.call('HMGET', keys.store, 'leader', 'leader_until_ms', 'expire', 'expire_by', 'expire_at')
+  local leader = redis.call('HMGET', keys.store, 'leader', 'leader_until_ms', 'expire', 'expire_by', 'expire_at')
   local leads = 0
-  if office[1] == a.hub_id or store.now_ms >= tonumber(office[2] or '0') or tonumber(office[2]) > store.now_ms + a.leader_ms then
+  if leader[1] == a.hub_id or store.now_ms >= tonumber(leader[2] or '0') or tonumber(leader[2]) > store.now_ms + a.leader_ms then
     leads = 1
     redis.call('HSET', keys.store, 'leader', a.hub_id, 'leader_until_ms', store.now_ms + a.leader_ms)
   end
   redis.call('HSET', keys.store, 'clock_ms', store.clock_ms, 'tick_ms', store.now_ms)
   if not store.hearing then redis.call('UNLINK', keys.ended, keys.renewed) end
   redis.call('ZADD', keys.hubs, store.clock_ms, a.hub_id)
-  return {'ok', store.generation, store.clock_ms, leads, math.max(0, store.settle_left_ms), office[3] or '',
-    office[4] or '', office[5] or '', store.now_ms}
+  return {'ok', store.generation, store.clock_ms, leads, math.max(0, store.settle_left_ms), leader[3] or '',
+    leader[4] or '', leader[5] or '', store.now_ms}
 end)

@@ -22,7 +22,7 @@ command.change('sweeping/adopt_sessions', {
       if left_ms == -1 then left_ms = a.ttl_ms end
       word = left_ms > 0 and 'adopted' or 'over'
       redis.call('ZADD', keys.deadlines, store.clock_ms + math.max(0, left_ms), slot)
-      redis.call('ZADD', keys.asked(session[1]), store.now_ms, slot)
+      redis.call('ZADD', keys.in_flight(session[1]), store.now_ms, slot)
       if session[2] and session[2] ~= '' then redis.call('ZADD', keys.run(session[2]), store.now_ms, slot) end
       history.slot('grant.adopted', {slot = slot, node = session[4], label = session[1], run = session[2]}, 'foreign')
       local part = redis.call('HGET', keys.slot(slot), 'part')

@@ -13,7 +13,7 @@ command.finish('sweeping/drop_missing', {
       and (record[3] == 'free' or redis.call('EXISTS', keys.session(slot)) == 0) then
       slots.drop(slot, record[2], record[4])
       history.slot('slot.withdrawn', {slot = slot, node = record[5], pool = record[2]}, 'missing')
-      if redis.call('EXISTS', keys.node(record[4])) == 1 then redis.call('HSET', keys.duty(record[4]), 'republish', '1') end
+      if redis.call('EXISTS', keys.node(record[4])) == 1 then redis.call('HSET', keys.orders(record[4]), 'republish', '1') end
       dropped = dropped + 1
     end
   end

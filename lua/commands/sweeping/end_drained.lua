@@ -1,15 +1,15 @@
--- End what is still lent of a node whose drain deadline has passed on the hub clock; its slots are held back. In bites;
+-- End what is still lent of a node whose drain deadline has passed on the hub clock; its slots are held back. In batches;
 -- safe to repeat, and a node that was undrained or given more time meanwhile is left alone.
--- Returns {'more' | 'done', cursor of the next bite, {slots whose grant ended}} | {'nothing'}
+-- Returns {'more' | 'done', cursor of the next batch, {slots whose grant ended}} | {'nothing'}
 command.finish('sweeping/end_drained', {
   'id',
   'part',
   'cursor',         -- '0' to begin with
-  'limit: number',  -- grants ended per bite, at most
+  'limit: number',  -- grants ended per batch, at most
 }, function(a)
   local due = redis.call('ZSCORE', keys.drain_deadlines, a.id)
   if not due then return {'nothing'} end
-  if redis.call('SISMEMBER', keys.nodes, a.id) == 0 or redis.call('HEXISTS', keys.duty(a.part), 'drain') == 0 then
+  if redis.call('SISMEMBER', keys.nodes, a.id) == 0 or redis.call('HEXISTS', keys.orders(a.part), 'drain') == 0 then
     redis.call('ZREM', keys.drain_deadlines, a.id)
     return {'nothing'}
   end

@@ -25,7 +25,7 @@ command.change('tasks/claim', {
     for id, claim in string.gmatch(before, '(%x+):?(%d*)') do
       local t = tasks.read(id)
       if t and t.worker == a.worker and (claim == '' or claim == t.claim) and (t.status == 'claimed' or t.status == 'running') then
-        answers[#answers + 1] = queue.task_reply(t)
+        answers[#answers + 1] = job_queue.task_reply(t)
       end
     end
     return answers
@@ -33,7 +33,7 @@ command.change('tasks/claim', {
 
   if store.settle_left_ms > 0 then return {'settling', math.ceil(store.settle_left_ms)} end  -- a hub may have yet to say what ended
 
-  queue.let_in(32)
+  job_queue.let_in(32)
   local next_task, leave = claims.oldest_first(a.worker, a.most)
   local taken = {}
   while #taken < a.most do
@@ -47,6 +47,7 @@ command.change('tasks/claim', {
       events.status(t)
       t.status, t.started = 'running', numbers.digits(store.now_us)
       redis.call('HSET', keys.task(t.id), 'started', t.started)
+      progress.listen(t)
     else
       redis.call('HSET', keys.task(t.id), 'status', t.status, 'worker', a.worker, 'last', a.request,
         'claim', t.claim, 'claimed', store.clock_ms)
@@ -55,7 +56,7 @@ command.change('tasks/claim', {
     redis.call('SADD', keys.worker_tasks(a.worker), t.id)
     if a.runtime_ms > 0 then redis.call('ZADD', keys.runtimes, store.clock_ms + a.runtime_ms, t.id) end
     taken[#taken + 1] = t.id .. ':' .. t.claim
-    answers[#answers + 1] = queue.task_reply(t)
+    answers[#answers + 1] = job_queue.task_reply(t)
   end
   leave()
   if #taken > 0 and a.keyed == '1' then

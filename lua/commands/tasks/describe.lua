@@ -1,11 +1,11 @@
 -- What tasks are; nothing changes. Returns per task: its fields | 0 (unknown)
-command.look('tasks/describe', {
+command.read('tasks/describe', {
   '...ids',
 }, function(_, argv)
   local answers = {}
   for i, id in ipairs(argv) do
     local t = tasks.read(id)
-    answers[i] = t and queue.task_reply(t) or 0
+    answers[i] = t and job_queue.task_reply(t) or 0
   end
   return answers
 end)

@@ -6,13 +6,13 @@ command.change('tasks/finish', {
   'worker',
   'user',
   'request',
-  '...results',  -- per result: task, status, error, claim ('' where it names none)
+  '...results',  -- per result: task, status, error, claim ('' where it names none), what it came to (JSON, '' for nothing)
 }, function(a, argv)
   local owner = redis.call('HGET', keys.worker(a.worker), 'user')
   if not owner then return {'worker'} end
   if owner ~= a.user then return {'owner'} end
   local touched, words = {}, {}
-  local function take(id, status, error, claim)
+  local function take(id, status, error, claim, result)
     local t, request = tasks.read(id), a.request .. ':' .. status
     if not t then return 'gone' end
     if tasks.was_heard(t, request) then return 'ok' end
@@ -27,14 +27,15 @@ command.change('tasks/finish', {
       tasks.relist(t, status)
       t.started = numbers.digits(store.now_us)
       redis.call('HSET', keys.task(id), 'status', status, 'started', t.started, 'last', request)
+      progress.listen(t)
       events.status(t)
     else
-      if status == 'failed' then outcomes.fail(t, error, request) else outcomes.close(t, status, error, request) end
+      if status == 'failed' then outcomes.fail(t, error, request) else outcomes.close(t, status, error, request, result) end
       touched[t.job] = true
     end
     return 'ok'
   end
-  for i = 4, #argv, 4 do words[#words + 1] = take(argv[i], argv[i + 1], argv[i + 2], argv[i + 3]) end
+  for i = 4, #argv, 5 do words[#words + 1] = take(unpack(argv, i, i + 4)) end
   for full in pairs(touched) do jobs.check_orphan(full) end
   return words
 end)

@@ -12,7 +12,7 @@ command.finish('tasks/forget', {
       tasks.unlist(t, t.status)
       redis.call('HINCRBY', keys.job(t.job), 'tasks', -1)
     end
-    redis.call('DEL', keys.task(id), keys.payload(id))
+    redis.call('DEL', keys.task(id), keys.payload(id), keys.task_result(id), keys.task_log(id))
     redis.call('ZREM', keys.finished, id)
     redis.call('ZREM', keys.dead, id)
   end

@@ -2,5 +2,5 @@
 command.change('tasks/let_in', {
   'limit: number',
 }, function(a)
-  return {'ok', queue.let_in(a.limit)}
+  return {'ok', job_queue.let_in(a.limit)}
 end)

@@ -9,11 +9,12 @@ command.change('tasks/move', {
   'superuser',  -- '1' | '0'
   'request',
   'claim',      -- '' where it names none
+  'result',     -- what it came to, JSON, '' for nothing
 }, function(a)
   local t = tasks.read(a.id)
   if not t then return {'task'} end
   a.request = a.request .. ':' .. a.status
-  if tasks.was_heard(t, a.request) then return {'ok', queue.task_reply(t)} end  -- whoever has the task by now
+  if tasks.was_heard(t, a.request) then return {'ok', job_queue.task_reply(t)} end  -- whoever has the task by now
   if a.claim ~= '' and a.claim ~= t.claim then return {'conflict', t.status} end
   local owner = t.worker and redis.call('HGET', keys.worker(t.worker), 'user')
   if a.superuser ~= '1' and owner ~= a.user and not (a.status == 'cancelled' and t.user == a.user) then
@@ -29,7 +30,7 @@ command.change('tasks/move', {
   if not (allowed[t.status] and allowed[t.status][a.status]) then return {'conflict', t.status} end
 
   if a.status == 'claimed' then
-    queue.leave(t)
+    job_queue.leave(t)
     if redis.call('ZREM', keys.later, a.id) == 1 then redis.call('HINCRBY', keys.job(t.job), 'later', -1) end
     tasks.relist(t, a.status)
     redis.call('HDEL', keys.task(a.id), 'due')
@@ -42,13 +43,17 @@ command.change('tasks/move', {
     t.started = numbers.digits(store.now_us)
     redis.call('HSET', keys.task(a.id), 'status', a.status, 'started', t.started, 'last', a.request)
     if names.is_internal(t.job) then redis.call('ZADD', keys.internal_tasks, store.clock_ms, a.id) end
+    progress.listen(t)
     events.status(t)
-  elseif a.status == 'failed' then
-    outcomes.fail(t, a.error, a.request)
-    jobs.check_orphan(t.job)
   else
-    outcomes.close(t, a.status, a.error, a.request)
+    local worker = (a.status == 'cancelled' or owner ~= a.user) and t.worker
+    if a.status == 'failed' then
+      outcomes.fail(t, a.error, a.request)
+    else
+      outcomes.close(t, a.status, a.error, a.request, a.result)
+    end
     jobs.check_orphan(t.job)
+    workers.tell_taken(worker)
   end
-  return {'ok', queue.task_reply(t)}
+  return {'ok', job_queue.task_reply(t)}
 end)

@@ -1,19 +1,25 @@
 -- Fail tasks whose time is over, the oldest first, and try those again that have another attempt. Safe to repeat.
 -- kind: 'internal' (an @internal task that nobody ended) | 'ownerless' (claimed by nobody) | 'runtime' (longer than its claim
--- allowed). Returns {'ok', how many failed, 1 | 0 (there may be more)}
+-- allowed) | 'silent' (it said nothing for longer than its submitter allowed). Returns {'ok', how many failed, 1 | 0 (there may be more)}
 command.change('tasks/overdue', {
   'kind',
   'age_ms: number',  -- how long they may stand there on the hub clock
   'limit: number',
 }, function(a)
-  local places = {internal = keys.internal_tasks, ownerless = keys.ownerless, runtime = keys.runtimes}
+  local places = {internal = keys.internal_tasks, ownerless = keys.ownerless, runtime = keys.runtimes,
+    silent = keys.silences}
   local errors = {internal = 'Internal worker timeout', ownerless = 'Worker disconnected', runtime = 'Runtime exceeded'}
+  local function why(t)
+    return errors[a.kind] or 'No progress for longer than maxSilenceSeconds (' .. t.silence / 1000 .. ')'
+  end
   local late = redis.call('ZRANGE', places[a.kind], '-inf', '(' .. store.clock_ms - a.age_ms, 'BYSCORE', 'LIMIT', 0, a.limit)
   local failed = 0
   for _, id in ipairs(late) do
     local t = tasks.read(id)
-    if t and (t.status == 'claimed' or t.status == 'running') then
-      outcomes.fail(t, errors[a.kind], a.kind .. ':' .. id)
+    if t and (a.kind ~= 'silent' or t.silence) and (t.status == 'claimed' or t.status == 'running') then
+      local worker = t.worker
+      outcomes.fail(t, why(t), a.kind .. ':' .. id)
+      workers.tell_taken(worker)
       jobs.check_orphan(t.job)
       failed = failed + 1
     end

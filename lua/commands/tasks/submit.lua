@@ -9,6 +9,7 @@ command.change('tasks/submit', {
   'due_us',       -- not before this time, '0' at once
   'attempts',
   'backoff_ms',
+  'silence_ms',   -- how long it may say nothing while it runs, '0' for ever
   'key',          -- of the request, '' for none
   'fingerprint',  -- of the request
   'keep_s',       -- how long a key is remembered: no longer than its tasks
@@ -34,22 +35,23 @@ command.change('tasks/submit', {
       t.max, t.attempt = a.attempts, '1'
       redis.call('HSET', keys.task(id), 'attempt', '1', 'max', a.attempts, 'backoff_ms', a.backoff_ms)
     end
+    if a.silence_ms ~= '0' then redis.call('HSET', keys.task(id), 'silence', a.silence_ms) end
     tasks.list_under(t, 'pending')
-    if put_off_us then queue.put_off(t, put_off_us) else queue.enter(t) end
-    t.position = queue.position_of(t)
+    if put_off_us then job_queue.put_off(t, put_off_us) else job_queue.enter(t) end
+    t.position = job_queue.position_of(t)
     events.status(t)
     if t.position then events.available(t) end
     made = made + 1
     return t
   end
-  for i = 11, #argv, 2 do
+  for i = 12, #argv, 2 do
     local t = tasks.read(argv[i])
     if not t then
       if job[2] then return {'job'} end
       t = make(argv[i], argv[i + 1])
       if recalls.end_made(t.id) then t = tasks.read(t.id) end
     end
-    answers[#answers + 1] = queue.task_reply(t)
+    answers[#answers + 1] = job_queue.task_reply(t)
   end
   if made > 0 then redis.call('HINCRBY', keys.job(a.full), 'tasks', made) end
   return answers

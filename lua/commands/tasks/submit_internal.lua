@@ -17,7 +17,7 @@ command.change('tasks/submit_internal', {
   local before = a.key ~= '' and redis.call('GET', keys.submitted(a.key))
   if before and before ~= a.fingerprint then return {'reused'} end
   local t = tasks.read(a.id)
-  if t then return {'ok', queue.task_reply(t)} end
+  if t then return {'ok', job_queue.task_reply(t)} end
   local job = redis.call('HMGET', keys.job(a.full), 'at', 'deleted')
   if not job[1] or job[2] then return {'job'} end
   if redis.call('SISMEMBER', keys.executors, a.full) == 0 then return {'executor'} end
@@ -34,8 +34,8 @@ command.change('tasks/submit_internal', {
     redis.call('HSET', keys.task(a.id), 'entry', entry)
     events.status(t)
     if recalls.end_made(a.id) then t = tasks.read(a.id) end
-    return {'ok', queue.task_reply(t)}
+    return {'ok', job_queue.task_reply(t)}
   end
   outcomes.close(t, 'failed', 'Failed to dispatch to internal executor', a.id)
-  return {'failed', queue.task_reply(t), entry and entry.err or ''}
+  return {'failed', job_queue.task_reply(t), entry and entry.err or ''}
 end)

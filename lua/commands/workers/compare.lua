@@ -41,7 +41,7 @@ command.change('workers/compare', {
   -- Adopt a task that is claimed here by nobody, since the claim was lost.
   local was_away = store.reopened_ms and store.clock_ms - store.reopened_ms < 4 * a.patience_ms
   local function adopt(t, claim)
-    queue.leave(t)
+    job_queue.leave(t)
     if redis.call('ZREM', keys.later, t.id) == 1 then redis.call('HINCRBY', keys.job(t.job), 'later', -1) end
     tasks.relist(t, 'running')
     t.worker, t.claim, t.started, t.due = a.worker, claim, numbers.digits(store.now_us), nil
@@ -49,6 +49,7 @@ command.change('workers/compare', {
     redis.call('HSET', keys.task(t.id), 'status', 'running', 'worker', a.worker, 'claim', claim, 'started', t.started,
       'last', 'held:' .. claim)
     redis.call('SADD', keys.worker_tasks(a.worker), t.id)
+    progress.listen(t)
     history.note('task.held', 'task', t.id, 'job', t.job, 'worker', a.worker)
     events.status(t)
   end

@@ -1,5 +1,5 @@
 -- What workers are; nothing changes. Returns per worker: {id, last beat, jobs it is linked to, user} | 0 (unknown)
-command.look('workers/describe', {
+command.read('workers/describe', {
   '...ids',
 }, function(_, argv)
   local answers = {}

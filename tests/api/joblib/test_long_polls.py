@@ -89,7 +89,7 @@ async def test_a_worker_that_waits_gets_a_task_as_soon_as_there_is_one(alice):
     worker = await alice.offering()
     waiter = asyncio.create_task(alice.claim(worker, waitSeconds=30, limit=5, start=True))
     hub = serving_of(alice).hub
-    await waits(hub, hub.store.keys.job_bell("lab:modifiers:Rotate"))
+    await waits(hub, hub.store.keys.job_notice("lab:modifiers:Rotate"))
     task = await alice.task()
     answer = (await asyncio.wait_for(waiter, 20)).json()
     assert [each["id"] for each in answer["tasks"]] == [task]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hub.api.joblib import bodies, slices
-from hub.api.joblib.wishes import SubmitBody
+from hub.api.joblib.requests import SubmitBody
 from hub.errors import Malformed, TooLarge
 
 MOST = 1 << 20

@@ -16,6 +16,7 @@ from tests.world import eventually
 
 ROOM, CATEGORY, NAME = "bench", "modifiers", "Noop"
 TOKEN = os.environ["TOKEN"]
+RESULT = "x" * (int(os.environ.get("RESULT_BYTES", "0")) - 2) or None
 
 
 async def work(url: str, concurrency: int, tally: Tally) -> None:
@@ -23,9 +24,10 @@ async def work(url: str, concurrency: int, tally: Tally) -> None:
     started = 0
 
     @worker.job(CATEGORY, NAME)
-    async def noop(_payload: Any, _task: Any) -> None:
+    async def noop(_payload: Any, _task: Any) -> str | None:
         nonlocal started
         started += 1
+        return RESULT
 
     async with httpx.AsyncClient(base_url=url) as client, asyncio.TaskGroup() as group:
         group.create_task(worker.run())

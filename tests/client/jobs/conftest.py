@@ -40,7 +40,7 @@ def make(hub: JobsHub) -> Iterator[Make]:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses and patience are short."""
+    """Pauses and policy are short."""
     monkeypatch.setattr(calls_module, "TROUBLE_S", 0.2)
     monkeypatch.setattr("hub.client.jobs.listening.TROUBLE_S", 0.2)
     monkeypatch.setattr(calls_module.random, "random", lambda: -0.99)

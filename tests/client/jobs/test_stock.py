@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from hub.client.jobs import places as places_module
+from hub.client.jobs import runner as places_module
 from hub.client.jobs.handlers import Handler, Task
-from hub.client.jobs.places import Places
-from hub.client.jobs.stock import MOST_READY, MOST_REASON_BYTES, Outbox, Pace
+from hub.client.jobs.runner import TaskRunner
+from hub.client.jobs.stock import MOST_READY, MOST_REPORT_BYTES, Outbox, Readahead
 from hub.client.jobs.tasks import Report
 from tests.client.fake_hub import eventually
 
@@ -25,33 +25,33 @@ JOB = "@global:modifiers:Rotate"
 def test_as_much_is_held_ready_as_is_finished_while_a_claim_travels(
     task_s: float | None, trip_s: float | None, ready: int
 ) -> None:
-    pace = Pace(concurrency=10)
+    readahead = Readahead(concurrency=10)
     if task_s is not None:
-        pace.ran(task_s)
+        readahead.ran(task_s)
     if trip_s is not None:
-        pace.travelled(trip_s)
-    assert pace.ready == ready
+        readahead.travelled(trip_s)
+    assert readahead.ready == ready
 
 
 def test_what_is_held_ready_follows_the_tasks() -> None:
-    pace = Pace(concurrency=10)
-    pace.travelled(0.01)
-    pace.ran(0.001)
-    assert pace.ready == 200
+    readahead = Readahead(concurrency=10)
+    readahead.travelled(0.01)
+    readahead.ran(0.001)
+    assert readahead.ready == 200
     for _ in range(30):
-        pace.ran(1.0)
-    assert pace.ready == 0
-    pace.forget()
-    assert pace.ready == 0
-    pace.ran(0.001)
-    assert pace.ready == 200
+        readahead.ran(1.0)
+    assert readahead.ready == 0
+    readahead.forget()
+    assert readahead.ready == 0
+    readahead.ran(0.001)
+    assert readahead.ready == 200
 
 
 def test_it_may_be_said_how_much_is_held_ready() -> None:
-    pace = Pace(concurrency=10, fixed=3)
-    pace.travelled(1.0)
-    pace.ran(0.001)
-    assert (pace.ready, pace.adaptive) == (3, False)
+    readahead = Readahead(concurrency=10, fixed=3)
+    readahead.travelled(1.0)
+    readahead.ran(0.001)
+    assert (readahead.ready, readahead.adaptive) == (3, False)
 
 
 def test_reports_travel_in_order_and_at_most_a_hundred_together() -> None:
@@ -66,72 +66,72 @@ def test_reports_travel_in_order_and_at_most_a_hundred_together() -> None:
 def test_long_reasons_travel_in_calls_of_their_own() -> None:
     outbox = Outbox()
     for number in range(3):
-        outbox.add(Report(str(number), "failed", "x" * (MOST_REASON_BYTES - 1)))
+        outbox.add(Report(str(number), "failed", "x" * (MOST_REPORT_BYTES - 1)))
     assert [len(outbox.take()) for _ in range(3)] == [1, 1, 1]
 
 
 class Held:
-    """Places whose tasks end when told."""
+    """TaskRunner whose tasks end when told."""
 
-    def __init__(self, concurrency: int, pace: Pace) -> None:
+    def __init__(self, concurrency: int, readahead: Readahead) -> None:
         self.go = asyncio.Event()
         self.said: list[tuple[str, str]] = []
         self.counts: Counter[str] = Counter()
-        self.places = Places(
-            concurrency, pace, self.counts, lambda report: self.said.append((report.task, report.status))
+        self.runner = TaskRunner(
+            concurrency, readahead, self.counts, lambda report: self.said.append((report.task, report.status))
         )
-        self.places.handlers[JOB] = Handler("@global", "modifiers", "Rotate", {}, self.rotate)
+        self.runner.handlers[JOB] = Handler("@global", "modifiers", "Rotate", {}, self.rotate)
 
     async def rotate(self, payload: Any, task: Task) -> None:
         await self.go.wait()
 
     def put(self, *names: str) -> None:
-        self.places.put([Task(name, JOB, "r1", {}) for name in names])
+        self.runner.put([Task(name, JOB, "r1", {}) for name in names])
 
     async def end(self) -> None:
         self.go.set()
-        await self.places.close(5.0, asyncio.Event())
+        await self.runner.close(5.0, asyncio.Event())
 
 
 async def test_no_more_is_claimed_than_there_are_places_and_may_be_ready() -> None:
-    held = Held(2, Pace(2, fixed=4))
-    assert held.places.wanted() == 6
+    held = Held(2, Readahead(2, fixed=4))
+    assert held.runner.wanted() == 6
     held.put("a", "b", "c")
-    assert held.places.wanted() == 3
+    assert held.runner.wanted() == 3
     held.put("d", "e")
-    assert held.places.wanted() == 0  # more than half of what may be ready is
+    assert held.runner.wanted() == 0  # more than half of what may be ready is
     held.go.set()
-    await eventually(lambda: held.places.held == 0)
-    assert held.places.wanted() == 6
+    await eventually(lambda: held.runner.held == 0)
+    assert held.runner.wanted() == 6
     await held.end()
-    assert held.places.wanted() == 0
+    assert held.runner.wanted() == 0
 
 
 async def test_what_waits_too_long_behind_others_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places_module, "READY_S", -1.0)
-    pace = Pace(1)
-    pace.travelled(0.01)
-    pace.ran(0.001)
-    held = Held(1, pace)
+    readahead = Readahead(1)
+    readahead.travelled(0.01)
+    readahead.ran(0.001)
+    held = Held(1, readahead)
     held.put("a", "b", "c")
-    held.places.give_back_old()
+    held.runner.give_back_old()
     assert held.said == [("b", "pending"), ("c", "pending")]
-    assert pace.ready == 0
+    assert readahead.ready == 0
     await held.end()
     assert held.said[2:] == [("a", "completed")]
 
 
 async def test_what_was_asked_to_be_held_ready_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places_module, "READY_S", -1.0)
-    held = Held(1, Pace(1, fixed=5))
+    held = Held(1, Readahead(1, fixed=5))
     held.put("a", "b", "c")
-    held.places.give_back_old()
+    held.runner.give_back_old()
     assert held.said == []
     await held.end()
 
 
 async def test_a_task_of_an_unknown_job_fails_and_says_so() -> None:
-    held = Held(1, Pace(1))
-    held.places.put([Task("a", "@global:modifiers:Other", "r1", {})])
+    held = Held(1, Readahead(1))
+    held.runner.put([Task("a", "@global:modifiers:Other", "r1", {})])
     assert held.said == [("a", "failed")]
     await held.end()

@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from hub.client.jobs import Task, Worker
-from hub.client.jobs import desk as desk_module
+from hub.client.jobs import reporter as desk_module
 from hub.errors import HubError, SchemaConflict, Unauthorized
 from tests.client.fake_hub import Reset, eventually
 from tests.client.jobs.fake_jobs_hub import CLAIM, PREFIX, WORKERS, JobsHub, refusal, unauthorized
@@ -339,7 +339,7 @@ async def test_a_hub_that_does_not_hold_claims_is_not_asked_all_the_time(
         await asyncio.sleep(0.5)
         assert len(hub.said(CLAIM)) < 10
         (task,) = hub.add(JOB, {})
-        worker._desk.woken.set()
+        worker._reporter.woken.set()
         await eventually(lambda: hub.status(task) == "completed")
     assert desk_module.LONGEST_WAIT_S > 10
 

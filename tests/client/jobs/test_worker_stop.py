@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from hub.client.jobs import Task, Worker
-from hub.client.jobs import desk as desk_module
-from hub.client.jobs import places as places_module
+from hub.client.jobs import reporter as desk_module
+from hub.client.jobs import runner as places_module
 from tests.client.fake_hub import Reset, Seen, eventually
 from tests.client.jobs.fake_jobs_hub import CLAIM, JobsHub
 from tests.world import PATIENCE_S, SLACK_S
@@ -235,7 +235,7 @@ async def test_news_that_come_in_the_moment_of_the_end_do_not_keep_the_worker_fr
     work.worker.stop()
     for _ in range(rounds):
         await asyncio.sleep(0)
-    work.worker._desk.woken.set()
+    work.worker._reporter.woken.set()
     await asyncio.wait([running], timeout=SLACK_S)
     assert running.done()
     assert hub.workers == set()

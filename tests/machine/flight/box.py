@@ -115,7 +115,7 @@ class Box:
         await store.open()
         store.ticks = True
         self.hub = Hub(store, self.settings)
-        await self.hub.line.configure(over=True)
+        await self.hub.queue.configure(over=True)
         self.edge.app.state.serving = Serving(self.hub, Secrets(self.settings), TokensFile(None), Gate(self.settings))
         self.edge.app.state.serving.standstill = self  # the time of this process jumps
         self.node_sweeper, self.lease_sweeper = sweepers(self.hub)
@@ -184,7 +184,7 @@ class Box:
     async def look_after(self) -> None:
         """A round of its line."""
         with suppress(StoreUnavailable):
-            await self.hub.line.look_after()
+            await self.hub.queue.look_after()
 
     async def sweep(self) -> None:
         services = (self.node_sweeper, self.lease_sweeper, self.worker_sweeper, self.task_sweeper)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hub.client.book import Book
+from hub.client.state import AgentState
 from tests.machine.flight.base import Base, Errand
 from tests.machine.flight.box import NODE_S, Box, Call
 
@@ -17,7 +17,7 @@ class Agent:
 
     def __init__(self, node: str) -> None:
         self.node = node
-        self.book = Book(node, {"slots": [{"slotId": s, "labelKey": pool} for s, pool in SLOTS[node].items()]})
+        self.state = AgentState(node, {"slots": [{"slotId": s, "labelKey": pool} for s, pool in SLOTS[node].items()]})
         self.registered = self.silent = self.left = self.superseded = False
         self.number = 0  # of the last call about slots
         self.compared = ("", 0)  # at what was offered, by which call
@@ -28,13 +28,13 @@ class Agent:
     def named(self) -> dict[str, Any]:
         """How a call about slots says whose it is, and in which order it was made."""
         self.number += 1
-        return {"incarnation": self.book.incarnation, "number": self.number}
+        return {"incarnation": self.state.incarnation, "number": self.number}
 
     def to_compare(self) -> bool:
         """Whether the hub has other slots of it than it should have, as it said twice."""
-        look, before = (self.book.offers, self.number), self.compared
+        look, before = (self.state.offers, self.number), self.compared
         self.compared = look
-        return look != before and self.book.differs()
+        return look != before and self.state.differs()
 
 
 class Fleet(Base):
@@ -55,7 +55,7 @@ class Fleet(Base):
     # -- beats
 
     async def register(self, agent: Agent, box: Box) -> None:
-        body, bites = agent.book.registration()
+        body, batches = agent.state.registration()
         body |= agent.named()
 
         def took(call: Call, box: Box) -> None:
@@ -63,15 +63,15 @@ class Fleet(Base):
                 agent.superseded = True
             if call.status == 200:
                 agent.registered = True
-                agent.book.term = str(call.answer.get("term", ""))
-                agent.book.version = 0
-                agent.book.published(call.answer.get("slots", ()))
+                agent.state.term = str(call.answer.get("term", ""))
+                agent.state.version = 0
+                agent.state.published(call.answer.get("slots", ()))
                 agent.heard_ms, agent.heard_s = self.clock_ms(), self.now_s
 
         call = await self.send(Errand("register", "POST", "/node/register", body, took, repeatable=False), box)
         if call.heard and call.status == 200:
-            for bite in bites:
-                await self.publish(agent, bite, box)
+            for batch in batches:
+                await self.publish(agent, batch, box)
 
     async def beat(self, agent: Agent, box: Box) -> None:
         if agent.left or agent.superseded:
@@ -79,7 +79,7 @@ class Fleet(Base):
         if not agent.registered:
             await self.register(agent, box)
             return
-        body = agent.book.beat()
+        body = agent.state.beat()
 
         def took(call: Call, box: Box) -> None:
             if call.status != 200:
@@ -87,9 +87,9 @@ class Fleet(Base):
             if call.answer.get("superseded"):
                 agent.superseded = True
             elif call.answer.get("known"):
-                agent.book.heard(body, call.answer)
+                agent.state.heard(body, call.answer)
                 agent.heard_ms, agent.heard_s = self.clock_ms(), self.now_s
-                agent.book.acknowledge()
+                agent.state.acknowledge()
             else:
                 agent.registered = False
 
@@ -98,27 +98,27 @@ class Fleet(Base):
             await self.register(agent, box)
         if agent.registered and not agent.superseded and call.heard and agent.to_compare():
             await self.compare(agent, box)
-        if agent.registered and not agent.superseded and agent.book.unpublished:
-            for bite in list(agent.book.bites(sorted(agent.book.unpublished))):
-                await self.publish(agent, bite, box)
+        if agent.registered and not agent.superseded and agent.state.unpublished:
+            for batch in list(agent.state.batches(sorted(agent.state.unpublished))):
+                await self.publish(agent, batch, box)
 
     async def compare(self, agent: Agent, box: Box) -> None:
         """What the hub has of it, slot by slot."""
 
         def took(call: Call, box: Box) -> None:
             if call.status == 200:
-                agent.book.compare(str(slot["browserId"]) for slot in call.answer["slotList"])
-                agent.book.unwithdrawn.clear()
+                agent.state.compare(str(slot["browserId"]) for slot in call.answer["slotList"])
+                agent.state.unwithdrawn.clear()
 
         await self.send(Errand("compare", "GET", f"/nodes/{agent.node}", None, took, repeatable=False), box)
 
-    async def publish(self, agent: Agent, bite: dict[str, Any], box: Box) -> None:
+    async def publish(self, agent: Agent, batch: dict[str, Any], box: Box) -> None:
         def took(call: Call, box: Box) -> None:
             if call.status == 200:
-                agent.book.published(call.answer.get("slots", ()))
+                agent.state.published(call.answer.get("slots", ()))
 
-        bite = {**bite, **agent.named()}
-        await self.send(Errand("publish", "POST", f"/node/{agent.node}/slots", bite, took, repeatable=False), box)
+        batch = {**batch, **agent.named()}
+        await self.send(Errand("publish", "POST", f"/node/{agent.node}/slots", batch, took, repeatable=False), box)
 
     # -- making a slot fresh
 
@@ -126,21 +126,21 @@ class Fleet(Base):
         """A slot that is to be made fresh goes off offer, unless it is lent."""
         if agent.left or not agent.registered:
             return
-        slot = sorted(agent.book.slots)[which % len(agent.book.slots)]
+        slot = sorted(agent.state.slots)[which % len(agent.state.slots)]
         if agent.off.get(slot) == "off":
             return
-        asked_before = slot in agent.book.rebuilding
-        agent.book.reserving(slot)
+        asked_before = slot in agent.state.rebuilding
+        agent.state.reserving(slot)
         agent.off[slot] = "asked"
 
         def took(call: Call, box: Box) -> None:
             if agent.off.get(slot) != "asked":
                 return
             if call.status == 200:
-                agent.book.reserved(slot)
+                agent.state.reserved(slot)
                 agent.off[slot] = "off"
             elif call.status == 409:
-                agent.book.still_lent(slot, asked_before=asked_before)
+                agent.state.still_lent(slot, asked_before=asked_before)
                 del agent.off[slot]
 
         path, named = f"/node/{agent.node}/slots/{slot}", agent.named()
@@ -150,9 +150,9 @@ class Fleet(Base):
     async def put_back(self, agent: Agent, box: Box) -> None:
         for slot in [slot for slot, state in agent.off.items() if state == "off"]:
             del agent.off[slot]
-            agent.book.rebuilt(slot, None)
-            for bite in list(agent.book.bites([slot])):
-                await self.publish(agent, bite, box)
+            agent.state.rebuilt(slot, None)
+            for batch in list(agent.state.batches([slot])):
+                await self.publish(agent, batch, box)
 
     # -- coming and going
 
@@ -176,7 +176,7 @@ class Fleet(Base):
         def took(call: Call, box: Box) -> None:
             pass
 
-        query = f"incarnation={agent.book.incarnation}"
+        query = f"incarnation={agent.state.incarnation}"
         await self.send(
             Errand("leave", "DELETE", f"/node/{agent.node}", None, took, query=query, repeatable=False), box
         )

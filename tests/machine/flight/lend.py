@@ -29,6 +29,7 @@ class Holder:
     box: Box
     over: bool = False  # he has given it back, or was told that it is over
     excuse: str = ""  # why it may end before its time
+    ended_at: Box | None = None  # the hub at which an operator ended it
     ended_s: float | None = None  # when the store was seen not to have it any more
     listens: bool = False  # he has his hub tell him at once, as blocks of the SDK do; others hear with a renewal
     ear: tuple[Call, Box] | None = None  # the call that waits for that
@@ -220,7 +221,9 @@ class Lend(Fleet):
         body = {"labelKey": "gpu:a", "browserId": slot, "revoke": True}
 
         def took(call: Call, box: Box) -> None:
-            pass
+            for holder in self.holders:
+                if holder.slot == slot and holder.excuse == "an operator" and call.status == 200:
+                    holder.ended_at = holder.ended_at or box
 
         await self.send(Errand("end", "POST", "/session/return", body, took, repeatable=False), box)
 
@@ -288,21 +291,26 @@ class Lend(Fleet):
             tokens -= self.lapsed  # of a lapse no hub but the store knows
         for agent in [agent for agents in self.agents.values() for agent in agents]:
             if heard_s - agent.heard_s > NODE_S / 3 - 1:  # silent for so long that nobody knows better than it
-                for slot, token in agent.book.lent.items():
+                for slot, token in agent.state.lent.items():
                     self.ended[slot].discard(int(token))
                     self.given.pop(slot, None)
         for holder in self.holders:
             if not holder.believes(self.now_s) or (holder.slot, holder.token) in kept:
                 continue
-            if holder.excuse in EARLY and holder.slot not in graced:
+            if holder.excuse in EARLY and holder.slot not in graced and not self.remembered(holder, heard_s):
                 holder.excuse = "nobody knew of it"
             by_node = any(
-                agent.book.lent.get(holder.slot) == str(holder.token) for agent in self.speakers(OF[holder.slot])
+                agent.state.lent.get(holder.slot) == str(holder.token) for agent in self.speakers(OF[holder.slot])
             )
             by_hub = not holder.box.frozen and heard_s - holder.since_s < NODE_S / 3 - 1
             holder.hub_only = by_hub and not by_node
             if not (by_node or by_hub) and not holder.excuse:
                 holder.excuse = "nobody knew of it"
+
+    def remembered(self, holder: Holder, heard_s: float) -> bool:
+        """Whether the hub at which his lease was ended by hand tells a store that has lost it."""
+        lately = holder.ended_s is None or heard_s - holder.ended_s < NODE_S / 3 - 1
+        return bool(lately and holder.ended_at and not holder.ended_at.frozen)
 
 
 def waits(holder: Holder) -> bool:

@@ -108,6 +108,16 @@ LENT_AT_ONCE = _("beat"), _("borrow", c=LONG), _("end_by_hand"), _("borrow"), _(
 DRAINED_AND_LENT = (
     _("beat"), _("borrow", c=LONG), _("drain", c=1), _("pass", S2), _("undrain"), _("borrow"), _("borrow"),
 )  # fmt: skip
+UNDRAINED_LATE = (
+    _("beat"), _("freeze", b=1, c=EARLY), _("undrain", b=1), _("drain"), _("thaw", b=1), _("borrow"), _("borrow"),
+)  # fmt: skip
+GRACE_LOST = (
+    _("beat"), _("borrow", c=LONG), _("mark"), _("end_by_hand"), _("fail_over", c=LOST), _("pass", S2), _("borrow"),
+    _("borrow"),
+)  # fmt: skip
+GRACE_WIPED = (
+    _("beat"), _("borrow", c=LONG), _("end_by_hand"), _("wipe"), _("beat"), _("pass", S2), _("borrow"), _("borrow"),
+)  # fmt: skip
 TOLD_AT_ONCE = (
     _("beat"), _("borrow", c=LONG), _("listen", b=1), _("end_by_hand"), _("pass", S5), _("pass", S2), _("borrow"),
     _("borrow"),
@@ -115,6 +125,10 @@ TOLD_AT_ONCE = (
 TOLD_AFTER_A_LOSS = (
     _("beat"), _("borrow", c=LONG), _("listen", b=1), _("go_down"), _("still"), _("come_up"), _("tick"), _("tick", b=1),
     _("pass", S5), _("end_by_hand"), _("pass", S5), _("pass", S2), _("borrow"), _("borrow"),
+)  # fmt: skip
+TOLD_AFTER_A_REPORT = (
+    _("beat"), _("borrow", c=LONG), _("wipe"), _("take_off"), _("listen"), _("pass", S5), _("put_back"), _("pass", S5),
+    _("borrow"), _("borrow"),
 )  # fmt: skip
 ROLLING_RESTART = (
     _("beat"), _("borrow", c=LONG), _("beat"), _("succeed"), _("old_leaves"), _("beat"), _("verify", b=1),
@@ -139,6 +153,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "a renewal outlives the last second of Redis": Scenario("twice", RENEWAL_LOST, "renew 1"),
     "a drain outlives a wiped store": Scenario("drain", DRAIN_LOST, "borrow 1"),
+    "an undrain that its caller gave up does not end a later drain": Scenario("drain", UNDRAINED_LATE, "drain 1"),
     "a failure reported late fails no later attempt": Scenario("attempt", FAILED_LATE, "claim 3"),
     "a failure reported late, without a key, fails no later attempt": Scenario("attempt", FAILED_LATER, "claim 2"),
     "a withdrawal carried out late takes nothing off offer": Scenario("offer", WITHDRAWN_LATE, "publish 1"),
@@ -160,8 +175,13 @@ SCENARIOS: dict[str, Scenario] = {
     "a return between two restarts stands": Scenario("back", TWO_RESTARTS, "return 1"),
     "what is ended by hand is lent on when its holder has heard of it": Scenario("grace", LENT_AT_ONCE, "end 1"),
     "what a drain ends is lent on when its holder has heard of it": Scenario("grace", DRAINED_AND_LENT),
+    "the grace of a lease that was ended by hand outlives a failover": Scenario("grace", GRACE_LOST, "end 1"),
+    "the grace of a lease that was ended by hand outlives a wiped store": Scenario("grace", GRACE_WIPED, "end 1"),
     "who listens is told at once that his lease is over": Scenario("grace", TOLD_AT_ONCE, "listen 1"),
     "who listens is told also after the connection was lost": Scenario("grace", TOLD_AFTER_A_LOSS, "borrow 2"),
+    "who listens is told also of a lease that a lost store is not told of again": Scenario(
+        "grace", TOLD_AFTER_A_REPORT, "borrow 2"
+    ),
     "a rolling restart ends nothing": Scenario("lost", ROLLING_RESTART, "register 2"),
     "the brake on workers works after a restart": Scenario("brake", BRAKE_OFF),
 }

@@ -14,11 +14,13 @@ TASK = ("job", "room", "status", "user", "worker", "error", "attempt", "max", "p
 # key -> how it is read. A family is all keys of that pattern.
 SINGLE = {
     "workers": "zset", "worker_beats": "scores", "dead_workers": "set", "deleted_jobs": "zset", "later": "zset",
-    "runtimes": "scores", "ownerless": "scores", "internal_tasks": "zset", "finished": "zset", "dead": "zset",
+    "runtimes": "scores", "silences": "scores", "ownerless": "scores", "internal_tasks": "zset", "finished": "zset",
+    "dead": "zset",
 }  # fmt: skip
 FAMILIES = {
     "worker_jobs": "set", "worker_rooms": "hash", "worker_tasks": "set", "room_workers": "zset", "job_workers": "set",
-    "room_jobs": "zset", "queue": "list", "room_tasks": "list", "job_tasks": "list", "payload": "text",
+    "room_jobs": "zset", "job_queue": "list", "room_tasks": "list", "job_tasks": "list", "payload": "text",
+    "task_result": "text", "task_log": "log",
 }  # fmt: skip
 
 
@@ -30,7 +32,9 @@ def seen(redis: Redis) -> dict[str, Any]:
     for family, how in FAMILIES.items():
         head = getattr(keys, family)("")
         found[family] = {name[len(head) :]: _read(redis, name, how) for name in names if name.startswith(head)}
-    heads = {full: redis.zrange(keys.queue(full), 0, 0, withscores=True) for full in redis.zrange(keys.heads, 0, -1)}
+    heads = {
+        full: redis.zrange(keys.job_queue(full), 0, 0, withscores=True) for full in redis.zrange(keys.heads, 0, -1)
+    }
     found["heads"] = {
         full: bool(first) and first[0][1] == redis.zscore(keys.heads, full) for full, first in heads.items()
     }
@@ -53,6 +57,8 @@ def _read(redis: Redis, key: str, how: str) -> Any:
         return {member: int(score) for member, score in redis.zrange(key, 0, -1, withscores=True)}
     if how == "list":
         return redis.zrange(key, 0, -1)
+    if how == "log":
+        return [text.partition(" ")[2] for text in redis.lrange(key, 0, -1)]
     if how == "set":
         return redis.smembers(key)
     if how == "hash":
@@ -75,6 +81,7 @@ def said(model: Model) -> dict[str, Any]:
         "deleted_jobs": {full for full, job in jobs.items() if job.deleted},
         "later": {t.id for t in tasks.values() if t.later},
         "runtimes": model.runtimes,
+        "silences": model.silences,
         "ownerless": model.ownerless,
         "internal_tasks": set(),
         "finished": ended,
@@ -82,11 +89,13 @@ def said(model: Model) -> dict[str, Any]:
         "room_jobs": groups((full.split(":")[0], full) for full, job in jobs.items() if not job.deleted),
         "job_workers": groups((full, name) for name, worker in workers.items() for full in worker.jobs),
         "payload": {t.id: t.payload for t in tasks.values() if t.payload != "{}"},
+        "task_log": {t.id: t.log for t in tasks.values() if t.log},
+        "task_result": {t.id: t.result for t in tasks.values() if t.result},
     }
     found["worker_rooms"] = {name: _links(worker.jobs) for name, worker in workers.items() if worker.jobs}
     found["room_workers"] = groups(pair for name, w in workers.items() for pair in _lists(name, set(_links(w.jobs))))
-    found["queue"] = {full: [t.id for t in model.queue(full)] for full in jobs if model.queue(full)}
-    found["heads"] = dict.fromkeys(found["queue"], True)
+    found["job_queue"] = {full: [t.id for t in model.queue(full)] for full in jobs if model.queue(full)}
+    found["heads"] = dict.fromkeys(found["job_queue"], True)
     found["task"] = {
         t.id: [t.job, t.room, t.status, t.user, t.worker, t.error, *_options(t), t.started, t.id in ended, t.later]
         for t in tasks.values()

@@ -16,6 +16,8 @@ from tests.machine.records import TIMEOUT_MS
 
 USERS = ("u" * 32, "v" * 32)
 JOBS = ("r1:m:A", "r1:m:B", "r2:m:A", "@global:m:C", "@global:m:D")
+SILENCE_MS = 500
+RESULT = '{"n":1.0}'
 ROOMS = ("r1", "r2", "@global")
 STATUSES = ("claimed", "running", "running", "completed", "completed", "failed", "failed", "cancelled", "pending")
 users, names, rooms, which = st.sampled_from(USERS), st.sampled_from(JOBS), st.sampled_from(ROOMS), st.integers(0, 11)
@@ -158,7 +160,7 @@ class JobsMachine(RuleBasedStateMachine):
             self.tasks_fail(worker, limit, answer)
 
     def tasks_fail(self, worker: str, limit: int, answer: list[Any]) -> None:
-        """As many of its tasks as a bite holds have failed; Redis picks which."""
+        """As many of its tasks as a batch holds have failed; Redis picks which."""
         held = self.model.held.get(worker, set())
         left = self.redis.smembers(self.keys.worker_tasks(worker))
         assert answer == ["ok", len(left)]
@@ -183,6 +185,7 @@ class JobsMachine(RuleBasedStateMachine):
     def do_submit(self, full: str, room: str, user: str, count: int, **options: int) -> None:
         chosen = {"priority": 0, "attempts": 1, "backoff_ms": 1000, **options}
         later = bool(chosen.pop("later", 0))
+        chosen["silence_ms"] = SILENCE_MS if chosen["priority"] > 0 else 0
         ids = [self.new_id() for _ in range(count)]
         payloads = ["{}" if number % 2 else '{"n":1.0}' for number in range(count)]
         rest = [text for pair in zip(ids, payloads, strict=True) for text in pair]
@@ -198,7 +201,7 @@ class JobsMachine(RuleBasedStateMachine):
         assert answer[0] == "ok"
         for reply, payload in zip(answer[1:], payloads, strict=True):
             task = Task(reply[0], full, room, user, int(reply[4]), payload, chosen["attempts"], chosen["priority"])
-            task.backoff_ms, task.later = chosen["backoff_ms"], later
+            task.backoff_ms, task.later, task.silence_ms = chosen["backoff_ms"], later, chosen["silence_ms"]
             self.model.tasks[task.id] = task
         if not self.twice:
             places = {task.id: place for place, task in enumerate(self.model.queue(full), 1)}
@@ -240,7 +243,7 @@ class JobsMachine(RuleBasedStateMachine):
     def do_move(self, task: Task, status: str, error: str, user: str, *, superuser: bool) -> None:
         answer = self.call(
             "tasks/move", id=task.id, status=status, error=error, user=user, superuser=int(superuser),
-            request=self.request(), claim="",
+            request=self.request(), claim="", result=f'"{error}"',
         )  # fmt: skip
         if not self.model.may_move(task, status, user, superuser=superuser):
             late = status not in ("claimed", "cancelled") and task.had == user
@@ -248,7 +251,7 @@ class JobsMachine(RuleBasedStateMachine):
         elif status not in MOVES.get(task.status, ()):
             assert answer == ["conflict", task.status]
         else:
-            self.model.move(task, status, error)
+            self.model.move(task, status, error, f'"{error}"')
             assert (answer[0], answer[1][3]) == ("ok", task.status)
 
     @step(number=which, user=users, results=st.lists(st.tuples(which, st.sampled_from(STATUSES)), max_size=4))
@@ -257,7 +260,7 @@ class JobsMachine(RuleBasedStateMachine):
         chosen = {t.id: (t, status) for which, status in results if (t := self.task(which, *ACTIVE)) is not None}
         if worker is None or any(status in ("claimed",) for _, status in chosen.values()):
             return
-        rest = [text for task, status in chosen.values() for text in (task.id, status, "no", "")]
+        rest = [text for task, status in chosen.values() for text in (task.id, status, "no", "", RESULT)]
         answer = self.call("tasks/finish", worker=worker, user=user, request=self.request(), rest=rest)
         if self.model.workers[worker].user != user:
             assert answer == ["owner"]
@@ -269,9 +272,10 @@ class JobsMachine(RuleBasedStateMachine):
                 self.model.give_back(task)
             elif word == "ok" and status == "running":
                 task.status, task.started = status, True
+                self.model.hear(task)
             elif word == "ok":
                 jobs.add(task.job)
-                self.model.fail(task, "no") if status == "failed" else self.model.close(task, status, "no")
+                self.model.fail(task, "no") if status == "failed" else self.model.close(task, status, "no", RESULT)
         for full in jobs:
             self.model.check_orphan(full)
 
@@ -280,6 +284,30 @@ class JobsMachine(RuleBasedStateMachine):
             return "forbidden" if task.worker else "conflict"
         wrong = {"running": "running", "claimed": "completed"}
         return "conflict" if wrong[task.status] == status else "ok"
+
+    @step(
+        number=which,
+        user=users,
+        which=which,
+        share=st.sampled_from(["", "0.5"]),
+        texts=st.sampled_from(["", "a\nb"]),
+    )
+    def progress(self, number: int, user: str, which: int, share: str, texts: str) -> None:
+        worker, task = self.worker(number), self.task(which, *ACTIVE)
+        if worker is None or task is None:
+            return
+        rest = [task.id, "", share, "so", texts]
+        answer = self.call("tasks/progress", worker=worker, user=user, request=self.request(), rest=rest)
+        if self.model.workers[worker].user != user:
+            assert answer == ["owner"]
+        elif task.worker != worker:
+            assert answer == ["forbidden" if task.worker else "conflict"]
+        elif task.status != "running":
+            assert answer == ["conflict"]
+        else:
+            assert answer == ["ok"]
+            self.model.hear(task)
+            task.log = [*task.log, *texts.split()][-100:]
 
     @step(number=which)
     def a_task_fails(self, number: int) -> None:
@@ -303,11 +331,13 @@ class JobsMachine(RuleBasedStateMachine):
             assert self.call("tasks/let_in", repeats=False, limit=5) == ["ok", 1]
             self.model.tasks[name].later = False
 
-    @step(kind=st.sampled_from(["ownerless", "runtime"]), limit=st.sampled_from([1, 50]))
+    @step(kind=st.sampled_from(["ownerless", "runtime", "silent"]), limit=st.sampled_from([1, 50]))
     def overdue(self, kind: str, limit: int) -> None:
         places, age_ms, error = self.model.ownerless, TIMEOUT_MS, "Worker disconnected"
         if kind == "runtime":
             places, age_ms, error = self.model.runtimes, 0, "Runtime exceeded"
+        if kind == "silent":
+            places, age_ms, error = self.model.silences, 0, "No progress for longer than maxSilenceSeconds (0.5)"
         late = self.model.overdue(places, age_ms, limit)
         answer = self.call("tasks/overdue", repeats=False, kind=kind, age_ms=age_ms, limit=limit)
         assert answer[:2] == ["ok", len(late)]
@@ -345,6 +375,7 @@ class JobsMachine(RuleBasedStateMachine):
         else:
             assert answer[0] == "ok"
             task = Task(new, old.job, old.room, user, int(answer[1][4]), old.payload, old.max, old.prio, old.backoff_ms)
+            task.silence_ms = old.silence_ms
             self.model.tasks[new] = task
             self.model.dead.discard(old.id)
 

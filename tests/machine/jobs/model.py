@@ -47,6 +47,9 @@ class Task:
     started: bool = False
     claimed_ms: int | None = None  # since when a worker has it without having started it
     unstuck: int = 0
+    result: str = ""
+    log: list[str] = field(default_factory=list)
+    silence_ms: int = 0  # that it may run without a word
     had: str | None = None  # the user whose worker had it when it was queued again
 
     @property
@@ -69,6 +72,7 @@ class Model:
         self.held: dict[str, set[str]] = {}  # worker, also a removed one -> tasks it holds
         self.leaving: dict[str, set[str]] = {}  # removed worker with tasks that are not failed yet -> its jobs
         self.runtimes: dict[str, int] = {}
+        self.silences: dict[str, int] = {}
         self.ownerless: dict[str, int] = {}
         self.dead: set[str] = set()
 
@@ -119,6 +123,8 @@ class Model:
             task.status, task.worker, task.started = ("running" if start else "claimed"), worker, start
             task.claimed_ms = None if start else self.clock_ms
             self.held.setdefault(worker, set()).add(task.id)
+            if start:
+                self.hear(task)
             if runtime_ms:
                 self.runtimes[task.id] = self.clock_ms + runtime_ms
         return taken
@@ -127,21 +133,23 @@ class Model:
         owner = self.workers[task.worker].user if task.worker in self.workers else None
         return superuser or owner == user or (status == "cancelled" and task.user == user)
 
-    def move(self, task: Task, status: str, error: str) -> None:
+    def move(self, task: Task, status: str, error: str, result: str = "") -> None:
         if status == "claimed":
             task.status, task.later = status, False
             self.ownerless[task.id] = self.clock_ms
         elif status == "running":
             task.status, task.started = status, True
+            self.hear(task)
         elif status == "failed":
             self.fail(task, error)
             self.check_orphan(task.job)
         else:
-            self.close(task, status, error)
+            self.close(task, status, error, result)
             self.check_orphan(task.job)
 
-    def close(self, task: Task, status: str, error: str) -> None:
+    def close(self, task: Task, status: str, error: str, result: str = "") -> None:
         self.let_go(task)
+        task.result = result if status == "completed" else ""
         task.status, task.later, task.error = status, False, error or None
         if status == "failed" and task.max > 1:
             self.dead.add(task.id)
@@ -161,10 +169,15 @@ class Model:
         task.status, task.worker, task.started, task.claimed_ms = "pending", None, False, None
         self.jobs[task.job].deleted = False
 
+    def hear(self, task: Task) -> None:
+        if task.silence_ms:
+            self.silences[task.id] = self.clock_ms + task.silence_ms
+
     def let_go(self, task: Task) -> None:
         if task.worker in self.held:
             self.held[task.worker].discard(task.id)
         self.runtimes.pop(task.id, None)
+        self.silences.pop(task.id, None)
         self.ownerless.pop(task.id, None)
 
     def overdue(self, places: dict[str, int], age_ms: int, limit: int) -> list[Task]:

@@ -1,0 +1,183 @@
+"""What callers of the jobs API may send, each body and each query as a model: they read it, and OpenAPI shows them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import AfterValidator, AliasChoices, BaseModel, Field, StrictBool, StrictInt, model_validator
+from pydantic_core import PydanticCustomError
+
+NAME_MAX = 4096  # characters; what is longer does not fit into a path
+MANY = 1000  # tasks in one submit
+RESULTS_MAX = 100
+CLAIM_MAX = 100
+HELD_MAX = 1000
+LOG_MAX = 100
+YEAR_S = 31_536_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TOO_FAR = datetime(2100, 1, 1, tzinfo=UTC)  # before that, microseconds are exact in every number on the way
+
+Status = Literal["pending", "claimed", "running", "completed", "failed", "cancelled"]
+Object = dict[str, Any]
+
+
+def _is_moment(text: str) -> str:
+    moment_us(text)
+    return text
+
+
+def moment_us(text: str) -> int:
+    """A time in microseconds since 1970, 0 for one before that; raises pydantic's error for what is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None or moment >= _TOO_FAR:
+        raise PydanticCustomError("moment", "Input should be a time before 2100 in ISO 8601 with its offset")
+    return max(0, (moment - _EPOCH) // timedelta(microseconds=1))
+
+
+Moment = Annotated[str, AfterValidator(_is_moment), Field(examples=["2030-01-02T03:04:05Z"])]
+Seconds = Annotated[float, Field(allow_inf_nan=False)]
+Name = Annotated[str, Field(max_length=NAME_MAX)]
+ClaimName = Annotated[str, Field(pattern=r"^[0-9]{1,20}$", examples=["1790000000000000"])]
+MediaType = Annotated[str, Field(max_length=255, pattern=r"^[ -~]*$")]
+
+
+Process = Annotated[str, Field(max_length=64, pattern=r"^[0-9A-Za-z_-]*$")]  # random, anew with each start
+
+
+_RESULT = "What a completed task came to: any JSON, null for nothing."
+
+
+def _result_of_completed(said: Any) -> Any:
+    if said.result is not None and said.status != "completed":
+        raise PydanticCustomError("result", "A result should come with the status completed, and with no other")
+    return said
+
+
+class JobBody(BaseModel):
+    """A job as a worker registers it."""
+
+    category: Name
+    name: Name
+    schema_: Object = Field(default={}, validation_alias=AliasChoices("schema", "schema_"))
+    worker_id: UUID | None = None
+
+
+class ServedBody(JobBody):
+    """A job, and which process of the worker registers it: the latest one is the worker."""
+
+    incarnation: Process = ""
+
+
+class ProviderBody(JobBody):
+    """A provider as a worker registers it."""
+
+    content_type: MediaType = "application/json"
+
+
+class SubmitBody(BaseModel):
+    """A task, or with `payloads` many of them, and what is to be done about them beyond the plain submit."""
+
+    payload: Object = {}
+    payloads: Annotated[list[Object], Field(min_length=1, max_length=MANY)] | None = None
+    priority: Annotated[StrictInt, Field(ge=-100, le=100)] | None = None
+    not_before: Moment | None = Field(default=None, alias="notBefore")
+    max_attempts: Annotated[StrictInt, Field(ge=1, le=100)] | None = Field(default=None, alias="maxAttempts")
+    backoff_s: Annotated[Seconds, Field(ge=0, le=3600)] | None = Field(default=None, alias="backoffSeconds")
+    max_silence_s: Annotated[Seconds, Field(ge=1, le=YEAR_S)] | None = Field(default=None, alias="maxSilenceSeconds")
+
+
+class ResultBody(BaseModel):
+    """What a worker says of a task it holds under a claim; `pending` gives it back to the queue."""
+
+    id: UUID
+    status: Literal["completed", "failed", "cancelled", "running", "pending"]
+    error: str | None = None
+    claim: ClaimName | None = None
+    result: Any = Field(default=None, description=_RESULT)
+
+    _of_completed = model_validator(mode="after")(_result_of_completed)
+
+
+class ClaimBody(BaseModel):
+    """A claim, with what has become of the tasks claimed before."""
+
+    worker_id: UUID
+    limit: Annotated[StrictInt, Field(ge=0, le=CLAIM_MAX)] | None = None
+    wait_s: Annotated[Seconds, Field(ge=0)] | None = Field(default=None, alias="waitSeconds")
+    start: StrictBool | None = None
+    runtime_s: Annotated[Seconds, Field(ge=0.001, le=YEAR_S)] | None = Field(default=None, alias="maxRuntimeSeconds")
+    incarnation: Process = ""
+    results: Annotated[list[ResultBody], Field(max_length=RESULTS_MAX)] | None = None
+
+
+class SaidBody(BaseModel):
+    """What a task says of itself while it runs: what is left out stays as it is; `log` is added to its log."""
+
+    id: UUID
+    claim: ClaimName | None = None
+    progress: Annotated[Seconds, Field(ge=0, le=1)] | None = None
+    message: str | None = None
+    log: Annotated[list[str], Field(max_length=LOG_MAX)] = []
+
+
+class ProgressBody(BaseModel):
+    """What tasks that a worker runs say of themselves."""
+
+    worker_id: UUID
+    tasks: Annotated[list[SaidBody], Field(min_length=1, max_length=HELD_MAX)]
+
+
+class HeldBody(BaseModel):
+    """A task that a worker holds, and the claim it has it by."""
+
+    id: UUID
+    claim: ClaimName
+
+
+class BeatBody(BaseModel):
+    """What a worker holds, where it says so, and the keys of its claims that have had no answer yet."""
+
+    tasks: Annotated[list[HeldBody], Field(max_length=HELD_MAX)] | None = None
+    claims: Annotated[list[Annotated[str, Field(max_length=255)]], Field(max_length=CLAIM_MAX)] = []
+    incarnation: Process = ""
+
+
+class MoveBody(BaseModel):
+    """The status a task is to have; `claim` says which claim of it is meant, and any other is left alone."""
+
+    status: Status
+    error: str | None = None
+    claim: ClaimName | None = None
+    result: Any = Field(default=None, description=_RESULT)
+
+    _of_completed = model_validator(mode="after")(_result_of_completed)
+
+
+class PageQuery(BaseModel):
+    """Which part of a list is shown."""
+
+    limit: Annotated[int, Field(ge=0, le=500)] = 50
+    offset: Annotated[int, Field(ge=0)] = 0
+
+
+class LeaveQuery(BaseModel):
+    """Which process leaves: it ends a worker that is another one by now for nobody."""
+
+    incarnation: Process = ""
+
+
+class TakenQuery(BaseModel):
+    """What was known before: how often a task was taken from the worker."""
+
+    since: Annotated[int, Field(ge=0, le=2**53)] = 0
+
+
+class TasksQuery(PageQuery):
+    """Which tasks, and which part of their list."""
+
+    status: Status | None = None

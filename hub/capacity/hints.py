@@ -1,0 +1,86 @@
+"""Whether any pool can serve a label, and which one may have been meant: a spelling mistake looks like scarcity."""
+
+from __future__ import annotations
+
+import time
+from difflib import get_close_matches
+
+from hub.capacity.labels import SEGMENTS_MAX
+from hub.capacity.pools import Pools
+from hub.errors import NoSuchPool
+from hub.settings import Settings
+from hub.store.store import Store
+
+KNOWN_S = 5.0  # for so long a label that a pool could serve is not looked at again
+KNOWN_MAX = 10_000
+COMPARED = 500  # pools that a label is compared with: some ms
+LIKE = 0.7  # how much alike two labels are of which one was meant, of 1
+
+
+class Hints:
+    """Says what is wrong with a label that no pool serves; nothing is asked of one that was served lately."""
+
+    def __init__(self, store: Store, settings: Settings, pools: Pools) -> None:
+        self._store = store
+        self._pools = pools
+        self._shorter = settings.borrow_trailing_fallback
+        self._longer = settings.borrow_prefix_expand
+        self._wildcards = settings.borrow_wildcards
+        self._served: dict[str, float] = {}
+        self._labels: tuple[float, list[str]] = (0.0, [])
+
+    async def check(self, label: str) -> None:
+        """Raise `NoSuchPool` when no pool can serve the label, whether anything is free or not."""
+        if await self.is_served(label):
+            return
+        await self._pools.discover()
+        if not await self.is_served(label):
+            raise NoSuchPool(await self._sentence(label))
+
+    async def of(self, label: str) -> str:
+        """The sentence for a label that no pool can serve, empty for any other."""
+        return "" if await self.is_served(label) else await self._sentence(label)
+
+    async def is_served(self, label: str) -> bool:
+        """Whether a pool with slots, free or lent, could serve a label."""
+        now = time.monotonic()
+        if now - self._served.get(label, -KNOWN_S) < KNOWN_S:
+            return True
+        segments = label.split(":")
+        if self._wildcards and "*" in segments:
+            return True  # which pools it fits is for the script that lends to say
+        least = 2 if self._shorter else len(segments)
+        stems = [":".join(segments[:count]) for count in range(len(segments), least - 1, -1)] or [label]
+        keys, upto = self._store.keys, SEGMENTS_MAX + 1 if self._longer else len(segments)
+        asked: list[tuple[str | int, ...]] = [("ZMSCORE", keys.pools, *stems)]
+        asked += [("ZMSCORE", keys.open_pools(str(stem.count(":") + 1)), stem) for stem in stems]  # of other programs
+        places = [keys.pools, *(keys.open_pools(str(count)) for count in range(len(segments) + 1, upto))]
+        bounds = (f"[{label}:", f"({label};", "BYLEX", "LIMIT", 0, 1)  # ';' follows ':'
+        longer = [("ZRANGE", place, *bounds) for place in places] if self._longer else []
+        found = await self._store.read_all([*asked, *longer])
+        served = any(score is not None for scores in found[: len(asked)] for score in scores) or any(
+            found[len(asked) :]
+        )
+        if served:
+            if len(self._served) >= KNOWN_MAX:
+                self._served.clear()
+            self._served[label] = now
+        return served
+
+    async def _sentence(self, label: str) -> str:
+        now = time.monotonic()
+        read_at, labels = self._labels
+        if now - read_at >= KNOWN_S or not labels:
+            _, labels = await self._pools.labels(0, COMPARED)
+            self._labels = now, labels
+        if not labels:
+            return f"no pool serves {label}; there is no pool yet"
+        meant = nearest(label, labels)
+        return f"no pool serves {label}; did you mean {meant}?" if meant else f"no pool serves {label}"
+
+
+def nearest(label: str, labels: list[str]) -> str:
+    """The label that was probably meant, empty where none is much like it."""
+    folded = {other.lower().replace("0", "o"): other for other in reversed(labels)}
+    found = get_close_matches(label.lower().replace("0", "o"), folded, n=1, cutoff=LIKE)
+    return folded[found[0]] if found else ""

@@ -1,0 +1,60 @@
+"""Heartbeats, many to a script: beats that arrive while one call is under way go out together in the next."""
+
+from __future__ import annotations
+
+from asyncio import gather
+from collections.abc import Callable
+from typing import Any
+
+from hub.capacity.nodes.models import Beat, DrainCall, Orders
+from hub.observability import metrics
+from hub.store.batches import Batches
+from hub.store.keys import key_part
+from hub.store.store import Store
+
+BATCH = 128  # beats per script: about 1 ms of Redis
+
+_UNKNOWN = Orders(known=False)
+_SUPERSEDED = Orders(known=True, superseded=True)
+
+
+class Beats(Batches[Beat, Orders]):
+    """Takes heartbeats; a beat is answered only after Redis has it."""
+
+    def __init__(self, store: Store, timeout_ms: Callable[[], int]) -> None:
+        super().__init__("beats", BATCH)
+        self._timeout_ms = timeout_ms
+        self._beat = store.script("nodes/beat")
+        self._recycled = store.script("nodes/recycled")
+        self._known = metrics.heartbeats.labels("true")
+        self._unmanaged = metrics.heartbeats.labels("false")
+
+    async def call(self, items: list[Beat]) -> list[Orders]:
+        """What each node must do, once Redis has its beat. Raises `StoreUnavailable`."""
+        facts: list[Any] = []
+        recycled = [beat for beat in items if beat.recycled]
+        if recycled:
+            await gather(*(self._recycled(part=key_part(b.node_id), rest=b.recycled) for b in recycled))
+        for beat in items:
+            facts += (beat.node_id, key_part(beat.node_id), beat.version, beat.incarnation)
+        replies = await self._beat(timeout_ms=self._timeout_ms(), rest=facts)
+        orders = [_orders(beat, reply) for beat, reply in zip(items, replies, strict=True)]
+        known = sum(order.known for order in orders)
+        self._known.inc(known)
+        self._unmanaged.inc(len(orders) - known)
+        return orders
+
+
+def _orders(beat: Beat, reply: Any) -> Orders:
+    match reply:
+        case 0:
+            return _UNKNOWN
+        case 1 | 2:
+            return Orders(True, reply == 2, beat.version)
+        case 3:
+            return _SUPERSEDED
+        case [version, drain, lent, recycle, offers, call]:
+            tokens = dict(zip(lent[::2], lent[1::2], strict=True))
+            told = DrainCall.told(call)
+            return Orders(True, bool(drain), int(version), tokens, tuple(recycle), offers, False, told)
+    raise ValueError(f"nodes/beat answered {reply!r}")

@@ -1,0 +1,301 @@
+"""Nodes on the books: register, beat, drain, leave, and looking at them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from hub.capacity.nodes.beats import Beats
+from hub.capacity.nodes.draining import Draining
+from hub.capacity.nodes.models import NOT_LENDING, Departure, DrainCall, DrainState, Node, Registered, Registration
+from hub.errors import NodeIdCollides, Settling, Superseded, UnknownNode, UnknownReply
+from hub.observability.logs import get_logger
+from hub.settings import Settings
+from hub.store.keys import key_part
+from hub.store.store import Store
+
+BATCH = 64  # slots per script where each costs a dozen commands: under 2 ms
+LOOK = 1000  # slots per script that only looks at where they are: under 2 ms
+_log = get_logger("hub.capacity.nodes")
+
+
+def _superseded(node_id: str) -> Superseded:
+    return Superseded(f"another process is node {node_id} by now, or this one has left; it is to stop")
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What became of a node: slots dropped and the slots whose grants ended with it."""
+
+    known: bool
+    slots: int
+    ended: tuple[str, ...]
+
+
+class Nodes:
+    """Keeps nodes. Every change is one script, in batches where a node has many slots."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._timeout_ms = int(settings.node_timeout_s * 1000)
+        self.beats = Beats(store, lambda: self.timeout_ms)
+        self._register = store.script("nodes/register")
+        self._leave = store.script("nodes/leave")
+        self._prune = store.script("nodes/prune")
+        self._draining = Draining(store)
+        self._safe_to_kill = store.script("nodes/safe_to_kill")
+        self._describe = store.script("nodes/describe")
+        self._expire = store.script("nodes/expire")
+
+    @property
+    def timeout_ms(self) -> int:
+        """The node timeout that holds: what the hubs agree on, else the one of this hub."""
+        return self._store.agreed_timeout_ms or self._timeout_ms
+
+    async def register(
+        self,
+        node: Registration,
+        pool_labels: Sequence[str],
+        audit_new: str,
+        audit_old: str,
+        audit_max: int,
+        drained: DrainCall | None = None,
+    ) -> Registered:
+        """Put a node on the books or bring it up to date; `drained` is the last drain or undrain it was told of.
+
+        Raises `NodeIdCollides` when another node's id looks the same as part of a key, and `Superseded` when a newer
+        process is the node.
+        """
+        part = key_part(node.node_id)
+        while True:
+            reply = await self._register(
+                id=node.node_id,
+                part=part,
+                apps=",".join(node.apps),
+                capacity=max(0, node.capacity),
+                labels=orjson.dumps(node.labels).decode(),
+                base_url=node.base_url,
+                timeout_ms=self.timeout_ms,
+                audit_new=audit_new,
+                audit_old=audit_old,
+                audit_max=audit_max,
+                incarnation=node.incarnation,
+                said_term=node.term,
+                rest=pool_labels,
+            )
+            match reply:
+                case ["registered" | "updated" as word, version, term, before, kept]:
+                    await self._draining.bring_back(node.node_id, drained, DrainCall.told(kept))
+                    if before:
+                        _log.warning("node taken over", node=node.node_id, by=node.incarnation, before=before)
+                    return Registered(word == "registered", int(version), term)
+                case ["superseded"]:
+                    raise _superseded(node.node_id)
+                case ["collides", other]:
+                    raise NodeIdCollides(
+                        f"node id {node.node_id!r} is stored under the same key as the registered {other!r}; "
+                        "use letters, digits, hyphens, underscores and dots"
+                    )
+                case ["leaving"]:
+                    await self.prune(part)
+                case _:
+                    raise UnknownReply(self._register.name, reply)
+
+    async def leave(self, node_id: str, incarnation: str = "") -> Removal:
+        """Take a node off the books at once: its slots are withdrawn and lent ones ended.
+
+        Raises `Superseded` for a process that is not the node any more; that changes nothing.
+        """
+        part = key_part(node_id)
+        word, dropped, ended, left = await self._leave(id=node_id, part=part, limit=BATCH, incarnation=incarnation)
+        if word == "superseded":
+            raise _superseded(node_id)
+        self._draining.forget(node_id)
+        more, also_ended = await self.prune(part) if left else (0, ())
+        return Removal(word == "left", dropped + more, (*ended, *also_ended))
+
+    async def prune(self, part: str) -> tuple[int, tuple[str, ...]]:
+        """Drop what is left of a node that is off the books; (slots dropped, those whose grants ended)."""
+        total, all_ended = 0, []
+        while True:
+            _, dropped, ended, left = await self._prune(part=part, limit=BATCH)
+            total += dropped
+            all_ended += ended
+            if left == 0:
+                return total, tuple(all_ended)
+
+    async def drain(self, node_id: str, call: DrainCall) -> DrainState:
+        """Hold back a node's free slots, or offer them again. Raises `UnknownNode`.
+
+        With a reason it is cordoned: what is lent stays, and the node is not told to drain. With a deadline, what is
+        still lent ends so long from now on the hub clock; a later call replaces it, and one without a deadline takes
+        it away.
+        """
+        return await self._draining.call(node_id, call)
+
+    async def safe_to_kill(self, node_id: str) -> Departure:
+        """Whether a node can be shut down without anybody noticing. Raises `UnknownNode`, and `Settling` when the store
+        was lost so recently that a node which is not registered may only not have come back yet."""
+        part, cursor, drain = key_part(node_id), "0", ""
+        while True:
+            reply = await self._safe_to_kill(
+                id=node_id, part=part, timeout_ms=self.timeout_ms, cursor=cursor, limit=LOOK
+            )
+            match reply:
+                case ["ok", seen, left_ms, lent, offered, after]:
+                    if drain not in ("", seen):  # another drain than the one whose slots were looked at so far
+                        cursor, drain = "0", ""
+                        continue
+                    cursor, drain = after, seen
+                    if lent or offered or str(cursor) == "0":
+                        return Departure(bool(seen), lent, offered, None if left_ms < 0 else int(left_ms))
+                case ["unknown"]:
+                    raise UnknownNode(f"node {node_id} is not registered")
+                case ["settling", ms]:
+                    raise Settling(
+                        f"node {node_id} is not registered, but the store was lost a moment ago and it may come back",
+                        retry_after_s=ms / 1000,
+                    )
+                case _:
+                    raise UnknownReply(self._safe_to_kill.name, reply)
+
+    async def expire(self, node_id: str, action: str, keep: bool) -> list[Any]:
+        """Check a nominated node again and act in the same step; `action`: `expire`, `refresh` or `look`.
+
+        Returns what `lua/commands/nodes/expire.lua` says.
+        """
+        part = key_part(node_id)
+        reply: list[Any] = await self._expire(
+            id=node_id, part=part, timeout_ms=self.timeout_ms, action=action, keep=int(keep), limit=BATCH
+        )
+        if reply[0] == "expired" and reply[4]:
+            more, also_ended = await self.prune(part)
+            return ["expired", reply[1], reply[2] + more, [*reply[3], *also_ended], 0]
+        return reply
+
+    async def ids(self) -> list[str]:
+        """Every registered id, read in batches so that a large fleet does not stall Redis."""
+        found: dict[str, None] = {}
+        cursor: Any = "0"
+        while True:
+            cursor, page = await self._store.read("SSCAN", self._store.keys.nodes, cursor, "COUNT", 1000)
+            found.update(dict.fromkeys(page))
+            if str(cursor) == "0":
+                return list(found)
+
+    async def page(self, cursor: str, limit: int) -> tuple[int, list[str], str | None]:
+        """(exact total, ids of a page, cursor of the next or None).
+
+        Pages follow Redis's own order and may hold a few more or less than `limit`.
+        """
+        keys = self._store.keys
+        total, (after, page) = await self._store.read_all(
+            [("SCARD", keys.nodes), ("SSCAN", keys.nodes, cursor, "COUNT", limit)]
+        )
+        return int(total), sorted(page), None if str(after) == "0" else str(after)
+
+    async def in_state(self, state: str, offset: int, limit: int) -> tuple[int, list[Node]]:
+        """(exact total, a page) of the nodes that are `alive`, `suspect`, `stale` or `draining`.
+
+        Costs as much as there are nodes in doubt: silent for half the timeout, or never heard by a hub. For `alive`,
+        which is the rest, every node is looked at.
+        """
+        keys = self._store.keys
+        if state in NOT_LENDING:
+            nominated = await self._store.read("SMEMBERS", keys.draining)
+        elif state == "alive":
+            nominated = await self.ids()
+        else:
+            clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
+            silent = await self._store.read("ZRANGE", keys.beats, "-inf", clock_ms - self.timeout_ms // 2, "BYSCORE")
+            nominated = [*silent, *await self._unmanaged()]
+        found = await self.describe(sorted(nominated))
+        fitting = [node for node in found if state in (node.state, node.service)]
+        return len(fitting), fitting[offset : offset + limit]
+
+    async def _unmanaged(self) -> list[str]:
+        """Registered nodes that never beat through a hub."""
+        keys = self._store.keys
+        registered, heard = await self._store.read_all([("SCARD", keys.nodes), ("ZCARD", keys.beats)])
+        return list(await self._store.read("ZDIFF", 2, keys.nodes, keys.beats)) if registered != heard else []
+
+    async def describe(self, node_ids: Iterable[str]) -> list[Node]:
+        """What is known of these nodes; those that are not registered are left out."""
+        ids = list(node_ids)
+        found = []
+        for start in range(0, len(ids), BATCH):
+            batch = ids[start : start + BATCH]
+            facts = [text for node_id in batch for text in (node_id, key_part(node_id))]
+            rows = await self._describe(timeout_ms=self.timeout_ms, rest=facts)
+            found += [self._node(node_id, row) for node_id, row in zip(batch, rows, strict=True) if row != 0]
+        return found
+
+    async def get(self, node_id: str) -> Node:
+        """One node; raises `UnknownNode`."""
+        found = await self.describe([node_id])
+        if not found:
+            raise UnknownNode(f"node {node_id} is not registered")
+        return found[0]
+
+    async def slots(self, node_id: str) -> list[tuple[str, str, str]]:
+        """(slot, pool, `free`, `lent` or `held`) of every slot of a node, by slot id."""
+        keys = self._store.keys
+        slots = sorted(await self._store.read("SMEMBERS", keys.node_slots(key_part(node_id))))
+        rows = await self._store.read_all(("HMGET", keys.slot(slot), "pool", "place") for slot in slots)
+        return [(slot, pool, place) for slot, (pool, place) in zip(slots, rows, strict=True) if place]
+
+    async def heard_within(self, seconds: int) -> int:
+        """How many nodes were heard within so many seconds of the hub clock; of other programs' nodes, those alive."""
+        keys = self._store.keys
+        clock_ms = int(await self._store.read("HGET", keys.store, "clock_ms") or 0)
+        heard, total, registered = await self._store.read_all(
+            [
+                ("ZCOUNT", keys.beats, clock_ms - seconds * 1000, "+inf"),
+                ("ZCARD", keys.beats),
+                ("SCARD", keys.nodes),
+            ]
+        )
+        if heard or registered <= total:
+            return int(heard)
+        _, ids, _ = await self.page("0", 1000)
+        return sum(node.state != "stale" for node in await self.describe(ids))
+
+    async def versions(self, node_id: str) -> dict[str, Any]:
+        """The runtime versions a node reports, by their names on the wire."""
+        names = ("PlaywrightVersion", "PlaywrightVersionExpected", "PlaywrightVersionMismatch")
+        said = await self._store.read("HMGET", self._store.keys.node(key_part(node_id)), *names)
+        return {
+            "playwrightVersion": said[0],
+            "playwrightVersionExpected": said[1],
+            "playwrightVersionMismatch": said[2] == "1",
+        }
+
+    async def lent(self, node_id: str, offset: int, limit: int) -> tuple[int, list[str]]:
+        """How many slots of a node are lent, and a page of them by slot id."""
+        slots = sorted(await self._store.read("HKEYS", self._store.keys.lent(key_part(node_id))))
+        return len(slots), slots[offset : offset + limit]
+
+    async def request_upgrade(self, node_id: str) -> list[str]:
+        """Ask one node, or `all`, to rebuild its slots (for 300 s); returns whom."""
+        targets = await self.ids() if node_id.lower() == "all" else [node_id]
+        keys = self._store.keys
+        await self._store.read_all(("SET", keys.node_upgrade(key_part(each)), "1", "EX", 300) for each in targets)
+        return targets
+
+    def _node(self, node_id: str, row: list[Any]) -> Node:
+        seen, capacity, apps, labels, base_url, word, since_ms, draining, slots, lent, left_ms, kept, cordon = row
+        since = None if since_ms < 0 else int(since_ms)
+        state = {"alive": "alive", "ahead": "alive", "fresh": "suspect", "stale": "stale"}[word]
+        if kept:
+            state = "stale"
+        elif state == "alive" and since is not None and since * 2 > self.timeout_ms:
+            state = "suspect"
+        shown = tuple(app for app in apps.split(",") if app)
+        deadline_left = None if left_ms < 0 else int(left_ms)
+        return Node(
+            node_id, state, bool(draining) and not cordon, seen, since, capacity, shown, labels, base_url, slots, lent,
+            deadline_left, cordon, bool(kept),
+        )  # fmt: skip

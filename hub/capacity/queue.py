@@ -1,0 +1,221 @@
+"""The fair queue, as one hub sees it: who waits here, being told of grants, and looking after what nobody attends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any
+
+from hub.capacity.labels import parse_caps
+from hub.capacity.pools import Pools
+from hub.errors import StoreUnavailable, UnknownReply
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.settings import Settings
+from hub.store.rounds import rounds
+from hub.store.store import Store
+
+ROUND_S = 1.0  # a lost announcement, or capacity that appeared unnoticed, is found within this time
+BATCH = 200  # tickets per script: under 0.5 ms
+PATIENT = 5  # rounds: of a hub that was restarted, what the one before it wanted counts for three more seconds
+LABELS = 20  # queues looked at again per script
+LABELS_MAX = 300  # and per round, about 15 ms of Redis; the next round goes on with the others
+SERVED_MAX = 32  # waiters one script serves from slots that were free already
+RETIRE_BATCH = 25  # waiters, and grants that go to somebody else: under 4 ms
+_log = get_logger("hub.queue")
+
+
+class Queue:
+    """Keeps one hub's part of the queue. Order and limits are in the store; here are only the calls that wait."""
+
+    def __init__(self, store: Store, settings: Settings, pools: Pools, hub_id: str) -> None:
+        self.hub_id = hub_id
+        self.stopping = False
+        self._store = store
+        self._settings = settings
+        self._pools = pools
+        self._waiting: dict[str, list[asyncio.Event]] = {}
+        self._labels: dict[str, int] = {}  # label -> calls here that wait for it; those looked at last are at the end
+        self._check = store.script("queue/check")
+        self._retire = store.script("queue/retire")
+        self._agree = store.script("queue/agree")
+        self._configure = store.script("queue/configure")
+        self._resume = store.script("nodes/resume")
+        self._relend = store.script("capacity/relend")
+        self._set_cap = store.script("queue/set_cap")
+        self._review = store.script("queue/review")
+        self._configured = False
+        self._emptied = False  # since then the store may not know what held before
+        self._differs = 0  # rounds for which the node timeout of other hubs has held instead of ours
+        self._looking: asyncio.Future[None] | None = None
+        store.when_replaced(self._configure_again)
+
+    @contextmanager
+    def watch(self, ticket: str, label: str) -> Iterator[asyncio.Event]:
+        """An event that is set whenever something has happened to the ticket: ask the store what."""
+        woken = asyncio.Event()
+        self._waiting.setdefault(ticket, []).append(woken)
+        self._labels[label] = self._labels.get(label, 0) + 1
+        try:
+            yield woken
+        finally:
+            self._waiting[ticket].remove(woken)
+            if not self._waiting[ticket]:
+                del self._waiting[ticket]
+            self._labels[label] -= 1
+            if not self._labels[label]:
+                del self._labels[label]
+
+    def wake(self, ticket: str) -> None:
+        """Let the calls that wait for a ticket ask the store."""
+        for woken in self._waiting.get(ticket, ()):
+            woken.set()
+
+    def look_soon(self) -> None:
+        """Look for pools that exist only in Redis now, rather than with the next round: somebody began to wait."""
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.ensure_future(self._discover())
+
+    async def _discover(self) -> None:
+        with contextlib.suppress(StoreUnavailable):  # the hub clock tells of it, and the rounds go on
+            await self._pools.discover()
+
+    def stop(self) -> None:
+        """Let every waiting call end with `Stopping`; tickets with a key keep their places for another hub."""
+        self.stopping = True
+        for ticket in self._waiting:
+            self.wake(ticket)
+
+    async def configure(self, *, over: bool = True) -> None:
+        """Say what holds for all hubs: matching, caps of the environment. With `over` False only if nobody has."""
+        settings = self._settings
+        flags = (settings.borrow_trailing_fallback, settings.borrow_prefix_expand, settings.borrow_wildcards)
+        caps = parse_caps(settings.borrow_concurrency_caps)
+        timeout_ms = int(settings.node_timeout_s * 1000)
+        if over:
+            timeout_ms = await self._agree_on_timeout()
+        await self._configure(
+            options="".join(str(int(flag)) for flag in flags),
+            timeout_ms=timeout_ms,
+            default=settings.borrow_concurrency_default,
+            over=int(over),
+            grace_ms=int(settings.revoke_grace_s * 1000),
+            rest=[text for label, cap in caps.items() for text in (label, cap)],
+        )
+        self._configured = True
+
+    async def _configure_again(self) -> None:
+        self._emptied = True
+        await self.configure()
+
+    async def _agree_on_timeout(self) -> int:
+        """The node timeout that holds, in ms: of hubs that want different ones the first, and the others follow."""
+        wanted = int(self._settings.node_timeout_s * 1000)
+        held, self._emptied = self._emptied and self._store.agreed_timeout_ms, False
+        holds: int = await self._agree(hub=self.hub_id, mine=held or wanted)
+        self._store.agreed_timeout_ms = holds
+        self._differs = self._differs + 1 if holds != wanted else 0
+        if self._differs == PATIENT:
+            why = "hubs that run already have another one, which holds for all until every hub has been given the same"
+            _log.warning("node timeout differs", given_s=wanted / 1000, holds_s=holds / 1000, why=why)
+        return holds
+
+    async def be_configured(self) -> None:
+        """As `configure`, once and without overruling a hub that serves."""
+        if not self._configured:
+            await self.configure(over=False)
+
+    async def caps(self) -> list[tuple[str, str, int]]:
+        """(label, `run-time` or `environment`, most live grants); the label is `*` for all without one of their own."""
+        rows = await self._store.read("HGETALL", self._store.keys.caps)
+        found = []
+        for name, cap in rows.items():
+            source, _, label = name.partition(":")
+            found.append((label or "*", "run-time" if source == "set" else "environment", int(cap)))
+        return sorted(found)
+
+    async def set_cap(self, label: str, cap: int | None) -> tuple[int, int]:
+        """Set the cap of a label (`*`: of all without one of their own) at run time, or clear it with None.
+
+        Returns the cap that holds now and how many grants are live; waiters a higher cap lets in are served.
+        """
+        reply = await self._set_cap(label="" if label == "*" else label, cap="" if cap is None else cap)
+        match reply:
+            case ["ok", holds, live]:
+                keys = self._store.keys
+                labels = await self._store.read("ZRANGE", keys.turns, 0, -1) if label == "*" else [label]
+                await self._serve(labels)
+                return holds, live
+        raise UnknownReply(self._set_cap.name, reply)
+
+    async def listen(self) -> None:
+        """Listen for announcements, for ever."""
+        while True:
+            # The hub clock tells when the store is away; until it is heard again the rounds find what is granted.
+            with contextlib.suppress(StoreUnavailable):
+                async with self._store.notifications.listen(
+                    self._store.keys.granted(self.hub_id), keep=True
+                ) as subscription:
+                    while not subscription.cut:
+                        await subscription.wait(ROUND_S)
+                        for ticket in subscription.said():
+                            self.wake(ticket)
+            await asyncio.sleep(ROUND_S)
+
+    async def go_round(self) -> None:
+        """Once a second look after everything that nobody announced, for ever."""
+        await rounds(ROUND_S, self.look_after, self._not_looked_after)
+
+    def _not_looked_after(self, error: Exception) -> None:
+        metrics.sweep_errors.labels("queue").inc()
+        _log.error("queue not looked after", why=repr(error))
+
+    async def look_after(self) -> None:
+        """One round: hubs and nodes come and gone, announcements that were lost, capacity that appeared unnoticed.
+
+        In this order: those whose hub is gone are out of the way when the others are served.
+        """
+        if self._differs:
+            await self._agree_on_timeout()
+        await self._resume()
+        while (await self._relend(limit=BATCH // 10))[1] >= BATCH // 10:
+            pass
+        await self._clear()
+        if self._waiting:
+            for batch in _batches(list(self._waiting), BATCH):
+                await self._look(batch)
+            await self._pools.discover()
+            labels = list(islice(self._labels, LABELS_MAX))
+            for label in labels:
+                if label in self._labels:
+                    self._labels[label] = self._labels.pop(label)
+            await self._serve(labels)
+
+    async def _clear(self) -> None:
+        while True:
+            _, dropped, undone, more = await self._retire(limit=RETIRE_BATCH)
+            metrics.grants_undone.inc(undone)
+            if dropped or undone:
+                metrics.waiters_dropped.inc(dropped)
+                _log.info("queue cleared", dropped=dropped, undone=undone)
+            if not more:
+                return
+
+    async def _look(self, tickets: Sequence[str]) -> None:
+        words: list[Any] = await self._check(hub=self.hub_id, rest=tickets)
+        for ticket, word in zip(tickets, words, strict=True):
+            if word != "waiting":
+                self.wake(ticket)
+
+    async def _serve(self, labels: Sequence[str]) -> None:
+        """Look at queues until none of them can be served any more."""
+        for batch in _batches(labels, LABELS):
+            while (await self._review(rest=batch))[1] >= SERVED_MAX:
+                pass
+
+
+def _batches(records: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    return (records[start : start + size] for start in range(0, len(records), size))

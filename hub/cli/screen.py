@@ -1,0 +1,89 @@
+"""A whole terminal for a command that is looked at: keys one by one, and a picture that is drawn anew. However it ends,
+the terminal is as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from rich.console import Console
+from rich.live import Live
+
+_WORDS = {
+    b"\x1b[A": "up", b"\x1b[B": "down", b"\x1bOA": "up", b"\x1bOB": "down", b"\x1b[5~": "page up",
+    b"\x1b[6~": "page down",
+    b"\x1b": "escape", b"\r": "enter", b"\n": "enter", b"\x7f": "back", b"\x08": "back", b"\t": "tab", b"\x04": "q",
+}  # fmt: skip
+
+
+def is_terminal() -> bool:
+    """Whether somebody looks at stdout and types at stdin, in a terminal that can be drawn on."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+class Screen:
+    """`with Screen(pressed, changed):` - calls `pressed` with each key, and `changed` when it must be drawn anew."""
+
+    def __init__(self, pressed: Callable[[str], None], changed: Callable[[], None]) -> None:
+        self._pressed, self._changed = pressed, changed
+        self._keys = sys.stdin.fileno()
+        self._before: list[Any] = []
+        self._console = Console(highlight=False)
+        self._live: Live | None = None
+
+    def __enter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._open()
+        loop.add_reader(self._keys, self._read)
+        loop.add_signal_handler(signal.SIGWINCH, self._changed)
+        loop.add_signal_handler(signal.SIGTSTP, self._suspend)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._keys)
+        for number in (signal.SIGWINCH, signal.SIGTSTP):
+            loop.remove_signal_handler(number)
+        self._close()
+
+    def draw(self, picture: Any) -> None:
+        """Show this."""
+        if self._live is not None:
+            self._live.update(picture, refresh=True)
+
+    def _open(self) -> None:
+        self._before = termios.tcgetattr(self._keys)
+        tty.setcbreak(self._keys)
+        self._live = Live(console=self._console, screen=True, auto_refresh=False, redirect_stdout=False)
+        self._live.start()
+
+    def _close(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
+
+    def _suspend(self) -> None:
+        """Ctrl-Z: the shell gets its terminal back, and we ours when we go on."""
+        self._close()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._open()
+        self._changed()
+
+    def _read(self) -> None:
+        data = os.read(self._keys, 1024)
+        if not data:  # the terminal is gone
+            self._pressed("q")
+            return
+        if data in _WORDS:
+            self._pressed(_WORDS[data])
+            return
+        for char in data.decode(errors="replace"):
+            self._pressed(_WORDS.get(char.encode(), char))

@@ -1,0 +1,162 @@
+"""`hub top`: the fleet as it changes, in a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+
+import httpx
+import typer
+
+from hub.cli.child import Signals
+from hub.cli.history import Stream
+from hub.cli.inputs import Usage
+from hub.cli.options import Secret, Url
+from hub.cli.panes import ALL, PANES, Frame, Seen, View
+from hub.cli.reach import Address, Reach, address, listens, plain_logs, reach
+from hub.cli.screen import Screen, is_terminal
+from hub.errors import HubError
+
+app = typer.Typer()
+LEAST_S = 1.0  # between two fetches, however much happens
+MOST_S = 5.0  # what makes no event, as heartbeats, is seen so late
+WITHOUT_EVENTS_S = 2.0  # between two fetches where nobody sends events
+BACK_S = 2.0  # until a stream that was cut is asked for again
+_DRAW_S = 1.0  # the age of what is shown goes on
+
+
+@app.command()
+def top(url: Url = None, secret: Secret = None) -> None:
+    """Watch pools, nodes, the queue and tasks as they change; q ends it."""
+    plain_logs()
+    if not is_terminal():
+        raise Usage("hub top needs a terminal; hub status is for scripts.")
+    asyncio.run(_top(address(url, secret, "look")))
+
+
+async def _top(at: Address) -> None:
+    async with reach(at) as hub:
+        await Top(at, hub, streams=await listens(at.url)).run()
+
+
+class Top:
+    """Fetches what is looked at when something has happened, and draws it."""
+
+    def __init__(self, at: Address, hub: Reach, *, streams: bool) -> None:
+        self._at, self._hub, self._streams = at, hub, streams
+        self._view, self._seen = View(), Seen()
+        self._over, self._dirty, self._redraw = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._at_s: float | None = None  # when what is shown was fetched
+        self._trouble = ""
+        self._live = False
+
+    async def run(self) -> None:
+        """Until q, or a signal."""
+        with Signals(lambda _: self._over.set()), Screen(self._press, self._redraw.set) as screen:
+            jobs = [self._fetch_when_dirty(), self._draw(screen)]
+            if self._streams:
+                jobs.append(self._listen())
+            running = [asyncio.ensure_future(job) for job in jobs]
+            over = asyncio.ensure_future(self._over.wait())
+            await asyncio.wait([*running, over], return_when=asyncio.FIRST_COMPLETED)
+            for task in (*running, over):
+                task.cancel()
+            ended = await asyncio.gather(*running, return_exceptions=True)
+        for error in ended:
+            if isinstance(error, Exception):
+                raise error
+
+    async def _fetch_when_dirty(self) -> None:
+        """At once, then when something has happened, at most once a second."""
+        most_s = MOST_S if self._streams else WITHOUT_EVENTS_S
+        while True:
+            self._dirty.clear()
+            try:
+                overview = await self._hub.get("console", "overview")
+                found = {pane.name: await pane.ask(self._hub) for pane in self._view.shown}
+            except HubError as error:
+                if self._at_s is None:
+                    raise  # nothing to look at: the caller is told why
+                self._trouble = f"Not refreshed: {error.detail or error.code}"
+            else:
+                self._seen = Seen(overview, {**self._seen.rows, **found})
+                self._at_s, self._trouble = time.monotonic(), ""
+            self._redraw.set()
+            await asyncio.sleep(LEAST_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(most_s - LEAST_S):
+                    await self._dirty.wait()
+
+    async def _listen(self) -> None:
+        """Events only mark what is shown as out of date."""
+        stream = Stream(self._at, {}, "")
+        while True:
+            try:
+                async for _ in stream.read(begun=self._connected):
+                    self._dirty.set()
+            except (httpx.HTTPError, HubError):  # a hub that sends no events is asked every five seconds all the same
+                pass
+            self._live = False
+            await asyncio.sleep(BACK_S)
+
+    def _connected(self) -> None:
+        self._live = True
+        self._redraw.set()
+
+    async def _draw(self, screen: Screen) -> None:
+        while True:
+            self._redraw.clear()
+            screen.draw(Frame(self._view, self._seen, self._status(), self._trouble))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_DRAW_S):
+                    await self._redraw.wait()
+
+    def _status(self) -> str:
+        if self._at_s is None:
+            return "asking"
+        age = f"as of {time.monotonic() - self._at_s:.0f} s ago"
+        how = "straight on Redis" if not self._streams else "live" if self._live else "no events, asked every 5 s"
+        return f"{age}, {how}"
+
+    def _press(self, key: str) -> None:
+        view = self._view
+        if view.typing:
+            self._type(key)
+        elif key in ("q", "Q"):
+            self._over.set()
+        elif key in "01234":
+            self._choose(ALL if key == "0" else PANES[int(key) - 1].name)
+        elif key == "tab":
+            names = [pane.name for pane in PANES]
+            self._choose(names[(names.index(view.pane) + 1) % len(names)] if view.pane in names else names[0])
+        elif key == "s":
+            view.next_column()
+        elif key == "r":
+            view.turn_round()
+        elif key == "/":
+            view.typing = True
+        elif key == "escape":
+            view.text = ""
+        elif key in ("up", "down", "page up", "page down", "j", "k"):
+            step = {"up": -1, "k": -1, "down": 1, "j": 1, "page up": -10, "page down": 10}[key]
+            view.first = max(0, min(view.first + step, max(0, self._longest() - 1)))
+        self._redraw.set()
+
+    def _type(self, key: str) -> None:
+        view = self._view
+        if key in ("enter", "escape"):
+            view.typing = False
+            view.text = "" if key == "escape" else view.text
+        elif key == "back":
+            view.text = view.text[:-1]
+        elif len(key) == 1 and key.isprintable():
+            view.text += key
+        view.first = 0
+
+    def _choose(self, pane: str) -> None:
+        self._view.choose(pane)
+        self._dirty.set()
+
+    def _longest(self) -> int:
+        return max((len(self._seen.rows.get(pane.name, (0, []))[1]) for pane in self._view.shown), default=0)

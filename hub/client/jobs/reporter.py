@@ -1,0 +1,190 @@
+"""What a worker says to the hub and hears from it: claims, with the reports of what came of the tasks before."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
+
+from hub.client.exchange import passing
+from hub.client.jobs import calls
+from hub.client.jobs.calls import LEAVE_S, LONGEST_PAUSE_S, Claim, Claimed
+from hub.client.jobs.handlers import Task
+from hub.client.jobs.runner import TaskRunner
+from hub.client.jobs.stock import Outbox, Readahead
+from hub.client.jobs.tasks import Report
+from hub.client.jobs.wire import Wire
+from hub.errors import HubError, TooLarge, WorkerNotFound
+from hub.retries import now_s, pause_s
+
+log = logging.getLogger("hub.client")
+
+# How long the hub may hold a claim while there is nothing to do.
+LONGEST_WAIT_S = 20.0
+# Reports wait so long for a claim that takes them along, before they travel alone; longer while claims come back full,
+# for then the next one leaves soon.
+LINGER_S = 0.004
+BUSY_LINGER_S = 0.05
+# Who answers that there is nothing to do after this time has waited for something.
+HELD_S = 0.5
+
+
+class ClaimReporter:
+    """Speaks for one worker. A call is repeated as it is until it is answered, so that a lost answer loses nothing.
+
+    `on_lost(worker_id)` is awaited when the hub no longer has the worker; then `worker_id` is another one.
+    """
+
+    def __init__(
+        self,
+        wire: Wire,
+        readahead: Readahead,
+        counts: Counter[str],
+        polling_s: float,
+        on_lost: Callable[[str], Awaitable[object]],
+    ) -> None:
+        self._wire = wire
+        self._readahead = readahead
+        self._counts = counts
+        self._polling_s = polling_s
+        self._on_lost = on_lost
+        self._outbox = Outbox()
+        self._open: dict[str, Claim] = {}
+        self._news = asyncio.Event()
+        self._away_since_s: float | None = None  # when the claim that is at the hub was sent
+        self._calm = asyncio.Event()  # not set while claims come back full
+        self._calm.set()
+        self._holds = False  # whether the hub was seen to hold a claim
+        self.worker_id = ""
+        self.max_runtime_s: float | None = None
+        self.woken = asyncio.Event()
+
+    def say(self, report: Report) -> None:
+        """Report this soon."""
+        self._outbox.add(report)
+        self._news.set()
+
+    def unanswered(self) -> list[str]:
+        """The keys of claims on their way. From any thread."""
+        return [claim.key for claim in list(self._open.values()) if claim.limit]
+
+    def unsaid(self) -> dict[str, str]:
+        """The tasks that are reported on, with their claims, until the hub has taken it. From any thread."""
+        reports = [
+            *self._outbox.reports(),
+            *(report for claim in list(self._open.values()) for report in claim.reports),
+        ]
+        return {report.task: report.claim for report in reports}
+
+    def forget(self) -> None:
+        """The worker is lost, and with it whatever was to be said of its tasks."""
+        self._counts["lost"] += self._outbox.clear() + sum(len(claim.reports) for claim in self._open.values())
+        self._open.clear()
+
+    async def claim_for_ever(self, runner: TaskRunner) -> None:
+        """Claim as many tasks as there are runner for, and take reports along."""
+        early = 0
+        while True:
+            while not (limit := runner.wanted()):
+                runner.changed.clear()
+                await runner.changed.wait()
+            self.woken.clear()
+            claim = Claim(self.worker_id, limit, True, self.max_runtime_s, self._outbox.take())
+            self._away_since_s = asked_s = now_s()
+            try:
+                claimed = await self._deliver(claim, LONGEST_WAIT_S)
+            finally:
+                self._away_since_s = None
+            took_s = now_s() - asked_s
+            runner.put(Task.of(info) for info in claimed.tasks)
+            if len(claimed.tasks) == limit:
+                self._readahead.travelled(took_s)
+                self._calm.clear()
+            else:
+                self._calm.set()
+            self._holds = self._holds or (not claimed.tasks and took_s > HELD_S)
+            early = early + 1 if not claimed.tasks and took_s < HELD_S else 0
+            if early > 1:  # woken in vain, or a hub that does not hold claims, which is not asked all the time
+                rest_s = 0.02 if self._holds else min(self._polling_s, 0.05 * 2.0 ** min(early, 10))
+                await _first(self.woken, rest_s)
+
+    async def report_for_ever(self) -> None:
+        """Report what no claim takes along soon enough."""
+        while True:
+            await self._news.wait()
+            if not self._calm.is_set():
+                await _first(self._calm, BUSY_LINGER_S)
+            elif self._away_since_s is None or now_s() - self._away_since_s < 2 * LINGER_S:
+                await asyncio.sleep(LINGER_S)
+            self._news.clear()
+            while reports := self._outbox.take():
+                await self._deliver(Claim(self.worker_id, limit=0, reports=reports))
+
+    async def close(self, runner: TaskRunner) -> None:
+        """Find out what unanswered calls came to, and say what is left to say; some seconds long."""
+        try:
+            async with asyncio.timeout(2 * LEAVE_S):
+                for claim in list(self._open.values()):
+                    runner.put(Task.of(info) for info in (await self._deliver(claim)).tasks)
+                while reports := self._outbox.take():
+                    await self._deliver(Claim(self.worker_id, limit=0, reports=reports))
+        except (HubError, TimeoutError) as error:
+            unsaid = len(self._outbox) + sum(len(claim.reports) for claim in self._open.values())
+            log.warning("the hub was not told what came of %d tasks: %s", unsaid, error or "it did not answer")
+
+    async def _deliver(self, claim: Claim, wait_s: float = 0.0) -> Claimed:
+        self._open[claim.key] = claim
+        failures = 0
+        while True:
+            try:
+                claimed = await self._wire.run(calls.claim(claim, lambda: 0.0, wait_s))
+                break
+            except WorkerNotFound:
+                await self._on_lost(claim.worker_id)
+                if self._open.pop(claim.key, None) is not None:  # made for a worker that was lost before
+                    self._counts["lost"] += len(claim.reports)
+                return Claimed([], {})
+            except HubError as error:
+                if claim.key not in self._open:  # lost meanwhile
+                    return Claimed([], {})
+                if isinstance(error, TooLarge) and any(report.value.text for report in claim.reports):
+                    claim = self._open[claim.key] = replace(claim, reports=[r.without_result() for r in claim.reports])
+                    continue
+                if not self._curable(error):
+                    self._open.pop(claim.key)
+                    raise
+                if not failures:
+                    log.warning(
+                        "worker %s does not get through to the hub and goes on trying: %s", claim.worker_id, error
+                    )
+                await asyncio.sleep(min(LONGEST_PAUSE_S, pause_s(failures, error.retry_after_s)))
+                failures += 1
+        if self._open.pop(claim.key, None) is None:
+            return Claimed([], {})
+        self._heard(claim, claimed)
+        return claimed
+
+    def _heard(self, claim: Claim, claimed: Claimed) -> None:
+        if unheard := [report.task for report in claim.reports if report.task not in claimed.outcomes]:
+            raise HubError(f"this hub does not take reports with a claim: it says nothing of {unheard}")
+        for task_id, outcome in claimed.outcomes.items():
+            if outcome != "ok":
+                self._counts["refused"] += 1
+                log.info("the hub does not take the report on task %s: %s", task_id, outcome)
+
+    def _curable(self, error: HubError) -> bool:
+        # A proxy whose hubs are just being replaced may say 404; the hub itself says which thing it does not know.
+        return passing(error) or error.code == "not-found"
+
+
+async def _first(event: asyncio.Event, seconds: float) -> None:
+    """Until the event or so much later, whichever is first.
+
+    Not `asyncio.wait_for`, which on Python 3.11 lets a cancellation go that comes just when the event does.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()

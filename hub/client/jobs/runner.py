@@ -1,0 +1,196 @@
+"""The runner of a worker: which tasks run, which wait for one to be free, and what came of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from hub.client.jobs.calls import MOST_CLAIMED
+from hub.client.jobs.handlers import Handler, Task, is_async
+from hub.client.jobs.stock import Readahead
+from hub.client.jobs.tasks import Report
+from hub.client.jobs.telling import TRYING_S, Teller
+from hub.client.jobs.threads import Threads
+from hub.retries import now_s
+
+log = logging.getLogger("hub.client")
+
+# What was held ready for longer than this is given back, so that it does not wait behind what takes long.
+READY_S = 1.0
+
+
+class TaskRunner:
+    """Runs up to `concurrency` tasks at a time. `say` is called with what came of each, `changed` set by more room."""
+
+    def __init__(
+        self,
+        concurrency: int,
+        readahead: Readahead,
+        counts: Counter[str],
+        say: Callable[[Report], None],
+        teller: Teller | None = None,
+        cancel_grace_s: float = 5.0,
+    ) -> None:
+        self.handlers: dict[str, Handler] = {}
+        self._concurrency = concurrency
+        self._readahead = readahead
+        self._counts = counts
+        self._say = say
+        self._teller = teller
+        self._flushing: set[asyncio.Task[None]] = set()
+        self._cancel_grace_s = cancel_grace_s
+        self._begun: dict[Task, float] = {}
+        self._threads = Threads(concurrency)
+        self._waiting: deque[Task] = deque()
+        self._running: dict[Task, asyncio.Task[None]] = {}
+        self._closing = False
+        self.changed = asyncio.Event()
+
+    @property
+    def held(self) -> int:
+        """How many tasks are here."""
+        return len(self._waiting) + len(self._running)
+
+    def wanted(self) -> int:
+        """How many tasks to claim now: none while enough are ready."""
+        ready = self._readahead.ready
+        if self._closing or len(self._waiting) > ready // 2:
+            return 0
+        return max(0, min(MOST_CLAIMED, self._concurrency + ready - self.held))
+
+    def put(self, tasks: Iterable[Task]) -> None:
+        """Run these, at once or as soon as there is a place."""
+        for task in tasks:
+            self._counts["claimed"] += 1
+            task.tell = self._teller.say if self._teller else None
+            if self._closing:
+                self._tell(task, Report(task.id, "pending"))
+            elif task.job_name in self.handlers:
+                self._waiting.append(task)
+            else:
+                log.error("task %s is failed: this worker has no handler for %s", task.id, task.job_name)
+                self._tell(task, Report(task.id, "failed", f"the worker has no handler for {task.job_name}"))
+        self._begin()
+
+    def give_back_old(self) -> None:
+        """Give back what was held ready for too long: something here takes longer than what was seen before."""
+        if self._readahead.adaptive and self._waiting and now_s() - self._waiting[0].taken_s > READY_S:
+            log.info("%d tasks that were held ready are given back: others take longer", len(self._waiting))
+            self._readahead.forget()
+            self._give_back_waiting()
+
+    def names(self) -> dict[str, str]:
+        """The tasks that are here and not reported on, with their claims. From any thread."""
+        return {task.id: task.claim for task in [*list(self._waiting), *list(self._running)] if not task.reported}
+
+    def lose_some(self, lost: Mapping[str, str | None]) -> None:
+        """These claims of tasks are not this worker's any more: somebody else has them, or they have ended."""
+        for task in [task for task in [*self._waiting, *self._running] if lost.get(task.id) == task.claim]:
+            if task.reported or task.lost:
+                continue
+            log.warning("task %s is not this worker's any more", task.id)
+            task.lost = True
+            if (running := self._running.get(task)) is None:
+                self._waiting.remove(task)
+                self._counts["lost"] += 1
+            elif is_async(self.handlers[task.job_name].call):
+                self._cancel(task, running)
+
+    def lose(self) -> None:
+        """Nothing here is this worker's any more: stop what can be stopped, and say nothing of it."""
+        for task in [*self._waiting, *self._running]:
+            task.lost = True
+        self._counts["lost"] += len(self._waiting)
+        self._waiting.clear()
+        for task, running in self._running.items():
+            if is_async(self.handlers[task.job_name].call):
+                self._cancel(task, running)
+
+    def runs_longer(self, seconds: float) -> bool:
+        """Whether something has been running for longer than this."""
+        return any(now_s() - begun_s > seconds for begun_s in self._begun.values())
+
+    def _cancel(self, task: Task, running: asyncio.Task[None]) -> None:
+        """Cancel a handler, and again after each grace for as long as it goes on."""
+        if self._running.get(task) is not running:
+            return
+        running.cancel()
+
+        def again() -> None:
+            if self._running.get(task) is running and not self._closing:
+                log.warning("task %s was cancelled, and its handler goes on", task.id)
+                self._cancel(task, running)
+
+        asyncio.get_running_loop().call_later(self._cancel_grace_s, again)
+
+    async def close(self, grace_s: float, hurry: asyncio.Event) -> None:
+        """Begin nothing more, let what runs end within `grace_s` or until `hurry`, and give back the rest."""
+        self._closing = True
+        self._give_back_waiting()
+        until_s = now_s() + grace_s
+        hurried = asyncio.create_task(hurry.wait())
+        try:
+            while self._running and not hurried.done() and (left_s := until_s - now_s()) > 0:
+                await asyncio.wait(
+                    [*self._running.values(), hurried], timeout=left_s, return_when=asyncio.FIRST_COMPLETED
+                )
+        finally:
+            hurried.cancel()
+            stopped = dict(self._running)
+            for running in stopped.values():
+                running.cancel()
+            if stopped:
+                await asyncio.wait(stopped.values(), timeout=READY_S)
+            for task in stopped:
+                self._tell(task, Report(task.id, "pending"))  # also for a handler that does not let itself be cancelled
+                task.lost = True
+            if self._flushing:
+                await asyncio.wait(self._flushing, timeout=2 * TRYING_S)
+            self._threads.close()
+
+    def _give_back_waiting(self) -> None:
+        while self._waiting:
+            task = self._waiting.popleft()
+            self._tell(task, Report(task.id, "pending"))
+
+    def _begin(self) -> None:
+        while self._waiting and len(self._running) < self._concurrency:
+            task = self._waiting.popleft()
+            self._running[task] = asyncio.create_task(self._run(task, self.handlers[task.job_name]))
+        self.changed.set()
+
+    async def _run(self, task: Task, handler: Handler) -> None:
+        begun_s = self._begun[task] = now_s()
+        try:
+            await handler.run(task, self._threads, lambda report: self._tell(task, report))
+        except asyncio.CancelledError:  # by `lose` or `close`, and nobody else has this task
+            self._tell(task, Report(task.id, "pending"))
+        finally:
+            self._readahead.ran(now_s() - begun_s)
+            del self._running[task], self._begun[task]
+            self._begin()
+
+    def _tell(self, task: Task, report: Report) -> None:
+        """Report on a task: once, and not when it is lost."""
+        if task.reported:
+            return
+        task.reported = True
+        self._counts["lost" if task.lost else "given back" if report.status == "pending" else report.status] += 1
+        if task.lost:
+            return
+        report = replace(report, claim=task.claim)
+        if self._teller is None or not self._teller.has_news(task.id):
+            self._say(report)
+            return
+        flushing = asyncio.create_task(self._say_after_news(self._teller, report))
+        self._flushing.add(flushing)
+        flushing.add_done_callback(self._flushing.discard)
+
+    async def _say_after_news(self, teller: Teller, report: Report) -> None:
+        try:
+            await teller.flush(report.task)
+        finally:
+            self._say(report)

@@ -1,0 +1,233 @@
+"""Checking one thing at a time: each check is a script, so what it sees is a state the store was in at one moment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hub.doctor.counts import Counts
+from hub.doctor.job_words import COUNTS, ENTRIES, ENTRY_STRAYS, JOBS, LINKS, PROVIDERS, TASKS, WORKERS
+from hub.doctor.words import (
+    HUBS,
+    KEYS,
+    LIBRARIES,
+    LIFETIMES,
+    MEMBERS,
+    NODES,
+    PARTS,
+    PLACES,
+    POOLS,
+    QUEUES,
+    RUNS,
+    SLOTS,
+    STORE,
+    STRAYS,
+    TICKETS,
+    TOKENS,
+    UNREADABLE,
+    WAITS,
+    Trouble,
+)
+from hub.errors import ForeignKey, StoreFault
+from hub.jobs.names import dashed
+from hub.settings import Settings
+from hub.store.store import ScriptCall, Store
+
+BATCH = 50  # things checked per script: under 2 ms
+ENTRIES_BATCH = 200  # under 1 ms
+WORKERS_BATCH = 5  # with 1,000 jobs each 5 ms, with a few under 0.2 ms
+ALL_AT_ONCE = 10**9  # tasks are counted for any number of jobs in one go
+PLACES_BATCH = 4  # finding a slot in lists of 100,000 takes up to 1 ms
+GONE_MS = 5000  # a hub is gone after 3 s without a tick, and what it left within a second more
+UNREAD = "unreadable"
+UNUSED_S = 86_400.0  # a hub calls its library twice a second
+SLACK_S = 2.0  # on top of a sweep interval: a pass takes time too
+
+Subject = tuple[str, ...]
+Words = frozenset[str]
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """Something that a check did not like; `check` is its name, `subject` what it checked."""
+
+    check: str
+    subject: Subject
+
+
+@dataclass(frozen=True)
+class Check:
+    """A way to check subjects: the script, what goes before them, and what its words mean."""
+
+    troubles: Mapping[str, Trouble]
+    shown: Callable[[Subject], str]
+    script: ScriptCall | None = None
+    named: Mapping[str, Any] = field(default_factory=dict)
+    batch: int = BATCH
+
+
+class Checks:
+    """Every check, by its name."""
+
+    def __init__(self, store: Store, settings: Settings) -> None:
+        self._store = store
+        self._counts = Counts(store)
+        keys = store.keys
+        leases_ms = int((settings.borrow_ttl_sweep_s + SLACK_S) * 1000)
+        nodes_ms = int((settings.node_sweep_interval_s + SLACK_S) * 1000)
+        timeout_ms = int(settings.node_timeout_s * 1000)
+        self._checks = self._at_jobs(settings) | {
+            "slots": Check(
+                SLOTS, _called("slot"), store.script("doctor/check_slots"),
+                {"grace_ms": leases_ms, "node_ms": timeout_ms + nodes_ms},
+            ),
+            "places": Check(PLACES, self._shown_place, store.script("doctor/check_places"), batch=PLACES_BATCH),
+            "members": Check(MEMBERS, self._shown_member, store.script("doctor/check_members")),
+            "pools": Check(POOLS, _called("pool"), store.script("doctor/check_pools")),
+            "nodes": Check(
+                NODES, _called("node"), store.script("doctor/check_nodes"),
+                {"timeout_ms": timeout_ms, "grace_ms": nodes_ms},
+            ),
+            "parts": Check(PARTS, _called("node"), store.script("doctor/check_parts")),
+            "store": Check(STORE, lambda _: keys.store, store.script("doctor/check_store")),
+            "tickets": Check(
+                TICKETS, _called("ticket"), store.script("doctor/check_tickets"), {"grace_ms": GONE_MS}
+            ),
+            "queues": Check(QUEUES, _called("label"), store.script("doctor/check_queues")),
+            "waits": Check(WAITS, _called("pool"), store.script("doctor/check_waits"), batch=10),
+            "runs": Check(RUNS, _called("run"), store.script("doctor/check_runs"), batch=1),
+            "hubs": Check(HUBS, _called("hub"), store.script("doctor/check_hubs"), {"grace_ms": GONE_MS}),
+            "lifetimes": Check(LIFETIMES, "".join),
+            "keys": Check(KEYS, lambda subject: subject[0]),
+            "libraries": Check(LIBRARIES, lambda subject: subject[0]),
+            "tokens": Check(TOKENS, lambda subject: f"slots {', '.join(subject[1:])}"),
+        }  # fmt: skip
+
+    def _at_jobs(self, settings: Settings) -> dict[str, Check]:
+        script = self._store.script
+        silence = {
+            "timeout_ms": int(settings.worker_timeout_s * 1000),
+            "grace_ms": int((settings.worker_sweep_interval_s + SLACK_S) * 1000),
+        }
+        return {
+            "tasks": Check(TASKS, _called_by_id("task"), script("doctor/check_tasks")),
+            "entries": Check(ENTRIES, self._shown_member, script("doctor/check_entries"), batch=ENTRIES_BATCH),
+            "workers": Check(WORKERS, _called_by_id("worker"), script("doctor/check_workers"), silence, WORKERS_BATCH),
+            "links": Check(LINKS, _shown_link, script("doctor/check_links")),
+            "jobs": Check(JOBS, _called("job"), script("doctor/check_jobs")),
+            "counts": Check(COUNTS, _called("job"), batch=ALL_AT_ONCE),
+            "providers": Check(PROVIDERS, _called("provider"), script("doctor/check_providers")),
+        }
+
+    async def at(self, name: str, subjects: Iterable[Subject]) -> dict[Suspicion, Words]:
+        """What there is to say about these subjects; those that are as they should be are left out."""
+        check, wanted = self._checks[name], list(dict.fromkeys(subjects))
+        found: dict[Suspicion, Words] = {}
+        for start in range(0, len(wanted), check.batch):
+            batch = wanted[start : start + check.batch]
+            for subject, words in zip(batch, await self._ask(name, check, batch), strict=True):
+                if words:
+                    found[Suspicion(name, subject)] = frozenset(words)
+        return found
+
+    async def again(self, suspicions: Mapping[Suspicion, Words]) -> dict[Suspicion, Words]:
+        """Those suspicions that another check confirms, word by word."""
+        names = dict.fromkeys(suspicion.check for suspicion in suspicions)
+        seen: dict[Suspicion, Words] = {}
+        for name in names:
+            seen |= await self.at(name, (each.subject for each in suspicions if each.check == name))
+        both = {each: words & seen.get(each, frozenset()) for each, words in suspicions.items()}
+        return {each: words for each, words in both.items() if words}
+
+    def trouble(self, suspicion: Suspicion, word: str) -> Trouble:
+        """What a word of a check means."""
+        if word == UNREAD:
+            return UNREADABLE
+        if suspicion.check == "members" and suspicion.subject[0] in STRAYS:
+            return STRAYS[suspicion.subject[0]]
+        if suspicion.check == "entries" and suspicion.subject[0] in ENTRY_STRAYS:
+            return ENTRY_STRAYS[suspicion.subject[0]]
+        return self._checks[suspicion.check].troubles[word]
+
+    def shown(self, suspicion: Suspicion) -> str:
+        """The subject for people."""
+        return self._checks[suspicion.check].shown(suspicion.subject)
+
+    async def _ask(self, name: str, check: Check, batch: Sequence[Subject]) -> list[Sequence[str]]:
+        if check.script is None:
+            return await self._ask_plainly(name, batch)
+        try:
+            answers: list[Sequence[str]] = await check.script(
+                **check.named, rest=[text for subject in batch for text in subject]
+            )
+            return answers
+        except (ForeignKey, StoreFault):
+            # One record of them is not what it should be; the others are checked all the same.
+            if len(batch) == 1:
+                return [[UNREAD]]
+            return [words for subject in batch for words in await self._ask(name, check, [subject])]
+
+    async def _ask_plainly(self, name: str, batch: Sequence[Subject]) -> list[Sequence[str]]:
+        if name == "lifetimes":
+            left = await self._store.read_all(("PTTL", key) for (key,) in batch)
+            return [["for ever"] if ms == -1 else [] for ms in left]
+        if name == "counts":
+            return list(await self._counts.words([full for (full,) in batch]))
+        if name == "libraries":
+            idle = await self._store.libraries()
+            return [["unused"] if idle.get(library, 0.0) > UNUSED_S else [] for (library,) in batch]
+        if name == "keys":
+            kinds = await self._store.read_all(("TYPE", key) for key, _ in batch)
+            return [_key_words(kind, wanted) for kind, (_, wanted) in zip(kinds, batch, strict=True)]
+        return list(await asyncio.gather(*(self._same_token(token, slots) for token, *slots in batch)))
+
+    async def _same_token(self, token: str, slots: Sequence[str]) -> Sequence[str]:
+        held = await self._store.read_all(("HGET", self._store.keys.session(slot), "leaseToken") for slot in slots)
+        return ["same token"] if held.count(token) > 1 else []
+
+    def _shown_place(self, subject: Subject) -> str:
+        slot, seen = json.loads(subject[0])
+        keys = self._store.keys
+        lists = sorted({(keys.available if place == "free" else keys.inuse)(label) for place, label, _ in seen})
+        return f"slot {slot}" + (f" in {', '.join(lists)}" if lists else "")
+
+    def _shown_member(self, subject: Subject) -> str:
+        kind, owner, member = subject
+        key = getattr(self._store.keys, kind)
+        if callable(key) and not owner:
+            return str(key(member))
+        return f"{key(owner) if callable(key) else key} {member}"
+
+
+def seen_subject(slot: str, seen: Iterable[tuple[str, str, str]]) -> Subject:
+    """A subject of the check places: a slot and the (place, label, item) it was seen in."""
+    return (json.dumps([slot, sorted(set(seen))], ensure_ascii=False),)
+
+
+def _key_words(kind: str, wanted: str) -> list[str]:
+    if kind == "none":
+        return []
+    if not wanted:
+        return ["unknown"]
+    return [] if kind == wanted else ["wrong type"]
+
+
+def _shown_link(subject: Subject) -> str:
+    worker, full = subject
+    return f"worker {_as_sent(worker)} and job {full}"
+
+
+def _called_by_id(noun: str) -> Callable[[Subject], str]:
+    return lambda subject: f"{noun} {_as_sent(subject[0])}"
+
+
+def _as_sent(found: str) -> str:
+    """An id as people know it: found in the name of a key it may be anything."""
+    return dashed(found) if len(found) == 32 else found
+
+
+def _called(noun: str) -> Callable[[Subject], str]:
+    return lambda subject: f"{noun} {subject[0]}"

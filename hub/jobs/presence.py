@@ -1,0 +1,106 @@
+"""Which connections a worker has, over all hubs: when the last of them ends, the worker has a short time to be back."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hub.errors import StoreUnavailable, UnknownReply
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.settings import Settings
+from hub.store.rounds import rounds
+from hub.store.store import Store
+
+ROUND_S = 1.0  # a hub that is gone is found within this time, and the 3 s in which it might only be slow
+BATCH = 25  # connections of a hub that is gone, per script: a few workers each, under 1 ms
+WORKERS_MAX = 1000  # of one connection; its end is one script
+_log = get_logger("hub.presence")
+
+
+class Presence:
+    """Binds workers to the connections of this hub. A connection is called by the hub and by its name there."""
+
+    def __init__(self, store: Store, settings: Settings, hub_id: str) -> None:
+        self._store = store
+        self._hub_id = hub_id
+        self._grace_ms = int(settings.sio_disconnect_grace_s * 1000)
+        self._open: dict[str, dict[str, str]] = {}  # connections of this hub -> their workers -> whose they are
+        self._bind = store.script("presence/bind")
+        self._unbind = store.script("presence/unbind")
+        self._retire = store.script("presence/retire")
+        store.when_replaced(self._bind_again)
+
+    def stop(self) -> None:
+        """This hub is about to hang up on everybody: from now on nobody's hanging up is held against the workers."""
+        self._grace_ms = -1
+
+    def connected(self, connection: str) -> None:
+        """A connection was made here; workers may be bound to it until it has ended."""
+        self._open[connection] = {}
+
+    async def bind(self, worker: str, user: str, connection: str) -> bool:
+        """Bind a worker of the user's to a connection; False when there is no such worker, or it is another's."""
+        self._open.get(connection, {})[worker] = user  # before it is: should this be cut off, it is unbound at the end
+        match await self._bind(
+            worker=worker, user=user, connection=self._name(connection), hub=self._hub_id, most=WORKERS_MAX
+        ):
+            case ["ok"]:
+                if connection not in self._open:  # it ended while the script was on its way
+                    await self._end(connection)
+                return True
+            case [("worker" | "forbidden" | "full") as word]:
+                self._open.get(connection, {}).pop(worker, None)
+                _log.debug("worker not bound", worker=worker, connection=connection, why=word)
+                return False
+            case reply:
+                raise UnknownReply(self._bind.name, reply)
+
+    async def ended(self, connection: str) -> None:
+        """A connection has ended: its workers are due after the grace unless they are back or have another one.
+
+        While Redis is away that is put off; the grace begins when it is noted.
+        """
+        if not self._open.pop(connection, None):
+            return
+        try:
+            await self._end(connection)
+        except StoreUnavailable:
+            self._store.later(partial(self._end, connection))
+
+    async def run(self) -> None:
+        """Look after what hubs that are gone have left, once a second."""
+        await rounds(ROUND_S, self.look_after, self._not_looked_after)
+
+    def _not_looked_after(self, error: Exception) -> None:
+        metrics.sweep_errors.labels("presence").inc()
+        _log.error("connections not looked after", why=repr(error))
+
+    async def look_after(self) -> None:
+        """One round: connections of hubs that are gone are forgotten. Where ours have been, they are named again: this
+        hub had seemed to be gone.
+        """
+        more = known = 1
+        while more:
+            match await self._retire(hub=self._hub_id, limit=BATCH):
+                case ["ok", forgotten, more, known]:
+                    if forgotten:
+                        _log.info("connections of a hub forgotten", connections=forgotten)
+                case reply:
+                    raise UnknownReply(self._retire.name, reply)
+        if not known:
+            await self._bind_again()
+
+    async def _bind_again(self) -> None:
+        bound = [(worker, user, name) for name, workers in self._open.items() for worker, user in workers.items()]
+        for worker, user, connection in bound:
+            if connection in self._open:
+                await self.bind(worker, user, connection)
+
+    async def _end(self, connection: str) -> None:
+        grace_ms = self._grace_ms
+        _, hung_up = await self._unbind(connection=self._name(connection), hub=self._hub_id, grace_ms=grace_ms)
+        if hung_up:
+            _log.info("workers hung up", workers=hung_up, connection=connection, grace_ms=grace_ms)
+
+    def _name(self, connection: str) -> str:
+        return f"{self._hub_id}.{connection}"

@@ -1,1 +1,0 @@
-"""Which workers are connected by a socket, and which have hung up."""

@@ -1,0 +1,117 @@
+"""What a database says when it cannot or will not, as one sentence."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import exc
+from sqlalchemy.engine import make_url
+
+from hub.errors import HubError, RecordsUnavailable
+from hub.recovery.models import SqlSource
+from hub.settings import mask_url
+
+_LONGEST = 300
+# Classes of SQLSTATE that pass: connection, authorisation, no such database, roll-back, resources, operator, system.
+_AWAY = ("08", "28", "3D", "40", "53", "55P03", "57", "58", "XX")
+_REFUSING = ("SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH", "SQLITE_TOOBIG", "SQLITE_RANGE", "SQLITE_MISUSE")
+_DRIVERS = ("asyncpg", "psycopg", "sqlite3", "aiosqlite", "aiomysql", "asyncmy", "pymysql")
+_KNOWN = (exc.SQLAlchemyError, OSError, TimeoutError, ValueError, TypeError, ArithmeticError)
+
+
+@contextmanager
+def spoken(source: SqlSource) -> Iterator[None]:
+    """What a driver or SQLAlchemy raises inside becomes `RecordsUnavailable` or `SourceRefused`."""
+    try:
+        yield
+    except HubError:
+        raise
+    except Exception as error:
+        if not isinstance(error, _KNOWN) and _root(type(error).__module__) not in _DRIVERS:
+            raise
+        raise in_a_sentence(source, error) from None
+
+
+def in_a_sentence(source: SqlSource, error: Exception) -> HubError:
+    """`RecordsUnavailable` when it may be over in a while, `SourceRefused` when somebody must change something."""
+    why = _why(source, error)
+    if is_away(error):
+        return RecordsUnavailable(str(source.refused("url", f"the database does not answer: {why}")))
+    if isinstance(error, exc.SQLAlchemyError):
+        return source.refused("table", f"the database refuses it: {why}")
+    return source.refused("url", f"it cannot be used: {why}")
+
+
+def is_away(error: Exception) -> bool:
+    """Whether the database is not there, or too busy, rather than unwilling."""
+    if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
+        return True
+    cause = _cause(error)
+    if type(cause).__name__ == "InvalidCachedStatementError":  # the table changed under us; the next statement knows
+        return True
+    if state := getattr(cause, "sqlstate", None):
+        return str(state).startswith(_AWAY)
+    if name := getattr(cause, "sqlite_errorname", None):
+        return not str(name).startswith(_REFUSING)
+    if isinstance(cause, ValueError | TypeError | ArithmeticError) and not isinstance(cause, OSError):
+        return False
+    if isinstance(error, exc.DBAPIError):
+        return not isinstance(error, exc.ProgrammingError | exc.IntegrityError | exc.DataError | exc.NotSupportedError)
+    return isinstance(error, OSError | TimeoutError | exc.TimeoutError) or not isinstance(error, exc.SQLAlchemyError)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether it was a database that was away, and nothing else that somebody has tried beside it."""
+    ours = isinstance(error, exc.SQLAlchemyError) or _root(type(error).__module__) in _DRIVERS
+    if not ours and not (isinstance(error, OSError | TimeoutError) and _is_of_a_database(error)):
+        return False
+    return isinstance(error, Exception) and is_away(error)
+
+
+def _is_of_a_database(error: BaseException) -> bool:
+    """Whether it was raised in SQLAlchemy or a driver, or in the standard library as they called it."""
+    at, innermost = error.__traceback__, ""
+    while at is not None:
+        root = _root(at.tb_frame.f_globals.get("__name__", ""))
+        innermost = innermost if root in sys.stdlib_module_names else root
+        at = at.tb_next
+    return innermost in ("sqlalchemy", *_DRIVERS)
+
+
+def _root(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What the driver itself raised."""
+    if isinstance(error, exc.StatementError) and error.orig is not None:
+        error = error.orig
+        return error.__cause__ or error
+    return error
+
+
+def _why(source: SqlSource, error: Exception) -> str:
+    cause = _cause(error)
+    if isinstance(cause, TimeoutError | exc.TimeoutError):
+        text = "it takes too long"
+    elif isinstance(cause, OSError):
+        text = cause.strerror or str(cause)
+    else:
+        words = [each for each in cause.args if isinstance(each, str)]  # drivers of MySQL put a number before them
+        text = words[0] if words else str(cause)
+    first = next((line.strip() for line in text.splitlines() if line.strip()), type(cause).__name__)
+    first = mask_url(re.sub(r"^<class '[^']*'>: ", "", first))
+    for secret in _secrets(source):
+        first = first.replace(secret, "***")
+    return first[:_LONGEST].rstrip(" .:;")
+
+
+def _secrets(source: SqlSource) -> list[str]:
+    try:
+        password = make_url(source.url).password
+    except (exc.ArgumentError, ValueError):
+        return []
+    return [str(password)] if password else []

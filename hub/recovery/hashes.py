@@ -1,0 +1,233 @@
+"""HashRecords: hashes of other programs in Redis, named by a set, or by a sorted set of when each was updated last."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
+from datetime import UTC, datetime, timedelta
+
+from hub.errors import RecordsUnavailable, SourceRefused, StoreFault, StoreUnavailable
+from hub.recovery.addresses import open_redis
+from hub.recovery.members import BATCH, Members, batches_of
+from hub.recovery.models import RedisSource, Reset, Stuck
+from hub.recovery.nominees import Nominees, longest
+from hub.settings import Settings, mask_url
+from hub.store.external import ExternalRedis
+from hub.store.library import script
+from hub.store.store import Store
+
+ROOM = 1_000  # records kept beyond those asked for, until the longest stuck of them are picked
+SHOWN = 60  # characters of what a record holds; more is no time and no number
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class HashRecords:
+    """Nominates what is stuck; the script that resets it looks again. A batch is one script, `BATCH` records at most.
+
+    Where the index is sorted, its scores are times of the last update as well: what is overdue by its score is looked
+    at, and the later of score and field counts.
+    """
+
+    def __init__(self, source: RedisSource, store: Store | None, settings: Settings | None = None) -> None:
+        """Raises `SourceRefused` when the URL is none. `settings` tell how long its Redis is waited for.
+
+        Without a URL it is the store's Redis.
+        """
+        self.source = source
+        self._own = source.url is None
+        self._redis, self._shown = _opened(source, store, settings or Settings())
+        self._members = Members(self._redis, source)
+        self._check = script("check")
+        self._find = script("find")
+        self._reset = script("reset")
+        self._nominees = Nominees(lambda: self._stuck(source.threshold_s, self._members.onward))
+        self._fields = {
+            "status_field": source.status_field,
+            "updated_at_field": source.updated_at_field,
+            "attempts_field": source.attempts_field or "",
+            "stuck": str(source.stuck),
+            "time_zone": source.time_zone or "",
+            "where": json.dumps({name: _text(value) for name, value in source.where.items()}),
+        }
+
+    async def check(self) -> None:
+        """Look whether index and records are as declared, by one batch of them; a missing index is an empty one.
+
+        What could never be found is refused: fields that no record has, times that nobody can read.
+        """
+        with self._told():
+            async with aclosing(self._members.walk(math.inf)) as walk:
+                async for ids in walk:
+                    if ids:
+                        await self._check_batch(ids[:BATCH])
+                        break
+
+    async def count(self) -> int:
+        """How many are stuck now, among those seen within half a minute; the next count goes on behind them."""
+        return await self._nominees.count()
+
+    async def look(
+        self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
+    ) -> list[Stuck]:
+        """The first of those that are stuck, the longest first; perhaps only of these ids, or of a greater age."""
+        threshold_s = max(self.source.threshold_s, older_than_s or 0)
+        if ids is not None:
+            return longest(limit, await self._look_at(list(dict.fromkeys(ids)), threshold_s))
+        # What was counted a moment ago need not be walked over again, where enough of it is still stuck.
+        found = await self._look_at(self._nominees.first(BATCH), threshold_s)
+        if len(found) >= limit:
+            return longest(limit, found)
+        kept: dict[str, Stuck] = {}
+        async for some in self._stuck(threshold_s, self._members.walk):
+            kept.update((stuck.id, stuck) for stuck in some)
+            if len(kept) > 2 * limit + ROOM:
+                kept = {stuck.id: stuck for stuck in longest(limit, kept.values())}
+        return longest(limit, kept.values())
+
+    async def reset(self, ids: Sequence[str] | None = None) -> Reset:
+        """Bring one batch back, the longest stuck first, or those of these ids that are stuck."""
+        if ids is not None:
+            return await self._bring_back(list(dict.fromkeys(ids)))
+        return await self._nominees.next_batch(min(self.source.batch_size, BATCH), self._bring_back)
+
+    async def close(self) -> None:
+        """Let go of connections, but for the hub's own."""
+        if not self._own:
+            await self._redis.close()
+
+    async def _bring_back(self, ids: Sequence[str]) -> Reset:
+        source = self.source
+        words: list[int] = []
+        for start in range(0, len(ids), BATCH):
+            batch = ids[start : start + BATCH]
+            with self._told():
+                words += await self._redis.call(
+                    self._reset,
+                    self._keys(batch),
+                    batch,
+                    **self._fields,
+                    becomes=str(source.becomes),
+                    failed=str(source.failed),
+                    error_field=source.error_field or "",
+                    error_text=source.error_text,
+                    max_attempts=source.max_attempts or 0,
+                    threshold_us=_us(source.threshold_s),
+                )
+        outcomes = list(zip(ids, words, strict=True))
+        return Reset(tuple(id for id, word in outcomes if word == 1), tuple(id for id, word in outcomes if word == 2))
+
+    async def _stuck(
+        self, older_than_s: float, members: Callable[[float], AsyncGenerator[list[str]]]
+    ) -> AsyncGenerator[list[Stuck]]:
+        """Those that are stuck, in no order, perhaps one of them twice."""
+        with self._told():
+            async with aclosing(members(_us(older_than_s))) as walk:
+                async for ids in walk:
+                    yield await self._look_at(ids, older_than_s)
+
+    async def _look_at(self, ids: Sequence[str], older_than_s: float = 0) -> list[Stuck]:
+        """Those of these ids that are stuck."""
+        older_than_us = _us(max(self.source.threshold_s, older_than_s))
+        found: list[Stuck] = []
+        with self._told():
+            for batch in batches_of(ids):
+                now_us, *answers = await self._redis.call(self._find, self._keys(batch), batch, **self._fields)
+                pairs = ((id, answer) for id, answer in zip(batch, answers, strict=True) if answer)
+                some = [self._read(id, answer, int(now_us)) for id, answer in pairs]
+                found += [stuck for stuck, age_us in some if age_us > older_than_us]
+        return found
+
+    def _read(self, id: str, answer: Sequence[str], now_us: int) -> tuple[Stuck, int]:
+        updated_us, attempts = answer
+        age_us = now_us - int(updated_us)
+        counted = int(attempts) if self.source.attempts_field else None
+        updated_at = _EPOCH + timedelta(microseconds=min(int(updated_us), now_us))
+        return Stuck(id, str(self.source.stuck), age_us / 1_000_000, updated_at, counted), age_us
+
+    async def _check_batch(self, ids: Sequence[str]) -> None:
+        source = self.source
+        answers = await self._redis.call(self._check, self._keys(ids), ids, **self._fields)
+        pairs = list(zip(ids, answers, strict=True))
+        for id, (kind, _, _, attempts, _) in pairs:
+            key = self._key(id)
+            if kind not in ("hash", "none"):
+                raise source.refused("key", f"{key} is a {kind}, no hash")
+            if source.attempts_field and attempts and not (attempts.isascii() and attempts.isdigit()):
+                raise source.refused(
+                    "attempts_field", f"{source.attempts_field} of {key} is {_short(attempts)}, no whole number"
+                )
+        hashes = [(id, *answer) for id, answer in pairs if answer[0] == "hash"]
+        for field, place in (("status_field", 2), ("updated_at_field", 3)):
+            if hashes and all(found[place] is None for found in hashes):
+                named = getattr(source, field)
+                raise source.refused(field, f"none of the {len(hashes)} hashes looked at has {named!r}")
+        for id, _, _, updated_at, _, wrong in hashes:
+            if wrong:
+                raise self._refused_time(self._key(id), updated_at, wrong)
+
+    def _refused_time(self, key: str, updated_at: str, wrong: str) -> SourceRefused:
+        field = self.source.updated_at_field
+        is_what = f"{field} of {key} is {_short(updated_at)}"
+        match wrong:
+            case "naive":
+                why = (
+                    f'{is_what}, without an offset from UTC; write one, or say time_zone = "UTC" if that is what it is'
+                )
+            case "late":
+                why = f"{is_what}, more than a day ahead; Unix times are read in s or ms"
+            case "ahead":
+                return self.source.refused(
+                    "index", f"the score of {key} is more than a day ahead; it must be a time in s or ms"
+                )
+            case _:
+                why = f"{is_what}, which is no Unix time in s or ms and no ISO-8601 text"
+        return self.source.refused("updated_at_field", why)
+
+    def _keys(self, ids: Sequence[str]) -> list[str]:
+        return [self.source.index, *map(self._key, ids)]
+
+    def _key(self, id: str) -> str:
+        return self.source.key.replace("{id}", id)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say what Redis says in a sentence that names the source."""
+        field = "index" if self._own else "url"
+        try:
+            yield
+        except StoreUnavailable as error:
+            why = f"{self._shown} {mask_url(str(error)).rstrip('.')}"
+            raise RecordsUnavailable(self.source.refused(field, why).detail) from None
+        except StoreFault as error:
+            raise self._refused(field, error) from None
+
+    def _refused(self, field: str, fault: StoreFault) -> SourceRefused:
+        if fault.facts.get("spread"):
+            return self.source.refused(
+                "key", f"{self._shown} is a cluster, and index and keys are not in one slot of it"
+            )
+        return self.source.refused(field, f"{self._shown} refuses a command: {mask_url(str(fault)).rstrip('.')}")
+
+
+def _opened(source: RedisSource, store: Store | None, settings: Settings) -> tuple[ExternalRedis, str]:
+    if source.url is not None:
+        return open_redis(source.url, source, settings)
+    if store is None:
+        raise TypeError("a source without a URL is in the store")
+    return ExternalRedis(store.client), "the hub's own Redis"
+
+
+def _short(value: str) -> str:
+    """What a record holds, for a sentence."""
+    return repr(value if len(value) <= SHOWN else f"{value[:SHOWN]}...")
+
+
+def _text(value: bool | int | str) -> str:
+    """As other programs write it into a hash."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _us(seconds: float) -> int:
+    return round(seconds * 1_000_000)

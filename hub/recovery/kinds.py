@@ -1,0 +1,34 @@
+"""Opening the records of a source, whatever its kind: the one place that knows all kinds."""
+
+from __future__ import annotations
+
+from hub.recovery.models import RedisSource, Source, SqlSource, TaskSource
+from hub.recovery.records import Records
+from hub.settings import Settings
+from hub.store.store import Store
+
+
+def open_records(source: Source, store: Store | None, settings: Settings | None = None) -> Records:
+    """The records of a source; nothing is connected to yet. `store` is that of the hub, for sources that are in it.
+
+    Raises `SourceRefused` for what can never be reached: an address that is none, a driver that is not there.
+    """
+    # Imported where they are wanted: SQLAlchemy is an extra.
+    match source:
+        case SqlSource():
+            try:
+                from hub.recovery.sql import SqlRecords
+            except ImportError as error:
+                if (error.name or "").partition(".")[0] != "sqlalchemy":
+                    raise
+                raise source.refused("kind", "SQLAlchemy is not there; pip install 'capacity-hub[sql]'") from None
+            return SqlRecords(source)
+        case RedisSource() if store is not None or source.url is not None:
+            from hub.recovery.hashes import HashRecords
+
+            return HashRecords(source, store, settings)
+        case TaskSource() if store is not None:
+            from hub.recovery.tasks import TaskRecords
+
+            return TaskRecords(source, store)
+    raise source.refused("kind", "its records are in the store of the hub, which is not open")

@@ -1,0 +1,61 @@
+"""Which of the hubs that declare a source makes the passes over it, and which sources any hub has declared."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Mapping
+
+from hub.errors import HubError, StoreUnavailable, UnknownReply
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.settings import Settings
+from hub.store.store import Store
+
+AGAIN_S = 2.0  # after which a hub that is not the leader asks again
+KEEP_S = 7 * 86_400.0  # for which a source is known that no hub declares any more
+_log = get_logger("hub.sweeping")
+
+
+class Leadership:
+    """The leadership over one source. The hub that sweeps everything else may not have heard of this source: half of
+    a rolling deployment has not."""
+
+    def __init__(self, store: Store, hub_id: str, source: str, settings: Settings) -> None:
+        self._hub_id = hub_id
+        self._source = source
+        self._keep_ms = int(max(KEEP_S, 3 * settings.zombie_cleanup_interval_minutes * 60) * 1000)
+        self._stand = store.script("recovery/stand")
+
+    async def taken(self) -> bool:
+        """Stand for it once; whether this hub is the leader."""
+        match await self._stand(source=self._source, hub_id=self._hub_id, keep_ms=self._keep_ms):
+            case ["ok"]:
+                return True
+            case ["taken", _]:
+                return False
+            case reply:
+                raise UnknownReply(self._stand.name, reply)
+
+    async def wait(self) -> None:
+        """Return once this hub is the leader."""
+        while True:
+            if await self._heard():
+                return
+            await asyncio.sleep(AGAIN_S * random.uniform(0.8, 1.2))
+
+    async def _heard(self) -> bool:
+        try:
+            return await self.taken()
+        except StoreUnavailable:  # the hub clock says so, once
+            return False
+        except HubError as error:
+            metrics.zombie_errors.labels(self._source).inc()
+            _log.error("source not cleaned", source=self._source, why=error.detail or error.code)
+            return False
+
+
+async def known_sources(store: Store) -> Mapping[str, float]:
+    """The sources that any hub has declared lately, and since when (Unix time in s)."""
+    found = await store.read("HGETALL", store.keys.zombie_sources)
+    return {source: int(times.split()[0]) / 1000 for source, times in found.items()}

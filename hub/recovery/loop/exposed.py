@@ -1,0 +1,76 @@
+"""What the loops of this process count, for Prometheus: in the registry that its own /metrics shows, while they run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import REGISTRY, Metric
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from hub.recovery.loop.counts import Counts
+
+_SESSIONS = ("sessions", "refusals")
+
+
+class Loops(Collector):
+    """The counts of all loops so far, by source; those that have ended stay counted."""
+
+    def __init__(self) -> None:
+        self._running: list[tuple[str, Counts, dict[str, int]]] = []  # with what they held before
+        self._ended: dict[str, Counter[str]] = {}
+        self._registered = False
+
+    def begin(self, source: str, counts: Counts) -> None:
+        """Show these from now on."""
+        if not self._registered:
+            REGISTRY.register(self)
+            self._registered = True
+        self._running.append((source, counts, counts.numbers()))
+
+    def end(self, counts: Counts) -> None:
+        """They change no more."""
+        for each in [each for each in self._running if each[1] is counts]:
+            self._ended[each[0]] = self._ended.get(each[0], Counter()) + _since(counts, each[2])
+            self._running.remove(each)
+
+    def collect(self) -> Iterator[Metric]:
+        """Two counters: records by what became of them, and sessions asked for and refused."""
+        totals = {source: Counter(numbers) for source, numbers in self._ended.items()}
+        for source, counts, before in self._running:
+            totals[source] = totals.get(source, Counter()) + _since(counts, before)
+        records = CounterMetricFamily(
+            "record_loop_records", "Records of a source, by what became of them.", labels=["source", "outcome"]
+        )
+        sessions = CounterMetricFamily(
+            "record_loop_sessions",
+            "Sessions that were asked for, and how many were given out.",
+            labels=["source", "outcome"],
+        )
+        for source, numbers in totals.items():
+            for name in Counts().numbers():
+                if name not in _SESSIONS:
+                    records.add_metric([source, name], numbers[name])
+            sessions.add_metric([source, "refused"], numbers["refusals"])
+            sessions.add_metric([source, "given"], numbers["sessions"] - numbers["refusals"])
+        yield records
+        yield sessions
+
+
+def _since(counts: Counts, before: dict[str, int]) -> Counter[str]:
+    return Counter({name: value - before[name] for name, value in counts.numbers().items()})
+
+
+_loops = Loops()
+
+
+@contextmanager
+def shown(source: str, counts: Counts) -> Iterator[None]:
+    """Show what this loop counts."""
+    _loops.begin(source, counts)
+    try:
+        yield
+    finally:
+        _loops.end(counts)

@@ -1,0 +1,58 @@
+"""Refreshing the records whose handlers run, so that long work is not taken for stuck."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from hub.recovery.loop.claims import AT_ONCE, Claim, Claims, Why
+from hub.recovery.loop.counts import say
+from hub.recovery.loop.items import Items
+from hub.recovery.loop.sessions import Trouble
+
+OFTEN_S = 0.1  # between two beats, however often handlers commit
+
+
+class Heartbeat:
+    """Beats for all handlers that run, every `interval_s`; sooner after a beat that failed, and when one of them has
+    committed, for the time of its transaction is the time when that began."""
+
+    def __init__(self, claims: Claims, items: Items, interval_s: float) -> None:
+        source = claims.rows.source.name
+        self._claims = claims
+        self._items = items
+        self._interval_s = interval_s
+        self._trouble = Trouble(source, "records cannot be refreshed", "records can be refreshed again")
+        self._source = source
+
+    async def beat_for_ever(self) -> None:
+        """Until cancelled."""
+        while True:
+            rest_s = self._interval_s / 4 if self._trouble.on else self._interval_s
+            least_s = min(OFTEN_S, rest_s / 2)
+            await asyncio.sleep(least_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(rest_s - least_s):
+                    await self._items.committed.wait()
+            self._items.committed.clear()
+            await self.beat()
+
+    async def beat(self) -> None:
+        """Refresh them once, and cancel the handlers of those that are somebody else's by now."""
+        held = [claim for claim in self._items.claimed.values() if claim.at_work and claim.left_s > 0]
+        for first in range(0, len(held), AT_ONCE):
+            await self._refresh(held[first : first + AT_ONCE])
+
+    async def _refresh(self, held: list[Claim]) -> None:
+        try:
+            async with asyncio.timeout(self._interval_s):
+                lost = await self._claims.refresh(held)
+        except Exception as error:  # noqa: BLE001 - said there; a lease that is not refreshed ends
+            self._trouble.met(repr(error))
+            return
+        self._trouble.over()
+        for claim in lost:
+            if claim.at_work:  # and not ended in the meantime
+                say(logging.WARNING, "heartbeat finds the record changed", source=self._source, id=claim.record.id)
+                claim.stop(Why.LOST)

@@ -1,0 +1,129 @@
+"""Claiming for as long as the loop runs: whatever is wrong with one record, or changes about the table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from itertools import chain, islice
+from typing import Any
+
+from hub.errors import HubError, SourceRefused
+from hub.recovery.faults import in_a_sentence, is_away
+from hub.recovery.loop.claims import AT_ONCE, Claim, Claims, Untaken
+from hub.recovery.loop.counts import say
+from hub.recovery.loop.sessions import Trouble
+from hub.recovery.loop.shutdown import Shutdown
+from hub.recovery.rows import Rows
+from hub.retries import now_s
+
+CLAIM_S = 30.0
+MOST_LEFT_OUT = 500  # what was left out longest ago is tried again then
+LEFT_OUT_S = 300.0  # somebody may have repaired it
+
+
+class Intake:
+    """Claims records: fewer when that is refused, and without those that cannot be claimed at all."""
+
+    def __init__(
+        self,
+        claims: Claims,
+        look: Callable[[], Awaitable[Rows]],
+        shutdown: Shutdown,
+        trouble: Trouble,
+        claimed: Collection[Any],
+    ) -> None:
+        self._claims = claims
+        self._look = look
+        self._shutdown = shutdown
+        self._trouble = trouble
+        self._claimed = claimed
+        self._source = claims.rows.source
+        self._limit = AT_ONCE
+        self._left_out: dict[Any, float] = {}  # since when
+        self._suspect: Any = None
+        self._in_a_row = 0
+
+    async def ready(self) -> bool | None:
+        """Whether there is something to claim; None when the database does not say."""
+        self._left_out = {id: since for id, since in self._left_out.items() if now_s() - since < LEFT_OUT_S}
+        try:
+            while self._claims.doubtful:
+                await self._settle_doubts()
+            return await self._shutdown.timeout(self._claims.ready(self._left_out), CLAIM_S)
+        except Exception as error:  # noqa: BLE001 - it is dealt with there
+            self._claims.tried = []
+            await self._refused(error)
+            return None
+
+    async def take(self, room: int) -> list[Claim] | None:
+        """Claimed records; None when there may be some, and the database does not let us. Raises `SourceRefused`.
+
+        A claim whose commit is in doubt is given back with the next attempt: nobody works on those records.
+        """
+        if not (ready := await self.ready()):
+            return None if ready is None else []
+        but = dict.fromkeys(chain(self._left_out, self._claimed))
+        try:
+            taken = await self._shutdown.timeout(self._claims.take(min(room, self._limit), but), CLAIM_S)
+        except SourceRefused:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it may be over in a while; it is dealt with there
+            await self._refused(error)
+            return None
+        self._trouble.over()
+        self._in_a_row = 0
+        self._suspect = None
+        self._limit = min(AT_ONCE, self._limit * 2)
+        return taken
+
+    async def _settle_doubts(self) -> None:
+        try:
+            await self._shutdown.timeout(self._claims.give_back_doubtful(), CLAIM_S)
+        except Exception as error:
+            if is_away(error):
+                raise
+            doubtful, self._claims.doubtful = self._claims.doubtful, {}
+            why = in_a_sentence(self._source, error)
+            say(logging.CRITICAL, "ZOMBIE RECORD ALERT", source=self._source.name, ids=list(doubtful)[:10], why=why)
+
+    @property
+    def most(self) -> int:
+        """How many records the next attempt claims at most."""
+        return self._limit
+
+    async def _refused(self, error: Exception) -> None:
+        """What nobody can wait out: the table may have changed, or one record stands in the way of the others."""
+        if is_away(error) and not isinstance(error, Untaken):
+            self._trouble.met(in_a_sentence(self._source, error))
+            return
+        try:
+            rows = await self._shutdown.timeout(self._look(), CLAIM_S)
+        except Exception as trouble:  # noqa: BLE001 - said there
+            self._trouble.met(trouble if isinstance(trouble, HubError) else in_a_sentence(self._source, trouble))
+            return
+        changed = _shape(rows) != _shape(self._claims.rows)
+        self._claims.use(rows)
+        if changed:
+            say(logging.WARNING, "the table has changed", source=self._source.name, columns=rows.table.c.keys())
+        elif len(self._claims.tried) > 1:
+            self._limit = max(1, len(self._claims.tried) // 2)
+        elif self._claims.tried and self._claims.tried[0] == self._suspect:
+            self._leave_out(self._suspect, error)
+        elif self._claims.tried:
+            self._suspect = self._claims.tried[0]  # or of the table, which may have been repaired before we looked
+        else:
+            self._trouble.met(in_a_sentence(self._source, error))
+
+    def _leave_out(self, id: Any, error: Exception) -> None:
+        why = error if isinstance(error, Untaken) else in_a_sentence(self._source, error)
+        say(logging.ERROR, "record cannot be claimed", source=self._source.name, id=id, why=why)
+        self._left_out[id] = now_s()
+        for first in list(islice(self._left_out, max(0, len(self._left_out) - MOST_LEFT_OUT))):
+            del self._left_out[first]
+        self._in_a_row += 1
+        if self._in_a_row > 1:  # it may be all of them: then slowly
+            self._trouble.met(why)
+
+
+def _shape(rows: Rows) -> list[tuple[str, str]]:
+    return [(column.name, repr(column.type)) for column in rows.table.c]

@@ -1,0 +1,357 @@
+"""One record from its claim to what becomes of it: a session, the handler, the outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from hub.recovery.faults import is_away, may_pass
+from hub.recovery.loop.claims import Claim, Claims, Record, Unreached, Why
+from hub.recovery.loop.counts import Counts, reason, say
+from hub.recovery.loop.sessions import Breaker, Held, SessionRefused, Sessions, Trouble
+from hub.recovery.loop.shutdown import Interrupted, Shutdown
+from hub.recovery.outcomes import Outcome, Outcomes
+from hub.retries import now_s, pause_s
+
+Handler = Callable[[Record, AsyncSession], Awaitable[Mapping[str, Any] | None]]
+
+FURTHER_TRIES = 3
+ROUNDS = 1000  # records that are remembered to be handled again
+WRITE_S = 30.0  # for one statement or commit, on a database that hangs
+PARK_S = 10.0
+INSIST_S = 5.0  # a handler may have things to put in order
+LOOK_S = 1.0  # a machine that was suspended has let no time pass for who sleeps
+LEAST_SHARE = 0.5  # of the lease: with less of it left nothing is begun
+
+
+class Items:
+    """What becomes of claimed records. `work` never raises: whatever happens to a record, the loop goes on."""
+
+    def __init__(
+        self,
+        claims: Claims,
+        handler: Handler,
+        done: str | int,
+        sessions: Sessions,
+        breaker: Breaker,
+        shutdown: Shutdown,
+        counts: Counts,
+        outcomes: Outcomes | None,
+        own: Sessions,
+        concurrency: int,
+        fail_unserved: bool = False,
+    ) -> None:
+        self.claimed: dict[Any, Claim] = {}
+        """All that are claimed, until what became of them is written: the same record claimed once more in between
+        would be taken for this one."""
+        self.parked_some = False
+        self.committed = asyncio.Event()
+        """Set when a handler has committed something itself."""
+        self._rounds: dict[Any, int] = {}
+        source = claims.rows.source
+        self.writing = Trouble(source.name, "outcomes cannot be written", "outcomes can be written again")
+        self._claims = claims
+        self._handler = handler
+        self._done = done
+        self._source = source
+        self._sessions, self._own = sessions, own
+        self._breaker = breaker
+        self._shutdown = shutdown
+        self._counts = counts
+        self._outcomes = outcomes
+        self._fail_unserved = fail_unserved
+        self._places = asyncio.Semaphore(concurrency)
+        shutdown.when_halted(self._halt)
+
+    def _halt(self) -> None:
+        for claim in self.claimed.values():
+            claim.stop(Why.HALTED)
+
+    async def work(self, claim: Claim) -> None:
+        """See a record through."""
+        self.claimed[claim.record.id] = claim
+        try:
+            if not await self._shutdown.acquire(self._places, claim.left_s):
+                await self._give_back(claim)  # behind work that is refreshed and takes long
+                return
+            try:
+                await self._work(claim)
+            finally:
+                self._places.release()
+        except Exception as error:  # noqa: BLE001 - a mistake of ours costs one record, which recovery finds
+            self._alert(claim, repr(error))
+        finally:
+            del self.claimed[claim.record.id]
+
+    async def _work(self, claim: Claim) -> None:
+        if not self._may_begin(claim):
+            await self._give_back(claim)
+            return
+        if claim.unreadable is not None:
+            failed = Outcome(self._source.failed, f"The record cannot be read: {claim.unreadable}")
+            await self._tell(claim, failed, self._own)
+            return
+        try:
+            held = await self._sessions.get(claim.left_s * LEAST_SHARE, cut=True)
+        except SessionRefused as error:
+            await (self._give_back(claim) if self._shutdown.halted else self._unserved(claim, error))
+            return
+        try:
+            if self._may_begin(claim):
+                await self._handle(claim, held)
+            else:
+                await held.close()
+                await self._give_back(claim)
+        finally:
+            await held.close()
+
+    def _may_begin(self, claim: Claim) -> bool:
+        late = claim.left_s < self._claims.lease_s * LEAST_SHARE
+        return not (late or self._shutdown.told or self._breaker.is_open)
+
+    async def _give_back(self, claim: Claim) -> None:
+        await self._tell(claim, Outcome(self._source.becomes), self._own)
+
+    async def _unserved(self, claim: Claim, refusal: SessionRefused) -> None:
+        """There is no session: the handler does not run, and that is no fault of the record. The breaker keeps it from
+        being claimed and given back without end."""
+        say(logging.WARNING, "record not handled", **self._names(claim), why=refusal)
+        failed = Outcome(self._source.failed, str(refusal))
+        await self._tell(claim, failed if self._fail_unserved else Outcome(self._source.becomes), self._own)
+
+    # -- the handler --------------------------------------------------------------------------------------------------
+
+    async def _handle(self, claim: Claim, held: Held) -> None:
+        with self._listening(claim, held.session):
+            claim.handler = handler = asyncio.create_task(_call(self._handler, claim.record, held.session))
+            await self._ended(claim, handler)
+        result, error = (None, None) if handler.cancelled() else handler.result()
+        succeeded = not handler.cancelled() and error is None
+        if claim.why is Why.LOST:
+            self._lost(claim)
+        elif claim.why is Why.EXPIRED or claim.left_s <= 0:
+            await self._failed(claim, held, TimeoutError(f"{Why.EXPIRED.value} ({self._source.threshold_s:g} s)"))
+        elif succeeded:
+            await self._succeeded(claim, held, result)
+        elif claim.why is Why.HALTED or (handler.cancelled() and self._shutdown.halted):
+            await held.close()
+            await self._give_back(claim)
+        elif error is not None and may_pass(error) and not self._is_enough(claim):
+            # What it wrote went with its connection, and it cannot help that.
+            say(logging.WARNING, "record is handled again", **self._names(claim), why=reason(error))
+            self.writing.met(repr(error))
+            await held.close()
+            await self._give_back(claim)
+        else:
+            await self._failed(claim, held, error or RuntimeError("the handler was cancelled"))
+
+    @contextmanager
+    def _listening(self, claim: Claim, session: AsyncSession) -> Iterator[None]:
+        """Hear of commits: with one the handler may have put a time into its record that is long past."""
+
+        def heard(of: Any) -> None:
+            if not of.in_nested_transaction():  # a savepoint is no commit
+                claim.committed = True
+                self.committed.set()
+
+        inner = getattr(session, "sync_session", None)
+        if inner is None:  # something that stands for one
+            yield
+            return
+        sa.event.listen(inner, "after_commit", heard)
+        try:
+            yield
+        finally:
+            sa.event.remove(inner, "after_commit", heard)
+
+    async def _ended(self, claim: Claim, handler: asyncio.Task[Any]) -> None:
+        """Until nothing of it runs any more; cancelled as soon as the lease is over, and until it heeds that."""
+        while not handler.done():
+            await self._shutdown.wait([handler], min(LOOK_S, max(0.0, claim.left_s)) if claim.why is None else LOOK_S)
+            if handler.done():
+                return
+            if claim.left_s <= 0:
+                claim.stop(Why.EXPIRED)
+            elif self._shutdown.halted:
+                claim.stop(Why.HALTED)
+            if claim.why is not None and now_s() - claim.asked_s > INSIST_S:
+                say(logging.ERROR, "handler does not heed its cancellation", **self._names(claim), why=claim.why.value)
+                claim.insist()
+
+    async def _succeeded(self, claim: Claim, held: Held, result: Any) -> None:
+        """The handler's writes and the new status are one transaction. When it fails, and there were writes, they are
+        gone, and the record is to be handled again; when there were none, only the status is missing."""
+        session = held.session
+        used = session.in_transaction()
+        outcome: Outcome | None = None
+        try:
+            outcome = self._outcome(result)
+            await self._shutdown.timeout(session.flush(), claim.left_s)
+            ours = await self._shutdown.timeout(self._claims.finish(session, claim, outcome), WRITE_S)
+        except Exception as error:  # noqa: BLE001 - it decides what becomes of the record
+            if isinstance(error, Unreached):
+                await held.close()
+                say(logging.ERROR, "record failed", **self._names(claim), why=error)
+                await self._tell(claim, Outcome(self._source.failed, str(error)), self._own, error)
+                return
+            again = used or not (outcome and outcome.is_plain)
+            if not _is_cut(error) or (again and self._is_enough(claim)):
+                await self._failed(claim, held, error)
+                return
+            say(logging.WARNING, "outcome not written", **self._names(claim), why=repr(error))
+            self.writing.met(repr(error))  # and not at once again: whatever it is may be so next time
+            await held.close()
+            given = Outcome(self._source.becomes) if again or outcome is None else outcome
+            await self._tell(claim, given, self._sessions, error)
+            return
+        self._rounds.pop(claim.record.id, None)
+        if ours:
+            self.writing.over()
+            self._counts.add("done", claim.record.id)
+        elif claim.left_s <= 0:
+            await self._failed(claim, held, TimeoutError(Why.EXPIRED.value))
+        else:
+            self._lost(claim)
+
+    def _is_enough(self, claim: Claim) -> bool:
+        """Count that it is handled again, and say whether it was so often enough."""
+        count = self._rounds.pop(claim.record.id, 0) + 1
+        if count > FURTHER_TRIES:
+            return True
+        self._rounds[claim.record.id] = count
+        while len(self._rounds) > ROUNDS:
+            del self._rounds[next(iter(self._rounds))]
+        return False
+
+    def _outcome(self, result: Any) -> Outcome:
+        if result is None:
+            return Outcome(self._done, None, self._restarted(self._done))
+        if not isinstance(result, Mapping):
+            raise TypeError(f"the handler returned a {type(result).__name__}, neither none nor a mapping of columns")
+        rows = self._claims.rows
+        values = {str(name): value for name, value in result.items()}
+        if unknown := [name for name in values if name not in rows.table.c or name == rows.id.name]:
+            raise ValueError(f"the handler returned {unknown[0]!r}, which is no column that can be set")
+        status = values.pop(rows.status.name, self._done)
+        if status == self._source.stuck:
+            raise ValueError(f"the handler returned the status {status!r}, in which records get stuck")
+        return Outcome(status, None, self._restarted(status) | values)
+
+    def _restarted(self, status: Any) -> dict[str, Any]:
+        """What says that it was reset no times: those before were about work that has come to an end."""
+        source, attempts = self._source, self._claims.rows.attempts
+        if attempts is None or not source.restart_attempts or status in (source.becomes, source.failed):
+            return {}
+        return {attempts.name: 0}
+
+    async def _failed(self, claim: Claim, held: Held, error: BaseException) -> None:
+        """Mark it as failed: in the session there is, for a sick pool has no other, then in further ones."""
+        say(logging.ERROR, "record failed", **self._names(claim), why=reason(error))
+        outcome = Outcome(self._source.failed, reason(error))
+        trouble: Exception | None = None
+        try:
+            await self._shutdown.timeout(held.session.rollback(), WRITE_S)
+            await self._write(claim, outcome, held)
+            self.writing.over()
+            return
+        except Exception as raised:  # noqa: BLE001 - said if nothing else helps
+            trouble = raised
+        await held.close()
+        await self._tell(claim, outcome, self._sessions, trouble)
+
+    # -- outcomes -----------------------------------------------------------------------------------------------------
+
+    async def _tell(self, claim: Claim, outcome: Outcome, sessions: Sessions, tried: Exception | None = None) -> None:
+        """Write what is known of a record, and if that cannot be, park it; with nothing to park in, go on trying for as
+        long as it is ours."""
+        attempt = -1 if tried is None else 0
+        while (trouble := await self._tries(claim, outcome, sessions, attempt)) is not None:
+            self.writing.met(repr(trouble))
+            if (unparked := await self._parked(claim, outcome, trouble)) is None:
+                return
+            passes = isinstance(trouble, SessionRefused) or _is_cut(trouble)
+            if not passes or claim.left_s <= 0 or self._shutdown.told:
+                self._alert(claim, f"{trouble!r}; {unparked}")
+                return
+            sessions, attempt = self._own, max(attempt, 0) + FURTHER_TRIES
+
+    async def _parked(self, claim: Claim, outcome: Outcome, trouble: Exception) -> str | None:
+        """Park it; returns why not."""
+        if self._outcomes is None:
+            return "nothing to park in"
+        try:
+            await self._shutdown.timeout(self._outcomes.park(claim.parked(outcome)), PARK_S)
+        except Exception as error:  # noqa: BLE001 - said and counted by who asked
+            return f"not parked: {error!r}"
+        self.parked_some = True
+        self._counts.add("parked", claim.record.id)
+        say(logging.WARNING, "outcome parked", **self._names(claim), status=outcome.status, why=repr(trouble))
+        return None
+
+    async def _tries(self, claim: Claim, outcome: Outcome, sessions: Sessions, first: int) -> Exception | None:
+        """Try to write it, three times after a pause that grows with each, before that at once if `first` is below 0;
+        returns what was wrong at last. Whoever has no session for us does not keep us from our own connection."""
+        trouble: Exception | None = None
+        for attempt in range(first, max(first, 0) + FURTHER_TRIES):
+            if attempt >= 0:
+                await self._shutdown.pause(pause_s(attempt))
+            try:
+                held = await sessions.get()
+            except SessionRefused as error:
+                trouble, sessions = error, self._own
+                continue
+            try:
+                await self._write(claim, outcome, held)
+                return None
+            except Exception as error:  # noqa: BLE001 - handed on
+                trouble = error
+                sessions = self._own if isinstance(error, Unreached) else sessions
+            finally:
+                await held.close()
+        return trouble
+
+    async def _write(self, claim: Claim, outcome: Outcome, held: Held) -> None:
+        found = await self._shutdown.timeout(self._claims.write(held.session, claim, outcome), WRITE_S)
+        if found not in claim.in_doubt:
+            await self._shutdown.timeout(self._claims.check_reached(claim), WRITE_S)
+            self._lost(claim)
+        elif found == self._source.becomes:
+            self._counts.add("returned", claim.record.id)
+        elif found == self._source.failed:
+            self._counts.add("failed", claim.record.id)
+        else:
+            self._counts.add("done", claim.record.id)
+
+    def _lost(self, claim: Claim) -> None:
+        self._counts.add("lost", claim.record.id)
+        say(logging.WARNING, "record lost", **self._names(claim), why=Why.LOST.value)
+
+    def _alert(self, claim: Claim, why: str) -> None:
+        self._counts.add("zombies", claim.record.id)
+        say(logging.CRITICAL, "ZOMBIE RECORD ALERT", **self._names(claim), why=why)
+
+    def _names(self, claim: Claim) -> dict[str, Any]:
+        return {"source": self._source.name, "id": claim.record.id}
+
+
+def _is_cut(error: Exception) -> bool:
+    """Whether it was the database that was away, and not something that the handler has left in its session."""
+    return may_pass(error) or (isinstance(error, OSError | TimeoutError | Interrupted) and is_away(error))
+
+
+async def _call(handler: Handler, record: Record, session: AsyncSession) -> tuple[Any, BaseException | None]:
+    """What the handler returned, or raised; only a cancellation is raised on."""
+    try:
+        result: Any = handler(record, session)
+        return (await result if inspect.isawaitable(result) else result), None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - handed on: `sys.exit` in a handler ends no loop
+        return None, error

@@ -1,0 +1,288 @@
+"""`process`: claims records batch by batch and has a handler work on them.
+
+What it counts is in the `Counts` that it is given while it runs, which tells `on_change` of each, and in Prometheus as
+`record_loop_records_total` and `record_loop_sessions_total`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Literal
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from hub.errors import RecordsUnavailable
+from hub.recovery.engines import make_engine
+from hub.recovery.file import with_threshold
+from hub.recovery.loop.claims import Claim, Claims
+from hub.recovery.loop.counts import Counts, say
+from hub.recovery.loop.exposed import shown
+from hub.recovery.loop.heartbeat import Heartbeat
+from hub.recovery.loop.intake import CLAIM_S, Intake
+from hub.recovery.loop.items import Handler, Items
+from hub.recovery.loop.options import beat_s, check, outcomes, places
+from hub.recovery.loop.sessions import Breaker, GetSession, Sessions, Trouble, on
+from hub.recovery.loop.shutdown import Interrupted, Shutdown
+from hub.recovery.models import SqlSource
+from hub.recovery.outcomes import Outcomes, settle
+from hub.recovery.rows import Rows, reflect
+
+SETTLE_S = 60.0
+CLOSE_S = 5.0
+CANCEL_S = 1.0  # for a task of ours to notice
+
+
+async def process(
+    source: SqlSource,
+    handler: Handler,
+    *,
+    done: str | int = "Completed",
+    get_session: GetSession | None = None,
+    batch: int = 10,
+    concurrency: int | None = None,
+    heartbeat: bool | float = False,
+    poll_s: float = 1.0,
+    stop: asyncio.Event | None = None,
+    until_empty: bool = False,
+    park: str | Literal[False] | None = None,
+    fail_unserved: bool = False,
+    counts: Counts | None = None,
+) -> Counts:
+    """Claim records with the status `source.becomes`, `batch` at a time; `handler(record, session)` works on each.
+
+    What the handler writes in its session, the columns it returns as a mapping, if any, and the status `done` become
+    one transaction. A handler that raises leaves a record `source.failed` with the reason in its error field. Handlers
+    run at least once for each record, `concurrency` at a time (10; 1 in SQLite, where only one can write, without
+    `get_session`), and never two at once for one record: one that takes longer than the threshold is cancelled and has
+    failed. They must not block the event loop: nothing else goes on meanwhile.
+
+    With `heartbeat` (every quarter of the threshold, or so many seconds) records are refreshed while their handlers
+    run, which may take as long as they like; not while one holds a lock on its record, or in SQLite on anything: such
+    a handler commits now and then, or writes to its own record last. It needs sessions of READ COMMITTED.
+
+    `get_session` gives out sessions on the same database: it may be asynchronous, and returns an `AsyncSession`, a
+    context manager of one, or None. Without it each handler has a connection of its own, where a statement may take
+    30 s. A record for which there is no session is given back, for its handler never ran; with `fail_unserved` it
+    becomes `source.failed`. After some refusals in a row nothing is claimed until sessions can be had again.
+
+    A handler that lost its connection runs again, up to three times. What becomes of a record while the database is
+    away is parked in Redis: `park`, else `HUB_REDIS_URL` or `REDIS_URL`, under `HUB_KEY_PREFIX`. Without (False) it is
+    tried for as long as the record is ours; then `ZOMBIE RECORD ALERT` is said.
+    It runs until `stop` is set, and then finishes what it has begun; cancelled, it cancels its handlers and waits for
+    them; with `until_empty` until nothing is left to claim. Looks for new records every `poll_s` seconds. Raises
+    `SourceRefused` for a source that does not fit its database.
+    """
+    check(source, handler, get_session, stop, park, poll_s, batch=batch, concurrency=concurrency)
+    source, shutdown = with_threshold(source), Shutdown(stop or asyncio.Event())
+    at_once = places(source, get_session, batch, concurrency)
+    loop = Loop(source, handler, done, shutdown, batch, at_once, poll_s, counts)
+    loop.until_empty, loop.fail_unserved = until_empty, fail_unserved
+    loop.beat_s = beat_s(source, heartbeat)
+    loop.open(get_session, park)
+    with shown(source.name, loop.counts):
+        await _seen_through(asyncio.create_task(loop.run()), shutdown)
+    return loop.counts
+
+
+async def _seen_through(running: asyncio.Task[None], shutdown: Shutdown) -> None:
+    """Until it has ended by itself, also when this is cancelled: that only halts it."""
+    cancelled: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError as error:
+            cancelled = error
+            shutdown.halt()
+    if cancelled is not None:
+        raise cancelled from running.exception()
+    running.result()
+
+
+class Loop:
+    """One `process`. Its tasks are cancelled by nobody but those who cancel everything, and that means `halt`."""
+
+    until_empty = False
+    beat_s: float | None = None
+    fail_unserved = False
+
+    def __init__(
+        self,
+        source: SqlSource,
+        handler: Handler,
+        done: str | int,
+        shutdown: Shutdown,
+        batch: int,
+        concurrency: int,
+        poll_s: float,
+        counts: Counts | None,
+    ) -> None:
+        self.counts = Counts() if counts is None else counts
+        self._source = source
+        self._handler = handler
+        self._done = done
+        self._shutdown = shutdown
+        self._batch = batch
+        self._concurrency = concurrency
+        self._poll_s = poll_s
+        self._breaker = Breaker(source.name)
+        self._trouble = Trouble(source.name, "records cannot be claimed", "records can be claimed again")
+        self._settling = Trouble(
+            source.name, "parked outcomes cannot be written", "parked outcomes can be written again"
+        )
+        self._working: set[asyncio.Task[None]] = set()
+        self._engines: list[AsyncEngine] = []
+        self._outcomes: Outcomes | None = None
+        self._is_to_park = True
+        self._settler: asyncio.Task[None] | None = None
+
+    def open(self, get_session: GetSession | None, park: str | Literal[False] | None) -> None:
+        """Make what it works with; connects to nothing. Raises `SourceRefused`."""
+        self._engines.append(make_engine(self._source))
+        if get_session is None:
+            self._engines.append(make_engine(self._source, self._concurrency))
+        self._own = Sessions(on(self._engines[0]), self._shutdown, self.counts)
+        self._sessions = Sessions(get_session or on(self._engines[1]), self._shutdown, self.counts, self._breaker)
+        self._outcomes = outcomes(self._source, park)
+        self._is_to_park = park is not False
+
+    async def run(self) -> None:
+        """Until it is told to end, or nothing is left; nothing of it runs any more then."""
+        heartbeat: asyncio.Task[None] | None = None
+        try:
+            rows = await self._reflected()
+            if rows is None:
+                return
+            say(logging.INFO, "processing begins", source=self._source.name, parking=self._outcomes is not None)
+            if self._outcomes is None and self._is_to_park:
+                why = "no Redis is named: what cannot be written is handled again; set HUB_REDIS_URL, or park=False"
+                say(logging.WARNING, "nothing to park in", source=self._source.name, why=why)
+            claims = Claims(self._engines[0], rows)
+            items = Items(
+                claims, self._handler, self._done, self._sessions, self._breaker, self._shutdown, self.counts,
+                self._outcomes, self._own, self._concurrency, self.fail_unserved,
+            )  # fmt: skip
+            items.parked_some = True  # perhaps by one that ran before
+            if self.beat_s is not None:
+                heartbeat = asyncio.create_task(Heartbeat(claims, items, self.beat_s).beat_for_ever())
+            intake = Intake(claims, self._look, self._shutdown, self._trouble, items.claimed)
+            while not self._shutdown.told and await self._turn(claims, intake, items):
+                pass
+            if claims.doubtful:
+                await intake.ready()
+        finally:
+            await self._end(heartbeat, self._settler)
+            say(logging.INFO, "processing ended", source=self._source.name, **self.counts.numbers())
+
+    async def _reflected(self) -> Rows | None:
+        """The rows, as soon as the database answers; raises `SourceRefused`."""
+        while not self._shutdown.told:
+            try:
+                rows = await self._shutdown.timeout(self._look(), CLAIM_S)
+            except RecordsUnavailable as error:
+                self._trouble.met(error)
+            except (TimeoutError, Interrupted) as error:
+                self._trouble.met(repr(error))
+            else:
+                self._trouble.over()
+                return rows
+            await self._shutdown.sleep(self._trouble.rest_s)
+        return None
+
+    async def _look(self) -> Rows:
+        rows = await reflect(self._engines[0], self._source)
+        _check_done(rows, self._done)
+        return rows
+
+    async def _turn(self, claims: Claims, intake: Intake, items: Items) -> bool:
+        """Claim once, and wait until that is worth while again; False when nothing is left."""
+        self._settle(claims, items)
+        rest_s = max(items.writing.rest_s, self._trouble.rest_s, self._breaker.rest_s)
+        if rest_s > 0 or (self._breaker.is_open and not await self._sessions.probe()):
+            await self._shutdown.sleep(max(rest_s, self._breaker.rest_s))
+            return True
+        room = min(self._batch - len(self._working), intake.most)
+        taken = await intake.take(room)
+        for claim in taken or ():
+            self._start(items, claim)
+        if taken is None:
+            await self._shutdown.sleep(self._trouble.rest_s)
+        elif not taken and not self._working and self.until_empty:
+            return await self._more(claims, intake, items)
+        elif len(taken) < room:
+            await self._shutdown.sleep(self._poll_s, self._working)
+        # One that takes long is to keep no place empty but its own; but a claim for every single record would be many.
+        while len(self._working) > self._batch // 2 and not self._shutdown.told:
+            await self._shutdown.sleep(None, self._working)
+        return True
+
+    def _start(self, items: Items, claim: Claim) -> None:
+        self.counts.add("claimed", claim.record.id)
+        task = asyncio.create_task(items.work(claim))
+        self._working.add(task)
+        task.add_done_callback(self._working.discard)
+
+    async def _more(self, claims: Claims, intake: Intake, items: Items) -> bool:
+        """Nothing could be claimed and nothing runs: whether there is more, perhaps locked by somebody, or parked."""
+        self._settle(claims, items)
+        while self._settler is not None and not self._settler.done() and not self._shutdown.told:
+            await self._shutdown.sleep(None, [self._settler])
+        more = await intake.ready()
+        if more:
+            await self._shutdown.sleep(self._poll_s)
+        return more is not False
+
+    # -- parked outcomes ----------------------------------------------------------------------------------------------
+
+    def _settle(self, claims: Claims, items: Items) -> None:
+        """Have parked outcomes written beside everything else: Redis may be slow to answer."""
+        running = self._settler is not None and not self._settler.done()
+        if self._outcomes is not None and items.parked_some and not running and not self._settling.rest_s:
+            self._settler = asyncio.create_task(self._write_parked(self._outcomes, claims, items))
+
+    async def _write_parked(self, outcomes: Outcomes, claims: Claims, items: Items) -> None:
+        try:
+            items.parked_some = False
+            async with asyncio.timeout(SETTLE_S):
+                written = await settle(claims.engine, claims.rows, outcomes)
+                left = await outcomes.count()
+        except Exception as error:  # noqa: BLE001 - they wait on; it is said there
+            items.parked_some = True
+            self._settling.met(repr(error))
+            return
+        self._settling.over()
+        self.counts.add("settled", some=written)
+        items.parked_some = items.parked_some or left > 0
+        if written:
+            say(logging.INFO, "parked outcomes written", source=self._source.name, written=written, left=left)
+
+    # -- the end ------------------------------------------------------------------------------------------------------
+
+    async def _end(self, *tasks: asyncio.Task[None] | None) -> None:
+        """Return when nothing runs any more."""
+        while self._working:
+            await self._shutdown.wait(self._working)
+        for task in tasks:
+            while task is not None and not task.done():
+                task.cancel()  # and again: on Python 3.11 one that waits for something with a bound may not notice
+                await self._shutdown.wait([task], CANCEL_S)
+        closing = [engine.dispose for engine in self._engines]
+        for close in closing + ([self._outcomes.close] if self._outcomes else []):
+            try:
+                await self._shutdown.timeout(close(), CLOSE_S)
+            except Exception as error:  # noqa: BLE001 - there is nothing more to be done with it
+                say(logging.INFO, "connections not closed", source=self._source.name, why=repr(error))
+
+
+def _check_done(rows: Rows, done: str | int) -> None:
+    source, kind = rows.source, rows.status.type
+    if type(done) is not type(source.stuck):
+        raise source.refused("done", f"{done!r} is of another type than {source.stuck!r}")
+    if done in (source.stuck, source.becomes):
+        raise source.refused("done", f"{done!r} is a status of records that are not done")
+    if isinstance(kind, sa.Enum) and done not in kind.enums:
+        raise source.refused("done", f"{rows.status.name!r} may be {', '.join(kind.enums)}, and not {done!r}")
+    length = getattr(kind, "length", None)
+    if length is not None and len(str(done)) > length:
+        raise source.refused("done", f"{done!r} is longer than the {length} characters of {rows.status.name!r}")

@@ -1,0 +1,213 @@
+"""Sessions for handlers: however they are given out, and the breaker for when they are refused."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, cast
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
+
+from hub.recovery.engines import READS
+from hub.recovery.loop.counts import Counts, say
+from hub.recovery.loop.shutdown import Interrupted, Shutdown
+from hub.retries import now_s, pause_s
+
+REFUSALS = 5  # in a row: one is an accident, and a sick pool is known before the next batch
+SESSION_S = 30.0  # as long as a pool of SQLAlchemy waits unless told otherwise
+CLOSE_S = 10.0
+AGAIN_S = 300.0  # what goes on is said again
+
+GetSession = Callable[[], Any]
+
+
+class SessionRefused(Exception):
+    """No session could be had."""
+
+
+class Trouble:
+    """Something that should work and does not: said when it begins and when it is over, and how long to rest."""
+
+    def __init__(self, source: str, begins: str, over: str) -> None:
+        self._source = source
+        self._begins, self._over = begins, over
+        self._count = 0
+        self._until_s = 0.0
+        self._said_s = 0.0
+
+    @property
+    def on(self) -> bool:
+        """Whether it has begun and is not over."""
+        return self._count > 0
+
+    @property
+    def rest_s(self) -> float:
+        """How long to leave it alone from now on."""
+        return max(0.0, self._until_s - now_s())
+
+    def met(self, why: object) -> None:
+        """It does not work: the more often in a row, the longer the rest."""
+        if not self._count or now_s() - self._said_s > AGAIN_S:
+            self._said_s = now_s()
+            say(logging.WARNING, self._begins, source=self._source, why=why)
+        self._until_s = now_s() + pause_s(self._count)
+        self._count += 1
+
+    def over(self) -> None:
+        """It works."""
+        if self._count:
+            say(logging.INFO, self._over, source=self._source, failures=self._count)
+        self._count, self._until_s = 0, 0.0
+
+
+class Breaker:
+    """Open after some refusals in a row; then somebody probes now and then, and one session closes it."""
+
+    def __init__(self, source: str) -> None:
+        self.trouble = Trouble(source, "claiming stops: sessions are refused", "claiming goes on: sessions can be had")
+        self._refusals = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing is to be claimed."""
+        return self.trouble.on
+
+    @property
+    def rest_s(self) -> float:
+        """How long until the next probe."""
+        return self.trouble.rest_s
+
+    def refused(self, why: object) -> None:
+        """A session could not be had."""
+        self._refusals += 1
+        # Those of one batch come at once: they are not as many reasons to rest longer.
+        if self._refusals >= REFUSALS and not self.trouble.rest_s:
+            self.trouble.met(why)
+
+    def granted(self) -> None:
+        """A session could be had."""
+        self._refusals = 0
+        self.trouble.over()
+
+
+class Held:
+    """A session, and what has to be done to let it go."""
+
+    def __init__(self, session: AsyncSession, stack: AsyncExitStack, shutdown: Shutdown) -> None:
+        self.session = session
+        self._stack = stack
+        self._shutdown = shutdown
+        self._closed = False
+
+    async def close(self) -> None:
+        """Let it go; what goes wrong with that changes nothing, and is logged."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            await self._shutdown.timeout(self._let_go(), CLOSE_S)
+        except Exception as error:  # noqa: BLE001 - whatever was to be written is written
+            say(logging.INFO, "session not closed", why=repr(error))
+
+    async def _let_go(self) -> None:
+        # What is not committed by now is not to be: some context managers commit when nothing was raised in them.
+        try:
+            if self.session is not None and self.session.in_transaction():
+                await self.session.rollback()
+        finally:
+            await self._stack.aclose()
+
+
+class Sessions:
+    """Gives out sessions; a refusal, in whatever form, is `SessionRefused`."""
+
+    def __init__(
+        self, get_session: GetSession, shutdown: Shutdown, counts: Counts, breaker: Breaker | None = None
+    ) -> None:
+        self._get_session = get_session
+        self._shutdown = shutdown
+        self._counts = counts
+        self._breaker = breaker
+
+    async def get(self, seconds: float = SESSION_S, *, cut: bool = False) -> Held:
+        """A session of one's own; raises `SessionRefused`, also when the loop is halted and this may be cut off."""
+        stack = AsyncExitStack()
+        self._counts.add("sessions")
+        try:
+            session = await self._shutdown.timeout(self._opened(stack), min(SESSION_S, seconds), cut=cut)
+        except Exception as error:
+            await Held(None, stack, self._shutdown).close()  # type: ignore[arg-type]
+            why = "it took too long" if isinstance(error, TimeoutError) and not str(error) else error
+            if not isinstance(error, Interrupted):
+                self._counts.add("refusals")
+                if self._breaker is not None:
+                    self._breaker.refused(why)
+            raise SessionRefused(f"no session: {why or repr(why)}") from error
+        if self._breaker is not None:
+            self._breaker.granted()
+        return Held(session, stack, self._shutdown)
+
+    async def probe(self) -> bool:
+        """Whether a session can be had that reaches the database."""
+        try:
+            held = await Sessions(self._asked, self._shutdown, self._counts, self._breaker).get(cut=True)
+        except SessionRefused:
+            return False
+        await held.close()
+        return True
+
+    @asynccontextmanager
+    async def _asked(self) -> AsyncIterator[AsyncSession]:
+        async with AsyncExitStack() as stack:
+            session = await self._opened(stack)
+            await session.execute(sa.text("SELECT 1"))
+            await session.rollback()
+            yield session
+
+    async def _opened(self, stack: AsyncExitStack) -> AsyncSession:
+        given = self._get_session()
+        if inspect.isawaitable(given):
+            given = await given
+        if inspect.isasyncgen(given):
+            given = asynccontextmanager(lambda: given)()
+        if not _is_session(given) and hasattr(type(given), "__aenter__"):
+            given = await stack.enter_async_context(given)
+        elif _is_session(given):
+            stack.push_async_callback(given.close)
+        if given is None:
+            raise SessionRefused("get_session returned none")
+        if not _is_session(given):
+            raise SessionRefused(f"get_session returned a {type(given).__name__}, which is no AsyncSession")
+        session = cast(AsyncSession, given)
+        await _connected(session)
+        return session
+
+
+async def _connected(session: AsyncSession) -> None:
+    """One that connects when it is used tells nothing of a sick pool before that."""
+    if isinstance(getattr(session, "bind", None), AsyncConnection):
+        return
+    if session.in_transaction():
+        await session.connection()
+        return
+    await session.connection(execution_options={READS: True})
+    await session.rollback()
+
+
+def _is_session(given: Any) -> bool:
+    # Also what stands for one, such as `async_scoped_session`; a `Session` cannot be awaited.
+    return isinstance(given, AsyncSession) or inspect.iscoroutinefunction(getattr(given, "commit", None))
+
+
+def on(engine: AsyncEngine) -> GetSession:
+    """Sessions on an engine. Each has its connection from the beginning: one that has none is no session."""
+
+    @asynccontextmanager
+    async def get_session() -> AsyncIterator[AsyncSession]:
+        async with engine.connect() as connection, AsyncSession(connection, expire_on_commit=False) as session:
+            yield session
+
+    return get_session

@@ -1,0 +1,107 @@
+"""How a loop ends: told to stop, it finishes what runs; halted, it cancels that as well."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from hub.retries import now_s
+
+T = TypeVar("T")
+
+HASTE_S = 5.0  # for anything that is still being waited for when the loop was halted
+
+
+class Interrupted(Exception):
+    """Somebody cancelled what was being awaited; whether it happened is not known."""
+
+
+class Shutdown:
+    """Whether and how to end. Waits of the loop go through here, for a cancellation of one of its tasks means `halt`:
+
+    `asyncio.run` cancels every task when its main one has ended, and each of ours still has something to put in order.
+    """
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self._stop = stop
+        self._halted = asyncio.Event()
+        self._when_halted: list[Callable[[], None]] = []
+        self._cut: set[asyncio.Task[Any]] = set()
+
+    @property
+    def told(self) -> bool:
+        """Whether nothing more is to be started."""
+        return self._stop.is_set() or self.halted
+
+    @property
+    def halted(self) -> bool:
+        """Whether what runs is to be cancelled as well."""
+        return self._halted.is_set()
+
+    def halt(self) -> None:
+        """Cancel what runs; from now on nothing is waited for longer than it takes."""
+        if not self.halted:
+            self._halted.set()
+            for action in self._when_halted:
+                action()
+            for task in self._cut - {asyncio.current_task()}:
+                task.cancel()
+
+    def when_halted(self, action: Callable[[], None]) -> None:
+        """Do this once it is halted."""
+        self._when_halted.append(action)
+
+    async def timeout(self, work: Awaitable[T], seconds: float, *, cut: bool = False) -> T:
+        """The result of it, which may be `cut` off when halted; raises `TimeoutError` and `Interrupted`."""
+        task = asyncio.current_task()
+        assert task is not None
+        before = task.cancelling()
+        if cut:
+            self._cut.add(task)
+        try:
+            async with asyncio.timeout(max(0.0, min(seconds, HASTE_S) if self.halted else seconds)):
+                return await work
+        except asyncio.CancelledError as error:
+            if task.cancelling() > before:  # and not just something in there that cancelled itself
+                self.halt()
+            raise Interrupted("interrupted") from error
+        finally:
+            self._cut.discard(task)
+
+    async def acquire(self, places: asyncio.Semaphore, seconds: float) -> bool:
+        """Take a place; False when none was free for so long."""
+        taking, until_s = asyncio.create_task(places.acquire()), now_s() + seconds
+        while not taking.done() and until_s > now_s():
+            await self.wait([taking], until_s - now_s())
+        taking.cancel()
+        while not taking.done():
+            await self.wait([taking])
+        return not taking.cancelled()
+
+    async def wait(self, tasks: Iterable[asyncio.Future[Any]], seconds: float | None = None) -> None:
+        """Until the first of them is done, or so long."""
+        try:
+            await asyncio.wait(list(tasks), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self.halt()
+
+    async def pause(self, seconds: float) -> None:
+        """Let time pass, but not when halted."""
+        await self._until([self._halted], (), seconds)
+
+    async def sleep(self, seconds: float | None, tasks: Iterable[asyncio.Future[Any]] = ()) -> None:
+        """Let time pass until something is told, or one of the tasks is done."""
+        await self._until([self._halted, self._stop], tasks, seconds)
+
+    async def _until(
+        self, events: list[asyncio.Event], tasks: Iterable[asyncio.Future[Any]], seconds: float | None
+    ) -> None:
+        if any(event.is_set() for event in events):
+            return
+        waiting = [asyncio.ensure_future(event.wait()) for event in events]
+        await self.wait([*waiting, *tasks], seconds)
+        for each in waiting:
+            each.cancel()
+        while not all(each.done() for each in waiting):
+            await self.wait([each for each in waiting if not each.done()])

@@ -1,0 +1,92 @@
+"""The ids that an index in Redis names: a set, or a sorted set of them by the time of the last update."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+
+from hub.recovery.models import RedisSource
+from hub.store.external import ExternalRedis
+
+BATCH = 150  # ids per script: about 2 ms
+FIRST_MS = 100_000_000_000  # a score from here on is in ms, as in lua/record_times.lua
+
+
+class Members:
+    """Walks over an index, about a batch at a time; of a sorted one over those that are overdue by their score."""
+
+    def __init__(self, redis: ExternalRedis, source: RedisSource) -> None:
+        self._redis = redis
+        self._source = source
+        self._cursor = 0  # where the next walk onward begins: in a set
+        self._rank = math.inf  # and in a sorted one: below this rank
+
+    async def walk(self, older_than_us: float) -> AsyncGenerator[list[str]]:
+        """All of them, perhaps one of them twice."""
+        if await self._kind() == "set":
+            async for _, ids in self._scan(0):
+                yield ids
+        else:
+            for low, top in await self._overdue(older_than_us):
+                yield await self._range(low, top)
+
+    async def onward(self, older_than_us: float) -> AsyncGenerator[list[str]]:
+        """As `walk`, from where the last of these walks was left: who always stops early sees all of them in turn."""
+        if await self._kind() == "set":
+            begin = self._cursor
+            for start in (begin, 0) if begin else (0,):
+                async for cursor, ids in self._scan(start):
+                    self._cursor = cursor
+                    yield ids
+                    if not start and begin and cursor == begin:
+                        return
+        else:
+            batches = await self._overdue(older_than_us)
+            first = next((number for number, (low, _) in enumerate(batches) if low < self._rank), 0)
+            for low, top in batches[first:] + batches[:first]:
+                self._rank = low
+                yield await self._range(low, top)
+            self._rank = math.inf
+
+    async def _kind(self) -> str:
+        kind = str(await self._redis.read("TYPE", self._source.index))
+        if kind not in ("set", "zset", "none"):
+            raise self._source.refused("index", f"{self._source.index} is a {kind}, neither a set nor a sorted set")
+        return kind
+
+    async def _scan(self, start: int) -> AsyncIterator[tuple[int, list[str]]]:
+        """Members of a set from a cursor on, some at a time, and the cursor behind them."""
+        cursor = start
+        while True:
+            answer, some = await self._redis.read("SSCAN", self._source.index, cursor, "COUNT", BATCH)
+            cursor = int(answer)
+            yield cursor, list(some)
+            if not cursor:
+                return
+
+    async def _range(self, low: int, top: int) -> list[str]:
+        return list(await self._redis.read("ZRANGE", self._source.index, low, top - 1))
+
+    async def _overdue(self, older_than_us: float) -> list[tuple[int, int]]:
+        """The ranks of overdue members, a batch each: from, and up to but without. Scores in s come before those in ms.
+
+        From the top down: what others take out below, or move up, is not missed by that.
+        """
+        index = self._source.index
+        if older_than_us == math.inf:
+            ranges = [(0, int(await self._redis.read("ZCARD", index)))]
+        else:
+            seconds, microseconds = await self._redis.read("TIME")
+            before_us = int(seconds) * 1_000_000 + int(microseconds) - int(older_than_us)
+            in_s = f"({before_us // 10**6}.{before_us % 10**6:06}"
+            in_ms = f"({before_us // 1000}.{before_us % 1000:03}"
+            high_s, low_ms, high_ms = [
+                int(await self._redis.read("ZCOUNT", index, "-inf", score)) for score in (in_s, f"({FIRST_MS}", in_ms)
+            ]
+            ranges = [(low_ms, high_ms), (0, high_s)]
+        return [(max(low, top - BATCH), top) for low, high in ranges for top in range(high, low, -BATCH)]
+
+
+def batches_of(ids: Sequence[str]) -> list[list[str]]:
+    """The ids, `BATCH` of them at a time."""
+    return [list(ids[start : start + BATCH]) for start in range(0, len(ids), BATCH)]

@@ -1,0 +1,298 @@
+"""Rows of a table in which records may get stuck: the table as it was found, and the clauses that statements need."""
+
+from __future__ import annotations
+
+import re
+import uuid
+import warnings
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.sqlite import DATETIME
+from sqlalchemy.engine import Connection
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from hub.errors import SourceRefused
+from hub.recovery.clocks import CLOCKS, Clock
+from hub.recovery.engines import reading
+from hub.recovery.faults import spoken
+from hub.recovery.models import SqlSource
+from hub.recovery.zones import check_zone, refuse_to_guess
+
+
+class _Written(DATETIME):
+    """A time as text in SQLite, whoever wrote it; a text that is no time stays one."""
+
+    cache_ok = True
+
+    def result_processor(self, dialect: Any, coltype: Any) -> Any:
+        return _read_time
+
+
+class _Text(_Written):
+    """The same in a column for texts: whoever reads it gets the text."""
+
+    def result_processor(self, dialect: Any, coltype: Any) -> Any:
+        return None
+
+
+_WRITTEN: sa.DateTime = _Written()  # type: ignore[no-untyped-call]
+_TEXT: sa.DateTime = _Text()  # type: ignore[no-untyped-call]
+
+
+def _read_time(value: Any) -> Any:
+    try:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return value
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table as it was found, and the clauses that every statement needs.
+
+    What is asked is `status = ... AND updated_at < ... ORDER BY updated_at`, so the index that keeps a pass short is
+    one on (status, updated_at); the primary key serves the rest.
+    """
+
+    source: SqlSource
+    table: sa.Table
+    id: sa.Column[Any]
+    status: sa.Column[Any]
+    updated_at: sa.Column[Any]
+    error: sa.Column[Any] | None
+    attempts: sa.Column[Any] | None
+    clock: Clock
+    returning: bool
+    """Whether an UPDATE can say what it changed."""
+
+    @property
+    def now(self) -> sa.ColumnElement[Any]:
+        """The database's time as `updated_at` holds it: what a write puts there."""
+        return self.clock.now
+
+    @property
+    def age_s(self) -> sa.ColumnElement[float]:
+        """Seconds since the last update."""
+        return self.clock.age_s
+
+    @property
+    def at_s(self) -> sa.ColumnElement[float]:
+        """The time of the last update, in seconds since 1970."""
+        return self.clock.at_s
+
+    def older_than(self, seconds: float) -> sa.ColumnElement[bool]:
+        """Updated more than so long ago; never true of a record without a time."""
+        return self.clock.older_than(seconds)
+
+    def status_is(self, status: str | int) -> sa.ColumnElement[bool]:
+        """Whether a record has this status."""
+        return self.status == status
+
+    @property
+    def filter(self) -> tuple[sa.ColumnElement[bool], ...]:
+        """Which records of the table are those of the source."""
+        return tuple(self.table.c[name] == value for name, value in self.source.where.items())
+
+    def to_id(self, text: str) -> Any:
+        """The id that a text names; raises `ValueError`, whose text ends without a dot."""
+        kind = self.id.type
+        try:
+            if isinstance(kind, sa.Integer):
+                return whole(text, kind, self.source)
+            text.encode()  # lone halves of surrogate pairs
+            return uuid.UUID(text) if isinstance(kind, sa.Uuid) else text
+        except ValueError:
+            shape = "UUID" if isinstance(kind, sa.Uuid) else "text in Unicode"
+            shape = "whole number of its size" if isinstance(kind, sa.Integer) else shape
+            name = f"source {self.source.name}, {self.id.name}"
+            raise ValueError(f"{name}: {text[:100]!r} is no id here; each is a {shape}") from None
+
+    def error_text(self, text: str) -> str:
+        """As much of a text as the error field takes."""
+        length = getattr(self.error.type, "length", None) if self.error is not None else None
+        return text.replace("\0", "")[:length]
+
+
+def whole(text: str, kind: sa.Integer, source: SqlSource) -> int:
+    """The number that a text is; raises `ValueError` when the column has no room for it."""
+    if not re.fullmatch("-?[0-9]{1,19}", text):
+        raise ValueError  # Python reads more than that: 1_0, +1 and other digits
+    number = int(text)
+    if not -(room := _room(kind, source)) <= number < room:
+        raise ValueError
+    return number
+
+
+def _room(kind: sa.Integer, source: SqlSource) -> int:
+    if isinstance(kind, sa.BigInteger) or source.url.startswith("sqlite"):
+        return 2**63
+    return 2**15 if isinstance(kind, sa.SmallInteger) else 2**31
+
+
+async def reflect(engine: AsyncEngine, source: SqlSource) -> Rows:
+    """The rows of a source; raises `SourceRefused` where they are not as declared, and `RecordsUnavailable`."""
+    with spoken(source):
+        async with reading(engine) as connection:
+            found = await connection.run_sync(_find, source)
+            await check_zone(connection, source)
+            rows = _rows(found, source, engine)
+            await refuse_to_guess(connection, rows)
+    return rows
+
+
+def _find(connection: Connection, source: SqlSource) -> tuple[sa.Table, dict[str, Any]]:
+    """The table with all its columns, and the columns that the database computes."""
+    schema, _, name = source.table.rpartition(".")
+    inspector = sa.inspect(connection)
+    with warnings.catch_warnings():
+        # Types that SQLAlchemy does not know stand in columns that do not concern us.
+        warnings.simplefilter("ignore", sa.exc.SAWarning)
+        if schema and not inspector.has_schema(schema):
+            raise source.refused("table", f"there is no schema {schema!r}")
+        if not inspector.has_table(name, schema or None):
+            raise source.refused("table", f"there is no table {source.table!r}")
+        columns = inspector.get_columns(name, schema or None)
+        primary = inspector.get_pk_constraint(name, schema or None)["constrained_columns"]
+    made = [
+        sa.Column(
+            each["name"],
+            _kind(each["type"], connection.dialect.name, is_time=each["name"] == source.updated_at_field),
+            primary_key=each["name"] in primary,
+            nullable=each.get("nullable", True),
+        )
+        for each in columns
+    ]
+    computed = {each["name"]: each["computed"] for each in columns if each.get("computed")}
+    return sa.Table(name, sa.MetaData(), *made, schema=schema or None), computed
+
+
+def _kind(kind: Any, dialect: str, *, is_time: bool) -> Any:
+    if isinstance(kind, postgresql.DOMAIN):
+        return _kind(kind.data_type, dialect, is_time=is_time)
+    if dialect == "sqlite" and is_time and isinstance(kind, sa.String):
+        return _TEXT  # it has no type for times, and many declare none
+    return _WRITTEN if dialect == "sqlite" and isinstance(kind, sa.DateTime) else kind
+
+
+def _rows(found: tuple[sa.Table, dict[str, Any]], source: SqlSource, engine: AsyncEngine) -> Rows:
+    table, computed = found
+    for field in ("status_field", "updated_at_field", "error_field", "attempts_field"):
+        if getattr(source, field) in computed:
+            raise source.refused(field, f"the column {getattr(source, field)!r} is computed by the database")
+    status = _column(table, source, "status_field", source.status_field)
+    updated_at = _column(table, source, "updated_at_field", source.updated_at_field)
+    if not isinstance(updated_at.type, sa.DateTime):
+        raise _wrong(source, "updated_at_field", updated_at, "a date with a time (TIMESTAMP or DATETIME)")
+    for field in ("stuck", "becomes", "failed"):
+        _check_status(status, source, field)
+    for name, value in source.where.items():
+        _check_wanted(_column(table, source, "where", name), source, value)
+    return Rows(
+        source=source,
+        table=table,
+        id=_id(table, source),
+        status=status,
+        updated_at=updated_at,
+        error=_error(table, source),
+        attempts=_attempts(table, source),
+        clock=CLOCKS[engine.dialect.name](updated_at, source.time_zone),
+        returning=engine.dialect.update_returning,
+    )
+
+
+def _column(table: sa.Table, source: SqlSource, field: str, name: str) -> sa.Column[Any]:
+    if name not in table.c:
+        raise source.refused(field, f"{source.table} has no column {name!r}; it has {_listed(table.c.keys())}")
+    return table.c[name]
+
+
+def _wrong(source: SqlSource, field: str, column: sa.Column[Any], wanted: str) -> SourceRefused:
+    kind = str(column.type) if not isinstance(column.type, sa.types.NullType) else "a type that is not known here"
+    return source.refused(field, f"the column {column.name!r} is {kind}, not {wanted}")
+
+
+def _listed(names: Any) -> str:
+    first = list(names)[:20]
+    return ", ".join([*map(str, first), *(["..."] if len(names) > len(first) else [])])
+
+
+def _id(table: sa.Table, source: SqlSource) -> sa.Column[Any]:
+    primary = list(table.primary_key.columns)
+    if source.id_field is not None:
+        column = _column(table, source, "id_field", source.id_field)
+    elif len(primary) == 1:
+        column = primary[0]
+    else:
+        keys = f"the primary key {_listed([each.name for each in primary])}" if primary else "no primary key"
+        raise source.refused("id_field", f"{source.table} has {keys}; name the one column that tells records apart")
+    if not isinstance(column.type, sa.Integer | sa.String | sa.Uuid) or isinstance(column.type, sa.Enum):
+        raise _wrong(source, "id_field", column, "a whole number, a text or a UUID")
+    return column
+
+
+def _check_status(column: sa.Column[Any], source: SqlSource, field: str) -> None:
+    kind, status = column.type, getattr(source, field)
+    if isinstance(kind, sa.Integer):
+        if not isinstance(status, int):
+            raise source.refused(field, f"the column {column.name!r} holds whole numbers, and it is {status!r}")
+        try:
+            whole(str(status), kind, source)
+        except ValueError:
+            raise source.refused(field, f"{status} does not fit into {column.name!r}, which is {kind}") from None
+        return
+    if not isinstance(kind, sa.String):
+        raise _wrong(source, "status_field", column, "an enum, a text or a whole number")
+    if not isinstance(status, str):
+        raise source.refused(field, f"the column {column.name!r} holds texts, and it is {status!r}")
+    if isinstance(kind, sa.Enum):
+        if status not in kind.enums:
+            raise source.refused(field, f"{column.name!r} may be {_listed(kind.enums)}, and not {status!r}")
+    elif kind.length is not None and len(status) > kind.length:
+        raise source.refused(field, f"{status!r} is longer than the {kind.length} characters of {column.name!r}")
+
+
+def _check_wanted(column: sa.Column[Any], source: SqlSource, value: bool | int | str) -> None:
+    kind = column.type
+    fits = {
+        bool: isinstance(kind, sa.Boolean),
+        int: isinstance(kind, sa.Integer),
+        str: isinstance(kind, sa.String),
+    }[type(value)]
+    if not fits:
+        raise _wrong(source, "where", column, f"one that {value!r} may be in")
+    if isinstance(kind, sa.Enum) and value not in kind.enums:
+        raise source.refused("where", f"{column.name!r} may be {_listed(kind.enums)}, and not {value!r}")
+    if isinstance(kind, sa.Integer):
+        try:
+            whole(str(value), kind, source)
+        except ValueError:
+            raise source.refused("where", f"{value} does not fit into {column.name!r}, which is {kind}") from None
+
+
+def _error(table: sa.Table, source: SqlSource) -> sa.Column[Any] | None:
+    if source.error_field is None:
+        return None
+    column = _column(table, source, "error_field", source.error_field)
+    if not isinstance(column.type, sa.String) or isinstance(column.type, sa.Enum):
+        raise _wrong(source, "error_field", column, "a text")
+    if column.type.length is not None and len(source.error_text) > column.type.length:
+        raise source.refused("error_text", f"it is longer than the {column.type.length} characters of {column.name!r}")
+    return column
+
+
+def _attempts(table: sa.Table, source: SqlSource) -> sa.Column[Any] | None:
+    if source.attempts_field is None:
+        return None
+    column = _column(table, source, "attempts_field", source.attempts_field)
+    if not isinstance(column.type, sa.Integer):
+        raise _wrong(source, "attempts_field", column, "a whole number")
+    try:
+        whole(str(source.max_attempts), column.type, source)
+    except ValueError:
+        why = f"{source.max_attempts} does not fit into {column.name!r}, which is {column.type}"
+        raise source.refused("max_attempts", why) from None
+    return column

@@ -1,0 +1,348 @@
+"""Records that are rows of a table."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
+from math import inf
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from hub.errors import HubError, RecordsUnavailable, SourceRefused
+from hub.recovery.aside import Aside
+from hub.recovery.engines import make_engine, reading
+from hub.recovery.faults import is_away, spoken
+from hub.recovery.models import Reset, SqlSource, Stuck
+from hub.recovery.outcomes import Outcomes, settle
+from hub.recovery.rows import Rows, reflect
+from hub.recovery.unique import check_unique
+from hub.recovery.zones import check_newest
+
+OPERATION_S = 45.0  # of a whole call, whatever a driver waits for; a statement has less
+REFUSED_S = 15.0  # of a call that meets nothing but records that the database refuses to change
+TRIES = 100  # refused transactions while a batch is halved; what is not told apart then is tried last
+FEW = 32  # of those at a time
+IDS_MAX = 1_000  # in one statement, where they were named
+_1970 = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class SqlRecords:
+    """The rows of one source, in any database whose clock is known; raises `SourceRefused` when it names none.
+
+    What a pass asks is answered by an index on (status, updated_at), whatever else the table holds.
+    """
+
+    def __init__(self, source: SqlSource) -> None:
+        self.engine = make_engine(source)
+        self._source = source
+        self._rows: Rows | None = None
+        self._aside = Aside()
+
+    @property
+    def source(self) -> SqlSource:
+        """As it was declared."""
+        return self._source
+
+    async def rows(self) -> Rows:
+        """The table as it was found, looked at once, and again after anything failed."""
+        async with self._bounded():
+            return await self._found()
+
+    async def check(self) -> None:
+        """Look whether the table is as declared and may be read and written; changes nothing."""
+        self._rows = None
+        async with self._bounded():
+            rows = await self._found()
+            async with self.engine.connect() as connection:
+                await connection.execute(_choice(rows, None).limit(0))
+                await connection.execute(_update(rows, []))
+                unread = _unread(rows)
+                odd = None if unread is None else (await connection.execute(unread)).first()
+                await connection.rollback()
+            if odd is not None:
+                raise self._source.refused("updated_at_field", _no_time(rows.updated_at.name, odd[0]))
+            async with reading(self.engine) as connection:
+                await check_newest(connection, rows)
+                await check_unique(connection, rows)
+
+    async def count(self) -> int:
+        """How many are stuck now."""
+        async with self._bounded(), self._reading() as (rows, connection):
+            asked = sa.select(sa.func.count()).select_from(rows.table).where(*_stuck(rows))
+            return int((await connection.execute(asked)).scalar_one())
+
+    async def look(
+        self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
+    ) -> list[Stuck]:
+        """The first of those that are stuck, the longest first; perhaps only of these ids, or of a greater age.
+
+        Raises `ValueError`, in a sentence, for a text that is no id here.
+        """
+        age_s = max(self._source.threshold_s, older_than_s or 0)
+        found: list[Stuck] = []
+        for wanted in await self._ids(ids, IDS_MAX):
+            async with self._bounded(), self._reading() as (rows, connection):
+                asked = _first(rows, wanted, age_s).limit(limit)
+                shown = asked.add_columns(rows.age_s, rows.at_s, *_counted(rows))
+                found += [_shown(self._source, *row) for row in await connection.execute(shown)]
+        return sorted(found, key=_age_s, reverse=True)[:limit]  # texts of several shapes sort by time only nearly
+
+    async def reset(self, ids: Sequence[str] | None = None) -> Reset:
+        """Bring one batch back, the longest stuck first, or those of these ids that are stuck, a batch at a time.
+
+        Records that the database refuses to change stay as they are and do not keep the others from being reset; the
+        refusal is raised once nothing else is left, and after that they are tried again. Raises `ValueError`, in a
+        sentence, for a text that is no id here.
+        """
+        if ids is not None:
+            return await self._reset_these(await self._ids(ids, min(self._source.batch_size, IDS_MAX)))
+        try:
+            async with self._bounded():
+                done = await self._reset_next(await self._found())
+        except RecordsUnavailable:
+            self._aside.end()
+            raise
+        except SourceRefused:  # perhaps the ids are of another type now
+            self._aside = Aside()
+            raise
+        if not done.count:
+            self._raise_refusal(self._aside)
+        return done
+
+    async def write_parked(self, outcomes: Outcomes) -> int:
+        """Write outcomes that wait for this database, for a while; how many were written."""
+        rows = await self.rows()
+        with self._said():
+            return await settle(self.engine, rows, outcomes)
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self.engine.dispose()
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        """Whatever fails inside is said in a sentence, and the table looked at again."""
+        try:
+            with spoken(self._source):
+                yield
+        except HubError:
+            self._rows = None
+            raise
+
+    @asynccontextmanager
+    async def _bounded(self) -> AsyncIterator[None]:
+        """The same, and not for ever."""
+        with self._said():
+            async with asyncio.timeout(OPERATION_S):
+                yield
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[tuple[Rows, AsyncConnection]]:
+        rows = await self._found()
+        async with reading(self.engine) as connection:
+            yield rows, connection
+
+    async def _found(self) -> Rows:
+        if self._rows is None:
+            self._rows = await reflect(self.engine, self._source)
+        return self._rows
+
+    async def _ids(self, texts: Sequence[str] | None, size: int) -> list[list[Any] | None]:
+        """The ids that these texts name, so many at a time."""
+        if texts is None:
+            return [None]
+        rows = await self.rows()
+        ids = list(dict.fromkeys(rows.to_id(text) for text in texts))
+        return [ids[start : start + size] for start in range(0, len(ids), size)]
+
+    async def _reset_these(self, parts: Sequence[list[Any] | None]) -> Reset:
+        aside, done = Aside(), Reset()
+        for part in parts:
+            async with self._bounded():
+                done = _both(done, (await self._try(await self._found(), part, aside))[1])
+        if not done.count:
+            self._raise_refusal(aside)
+        return done
+
+    async def _reset_next(self, rows: Rows) -> Reset:
+        """One batch; while there is none but of refused records, the one behind it, and in the end those once more."""
+        aside, until = self._aside, time.monotonic() + REFUSED_S
+        while time.monotonic() < until:
+            found, done = await self._try(rows, None, aside, until, TRIES)
+            if not done.count and (aside.full or not found):
+                if not (part := aside.take(FEW)):
+                    break
+                _, done = await self._try(rows, part, aside, until)
+            if done.count:
+                return done
+        return Reset()
+
+    def _raise_refusal(self, aside: Aside) -> None:
+        refusal, left = aside.end()
+        with self._said():
+            if refusal is not None:
+                raise refusal
+            if left:
+                some = "1 record as it was" if left == 1 else f"{left} records as they were"
+                raise self._source.refused("table", f"the database left {some}")
+
+    async def _try(
+        self, rows: Rows, ids: list[Any] | None, aside: Aside, until: float = inf, tries: float = inf
+    ) -> tuple[bool, Reset]:
+        """Bring back those of these ids that are stuck, or a batch: whether there were any, and what was done.
+
+        What is refused is halved, the largest parts first, so that a few bad records are found in a few steps.
+        """
+        parts, found, done = deque([ids]), False, Reset()
+        while parts:
+            part = parts.popleft()
+            chosen, more, refusal = await self._transact(rows, part, aside)
+            found, done = found or bool(chosen), _both(done, more)
+            whole = chosen if part is None else part
+            if refusal is None:
+                aside.refuse(_unchanged(chosen, more), None)
+            elif len(whole) == 1:
+                aside.refuse(whole, refusal)
+            else:
+                tries -= 1
+                parts.extend((whole[: len(whole) // 2], whole[len(whole) // 2 :]))
+            if refusal is not None and (tries <= 0 or time.monotonic() >= until):
+                aside.put_off([each for rest in parts for each in rest or ()], refusal)
+                break
+        return found, done
+
+    async def _transact(
+        self, rows: Rows, ids: list[Any] | None, aside: Aside
+    ) -> tuple[list[Any], Reset, Exception | None]:
+        """The ids that were chosen, what became of them, and why nothing did."""
+        chosen: list[Any] = []
+        try:
+            async with self.engine.begin() as connection:
+                chosen = list(await connection.execute(_choice(rows, ids, aside.ids if ids is None else ())))
+                return _names(chosen), await _change(connection, rows, chosen), None
+        except sa.exc.StatementError as error:
+            if is_away(error) or not chosen:
+                raise
+            return _names(chosen), Reset(), error
+
+
+def _both(one: Reset, other: Reset) -> Reset:
+    return Reset(one.reset + other.reset, one.failed + other.failed)
+
+
+def _names(chosen: list[Any]) -> list[Any]:
+    """The ids of rows, each once: a column that names records need not be unique."""
+    return list(dict.fromkeys(row[0] for row in chosen))
+
+
+def _unchanged(ids: list[Any], done: Reset) -> list[Any]:
+    changed = {*done.reset, *done.failed}
+    return [each for each in ids if str(each) not in changed]
+
+
+def _first(rows: Rows, ids: list[Any] | None, age_s: float, but: Sequence[Any] = ()) -> sa.Select[Any]:
+    """Ids of those that are stuck for longer than this, the longest first."""
+    asked = sa.select(rows.id).where(*_stuck(rows, age_s)).order_by(rows.updated_at)
+    if but:
+        asked = asked.where(rows.id.not_in(_listed(rows, but)))
+    return asked if ids is None else asked.where(rows.id.in_(_listed(rows, ids)))
+
+
+def _listed(rows: Rows, ids: Sequence[Any]) -> sa.BindParameter[Any]:
+    """As the column holds them, whatever SQLite holds there besides."""
+    return sa.bindparam(None, list(ids), type_=rows.id.type, expanding=True)
+
+
+def _stuck(rows: Rows, age_s: float | None = None) -> tuple[sa.ColumnElement[bool], ...]:
+    """A record without an id cannot be told from others, so it is none."""
+    source = rows.source
+    older = rows.older_than(source.threshold_s if age_s is None else age_s)
+    clauses = rows.status_is(source.stuck), older, *rows.filter
+    return (*clauses, rows.id.is_not(None)) if rows.id.nullable else clauses
+
+
+def _counted(rows: Rows) -> list[sa.ColumnElement[Any]]:
+    return [] if rows.attempts is None else [sa.func.coalesce(rows.attempts, 0)]
+
+
+def _shown(source: SqlSource, record: Any, age_s: float, at_s: float, attempts: int | None = None) -> Stuck:
+    try:
+        at = _1970 + timedelta(seconds=at_s)
+    except OverflowError:
+        at = datetime.min.replace(tzinfo=UTC)  # a year that Python does not have
+    return Stuck(str(record), str(source.stuck), age_s, at, attempts)
+
+
+def _unread(rows: Rows) -> sa.Select[Any] | None:
+    """What is no time where one should be: in SQLite a column may hold it, and such a record would never be found."""
+    if rows.clock.is_time is None:
+        return None
+    held = sa.type_coerce(rows.updated_at, sa.types.NullType())
+    odd = *rows.filter, rows.status_is(rows.source.stuck), rows.updated_at.is_not(None), sa.not_(rows.clock.is_time)
+    return sa.select(held).where(*odd).limit(1)
+
+
+def _no_time(name: str, held: Any) -> str:
+    if isinstance(held, int | float):
+        return f"{name!r} holds numbers such as {held}, and no times"
+    return f"{name!r} holds {str(held)[:40]!r}, which SQLite does not read as a time; write 2026-03-01 12:00:00+00:00"
+
+
+def _age_s(stuck: Stuck) -> float:
+    return stuck.age_s
+
+
+def _worn_out(rows: Rows) -> sa.ColumnElement[bool]:
+    """Whether a record was brought back as often as it may be."""
+    return sa.func.coalesce(rows.attempts, 0) >= rows.source.max_attempts
+
+
+def _choice(rows: Rows, ids: list[Any] | None, but: Sequence[Any] = ()) -> sa.Select[Any]:
+    """A batch, locked where the database can; what somebody else has locked is theirs."""
+    chosen = _first(rows, ids, rows.source.threshold_s, but).limit(rows.source.batch_size)
+    if rows.attempts is not None:
+        chosen = chosen.add_columns(sa.case((_worn_out(rows), 1), else_=0))  # not every database has truth values
+    return chosen.with_for_update(skip_locked=True)
+
+
+def _update(rows: Rows, ids: list[Any]) -> sa.Update:
+    """The one guarded change of a batch: status and age are looked at again."""
+    source = rows.source
+    becomes: Any = source.becomes
+    values: list[tuple[Any, Any]] = [(rows.updated_at, rows.now)]
+    if rows.error is not None:
+        values.append((rows.error, source.error_text))
+    if rows.attempts is not None:
+        worn_out, kind = _worn_out(rows), rows.status.type
+        becomes = sa.case((worn_out, sa.literal(source.failed, kind)), else_=sa.literal(source.becomes, kind))
+        count = sa.func.coalesce(rows.attempts, 0)
+        values.append((rows.attempts, sa.case((worn_out, count), else_=count + 1)))
+    # The status first: MySQL would decide by a count that it has changed already.
+    return (
+        sa.update(rows.table)
+        .where(rows.id.in_(_listed(rows, ids)), *_stuck(rows))
+        .ordered_values((rows.status, becomes), *values)
+    )
+
+
+async def _change(connection: AsyncConnection, rows: Rows, chosen: list[Any]) -> Reset:
+    if not chosen:
+        return Reset()
+    ids = [row[0] for row in chosen]
+    change = _update(rows, ids)
+    if rows.returning:
+        changed = set((await connection.scalars(change.returning(rows.id))).all())
+    else:
+        await connection.execute(change)
+        changed = set(ids)  # they are locked
+    worn_out = {row[0] for row in chosen if rows.attempts is not None and row[1]}
+    return Reset(
+        reset=tuple(str(each) for each in ids if each in changed - worn_out),
+        failed=tuple(str(each) for each in ids if each in changed & worn_out),
+    )

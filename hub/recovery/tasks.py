@@ -1,0 +1,140 @@
+"""TaskRecords: the hub's own tasks that a worker claimed and never started."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from uuid import UUID
+
+from hub.errors import RecordsUnavailable, StoreUnavailable
+from hub.recovery.models import Reset, Stuck, TaskSource
+from hub.recovery.nominees import Nominees, longest
+from hub.store.store import Store
+
+BATCH = 50  # tasks brought back per script: under 4 ms
+LOOK_BATCH = 200  # tasks looked at per script, and workers at a time
+ERROR = "Claimed and not started within the threshold"
+
+
+class TaskRecords:
+    """Nominates what is stuck; the script that brings it back looks again. A batch is one script, of at most `BATCH`.
+
+    Tasks of @internal jobs, and those that nobody holds, have rules of their own.
+    """
+
+    def __init__(self, source: TaskSource, store: Store) -> None:
+        self.source = source
+        self._store = store
+        self._look = store.script("tasks/find_claimed")
+        self._unstick = store.script("tasks/unstick")
+        self._nominees = Nominees(lambda: self._stuck(source.threshold_s, None))
+
+    async def check(self) -> None:
+        """Look whether the store answers."""
+        with self._told():
+            await self._store.read("ZCARD", self._store.keys.worker_beats)
+
+    async def count(self) -> int:
+        """How many are stuck now, among those seen within half a minute."""
+        return await self._nominees.count()
+
+    async def look(
+        self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
+    ) -> list[Stuck]:
+        """The first of those that are stuck, the longest first; perhaps only of these ids, or of a greater age."""
+        kept: dict[str, Stuck] = {}
+        async for some in self._stuck(max(self.source.threshold_s, older_than_s or 0), ids):
+            kept.update((stuck.id, stuck) for stuck in some)
+            if len(kept) > 2 * limit + LOOK_BATCH:
+                kept = {stuck.id: stuck for stuck in longest(limit, kept.values())}
+        return longest(limit, kept.values())
+
+    async def reset(self, ids: Sequence[str] | None = None) -> Reset:
+        """Queue one batch again, the longest stuck first, or those of these ids that are stuck."""
+        if ids is not None:
+            return await self._bring_back(ids)
+        return await self._nominees.next_batch(min(self.source.batch_size, BATCH), self._bring_back)
+
+    async def close(self) -> None:
+        """The connection is the hub's."""
+
+    async def _bring_back(self, ids: Sequence[str]) -> Reset:
+        tasks = _tasks(ids)
+        words: list[int] = []
+        for start in range(0, len(tasks), BATCH):
+            with self._told():
+                words += await self._unstick(
+                    threshold_ms=self._ms(self.source.threshold_s),
+                    most=self.source.max_attempts or 0,
+                    error=ERROR,
+                    rest=tasks[start : start + BATCH],
+                )
+        outcomes = list(zip(map(_dashed, tasks), words, strict=True))
+        return Reset(tuple(id for id, word in outcomes if word == 1), tuple(id for id, word in outcomes if word == 2))
+
+    async def _stuck(self, older_than_s: float, ids: Sequence[str] | None) -> AsyncGenerator[list[Stuck]]:
+        """Those that are stuck, in no order, perhaps one of them twice."""
+        with self._told():
+            async for tasks in self._held() if ids is None else _batches(_tasks(ids)):
+                now_ms, *found = await self._look(rest=tasks)
+                yield [
+                    _read(task, answer, now_ms)
+                    for task, answer in zip(tasks, found, strict=True)
+                    if answer and answer[0] > self._ms(older_than_s)
+                ]
+
+    async def _held(self) -> AsyncIterator[list[str]]:
+        """What workers hold, a batch at a time. SCAN misses nobody who beats meanwhile; ranks would."""
+        cursor = 0
+        while True:
+            cursor, pairs = await self._store.read("ZSCAN", self._store.keys.worker_beats, cursor, "COUNT", LOOK_BATCH)
+            workers = [(worker, 0) for worker, _ in pairs]
+            while workers:
+                commands = [
+                    ("SSCAN", self._store.keys.worker_tasks(worker), at, "COUNT", LOOK_BATCH) for worker, at in workers
+                ]
+                pages = await self._store.read_all(commands)
+                async for batch in _batches([task for _, tasks in pages for task in tasks]):
+                    yield batch
+                workers = [(worker, at) for (worker, _), (at, _) in zip(workers, pages, strict=True) if at]
+            if not cursor:
+                return
+
+    @staticmethod
+    def _ms(seconds: float) -> int:
+        return round(seconds * 1000)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreUnavailable:
+            why = self.source.refused("kind", "the hub's own Redis does not answer").detail
+            raise RecordsUnavailable(why) from None
+
+
+def _read(task: str, answer: Sequence[int], now_ms: int) -> Stuck:
+    age_ms, attempts = answer
+    claimed_at = datetime.fromtimestamp((now_ms - age_ms) / 1000, UTC)
+    return Stuck(_dashed(task), "claimed", age_ms / 1000, claimed_at, attempts)
+
+
+def _tasks(ids: Sequence[str]) -> list[str]:
+    """The ids of tasks as the store has them, in any spelling of a UUID; what is none is no task."""
+    found = {}
+    for text in ids:
+        try:
+            found[UUID(text).hex] = True
+        except ValueError:
+            continue
+    return list(found)
+
+
+def _dashed(task: str) -> str:
+    return str(UUID(task))
+
+
+async def _batches(tasks: Sequence[str]) -> AsyncIterator[list[str]]:
+    for start in range(0, len(tasks), LOOK_BATCH):
+        yield list(tasks[start : start + LOOK_BATCH])

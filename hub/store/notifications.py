@@ -1,0 +1,198 @@
+"""Notifications: channels that scripts publish to, heard over one connection per process, however many wait.
+
+A channel is subscribed to while somebody waits for it, so Redis itself leaves out what nobody here waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.asyncio.client import PubSub
+
+from hub.errors import StoreUnavailable
+from hub.store.monitor import CUT_OFF, ConnectionMonitor
+
+IDLE_S = 1.0  # how often the reader looks up
+CONFIRM_S = 5.0  # for Redis to confirm a subscription: as long as it has for any other answer by default
+
+
+class Subscription:
+    """Is notified of what its channels say, and when the connection was lost: who waits on it then asks the store.
+
+    When it is `cut` it hears nothing more, and who waits on listens anew. One that is to `keep` what its channels say
+    gives that out once.
+    """
+
+    def __init__(self, *, keep: bool = False) -> None:
+        self._notified = asyncio.Event()
+        self._kept: list[str] | None = [] if keep else None
+        self.cut = False
+
+    def notify(self, word: str | None = None) -> None:
+        """Wake whoever waits; `word` is what the channel says."""
+        if self._kept is not None and word is not None:
+            self._kept.append(word)
+        self._notified.set()
+
+    def said(self) -> list[str]:
+        """What the channels have said since the last time, in this order."""
+        words = self._kept
+        if not words:
+            return []
+        self._kept = []
+        return words
+
+    async def wait(self, seconds: float) -> bool:
+        """Whether it was notified within so many seconds; it can be again."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._notified.wait()
+        notified = self._notified.is_set()
+        self._notified.clear()
+        return notified
+
+
+class Notifications:
+    """The one connection, and who waits for which channel.
+
+    One thing at a time is done to the connection, and to its end: a command that was cut short, or one that comes when
+    it is being given back, would take another one from the pool that nobody knows of.
+    """
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+        self._waiting: dict[str, set[Subscription]] = {}
+        self._confirmed: dict[str, asyncio.Future[None]] = {}  # of the connection there is
+        self._pubsub: PubSub | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()
+        self._closing = False
+
+    @asynccontextmanager
+    async def listen(self, *channels: str, keep: bool = False) -> AsyncIterator[Subscription]:
+        """A subscription for these channels, once Redis has confirmed that it is heard; raises `StoreUnavailable`.
+
+        With `keep` it keeps what they say, until it is asked.
+        """
+        subscription = Subscription(keep=keep)
+        for channel in channels:
+            self._waiting.setdefault(channel, set()).add(subscription)
+        try:
+            subscribing = asyncio.ensure_future(self._subscribe(channels))
+            subscribing.add_done_callback(_look_at)
+            try:
+                async with asyncio.timeout(CONFIRM_S):
+                    for answer in await asyncio.shield(subscribing):
+                        await asyncio.shield(answer)
+            except (*CUT_OFF, TimeoutError) as error:
+                raise StoreUnavailable("Redis does not answer; what was waited for may have happened.") from error
+            yield subscription
+        finally:
+            over = self._leave(subscription, channels)
+            if over:
+                asyncio.ensure_future(self._unsubscribe(over)).add_done_callback(_look_at)
+
+    async def close(self) -> None:
+        """Notify everybody and give the connection back."""
+        self._closing = True
+        if self._reader is not None:
+            await asyncio.wait([self._reader], timeout=2 * IDLE_S)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(2 * IDLE_S), self._lock:  # after a command that has made another connection
+                if self._pubsub is not None:
+                    await self._give_back(self._pubsub)
+
+    async def _subscribe(self, channels: tuple[str, ...]) -> list[asyncio.Future[None]]:
+        async with self._lock:
+            if self._pubsub is None:
+                self._pubsub = self._client.pubsub()
+            new = [channel for channel in channels if channel not in self._confirmed]
+            for channel in new:
+                self._confirmed[channel] = asyncio.get_running_loop().create_future()
+            answers = [self._confirmed[channel] for channel in channels]
+            try:
+                if new:
+                    await self._pubsub.subscribe(*new)
+            except CUT_OFF:
+                await self._give_back(self._pubsub)
+                raise
+            if self._reader is None or self._reader.done():
+                self._reader = asyncio.create_task(self._read(self._pubsub), name="notifications")
+            return answers
+
+    async def _unsubscribe(self, channels: list[str]) -> None:
+        async with self._lock:
+            over = [channel for channel in channels if channel not in self._waiting]
+            for channel in over:
+                self._confirmed.pop(channel, None)
+            if over and self._pubsub is not None and not self._closing:
+                await self._pubsub.unsubscribe(*over)
+
+    def _leave(self, subscription: Subscription, channels: tuple[str, ...]) -> list[str]:
+        """Wait no more; returns the channels nobody waits for."""
+        over = []
+        for channel in channels:
+            self._waiting[channel].discard(subscription)
+            if not self._waiting[channel]:
+                del self._waiting[channel]
+                over.append(channel)
+        return over
+
+    async def _read(self, pubsub: PubSub) -> None:
+        """Read until nobody waits any more."""
+        monitor = ConnectionMonitor(pubsub)
+        try:
+            while True:
+                message = await pubsub.get_message(timeout=IDLE_S)
+                if message is not None:
+                    monitor.heard()
+                    self._take(message["type"], message["channel"], message["data"])
+                    continue
+                async with self._lock:
+                    if not self._waiting or self._closing:
+                        await self._give_back(pubsub)
+                        return
+                    if self._pubsub is pubsub:
+                        await monitor.look()
+        except CUT_OFF:  # the hub clock tells of it
+            async with self._lock:
+                if self._pubsub is pubsub:
+                    await self._give_back(pubsub)
+
+    async def _give_back(self, pubsub: PubSub) -> None:
+        """Close the connection and notify everybody. The reader of it ends by that."""
+        self._pubsub = self._reader = None
+        answers, self._confirmed = list(self._confirmed.values()), {}
+        for answer in answers:
+            if not answer.done():
+                answer.set_result(None)
+        for notifications in self._waiting.values():
+            for subscription in notifications:
+                subscription.cut = True
+                subscription.notify()
+        with suppress(*CUT_OFF):
+            await pubsub.aclose()  # type: ignore[no-untyped-call]
+
+    def _take(self, kind: str, channel: str, word: Any) -> None:
+        if kind == "subscribe":
+            answer = self._confirmed.get(channel)
+            if answer is None or answer.done():  # the connection was cut, and redis-py has made another
+                self._notify(channel)
+            else:
+                answer.set_result(None)
+        elif kind == "message":
+            self._notify(channel, word)
+
+    def _notify(self, channel: str, word: str | None = None) -> None:
+        for subscription in self._waiting.get(channel, ()):
+            subscription.notify(word)
+
+
+def _look_at(done: asyncio.Future[Any]) -> None:
+    """A failure that nobody waits for any more is no news: the reader has met it as well."""
+    if not done.cancelled():
+        done.exception()

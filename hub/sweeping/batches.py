@@ -1,0 +1,39 @@
+"""Many records to a script, without one bad record spoiling the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+from hub.errors import ForeignKey
+from hub.observability.logs import get_logger
+
+_log = get_logger("hub.sweeping")
+
+
+def batches(records: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    """The records in runs of at most `size`."""
+    for start in range(0, len(records), size):
+        yield records[start : start + size]
+
+
+async def each(
+    records: Sequence[str], size: int, script: Callable[[Sequence[str]], Awaitable[list[str]]]
+) -> tuple[list[tuple[str, str]], int]:
+    """A word per record from a script that takes many: (record, word) pairs, and how many records failed.
+
+    A batch that trips over a key another program has overwritten is repeated record by record.
+    """
+    words: list[tuple[str, str]] = []
+    failed = 0
+    for batch in batches(records, size):
+        try:
+            words += zip(batch, await script(batch), strict=True)
+        except ForeignKey as error:
+            if len(batch) == 1:
+                failed += 1
+                _log.warning("foreign key", record=batch[0], why=str(error))
+            else:
+                more, errors = await each(batch, 1, script)
+                words += more
+                failed += errors
+    return words, failed

@@ -1,0 +1,33 @@
+"""Counts tasks that have ended, for the metrics: the hub that sweeps reads what is new, and no caller waits for it."""
+
+from __future__ import annotations
+
+from hub.errors import UnknownReply
+from hub.observability import metrics
+from hub.store.store import Store
+
+COUNTED = 500  # tasks per script: about a millisecond of Redis
+COUNTS_MAX = 40  # scripts per pass; the rest is counted by the next one
+_BOUNDS = [int(bound * 1_000_000) for bound in metrics.TASK_BUCKETS]
+_TIMES = {"wait": metrics.task_wait, "run": metrics.task_run}
+
+
+class Ended:
+    """Each end is counted once, by whichever hub sweeps; what ended while none did, by the next."""
+
+    def __init__(self, store: Store) -> None:
+        self._count = store.script("tasks/count_ended")
+
+    async def count(self) -> None:
+        """Count what is new."""
+        for _ in range(COUNTS_MAX):
+            match await self._count(limit=COUNTED, rest=_BOUNDS):
+                case ["ok", more, counts, times]:
+                    for job, status, some in zip(counts[::3], counts[1::3], counts[2::3], strict=True):
+                        metrics.tasks_ended.labels(metrics.bounded_job(job), status).inc(some)
+                    for job, kind, total_us, *buckets in times:
+                        _TIMES[kind].labels(metrics.bounded_job(job)).add(buckets, int(total_us) / 1e6)
+                case reply:
+                    raise UnknownReply(self._count.name, reply)
+            if not more:
+                break

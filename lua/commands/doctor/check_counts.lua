@@ -1,0 +1,12 @@
+-- Whose tasks are, to count them; nothing changes. Returns per task: full name of its job or '' (unknown), '1' | '0' (put off)
+command.read_unclocked('doctor/check_counts', {
+  '...tasks',
+}, function(_, argv)
+  local answers = {}
+  for i, id in ipairs(argv) do
+    local t = redis.call('HMGET', keys.task(id), 'job', 'status', 'due')
+    answers[2 * i - 1] = t[1] or ''
+    answers[2 * i] = t[2] == 'pending' and t[3] and '1' or '0'
+  end
+  return answers
+end)

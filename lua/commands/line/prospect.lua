@@ -1,8 +1,0 @@
--- Where a borrow would stand in the line of a label if it came now. Returns {position, ms it would take or -1}
-command.look('line/prospect', {
-  'label',
-  'priority: number',
-}, function(a)
-  local ahead = arrivals.ahead_of(a.label, a.priority)
-  return {ahead + 1, tickets.estimate(a.label, ahead)}
-end)

@@ -1,9 +1,0 @@
--- Look again whether lines can be served: their cap has changed, or slots may have appeared unnoticed. Safe to repeat.
--- Returns {'ok', waiters served}
-command.change('line/review', {
-  '...labels',
-}, function(_, argv)
-  for i = 1, #argv do serving.label(argv[i]) end
-  serving.opened()
-  return {'ok', work.served}
-end)

@@ -1,0 +1,15 @@
+-- A connection has ended: workers that have no other one are to be removed unless they are back in time. Safe to repeat.
+-- Returns {'ok', workers that have hung up}
+command.finish('presence/unbind', {
+  'connection',
+  'hub',
+  'grace_ms: number',  -- on the hub clock; -1: nothing is held against them, their heartbeats decide
+}, function(a)
+  local hung_up = 0
+  connections.unbind(a.connection, a.hub, function(worker)
+    if a.grace_ms < 0 then return end
+    redis.call('ZADD', keys.hung_up, store.clock_ms + a.grace_ms, worker)
+    hung_up = hung_up + 1
+  end)
+  return {'ok', hung_up}
+end)

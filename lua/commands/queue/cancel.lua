@@ -1,0 +1,20 @@
+-- A ticket is given up by whoever knows it; the call that attends it hears of it, and whoever repeats the request within
+-- a minute. Safe to repeat.
+-- Returns {'cancelled'} | {'granted', slot} (give it back instead) | {'over', slot} (that grant has ended) | {'unknown'}
+command.finish('queue/cancel', {
+  'ticket',
+}, function(a)
+  local before = redis.call('GET', keys.request(a.ticket))
+  if before == 'undone' then return {'cancelled'} end
+  local slot, token = string.match(before or '', '^.-|(.*)|(%d+)|.-$')
+  if slot then return {redis.call('HGET', keys.session(slot), 'leaseToken') == token and 'granted' or 'over', slot} end
+  local t = tickets.read(a.ticket)
+  if not t.label then return {'unknown'} end
+  tickets.step_out(t)
+  history.ticket('ticket.left', t, 'cancelled')
+  redis.call('DEL', keys.ticket(a.ticket))
+  redis.call('SET', keys.request(a.ticket), 'undone', 'EX', 60)
+  redis.call('SET', keys.request(t.attempt), 'undone', 'EX', 60)
+  redis.call('PUBLISH', keys.granted(t.hub), a.ticket)
+  return {'cancelled'}
+end)

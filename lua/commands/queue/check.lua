@@ -1,0 +1,17 @@
+-- What has become of the tickets a hub attends, for announcements that were lost; a hub with waiters is heard with it.
+-- Safe to repeat. Returns a word per ticket: 'waiting' | 'granted' | 'gone' (the caller asks again, in its own way)
+command.change('queue/check', {
+  'hub',
+  '...tickets',
+}, function(a, argv)
+  if redis.call('EXISTS', keys.waiters(a.hub)) == 1 then redis.call('ZADD', keys.hubs, store.clock_ms, a.hub) end
+  local words = {}
+  for i = 2, #argv do
+    local word = 'waiting'
+    if redis.call('SISMEMBER', keys.waiters(a.hub), argv[i]) == 0 then
+      word = redis.call('EXISTS', keys.request(argv[i])) == 1 and 'granted' or 'gone'
+    end
+    words[#words + 1] = word
+  end
+  return words
+end)

@@ -1,0 +1,17 @@
+-- The queues of some labels as they are. Returns per label {live waiters, its place in the rotation or 0, cap (0: none),
+--   live grants, ms a newcomer would wait or -1, the first tickets of the queue}
+command.read('queue/describe', {
+  'count: number',  -- tickets per label
+  '...labels',
+}, function(a, argv)
+  local found = {}
+  for i = 2, #argv do
+    local label = argv[i]
+    local waiting = redis.call('ZCARD', keys.queue(label))
+    local rank = redis.call('ZRANK', keys.turns, label)
+    local first = a.count > 0 and redis.call('ZRANGE', keys.queue(label), 0, a.count - 1) or {}
+    found[#found + 1] = {waiting, rank and rank + 1 or 0, caps.of(label), redis.call('ZCARD', keys.in_flight(label)),
+      tickets.estimate(label, waiting), first}
+  end
+  return found
+end)

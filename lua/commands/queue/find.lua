@@ -1,0 +1,29 @@
+-- Look at tickets. Returns per ticket:
+--   {'waiting' | 'away', label, run, position, ms it will take or -1, priority, since (ms since 1970), ms left, ttl_ms,
+--    fingerprint, keep_s} | {'granted', slot, label, run, token, pool, item, ms until it lapses, ms of the lease,
+--    fingerprint} | {'over', slot} | {'unknown'}
+command.read('queue/find', {
+  '...tickets',
+}, function(_, argv)
+  local answers = {}
+  local function look(ticket)
+    local asked, slot, token = string.match(redis.call('GET', keys.request(ticket)) or '', '^(.-)|(.*)|(%d+)|.-$')
+    if slot then
+      local held = redis.call('HMGET', keys.session(slot), 'leaseToken', 'labelKey', 'runId', 'poolLabel', 'ttlSeconds')
+      if held[1] ~= token then return {'over', slot} end
+      local left_ms = tonumber(redis.call('ZSCORE', keys.deadlines, slot) or store.clock_ms) - store.clock_ms
+      return {'granted', slot, held[2], held[3], token, held[4], redis.call('HGET', keys.slot(slot), 'item'),
+        math.max(0, math.floor(left_ms)), math.floor(tonumber(held[5]) * 1000), asked}
+    end
+    local t = redis.call('HMGET', keys.ticket(ticket), 'label', 'run', 'score', 'priority', 'since_ms', 'ttl_ms',
+      'fingerprint', 'keep_s')
+    if not t[1] then return {'unknown'} end
+    local rank = redis.call('ZRANK', keys.queue(t[1]), ticket)
+    local before = rank or redis.call('ZCOUNT', keys.queue(t[1]), '-inf', '(' .. t[3])
+    local left_ms = tonumber(redis.call('ZSCORE', keys.ticket_deadlines, ticket) or store.clock_ms) - store.clock_ms - (rank and 2000 or 0)
+    return {rank and 'waiting' or 'away', t[1], t[2], before + 1, tickets.estimate(t[1], before), tonumber(t[4]),
+      tonumber(t[5]), math.max(0, math.floor(left_ms)), t[6], t[7], t[8]}
+  end
+  for i = 1, #argv do answers[i] = look(argv[i]) end
+  return answers
+end)

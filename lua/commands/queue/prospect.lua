@@ -1,0 +1,8 @@
+-- Where a borrow would stand in the queue of a label if it came now. Returns {position, ms it would take or -1}
+command.read('queue/prospect', {
+  'label',
+  'priority: number',
+}, function(a)
+  local ahead = arrivals.ahead_of(a.label, a.priority)
+  return {ahead + 1, tickets.estimate(a.label, ahead)}
+end)

@@ -1,0 +1,36 @@
+-- Drop what nobody attends: waiters and undelivered grants of hubs that are gone, tickets whose time is over. In batches;
+-- safe to repeat.
+-- Returns {'ok', waiters dropped or set aside, grants taken back, 1 | 0 (there is more)}
+command.finish('queue/retire', {
+  'limit: number',
+}, function(a)
+  local dropped, undone = 0, 0
+  local silent = redis.call('ZRANGE', keys.hubs, '-inf', '(' .. store.clock_ms - hubs.SILENT_MS, 'BYSCORE', 'LIMIT', 0, 1)[1]
+  if silent then
+    for _, ticket in ipairs(redis.call('SRANDMEMBER', keys.waiters(silent), a.limit)) do
+      local t = tickets.read(ticket)
+      if t.label and t.hub == silent then
+        tickets.set_aside(t, 'hub')
+        dropped = dropped + 1
+        work.headroom[#work.headroom + 1] = t.label  -- whoever stood behind them may have been passed by
+      end
+      redis.call('SREM', keys.waiters(silent), ticket)
+    end
+    for _, ticket in ipairs(redis.call('SPOP', keys.handed(silent), a.limit)) do
+      local slot, token = string.match(redis.call('GET', keys.request(ticket)) or '', '^.-|(.*)|(%d+)|.-$')
+      local owed = slot and redis.call('HGET', keys.slot(slot), 'unseen') == silent
+      if owed and releases.take_back(ticket, slot, token, 'hub') then undone = undone + 1 end
+    end
+    if redis.call('EXISTS', keys.waiters(silent), keys.handed(silent)) == 0 then redis.call('ZREM', keys.hubs, silent) end
+  end
+  local late = redis.call('ZRANGE', keys.ticket_deadlines, '-inf', store.clock_ms, 'BYSCORE', 'LIMIT', 0, a.limit)
+  for _, ticket in ipairs(late) do
+    local t = tickets.read(ticket)
+    if t.label then history.ticket('ticket.left', t, tickets.step_out(t) and 'timeout' or 'forgotten') end
+    redis.call('ZREM', keys.ticket_deadlines, ticket)
+    redis.call('DEL', keys.ticket(ticket))
+    dropped = dropped + 1
+  end
+  serving.opened()
+  return {'ok', dropped, undone, (silent or #late == a.limit) and 1 or 0}
+end)

@@ -1,0 +1,9 @@
+-- Look again whether queues can be served: their cap has changed, or slots may have appeared unnoticed. Safe to repeat.
+-- Returns {'ok', waiters served}
+command.change('queue/review', {
+  '...labels',
+}, function(_, argv)
+  for i = 1, #argv do serving.label(argv[i]) end
+  serving.opened()
+  return {'ok', work.served}
+end)

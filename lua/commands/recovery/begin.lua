@@ -1,0 +1,18 @@
+-- Take the turn at the records of a source, or keep it: one hub at a time cleans a source. A hub that does not tick any
+-- more has lost its turn. Safe to repeat: whoever has it gets it again. Returns {'ok'} | {'taken', hub}
+command.change('recovery/begin', {
+  'source',
+  'hub_id',
+  'pass_id',
+  'ttl_ms',
+}, function(a)
+  local turn = keys.zombie_turn(a.source)
+  local mine = a.hub_id .. ' ' .. a.pass_id
+  local holder = redis.call('GET', turn)
+  if holder and holder ~= mine then
+    local hub = string.match(holder, '^%S*')
+    if hubs.is_heard(hub) then return {'taken', hub} end
+  end
+  redis.call('SET', turn, mine, 'PX', a.ttl_ms)
+  return {'ok'}
+end)

@@ -1,0 +1,25 @@
+-- Stand for the leadership over a source: of the hubs that declare it one makes the passes, and stays the leader while it
+-- ticks. Also notes that the source is declared; one that no hub has declared for `keep_ms` is not known any more.
+-- Safe to repeat: who is the leader stays there. Returns {'ok'} | {'taken', hub}
+command.change('recovery/stand', {
+  'source',
+  'hub_id',
+  'keep_ms: number',
+}, function(a)
+  local known = redis.call('HGET', keys.zombie_sources, a.source)
+  if not known then
+    local all = redis.call('HGETALL', keys.zombie_sources)
+    for i = 1, #all, 2 do
+      if store.now_ms - (tonumber(string.match(all[i + 1], '%d+$')) or 0) > a.keep_ms then
+        redis.call('HDEL', keys.zombie_sources, all[i])
+      end
+    end
+  end
+  local since_ms = known and string.match(known, '^%d+') or string.format('%.0f', store.now_ms)
+  redis.call('HSET', keys.zombie_sources, a.source, since_ms .. ' ' .. string.format('%.0f', store.now_ms))
+  local leader = keys.zombie_leader(a.source)
+  local holder = redis.call('GET', leader)
+  if holder and holder ~= a.hub_id and hubs.is_heard(holder) then return {'taken', holder} end
+  redis.call('SET', leader, a.hub_id, 'PX', a.keep_ms)
+  return {'ok'}
+end)

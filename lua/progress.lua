@@ -1,0 +1,37 @@
+-- Progress: what a running task says of itself, and how long it may say nothing.
+local progress = {}
+
+local KEPT = 100  -- texts of its log
+
+-- From now on it may say nothing for as long as its submitter allowed, on the hub clock.
+function progress.listen(t)
+  if t.silence then redis.call('ZADD', keys.silences, store.clock_ms + t.silence, t.id) end
+end
+
+-- share and message are '' where they stay as they are; texts are separated by queue feeds, '' for none.
+function progress.note(t, share, message, texts, request)
+  local said = numbers.digits(store.now_us)
+  redis.call('HSET', keys.task(t.id), 'said', said, 'heard', request)
+  if share ~= '' then redis.call('HSET', keys.task(t.id), 'progress', share) end
+  if message ~= '' then redis.call('HSET', keys.task(t.id), 'message', message) end
+  if texts ~= '' then
+    for text in string.gmatch(texts, '[^\n]+') do redis.call('RPUSH', keys.task_log(t.id), said .. ' ' .. text) end
+    redis.call('LTRIM', keys.task_log(t.id), -KEPT, -1)
+  end
+  progress.listen(t)
+  local shown = redis.call('HMGET', keys.task(t.id), 'progress', 'message')
+  events.progress(t, shown[1], shown[2], said)
+end
+
+-- What a task says of itself, as the hub reads it: share, message, when, the silence it is allowed, then its log; '' where
+-- there is none.
+function progress.reply(id)
+  local reply = redis.call('HMGET', keys.task(id), 'progress', 'message', 'said', 'silence')
+  for i = 1, 4 do reply[i] = reply[i] or '' end
+  if reply[3] ~= '' then
+    for _, text in ipairs(redis.call('LRANGE', keys.task_log(id), 0, -1)) do reply[#reply + 1] = text end
+  end
+  return reply
+end
+
+return progress

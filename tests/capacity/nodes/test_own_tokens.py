@@ -1,0 +1,241 @@
+"""Tokens of nodes: each speaks for one node and for nothing else, whoever holds it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from hub.tokens.models import new_secret
+from tests.world import PATIENCE_S, HubProcess, beat, eventually, listed, publish
+
+SECRETS = {"runner_secret": "runner-x", "node_secret": "node-x", "admin_secret": "admin-x"}
+ADMIN, SHARED = {"x-hub-secret": "admin-x"}, {"x-hub-secret": "node-x"}
+LABEL = "gpu:a100"
+
+
+@pytest.fixture
+async def shut(make_api) -> AsyncIterator[httpx.AsyncClient]:
+    async with make_api(**SECRETS) as api:
+        yield api
+
+
+async def make(api: httpx.AsyncClient, headers: dict[str, str] = ADMIN, **wanted: Any) -> dict[str, Any]:
+    answer = await api.post("/admin/tokens", json=wanted, headers=headers)
+    assert answer.status_code == 201, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def as_node(api: httpx.AsyncClient, node: str = "rack-7") -> dict[str, str]:
+    return {"x-hub-secret": (await make(api, node=node))["token"]}
+
+
+async def on_offer(api: httpx.AsyncClient, node: str, slot: str, headers: dict[str, str]) -> httpx.Response:
+    body = {"nodeId": node, "slots": [{"labelKey": LABEL, "slotId": slot}]}
+    return await api.post("/node/register", json=body, headers=headers)
+
+
+def of(node: str, slot: str) -> list[tuple[str, str, Any]]:
+    """Every call about a node that a node may make of itself."""
+    return [
+        ("POST", "/node/register", {"nodeId": node}),
+        ("POST", f"/node/{node}/slots", {"slots": [{"labelKey": LABEL, "slotId": f"{slot}b"}]}),
+        ("POST", "/node/heartbeat", {"nodeId": node}),
+        ("GET", f"/nodes/{node}", None),
+        ("POST", f"/admin/nodes/{node}/drain", {}),
+        ("GET", f"/nodes/{node}/safe-to-kill", None),
+        ("POST", f"/admin/nodes/{node}/undrain", {}),
+        ("GET", f"/leases/{slot}/verify?token=7", None),
+        ("POST", "/session/return", {"labelKey": LABEL, "browserId": slot}),
+        ("DELETE", f"/node/{node}/slots/{slot}", None),
+        ("DELETE", f"/node/{node}", None),
+    ]
+
+
+@pytest.mark.parametrize("header", ["x-hub-secret", "authorization"])
+async def test_a_token_of_a_node_does_everything_to_it_and_nothing_to_another(shut, header):
+    mine = (await as_node(shut))["x-hub-secret"]
+    shown = {header: mine if header == "x-hub-secret" else f"Bearer {mine}"}
+    for node, slot in (("rack-7", "s7"), ("rack-8", "s8")):
+        assert (await on_offer(shut, node, slot, SHARED)).status_code == 200
+    before = (await shut.get("/nodes/rack-8", headers=ADMIN)).json()
+    for (method, path, body), (_, own, own_body) in zip(of("rack-8", "s8"), of("rack-7", "s7"), strict=True):
+        refused = await shut.request(method, path, json=body, headers=shown)
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden"), path
+        assert "rack-7" in refused.json()["detail"]
+        done = await shut.request(method, own, json=own_body, headers=shown)
+        assert done.status_code == 200, (own, done.text)
+    after = (await shut.get("/nodes/rack-8", headers=ADMIN)).json()
+    assert (after["slotList"], after["draining"]) == (before["slotList"], False)
+
+
+async def test_of_many_heartbeats_those_of_other_nodes_are_refused_one_by_one(shut):
+    mine = await as_node(shut)
+    for node in ("rack-7", "rack-8"):
+        await on_offer(shut, node, f"s-{node}", SHARED)
+    beats = {"beats": [{"nodeId": "rack-8"}, {"nodeId": "rack-7"}]}
+    other, own = (await shut.post("/node/heartbeats", json=beats, headers=mine)).json()["beats"]
+    assert (other["error"]["code"], own["known"]) == ("forbidden", True)
+
+
+EXTERNAL = [
+    ("POST", "/session/borrow"), ("POST", "/session/renew"), ("POST", "/results/browser/s/test"),
+    ("GET", "/nodes?detail=1"), ("GET", "/pools"), ("GET", "/pools/a:b"), ("GET", "/sessions"), ("GET", "/history"),
+    ("GET", "/events"), ("GET", "/why/node/rack-7"), ("GET", "/queue"), ("GET", "/autoscale/a:b"), ("GET", "/audit"),
+    ("DELETE", "/admin/nodes/rack-7"), ("POST", "/admin/nodes/rack-7/sidecar/upgrade"), ("PUT", "/admin/sweeper"),
+    ("POST", "/admin/sweep"), ("POST", "/admin/tokens"), ("GET", "/admin/tokens"), ("GET", "/diagnostics"),
+    ("POST", "/node/join"), ("POST", "/v1/joblib/workers"), ("PUT", "/v1/joblib/rooms/lab/jobs"),
+    ("POST", "/v1/joblib/tasks/claim"), ("GET", "/v1/joblib/dead"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["node", "join"])
+async def test_a_token_of_a_node_or_to_join_with_opens_nothing_else(shut, kind):
+    secret = (await make(shut, **{kind: "rack-7"}))["token"]
+    calls = EXTERNAL if kind == "node" else [*(each for each in EXTERNAL if "join" not in each[1]),
+                                              *((m, p) for m, p, _ in of("rack-7", "s7"))]  # fmt: skip
+    for headers in ({"x-hub-secret": secret}, {"authorization": f"Bearer {secret}"}):
+        for method, path in calls:
+            answer = await shut.request(method, path, json={"nodeId": "rack-7"}, headers=headers)
+            assert answer.status_code == 401, path
+
+
+async def test_the_shared_secret_still_speaks_for_any_node_but_does_not_drain(shut):
+    await as_node(shut)
+    for node in ("rack-7", "rack-8"):
+        assert (await on_offer(shut, node, f"s-{node}", SHARED)).status_code == 200
+        assert (await shut.post(f"/admin/nodes/{node}/drain", headers=SHARED)).status_code == 401
+
+
+async def test_a_node_whose_token_is_revoked_is_a_stranger(shut):
+    made = await make(shut, node="rack-7")
+    mine = {"x-hub-secret": made["token"]}
+    await on_offer(shut, "rack-7", "s7", mine)
+    assert (await shut.delete(f"/admin/tokens/{made['id']}", headers=ADMIN)).status_code == 200
+    for path, body in (("/node/heartbeat", {"nodeId": "rack-7"}), ("/node/register", {"nodeId": "rack-7"})):
+        assert (await shut.post(path, json=body, headers=mine)).status_code == 401
+
+
+@pytest.mark.slow
+async def test_heartbeats_with_a_token_of_the_node_go_the_short_way_and_others_are_refused(live_hub: HubProcess, redis):
+    async with live_hub.client() as admin:
+        made = await make(admin, {}, node="rack-7")
+        async with live_hub.client("node") as shared:
+            await publish(shared, "rack-8", **{LABEL: ["s8"]})
+        shown = {"x-hub-secret": made["token"]}
+        async with httpx.AsyncClient(base_url=live_hub.url, headers=shown, timeout=PATIENCE_S) as mine:
+            await publish(mine, "rack-7", **{LABEL: ["s7"]})
+            assert (await beat(mine, "rack-7"))["known"]
+            for _ in range(20):
+                assert (await beat(mine, "rack-7"))["known"]
+            assert (await mine.post("/node/heartbeat", json={"nodeId": "rack-8"})).status_code == 403
+            await admin.delete(f"/admin/tokens/{made['id']}")
+
+            async def refused() -> bool:
+                return (await mine.post("/node/heartbeat", json={"nodeId": "rack-7"})).status_code == 401
+
+            await eventually(refused)
+    assert listed(redis, f"available:{LABEL}") == ["s8", "s7"]
+
+
+async def join(api: httpx.AsyncClient, token: str, node: str = "rack-7", secret: str | None = None) -> httpx.Response:
+    digest = hashlib.sha256((secret or new_secret()).encode()).hexdigest()
+    return await api.post("/node/join", json={"nodeId": node, "sha256": digest}, headers={"x-hub-secret": token})
+
+
+async def test_a_node_joins_once_and_its_token_speaks_for_it_alone(shut):
+    token, secret = (await make(shut, join="fleet"))["token"], new_secret()
+    first = await join(shut, token, secret=secret)
+    assert (first.status_code, first.json()["nodeId"]) == (201, "rack-7")
+    assert (await join(shut, token, secret=secret)).json() == first.json()
+    assert (await on_offer(shut, "rack-7", "s7", {"x-hub-secret": secret})).status_code == 200
+    assert (await on_offer(shut, "rack-8", "s8", {"x-hub-secret": secret})).status_code == 403
+    listed = (await shut.get("/admin/tokens", headers=ADMIN)).json()["tokens"]
+    assert [(each["kind"], each["user"]) for each in listed] == [("node", "rack-7"), ("join", "fleet")]
+    entry = (await shut.get("/audit?action=join", headers=ADMIN)).json()[0]
+    assert (entry["actor"], entry["details"]) == ("rack-7", {"id": first.json()["id"]})
+
+
+async def test_nobody_joins_as_a_node_that_somebody_else_is(shut):
+    token, other = (await make(shut, join="fleet"))["token"], new_secret()
+    await on_offer(shut, "shared", "s1", SHARED)
+    await as_node(shut, "given")
+    await join(shut, token, "joined", other)
+    taken = [("shared", new_secret()), ("given", new_secret()), ("joined", new_secret()), ("new", other)]
+    for node, secret in taken:
+        refused = await join(shut, token, node, secret)
+        assert (refused.status_code, refused.json()["code"]) == (409, "node-taken"), node
+        assert node in refused.json()["detail"]
+
+
+async def test_a_node_whose_own_token_was_revoked_does_not_join_again_until_it_is_given_one(shut):
+    token, secret = (await make(shut, join="fleet"))["token"], new_secret()
+    made = (await join(shut, token, secret=secret)).json()
+    await shut.delete(f"/admin/tokens/{made['id']}", headers=ADMIN)
+    for again in (secret, new_secret()):
+        assert (await join(shut, token, secret=again)).status_code == 409
+    await as_node(shut)
+    assert "token of its own already" in (await join(shut, token)).json()["detail"]
+
+
+async def test_a_node_that_has_left_may_join_again_and_leaves_no_token_behind(shut, redis):
+    token, secret = (await make(shut, join="fleet"))["token"], new_secret()
+    for _ in range(2):
+        assert (await join(shut, token, secret=secret)).status_code == 201
+        mine = {"x-hub-secret": secret}
+        await on_offer(shut, "rack-7", "s7", mine)
+        assert (await shut.delete("/node/rack-7", headers=mine)).status_code == 200
+        assert (await shut.post("/node/heartbeat", json={"nodeId": "rack-7"}, headers=mine)).status_code == 401
+        assert not [key for key in redis.keys("hub:*") if "joined" in key or "node_tokens" in key]
+
+
+async def test_a_token_an_operator_made_outlives_the_leaving_of_its_node(shut):
+    mine = await as_node(shut)
+    for _ in range(2):
+        assert (await on_offer(shut, "rack-7", "s7", mine)).status_code == 200
+        assert (await shut.delete("/node/rack-7", headers=mine)).status_code == 200
+
+
+async def test_tokens_of_nodes_that_are_not_shown_for_a_week_are_forgotten_and_others_are_not(make_api, redis):
+    async with make_api(**SECRETS) as api:
+        token = (await make(api, join="fleet"))["token"]
+        secrets = {node: new_secret() for node in ("gone", "here")}
+        for node, secret in secrets.items():
+            await join(api, token, node, secret)
+        redis.hincrby("hub:store", "clock_ms", 8 * 86_400_000)
+        assert (await on_offer(api, "here", "s1", {"x-hub-secret": secrets["here"]})).status_code == 200
+        await join(api, token, "new")
+        assert (await on_offer(api, "gone", "s2", {"x-hub-secret": secrets["gone"]})).status_code == 401
+        assert (await on_offer(api, "here", "s1", {"x-hub-secret": secrets["here"]})).status_code == 200
+
+
+WISHES = [
+    ({"node": "a", "user": "b"}, "node"), ({"node": "a", "join": "b"}, "join"),
+    ({"node": "a", "scopes": ["read"]}, "scopes"),
+    ({"join": "a", "superuser": True}, "superuser"), ({"node": "a", "rooms": ["lab"]}, "rooms"), ({"node": ""}, "node"),
+    ({"node": " a"}, "node"), ({"node": "x" * 513}, "node"), ({"node": 7}, "node"), ({"join": ""}, "join"),
+    ({"user": "a", "rooms": []}, "rooms"), ({"user": "a", "rooms": "lab"}, "rooms"),
+    ({"user": "a", "rooms": [""]}, "rooms"),
+    ({"user": "a", "rooms": ["a:b"]}, "rooms"), ({"user": "a", "rooms": ["@other"]}, "rooms"),
+    ({"user": "a", "rooms": ["r"] * 101}, "rooms"), ({"user": "a", "rooms": [7]}, "rooms"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wanted", "member"), WISHES, ids=lambda value: str(value)[:40])
+async def test_a_wish_that_makes_no_sense_is_refused_by_name(shut, wanted, member):
+    answer = await shut.post("/admin/tokens", json=wanted, headers=ADMIN)
+    assert (answer.status_code, answer.json()["member"]) == (400, member)
+
+
+@pytest.mark.parametrize(
+    ("body", "member"), [({}, "nodeId"), ({"nodeId": "a"}, "sha256"), ({"nodeId": "a", "sha256": "x"}, "sha256"),
+                         ({"nodeId": " ", "sha256": "0" * 64}, "nodeId")],
+)  # fmt: skip
+async def test_joining_says_what_is_missing(shut, body, member):
+    token = (await make(shut, join="fleet"))["token"]
+    answer = await shut.post("/node/join", json=body, headers={"x-hub-secret": token})
+    assert (answer.status_code, answer.json()["member"]) == (400, member)

@@ -1,0 +1,55 @@
+"""A return that comes twice ends one grant: the slot may have gone to the next in line between the two."""
+
+import asyncio
+
+import pytest
+
+from hub.errors import KeyReused
+from tests.capacity.queue.crowd import offer
+
+POOL = "pay:chromium"
+
+
+async def held_and_awaited(crowd):
+    await offer(crowd.hub, POOL, "s1")
+    await crowd.come("first", POOL, run="r1")
+    await crowd.come("second", POOL, run="r2")
+    return (await crowd.grant("first")).token
+
+
+@pytest.mark.parametrize("named", ["token", "run"])
+async def test_a_late_repeat_leaves_the_next_holder_alone(crowd, redis, named):
+    token = await held_and_awaited(crowd)
+    said = {"token": token} if named == "token" else {"run": "r1"}
+    assert (await crowd.hub.leases.give_back("s1", POOL, **said))[0] == "returned"
+    second = await crowd.grant("second")
+    assert (await crowd.hub.leases.give_back("s1", POOL, **said))[0] in ("not lent", "stale token")
+    assert redis.hget("session:s1", "leaseToken") == second.token
+
+
+async def test_two_hubs_that_return_at_once_without_a_token_end_one_grant(hubs, crowd, redis):
+    await held_and_awaited(crowd)
+    words = await asyncio.gather(*(hub.leases.give_back("s1", POOL) for hub in hubs))
+    assert sorted(word for word, _, _ in words) in (["not lent", "returned"], ["returned", "returned"])
+    second = await crowd.grant("second")
+    if words[0][0] != words[1][0]:
+        assert redis.hget("session:s1", "leaseToken") == second.token
+    assert len(redis.lrange(f"available:{POOL}", 0, -1)) + len(redis.lrange(f"inuse:{POOL}", 0, -1)) == 1
+
+
+async def test_a_key_gets_the_same_answer_and_ends_nothing_more(crowd, redis):
+    await held_and_awaited(crowd)
+    for _ in range(3):
+        assert (await crowd.hub.leases.give_back("s1", POOL, key="key-1"))[0] == "returned"
+        second = await crowd.grant("second")
+    assert redis.hget("session:s1", "leaseToken") == second.token
+    with pytest.raises(KeyReused):
+        await crowd.hub.leases.give_back("s2", POOL, key="key-1")
+
+
+async def test_the_next_holder_can_return_by_his_own_run(crowd, redis):
+    await held_and_awaited(crowd)
+    await crowd.hub.leases.give_back("s1", POOL, run="r1")
+    await crowd.grant("second")
+    assert (await crowd.hub.leases.give_back("s1", POOL, run="r2"))[0] == "returned"
+    assert len(redis.lrange(f"available:{POOL}", 0, -1)) == 1

@@ -1,0 +1,308 @@
+"""What went wrong with the line once: a test for each accident, most of them one script at a time on a quiet store."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from hub.capacity import queue
+from hub.capacity.models import BorrowRequest, Grant
+from hub.core import Hub
+from hub.errors import NoCapacity, StoreUnavailable, WaitedInVain
+from tests.capacity.queue.crowd import offer, wanted
+from tests.world import age_node, beat, borrow, eventually, listed, publish, push
+
+POOL = "gpu:a100"
+_numbers = itertools.count()
+
+
+@pytest.fixture(autouse=True)
+def _no_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub behind `api` looks after the line when a test has it do so, and not once a second by itself."""
+    monkeypatch.setattr(queue, "ROUND_S", 3600.0)
+
+
+async def ask(hub: Hub, label: str = POOL, at: str = "h1", *, key: str = "", **more: Any) -> list[Any]:
+    """What the script answers to a borrow that a hub called `at` attends; it has not asked before unless `repeated`."""
+    attempt = f"try-{next(_numbers)}"
+    named = {"attempt": attempt, "request": key or attempt, "run": attempt, "wait_ms": 30_000, "repeated": 0, **more}
+    return list(
+        await hub.store.script("capacity/borrow")(
+            label=label, ttl_ms=900_000, idle_ms=0, fingerprint=label, keep_s=600, keyed=int(bool(key)), hub=at,
+            limit_ms=-1, priority=0, max_label=1000, max_run=1000, **named,
+        )
+    )  # fmt: skip
+
+
+async def undo(hub: Hub, key: str, attempt: str, at: str, why: str = "gone") -> list[Any]:
+    return list(await hub.store.script("capacity/undo")(request=key, attempt=attempt, hub=at, why=why))
+
+
+async def silence(hub: Hub, redis: Redis, name: str) -> None:
+    """Let a hub not have been heard for as long as it takes to be gone."""
+    redis.hincrby("hub:store", "clock_ms", 3500)
+    await hub.clock.tick()
+    redis.zadd("hub:hubs", {name: int(redis.hget("hub:store", "clock_ms")) - 3500})
+
+
+# -- slots of suspects
+
+
+async def test_a_slot_that_was_held_back_and_undrained_is_not_offered_twice(api, redis):
+    await publish(api, "n1", **{POOL: ["s1"]})
+    age_node(redis, "n1", 40)
+    assert (await borrow(api, POOL)).json()["code"] == "no-capacity"
+    for word in ("drain", "undrain"):
+        await api.post(f"/admin/nodes/n1/{word}")
+    await publish(api, "n1", **{POOL: ["s1"]})
+    await beat(api, "n1")
+    assert listed(redis, f"available:{POOL}") == ["s1"]
+
+
+async def test_slots_of_a_node_that_is_back_go_to_waiters_in_bites_and_no_beat_is_needed_for_the_rest(hub, api, redis):
+    await publish(api, "n1", **{POOL: [f"s{n}" for n in range(100)]})
+    age_node(redis, "n1", 40)
+    for _ in range(100):
+        assert (await ask(hub))[0] == "waiting"
+    await beat(api, "n1")
+    first = redis.zcard("hub:deadlines")
+    assert 0 < first <= 32
+    for _ in range(3):
+        await hub.queue.look_after()
+    assert redis.zcard("hub:deadlines") == 100
+
+
+async def test_one_script_holds_back_a_few_hundred_slots_and_the_next_finds_the_healthy_one(hub, api, redis):
+    for pool in "abc":
+        await publish(api, "n1", **{f"{POOL}:{pool}": [f"{pool}{n}" for n in range(150)]})
+    await publish(api, "n2", **{f"{POOL}:d": ["healthy"]})
+    age_node(redis, "n1", 40)
+    assert (await ask(hub, wait_ms=0))[0] == "empty"
+    assert redis.scard("hub:aside:n1") == 200
+    assert [(await ask(hub, wait_ms=0))[0] for _ in range(2)] == ["empty", "ok"]
+
+
+# -- waiters beside free slots
+
+
+async def test_a_round_serves_everybody_however_many_slots_another_program_pushed(hub, redis):
+    await offer(hub, POOL, "s1")
+    await ask(hub)
+    redis.hset("hub:caps", f"set:{POOL}", 1)
+    redis.hset("hub:store", "capped", 1)
+    with hub.queue.watch("", POOL):
+        for _ in range(100):
+            assert (await ask(hub))[0] == "waiting"
+        push(redis, POOL, *((f"x{n}", "n1") for n in range(100)))
+        redis.delete("hub:caps")
+        await hub.queue.look_after()
+    assert (redis.llen(f"available:{POOL}"), redis.zcard(f"hub:line:{POOL}")) == (0, 0)
+
+
+async def test_many_waiters_of_a_hub_that_is_gone_cost_the_one_behind_them_no_second_round(hub, redis):
+    await offer(hub, POOL, "s1")
+    token = (await ask(hub))[2]
+    for _ in range(300):
+        await ask(hub, at="gone")
+    await ask(hub, at="h1", key="alive")
+    await silence(hub, redis, "gone")
+    redis.zadd("hub:hubs", {"h1": int(redis.hget("hub:store", "clock_ms"))})
+    await hub.leases.give_back("s1", POOL, token)
+    with hub.queue.watch("alive", POOL):
+        await hub.queue.look_after()
+    assert redis.get("hub:request:alive").split("|")[1] == "s1"
+
+
+async def test_whoever_notices_the_end_of_a_maintenance_serves_all_who_waited_for_it(hub, redis):
+    """The newcomer's label reaches its cap with the first of the slots; the other one is for somebody else."""
+    await offer(hub, POOL, "s1", "s2")
+    await hub.pools.restart(POOL)
+    await hub.queue.set_cap(POOL, 1)
+    for label in (POOL, f"{POOL}:eu"):
+        assert (await ask(hub, label))[0] == "waiting"
+    redis.pexpire(f"maintenance:{POOL}", 1_800_000 - 121_000)  # as if it had begun two minutes ago
+    assert (await ask(hub, POOL))[0] == "waiting"
+    assert redis.llen(f"available:{POOL}") == 0
+
+
+async def test_a_newcomer_who_hands_a_slot_to_the_only_waiter_and_stands_in_line_then_is_served_by_the_next_return(
+    hub, redis
+):
+    await offer(hub, POOL, "s1")
+    token = (await ask(hub))[2]
+    await ask(hub, key="waiter")
+    push(redis, POOL, ("s2", "n1"))
+    assert (await ask(hub, key="newcomer"))[0] == "waiting"
+    await hub.leases.give_back("s1", POOL, token)
+    assert redis.get("hub:request:newcomer").split("|")[1] == "s1"
+
+
+async def test_who_comes_back_without_waiting_is_not_refused_beside_a_free_slot(hub, redis):
+    await offer(hub, POOL, "s1")
+    token = (await ask(hub))[2]
+    await ask(hub, key="k", attempt="a1")
+    assert await undo(hub, "k", "a1", "h1", "timeout") == ["left", "away"]
+    before = redis.hget("hub:ticket:k", "score")
+    assert (await ask(hub, key="k", wait_ms=0))[0] == "empty"
+    assert (redis.hget("hub:ticket:k", "score"), redis.zcard(f"hub:line:{POOL}")) == (before, 0)  # it keeps its place
+    await hub.leases.give_back("s1", POOL, token)
+    assert (await ask(hub, key="k", wait_ms=0))[:2] == ["ok", "s1"]
+
+
+# -- grants that are taken back from those who hold them
+
+
+async def test_a_call_that_somebody_has_repeated_takes_nothing_back_from_the_repeat(hub, redis):
+    """The first call, at another hub, still waits: it finds the grant as well, and then that its caller is gone."""
+    await offer(hub, POOL, "s1")
+    token = (await ask(hub))[2]
+    await ask(hub, at="h1", key="k", attempt="a1")
+    await ask(hub, at="h2", key="k", attempt="b1")
+    await ask(hub, at="h1", key="k", attempt="a1", repeated=1)  # looks again, and leaves the place to the other
+    assert redis.hget("hub:ticket:k", "hub") == "h2"
+    await hub.leases.give_back("s1", POOL, token)
+    held = await ask(hub, at="h2", key="k", attempt="b1", repeated=1)
+    assert (await ask(hub, at="h1", key="k", attempt="a1", repeated=1))[:3] == held[:3]
+    assert await undo(hub, "k", "a1", "h1") == ["nothing"]
+    assert redis.hget("session:s1", "leaseToken") == held[2]
+
+
+async def test_a_call_that_arrives_after_its_own_repeat_takes_nothing_back_from_it(hub, redis):
+    """A busy hub reads it late, and then that its caller has hung up."""
+    await offer(hub, POOL, "s1")
+    held = await ask(hub, at="h2", key="k", attempt="b1")
+    assert (await ask(hub, at="h1", key="k", attempt="a1"))[:3] == held[:3]
+    assert await undo(hub, "k", "a1", "h1") == ["nothing"]
+    assert redis.hget("session:s1", "leaseToken") == held[2]
+    assert (await undo(hub, "k", "b1", "h2"))[:2] == ["undone", "s1"]  # he is gone as well
+
+
+async def test_a_call_that_waits_on_has_its_place_again_when_the_repeat_is_gone(hub, redis):
+    await ask(hub, at="h1", key="k", attempt="a1")
+    await ask(hub, at="h2", key="k", attempt="b1")
+    await undo(hub, "k", "b1", "h2")
+    assert (await ask(hub, at="h1", key="k", attempt="a1", repeated=1))[:2] == ["waiting", 1]
+    assert redis.hget("hub:ticket:k", "hub") == "h1"
+
+
+async def test_what_was_delivered_stays_delivered_when_redis_forgets_that(hub, redis):
+    """Redis is killed after it wrote down the hand-off and before the delivery; later the hub that delivered dies."""
+    await offer(hub, POOL, "s1")
+    token = (await ask(hub))[2]
+    waiter = wanted(POOL)
+    task = await in_line(hub, redis, waiter)
+    await hub.leases.give_back("s1", POOL, token)
+    undelivered = redis.hget("hub:slot:s1", "unseen")
+    hub.queue.wake(waiter.request)
+    held = await task
+    assert redis.hget("hub:slot:s1", "unseen") is None
+    redis.hset("hub:slot:s1", "unseen", undelivered)
+    redis.sadd(f"hub:handed:{undelivered}", waiter.request)
+    await hub.leases.memory.recall()
+    await silence(hub, redis, undelivered)
+    await hub.store.script("queue/retire")(limit=25)
+    assert redis.hget("session:s1", "leaseToken") == held.token
+
+
+async def test_a_hub_knows_after_a_long_outage_what_it_lent_just_before(hub, redis):
+    """The node has not heard of that grant yet, and the store comes back empty."""
+    await offer(hub, POOL, "s1")
+    await hub.clock.tick()
+    held = await hub.leases.borrow(wanted(POOL))
+    hub.store.set_away()
+    redis.flushall()
+    await hub.clock.tick()
+    assert redis.hget("session:s1", "leaseToken") == held.token
+
+
+# -- calls that end in the middle
+
+
+async def in_line(hub: Hub, redis: Redis, waiter: BorrowRequest) -> asyncio.Task[Grant]:
+    """Borrow in the background; nothing tells this hub of grants unless the test does."""
+    task = asyncio.create_task(hub.leases.borrow(waiter))
+
+    async def waits() -> bool:
+        return redis.zscore(f"hub:line:{waiter.label}", waiter.request) is not None
+
+    await eventually(waits)
+    return task
+
+
+@pytest.mark.parametrize("free", [True, False])
+async def test_a_borrow_that_is_cancelled_while_redis_has_it_leaves_nothing_behind(hub, redis, free):
+    """The time of its request is over: the script runs all the same."""
+    with pytest.raises(NoCapacity):
+        await hub.leases.borrow(wanted(POOL, wait_s=0))  # the next one is put to the long script right away
+    if free:
+        await offer(hub, POOL, "s1")
+    sent = asyncio.Event()
+    send = hub.store._round_trip
+
+    async def slow(commands: list[Any]) -> list[Any]:
+        sent.set()
+        replies = await send(commands)
+        await asyncio.sleep(0.05)
+        return replies
+
+    hub.store._round_trip = slow
+    task = asyncio.create_task(hub.leases.borrow(wanted(POOL)))
+    await sent.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    hub.store._round_trip = send
+    await hub.clock.tick()
+    assert redis.exists("session:s1", "hub:turns", f"hub:asked:{POOL}", "hub:patience") == 0
+    assert listed(redis, f"available:{POOL}") == (["s1"] if free else [])
+
+
+async def test_a_grant_whose_caller_hung_up_while_redis_was_away_is_taken_back_when_it_is_there_again(hub, redis):
+    await offer(hub, POOL, "s1")
+    gone = wanted(POOL)
+    grant = await hub.leases.borrow(gone)
+    hub.store.set_away()
+    with pytest.raises(StoreUnavailable):
+        await hub.leases.undo(gone, grant)
+    await hub.clock.tick()
+    assert listed(redis, f"available:{POOL}") == ["s1"]
+
+
+async def test_a_grant_whose_caller_hung_up_while_redis_was_away_does_not_come_back_when_it_is_empty(hub, redis):
+    await offer(hub, POOL, "s1")
+    gone = wanted(POOL)
+    grant = await hub.leases.borrow(gone)
+    hub.store.set_away()
+    with pytest.raises(StoreUnavailable):
+        await hub.leases.undo(gone, grant)
+    redis.flushall()
+    for _ in range(2):
+        await hub.clock.tick()
+    assert redis.keys("session:*") == []
+    assert redis.hget("hub:ended", "s1") == grant.token, "a node that reports it as lent would be believed"
+
+
+async def test_a_grant_that_is_taken_back_at_the_moment_its_wait_ends_leaves_no_place_behind(hub, redis):
+    """The script says that there is a grant; before it is fetched, others think that this hub is gone."""
+    await offer(hub, POOL, "s1")
+    token = (await ask(hub))[2]
+    undo_script = hub.leases._undo
+
+    async def overtaken(**named: Any) -> list[Any]:
+        reply = list(await undo_script(**named))
+        if reply == ["granted"]:
+            await silence(hub, redis, hub.queue.hub_id)
+            await hub.store.script("queue/retire")(limit=25)
+            await ask(hub, wait_ms=0)  # somebody else takes the slot
+        return reply
+
+    hub.leases._undo = overtaken
+    task = await in_line(hub, redis, wanted(POOL, wait_s=0.5))
+    await hub.leases.give_back("s1", POOL, token)
+    with pytest.raises(WaitedInVain):
+        await task
+    assert redis.exists("hub:turns", "hub:patience", f"hub:handed:{hub.queue.hub_id}") == 0

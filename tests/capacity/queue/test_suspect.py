@@ -1,0 +1,97 @@
+"""A node that has been silent for half its timeout is lent from no more, until it beats again."""
+
+import pytest
+
+from hub.capacity import queue
+from tests.world import add_node, age_node, beat, borrow, give_back, listed, publish
+
+POOL = "gpu:a100"
+
+
+@pytest.fixture(autouse=True)
+def _no_rounds(monkeypatch):
+    """The hub behind `api` looks after the line when a test has it do so, and not once a second by itself."""
+    monkeypatch.setattr(queue, "ROUND_S", 3600.0)
+
+
+async def test_a_suspect_is_not_lent_from_and_its_next_beat_brings_its_slots_back(api, redis):
+    await publish(api, "n1", **{POOL: ["s1", "s2"]})
+    await publish(api, "n2", **{POOL: ["t1"]})
+    age_node(redis, "n1", 31)
+    assert (await borrow(api, POOL)).json()["browserId"] == "t1"
+    assert (await borrow(api, POOL)).json()["code"] == "no-capacity"
+    assert (await beat(api, "n1"))["known"] is True
+    assert sorted(listed(redis, f"available:{POOL}")) == ["s1", "s2"]
+    assert {(await borrow(api, POOL)).json()["browserId"] for _ in range(2)} == {"s1", "s2"}
+
+
+async def test_just_below_half_the_timeout_it_is_lent_from(api, redis):
+    await publish(api, "n1", **{POOL: ["s1"]})
+    age_node(redis, "n1", 29)
+    assert (await borrow(api, POOL)).json()["browserId"] == "s1"
+
+
+async def test_what_a_suspect_has_lent_stays_lent_and_comes_back_to_it(api, redis):
+    await publish(api, "n1", **{POOL: ["s1"]})
+    grant = (await borrow(api, POOL)).json()
+    age_node(redis, "n1", 40)
+    renewed = await api.post("/session/renew", json={"browserId": "s1", "leaseToken": grant["leaseToken"]})
+    assert renewed.status_code == 200
+    assert (await give_back(api, POOL, "s1")).json() == {"returned": "s1"}
+    assert (await borrow(api, POOL)).json()["code"] == "no-capacity"
+    await beat(api, "n1")
+    assert (await borrow(api, POOL)).json()["browserId"] == "s1"
+
+
+@pytest.mark.parametrize("skew_s", [-3600, 0, 3600])
+async def test_a_node_that_beats_by_writing_redis_itself_is_no_suspect_whatever_its_clock_says(api, redis, skew_s):
+    await publish(api, "n1", **{POOL: ["s1"]})
+    age_node(redis, "n1", 50 - skew_s)
+    redis.zadd("hub:beats", {"n1": int(redis.hget("hub:store", "clock_ms")) - 50_000})
+    redis.set("node_alive:n1", "1", ex=90)
+    assert (await borrow(api, POOL)).json()["browserId"] == "s1"
+
+
+async def test_a_suspect_that_is_heard_by_its_alive_key_alone_is_lent_from_again(hub, api, redis):
+    await publish(api, "n1", **{POOL: ["s1"]})
+    age_node(redis, "n1", 40)
+    assert (await borrow(api, POOL)).json()["code"] == "no-capacity"
+    await hub.queue.look_after()
+    assert redis.llen(f"available:{POOL}") == 0
+    redis.set("node_alive:n1", "1", ex=90)
+    await hub.queue.look_after()
+    assert (await borrow(api, POOL)).json()["browserId"] == "s1"
+    assert redis.exists("hub:suspects", "hub:aside:n1") == 0
+
+
+async def test_a_stale_node_that_may_not_be_expired_is_not_lent_from(make_api, redis):
+    async with make_api(sweeper_expire=False) as api:
+        await publish(api, "n1", **{POOL: ["s1"]})
+        age_node(redis, "n1", 100)
+        assert (await api.post("/admin/sweep")).json()["nodes"]["refreshed"] == 1
+        assert redis.exists("node_alive:n1") == 1
+        assert (await borrow(api, POOL)).json()["code"] == "no-capacity"
+
+
+async def test_a_drain_goes_on_when_a_suspect_comes_back(api, redis):
+    await publish(api, "n1", **{POOL: ["s1"]})
+    age_node(redis, "n1", 40)
+    await borrow(api, POOL)
+    await api.post("/admin/nodes/n1/drain")
+    assert (await beat(api, "n1"))["drain"] is True
+    assert (await borrow(api, POOL)).json()["code"] == "no-capacity"
+    await api.post("/admin/nodes/n1/undrain")
+    assert (await borrow(api, POOL)).json()["browserId"] == "s1"
+
+
+async def test_more_slots_than_one_beat_brings_back_come_with_the_next(hub, api, redis):
+    slots = [f"s{n}" for n in range(300)]
+    await add_node(hub, "n1")
+    await publish(api, "n1", **{POOL: slots})
+    age_node(redis, "n1", 40)
+    for _ in range(2):
+        await borrow(api, POOL)
+    assert redis.llen(f"available:{POOL}") == 0
+    for expected in (256, 300):
+        await beat(api, "n1")
+        assert redis.llen(f"available:{POOL}") == expected

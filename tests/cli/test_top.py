@@ -1,0 +1,258 @@
+"""`hub top` in front of a real terminal: rows, keys, events, and a terminal that is as it was, however it ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+from rich.console import Console
+
+from hub.cli.panes import PANES, Frame, Seen, View, arranged
+from tests.cli.command import Command, leave, register
+from tests.world import PATIENCE_S, HubProcess, wait_until
+
+ALTERNATE, NORMAL, CURSOR = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
+
+
+class Terminal:
+    """`hub top` in front of a terminal of 100 by 30."""
+
+    def __init__(self, environment: dict[str, str], *words: str) -> None:
+        self.ours, self.theirs = pty.openpty()
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        self.modes = termios.tcgetattr(self.theirs)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "hub.cli", "top", *words],
+            env={**environment, "TERM": "xterm-256color"},
+            preexec_fn=lambda: os.login_tty(os.dup(self.theirs)),
+        )
+        self.said = ""
+        self._read_from = 0
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = os.read(self.ours, 65536)
+            except OSError:
+                return
+            if not data:
+                return
+            self.said += data.decode(errors="replace")
+
+    @property
+    def lately(self) -> str:
+        """What was drawn since the last key."""
+        return self.said[self._read_from :]
+
+    def press(self, keys: str) -> None:
+        self._read_from = len(self.said)
+        os.write(self.ours, keys.encode())
+
+    def until(self, text: str) -> None:
+        wait_until(lambda: text in self.lately, 60, lambda: f"never showed {text!r}: {self.lately[-3000:]!r}")
+
+    def is_as_before(self) -> bool:
+        """Modes, screen and cursor."""
+        modes = termios.tcgetattr(self.theirs) == self.modes
+        return modes and self.said.rfind(NORMAL) > self.said.rfind(ALTERNATE) and CURSOR in self.said
+
+    def end(self) -> int:
+        code = self.process.wait(PATIENCE_S)
+        wait_until(lambda: NORMAL in self.said or ALTERNATE not in self.said)
+        return code
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self.theirs)
+        self._reader.join(PATIENCE_S)
+        os.close(self.ours)
+
+
+@pytest.fixture
+def top() -> Iterator[Callable[..., Terminal]]:
+    opened: list[Terminal] = []
+
+    def run(environment: dict[str, str], *words: str) -> Terminal:
+        opened.append(Terminal(environment, *words))
+        return opened[-1]
+
+    yield run
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def nodes(shared_hub: HubProcess) -> Iterator[None]:
+    register(shared_hub, "rack-1", pools={"gpu:a100": 2})
+    register(shared_hub, "rack-2", pools={"browser:chromium": 3})
+    yield
+    for node in ("rack-1", "rack-2"):
+        leave(shared_hub, node)
+
+
+@pytest.mark.usefixtures("nodes")
+def test_rows_are_shown_and_keys_change_what_is_seen(top, command: Command):
+    seen = top(command.environment)
+    for text in ("2 nodes are alive", "gpu:a100", "browser:chromium", "POOL▲", "live"):
+        seen.until(text)
+    seen.press("2")
+    seen.until("rack-2")
+    assert "NODE▲" in seen.lately
+    seen.press("/1")
+    seen.until("filter: 1")
+    seen.press("\r")
+    seen.until("/ filter")
+    shown = seen.lately
+    assert "rack-1" in shown
+    assert "rack-2" not in shown
+    seen.press("\x1b")
+    seen.until("rack-2")
+    seen.press("r")
+    wait_until(lambda: bool(re.search("NODE▼[^▲]*rack-2[^▲]*rack-1", seen.lately)), 60, lambda: seen.lately)
+    seen.press("0")
+    seen.until("No queue.")
+    wait_until(lambda: bool(re.search("No tasks[.]|SUBMITTED", seen.lately)), 60, lambda: seen.lately)  # of other tests
+    assert "Not refreshed" not in seen.said
+    seen.press("q")
+    assert seen.end() == 0
+    assert seen.is_as_before()
+
+
+@pytest.mark.usefixtures("nodes")
+def test_what_happens_is_seen_without_a_key(top, command: Command, shared_hub: HubProcess):
+    seen = top(command.environment)
+    seen.until("0 of 5 slots lent")
+    seen.until("live")
+    headers = {"x-hub-secret": shared_hub.runner_secret}
+    body = {"labelKey": "gpu:a100"}
+    lent = httpx.post(f"{shared_hub.url}/session/borrow", json=body, headers=headers, timeout=PATIENCE_S).json()
+    seen.until("1 of 5 slots lent")
+    given = {**body, "browserId": lent["browserId"]}
+    httpx.post(f"{shared_hub.url}/session/return", json=given, headers=headers, timeout=PATIENCE_S).raise_for_status()
+    seen.press("\x03")  # Ctrl-C
+    assert seen.end() == 0
+    assert seen.is_as_before()
+
+
+@pytest.mark.usefixtures("nodes")
+def test_sigterm_leaves_the_terminal_as_it_was(top, command: Command):
+    seen = top(command.environment)
+    seen.until("gpu:a100")
+    seen.process.send_signal(signal.SIGTERM)
+    assert seen.end() == 0
+    assert seen.is_as_before()
+    assert "Traceback" not in seen.said
+
+
+@pytest.mark.usefixtures("nodes")
+def test_ctrl_z_gives_the_terminal_back_for_as_long_as_it_is_stopped(top, command: Command):
+    seen = top(command.environment)
+    seen.until("gpu:a100")
+    seen.press("\x1a")
+    wait_until(lambda: seen.is_as_before())
+    seen.process.send_signal(signal.SIGCONT)
+    seen.until(ALTERNATE)
+    seen.until("gpu:a100")
+    seen.press("q")
+    assert seen.end() == 0
+    assert seen.is_as_before()
+
+
+def test_a_hub_that_is_gone_is_said_with_the_age_of_what_is_shown(top, own_command: Command, own_hub: HubProcess):
+    register(own_hub, "rack-1", pools={"gpu:a100": 2})
+    seen = top(own_command.environment)
+    seen.until("gpu:a100")
+    own_hub.kill()
+    seen.press("r")
+    seen.until("Not refreshed")
+    assert "gpu:a100" in seen.lately
+    seen.press("q")
+    assert seen.end() == 0
+
+
+def test_it_works_straight_on_redis_where_no_hub_listens(top, lone_command: Command, redis_server, hub):
+    seen = top({**lone_command.environment, "HUB_REDIS_URL": redis_server.url})
+    seen.until("straight on Redis")
+    seen.until("No node is registered yet")
+    seen.press("4")
+    seen.until("No tasks.")
+    seen.press("q")
+    assert seen.end() == 0
+    assert seen.is_as_before()
+
+
+def test_a_secret_that_is_refused_is_said_in_one_sentence_on_the_screen_that_was_there(top, command: Command):
+    secrets = {name: "wrong" for name in command.environment if name.endswith("_SECRET")}
+    seen = top({**command.environment, **secrets})
+    assert seen.end() == 1
+    wait_until(lambda: "The hub refuses the secret" in seen.said)
+    assert seen.said.rfind("The hub refuses the secret") > seen.said.rfind(NORMAL)
+    assert termios.tcgetattr(seen.theirs) == seen.modes
+    assert "Traceback" not in seen.said
+
+
+def test_without_a_terminal_it_says_what_is_for_scripts(command: Command):
+    done = command("top")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "hub: hub top needs a terminal; hub status is for scripts.\n"
+
+
+def drawn(view: View, seen: Seen, width: int = 60, height: int = 12) -> list[str]:
+    console = Console(width=width, height=height, highlight=False)
+    with console.capture() as capture:
+        console.print(Frame(view, seen, "live"), height=height, end="")
+    return capture.get().splitlines()
+
+
+HOSTILE = "\x1b[2J\x07evil\nname"
+
+
+def test_no_name_is_obeyed_by_the_terminal_and_no_line_is_longer_than_it():
+    seen = Seen({"sentence": HOSTILE, "troubles": [{"level": "critical", "title": HOSTILE, "text": "x" * 300}]})
+    for pane in PANES:
+        seen.rows[pane.name] = 3, [dict.fromkeys(("label", "nodeId", "runId", "id", "error", "state"), HOSTILE)] * 3
+        lines = drawn(View(pane=pane.name), seen)
+        assert not any("\x1b" in line or "\x07" in line for line in lines), pane.name
+        assert max(map(len, lines)) <= 60
+        assert len(lines) <= 12
+
+
+@pytest.mark.parametrize("size", [(20, 4), (10, 3), (300, 80)])
+def test_every_size_of_terminal_is_drawn_on(size):
+    seen = Seen({"sentence": "All is well."}, {"pools": (1, [{"label": "a:b", "total": 1}])})
+    for pane in ("pools", "all"):
+        assert len(drawn(View(pane=pane), seen, *size)) <= size[1]
+
+
+def test_rows_that_are_not_known_here_are_told_of():
+    seen = Seen({}, {"nodes": (10_000, [{"nodeId": f"n{number}"} for number in range(500)]), "pools": (1, [{}])})
+    (tabs,) = [line for line in drawn(View(pane="nodes"), seen, 100) if "2 nodes" in line]
+    assert " 1 pools 1  2 nodes 500 of 10,000  3 queue … " in tabs
+
+
+def test_rows_are_sorted_as_numbers_or_words_and_what_is_not_known_comes_last():
+    pools = PANES[0]
+    rows = [{"label": "b", "total": 9}, {"label": "A", "total": 10}, {"label": "c", "total": None}]
+    seen, view = Seen({}, {"pools": (3, rows)}), View()
+    assert [row["label"] for row in arranged(pools, view, seen)] == ["A", "b", "c"]
+    view.next_column()
+    assert [row["label"] for row in arranged(pools, view, seen)] == ["b", "A", "c"]
+    view.turn_round()
+    assert [row["label"] for row in arranged(pools, view, seen)] == ["A", "b", "c"]
+    view.text = "10"
+    assert [row["label"] for row in arranged(pools, view, seen)] == ["A"]

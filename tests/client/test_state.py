@@ -1,0 +1,145 @@
+"""What a node keeps in mind about itself."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hub.client.state import BITE_BYTES, AgentState
+
+
+def test_the_slots_of_a_pool_are_named_as_the_hub_names_them() -> None:
+    state = AgentState("n1", {"pools": {"gpu: a100 :eu": 2}})
+    assert list(state.slots.values()) == [
+        {"slotId": "n1-gpu.a100.eu-1", "labelKey": "gpu:a100:eu"},
+        {"slotId": "n1-gpu.a100.eu-2", "labelKey": "gpu:a100:eu"},
+    ]
+
+
+def test_a_slot_keeps_its_id_and_whatever_else_it_carries_and_gets_an_id_when_it_has_none() -> None:
+    state = AgentState("n1", {})
+    ids = state.enter([{"labelKey": "a:b", "browserId": "s1", "memoryGb": 80}, {"labelKey": "a:b"}])
+    assert ids[0] == "s1"
+    assert len(ids[1]) == 32
+    assert state.slots["s1"] == {"slotId": "s1", "labelKey": "a:b", "memoryGb": 80}
+
+
+def test_a_registration_says_what_the_node_is() -> None:
+    state = AgentState(
+        "n1",
+        {
+            "pools": {"a:b": 1},
+            "labels": {"os": "linux"},
+            "apps": ["a"],
+            "base_url": "http://n1",
+            "policy": "reuse",
+        },
+    )
+    body, others = state.registration()
+    assert body == {
+        "nodeId": "n1",
+        "incarnation": state.incarnation,
+        "apps": ["a"],
+        "labels": {"os": "linux"},
+        "baseUrl": "http://n1",
+        "capacity": 1,
+        "policy": "reuse",
+        "slots": [{"slotId": "n1-a.b-1", "labelKey": "a:b"}],
+    }
+    assert others == []
+
+
+def test_many_slots_are_told_in_bites_with_the_lent_ones_first_and_their_tokens() -> None:
+    state = AgentState(
+        "n1", {"slots": [{"labelKey": "a:b", "slotId": f"s{n}", "endpoint": "x" * 200} for n in range(3000)]}
+    )
+    state.lent = {"s2999": "7", "s1500": "8"}
+    first, others = state.registration()
+    bodies = [first, *others]
+    assert sorted(slot["slotId"] for body in bodies for slot in body["slots"]) == sorted(state.slots)
+    assert first["lent"] == state.lent
+    assert all("lent" not in body for body in others)
+    assert all(len(json.dumps(body)) < BITE_BYTES + 500 for body in bodies)
+    assert first["capacity"] == 3000
+
+
+def test_a_thousand_slots_is_the_most_in_one_batch() -> None:
+    state = AgentState("n1", {"pools": {"a:b": 2500}})
+    assert all(len(batch["slots"]) <= 1000 for batch in state.batches(state.slots))
+
+
+def test_an_answer_with_what_is_lent_is_the_whole_picture_and_one_without_changes_nothing_of_it() -> None:
+    state = AgentState("n1", {"pools": {"a:b": 2}})
+    state.heard({}, {"version": 3, "lent": {"s1": "5"}, "recycle": ["s2"], "drain": True})
+    assert (state.version, state.lent, state.marked, state.draining) == (3, {"s1": "5"}, {"s2"}, True)
+    state.heard({}, {"version": 3, "recycle": [], "drain": False})
+    assert (state.version, state.lent, state.marked, state.draining) == (3, {"s1": "5"}, {"s2"}, False)
+    state.heard({}, {"version": 4, "recycle": [], "lent": {}})
+    assert (state.version, state.lent, state.marked) == (4, {}, set())
+
+
+def test_what_was_acknowledged_is_told_until_a_beat_with_it_was_heard() -> None:
+    state = AgentState("n1", {})
+    state.acknowledged = {"s1"}
+    beat = state.beat()
+    assert beat == {"nodeId": "n1", "incarnation": state.incarnation, "version": 0, "recycled": ["s1"]}
+    assert state.beat() == beat
+    state.acknowledged.add("s2")
+    state.heard(beat, {"version": 0})
+    assert state.beat() == {"nodeId": "n1", "incarnation": state.incarnation, "version": 0, "recycled": ["s2"]}
+
+
+def listed(state: AgentState) -> list[str]:
+    first, others = state.registration()
+    return sorted(slot["slotId"] for body in (first, *others) for slot in body.get("slots", ()))
+
+
+def test_a_registration_leaves_out_what_is_being_made_fresh_and_what_is_still_to_be_published() -> None:
+    state = AgentState("n1", {"slots": [{"labelKey": "a:b", "slotId": f"s{n}"} for n in range(5)]})
+    state.unpublished = {"s0"}
+    state.reserving("s1")
+    state.reserving("s2")
+    state.reserved("s2")
+    state.reserving("s3")
+    # The hub has said so since: the request to take s3 off offer came too late. Of s2 it is known to be outdated.
+    state.heard({}, {"version": 4, "recycle": [], "lent": {"s2": "6", "s3": "7"}})
+    assert listed(state) == ["s3", "s4"]
+    for slot_id in ("s1", "s2"):
+        assert state.rebuilt(slot_id, None)
+    state.still_lent("s3", asked_before=True)
+    assert state.unpublished == {"s0", "s1", "s2", "s3"}
+    assert state.rebuilding == {}
+
+
+def test_what_is_made_fresh_is_marked_ours_and_not_lent_or_was_begun() -> None:
+    state = AgentState("n1", {"slots": [{"labelKey": "a:b", "slotId": f"s{n}"} for n in range(3)]})
+    state.marked, state.lent = {"s0", "s1", "of-others"}, {"s1": "5"}
+    state.reserving("s2")
+    assert (state.to_recycle(), state.to_rebuild()) == ({"s0", "of-others"}, {"s0", "s2"})
+
+
+def test_a_slot_that_was_withdrawn_or_entered_again_while_it_was_made_fresh_stays_so() -> None:
+    state = AgentState("n1", {"slots": [{"labelKey": "a:b", "slotId": f"s{n}"} for n in range(2)]})
+    for slot_id in ("s0", "s1"):
+        state.reserving(slot_id)
+    state.forget("s0")
+    state.enter([{"labelKey": "a:b", "slotId": "s1", "endpoint": "by hand"}])
+    assert not state.rebuilt("s0", None)
+    assert not state.rebuilt("s1", {"labelKey": "a:b", "slotId": "s1", "endpoint": "by the callback"})
+    assert state.slots == {"s1": {"slotId": "s1", "labelKey": "a:b", "endpoint": "by hand"}}
+
+
+def test_slots_of_which_one_cannot_be_sent_are_not_entered() -> None:
+    state = AgentState("n1", {})
+    for value in (object(), float("nan")):
+        with pytest.raises((TypeError, ValueError)):
+            state.enter([{"labelKey": "a:b", "slotId": "s1"}, {"labelKey": "a:b", "x": value}])
+    assert state.slots == {}
+
+
+def test_a_slot_that_was_published_as_free_is_not_lent_whatever_was_remembered() -> None:
+    state = AgentState("n1", {"pools": {"a:b": 2}})
+    state.lent = {"n1-a.b-1": "5", "n1-a.b-2": "6"}
+    state.published([{"browserId": "n1-a.b-1", "status": "published"}, {"browserId": "n1-a.b-2", "status": "lent"}])
+    assert state.lent == {"n1-a.b-2": "6"}

@@ -1,0 +1,44 @@
+"""Fixtures: databases with records to process, and short pauses."""
+
+from __future__ import annotations
+
+import pytest
+
+from hub import retries
+from tests.recovery.databases import Database, _servers, pg, postgres, sqlite
+
+__all__ = ["_servers", "pg", "postgres", "sqlite"]
+
+
+@pytest.fixture(autouse=True)
+def _no_redis_by_accident(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HUB_REDIS_URL", "REDIS_URL", "HUB_KEY_PREFIX"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Back-off from 10 ms to 0.1 s."""
+    monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(retries.pause_s, "__defaults__", (None, 0.1))
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
+def jobs(request: pytest.FixtureRequest) -> Database:
+    """A fresh database of each kind, with the tables."""
+    found: Database = request.getfixturevalue({"postgresql": "pg", "sqlite": "sqlite"}[request.param])
+    make_tables(found)
+    return found
+
+
+@pytest.fixture
+def pg_jobs(pg: Database) -> Database:
+    """A fresh PostgreSQL database with the tables."""
+    make_tables(pg)
+    return pg
+
+
+def make_tables(database: Database) -> None:
+    """The jobs, and notes that handlers write."""
+    database.make_jobs()
+    database.execute("CREATE TABLE notes (job integer NOT NULL, text text UNIQUE)")

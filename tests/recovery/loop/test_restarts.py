@@ -1,0 +1,151 @@
+"""A database that is away for a second, sessions that are not given out: no record fails for that, and none stays."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from sqlalchemy import exc
+from sqlalchemy.ext.asyncio import async_sessionmaker
+
+from hub.recovery.engines import make_engine
+from hub.recovery.loop import process
+from tests.recovery.databases import Database
+from tests.recovery.loop.conftest import make_tables
+from tests.recovery.loop.faults import ANSWER_LOST, CUT, Faults
+from tests.recovery.loop.world import alerts, handled, note, notes, nothing, source_of
+from tests.recovery.postgres import Postgres
+from tests.world import eventually
+
+
+@pytest.fixture
+def mortal():
+    """A server of one's own, with the tables."""
+    server = Postgres()
+    server.start()
+    database = Database("postgresql", server.url("postgres").replace("/?", "/postgres?"), server)
+    make_tables(database)
+    yield database
+    server.stop()
+
+
+@pytest.mark.race
+@pytest.mark.slow
+@pytest.mark.parametrize("given", [True, False], ids=["sessions of the application", "sessions of the loop"])
+async def test_a_restart_of_the_database_fails_no_record(mortal, given, caplog):
+    """Those whose handler was at work are handled again, those it never came to as well; with no Redis to park in."""
+    mortal.fill(600, "Pending")
+    source, stop, handlers = source_of(mortal), asyncio.Event(), []
+    engine = make_engine(source, 10)
+
+    async def handler(record, session):
+        handlers.append(record.id)
+        await note(session, record)
+        await asyncio.sleep(0.02)
+        await note(session, record, "again")
+
+    options = {"get_session": async_sessionmaker(engine)} if given else {}
+    running = asyncio.create_task(process(source, handler, done="Done", poll_s=0.05, stop=stop, park=False, **options))
+    for _ in range(3):
+        before = len(handlers)
+
+        async def more(before=before):
+            return len(handlers) > before + 60
+
+        await eventually(more)
+        await asyncio.to_thread(mortal.place.kill)
+        await asyncio.sleep(1)
+        await asyncio.to_thread(mortal.place.start)
+
+    async def over():
+        return not {"Pending", "Processing"} & (await asyncio.to_thread(mortal.statuses)).keys()
+
+    await eventually(over, 90)
+    stop.set()
+    counts = await running
+    await engine.dispose()
+    assert mortal.statuses() == {"Done": 600}, mortal.execute("SELECT DISTINCT error FROM jobs WHERE status = 'Failed'")
+    assert len(notes(mortal)) == 1200
+    assert (counts.failed, counts.zombies, alerts(caplog)) == (0, 0, [])
+
+
+@pytest.mark.parametrize("fail_unserved", [False, True])
+async def test_no_record_stays_when_sessions_are_refused_and_the_loop_has_a_connection(jobs, fail_unserved, caplog):
+    jobs.add(*range(12), status="Pending")
+    engine, refusals = make_engine(source_of(jobs)), list(range(40))
+    make, seen = async_sessionmaker(engine), []
+
+    async def handler(record, session):
+        seen.append(record.id)
+
+    counts = await handled(
+        source_of(jobs), handler, get_session=lambda: None if refusals and refusals.pop() >= 0 else make(),
+        batch=12, fail_unserved=fail_unserved,
+    )  # fmt: skip
+    await engine.dispose()
+    assert "Processing" not in jobs.statuses()
+    assert alerts(caplog) == []
+    if fail_unserved:
+        assert counts.failed == jobs.statuses()["Failed"] == 12 - len(seen)
+        assert {job.error for job in jobs.jobs().values() if job.status == "Failed"} == {
+            "no session: get_session returned none"
+        }
+    else:
+        assert (jobs.statuses(), sorted(seen)) == ({"Done": 12}, list(range(12)))
+
+
+async def test_what_a_sick_pool_refuses_for_good_waits_in_pending(jobs):
+    jobs.add(*range(12), status="Pending")
+    stop, asked = asyncio.Event(), []
+
+    async def get_session():
+        asked.append(1)
+        if len(asked) > 12:
+            stop.set()
+
+    async with asyncio.timeout(60):
+        counts = await process(source_of(jobs), nothing, done="Done", get_session=get_session, stop=stop, batch=12)
+    assert (jobs.statuses(), counts.returned) == ({"Pending": 12}, counts.claimed)
+
+
+async def test_a_handler_that_loses_its_connection_runs_again_and_not_without_end(jobs):
+    jobs.add(1, 2, status="Pending")
+    begun = []
+
+    async def handler(record, session):
+        begun.append(record.id)
+        if record.id == 2 or begun.count(1) < 3:
+            await note(session, record, "lost")
+            raise exc.OperationalError("INSERT", {}, ConnectionResetError("cut"))
+        await note(session, record)
+
+    await handled(source_of(jobs), handler)
+    assert (begun.count(1), begun.count(2)) == (3, 4)
+    assert notes(jobs) == ["seen 1"]
+    assert jobs.statuses() == {"Done": 1, "Failed": 1}
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError("elsewhere"), TimeoutError("elsewhere"), ValueError("oh")])
+async def test_what_else_a_handler_cannot_reach_is_its_own_affair(jobs, error):
+    jobs.add(1, status="Pending")
+
+    async def handler(record, session):
+        raise error
+
+    await handled(source_of(jobs), handler)
+    assert jobs.statuses() == {"Failed": 1}
+
+
+@pytest.mark.parametrize("kind", [ANSWER_LOST, CUT])
+async def test_a_claim_whose_commit_is_in_doubt_is_given_back(jobs, kind):
+    """Nobody works on those records, and an hour is long."""
+    jobs.add(*range(5), status="Pending")
+    faults = Faults()
+    with faults.everywhere():
+        await handled(source_of(jobs), nothing)
+        first = faults.log.index("commit")
+        jobs.execute("UPDATE jobs SET status = 'Pending'")
+        faults.plan(kind, first)
+        await handled(source_of(jobs), nothing)
+    assert faults.struck
+    assert jobs.statuses() == {"Done": 5}

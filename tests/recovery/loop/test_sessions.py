@@ -1,0 +1,298 @@
+"""Sessions that cannot be had: what becomes of the record, who is told, and when claiming stops."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+
+import pytest
+from sqlalchemy import exc
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+
+from hub.recovery.engines import make_engine
+from hub.recovery.loop import process, processing
+from tests.recovery.loop.world import alerts, clean, facts, handled, note, notes, nothing, noting, source_of
+from tests.world import eventually
+
+
+class Giver:
+    """Gives out sessions, and refuses for as long as it is told to."""
+
+    def __init__(self, engine):
+        self.make = async_sessionmaker(engine, expire_on_commit=False)
+        self.refusals = 0
+        self.calls = 0
+        self.stop = None
+
+    def __call__(self):
+        return None if self.refuses() else self.make()
+
+    def refuses(self):
+        self.calls += 1
+        if not self.refusals:
+            return False
+        self.refusals -= 1
+        if self.stop is not None:
+            self.stop.set()
+        return True
+
+
+@pytest.fixture
+async def engine(jobs):
+    found = make_engine(source_of(jobs))
+    yield found
+    await found.dispose()
+
+
+@pytest.fixture
+def giver(engine):
+    return Giver(engine)
+
+
+@pytest.fixture
+def nothing_else(giver, monkeypatch):
+    """Nor has the loop a connection of its own while the giver refuses."""
+    make = processing.on
+
+    def on(engine):
+        own = make(engine)
+        return lambda: None if giver.refuses() else own()
+
+    monkeypatch.setattr(processing, "on", on)
+
+
+@pytest.mark.story
+async def test_an_item_that_get_session_returns_nothing_for_is_failed_with_the_reason(
+    jobs, giver, nothing_else, caplog
+):
+    """Where that is wanted. And does not stay in Processing with nobody to work on it."""
+    jobs.add(1, 2, 3, status="Pending")
+    seen = []
+
+    async def handler(record, session):
+        seen.append(record.id)
+        if record.id == 1:
+            giver.refusals = 2  # for the next item, and for the first try to mark it
+
+    counts = await handled(source_of(jobs), handler, batch=1, get_session=giver, fail_unserved=True)
+    assert seen == [1, 3]
+    found = jobs.jobs()
+    assert [found[i].status for i in "123"] == ["Done", "Failed", "Done"]
+    assert found["2"].error == "no session: get_session returned none"
+    assert (counts.done, counts.failed, counts.zombies, counts.refusals) == (2, 1, 0, 2)
+    assert alerts(caplog) == []
+
+
+@pytest.mark.story
+async def test_one_that_cannot_be_marked_either_is_told_of_and_recovery_finds_it(jobs, giver, nothing_else, caplog):
+    """Told to stop the loop goes on trying no longer."""
+    jobs.add(1, 2, 3, status="Pending")
+    giver.stop = asyncio.Event()
+
+    async def handler(record, session):
+        if record.id == 1:
+            giver.refusals = 5  # for the next item, for a try at once, and for three further ones
+
+    counts = await handled(source_of(jobs), handler, batch=2, concurrency=1, get_session=giver, stop=giver.stop)
+    assert jobs.statuses() == {"Done": 1, "Processing": 1, "Pending": 1}
+    assert giver.calls == 2 + 4
+    assert counts.zombies == 1
+    (line,) = alerts(caplog)
+    assert line.getMessage().startswith("ZOMBIE RECORD ALERT source=jobs id=2 ")
+    assert facts(line, "source", "id") == {"source": "jobs", "id": 2}
+
+    async def cleaned() -> bool:
+        return await clean(source_of(jobs, threshold_minutes=0.001)) == 1
+
+    await eventually(cleaned)
+    await handled(source_of(jobs), nothing)
+    assert jobs.statuses() == {"Done": 3}
+
+
+async def test_the_error_path_has_three_further_tries_and_then_tells_as_well(jobs, giver, nothing_else, caplog):
+    jobs.add(1, 2, status="Pending")
+    stop = asyncio.Event()
+
+    async def handler(record, session):
+        await session.close()
+        session.rollback = broken  # nor can its own session be used any more
+        giver.refusals = 2 if record.id == 1 else 3
+        if record.id == 2:
+            stop.set()
+        raise ValueError("oh")
+
+    async def broken():
+        raise exc.InterfaceError("rollback", {}, OSError("gone"))
+
+    counts = await handled(source_of(jobs), handler, batch=1, get_session=giver, stop=stop)
+    found = jobs.jobs()
+    assert (found["1"].status, found["1"].error) == ("Failed", "ValueError: oh")
+    assert found["2"].status == "Processing"
+    assert (counts.failed, counts.zombies) == (1, 1)
+    assert [line.id for line in alerts(caplog)] == [2]
+
+
+async def test_a_handler_that_raised_is_marked_in_the_session_it_has(jobs, giver):
+    """For a sick pool has no other."""
+    jobs.add(1, status="Pending")
+
+    async def handler(record, session):
+        giver.refusals = 100
+        raise ValueError("oh")
+
+    await handled(source_of(jobs), handler, get_session=giver)
+    assert jobs.jobs()["1"].error == "ValueError: oh"
+
+
+def _forms(make):
+    async def later():
+        return make()
+
+    @asynccontextmanager
+    async def manager():
+        async with make() as session:
+            yield session
+
+    async def generator():
+        async with make() as session:
+            yield session
+
+    async def manager_later():
+        return manager()
+
+    return {
+        "plain": make, "coroutine": later, "manager": manager, "generator": generator, "begun": make.begin,
+        "manager later": manager_later,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["plain", "coroutine", "manager", "generator", "begun", "manager later"])
+async def test_sessions_may_be_given_out_in_any_usual_way(jobs, engine, form):
+    jobs.add(1, 2, status="Pending")
+    get_session = _forms(async_sessionmaker(engine))[form]
+    await handled(source_of(jobs), noting, get_session=get_session)
+    assert (jobs.statuses(), len(notes(jobs))) == ({"Done": 2}, 2)
+
+
+def _raising():
+    raise RuntimeError("the pool is empty")
+
+
+@asynccontextmanager
+async def _holding_none():
+    yield None
+
+
+@pytest.mark.parametrize(
+    ("get_session", "why"),
+    [
+        (_raising, "no session: the pool is empty"),
+        (_holding_none, "no session: get_session returned none"),
+        (lambda: 5, "no session: get_session returned a int, which is no AsyncSession"),
+    ],
+)
+async def test_a_refusal_may_take_any_form(jobs, giver, get_session, why):
+    jobs.add(1, status="Pending")
+    first = [get_session]
+    get_session = lambda: (first.pop() if first else giver)()  # noqa: E731
+    await handled(source_of(jobs), noting, get_session=get_session, fail_unserved=True)
+    assert jobs.jobs()["1"].error == why
+
+
+async def test_a_session_that_does_not_come_is_a_refusal(jobs, giver, monkeypatch):
+    from hub.recovery.loop import sessions
+
+    monkeypatch.setattr(sessions, "SESSION_S", 0.1)
+    jobs.add(1, status="Pending")
+    waits = [3600]
+
+    async def get_session() -> AsyncSession:
+        await asyncio.sleep(waits.pop() if waits else 0)
+        return giver.make()
+
+    await handled(source_of(jobs), noting, get_session=get_session, fail_unserved=True)
+    assert jobs.jobs()["1"].error == "no session: it took too long"
+
+
+async def test_a_pool_that_gives_no_connections_is_a_refusal_though_its_sessions_can_be_made(pg_jobs, caplog):
+    """They connect when they are used: no handler is to find that out for every single record."""
+    pg_jobs.fill(100, "Pending")
+    engine = create_async_engine(pg_jobs.url, pool_size=1, max_overflow=0, pool_timeout=0.05)
+    taken = await engine.connect()
+    begun, stop = [], asyncio.Event()
+
+    async def handler(record, session):
+        begun.append(record.id)
+        await note(session, record)
+
+    running = asyncio.create_task(
+        process(
+            source_of(pg_jobs), handler, done="Done", get_session=async_sessionmaker(engine), stop=stop, concurrency=1
+        )
+    )
+
+    async def stopped() -> bool:
+        return "claiming stops" in caplog.text
+
+    await eventually(stopped)
+    await asyncio.sleep(0.5)
+    assert (begun, pg_jobs.statuses()["Pending"] >= 70) == ([], True)
+    await taken.close()
+
+    async def done() -> bool:
+        return "Pending" not in pg_jobs.statuses()
+
+    await eventually(done)
+    stop.set()
+    await running
+    await engine.dispose()
+    assert pg_jobs.statuses()["Done"] >= 70
+
+
+async def test_half_of_the_work_is_not_committed_by_who_gave_out_the_session(jobs, engine):
+    """Some context managers commit when they are left; the loop was cancelled in between."""
+    jobs.add(1, status="Pending")
+    begun = asyncio.Event()
+
+    async def handler(record, session):
+        await note(session, record, "half")
+        begun.set()
+        await asyncio.sleep(30)
+
+    get_session = async_sessionmaker(engine).begin
+    running = asyncio.create_task(process(source_of(jobs), handler, done="Done", get_session=get_session))
+    await begun.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert (jobs.statuses(), notes(jobs)) == ({"Pending": 1}, [])
+
+
+async def test_claiming_stops_while_sessions_are_refused(jobs, giver, caplog):
+    """A sick pool does not fill with zombies. The test looks from a thread: in SQLite one who looks waits for a writer,
+    who waits for a reader, who is in this event loop."""
+    caplog.set_level(logging.INFO, "hub.client")
+    jobs.add(*range(40), status="Pending")
+    giver.refusals = 10_000
+    stop = asyncio.Event()
+    running = asyncio.create_task(process(source_of(jobs), nothing, done="Done", get_session=giver, stop=stop, batch=2))
+
+    def said(event):
+        return sum(event in line.getMessage() for line in caplog.records)
+
+    async def probed() -> bool:
+        return said("claiming stops") == 1 and giver.calls > 20
+
+    await eventually(probed)
+    assert (await asyncio.to_thread(jobs.statuses))["Pending"] >= 30
+    assert said("claiming goes on") == 0
+    giver.refusals = 0
+
+    async def done() -> bool:
+        return "Pending" not in await asyncio.to_thread(jobs.statuses)
+
+    await eventually(done)
+    stop.set()
+    await running
+    assert (said("claiming stops"), said("claiming goes on")) == (1, 1)

@@ -1,0 +1,77 @@
+"""Recovery in MariaDB: what holds in PostgreSQL and SQLite holds there, on a real server whose zone is not UTC."""
+
+from __future__ import annotations
+
+import asyncmy
+import pytest
+
+from hub.recovery.models import Reset
+from tests.recovery.databases import Database
+from tests.recovery.test_sql import (
+    test_a_record_that_the_database_refuses_to_change_keeps_no_other_from_being_reset,
+    test_a_status_is_a_whole_number,
+    test_a_status_is_an_enum_or_a_text,
+    test_an_id_is_a_number_a_text_or_a_uuid,
+    test_batches_are_bounded_and_take_the_longest_stuck_first,
+    test_fields_and_tables_may_have_any_name,
+    test_looking_is_bounded_and_asks_for_an_age_above_the_threshold_at_most,
+    test_looking_shows_what_a_reset_would_touch_and_changes_nothing,
+    test_only_those_named_that_are_stuck_are_reset,
+    test_resets_are_counted_and_a_record_that_had_them_all_fails_for_good,
+    test_the_reason_is_written_where_the_source_says,
+    test_the_stuck_are_reset_and_the_others_stay_as_they_are,
+)
+from tests.recovery.test_sql_races import (
+    test_a_service_that_is_killed_leaves_whole_batches,
+    test_processes_at_once_reset_each_record_once,
+    test_services_at_once_reset_each_record_once,
+)
+
+__all__ = [
+    "test_a_record_that_the_database_refuses_to_change_keeps_no_other_from_being_reset",
+    "test_a_service_that_is_killed_leaves_whole_batches",
+    "test_a_status_is_a_whole_number",
+    "test_a_status_is_an_enum_or_a_text",
+    "test_an_id_is_a_number_a_text_or_a_uuid",
+    "test_batches_are_bounded_and_take_the_longest_stuck_first",
+    "test_fields_and_tables_may_have_any_name",
+    "test_looking_is_bounded_and_asks_for_an_age_above_the_threshold_at_most",
+    "test_looking_shows_what_a_reset_would_touch_and_changes_nothing",
+    "test_only_those_named_that_are_stuck_are_reset",
+    "test_processes_at_once_reset_each_record_once",
+    "test_resets_are_counted_and_a_record_that_had_them_all_fails_for_good",
+    "test_services_at_once_reset_each_record_once",
+    "test_the_reason_is_written_where_the_source_says",
+    "test_the_stuck_are_reset_and_the_others_stay_as_they_are",
+]
+
+
+@pytest.fixture
+def database(mariadb: Database) -> Database:
+    return mariadb
+
+
+@pytest.mark.parametrize("column", ["aware", "naive"])
+async def test_a_time_is_one_of_utc_whatever_the_zone_of_the_server(mariadb, opened, column):
+    mariadb.make_jobs(updated_at=column)
+    mariadb.add(1)
+    mariadb.add(2, age_s=600)
+    (found,) = await opened(mariadb.source()).look(10)
+    assert (found.id, round(found.age_s)) == ("1", pytest.approx(7200, abs=30))
+    assert await opened(mariadb.source()).reset() == Reset(reset=("1",))
+    assert {name: (job.status, job.fresh) for name, job in mariadb.jobs().items()} == {
+        "1": ("Pending", True), "2": ("Processing", False),
+    }  # fmt: skip
+
+
+async def test_a_row_that_somebody_else_holds_is_left_to_them(mariadb, opened):
+    mariadb.make_jobs()
+    mariadb.add(1, 2, 3)
+    somebody = await asyncmy.connect(unix_socket=str(mariadb.place.socket), user="root", db=mariadb.name)
+    async with somebody.cursor() as cursor:
+        await cursor.execute("SELECT * FROM jobs WHERE id = 2 FOR UPDATE")
+    records = opened(mariadb.source())
+    assert await records.reset() == Reset(reset=("1", "3"))
+    await somebody.rollback()
+    somebody.close()
+    assert await records.reset() == Reset(reset=("2",))

@@ -1,0 +1,103 @@
+"""Notifications: heard once listened for, over one connection, and that one is given back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hub.errors import StoreUnavailable
+from hub.store.connection import open_store
+from tests.world import RedisServer, eventually, settings_for
+
+
+async def connections(redis) -> int:
+    return sum(client["name"] == "capacity-hub" for client in redis.client_list())
+
+
+async def is_so(fact: bool) -> bool:
+    return fact
+
+
+async def test_what_is_rung_after_listening_began_is_heard(hub, redis):
+    async with hub.store.notifications.listen("a", "b") as subscription:
+        redis.publish("b", "")
+        assert await subscription.wait(30)
+        assert not await subscription.wait(0.01), "it rings once for one ring"
+        redis.publish("a", "")
+        assert await subscription.wait(30)
+
+
+async def test_each_hears_its_own_channels_alone(hub, redis):
+    async with hub.store.notifications.listen("a") as one, hub.store.notifications.listen("a", "b") as two:
+        redis.publish("b", "")
+        assert await two.wait(30)
+        assert not await one.wait(0.05)
+        redis.publish("a", "")
+        assert [await one.wait(30), await two.wait(30)] == [True, True]
+
+
+async def test_what_a_channel_says_is_kept_where_somebody_asks_for_it_and_given_out_once_in_its_order(hub, redis):
+    async with hub.store.notifications.listen("a", keep=True) as one, hub.store.notifications.listen("a") as two:
+        for word in ("1", "2", "3"):
+            redis.publish("a", word)
+        heard: list[str] = []
+
+        async def all_of_it() -> bool:
+            heard.extend(one.said())
+            return len(heard) >= 3
+
+        await eventually(all_of_it)
+        assert heard == ["1", "2", "3"]
+        assert await two.wait(30)
+        assert (one.said(), two.said()) == ([], [])
+
+
+async def test_a_channel_nobody_waits_for_is_not_subscribed_to(hub, redis):
+    async with hub.store.notifications.listen("a"):
+        async with hub.store.notifications.listen("b"):
+            assert redis.pubsub_numsub("a", "b") == [("a", 1), ("b", 1)]
+        await eventually(lambda: is_so(redis.pubsub_numsub("b") == [("b", 0)]))
+        assert redis.pubsub_numsub("a") == [("a", 1)]
+
+
+async def test_any_number_of_listeners_that_come_and_go_use_one_connection(hub, redis):
+    before = await connections(redis)
+
+    async def come_and_go(number):
+        for _ in range(20):
+            async with hub.store.notifications.listen(f"c{number}", "all") as subscription:
+                await subscription.wait(0.001 * (number % 4))
+
+    async def come_until(number, seconds):
+        async with asyncio.timeout(seconds):
+            await come_and_go(number)
+            await asyncio.sleep(5)
+
+    async def give_up(number):
+        with pytest.raises(TimeoutError):
+            await come_until(number, 0.002 * number)
+
+    await asyncio.gather(*map(come_and_go, range(30)), *map(give_up, range(30)))
+    assert await connections(redis) <= before + 2
+    await eventually(lambda: is_so(redis.pubsub_channels("c*") + redis.pubsub_channels("all") == []))
+
+
+async def test_when_redis_dies_they_ring_and_later_ones_are_refused(tmp_path):
+    server = RedisServer(tmp_path)
+    server.start()
+    try:
+        async with open_store(settings_for(server.url)) as store:
+            async with store.notifications.listen("a") as subscription:
+                server.kill()
+                assert await subscription.wait(30)
+            with pytest.raises(StoreUnavailable):
+                async with store.notifications.listen("a"):
+                    pass
+            server.start()
+            await store.check()  # as each tick does: it is another server
+            async with store.notifications.listen("a") as subscription:
+                server.client().publish("a", "")
+                assert await subscription.wait(30)
+    finally:
+        server.stop()
