@@ -91,7 +91,7 @@ class Stage:
     def hand_off(self) -> float:
         """Seconds from the answer to the return to the waiter's answer: negative when his came first."""
         self.waiter.send("/session/borrow", {"labelKey": POOL, "ttlSeconds": 300, "priority": 100})
-        while self.redis.zcard(Keys().line(POOL)) == self.others:
+        while self.redis.zcard(Keys().queue(POOL)) == self.others:
             time.sleep(0.0005)
         time.sleep(SETTLED_S)
         self.giver.send("/session/return", {"labelKey": POOL, "browserId": self.slot, "leaseToken": self.token})
@@ -141,7 +141,7 @@ def run() -> list[Figure]:
             stack.enter_context(machine.process(command, machine.SERVER_CORE))
         wait_until(lambda: empty.redis.llen(pubsub.READY) == 2)
         rounds = [_round(empty, crowded) for _ in range(1 + ROUNDS)][1:]  # the first only warms up
-        assert crowded.redis.zcard(Keys().line(POOL)) == crowded.others
+        assert crowded.redis.zcard(Keys().queue(POOL)) == crowded.others
         return _figures({kind: [each[kind] for each in rounds] for kind in rounds[0]})
 
 
@@ -152,7 +152,7 @@ def _stage(stack: ExitStack, crowd: int) -> Stage:
     stage = Stage(redis, Caller(ports[0]), Caller(ports[1]))
     stage.begin()
     asyncio.run(_gather(redis, crowd))
-    stage.others = int(redis.zcard(Keys().line(POOL)))
+    stage.others = int(redis.zcard(Keys().queue(POOL)))
     return stage
 
 

@@ -172,6 +172,7 @@ class World(Work):
             part = await self.let_hubs_speak(part)
             if self.stage.up:
                 await self.everybody_beats(b)
+            self.observe()  # what ends now is dated now, not when time has passed
             await self.shift(part)
             self.observe()
         await self.sweep(self.live_box(b))
