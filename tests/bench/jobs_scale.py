@@ -109,6 +109,7 @@ async def _submit(hub: Hub, redis: Redis, tasks: int, jobs: int, rooms: int) -> 
         "due_us": 0,
         "attempts": 1,
         "backoff_ms": 1000,
+        "silence_ms": 0,
         "key": "",
         "fingerprint": "",
         "keep_s": 86400,
