@@ -9,6 +9,7 @@ BIN         := $(VENV)/bin
 STAMP       := $(VENV)/.installed
 PYTEST_ARGS ?=
 DRILL_ARGS  ?=
+BREAK       ?=
 # Processes beside each other. Many tests wait for something; two of the races are as much as two cores can bear.
 TEST_PROCESSES ?= 5
 RACE_PROCESSES ?= 2
@@ -45,15 +46,21 @@ quick: venv luacheck ## style, types, layout and the core, in less than a minute
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@luacheck --quiet --no-color lua
+	@$(BIN)/python -m hub.api.contract --check
 	@$(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal -m "not slow" tests/test_layout.py $(CORE) $(PYTEST_ARGS)
 
 .PHONY: check
-check: venv luacheck ## style, formatting, types and layout; needs no Redis
+check: venv luacheck ## style, formatting, types, contract and layout; needs no Redis
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@luacheck --quiet --no-color lua
+	@$(BIN)/python -m hub.api.contract --check
 	@$(BIN)/python -m pytest -q tests/test_layout.py
+
+.PHONY: contract
+contract: venv ## write the contract, hub/api/contract/openapi.json, anew; BREAK=--break lets it break its clients
+	@$(BIN)/python -m hub.api.contract $(BREAK)
 
 # Install packages of the system.
 define INSTALL

@@ -8,8 +8,11 @@ from typing import Any, Literal
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies, schemas
+from hub.api import bodies
 from hub.api.auth import ADMIN
+from hub.api.contract import fleet, operating
+from hub.api.contract import parameters as p
+from hub.api.contract.operation import TOKEN, operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
 from hub.api.members import whole_number
@@ -19,7 +22,7 @@ from hub.api.requests import DrainBody, ReleaseBody, SweepBody, SwitchBody
 from hub.api.speakers import speaker
 from hub.capacity.nodes.models import DrainCall, check_node_id
 from hub.core import Hub
-from hub.errors import InvalidValue
+from hub.errors import BrakeOff, Forbidden, InvalidValue, UnknownNode
 from hub.sweeping.brake import Brake
 from hub.sweeping.leases import LeaseSweeperService
 from hub.sweeping.nodes import NodeSweeperService
@@ -30,8 +33,14 @@ router = APIRouter(tags=["admin"])
 
 @router.post(
     "/admin/nodes/{node_id:path}/drain",
-    openapi_extra=schemas.body(DrainBody, required=False),
-    responses=schemas.REFUSALS,
+    **operation(
+        "drainNode",
+        (ADMIN, TOKEN),
+        operating.Switched,
+        body=DrainBody,
+        optional=True,
+        refusals=(Forbidden, UnknownNode),
+    ),
 )
 async def drain(request: Request, node_id: str) -> Response:
     """Stop lending a node's slots; those that are lent stay with their borrowers, until the deadline if one is given.
@@ -46,7 +55,10 @@ async def drain(request: Request, node_id: str) -> Response:
     return await _switch(request, node, DrainCall(True, left_ms=left_ms), "node.drain", more)
 
 
-@router.post("/admin/nodes/{node_id:path}/cordon", openapi_extra=schemas.body(CordonBody), responses=schemas.REFUSALS)
+@router.post(
+    "/admin/nodes/{node_id:path}/cordon",
+    **operation("cordonNode", (ADMIN, TOKEN), operating.Switched, body=CordonBody, refusals=(Forbidden, UnknownNode)),
+)
 async def cordon(request: Request, node_id: str) -> Response:
     """Lend nothing more of a node, and say why; what is lent stays, and the node goes on as it is. Undrain ends it.
 
@@ -57,7 +69,10 @@ async def cordon(request: Request, node_id: str) -> Response:
     return await _switch(request, node, DrainCall(True, reason=body.reason), "node.cordon", {"reason": body.reason})
 
 
-@router.post("/admin/nodes/{node_id:path}/undrain", responses=schemas.REFUSALS)
+@router.post(
+    "/admin/nodes/{node_id:path}/undrain",
+    **operation("undrainNode", (ADMIN, TOKEN), operating.Switched, refusals=(InvalidValue, Forbidden, UnknownNode)),
+)
 async def undrain(request: Request, node_id: str) -> Response:
     """Lend a node's slots again: its drain or its cordon is over."""
     return await _switch(request, await _operated(request, node_id), DrainCall(False), "node.undrain", {})
@@ -87,7 +102,10 @@ async def _switch(request: Request, node: str, call: DrainCall, action: str, mor
     )
 
 
-@router.post("/admin/nodes/{node_id:path}/sidecar/upgrade", responses=schemas.REFUSALS)
+@router.post(
+    "/admin/nodes/{node_id:path}/sidecar/upgrade",
+    **operation("upgradeNode", (ADMIN,), operating.Upgrading, refusals=(InvalidValue,)),
+)
 async def upgrade(request: Request, node_id: str) -> Response:
     """Ask a node, or `all`, to withdraw, drain and rebuild its slots."""
     hub = allowed(request, ADMIN)
@@ -100,7 +118,7 @@ async def upgrade(request: Request, node_id: str) -> Response:
     return reply({"scheduled": len(targets), "targets": targets})
 
 
-@router.delete("/admin/nodes/{node_id:path}", responses=schemas.REFUSALS)
+@router.delete("/admin/nodes/{node_id:path}", **operation("removeNode", (ADMIN,), fleet.Left, refusals=(InvalidValue,)))
 async def remove_node(request: Request, node_id: str) -> Response:
     """Take a node off the books: its slots are withdrawn, lent ones ended, at once."""
     hub = allowed(request, ADMIN)
@@ -109,13 +127,13 @@ async def remove_node(request: Request, node_id: str) -> Response:
     return answer
 
 
-@router.get("/admin/sweeper", responses=schemas.REFUSALS)
+@router.get("/admin/sweeper", **operation("getSweeper", (ADMIN,), operating.Sweeper))
 async def sweeper(request: Request) -> Response:
     """Whether stale nodes are removed, who says so, and what the brake does."""
     return reply(await _switch_state(allowed(request, ADMIN)))
 
 
-@router.put("/admin/sweeper", openapi_extra=schemas.body(SwitchBody), responses=schemas.REFUSALS)
+@router.put("/admin/sweeper", **operation("switchSweeper", (ADMIN,), operating.Sweeper, body=SwitchBody))
 async def switch(request: Request) -> Response:
     """Turn expiry on or off for all hubs, or back to each hub's setting with null."""
     hub = allowed(request, ADMIN)
@@ -146,7 +164,7 @@ async def _switch_state(hub: Hub) -> dict[str, Any]:
     }
 
 
-@router.get("/admin/brake", openapi_extra=schemas.query(of="string"), responses=schemas.REFUSALS)
+@router.get("/admin/brake", **operation("getBrake", (ADMIN,), operating.Brake, p.OF_BRAKE))
 async def brake(request: Request) -> Response:
     """Whether so many nodes, or with `of=workers` workers, are silent at once that the sweeper holds most of them back,
     and who released it.
@@ -156,7 +174,8 @@ async def brake(request: Request) -> Response:
 
 
 @router.post(
-    "/admin/brake/release", openapi_extra=schemas.body(ReleaseBody, required=False), responses=schemas.REFUSALS
+    "/admin/brake/release",
+    **operation("releaseBrake", (ADMIN,), operating.Brake, body=ReleaseBody, optional=True, refusals=(BrakeOff,)),
 )
 async def release_brake(request: Request) -> Response:
     """Have all nodes, or all workers, removed that are silent now, on all hubs.
@@ -190,7 +209,7 @@ def _braked(of: Any) -> Literal["nodes", "workers"]:
     raise InvalidValue("of must be nodes or workers", member="of")
 
 
-@router.post("/admin/sweep", openapi_extra=schemas.body(SweepBody, required=False), responses=schemas.REFUSALS)
+@router.post("/admin/sweep", **operation("runSweep", (ADMIN,), operating.Swept, body=SweepBody, optional=True))
 async def sweep(request: Request) -> Response:
     """Run one pass of both sweepers now and say what it did; with `dryRun` what it would do."""
     hub = allowed(request, ADMIN)
@@ -233,8 +252,7 @@ async def sweep(request: Request) -> Response:
 
 @router.get(
     "/audit",
-    openapi_extra=schemas.query(skip="integer", take="integer", category="string", action="string", sinceUtc="string"),
-    responses=schemas.REFUSALS,
+    **operation("listAudit", (ADMIN,), list[operating.AuditEntry], p.SKIP, p.TAKE, p.CATEGORY, p.ACTION, p.SINCE),
 )
 async def audit_log(request: Request) -> Response:
     """Reconciler entries, newest first. A `sinceUtc` that cannot be read is ignored, as the wire says."""

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from hub import __version__
@@ -128,6 +129,12 @@ def create_app(
     for module in (*_CAPACITY, *_OPERATORS, *_JOBS, *_CONSOLE):
         app.include_router(module.router)
     return Edge(app, settings, gate if sweep else None)
+
+
+def routes() -> list[APIRoute]:
+    """Every operation that the contract shows."""
+    listed = (route for module in (*_CAPACITY, *_OPERATORS, *_JOBS) for route in module.router.routes)
+    return [route for route in listed if isinstance(route, APIRoute) and route.include_in_schema]
 
 
 @asynccontextmanager

@@ -7,20 +7,23 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies, schemas
+from hub.api import bodies
 from hub.api.auth import ADMIN
+from hub.api.contract import operating
+from hub.api.contract.operation import operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, remote_ip, reply
 from hub.api.requests import CapBody
 from hub.capacity.labels import parse_kinds, parse_label
 from hub.core import Hub
+from hub.errors import InvalidLabel
 
 router = APIRouter(tags=["admin"])
 CAP_MAX = 999_999_999
 ALL = "*"  # every label without a cap of its own
 
 
-@router.get("/admin/caps", responses=schemas.REFUSALS)
+@router.get("/admin/caps", **operation("listCaps", (ADMIN,), operating.Caps))
 async def caps(request: Request) -> Response:
     """The caps by label, with what is live and who waits; `default` is for labels without one of their own.
 
@@ -33,7 +36,9 @@ async def caps(request: Request) -> Response:
     return reply({"default": default, "defaultSource": source, "caps": rows})
 
 
-@router.put("/admin/caps/{label:path}", openapi_extra=schemas.body(CapBody), responses=schemas.REFUSALS)
+@router.put(
+    "/admin/caps/{label:path}", **operation("setCap", (ADMIN,), operating.Cap, body=CapBody, refusals=(InvalidLabel,))
+)
 async def set_cap(request: Request, label: str) -> Response:
     """Set the cap of a label, or of all without one of their own (`*`), for all hubs; null clears what was set.
 

@@ -10,11 +10,14 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hub.api import bodies, schemas
+from hub.api import bodies
 from hub.api.auth import ADMIN, RUNNER
+from hub.api.contract import operating
+from hub.api.contract import parameters as p
+from hub.api.contract.operation import Raw, operation
 from hub.api.deps import allowed, reply, serving
 from hub.api.members import whole_number
-from hub.errors import InvalidValue, StoreUnavailable
+from hub.errors import InvalidValue, NotFound, StoreUnavailable
 from hub.history.events import NAMES, Event, Wanted, parse_id, wanted
 from hub.history.live import Listener, Live
 from hub.history.why import KINDS, why
@@ -27,6 +30,7 @@ KEEP_ALIVE_S = 15.0  # shorter than any proxy waits
 SEND_S = 20.0  # for a listener to take what was sent; then his connection is cut
 TOGETHER = 20  # events in one turn of the loop: a hundred listeners may be as far behind
 RETRY_MS = 2000  # a listener that was cut off comes back after so long
+_SHOWN = 'id: 1750000000000-0\nevent: grant.lent\ndata: {"event": "grant.lent"}\n\n'
 ABORT = "hub.abort"  # in the extensions of a request: cuts its connection
 _FILTERS = dict.fromkeys(("kind", *NAMES), "string")
 
@@ -35,7 +39,7 @@ def _which(query: Mapping[str, str]) -> Wanted:
     return wanted(query.get("kind", ""), {name: query[name] for name in NAMES if name in query})
 
 
-@router.get("/history", openapi_extra=schemas.query(limit="integer", **_FILTERS), responses=schemas.REFUSALS)
+@router.get("/history", **operation("listEvents", (RUNNER, ADMIN), operating.Events, p.LIMIT, *p.EVENTS_OF))
 async def history(request: Request) -> Response:
     """What happened last, newest first: all, or that of some kinds and about one node, slot, pool, run, ticket, worker,
     task or job.
@@ -48,7 +52,10 @@ async def history(request: Request) -> Response:
     return reply({"events": [event.document() for event in found.events], "complete": found.complete})
 
 
-@router.get("/why/{kind}/{id:path}", openapi_extra=schemas.query(limit="integer"), responses=schemas.REFUSALS)
+@router.get(
+    "/why/{kind}/{id:path}",
+    **operation("explain", (RUNNER, ADMIN), operating.Explanation, p.WHY_LIMIT, refusals=(NotFound,)),
+)
 async def explain(request: Request, kind: str, id: str) -> Response:
     """Why a `node`, `slot`, `ticket`, `run`, `task`, `worker` or `job` is as it is: what happened, by which rule, and
     what comes next. 404 when nothing is known of it.
@@ -63,7 +70,10 @@ async def explain(request: Request, kind: str, id: str) -> Response:
     return reply(found.document())
 
 
-@router.get(PATH, openapi_extra=schemas.query(after="string", **_FILTERS), responses=schemas.REFUSALS)
+@router.get(
+    PATH,
+    **operation("followEvents", (RUNNER, ADMIN), Raw("text/event-stream", _SHOWN), p.AFTER, p.LAST_EVENT, *p.EVENTS_OF),
+)
 async def events(request: Request) -> Response:
     """What happens from now on, or after the event of `Last-Event-ID` (or `?after=`), as server-sent events.
 

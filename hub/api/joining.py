@@ -5,19 +5,21 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies, schemas
+from hub.api import bodies
 from hub.api.auth import HEADER
+from hub.api.contract import fleet
+from hub.api.contract.operation import TOKEN, operation
 from hub.api.credentials import origin
 from hub.api.deps import reply, serving
 from hub.api.identity import bearer
 from hub.api.node_requests import JoinBody
-from hub.errors import Unauthorized
+from hub.errors import NodeTaken, Unauthorized
 from hub.tokens.models import JOIN
 
 router = APIRouter(tags=["nodes"])
 
 
-@router.post("/node/join", status_code=201, openapi_extra=schemas.body(JoinBody), responses=schemas.REFUSALS)
+@router.post("/node/join", **operation("joinNode", (TOKEN,), {201: fleet.Joined}, body=JoinBody, refusals=(NodeTaken,)))
 async def join(request: Request) -> Response:
     """Make a token for the node that calls, in exchange for the token it shows, which is one to join with.
 

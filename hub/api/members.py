@@ -66,7 +66,8 @@ def whole_number(value: Any, name: str, low: int, high: int) -> int:
 
 
 class Member:
-    """In an annotation: the member is what `read(value, name)` makes of it, and OpenAPI shows `schema`.
+    """In an annotation: the member is what `read(value, name)` makes of it, and OpenAPI shows `schema`, in which a
+    model stands for itself.
 
     What fits `plain` is taken as it is, without a call: most members are what they should be.
     """
@@ -86,7 +87,9 @@ class Member:
         return called if self.plain is None else union_schema([self.plain, called], mode="left_to_right")
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return self.schema
+        return {
+            name: {"x-model": each.__name__} if isinstance(each, type) else each for name, each in self.schema.items()
+        }
 
 
 def given_text(missing: str, named: str = "") -> Member:
@@ -137,9 +140,7 @@ def one_of(*words: str) -> Member:
 TEXT = {"type": "string"}
 TEXTS = {"type": "object", "additionalProperties": TEXT}
 STRING = str_schema(strict=True)
-LABEL = Member(
-    as_text, STRING, type="string", description="two to eight segments, such as gpu:a100:eu", examples=["gpu:a100:eu"]
-)
+LABEL = Member(as_text, STRING, type="string", description="Two to eight segments.", examples=["gpu:a100:eu"])
 Text = Annotated[str, Member(as_text, STRING, type="string")]
 Truth = Annotated[bool, Member(lambda value, _: value is True, bool_schema(strict=True), type="boolean")]
 UnlessFalse = Annotated[bool, Member(lambda value, _: value is not False, bool_schema(strict=True), type="boolean")]
@@ -150,7 +151,8 @@ Incarnation = Annotated[
         lambda value, _: check_incarnation(value),
         type="string",
         pattern=f"^{INCARNATION.pattern}$",
-        description="a name of this very process, another one after each start. Who registers with a new one takes "
-        "over: the process before is told `superseded` with its next beat, and what it still sends changes nothing",
+        description="A name of this very process, another one after each start. Who registers with a new one takes "
+        "over: the process before is told `superseded` with its next beat, and what it still sends changes nothing.",
+        examples=["c0ffee01"],
     ),
 ]

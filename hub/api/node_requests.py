@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic_core import ErrorDetails
 
+from hub.api.contract.words import LABEL as LABEL_SHOWN
+from hub.api.contract.words import NODE, SLOT, TOKEN, told
 from hub.api.members import (
     LABEL,
     TEXT,
@@ -160,7 +162,9 @@ def _digest(value: Any, name: str) -> str:
         raise InvalidValue(f"{name} {error}", member=name) from None
 
 
-NodeId = Annotated[str, Member(_node_id, type="string", minLength=1, maxLength=ID_MAX)]
+NodeId = Annotated[
+    str, Member(_node_id, type="string", minLength=1, maxLength=ID_MAX), told("The id of the node.", NODE)
+]
 
 
 class CallerBody(Body):
@@ -172,8 +176,9 @@ class CallerBody(Body):
         whole(
             0,
             NUMBER_MAX,
-            description="of this call; rises with each call of the incarnation, and stays when one is repeated. A call "
-            "older than the last one carried out for a slot leaves that slot alone",
+            description="Of this call; rises with each call of the incarnation, and stays when one is repeated. A call "
+            "older than the last one carried out for a slot leaves that slot alone.",
+            examples=[7],
         ),
     ] = None
 
@@ -191,30 +196,46 @@ class SlotBody(Body):
         "slotId": ("every slot needs a slotId", "slotId"),
     }
     label_key: Annotated[str, LABEL]
-    slot_id: Annotated[str, Member(_slot_id, type="string", pattern="^[A-Za-z0-9._-]{1,200}$")]
-    node_id: Text = ""
-    web_socket_endpoint: Text = ""
-    endpoint: Text = ""
-    browser_type: Text = ""
-    labels: Annotated[dict[str, Any], Member(_slot_labels, **TEXTS)] = {}
-    idle_timeout_seconds: Annotated[float | None, Member(_idle, type="number", minimum=0, maximum=IDLE_MAX_S)] = None
+    slot_id: Annotated[
+        str, Member(_slot_id, type="string", pattern="^[A-Za-z0-9._-]{1,200}$"), told("The id of the slot.", SLOT)
+    ]
+    node_id: Annotated[Text, told("The node that offers it, which the path names already.", NODE)] = ""
+    web_socket_endpoint: Annotated[Text, told("Where the slot is reached.", "ws://10.0.0.7:9222/")] = ""
+    endpoint: Annotated[Text, told("The same; `webSocketEndpoint` counts where both are there.", "10.0.0.7:9222")] = ""
+    browser_type: Annotated[
+        Text, told("What kind of slot it is; the second segment of the label unless told.", "a100")
+    ] = ""
+    labels: Annotated[dict[str, Any], Member(_slot_labels, **TEXTS), told("What else it is.", {"memory": "80G"})] = {}
+    idle_timeout_seconds: Annotated[
+        float | None,
+        Member(_idle, type="number", minimum=0, maximum=IDLE_MAX_S),
+        told("After so many seconds without a borrow the node may close it.", 600),
+    ] = None
 
 
 class PublishBody(CallerBody):
     """Slots that a node offers, one by one in `slots` or by their number in `pools`; `lent` are tokens by slot."""
 
     slots: Annotated[
-        list[dict[str, Any]], Member(_slots, type="array", items=SlotBody.shown(), maxItems=SLOTS_MAX)
+        list[dict[str, Any]],
+        Member(_slots, type="array", items=SlotBody, maxItems=SLOTS_MAX),
+        told("The slots, one by one.", []),
     ] = []
     pools: Annotated[
         dict[str, int],
         Member(_pools, type="object", additionalProperties={"type": "integer", "minimum": 0, "maximum": SLOTS_MAX}),
+        told("How many slots of each label; the hub names them.", {LABEL_SHOWN: 4}),
     ] = {}
     lent: Annotated[
         dict[str, str],
         Member(_lent, type="object", additionalProperties={"type": "string", "pattern": "^[0-9]{1,19}$"}),
+        told("The tokens of those that are lent, by slot.", {SLOT: TOKEN}),
     ] = {}
-    policy: Annotated[Literal["recycle", "reuse"], one_of("recycle", "reuse")] = "recycle"
+    policy: Annotated[
+        Literal["recycle", "reuse"],
+        one_of("recycle", "reuse"),
+        told("`recycle`: the node replaces a slot after each lease; `reuse`: it is lent again as it is.", "reuse"),
+    ] = "recycle"
 
 
 class RegisterBody(PublishBody):
@@ -224,11 +245,15 @@ class RegisterBody(PublishBody):
         name: (name[0].upper() + name[1:], name) for name in ("nodeId", "apps", "capacity", "labels", "baseUrl")
     }
     missing = {"nodeId": ("missing NodeId", "nodeId")}
-    node_id: Annotated[str, Member(_announced_id, type="string", minLength=1, maxLength=ID_MAX)]
-    apps: Annotated[tuple[str, ...], Member(_apps, type="array", items=TEXT)] = ()
-    capacity: Annotated[int, Member(_capacity, type="integer", minimum=0)] = 1
-    labels: Annotated[dict[str, str], Member(_labels, **TEXTS)] = {}
-    base_url: Text = ""
+    node_id: Annotated[
+        str, Member(_announced_id, type="string", minLength=1, maxLength=ID_MAX), told("The id of the node.", NODE)
+    ]
+    apps: Annotated[
+        tuple[str, ...], Member(_apps, type="array", items=TEXT), told("What it offers.", [LABEL_SHOWN])
+    ] = ()
+    capacity: Annotated[int, Member(_capacity, type="integer", minimum=0), told("How many slots it has.", 8)] = 1
+    labels: Annotated[dict[str, str], Member(_labels, **TEXTS), told("What it says of itself.", {"zone": "eu-1"})] = {}
+    base_url: Annotated[Text, told("Where it can be asked itself.", "http://10.0.0.7:5000")] = ""
     drain_call: Annotated[
         DrainCall | None,
         Member(
@@ -241,8 +266,9 @@ class RegisterBody(PublishBody):
                 "leftMs": {"type": ["integer", "null"]},
                 "reason": TEXT,
             },
-            description="the last one a beat was answered: a store that was lost drains the node again, as the last "
-            "call said",
+            description="The last one a beat was answered: a store that was lost drains the node again, as the last "
+            "call said.",
+            examples=[{"on": True, "number": "3", "leftMs": 600000}],
         ),
     ] = None
     term: Annotated[
@@ -251,7 +277,8 @@ class RegisterBody(PublishBody):
             _term,
             type="string",
             pattern=f"^{_TERM.pattern}$",
-            description="what this incarnation was answered when it registered; it says which of two is newer",
+            description="What this incarnation was answered when it registered; it says which of two is newer.",
+            examples=["1875000000000"],
         ),
     ] = ""
 
@@ -259,7 +286,11 @@ class RegisterBody(PublishBody):
 class CordonBody(Body):
     """Why nothing more of a node is lent."""
 
-    reason: Annotated[str, Member(lambda raw, _: check_reason(raw), type="string", minLength=1, maxLength=REASON_MAX)]
+    reason: Annotated[
+        str,
+        Member(lambda raw, _: check_reason(raw), type="string", minLength=1, maxLength=REASON_MAX),
+        told("Shown with the node, on one line.", "fan is broken"),
+    ]
 
 
 class BeatBody(Body):
@@ -267,8 +298,12 @@ class BeatBody(Body):
 
     spellings = {"nodeId": ("nodeId", "NodeId")}
     node_id: NodeId
-    version: Annotated[int, whole(0, NUMBER_MAX, description="the last one the hub answered")] = 0
-    recycled: Annotated[tuple[str, ...], Member(_recycled, type="array", items=TEXT, maxItems=SLOTS_MAX)] = ()
+    version: Annotated[int, whole(0, NUMBER_MAX), told("The last one the hub answered.", 7)] = 0
+    recycled: Annotated[
+        tuple[str, ...],
+        Member(_recycled, type="array", items=TEXT, maxItems=SLOTS_MAX),
+        told("Slots that the node has replaced since.", [SLOT]),
+    ] = ()
     incarnation: Incarnation = ""
 
     def beat(self) -> Beat:
@@ -279,7 +314,9 @@ class BeatBody(Body):
 class BeatsBody(Body):
     """Heartbeats; each is read on its own, and refused on its own."""
 
-    beats: Annotated[list[Any], Member(_beats, type="array", items=BeatBody.shown(), maxItems=BEATS_MAX)]
+    beats: Annotated[
+        list[Any], Member(_beats, type="array", items=BeatBody, maxItems=BEATS_MAX), told("The heartbeats.", [])
+    ]
 
     @classmethod
     def _refusal(cls, fault: ErrorDetails) -> MissingMember | InvalidValue:
@@ -296,5 +333,6 @@ class JoinBody(Body):
     node_id: NodeId
     sha256: Annotated[
         str,
-        Member(_digest, type="string", pattern="^[0-9a-f]{64}$", description="of a secret the node has made up"),
+        Member(_digest, type="string", pattern="^[0-9a-f]{64}$"),
+        told("The digest of a secret the node has made up.", "9f86d081884c7d65" * 4),
     ]

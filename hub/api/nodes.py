@@ -9,8 +9,12 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies, schemas
+from hub.api import bodies
 from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.contract import fleet
+from hub.api.contract import parameters as p
+from hub.api.contract.operation import ANYBODY, TOKEN, operation
+from hub.api.contract.words import NodeId
 from hub.api.credentials import credential
 from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
 from hub.api.members import whole_number
@@ -22,7 +26,19 @@ from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.models import Slot
 from hub.capacity.nodes.models import STATES, Beat, Node, Orders, Registration, check_node_id, next_beat_ms
 from hub.core import Hub
-from hub.errors import HubError, InvalidJson, InvalidValue, Unauthorized
+from hub.errors import (
+    Forbidden,
+    HubError,
+    InvalidJson,
+    InvalidLabel,
+    InvalidValue,
+    NodeIdCollides,
+    Settling,
+    SlotLent,
+    Superseded,
+    Unauthorized,
+    UnknownNode,
+)
 
 router = APIRouter(tags=["nodes"])
 _REFUSED = {
@@ -31,7 +47,16 @@ _REFUSED = {
 }
 
 
-@router.post("/node/register", openapi_extra=schemas.body(RegisterBody), responses=schemas.REFUSALS)
+@router.post(
+    "/node/register",
+    **operation(
+        "registerNode",
+        (NODE, TOKEN),
+        fleet.Registered,
+        body=RegisterBody,
+        refusals=(InvalidLabel, NodeIdCollides, Forbidden, Superseded, Settling),
+    ),
+)
 async def register(request: Request) -> Response:
     """Announce a node, or bring its entry up to date; it counts as a beat. May publish slots in the same call."""
     ip = remote_ip(request)
@@ -100,7 +125,16 @@ def _published(slots: list[Slot], words: list[str]) -> list[dict[str, Any]]:
     return shown
 
 
-@router.post("/node/{node_id:path}/slots", openapi_extra=schemas.body(PublishBody), responses=schemas.REFUSALS)
+@router.post(
+    "/node/{node_id:path}/slots",
+    **operation(
+        "publishSlots",
+        (NODE, TOKEN),
+        fleet.Published,
+        body=PublishBody,
+        refusals=(InvalidLabel, Forbidden, UnknownNode, Superseded),
+    ),
+)
 async def publish(request: Request, node_id: str) -> Response:
     """Put slots of a registered node on offer. A repeat changes nothing; each slot is answered on its own."""
     who, hub = await speaker(request, NODE), serving(request).hub
@@ -116,8 +150,15 @@ async def publish(request: Request, node_id: str) -> Response:
 
 @router.delete(
     "/node/{node_id:path}/slots/{slot_id}",
-    openapi_extra=schemas.query(onlyFree="string", incarnation="string", number="integer"),
-    responses=schemas.REFUSALS,
+    **operation(
+        "withdrawSlot",
+        (NODE, TOKEN),
+        fleet.Withdrawn,
+        p.ONLY_FREE,
+        p.INCARNATION,
+        p.NUMBER,
+        refusals=(Forbidden, UnknownNode, SlotLent, Superseded),
+    ),
 )
 async def withdraw(request: Request, node_id: str, slot_id: str) -> Response:
     """Take a slot off offer because it is gone; a grant of it ends at once, or with `onlyFree=1` keeps it there."""
@@ -134,7 +175,10 @@ async def withdraw(request: Request, node_id: str, slot_id: str) -> Response:
     return reply(answer)
 
 
-@router.delete("/node/{node_id:path}", openapi_extra=schemas.query(incarnation="string"), responses=schemas.REFUSALS)
+@router.delete(
+    "/node/{node_id:path}",
+    **operation("leaveNode", (NODE, TOKEN), fleet.Left, p.INCARNATION, refusals=(Forbidden, Superseded)),
+)
 async def leave(request: Request, node_id: str) -> Response:
     """Leave: the node's slots are withdrawn, lent ones ended, at once. A token it made by joining is forgotten.
 
@@ -159,7 +203,9 @@ async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Response:
     return reply(answer)
 
 
-@router.post("/node/heartbeat", openapi_extra=schemas.body(BeatBody), responses=schemas.REFUSALS)
+@router.post(
+    "/node/heartbeat", **operation("sendHeartbeat", (NODE, TOKEN), fleet.Orders, body=BeatBody, refusals=(Forbidden,))
+)
 async def heartbeat(request: Request) -> Response:
     """Say that a node is alive, and learn what it must do. Answered once Redis has it."""
     who, hub = await speaker(request, NODE), serving(request).hub
@@ -193,7 +239,7 @@ def _orders(beat: Beat, orders: Orders, timeout_ms: int) -> dict[str, Any]:
     return answer
 
 
-@router.post("/node/heartbeats", openapi_extra=schemas.body(BeatsBody), responses=schemas.REFUSALS)
+@router.post("/node/heartbeats", **operation("sendHeartbeats", (NODE, TOKEN), fleet.Beaten, body=BeatsBody))
 async def heartbeats(request: Request) -> Response:
     """Up to 1,000 heartbeats in one call, for an agent per host; each is answered on its own."""
     who, hub = await speaker(request, NODE), serving(request).hub
@@ -216,8 +262,15 @@ async def _one(hub: Hub, who: Speaker, document: Any, path: str) -> dict[str, An
 
 @router.get(
     "/nodes",
-    openapi_extra=schemas.query(detail="string", limit="integer", cursor="string", state="string"),
-    responses=schemas.REFUSALS,
+    **operation(
+        "listNodes",
+        (ANYBODY, RUNNER, ADMIN, NODE),
+        list[NodeId] | fleet.NodePage,
+        p.DETAIL,
+        p.LIMIT,
+        p.CURSOR,
+        p.STATE,
+    ),
 )
 async def nodes(request: Request) -> Response:
     """The ids of all nodes; with `detail=1` a page of nodes as operators see them, all or those of one state."""
@@ -239,7 +292,15 @@ async def nodes(request: Request) -> Response:
     return reply({"total": total, "nodes": [shown(node) for node in found], "next": after})
 
 
-@router.get("/nodes/{node_id:path}/safe-to-kill", responses=schemas.REFUSALS)
+@router.get(
+    "/nodes/{node_id:path}/safe-to-kill",
+    **operation(
+        "checkSafeToKill",
+        (RUNNER, ADMIN, NODE, TOKEN),
+        fleet.Departure,
+        refusals=(InvalidValue, Forbidden, UnknownNode, Settling),
+    ),
+)
 async def safe_to_kill(request: Request, node_id: str) -> Response:
     """Whether a node can be shut down without anybody noticing: it drains, and nothing of it is lent.
 
@@ -262,7 +323,12 @@ async def safe_to_kill(request: Request, node_id: str) -> Response:
     )
 
 
-@router.get("/nodes/{node_id:path}", responses=schemas.REFUSALS)
+@router.get(
+    "/nodes/{node_id:path}",
+    **operation(
+        "getNode", (RUNNER, ADMIN, NODE, TOKEN), fleet.NodeInFull, refusals=(InvalidValue, Forbidden, UnknownNode)
+    ),
+)
 async def node(request: Request, node_id: str) -> Response:
     """One node with its slots; 404 when it is not registered."""
     who, hub = await speaker(request, RUNNER, ADMIN, NODE), serving(request).hub

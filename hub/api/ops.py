@@ -15,8 +15,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from starlette.responses import Response
 
 from hub import __version__
-from hub.api import measured, schemas
+from hub.api import measured
 from hub.api.auth import ADMIN, HEADER, NODE, RUNNER
+from hub.api.contract import operating
+from hub.api.contract.operation import Raw, operation
 from hub.api.deps import Serving, allowed, in_ms, reply, serving
 from hub.api.pools import state
 from hub.core import Hub
@@ -54,7 +56,7 @@ class Breaker:
         self._errors, self._open_until = 0, 0.0
 
 
-@router.get("/health", responses=schemas.REFUSALS)
+@router.get("/health", **operation("getHealth", (), operating.Health))
 async def health(request: Request) -> Response:
     """Whether Redis answers a ping, and how fast."""
     found = serving(request)
@@ -74,7 +76,7 @@ async def health(request: Request) -> Response:
     return reply({"status": "ok", "redis": {"pingMs": round((time.monotonic() - started) * 1000, 2)}})
 
 
-@router.get("/health/ready", responses=schemas.REFUSALS)
+@router.get("/health/ready", **operation("getHubReadiness", (), operating.HubReady))
 async def health_ready(request: Request) -> Response:
     """For load balancers: this hub takes requests and Redis answers, whether or not anything is free."""
     found = _not_stopping(request)
@@ -82,7 +84,7 @@ async def health_ready(request: Request) -> Response:
     return reply({"status": "ready"})
 
 
-@router.get("/health/live", responses=schemas.REFUSALS)
+@router.get("/health/live", **operation("getLiveness", (), operating.HubLive))
 async def health_live(_: Request) -> Response:
     """For whoever starts processes again: this one answers, whatever has become of Redis."""
     return reply({"status": "live"})
@@ -119,7 +121,7 @@ async def _counts(hub: Hub) -> tuple[int, int, int, int]:
             return workers, total, borrowed, available
 
 
-@router.get("/ready", responses=schemas.REFUSALS)
+@router.get("/ready", **operation("getReadiness", (), operating.Ready))
 async def ready(request: Request) -> Response:
     """Whether a borrow could succeed: a node was heard within two minutes and a slot is free.
 
@@ -151,7 +153,7 @@ def _not_stopping(request: Request) -> Serving:
     return found
 
 
-@router.get("/metrics")
+@router.get("/metrics", **operation("getMetrics", (), Raw("text/plain", "hub_nodes_registered 40\n")))
 async def show_metrics(request: Request) -> Response:
     """Prometheus text. Gauges of the store are read now; while it is away they keep their last value."""
     found = serving(request)
@@ -239,7 +241,7 @@ async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:
     metrics.zombies.unseen = {name: at for name, at in known.items() if name not in metrics.zombies.found}
 
 
-@router.get("/diagnostics", responses=schemas.REFUSALS)
+@router.get("/diagnostics", **operation("getDiagnostics", (ADMIN,), operating.Diagnostics))
 async def diagnostics(request: Request) -> Response:
     """How this hub is set up, and the nodes it sees."""
     hub = allowed(request, ADMIN)
@@ -256,7 +258,7 @@ async def diagnostics(request: Request) -> Response:
     return reply({"hubConfig": config, "workers": (await state(hub, 0, 1))["workers"], "now": in_ms(hub, 0)})
 
 
-@router.get("/diagnostics/env", responses=schemas.REFUSALS)
+@router.get("/diagnostics/env", **operation("getEnvironment", (ADMIN,), operating.Environment))
 async def diagnostics_env(request: Request) -> Response:
     """The hub's own variables in the environment of this process, without secrets; others are nobody's concern."""
     hub = allowed(request, ADMIN)

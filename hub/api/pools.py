@@ -7,8 +7,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies, schemas
+from hub.api import bodies
 from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.contract import fleet
+from hub.api.contract import parameters as p
+from hub.api.contract.operation import operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, reply
 from hub.api.members import whole_number
@@ -24,7 +27,7 @@ WORKERS_MAX = 100  # nodes shown beside the pools; the whole list is at /nodes
 _COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # their flags would be another pool's companion keys
 
 
-@router.get("/pools", openapi_extra=schemas.query(offset="integer", limit="integer"), responses=schemas.REFUSALS)
+@router.get("/pools", **operation("listPools", (RUNNER, ADMIN, NODE), fleet.Pools, p.OFFSET, p.LIMIT))
 async def pools(request: Request) -> Response:
     """The state of the pools by label, a page of them, and of the first nodes."""
     hub = allowed(request, RUNNER, ADMIN, NODE)
@@ -69,7 +72,10 @@ async def _workers(hub: Hub) -> list[dict[str, Any]]:
     return workers
 
 
-@router.get("/pools/{label:path}", responses=schemas.REFUSALS)
+@router.get(
+    "/pools/{label:path}",
+    **operation("getPool", (RUNNER, ADMIN, NODE), fleet.Pool, refusals=(InvalidLabel, NotFound)),
+)
 async def pool(request: Request, label: str) -> Response:
     """The counts of one pool; 404 when it has no slots."""
     hub = allowed(request, RUNNER, ADMIN, NODE)
@@ -82,8 +88,7 @@ async def pool(request: Request, label: str) -> Response:
 
 @router.get(
     "/autoscale/{label:path}",
-    openapi_extra=schemas.query(min="integer", max="integer", headroom="integer"),
-    responses=schemas.REFUSALS,
+    **operation("getDemand", (RUNNER, ADMIN), fleet.Demand, p.MIN, p.MAX, p.HEADROOM, refusals=(InvalidLabel,)),
 )
 async def autoscale(request: Request, label: str) -> Response:
     """How many slots a pool should have: those lent and those its live waiters need, with `headroom` more to spare,
@@ -130,7 +135,10 @@ def _shown(pool: Pool, version: str | None) -> dict[str, Any]:
     }
 
 
-@router.post("/admin/pools/{label:path}/restart", responses=schemas.REFUSALS)
+@router.post(
+    "/admin/pools/{label:path}/restart",
+    **operation("restartPool", (ADMIN,), fleet.Restarted, refusals=(InvalidLabel, NotFound)),
+)
 async def restart(request: Request, label: str) -> Response:
     """Have every slot of a pool replaced; nothing of it is lent until that is done, at most 30 minutes."""
     hub = allowed(request, ADMIN)

@@ -9,8 +9,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies, schemas, traces
+from hub.api import bodies, traces
 from hub.api.auth import ADMIN, RUNNER
+from hub.api.contract import lending
+from hub.api.contract import parameters as p
+from hub.api.contract.operation import NO_SLOT, operation
 from hub.api.deps import allowed, is_gone, reply, serving
 from hub.api.members import whole_number
 from hub.api.sessions import granted, hung_up, longest_wait_s
@@ -19,7 +22,17 @@ from hub.capacity.leases import keep_key_s
 from hub.capacity.models import BorrowRequest, Ticket
 from hub.capacity.tickets import LabelQueue
 from hub.core import Hub
-from hub.errors import InvalidValue, Stopping, WaitedInVain
+from hub.errors import (
+    GrantOver,
+    InvalidLabel,
+    InvalidValue,
+    KeyReused,
+    Stopping,
+    TicketGranted,
+    UnknownTicket,
+    WaitedInVain,
+    Withdrawn,
+)
 from hub.history.tickets import ticket_ids
 from hub.wire import time_text
 
@@ -30,8 +43,9 @@ SHOWN_MAX = 20_000  # tickets in one answer
 
 @router.get(
     "/queue",
-    openapi_extra=schemas.query(offset="integer", limit="integer", tickets="integer", label="string"),
-    responses=schemas.REFUSALS,
+    **operation(
+        "listQueue", (RUNNER, ADMIN), lending.Queue, p.OFFSET, p.LIMIT, p.TICKETS, p.OF_LABEL, refusals=(InvalidLabel,)
+    ),
 )
 async def queue(request: Request) -> Response:
     """Who waits, by label, those whose turn is next at the top: a page of the labels, or one, and of each the first
@@ -86,7 +100,17 @@ def _estimate(estimate_ms: int) -> float | None:
     return estimate_ms / 1000 if estimate_ms >= 0 else None
 
 
-@router.get("/queue/{ticket:path}", openapi_extra=schemas.preference(), responses=schemas.REFUSALS)
+@router.get(
+    "/queue/{ticket:path}",
+    **operation(
+        "getTicket",
+        (RUNNER, ADMIN),
+        lending.WaitingTicket | lending.GrantedTicket,
+        p.PREFER,
+        headers=("Correlation-Id", "Preference-Applied"),
+        refusals=(UnknownTicket, GrantOver, Withdrawn, KeyReused, *NO_SLOT),
+    ),
+)
 async def look(request: Request, ticket: str) -> Response:
     """What has become of a borrow, named by its `Idempotency-Key` or by its ticket: `waiting`, `away` or `granted`.
 
@@ -140,7 +164,10 @@ def _shown(hub: Hub, ticket: Ticket) -> Response:
     return reply({"ticket": ticket.id, "state": "granted", **granted(hub, ticket.grant, None)}, ticket.run)
 
 
-@router.delete("/queue/{ticket:path}", responses=schemas.REFUSALS)
+@router.delete(
+    "/queue/{ticket:path}",
+    **operation("cancelTicket", (RUNNER, ADMIN), lending.Cancelled, refusals=(UnknownTicket, GrantOver, TicketGranted)),
+)
 async def give_up(request: Request, ticket: str) -> Response:
     """Give up a borrow that waits; the call that attends it is answered 409 `withdrawn` at once. Safe to repeat.
 

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import any_schema, float_schema
 
+from hub.api.contract.words import RUN, SLOT, TOKEN, told
 from hub.api.members import (
     LABEL,
-    TEXT,
     Member,
     Text,
     Truth,
@@ -74,13 +74,6 @@ class Body(BaseModel):
         return lambda value: found.read(value, name)
 
     @classmethod
-    def shown(cls) -> dict[str, Any]:
-        """What OpenAPI says of it."""
-        schema = cls.model_json_schema()
-        members = {name: _told(member) for name, member in schema["properties"].items()}
-        return {**_told(schema), "properties": members}
-
-    @classmethod
     def _refusal(cls, fault: ErrorDetails) -> MissingMember | InvalidValue:
         name = str(fault["loc"][0])
         if fault["type"] == "missing":
@@ -92,10 +85,6 @@ class Body(BaseModel):
 def _called(document: Mapping[str, Any], name: str, spelled: tuple[str, ...]) -> Mapping[str, Any]:
     found = next((other for other in spelled if other in document), name)
     return document if found == name else {**document, name: document[found]}
-
-
-def _told(schema: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in schema.items() if name not in ("title", "default")}
 
 
 def _run_name(value: Any, name: str) -> str:
@@ -160,21 +149,36 @@ def _said_by(value: Any, name: str) -> str:
 
 _FINITE = float_schema(strict=True, allow_inf_nan=False)
 _CAP = whole(0, CAP_MAX)
-RunId = Annotated[Any, Member(lambda value, _: value, any_schema(), type="string", maxLength=RUN_MAX)]
-"""Looked at only where nothing else of the call names a run."""
-By = Annotated[str, Member(_said_by, type="string")]
+RunId = Annotated[
+    Any,
+    Member(lambda value, _: value, any_schema(), type="string", maxLength=RUN_MAX),
+    told("The run, looked at where neither a header nor the query names it.", RUN),
+]
+By = Annotated[
+    str, Member(_said_by, type="string"), told("Who does it, for the audit log; the address unless told.", "ann")
+]
+Slot = told("The id of the slot; it may be called `slotId` as well.", SLOT)
+Token = told("The fencing token of the lease.", TOKEN)
 
 
 class BorrowBody(Body):
     """What a borrower asks for."""
 
     label_key: Annotated[str, LABEL]
-    ttl_seconds: Annotated[float | None, Member(_any_ttl, _FINITE, type=["number", "string"])] = None
-    run_name: Annotated[str, Member(_run_name, type="string", maxLength=RUN_NAME_MAX)] = ""
+    ttl_seconds: Annotated[
+        float | None,
+        Member(_any_ttl, _FINITE, type=["number", "string"]),
+        told("After so many seconds the lease lapses unless it is renewed.", 60),
+    ] = None
+    run_name: Annotated[
+        str, Member(_run_name, type="string", maxLength=RUN_NAME_MAX), told("What people call the run.", "nightly")
+    ] = ""
     run_id: RunId = None
-    priority: Annotated[int, whole(-100, 100)] = 0
-    max_wait_seconds: Annotated[float | None, number(0, WAIT_MAX_S)] = None
-    wait_for_pool: UnlessFalse = True
+    priority: Annotated[int, whole(-100, 100), told("The higher one is served first.", 0)] = 0
+    max_wait_seconds: Annotated[
+        float | None, number(0, WAIT_MAX_S), told("Refused at once when the wait is expected to take longer.", 20)
+    ] = None
+    wait_for_pool: Annotated[UnlessFalse, told("False refuses at once where no pool serves the label.", False)] = True
 
 
 class ReturnBody(Body):
@@ -183,12 +187,16 @@ class ReturnBody(Body):
     spellings = _BROWSER
     missing = dict.fromkeys(("labelKey", "browserId"), (_NEITHER, "labelKey|browserId"))
     label_key: Annotated[str, LABEL]
-    browser_id: Annotated[str, given_text(_NEITHER, "labelKey|browserId")]
-    lease_token: Text = ""
-    revoke: Truth = False
-    force: Truth = False
-    only_run: Truth = False
-    reason: Annotated[str, Member(_why, type="string", maxLength=REASON_MAX)] = ""
+    browser_id: Annotated[str, given_text(_NEITHER, "labelKey|browserId"), Slot]
+    lease_token: Annotated[
+        Text, told("The fencing token: no other lease is ended than the one that has it.", TOKEN)
+    ] = ""
+    revoke: Annotated[Truth, told("End somebody else's lease; its holder is told and has a grace.", False)] = False
+    force: Annotated[Truth, told("The same, without a grace.", False)] = False
+    only_run: Annotated[Truth, told("End no lease but one of the run that the call names.", False)] = False
+    reason: Annotated[
+        str, Member(_why, type="string", maxLength=REASON_MAX), told("Why, for the audit log.", "the rack is on fire")
+    ] = ""
     run_id: RunId = None
 
 
@@ -196,9 +204,11 @@ class RenewBody(Body):
     """A lease that is to go on."""
 
     spellings = _BROWSER
-    browser_id: Annotated[str, given_text("missing browserId")]
-    lease_token: Text = ""
-    ttl_seconds: Annotated[float | None, Member(_ttl, type="number")] = None
+    browser_id: Annotated[str, given_text("missing browserId"), Slot]
+    lease_token: Annotated[Text, Token] = ""
+    ttl_seconds: Annotated[
+        float | None, Member(_ttl, type="number"), told("For how many seconds; as long as before unless told.", 60)
+    ] = None
 
 
 class HeldBody(Body):
@@ -206,15 +216,17 @@ class HeldBody(Body):
 
     spellings = _BROWSER
     missing = dict.fromkeys(("browserId", "leaseToken"), (_NOT_HELD, "leases"))
-    browser_id: Annotated[str, given_text(_NOT_HELD, "leases")]
-    lease_token: Annotated[str, given_text(_NOT_HELD, "leases")]
+    browser_id: Annotated[str, given_text(_NOT_HELD, "leases"), Slot]
+    lease_token: Annotated[str, given_text(_NOT_HELD, "leases"), Token]
 
 
 class WatchBody(Body):
     """Leases whose end is waited for."""
 
     missing = {"leases": ("missing leases: name at least one, as {browserId, leaseToken}", "leases")}
-    wait_seconds: Annotated[float, number(0, WATCH_MAX_S, "is a number")] = 0.0
+    wait_seconds: Annotated[
+        float, number(0, WATCH_MAX_S, "is a number"), told("How long to wait for the first of them.", 20)
+    ] = 0.0
     leases: Annotated[
         list[tuple[str, str]],
         Member(
@@ -222,33 +234,34 @@ class WatchBody(Body):
             type="array",
             minItems=1,
             maxItems=LEASES_MAX,
-            items={
-                "type": "object",
-                "required": ["browserId", "leaseToken"],
-                "properties": {"browserId": TEXT, "leaseToken": TEXT},
-            },
+            items=HeldBody,
         ),
+        told("Those that the caller holds.", []),
     ]
 
 
 class AttributeBody(Body):
     """Which test runs on a slot."""
 
-    test_id: Annotated[str, given_text("missing testId")]
+    test_id: Annotated[str, given_text("missing testId"), told("The test.", "login.spec.ts")]
     run_id: RunId = None
 
 
 class DrainBody(Body):
     """How long those who hold slots of the node may keep them."""
 
-    deadline_seconds: Annotated[float | None, number(1, DRAIN_DEADLINE_MAX_S)] = None
+    deadline_seconds: Annotated[
+        float | None, number(1, DRAIN_DEADLINE_MAX_S), told("What is lent ends after so many; never unless told.", 600)
+    ] = None
 
 
 class SwitchBody(Body):
     """Whether nodes expire; null for what each hub was set up with."""
 
     nulls = True
-    expire: Annotated[bool | None, Member(_switch, type=["boolean", "null"])]
+    expire: Annotated[
+        bool | None, Member(_switch, type=["boolean", "null"]), told("Whether they do; null for the settings.", True)
+    ]
     by: By = ""
 
     @classmethod
@@ -269,6 +282,7 @@ class CapBody(Body):
             minimum=0,
             maximum=CAP_MAX,
         ),
+        told("Most leases in flight under the label; 0 for no limit, null clears what was set.", 4),
     ]
     by: By = ""
 
@@ -277,11 +291,15 @@ class ReleaseBody(Body):
     """Whose brake is released."""
 
     by: By = ""
-    of: Annotated[Literal["nodes", "workers"], Member(_braked, type="string", enum=["nodes", "workers"])] = "nodes"
+    of: Annotated[
+        Literal["nodes", "workers"],
+        Member(_braked, type="string", enum=["nodes", "workers"]),
+        told("Whose brake.", "nodes"),
+    ] = "nodes"
 
 
 class SweepBody(Body):
     """Whether the pass only says what it would do."""
 
     nulls = True
-    dry_run: Annotated[bool, Member(_flag, type="boolean")] = False
+    dry_run: Annotated[bool, Member(_flag, type="boolean"), told("Only say what it would do.", True)] = False

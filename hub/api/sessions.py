@@ -10,8 +10,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies, schemas, traces
+from hub.api import bodies, traces
 from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.contract import lending
+from hub.api.contract import parameters as p
+from hub.api.contract.operation import NO_SLOT, TOKEN, operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, is_gone, reply, serving
 from hub.api.requests import RUN_MAX, AttributeBody, BorrowBody, RenewBody, ReturnBody
@@ -22,15 +25,21 @@ from hub.capacity.models import BorrowRequest, Grant, Session, text_of
 from hub.core import Hub
 from hub.errors import (
     CallerGone,
+    Forbidden,
+    GrantOver,
     HubError,
     InvalidLabel,
     InvalidValue,
+    KeyReused,
     MissingMember,
     NoCapacity,
+    NoSuchPool,
     NotFound,
+    Settling,
     Stopping,
     Unauthorized,
     WaitedInVain,
+    Withdrawn,
 )
 from hub.observability import metrics
 from hub.observability.tracing import tracing
@@ -41,7 +50,19 @@ router = APIRouter(tags=["sessions"])
 IN_VAIN = (WaitedInVain, CallerGone)
 
 
-@router.post("/session/borrow", openapi_extra=schemas.body(BorrowBody), responses=schemas.REFUSALS)
+@router.post(
+    "/session/borrow",
+    **operation(
+        "borrowSlot",
+        (RUNNER,),
+        lending.Grant,
+        p.KEY,
+        *p.RUN,
+        body=BorrowBody,
+        headers=("Correlation-Id",),
+        refusals=(InvalidLabel, NoSuchPool, GrantOver, Withdrawn, KeyReused, *NO_SLOT),
+    ),
+)
 async def borrow(request: Request) -> Response:
     """Borrow a slot of a pool, waiting in the queue while none is free.
 
@@ -157,7 +178,19 @@ def granted(hub: Hub, grant: Grant, run_name: str | None) -> dict[str, Any]:
     }
 
 
-@router.post("/session/return", openapi_extra=schemas.body(ReturnBody), responses=schemas.REFUSALS)
+@router.post(
+    "/session/return",
+    **operation(
+        "returnSlot",
+        (RUNNER, NODE, TOKEN),
+        lending.Returned,
+        p.KEY,
+        *p.RUN,
+        body=ReturnBody,
+        headers=("Correlation-Id",),
+        refusals=(InvalidLabel, Forbidden, KeyReused),
+    ),
+)
 async def give_back(request: Request) -> Response:
     """Give a slot back. Any number of repetitions answers 200; those that changed nothing carry a note.
 
@@ -187,7 +220,10 @@ async def give_back(request: Request) -> Response:
     return reply(answer, (run or run_of_grant) if word in ("returned", "ended") else "")
 
 
-@router.post("/session/renew", openapi_extra=schemas.body(RenewBody), responses=schemas.REFUSALS)
+@router.post(
+    "/session/renew",
+    **operation("renewLease", (RUNNER,), lending.Renewed, body=RenewBody, refusals=(GrantOver, Settling)),
+)
 async def renew(request: Request) -> Response:
     """Extend a lease, never beyond the longest life of a grant. Answers 409 `grant-over` when it has ended."""
     hub = allowed(request, RUNNER)
@@ -203,7 +239,10 @@ async def renew(request: Request) -> Response:
     )
 
 
-@router.get("/leases/{slot}/verify", openapi_extra=schemas.query(token="string"), responses=schemas.REFUSALS)
+@router.get(
+    "/leases/{slot}/verify",
+    **operation("verifyLease", (RUNNER, NODE, ADMIN, TOKEN), lending.Verified, p.FENCE, refusals=(Forbidden, Settling)),
+)
 async def verify(request: Request, slot: str) -> Response:
     """Whether a fencing token is that of the grant that holds the slot now; for the side that owns the resource."""
     who, hub = await speaker(request, RUNNER, NODE, ADMIN), serving(request).hub
@@ -219,10 +258,17 @@ async def verify(request: Request, slot: str) -> Response:
 
 @router.get(
     "/sessions",
-    openapi_extra=schemas.query(
-        offset="integer", limit="integer", label="string", pool="string", node="string", run="string"
+    **operation(
+        "listLeases",
+        (RUNNER, ADMIN),
+        lending.SessionPage,
+        p.OFFSET,
+        p.LIMIT,
+        p.OF_LABEL,
+        p.OF_POOL,
+        p.OF_NODE,
+        p.OF_RUN,
     ),
-    responses=schemas.REFUSALS,
 )
 async def sessions(request: Request) -> Response:
     """What is lent, the grants that end first at the top; all, or those of one label, pool, node or run."""
@@ -259,7 +305,7 @@ async def _page(
     return await hub.leases.page(keys.deadlines, offset, limit)
 
 
-@router.get("/sessions/{slot}", responses=schemas.REFUSALS)
+@router.get("/sessions/{slot}", **operation("getLease", (RUNNER, ADMIN), lending.Session, refusals=(NotFound,)))
 async def session(request: Request, slot: str) -> Response:
     """The live grant of a slot; 404 when it is not lent."""
     hub = allowed(request, RUNNER, ADMIN)
@@ -282,7 +328,9 @@ def _session(found: Session) -> dict[str, Any]:
     }
 
 
-@router.post("/results/browser/{slot}/test", openapi_extra=schemas.body(AttributeBody), responses=schemas.REFUSALS)
+@router.post(
+    "/results/browser/{slot}/test", **operation("mapSlotToTest", (RUNNER,), lending.Mapped, *p.RUN, body=AttributeBody)
+)
 async def attribute(request: Request, slot: str) -> Response:
     """Map a slot to the test that runs on it, for six hours or until its grant ends."""
     hub = allowed(request, RUNNER)

@@ -9,17 +9,18 @@ from typing import Any, TypeVar
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies, schemas
+from hub.api import bodies
+from hub.api.contract import operating
+from hub.api.contract import parameters as p
+from hub.api.contract.operation import CALLER, operation
 from hub.api.credentials import origin
 from hub.api.deps import reply, serving
 from hub.api.identity import superuser
-from hub.errors import InvalidValue, MissingMember
+from hub.errors import Forbidden, InvalidJson, InvalidValue, MissingMember, NotFound
 from hub.jobs.names import dashed
 from hub.tokens.models import (
     JOIN,
     NODE,
-    ROOMS_MAX,
-    SCOPES,
     USER,
     Holder,
     Token,
@@ -39,26 +40,13 @@ from hub.wire import time_text
 
 T = TypeVar("T")
 router = APIRouter(tags=["admin"])
-_WISH = {
-    "type": "object",
-    "properties": {
-        "user": {"type": "string", "minLength": 1, "maxLength": 200},
-        "node": {"type": "string", "minLength": 1, "maxLength": 512, "description": "speaks for this node alone"},
-        "join": {"type": "string", "minLength": 1, "maxLength": 200, "description": "nodes exchange it for their own"},
-        "userId": {"type": "string", "format": "uuid", "description": "derived from the name when it is left out"},
-        "superuser": {"type": "boolean"},
-        "scopes": {"type": "array", "items": {"type": "string", "enum": list(SCOPES)}, "minItems": 1},
-        "rooms": {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": ROOMS_MAX},
-        "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$", "description": "of a secret made by the caller"},
-    },
-}
-_REFUSALS: dict[int | str, dict[str, Any]] = {
-    **schemas.REFUSALS,
-    403: {"description": "The token shown is not one of a superuser with the scope admin."},
-}
+_REFUSALS = (Forbidden, InvalidJson, MissingMember, InvalidValue)
 
 
-@router.post("/admin/tokens", status_code=201, openapi_extra=schemas.body(_WISH), responses=_REFUSALS)
+@router.post(
+    "/admin/tokens",
+    **operation("createToken", CALLER, {201: operating.MadeToken}, body=operating.TokenBody, refusals=_REFUSALS),
+)
 async def create(request: Request) -> Response:
     """Make a token for a user, for a node, or for nodes to join with. Its secret is in `token`, here and never again;
     with `sha256` nobody but the caller knows it, and the call may be repeated.
@@ -82,7 +70,7 @@ async def create(request: Request) -> Response:
     return answer
 
 
-@router.get("/admin/tokens", openapi_extra=schemas.query(offset="integer", limit="integer"), responses=_REFUSALS)
+@router.get("/admin/tokens", **operation("listTokens", CALLER, operating.Tokens, p.OFFSET, p.LIMIT, refusals=_REFUSALS))
 async def tokens(request: Request) -> Response:
     """The tokens, newest first, and those of HUB_TOKENS_FILE; never a secret."""
     await superuser(request, "admin")
@@ -93,7 +81,10 @@ async def tokens(request: Request) -> Response:
     return reply({"total": total, "tokens": [_shown(token) for token in page], "inFile": in_file})
 
 
-@router.delete("/admin/tokens/{id}", responses=_REFUSALS)
+@router.delete(
+    "/admin/tokens/{id}",
+    **operation("revokeToken", CALLER, operating.Revoked, refusals=(*_REFUSALS, InvalidValue, NotFound)),
+)
 async def revoke(request: Request, id: str) -> Response:
     """Revoke a token: within a second no hub knows it any more. `last` tells that there is none left, so that a hub
     without secrets is open again."""

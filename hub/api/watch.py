@@ -5,8 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies, schemas
+from hub.api import bodies
 from hub.api.auth import RUNNER
+from hub.api.contract import lending
+from hub.api.contract.operation import operation
 from hub.api.deps import allowed, is_gone, reply, serving
 from hub.api.requests import WatchBody
 from hub.store.keys import key_part
@@ -14,7 +16,7 @@ from hub.store.keys import key_part
 router = APIRouter(tags=["sessions"])
 
 
-@router.post("/leases/watch", openapi_extra=schemas.body(WatchBody), responses=schemas.REFUSALS)
+@router.post("/leases/watch", **operation("watchLeases", (RUNNER,), lending.Watched, body=WatchBody))
 async def watch(request: Request) -> Response:
     """Wait until one of these leases is over: a node died, an operator ended it, or a drain did.
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import schemas
 from hub.api.auth import ADMIN
+from hub.api.contract import operating
+from hub.api.contract.operation import operation
 from hub.api.deps import allowed, reply
-from hub.capacity.nodes.asking import environment
+from hub.capacity.nodes.asking import NodeRefused, NodeSilent, environment
+from hub.errors import UnknownNode
 
 router = APIRouter(tags=["operations"])
 
 
-_SILENT = schemas.refused(500, "The node gives no answer; one that refuses is answered with its own status.")
-
-
-@router.get("/diagnostics/worker-env/{node_id:path}", responses={**schemas.REFUSALS, **_SILENT})
+@router.get(
+    "/diagnostics/worker-env/{node_id:path}",
+    **operation(
+        "getNodeEnvironment", (ADMIN,), operating.NodeEnvironment, refusals=(UnknownNode, NodeSilent, NodeRefused)
+    ),
+)
 async def worker_env(request: Request, node_id: str) -> Response:
     """The environment of a registered node, asked of the node itself; its refusal comes with its status."""
     hub = allowed(request, ADMIN)

@@ -7,6 +7,7 @@ import re
 import zipfile
 from pathlib import Path
 
+from hub.api.contract.file import FILE
 from hub.api.documentation import TYPES
 
 TOP = Path(__file__).parents[2]
@@ -36,6 +37,7 @@ def test_what_is_installed_has_all_that_the_page_needs(wheel):
     with zipfile.ZipFile(wheel) as found:
         for path in ASSETS.iterdir():
             assert found.read(f"hub/api/assets/{path.name}") == path.read_bytes()
+        assert found.read("hub/api/contract/openapi.json") == FILE.read_bytes()
 
 
 async def test_only_the_files_of_the_page_are_served(api):

@@ -5,17 +5,21 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from hub.api.contract import parameters as p
+from hub.api.contract import work
+from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import serving
 from hub.api.identity import caller
-from hub.api.joblib import answers, bodies, shapes, walls
+from hub.api.joblib import answers, bodies, walls
 from hub.api.joblib.callers import SUBMIT, operator
 from hub.api.joblib.paths import PREFIX
 from hub.api.joblib.requests import PageQuery
+from hub.errors import InvalidTaskTransition, JobNotFound, KeyReused, TaskNotFound
 
 router = APIRouter(prefix=PREFIX, tags=["dead letters"])
 
 
-@router.get("/dead", **shapes.described("", {200: shapes.TASKS}, refusals=(403,), query=PageQuery))
+@router.get("/dead", **operation("listDeadLetters", CALLER, work.TaskPage, query=PageQuery))
 async def listed(request: Request) -> Response:
     """The dead letters, newest first."""
     await operator(request)
@@ -23,7 +27,7 @@ async def listed(request: Request) -> Response:
     return answers.page(await serving(request).hub.tasks.dead_page(asked.limit, asked.offset), asked, answers.task)
 
 
-@router.get("/dead/{task_id}", **shapes.described("task_id", {200: shapes.TASK}, refusals=(403,)))
+@router.get("/dead/{task_id}", **operation("getDeadLetter", CALLER, work.Task, refusals=(TaskNotFound,)))
 async def look(request: Request) -> Response:
     """One dead letter."""
     await operator(request)
@@ -31,7 +35,7 @@ async def look(request: Request) -> Response:
     return answers.reply(answers.task(await serving(request).hub.tasks.dead(task)))
 
 
-@router.delete("/dead/{task_id}", **shapes.described("task_id", {204: None}, refusals=(403,)))
+@router.delete("/dead/{task_id}", **operation("dropDeadLetter", CALLER, {204: None}, refusals=(TaskNotFound,)))
 async def drop(request: Request) -> Response:
     """Take a task off the list; it stays failed."""
     await operator(request)
@@ -42,7 +46,14 @@ async def drop(request: Request) -> Response:
 
 @router.post(
     "/tasks/{task_id}/retry",
-    **shapes.described("task_id", {202: shapes.TASK}, refusals=(403, 409), headers=("Idempotency-Key",)),
+    **operation(
+        "retryTask",
+        CALLER,
+        {202: work.Task},
+        p.KEY,
+        headers=("Location", "Retry-After"),
+        refusals=(TaskNotFound, JobNotFound, InvalidTaskTransition, KeyReused),
+    ),
 )
 async def retry(request: Request) -> Response:
     """A new task like one that has failed or was cancelled; a dead letter is one no longer. For its submitter."""

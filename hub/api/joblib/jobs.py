@@ -5,12 +5,15 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from hub.api.contract import work
+from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import serving
 from hub.api.identity import caller, reader
-from hub.api.joblib import answers, bodies, shapes, walls
+from hub.api.joblib import answers, bodies, walls
 from hub.api.joblib.callers import WORKER
 from hub.api.joblib.paths import PREFIX
 from hub.api.joblib.requests import PageQuery, ServedBody, TasksQuery
+from hub.errors import InvalidCategory, InvalidRoomId, JobNotFound, SchemaConflict, Superseded, WorkerNotFound
 from hub.jobs.models import JobRequest
 from hub.jobs.names import check_room
 
@@ -19,7 +22,13 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
 
 @router.put(
     "/rooms/{room_id}/jobs",
-    **shapes.described("room_id", {201: shapes.JOB, 200: shapes.JOB}, refusals=(400, 403, 409), body=ServedBody),
+    **operation(
+        "registerJob",
+        CALLER,
+        {201: work.Job, 200: work.Job},
+        body=ServedBody,
+        refusals=(InvalidRoomId, InvalidCategory, SchemaConflict, WorkerNotFound, Superseded),
+    ),
 )
 async def register(request: Request) -> Response:
     """Offer a job: 201 when it is new or was taken back, 200 when it was there with the same schema.
@@ -41,7 +50,7 @@ async def register(request: Request) -> Response:
 
 
 @router.get(
-    "/rooms/{room_id}/jobs", **shapes.described("room_id", {200: shapes.JOBS}, refusals=(400,), query=PageQuery)
+    "/rooms/{room_id}/jobs", **operation("listJobs", CALLER, work.JobPage, query=PageQuery, refusals=(InvalidRoomId,))
 )
 async def listed(request: Request) -> Response:
     """The jobs that are seen from a room, newest first."""
@@ -56,7 +65,7 @@ async def listed(request: Request) -> Response:
 
 @router.get(
     "/rooms/{room_id}/jobs/{job_name:full}/tasks",
-    **shapes.described("room_id job_name", {200: shapes.TASKS}, refusals=(400,), query=TasksQuery),
+    **operation("listTasksOfJob", CALLER, work.TaskPage, query=TasksQuery, refusals=(InvalidRoomId, JobNotFound)),
 )
 async def tasks(request: Request) -> Response:
     """The tasks of a job that were submitted to a room, newest first."""
@@ -71,7 +80,8 @@ async def tasks(request: Request) -> Response:
 
 
 @router.get(
-    "/rooms/{room_id}/jobs/{job_name:full}", **shapes.described("room_id job_name", {200: shapes.JOB}, refusals=(400,))
+    "/rooms/{room_id}/jobs/{job_name:full}",
+    **operation("getJob", CALLER, work.Job, refusals=(InvalidRoomId, JobNotFound)),
 )
 async def look(request: Request) -> Response:
     """An active job by its full name, room:category:name."""

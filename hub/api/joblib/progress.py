@@ -5,12 +5,16 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from hub.api.contract import parameters as p
+from hub.api.contract import work
+from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, serving
 from hub.api.identity import caller
-from hub.api.joblib import answers, bodies, shapes, walls
+from hub.api.joblib import answers, bodies, walls
 from hub.api.joblib.callers import WORKER
 from hub.api.joblib.paths import PREFIX
 from hub.api.joblib.requests import ProgressBody
+from hub.errors import KeyReused, WorkerNotFound
 from hub.jobs.models import Said
 from hub.jobs.names import dashed
 
@@ -19,7 +23,9 @@ router = APIRouter(prefix=PREFIX, tags=["tasks"])
 
 @router.post(
     "/tasks/progress",
-    **shapes.described("", {200: shapes.PROGRESSED}, refusals=(403,), body=ProgressBody, headers=("Idempotency-Key",)),
+    **operation(
+        "reportProgress", CALLER, work.Progressed, p.KEY, body=ProgressBody, refusals=(WorkerNotFound, KeyReused)
+    ),
 )
 async def note(request: Request) -> Response:
     """Note how far tasks are and what they log, for the owner of the worker that runs them.

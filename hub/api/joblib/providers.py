@@ -7,14 +7,17 @@ import re
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from hub.api.contract import parameters as p
+from hub.api.contract import work
+from hub.api.contract.operation import CALLER, Raw, operation
 from hub.api.deps import serving
 from hub.api.identity import caller, reader
-from hub.api.joblib import answers, bodies, shapes, waiting, walls
+from hub.api.joblib import answers, bodies, waiting, walls
 from hub.api.joblib.callers import READ, WORKER
 from hub.api.joblib.paths import PREFIX
 from hub.api.joblib.requests import PageQuery, ProviderBody
 from hub.core import Hub
-from hub.errors import ProviderTimeout
+from hub.errors import InvalidCategory, InvalidRoomId, ProviderNotFound, ProviderTimeout, ResultNotAsked, WorkerNotFound
 from hub.jobs.models import Provider, ProviderRequest
 from hub.jobs.names import check_room
 
@@ -25,7 +28,13 @@ router = APIRouter(prefix=PREFIX, tags=["providers"])
 
 @router.put(
     "/rooms/{room_id}/providers",
-    **shapes.described("room_id", {201: shapes.PROVIDER, 200: shapes.PROVIDER}, refusals=(400, 403), body=ProviderBody),
+    **operation(
+        "registerProvider",
+        CALLER,
+        {201: work.Provider, 200: work.Provider},
+        body=ProviderBody,
+        refusals=(InvalidRoomId, InvalidCategory, WorkerNotFound),
+    ),
 )
 async def register(request: Request) -> Response:
     """Offer a provider of data: 201 when it is new, 200 when it replaces the caller's own. Without `worker_id` a
@@ -50,7 +59,7 @@ async def register(request: Request) -> Response:
 
 @router.get(
     "/rooms/{room_id}/providers",
-    **shapes.described("room_id", {200: shapes.PROVIDERS}, refusals=(400,), query=PageQuery),
+    **operation("listProviders", CALLER, work.ProviderPage, query=PageQuery, refusals=(InvalidRoomId,)),
 )
 async def listed(request: Request) -> Response:
     """The providers that are seen from a room, newest first."""
@@ -65,7 +74,7 @@ async def listed(request: Request) -> Response:
 
 @router.get(
     "/rooms/{room_id}/providers/{name:full}/info",
-    **shapes.described("room_id name", {200: shapes.PROVIDER}, refusals=(400,)),
+    **operation("getProvider", CALLER, work.Provider, refusals=(InvalidRoomId, ProviderNotFound)),
 )
 async def look(request: Request) -> Response:
     """A provider by its full name, room:category:name."""
@@ -79,7 +88,14 @@ async def look(request: Request) -> Response:
 
 @router.get(
     "/rooms/{room_id}/providers/{name:full}",
-    **shapes.described("room_id name", {200: None}, refusals=(400, 403, 504), headers=("Prefer",), raw=True),
+    **operation(
+        "readProvider",
+        CALLER,
+        Raw("*/*"),
+        p.PREFER,
+        headers=("Preference-Applied",),
+        refusals=(InvalidRoomId, ProviderNotFound, ProviderTimeout),
+    ),
 )
 async def read(request: Request) -> Response:
     """What a provider answers for the parameters of the query, asked for or from the cache.
@@ -120,7 +136,9 @@ async def _awaited(request: Request, hub: Hub, provider: Provider, params: dict[
     return found
 
 
-@router.delete("/providers/{provider_id}", **shapes.described("provider_id", {204: None}, refusals=(403,)))
+@router.delete(
+    "/providers/{provider_id}", **operation("removeProvider", CALLER, {204: None}, refusals=(ProviderNotFound,))
+)
 async def remove(request: Request) -> Response:
     """Delete a provider. For its owner and superusers."""
     who = await caller(request, WORKER)
@@ -132,7 +150,14 @@ async def remove(request: Request) -> Response:
 
 @router.post(
     "/providers/{provider_id}/results",
-    **shapes.described("provider_id", {204: None}, refusals=(403, 409), headers=("X-Request-Hash",), raw=True),
+    **operation(
+        "answerProvider",
+        CALLER,
+        {204: None},
+        p.HASH,
+        body=Raw("application/octet-stream"),
+        refusals=(ProviderNotFound, ResultNotAsked),
+    ),
 )
 async def upload(request: Request) -> Response:
     """What a provider answers to the request of this hash, in bytes as they are. For its owner and superusers."""

@@ -9,6 +9,8 @@ from uuid import UUID
 from pydantic import AfterValidator, AliasChoices, BaseModel, Field, StrictBool, StrictInt, model_validator
 from pydantic_core import PydanticCustomError
 
+from hub.api.contract.words import TASK, WORKER, told
+
 NAME_MAX = 4096  # characters; what is longer does not fit into a path
 MANY = 1000  # tasks in one submit
 RESULTS_MAX = 100
@@ -39,17 +41,26 @@ def moment_us(text: str) -> int:
     return max(0, (moment - _EPOCH) // timedelta(microseconds=1))
 
 
-Moment = Annotated[str, AfterValidator(_is_moment), Field(examples=["2030-01-02T03:04:05Z"])]
+Moment = Annotated[
+    str,
+    AfterValidator(_is_moment),
+    told("Before that it is not claimed: ISO 8601 with an offset.", "2030-01-02T03:04:05Z"),
+]
 Seconds = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=NAME_MAX)]
-ClaimName = Annotated[str, Field(pattern=r"^[0-9]{1,20}$", examples=["1790000000000000"])]
-MediaType = Annotated[str, Field(max_length=255, pattern=r"^[ -~]*$")]
+ClaimName = Annotated[str, told("The name of the claim that is meant.", "1790000000000000", pattern=r"^[0-9]{1,20}$")]
+MediaType = Annotated[str, told("Of what it answers.", "application/json", max_length=255, pattern=r"^[ -~]*$")]
+TaskId = Annotated[UUID, told("The id of the task.", TASK)]
+WorkerId = Annotated[UUID, told("The id of the worker.", WORKER)]
+Why = Annotated[str, told("Why it failed.", "the scene is empty")]
 
 
-Process = Annotated[str, Field(max_length=64, pattern=r"^[0-9A-Za-z_-]*$")]  # random, anew with each start
+Process = Annotated[  # random, anew with each start
+    str, told("Which process of the worker calls.", "c0ffee01", max_length=64, pattern=r"^[0-9A-Za-z_-]*$")
+]
 
 
-_RESULT = "What a completed task came to: any JSON, null for nothing."
+_RESULT = told("What a completed task came to: any JSON, null for nothing.", {"images": 40}, default=None)
 
 
 def _result_of_completed(said: Any) -> Any:
@@ -61,10 +72,12 @@ def _result_of_completed(said: Any) -> Any:
 class JobBody(BaseModel):
     """A job as a worker registers it."""
 
-    category: Name
-    name: Name
-    schema_: Object = Field(default={}, validation_alias=AliasChoices("schema", "schema_"))
-    worker_id: UUID | None = None
+    category: Annotated[Name, told("The category, the middle part of its full name.", "modifiers")]
+    name: Annotated[Name, told("The name, the last part of its full name.", "Rotate")]
+    schema_: Annotated[Object, told("The JSON Schema of what it takes.", {"type": "object"})] = Field(
+        default={}, validation_alias=AliasChoices("schema", "schema_")
+    )
+    worker_id: Annotated[UUID | None, told("The worker; one is made for it when it is left out.", WORKER)] = None
 
 
 class ServedBody(JobBody):
@@ -82,23 +95,33 @@ class ProviderBody(JobBody):
 class SubmitBody(BaseModel):
     """A task, or with `payloads` many of them, and what is to be done about them beyond the plain submit."""
 
-    payload: Object = {}
-    payloads: Annotated[list[Object], Field(min_length=1, max_length=MANY)] | None = None
-    priority: Annotated[StrictInt, Field(ge=-100, le=100)] | None = None
+    payload: Annotated[Object, told("What the task is about.", {"angle": 90})] = {}
+    payloads: (
+        Annotated[list[Object], told("Of many tasks, one each.", [{"angle": 90}], min_length=1, max_length=MANY)] | None
+    ) = None
+    priority: Annotated[StrictInt, told("The higher one is claimed first.", 0, ge=-100, le=100)] | None = None
     not_before: Moment | None = Field(default=None, alias="notBefore")
-    max_attempts: Annotated[StrictInt, Field(ge=1, le=100)] | None = Field(default=None, alias="maxAttempts")
-    backoff_s: Annotated[Seconds, Field(ge=0, le=3600)] | None = Field(default=None, alias="backoffSeconds")
-    max_silence_s: Annotated[Seconds, Field(ge=1, le=YEAR_S)] | None = Field(default=None, alias="maxSilenceSeconds")
+    max_attempts: Annotated[StrictInt, told("How often it may be tried.", 3, ge=1, le=100)] | None = Field(
+        default=None, alias="maxAttempts"
+    )
+    backoff_s: (
+        Annotated[Seconds, told("Seconds before the next attempt, twice as many each time.", 5, ge=0, le=3600)] | None
+    ) = Field(default=None, alias="backoffSeconds")
+    max_silence_s: (
+        Annotated[Seconds, told("It fails when it says nothing for so long.", 60, ge=1, le=YEAR_S)] | None
+    ) = Field(default=None, alias="maxSilenceSeconds")
 
 
 class ResultBody(BaseModel):
     """What a worker says of a task it holds under a claim; `pending` gives it back to the queue."""
 
-    id: UUID
-    status: Literal["completed", "failed", "cancelled", "running", "pending"]
-    error: str | None = None
+    id: TaskId
+    status: Annotated[
+        Literal["completed", "failed", "cancelled", "running", "pending"], told("What it is now.", "completed")
+    ]
+    error: Why | None = None
     claim: ClaimName | None = None
-    result: Any = Field(default=None, description=_RESULT)
+    result: Any = _RESULT
 
     _of_completed = model_validator(mode="after")(_result_of_completed)
 
@@ -106,54 +129,63 @@ class ResultBody(BaseModel):
 class ClaimBody(BaseModel):
     """A claim, with what has become of the tasks claimed before."""
 
-    worker_id: UUID
-    limit: Annotated[StrictInt, Field(ge=0, le=CLAIM_MAX)] | None = None
-    wait_s: Annotated[Seconds, Field(ge=0)] | None = Field(default=None, alias="waitSeconds")
-    start: StrictBool | None = None
-    runtime_s: Annotated[Seconds, Field(ge=0.001, le=YEAR_S)] | None = Field(default=None, alias="maxRuntimeSeconds")
+    worker_id: WorkerId
+    limit: Annotated[StrictInt, told("How many tasks at most.", 10, ge=0, le=CLAIM_MAX)] | None = None
+    wait_s: Annotated[Seconds, told("How long to wait for the first one.", 20, ge=0)] | None = Field(
+        default=None, alias="waitSeconds"
+    )
+    start: Annotated[StrictBool, told("Take them as running.", True)] | None = None
+    runtime_s: Annotated[Seconds, told("They fail when they run for longer.", 600, ge=0.001, le=YEAR_S)] | None = Field(
+        default=None, alias="maxRuntimeSeconds"
+    )
     incarnation: Process = ""
-    results: Annotated[list[ResultBody], Field(max_length=RESULTS_MAX)] | None = None
+    results: (
+        Annotated[list[ResultBody], told("What has become of those before.", [], max_length=RESULTS_MAX)] | None
+    ) = None
 
 
 class SaidBody(BaseModel):
     """What a task says of itself while it runs: what is left out stays as it is; `log` is added to its log."""
 
-    id: UUID
+    id: TaskId
     claim: ClaimName | None = None
-    progress: Annotated[Seconds, Field(ge=0, le=1)] | None = None
-    message: str | None = None
-    log: Annotated[list[str], Field(max_length=LOG_MAX)] = []
+    progress: Annotated[Seconds, told("How far it is.", 0.4, ge=0, le=1)] | None = None
+    message: Annotated[str, told("What it does now.", "step 3")] | None = None
+    log: Annotated[list[str], told("Lines for its log.", ["12 of 40 images"], max_length=LOG_MAX)] = []
 
 
 class ProgressBody(BaseModel):
     """What tasks that a worker runs say of themselves."""
 
-    worker_id: UUID
-    tasks: Annotated[list[SaidBody], Field(min_length=1, max_length=HELD_MAX)]
+    worker_id: WorkerId
+    tasks: Annotated[list[SaidBody], told("The tasks.", [], min_length=1, max_length=HELD_MAX)]
 
 
-class HeldBody(BaseModel):
+class HeldTaskBody(BaseModel):
     """A task that a worker holds, and the claim it has it by."""
 
-    id: UUID
+    id: TaskId
     claim: ClaimName
 
 
-class BeatBody(BaseModel):
+class WorkerBeatBody(BaseModel):
     """What a worker holds, where it says so, and the keys of its claims that have had no answer yet."""
 
-    tasks: Annotated[list[HeldBody], Field(max_length=HELD_MAX)] | None = None
-    claims: Annotated[list[Annotated[str, Field(max_length=255)]], Field(max_length=CLAIM_MAX)] = []
+    tasks: Annotated[list[HeldTaskBody], told("The tasks it holds.", [], max_length=HELD_MAX)] | None = None
+    claims: Annotated[
+        list[Annotated[str, Field(max_length=255)]],
+        told("The keys of its claims that have had no answer yet.", ["claim-7"], max_length=CLAIM_MAX),
+    ] = []
     incarnation: Process = ""
 
 
 class MoveBody(BaseModel):
     """The status a task is to have; `claim` says which claim of it is meant, and any other is left alone."""
 
-    status: Status
-    error: str | None = None
+    status: Annotated[Status, told("What it is to be.", "cancelled")]
+    error: Why | None = None
     claim: ClaimName | None = None
-    result: Any = Field(default=None, description=_RESULT)
+    result: Any = _RESULT
 
     _of_completed = model_validator(mode="after")(_result_of_completed)
 
@@ -161,8 +193,8 @@ class MoveBody(BaseModel):
 class PageQuery(BaseModel):
     """Which part of a list is shown."""
 
-    limit: Annotated[int, Field(ge=0, le=500)] = 50
-    offset: Annotated[int, Field(ge=0)] = 0
+    limit: Annotated[int, told("How many are answered at most.", 50, ge=0, le=500)] = 50
+    offset: Annotated[int, told("How many are left out at the top.", 0, ge=0)] = 0
 
 
 class LeaveQuery(BaseModel):
@@ -174,10 +206,10 @@ class LeaveQuery(BaseModel):
 class TakenQuery(BaseModel):
     """What was known before: how often a task was taken from the worker."""
 
-    since: Annotated[int, Field(ge=0, le=2**53)] = 0
+    since: Annotated[int, told("The number that was answered last.", 0, ge=0, le=2**53)] = 0
 
 
 class TasksQuery(PageQuery):
     """Which tasks, and which part of their list."""
 
-    status: Status | None = None
+    status: Annotated[Status | None, told("Only tasks of this status.", "pending")] = None

@@ -9,14 +9,29 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub.api import traces
+from hub.api.contract import parameters as p
+from hub.api.contract import work
+from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, is_gone, serving
 from hub.api.identity import Caller, allow, caller, reader
-from hub.api.joblib import answers, bodies, shapes, waiting, walls
+from hub.api.joblib import answers, bodies, waiting, walls
 from hub.api.joblib.callers import SUBMIT, WORKER, mover
 from hub.api.joblib.paths import PREFIX
 from hub.api.joblib.requests import ClaimBody, MoveBody, ResultBody, SubmitBody, TasksQuery, moment_us
 from hub.core import Hub
-from hub.errors import Forbidden, Unauthorized
+from hub.errors import (
+    Forbidden,
+    InternalJobNotConfigured,
+    InvalidRoomId,
+    InvalidTaskTransition,
+    JobNotFound,
+    KeyReused,
+    Settling,
+    Superseded,
+    TaskNotFound,
+    Unauthorized,
+    WorkerNotFound,
+)
 from hub.jobs.models import TERMINAL, Claim, Options, Result, Task
 from hub.jobs.names import INTERNAL, check_room, dashed
 from hub.jobs.workers import not_yours
@@ -28,8 +43,14 @@ _KEY = "Idempotency-Key"
 
 @router.post(
     "/rooms/{room_id}/tasks/{job_name:full}",
-    **shapes.described(
-        "room_id job_name", {202: shapes.TASK_OR_IDS}, refusals=(400, 403), body=SubmitBody, headers=(_KEY,)
+    **operation(
+        "submitTask",
+        CALLER,
+        {202: work.Task | work.TaskIds},
+        p.KEY,
+        body=SubmitBody,
+        headers=("Location", "Retry-After"),
+        refusals=(InvalidRoomId, JobNotFound, KeyReused, InternalJobNotConfigured),
     ),
 )
 async def submit(request: Request) -> Response:
@@ -86,7 +107,14 @@ def _options(said: SubmitBody, full: str) -> Options:
 
 @router.post(
     "/tasks/claim",
-    **shapes.described("", {200: shapes.CLAIMED}, refusals=(403,), body=ClaimBody, headers=(_KEY,)),
+    **operation(
+        "claimTasks",
+        CALLER,
+        work.Claimed,
+        p.KEY,
+        body=ClaimBody,
+        refusals=(WorkerNotFound, KeyReused, Superseded, Settling),
+    ),
 )
 async def claim(request: Request) -> Response:
     """The oldest task of all the jobs of a worker, or null; for its owner alone.
@@ -177,7 +205,8 @@ def _given_back(tasks: list[Task]) -> list[Result]:
 
 
 @router.get(
-    "/rooms/{room_id}/tasks", **shapes.described("room_id", {200: shapes.TASKS}, refusals=(400,), query=TasksQuery)
+    "/rooms/{room_id}/tasks",
+    **operation("listTasksOfRoom", CALLER, work.TaskPage, query=TasksQuery, refusals=(InvalidRoomId,)),
 )
 async def of_room(request: Request) -> Response:
     """The tasks submitted to a room, newest first."""
@@ -190,7 +219,12 @@ async def of_room(request: Request) -> Response:
     return answers.page(found, asked, answers.task)
 
 
-@router.get("/tasks/{task_id}", **shapes.described("task_id", {200: shapes.SHOWN}, headers=("Prefer",)))
+@router.get(
+    "/tasks/{task_id}",
+    **operation(
+        "getTask", CALLER, work.TaskInFull, p.PREFER, headers=("Preference-Applied",), refusals=(TaskNotFound,)
+    ),
+)
 async def look(request: Request) -> Response:
     """A task with its result; with `Prefer: wait=N` as soon as it has ended, or as it is after N seconds."""
     who = await reader(request)
@@ -208,7 +242,9 @@ async def look(request: Request) -> Response:
 
 @router.patch(
     "/tasks/{task_id}",
-    **shapes.described("task_id", {200: shapes.TASK}, refusals=(403, 409), body=MoveBody, headers=(_KEY,)),
+    **operation(
+        "moveTask", CALLER, work.Task, p.KEY, body=MoveBody, refusals=(TaskNotFound, InvalidTaskTransition, KeyReused)
+    ),
 )
 async def move(request: Request) -> Response:
     """Give a task another status: for the owner of the worker that holds it, and to cancel it for its submitter.

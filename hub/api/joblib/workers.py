@@ -6,20 +6,23 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from hub.api.contract import parameters as p
+from hub.api.contract import work
+from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, serving
 from hub.api.identity import caller, reader
-from hub.api.joblib import answers, bodies, shapes, waiting, walls
+from hub.api.joblib import answers, bodies, waiting, walls
 from hub.api.joblib.callers import WORKER
 from hub.api.joblib.paths import PREFIX
-from hub.api.joblib.requests import BeatBody, LeaveQuery, PageQuery, TakenQuery
-from hub.errors import Forbidden
+from hub.api.joblib.requests import LeaveQuery, PageQuery, TakenQuery, WorkerBeatBody
+from hub.errors import Forbidden, InvalidRoomId, Superseded, WorkerNotFound
 from hub.jobs.jobs import new_id
 from hub.jobs.names import check_room, dashed
 
 router = APIRouter(prefix=PREFIX, tags=["workers"])
 
 
-@router.post("/workers", **shapes.described("", {201: shapes.WORKER}, refusals=(403,)))
+@router.post("/workers", **operation("createWorker", CALLER, {201: work.Worker}))
 async def create(request: Request) -> Response:
     """A new worker of the caller's. It must beat from now on, or it is removed."""
     who = await caller(request, WORKER)
@@ -28,7 +31,7 @@ async def create(request: Request) -> Response:
     return Response(answers.beaten(made.id, made.beat_us), 201, media_type="application/json")
 
 
-@router.get("/workers", **shapes.described("", {200: shapes.WORKERS}, query=PageQuery))
+@router.get("/workers", **operation("listWorkers", CALLER, work.WorkerPage, query=PageQuery))
 async def listed(request: Request) -> Response:
     """All workers of all users, newest first; not for a token that is bound to rooms."""
     who = await reader(request)
@@ -40,7 +43,7 @@ async def listed(request: Request) -> Response:
 
 @router.get(
     "/rooms/{room_id}/workers",
-    **shapes.described("room_id", {200: shapes.WORKERS}, refusals=(400,), query=PageQuery),
+    **operation("listWorkersOfRoom", CALLER, work.WorkerPage, query=PageQuery, refusals=(InvalidRoomId,)),
 )
 async def of_room(request: Request) -> Response:
     """The workers of the jobs that are seen from a room, newest first."""
@@ -53,7 +56,17 @@ async def of_room(request: Request) -> Response:
     return answers.page(found, asked, answers.worker)
 
 
-@router.patch("/workers/{worker_id}", **shapes.described("worker_id", {200: shapes.WORKER}, refusals=(403,)))
+@router.patch(
+    "/workers/{worker_id}",
+    **operation(
+        "sendWorkerHeartbeat",
+        CALLER,
+        work.Worker,
+        body=WorkerBeatBody,
+        optional=True,
+        refusals=(WorkerNotFound, Superseded),
+    ),
+)
 async def beat(request: Request) -> Response:
     """Say that a worker is alive. Answered once Redis has it; for its owner alone.
 
@@ -65,7 +78,7 @@ async def beat(request: Request) -> Response:
     hub = serving(request).hub
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         return Response(answers.beaten(worker, await hub.workers.beat(worker, who.user)), media_type="application/json")
-    said, _ = await bodies.read(request, BeatBody)
+    said, _ = await bodies.read(request, WorkerBeatBody)
     await check_listening(request)
     at_us = await hub.workers.beat(worker, who.user)
     if said.tasks is None:
@@ -78,7 +91,7 @@ async def beat(request: Request) -> Response:
 
 @router.get(
     "/workers/{worker_id}/taken",
-    **shapes.described("worker_id", {200: shapes.TAKEN}, refusals=(403,), query=TakenQuery, headers=("Prefer",)),
+    **operation("getTaken", CALLER, work.Taken, p.PREFER, query=TakenQuery, refusals=(WorkerNotFound,)),
 )
 async def taken(request: Request) -> Response:
     """How often a task was taken from a worker, because it was cancelled or silent for too long; for its owner alone.
@@ -101,7 +114,8 @@ async def taken(request: Request) -> Response:
 
 
 @router.delete(
-    "/workers/{worker_id}", **shapes.described("worker_id", {204: None}, refusals=(403, 409), query=LeaveQuery)
+    "/workers/{worker_id}",
+    **operation("removeWorker", CALLER, {204: None}, query=LeaveQuery, refusals=(WorkerNotFound, Superseded)),
 )
 async def remove(request: Request) -> Response:
     """Remove a worker. What it has claimed fails, its providers go, and so do jobs that nobody serves any more."""

@@ -1,0 +1,226 @@
+"""Writing the contract: from the routes, the models of what they take and answer, and the errors they raise."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator
+from http import HTTPStatus
+from typing import Any, Final
+
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, TypeAdapter
+
+from hub import __version__, errors
+from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.contract.operation import ANYBODY, EXTRA, TOKEN, Operation, Raw
+from hub.api.contract.parameters import ANSWER_HEADERS, PATH, Parameter
+from hub.api.contract.problems import Detail, Problem, ValidationFault
+from hub.api.contract.tidy import Components, example, tidied
+from hub.api.joblib.paths import is_ours
+from hub.api.members import Member
+
+PROBLEM: Final = "application/problem+json"
+_SCHEMES: Final = {
+    RUNNER: ("runnerSecret", "the secrets of runners"),
+    NODE: ("nodeSecret", "the secrets of nodes"),
+    ADMIN: ("adminSecret", "the secrets of admins"),
+    TOKEN: ("token", "a token"),
+}
+_TAGS: Final = {
+    "nodes": "Machines and processes that offer slots.",
+    "sessions": "Slots in somebody's hands.",
+    "queue": "Borrows that wait.",
+    "pools": "All slots of a label.",
+    "admin": "What operators do.",
+    "events": "What happened, and why things are as they are.",
+    "operations": "How the hub itself is.",
+    "workers": "Processes that claim tasks.",
+    "jobs": "What workers can do.",
+    "tasks": "Submitted pieces of work.",
+    "providers": "Answer reads, with a cache.",
+    "dead letters": "Tasks that failed for the last time they may.",
+}
+# What any call may be refused with, whatever it asks for.
+_ALWAYS: Final = (
+    errors.BadInput, errors.Foreign, errors.RequestTimedOut, errors.CallerGone, errors.TooLarge, errors.Internal,
+    errors.ForeignKey, errors.StoreFault, errors.UnknownReply, errors.Unavailable, errors.Stopping,
+    errors.StoreUnavailable, errors.Late,
+)  # fmt: skip
+_CHANGING: Final = (errors.NotJson, errors.Forbidden)  # pages of browsers
+_OF_BODIES: Final = (errors.InvalidJson, errors.MissingMember, errors.InvalidValue)
+
+
+def document(routes: Iterable[APIRoute]) -> dict[str, Any]:
+    """The OpenAPI document of these routes."""
+    listed = [route for route in routes if route.include_in_schema]
+    components = Components(list(_shapes(listed)))
+    paths: dict[str, Any] = {}
+    for route in listed:
+        for method in route.methods or ():
+            paths.setdefault(route.path_format, {})[method.lower()] = _operation(route, components)
+    used = {str(route.tags[0]) for route in listed}
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "capacity-hub",
+            "version": __version__,
+            "summary": "Liveness and capacity on Redis.",
+            "description": "Nodes beat, borrowers take slots, what dies gives back what it held; workers claim tasks. "
+            "Every path is below `/api/v1` as well. Unknown members are ignored, and answers may get more of them.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/", "description": "The hub that serves this document."}],
+        "tags": [{"name": name, "description": about} for name, about in _TAGS.items() if name in used],
+        "paths": dict(sorted(paths.items())),
+        "components": {
+            "schemas": components.schemas,
+            "responses": dict(sorted(components.responses.items())),
+            "securitySchemes": {
+                scheme: {"type": "apiKey", "in": "header", "name": "x-hub-secret", "description": f"One of {about}."}
+                for scheme, about in list(_SCHEMES.values())[:3]
+            }
+            | {"token": {"type": "http", "scheme": "bearer", "description": "The token of a user or of a node."}},
+        },
+    }
+
+
+def said_of(route: APIRoute) -> Operation:
+    """What a route says of itself."""
+    found: Operation = (route.openapi_extra or {})[EXTRA]
+    return found
+
+
+def _shapes(routes: Iterable[APIRoute]) -> Iterator[Any]:
+    yield from (Problem, Detail, ValidationFault)
+    for route in routes:
+        said = said_of(route)
+        for shape in (said.body, *said.answers.values()):
+            if not (shape is None or isinstance(shape, Raw)):
+                yield shape
+                yield from _within(shape)
+
+
+def _within(shape: Any) -> Iterator[type[BaseModel]]:
+    """The models that stand in members which are read by hand."""
+    for field in getattr(shape, "model_fields", {}).values():
+        for member in (each for each in field.metadata if isinstance(each, Member)):
+            yield from (each for each in member.schema.values() if isinstance(each, type))
+
+
+def _operation(route: APIRoute, components: Components) -> dict[str, Any]:
+    said, name = said_of(route), str(route.operation_id)
+    words = re.sub(r"([A-Z])", lambda found: f" {found[1].lower()}", name)
+    written: dict[str, Any] = {
+        "operationId": name,
+        "tags": list(route.tags),
+        "summary": words[0].upper() + words[1:],
+        "description": inspect.cleandoc(route.endpoint.__doc__ or ""),
+        "security": [{} if each == ANYBODY else {_SCHEMES[each][0]: []} for each in said.who],
+    }
+    parameters = [PATH[part] for part in re.findall(r"\{(\w+)\}", route.path_format)]
+    parameters += [*_of_query(said), *said.parameters]
+    if parameters:
+        written["parameters"] = [_parameter(each) for each in parameters]
+    if said.body is not None:
+        written["requestBody"] = {"required": not said.optional, "content": _content(said.body, components)}
+    written["responses"] = {
+        **{str(status): _good(status, shape, said, components) for status, shape in said.answers.items()},
+        **_refused(route, said, components),
+    }
+    return written
+
+
+def _of_query(said: Operation) -> Iterator[Parameter]:
+    if said.query is None:
+        return
+    for name, schema in TypeAdapter(said.query).json_schema()["properties"].items():
+        schema = tidied(schema, defaults=True)
+        yield Parameter(name, schema.pop("description", ""), schema.pop("examples", [None])[0], schema)
+
+
+def _parameter(each: Parameter) -> dict[str, Any]:
+    return {
+        "name": each.name, "in": each.place, "required": each.required, "description": each.about,
+        "schema": each.schema, "example": each.example,
+    }  # fmt: skip
+
+
+def _content(shape: Any, components: Components) -> dict[str, Any]:
+    if isinstance(shape, Raw):
+        schema = {"type": "string"} if shape.media_type.startswith("text/") else {"type": "string", "format": "binary"}
+        return {shape.media_type: {"schema": schema, "example": shape.example}}
+    schema = components.of(shape)
+    return {"application/json": {"schema": schema, "example": example(schema, components.schemas)}}
+
+
+def _good(status: int, shape: Any, said: Operation, components: Components) -> dict[str, Any]:
+    about = shape.__doc__ if isinstance(shape, type) and shape.__doc__ else HTTPStatus(status).phrase + "."
+    written: dict[str, Any] = {"description": inspect.cleandoc(about).partition("\n\n")[0]}
+    if shape is not None:
+        written["content"] = _content(shape, components)
+    if said.headers:
+        written["headers"] = {name: _header(name) for name in said.headers}
+    return written
+
+
+def _header(name: str) -> dict[str, Any]:
+    about, shown, schema = ANSWER_HEADERS[name]
+    return {"description": about, "schema": schema, "example": shown}
+
+
+def _refused(route: APIRoute, said: Operation, components: Components) -> dict[str, Any]:
+    raised: set[type[errors.HubError]] = {*_ALWAYS, *said.refusals}
+    ours = is_ours(route.path_format)
+    if route.methods != {"GET"}:
+        raised.update(_CHANGING)
+    if said.who:
+        raised.add(errors.Unauthorized)
+    if ours:
+        raised.update((errors.Malformed, errors.Forbidden))
+    elif said.body is not None or said.parameters:
+        raised.update(_OF_BODIES)
+    found: dict[str, Any] = {}
+    for status in sorted({each.status for each in raised}):
+        kinds = {each for each in raised if each.status == status}
+        name = f"{'JobsRefused' if ours else 'Refused'}{status}"
+        common = kinds == _common(status)
+        if common and name not in components.responses:
+            components.responses[name] = _refusal(status, kinds, ours, components)
+        found[str(status)] = (
+            {"$ref": f"#/components/responses/{name}"} if common else _refusal(status, kinds, ours, components)
+        )
+    return found
+
+
+def _common(status: int) -> set[type[errors.HubError]]:
+    """What most operations are refused with by this status."""
+    listed = (*_ALWAYS, *_CHANGING, errors.Unauthorized, errors.Malformed)
+    return {each for each in listed if each.status == status}
+
+
+def _refusal(status: int, kinds: set[type[errors.HubError]], ours: bool, components: Components) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    listed = sorted(kinds, key=lambda each: each.code)
+    coded = [each for each in listed if not (ours and each in (errors.Unauthorized, errors.Malformed))]
+    title = HTTPStatus(status).phrase
+    if coded:
+        shown = {
+            "type": f"https://httpstatuses.com/{status}", "title": title, "status": status, "code": coded[0].code,
+            "instance": "/",
+        }  # fmt: skip
+        if ours:
+            shown = {"type": f"/v1/problems/{coded[0].code}", "title": title, "status": status}
+        content[PROBLEM] = {"schema": components.of(Problem), "example": shown}
+    if len(coded) < len(kinds):
+        content |= _content(Detail if errors.Unauthorized in kinds else ValidationFault, components)
+    codes = sorted({each.code for each in coded})
+    words = f"{title}." + (f" `code`: {', '.join(f'`{code}`' for code in codes)}." if codes else "")
+    written: dict[str, Any] = {"description": words, "content": content}
+    if codes:
+        written["x-codes"] = codes
+    if status in (503, 504):
+        written["headers"] = {"Retry-After": _header("Retry-After")}
+    if status == 401:
+        written["headers"] = {"WWW-Authenticate": _header("WWW-Authenticate")}
+    return written

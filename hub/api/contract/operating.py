@@ -1,0 +1,303 @@
+"""What operators and those who look at the hub itself are answered."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from pydantic import ConfigDict, with_config
+from typing_extensions import TypedDict
+
+from hub.api.contract import words as w
+from hub.api.contract.fleet import NodeOfPools
+from hub.api.contract.words import told
+from hub.tokens.models import ROOMS_MAX
+
+
+class Switched(TypedDict):
+    """Whether a node is lent from, as it is now."""
+
+    nodeId: w.NodeId
+    draining: Annotated[bool, told("Whether it drains.", True)]
+    cordoned: NotRequired[Annotated[bool, told("It is cordoned; left out when it is not.", True)]]
+    reason: NotRequired[Annotated[str, told("Why it is cordoned.", "fan is broken")]]
+    heldBack: w.HeldBack
+    lent: w.Lent
+    deadlineSecondsLeft: w.DeadlineLeft
+
+
+class Upgrading(TypedDict):
+    """Nodes were asked to rebuild their slots."""
+
+    scheduled: Annotated[int, told("How many.", 1, ge=0)]
+    targets: Annotated[list[str], told("Which.", [w.NODE])]
+
+
+class Brake(TypedDict):
+    """What keeps the sweeper from removing very many at once."""
+
+    state: Annotated[Literal["off", "engaged", "released"], told("Whether it holds any back.", "off")]
+    percent: Annotated[float, told("It engages when more than so many percent are silent.", 30)]
+    minimum: Annotated[int, told("And at least so many.", 5)]
+    stale: Annotated[int | None, told("How many were silent at the last look; null before the first.", 0)]
+    registered: Annotated[int | None, told("Of how many.", 40)]
+    perInterval: Annotated[int | None, told("How many may go in each pass while it is engaged.", 2)]
+    heldBack: Annotated[int | None, told("How many it holds back.", 0)]
+    graceSecondsLeft: Annotated[int | None, told("Seconds in which none goes at all.", 20)]
+    why: Annotated[str | None, told("Why none goes now.", "All of them are silent at once.")]
+    sinceUtc: Annotated[str | None, told("Since when it is engaged.", w.TIME)]
+    seenUtc: Annotated[str | None, told("When it was looked at last.", w.TIME)]
+    releasedBy: Annotated[str | None, told("Who released it.", "ann")]
+    releasedAtUtc: Annotated[str | None, told("When that was.", w.TIME)]
+
+
+class Sweeper(TypedDict):
+    """Whether nodes expire, and who says so."""
+
+    expire: Annotated[bool, told("Whether they do.", True)]
+    source: w.Source
+    setBy: w.SetBy
+    setAtUtc: Annotated[str | None, told("When it was switched at run time.", w.TIME)]
+    setting: Annotated[bool, told("What the setting of this hub says.", False)]
+    brake: Annotated[Brake, told("The brake on nodes.", None)]
+
+
+class NodesSwept(TypedDict):
+    """What a pass over the nodes did, or would do."""
+
+    scanned: Annotated[int, told("How many are registered.", 40, ge=0)]
+    stale: Annotated[int, told("How many are silent for the whole timeout.", 1, ge=0)]
+    expired: Annotated[int, told("How many were removed.", 1, ge=0)]
+    refreshed: Annotated[int, told("How many were kept because they were heard again.", 0, ge=0)]
+    heldBack: Annotated[int, told("How many the brake held back.", 0, ge=0)]
+    errors: w.Errors
+    elapsedMs: w.ElapsedMs
+    names: Annotated[list[str], told("Which were removed, or would be.", [w.NODE])]
+
+
+class LeasesSwept(TypedDict):
+    """What a pass over the leases did, or would do."""
+
+    processed: Annotated[int, told("How many were looked at.", 12, ge=0)]
+    returned: Annotated[int, told("How many lapsed.", 1, ge=0)]
+    drained: Annotated[int, told("How many ended with the deadline of a drain.", 0, ge=0)]
+    errors: w.Errors
+    elapsedMs: w.ElapsedMs
+
+
+class Swept(TypedDict):
+    """One pass of both sweepers."""
+
+    dryRun: Annotated[bool, told("It only says what it would do.", False)]
+    expire: Annotated[bool, told("Whether nodes expire.", True)]
+    brake: Annotated[str, told("What the brake did.", "off")]
+    nodes: Annotated[NodesSwept, told("The nodes.", None)]
+    leases: Annotated[LeasesSwept, told("The leases.", None)]
+
+
+class AuditEntry(TypedDict):
+    """Who changed what."""
+
+    timestampUtc: w.Utc
+    category: Annotated[str, told("What it concerns.", "admin")]
+    action: Annotated[str, told("What was done.", "node.drain")]
+    actor: Annotated[str | None, told("Who the caller said he was.", "ann")]
+    by: Annotated[str | None, told("Which secret or token he has shown.", "admin secret")]
+    remoteIp: Annotated[str | None, told("Where the call came from.", "10.0.0.3")]
+    correlationId: Annotated[str | None, told("The run it belongs to.", w.RUN)]
+    severity: Annotated[str, told("`Info` or `Warning`.", "Info")]
+    details: Annotated[dict[str, str], told("The facts, as text.", {"nodeId": w.NODE})]
+
+
+class Cap(TypedDict):
+    """The cap of a label."""
+
+    labelKey: w.Label
+    cap: Annotated[int, told("Most leases in flight under it; 0 for no limit.", 4, ge=0)]
+    source: Annotated[str, told("Who says so: `default`, the environment, or an operator at run time.", "run-time")]
+    inFlight: Annotated[int | None, told("How many leases under it are live; null for `*`.", 2)]
+    waiting: Annotated[int | None, told("How many wait for it; null for `*`.", 0)]
+
+
+class Caps(TypedDict):
+    """The caps by label."""
+
+    default: Annotated[int, told("That of labels without one of their own; 0 for no limit.", 0, ge=0)]
+    defaultSource: Annotated[str, told("Who says so.", "default")]
+    caps: Annotated[list[Cap], told("Those of their own.", [])]
+
+
+class Token(TypedDict):
+    """A token, without its secret."""
+
+    id: Annotated[str, told("The first digits of the digest of its secret.", "3b0c44298fc1c149")]
+    kind: Annotated[
+        Literal["user", "node", "join"], told("Whom it speaks for; nodes exchange `join` for their own.", "user")
+    ]
+    user: Annotated[str, told("The name of the user or the node.", "ann")]
+    userId: Annotated[str, told("The id of the user.", w.TASK, json_schema_extra={"format": "uuid"})]
+    superuser: Annotated[bool, told("Whether the user may do everything.", False)]
+    active: Annotated[bool, told("Whether it lets anybody in.", True)]
+    scopes: Annotated[
+        list[Literal["worker", "submit", "read", "admin"]] | None,
+        told("What it is for; null for everything.", ["submit"]),
+    ]
+    rooms: Annotated[list[str] | None, told("The rooms it is bound to; null for all.", ["lab"])]
+    createdAtUtc: Annotated[str | None, told("When it was made; null for those of the tokens file.", w.TIME)]
+
+
+class TokenBody(TypedDict, total=False):
+    """Whom a token is for: one of `user`, `node` and `join`. What stands below `user` is for users alone."""
+
+    user: Annotated[str, told("The name of a user.", "ann", min_length=1, max_length=200)]
+    node: Annotated[str, told("The node it speaks for, and for no other.", w.NODE, min_length=1, max_length=512)]
+    join: Annotated[str, told("Nodes exchange it for tokens of their own.", "fleet", min_length=1, max_length=200)]
+    userId: Annotated[
+        str, told("Derived from the name when it is left out.", w.TASK, json_schema_extra={"format": "uuid"})
+    ]
+    superuser: Annotated[bool, told("Whether the user may do everything.", False)]
+    scopes: Annotated[
+        list[Literal["worker", "submit", "read", "admin"]], told("What it is for.", ["submit"], min_length=1)
+    ]
+    rooms: Annotated[list[str], told("The rooms it is bound to.", ["lab"], min_length=1, max_length=ROOMS_MAX)]
+    sha256: Annotated[
+        str,
+        told(
+            "The digest of a secret that the caller made and nobody else knows.",
+            "9f86d081884c7d65" * 4,
+            pattern="^[0-9a-f]{64}$",
+        ),
+    ]
+
+
+class MadeToken(Token):
+    """A token that was just made."""
+
+    token: NotRequired[
+        Annotated[str, told("The secret, here and never again; left out when the caller made it.", "hub_u_8Jm3x")]
+    ]
+
+
+class Tokens(TypedDict):
+    """A page of tokens."""
+
+    total: w.Total
+    tokens: Annotated[list[Token], told("Those made at run time, newest first.", [])]
+    inFile: Annotated[list[Token], told("Those of the tokens file.", [])]
+
+
+class Revoked(TypedDict):
+    """A token lets nobody in any more."""
+
+    revoked: Annotated[str, told("Its id.", "3b0c44298fc1c149")]
+    last: Annotated[bool, told("There is none left, so that a hub without secrets is open again.", False)]
+
+
+@with_config(ConfigDict(extra="allow"))
+class Event(TypedDict):
+    """Something that happened, with the facts that name what it is about: node, slot, pool, run, task and more."""
+
+    id: Annotated[str, told("Its id, which rises.", "1750000000000-0")]
+    atUtc: w.Utc
+    event: Annotated[str, told("What happened.", "grant.lent")]
+    rule: Annotated[str, told("By which rule, in a sentence.", "A slot was free.")]
+
+
+class Events(TypedDict):
+    """What happened last, newest first."""
+
+    events: Annotated[list[Event], told("The events.", [])]
+    complete: w.Complete
+
+
+class Step(TypedDict):
+    """What comes next."""
+
+    event: Annotated[str, told("What will happen.", "lease.lapsed")]
+    inSeconds: Annotated[
+        float | None, told("In how many seconds of the hub clock; null where that is not known.", 17.25)
+    ]
+    rule: Annotated[str, told("By which rule.", "Nobody renewed it.")]
+
+
+class Explanation(TypedDict):
+    """Why a thing is as it is."""
+
+    kind: Annotated[
+        Literal["node", "slot", "ticket", "run", "task", "worker", "job"], told("What kind of thing it is.", "slot")
+    ]
+    id: Annotated[str, told("Its id.", w.SLOT)]
+    state: Annotated[str, told("How it is, in one word.", "lent")]
+    because: Annotated[str, told("Why, in a sentence.", "It is lent to run nightly-42.")]
+    facts: Annotated[dict[str, Any], told("What else is known of it.", {"node": w.NODE})]
+    next: Annotated[list[Step], told("What comes next, unless something else happens.", [])]
+    history: Annotated[list[Event], told("What happened to it, newest first.", [])]
+    complete: w.Complete
+
+
+class RedisHealth(TypedDict):
+    """How the store answers."""
+
+    pingMs: Annotated[float, told("Milliseconds until it answered.", 0.4)]
+
+
+class Health(TypedDict):
+    """The store answers."""
+
+    status: Annotated[Literal["ok"], told("It does.", "ok")]
+    redis: Annotated[RedisHealth, told("How fast.", None)]
+
+
+class HubReady(TypedDict):
+    """This hub takes requests, and the store answers."""
+
+    status: Annotated[Literal["ready"], told("It does.", "ready")]
+
+
+class HubLive(TypedDict):
+    """This process answers."""
+
+    status: Annotated[Literal["live"], told("It does.", "live")]
+
+
+class Ready(TypedDict):
+    """A borrow could succeed."""
+
+    status: Annotated[Literal["ready"], told("It could.", "ready")]
+    workers: Annotated[int, told("How many nodes were heard within two minutes.", 40, ge=0)]
+    total: w.Slots
+    borrowed: w.Lent
+    available: w.Free
+
+
+class HubConfig(TypedDict):
+    """How this hub is set up."""
+
+    redisUrl: Annotated[str, told("Its store, without a password.", "redis://10.0.0.5:6379")]
+    borrowTrailingFallback: Annotated[bool, told("Whether shorter labels serve longer ones.", True)]
+    borrowPrefixExpand: Annotated[bool, told("Whether longer labels serve shorter ones.", True)]
+    borrowWildcards: Annotated[bool, told("Whether a borrow may say `*`.", False)]
+    nodeTimeoutSeconds: Annotated[float, told("After so many seconds of silence a node is stale.", 30.0)]
+    dashboardUrl: Annotated[str, told("Where `/dashboard` leads; empty for the console.", "")]
+    version: Annotated[str, told("The version of the hub.", "0.1.0")]
+
+
+class Diagnostics(TypedDict):
+    """How this hub is set up, and the nodes it sees."""
+
+    hubConfig: Annotated[HubConfig, told("Its settings.", None)]
+    workers: Annotated[list[NodeOfPools], told("The first hundred nodes.", [])]
+    now: w.Now
+
+
+class Environment(TypedDict):
+    """The variables of the hub in the environment of this process."""
+
+    env: Annotated[dict[str, str], told("Those of the hub, without secrets.", {"HUB_PORT": "8080"})]
+    now: w.Now
+
+
+@with_config(ConfigDict(extra="allow"))
+class NodeEnvironment(TypedDict):
+    """What a node says of its environment, as it says it."""
+
+    env: NotRequired[Annotated[Any, told("Its variables.", {"PLAYWRIGHT_VERSION": "1.48.0"})]]

@@ -1,0 +1,201 @@
+"""What workers, submitters and readers of the jobs API are answered."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+from hub.api.contract import words as w
+from hub.api.contract.words import told
+
+Count = Annotated[int, told("How many there are in all.", 42, ge=0)]
+Limit = Annotated[int, told("How many were asked for.", 50, ge=0)]
+Offset = Annotated[int, told("From which on.", 0, ge=0)]
+Workers = Annotated[list[w.Uuid], told("The workers that serve it.", [w.WORKER])]
+Status = Literal["pending", "claimed", "running", "completed", "failed", "cancelled"]
+
+
+class Worker(TypedDict):
+    """A worker that is alive."""
+
+    id: w.WorkerId
+    last_heartbeat: w.Moment
+    lost: NotRequired[Annotated[list[w.Uuid], told("Of the tasks it named those that are not its own any more.", [])]]
+
+
+class ListedWorker(TypedDict):
+    """A worker in a list."""
+
+    id: w.WorkerId
+    last_heartbeat: w.Moment
+    job_count: Annotated[int, told("How many jobs it serves.", 2, ge=0)]
+
+
+class WorkerPage(TypedDict):
+    """A page of workers."""
+
+    items: Annotated[list[ListedWorker], told("The workers, newest first.", [])]
+    total: Count
+    limit: Limit
+    offset: Offset
+
+
+class Taken(TypedDict):
+    """How often a task was taken from a worker."""
+
+    id: w.WorkerId
+    taken: Annotated[int, told("How often.", 1, ge=0)]
+
+
+class Job(TypedDict):
+    """A job in full."""
+
+    id: w.Uuid
+    room_id: w.Room
+    category: w.Category
+    name: w.Name
+    full_name: w.FullName
+    schema: w.Schema
+    workers: Workers
+    worker_id: Annotated[str | None, told("The worker that registered it.", w.WORKER)]
+
+
+class ListedJob(TypedDict):
+    """A job in a list."""
+
+    full_name: w.FullName
+    category: w.Category
+    name: w.Name
+    workers: Workers
+
+
+class JobPage(TypedDict):
+    """A page of jobs."""
+
+    items: Annotated[list[ListedJob], told("The jobs, newest first.", [])]
+    total: Count
+    limit: Limit
+    offset: Offset
+
+
+class Task(TypedDict):
+    """A task."""
+
+    id: w.TaskId
+    job_name: Annotated[str, told("The full name of its job.", w.JOB)]
+    room_id: w.Room
+    status: Annotated[Status, told("How far it is.", "pending")]
+    created_at: w.Moment
+    started_at: Annotated[str | None, told("When it began to run.", "2026-01-02T03:04:06.000000Z")]
+    completed_at: Annotated[str | None, told("When it ended.", "2026-01-02T03:04:09.000000Z")]
+    worker_id: Annotated[str | None, told("The worker that holds it.", w.WORKER)]
+    error: Annotated[str | None, told("Why it failed.", "the scene is empty")]
+    payload: w.Payload
+    queue_position: Annotated[
+        int | None, told("Its place in the queue of its job, from 1; null once it is claimed.", 1)
+    ]
+    attempt: NotRequired[Annotated[int, told("Which attempt this is, where it may have several.", 1)]]
+    maxAttempts: NotRequired[Annotated[int, told("How many it may have.", 3)]]
+    priority: NotRequired[Annotated[int, told("From -100 to 100; left out when it is 0.", 10)]]
+    notBefore: NotRequired[Annotated[str, told("Before that it is not claimed.", "2026-01-02T03:04:05.678901Z")]]
+
+
+class ClaimedTask(Task):
+    """A task in the hands of the worker that claimed it."""
+
+    claim: NotRequired[Annotated[str, told("The name of this claim, which reports repeat.", "1790000000000000")]]
+    traceparent: NotRequired[
+        Annotated[
+            str,
+            told(
+                "The trace it belongs to, where traces are kept.",
+                "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            ),
+        ]
+    ]
+
+
+class Logged(TypedDict):
+    """A line that a task logged."""
+
+    at: w.Moment
+    text: Annotated[str, told("The line.", "12 of 40 images")]
+
+
+class TaskInFull(Task):
+    """A task with what it came to."""
+
+    result: NotRequired[
+        Annotated[Any, told("What it came to, any JSON; left out when that is nothing.", {"images": 40})]
+    ]
+    resultLost: NotRequired[Annotated[bool, told("The store has lost the result, and no hub remembers it.", True)]]
+    maxSilenceSeconds: NotRequired[Annotated[float, told("How long it may say nothing while it runs.", 60.0)]]
+    progress: NotRequired[Annotated[float | None, told("How far it is, from 0 to 1.", 0.4, ge=0, le=1)]]
+    message: NotRequired[Annotated[str | None, told("What it says of itself.", "step 3")]]
+    progress_at: NotRequired[w.Moment]
+    log: NotRequired[Annotated[list[Logged], told("The latest 100 lines it logged.", [])]]
+
+
+class TaskPage(TypedDict):
+    """A page of tasks."""
+
+    items: Annotated[list[Task], told("The tasks, newest first.", [])]
+    total: Count
+    limit: Limit
+    offset: Offset
+
+
+class TaskIds(TypedDict):
+    """The tasks of a submit with `payloads`."""
+
+    ids: Annotated[list[w.Uuid], told("One for each payload, in order.", [w.TASK])]
+
+
+class Outcome(TypedDict):
+    """What has become of a report."""
+
+    id: w.TaskId
+    outcome: Annotated[
+        Literal["ok", "gone", "forbidden", "conflict", "too-large"],
+        told(
+            "Anything but `ok`: it changed nothing, as the task is not the worker's; `too-large`: the task failed.",
+            "ok",
+        ),
+    ]
+
+
+class Claimed(TypedDict):
+    """The tasks of a claim."""
+
+    task: Annotated[ClaimedTask | None, told("The first of them; null when there is none.", None)]
+    tasks: NotRequired[Annotated[list[ClaimedTask], told("All of them, where a `limit` was given.", [])]]
+    results: NotRequired[Annotated[list[Outcome], told("What has become of the reports, in order.", [])]]
+
+
+class Progressed(TypedDict):
+    """What has become of what tasks said of themselves."""
+
+    tasks: Annotated[list[Outcome], told("One for each, in order.", [])]
+
+
+class Provider(TypedDict):
+    """What answers reads."""
+
+    id: Annotated[str, told("The id of the provider.", w.TASK, json_schema_extra={"format": "uuid"})]
+    room_id: w.Room
+    category: w.Category
+    name: w.Name
+    full_name: w.FullName
+    schema: w.Schema
+    worker_id: w.WorkerId
+    created_at: w.Moment
+
+
+class ProviderPage(TypedDict):
+    """A page of providers."""
+
+    items: Annotated[list[Provider], told("The providers, newest first.", [])]
+    total: Count
+    limit: Limit
+    offset: Offset

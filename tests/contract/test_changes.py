@@ -1,0 +1,113 @@
+"""What breaks clients is told in a sentence that names it; what they need not know of is not."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hub.api.contract import __main__ as command
+from hub.api.contract.changes import breaks
+from hub.api.contract.file import FILE, written
+from tests.contract.checking import DOCUMENT
+
+Change = Callable[[dict[str, Any]], Any]
+BORROW = "borrowSlot (POST /session/borrow)"
+
+
+def schema(document: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = document["components"]["schemas"][name]
+    return found
+
+
+def member(document: dict[str, Any], name: str, of: str) -> dict[str, Any]:
+    found: dict[str, Any] = schema(document, of)["properties"][name]
+    return found
+
+
+def borrow(document: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = document["paths"]["/session/borrow"]["post"]
+    return found
+
+
+BREAKING: dict[str, Change] = {
+    "The operation cancelTicket (DELETE /queue/{ticket}) is gone.": lambda d: d["paths"].pop("/queue/{ticket}"),
+    f"The operation {BORROW} is called lend now.": lambda d: borrow(d).update(operationId="lend"),
+    f"{BORROW} does not take runnerSecret any more.": lambda d: borrow(d).update(security=[]),
+    f"The header parameter Idempotency-Key of {BORROW} is gone.": lambda d: borrow(d)["parameters"].pop(0),
+    f"The header parameter x-run-id of {BORROW} is required now.": lambda d: borrow(d)["parameters"][1].update(
+        required=True
+    ),
+    f"The body of {BORROW} is gone.": lambda d: borrow(d).pop("requestBody"),
+    f"The answer 503 of {BORROW} is gone.": lambda d: borrow(d)["responses"].pop("503"),
+    f"The code timeout of {BORROW} is gone.": lambda d: borrow(d)["responses"]["503"]["x-codes"].remove("timeout"),
+    "The member leaseToken is gone from Grant.": lambda d: schema(d, "Grant")["properties"].pop("leaseToken"),
+    "The member runId of Grant may be missing now.": lambda d: schema(d, "Grant")["required"].remove("runId"),
+    "The member priority is gone from BorrowBody.": lambda d: schema(d, "BorrowBody")["properties"].pop("priority"),
+    "The member runId of BorrowBody is required now.": lambda d: schema(d, "BorrowBody")["required"].append("runId"),
+    "The value lent is gone from status of PublishedSlot.": lambda d: member(d, "status", "PublishedSlot")[
+        "enum"
+    ].remove("lent"),
+    "The type of ttlSeconds of Grant was number and is string.": lambda d: member(d, "ttlSeconds", "Grant").update(
+        type="string"
+    ),
+}
+
+
+@pytest.mark.parametrize(("sentence", "change"), list(BREAKING.items()), ids=list(BREAKING))
+def test_a_change_that_breaks_clients_is_named(sentence, change):
+    changed = copy.deepcopy(DOCUMENT)
+    change(changed)
+    assert sentence in breaks(DOCUMENT, changed)
+
+
+def test_what_is_added_breaks_nobody():
+    changed = copy.deepcopy(DOCUMENT)
+    schema(changed, "Grant")["properties"]["more"] = {"type": "string"}
+    schema(changed, "Grant")["required"].append("more")
+    schema(changed, "BorrowBody")["properties"]["more"] = {"type": "string"}
+    changed["paths"]["/more"] = changed["paths"]["/health"]
+    borrow(changed)["responses"]["418"] = borrow(changed)["responses"]["503"]
+    schema(changed, "PublishedSlot")["properties"]["status"]["enum"].append("more")
+    assert breaks(DOCUMENT, changed) == []
+
+
+@pytest.fixture
+def saying(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+    """What the command says of a committed document, and what it makes of the file."""
+
+    def say(committed: dict[str, Any], *options: str) -> tuple[int, str, bool]:
+        file = tmp_path / "openapi.json"
+        file.write_text(json.dumps(committed))
+        monkeypatch.setattr(command, "FILE", file)
+        code = command.main(*options)
+        return code, capsys.readouterr().err, json.loads(file.read_text()) == written()
+
+    return say
+
+
+def test_the_committed_contract_is_what_the_code_says(capsys):
+    assert (command.main("--check"), capsys.readouterr().err) == (0, "")
+    assert json.loads(FILE.read_text()) == written()
+
+
+def test_the_check_names_what_is_gone_and_nothing_is_written(saying):
+    more = copy.deepcopy(DOCUMENT)
+    schema(more, "Grant")["properties"]["gone"] = {"type": "string"}
+    for options in (("--check",), ()):
+        code, said, fresh = saying(more, *options)
+        assert (code, fresh) == (1, False)
+        assert "The member gone is gone from Grant." in said
+    assert saying(more, "--break") == (0, "", True)
+
+
+def test_what_is_only_more_is_asked_to_be_written(saying):
+    less = copy.deepcopy(DOCUMENT)
+    del less["paths"]["/health"]
+    code, said, fresh = saying(less, "--check")
+    assert (code, fresh) == (1, False)
+    assert "make contract" in said
+    assert saying(less) == (0, "", True)
