@@ -26,7 +26,7 @@ run: venv ## start a hub with an embedded Redis and three agents to try it on
 	@$(BIN)/hub demo
 
 .PHONY: test
-test: venv servers check ## everything that decides whether a change may be handed over
+test: venv servers clients check ## everything that decides whether a change may be handed over
 	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal --ignore tests/races --ignore tests/test_layout.py $(PYTEST_ARGS)
 	@$(BIN)/python -m pytest --numprocesses $(RACE_PROCESSES) --dist worksteal tests/races $(PYTEST_ARGS)
 
@@ -127,7 +127,21 @@ servers:
 	[ -z "$$missing" ] || $(call INSTALL,$$missing) \
 	  || { echo "The tests need $$missing, and it could not be installed: please install it." >&2; exit 1; }
 
+# What others generate clients of the contract with; it shares no version with the hub.
+CLIENTS := $(VENV).clients
+.PHONY: clients
+clients: $(CLIENTS)/.installed
+
+$(CLIENTS)/.installed: tests/contract/clients/requirements.txt tests/contract/clients/package-lock.json
+	@command -v npm >/dev/null || $(call INSTALL,nodejs npm) \
+	  || { echo "The tests need npm, and it could not be installed: please install it." >&2; exit 1; }
+	@$(PYTHON) -m venv $(CLIENTS)
+	@$(CLIENTS)/bin/python -m pip install --quiet --require-hashes --requirement tests/contract/clients/requirements.txt
+	@cp tests/contract/clients/package.json tests/contract/clients/package-lock.json $(CLIENTS)
+	@npm ci --silent --no-audit --no-fund --prefix $(CLIENTS)
+	@touch $@
+
 .PHONY: clean
 clean: ## remove the environment, caches and build results
-	@rm -rf $(VENV) $(VENV).lock build dist .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache .schemathesis
+	@rm -rf $(VENV) $(VENV).lock $(VENV).clients build dist .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache .schemathesis
 	@find hub tests -name __pycache__ -type d -prune -exec rm -rf {} +

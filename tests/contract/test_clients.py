@@ -1,0 +1,79 @@
+"""Clients that others generate from the contract: they are typed and do what they are for; and what linters find."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from hub.api.contract.file import FILE
+from tests.world import PATIENCE_S, HubProcess
+
+HERE = Path(__file__).parent / "clients"
+TOOLS = Path(f"{sys.prefix}.clients")  # `make clients` installs them there
+BIN = TOOLS / "node_modules" / ".bin"
+PROGRAM_S = 240
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (TOOLS / ".installed").exists(), reason="`make clients` installs what generates clients"),
+]
+
+
+def run(*command: str | Path, cwd: Path, **more: str) -> str:
+    """What a program prints; fails with all it said when it fails."""
+    environment = {**os.environ, "REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true", **more}
+    said = [str(each) for each in command]
+    done = subprocess.run(said, cwd=cwd, env=environment, capture_output=True, text=True, timeout=PROGRAM_S)
+    assert done.returncode == 0, f"{said}:\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def offer(hub: HubProcess) -> None:
+    """A slot to borrow."""
+    body = {"nodeId": "n1", "slots": [{"labelKey": "gpu:a100", "slotId": "s1"}]}
+    secret = {"x-hub-secret": hub.node_secret}
+    answer = httpx.post(f"{hub.url}/node/register", json=body, headers=secret, timeout=PATIENCE_S)
+    assert answer.status_code == 200, answer.text
+
+
+ROUND_TRIP = {
+    "code": "no-such-pool", "slot": "s1", "seconds": 120, "returned": "s1", "status": "completed",
+    "result": {"images": 40},
+}  # fmt: skip
+
+
+def test_a_typescript_client_is_typed_and_makes_the_round_trip(tmp_path, live_hub):
+    (tmp_path / "node_modules").symlink_to(TOOLS / "node_modules")
+    for name in ("borrower.ts", "package.json"):
+        (tmp_path / name).write_text((HERE / name).read_text())
+    run(BIN / "openapi-typescript", FILE, "-o", "hub.ts", cwd=tmp_path)
+    strictly = ("--strict", "--target", "es2022", "--module", "nodenext", "--types", "node")
+    run(BIN / "tsc", *strictly, "borrower.ts", cwd=tmp_path)
+    offer(live_hub)
+    secrets = (live_hub.runner_secret, live_hub.admin_secret)
+    assert json.loads(run("node", "borrower.js", live_hub.url, *secrets, cwd=tmp_path)) == ROUND_TRIP
+    (tmp_path / "borrower.ts").write_text((HERE / "borrower.ts").read_text().replace("grant.leaseToken", "grant.token"))
+    with pytest.raises(AssertionError, match="Property 'token' does not exist on type"):
+        run(BIN / "tsc", *strictly, "borrower.ts", cwd=tmp_path)
+
+
+def test_a_python_client_is_typed_and_makes_the_round_trip(tmp_path, live_hub):
+    path = f"{TOOLS / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    generator = (TOOLS / "bin" / "openapi-python-client", "generate", "--path", FILE, "--meta", "none")
+    run(*generator, "--output-path", tmp_path / "capacity_hub_client", cwd=tmp_path, PATH=path)
+    check = (sys.executable, "-m", "mypy", "--strict", "--config-file", os.devnull, "--follow-imports", "silent")
+    run(*check, HERE / "borrower.py", cwd=tmp_path, MYPYPATH=str(tmp_path))
+    offer(live_hub)
+    secrets = (live_hub.runner_secret, live_hub.admin_secret)
+    program = (TOOLS / "bin" / "python", HERE / "borrower.py", live_hub.url, *secrets)
+    assert json.loads(run(*program, cwd=tmp_path, PYTHONPATH=str(tmp_path))) == ROUND_TRIP
+
+
+def test_a_linter_finds_nothing_wrong_with_the_contract(tmp_path):
+    found = json.loads(run(BIN / "redocly", "lint", "--format", "json", FILE, cwd=tmp_path))
+    assert found["totals"]["errors"] == 0, found["problems"]
