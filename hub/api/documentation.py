@@ -55,6 +55,12 @@ async def document() -> Response:
     return Response(_contract("openapi.json"), media_type="application/json")
 
 
+@router.get("/asyncapi.json")
+async def spoken() -> Response:
+    """The same of Socket.IO and the stream of events."""
+    return Response(_contract("asyncapi.json"), media_type="application/json")
+
+
 @router.get("/docs/{name}")
 async def asset(name: str) -> Response:
     """A file of the page."""

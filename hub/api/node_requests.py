@@ -261,14 +261,13 @@ class RegisterBody(PublishBody):
             type="object",
             required=["on", "number"],
             properties={
-                "on": {"type": "boolean"},
-                "number": TEXT,
-                "leftMs": {"type": ["integer", "null"]},
-                "reason": TEXT,
+                "on": {"type": "boolean", "examples": [True]},
+                "number": {"type": "string", "examples": ["3"]},
+                "leftMs": {"type": ["integer", "null"], "examples": [600000]},
+                "reason": {"type": "string", "examples": ["fan is broken"]},
             },
             description="The last one a beat was answered: a store that was lost drains the node again, as the last "
             "call said.",
-            examples=[{"on": True, "number": "3", "leftMs": 600000}],
         ),
     ] = None
     term: Annotated[

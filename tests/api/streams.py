@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from hub.api.edge import Edge
 from hub.api.events import ABORT
+from tests.contract.speech import check_heard
 from tests.world import PATIENCE_S, eventually
 
 
@@ -57,8 +58,11 @@ class Stream:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The documents of the events so far."""
-        return [json.loads(frame["data"]) for frame in self.frames if "data" in frame]
+        """The documents of the events so far, which are what the contract says."""
+        found = [(frame["event"].strip(), json.loads(frame["data"])) for frame in self.frames if "data" in frame]
+        for name, document in found:
+            check_heard(name if name in ("gap", "slow") else "event", document)
+        return [document for _, document in found]
 
     @property
     def names(self) -> list[str]:

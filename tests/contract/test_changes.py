@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hub.api.contract import __main__ as command
 from hub.api.contract.changes import breaks
-from hub.api.contract.file import FILE, written
+from hub.api.contract.file import FILE, SPOKEN
 from tests.contract.checking import DOCUMENT
 
 Change = Callable[[dict[str, Any]], Any]
@@ -76,22 +77,20 @@ def test_what_is_added_breaks_nobody():
 
 
 @pytest.fixture
-def saying(monkeypatch: pytest.MonkeyPatch, tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
+def saying(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Any]:
     """What the command says of a committed document, and what it makes of the file."""
 
     def say(committed: dict[str, Any], *options: str) -> tuple[int, str, bool]:
-        file = tmp_path / "openapi.json"
-        file.write_text(json.dumps(committed))
-        monkeypatch.setattr(command, "FILE", file)
-        code = command.main(*options)
-        return code, capsys.readouterr().err, json.loads(file.read_text()) == written()
+        (tmp_path / FILE.name).write_text(json.dumps(committed))
+        (tmp_path / SPOKEN.name).write_text(SPOKEN.read_text())
+        code = command.main(*options, folder=tmp_path)
+        return code, capsys.readouterr().err, (tmp_path / FILE.name).read_text() == FILE.read_text()
 
     return say
 
 
 def test_the_committed_contract_is_what_the_code_says(capsys):
     assert (command.main("--check"), capsys.readouterr().err) == (0, "")
-    assert json.loads(FILE.read_text()) == written()
 
 
 def test_the_check_names_what_is_gone_and_nothing_is_written(saying):
@@ -111,3 +110,16 @@ def test_what_is_only_more_is_asked_to_be_written(saying):
     assert (code, fresh) == (1, False)
     assert "make contract" in said
     assert saying(less) == (0, "", True)
+
+
+def test_what_is_said_over_sockets_is_compared_as_well():
+    old = json.loads(SPOKEN.read_text())
+    new = copy.deepcopy(old)
+    del new["operations"]["task_available"]
+    del schema(new, "TaskStatus")["properties"]["error"]
+    schema(new, "JobRoom")["required"].append("worker_id")
+    assert breaks(old, new) == [
+        "The member error is gone from TaskStatus.",
+        "The message task_available is gone from jobs.",
+        "The member worker_id of JobRoom is required now.",
+    ]

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hub.api.contract.file import FILE
+from hub.api.contract.file import FILE, SPOKEN
 from tests.world import PATIENCE_S, HubProcess
 
 HERE = Path(__file__).parent / "clients"
@@ -74,6 +74,7 @@ def test_a_python_client_is_typed_and_makes_the_round_trip(tmp_path, live_hub):
     assert json.loads(run(*program, cwd=tmp_path, PYTHONPATH=str(tmp_path))) == ROUND_TRIP
 
 
-def test_a_linter_finds_nothing_wrong_with_the_contract(tmp_path):
-    found = json.loads(run(BIN / "redocly", "lint", "--format", "json", FILE, cwd=tmp_path))
-    assert found["totals"]["errors"] == 0, found["problems"]
+@pytest.mark.parametrize("file", [FILE, SPOKEN], ids=["openapi", "asyncapi"])
+def test_a_linter_finds_nothing_wrong_with_the_contract(tmp_path, file):
+    found = json.loads(run(BIN / "redocly", "lint", "--format", "json", file, cwd=tmp_path))
+    assert (found["totals"]["errors"], found["problems"]) == (0, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.contract.speech import check_acknowledged, check_heard
 from tests.joblib.people import Person, empty, fresh, request_hash
 from tests.socket_client import SocketClient
 from tests.world import PATIENCE_S, eventually
@@ -24,6 +25,7 @@ class Listener:
         self.client.on("*", self._hear)
 
     async def _hear(self, event: str, data: dict[str, Any]) -> None:
+        check_heard(event, data)
         self.told.append((event, data))
 
     async def connect(self) -> None:
@@ -38,7 +40,7 @@ class Listener:
 
     async def say(self, event: str, data: Any) -> None:
         """Send an event; returns when the hub has handled it, which it says to whoever asks for that."""
-        await self.client.call(event, data, timeout=PATIENCE_S)
+        check_acknowledged(event, await self.client.call(event, data, timeout=PATIENCE_S))
 
     async def offer(self, full: str, worker: str) -> None:
         """Join the room of a job."""

@@ -1,4 +1,4 @@
-"""`python -m hub.api.contract` writes the contract into its file; with `--check` it only says what has changed.
+"""`python -m hub.api.contract` writes the contract into its files; with `--check` it only says what has changed.
 
 What would break clients is refused, unless `--break` says that it is meant.
 """
@@ -7,29 +7,33 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 from hub.api.contract.changes import breaks
-from hub.api.contract.file import FILE, written
+from hub.api.contract.file import written
 
 
-def main(*said: str) -> int:
-    """The exit code: 1 for what is refused."""
-    new = written()
-    text = json.dumps(new, indent=1, ensure_ascii=False) + "\n"
-    before = FILE.read_text()
-    broken = [] if "--break" in said else breaks(json.loads(before), new)
+def main(*said: str, folder: Path | None = None) -> int:
+    """The exit code: 1 for what is refused. The files are those of `folder`, or those that are served."""
+    texts, broken = {}, []
+    for file, new in written().items():
+        file = file if folder is None else folder / file.name
+        texts[file] = json.dumps(new, indent=1, ensure_ascii=False) + "\n"
+        if file.exists() and "--break" not in said:
+            broken += breaks(json.loads(file.read_text()), new)
     for sentence in broken:
         sys.stderr.write(f"The contract breaks its clients: {sentence}\n")
     if broken:
         sys.stderr.write("Keep it as it was, or run `make contract BREAK=--break` and tell the changelog.\n")
         return 1
-    if "--check" in said and before != text:
+    other = [file for file, text in texts.items() if not file.exists() or file.read_text() != text]
+    if "--check" in said and other:
         sys.stderr.write(
-            "The code has more to say than the contract: run `make contract` and look at the difference.\n"
+            "The code has more to say than the contract: run `make contract` and look at what that changes.\n"
         )
         return 1
-    if "--check" not in said:
-        FILE.write_text(text)
+    for file in other:
+        file.write_text(texts[file])
     return 0
 
 

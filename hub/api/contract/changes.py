@@ -10,7 +10,8 @@ Document = dict[str, Any]
 
 def breaks(old: Document, new: Document) -> list[str]:
     """All that those who were generated from `old` would miss in `new`."""
-    return list(dict.fromkeys(_Comparison(old, new).all()))
+    compared = _Comparison(old, new)
+    return list(dict.fromkeys(compared.spoken() if "asyncapi" in old else compared.all()))
 
 
 class _Comparison:
@@ -29,6 +30,16 @@ class _Comparison:
                     yield f"The operation {name} is gone."
                 else:
                     yield from self._operation(name, old, new)
+
+    def spoken(self) -> Iterator[str]:
+        """The same, of two documents of AsyncAPI: what the hub says is read like an answer, what it takes is sent."""
+        for name, old in self._old["operations"].items():
+            new = self._new["operations"].get(name)
+            if new is None or new["channel"] != old["channel"]:
+                yield f"The message {name} is gone from {old['channel']['$ref'].rpartition('/')[2]}."
+                continue
+            was, now = (each["components"]["messages"][name]["payload"] for each in (self._old, self._new))
+            yield from self._schema(name, was, now, asked=old["action"] == "receive")
 
     def _operation(self, name: str, old: Document, new: Document) -> Iterator[str]:
         if old["operationId"] != new["operationId"]:
