@@ -27,7 +27,7 @@ function drains.keep(part, on, number, left_ms, reason)
   local key = keys.drain_call(part)
   if not numbers.above(number, redis.call('HGET', key, 'number') or '') then return end
   redis.call('HSET', key, 'on', on, 'number', number, 'left_ms', left_ms, 'reason', reason)
-  redis.call('EXPIRE', key, 600)
+  redis.call('EXPIRE', key, keys.seconds.drain_call)
 end
 
 -- The call that was kept for a node, {} where there is none; it is told once.

@@ -17,7 +17,7 @@ function handoffs.hand_on(t, found)
   local gap_ms = math.max(0, store.now_ms - tonumber(pace[1] or store.now_ms))
   if pace[2] then gap_ms = 0.7 * tonumber(pace[2]) + 0.3 * gap_ms end
   redis.call('HSET', keys.pace(t.label), 'mark_ms', store.now_ms, 'gap_ms', string.format('%.1f', gap_ms))
-  redis.call('EXPIRE', keys.pace(t.label), redis.call('EXISTS', keys.queue(t.label)) == 1 and 3600 or 45)
+  redis.call('EXPIRE', keys.pace(t.label), redis.call('EXISTS', keys.queue(t.label)) == 1 and keys.seconds.pace or 45)
   if redis.call('ZSCORE', keys.turns, t.label) then turns.take(t.label) end
   redis.call('SADD', keys.handed(t.hub), t.id)
   redis.call('HSET', keys.slot(found.slot), 'unseen', t.hub)

@@ -1,5 +1,5 @@
 -- A raw id as part of a key: letters, digits, - _ and . stay, every other character (or byte that is no UTF-8) becomes -,
--- cut to 200 characters. Letters and digits beyond ASCII are this table, which hub/store/keys.py reads as well: per range
+-- cut to 200 characters. Letters and digits beyond ASCII are this table, which hub/store/keys/ reads as well: per range
 -- its first one and its length less one, four and three digits to the base 36. They are those of Unicode 14 (L* and Nd)
 -- and stay so: with a newer table, hubs would look for what is stored under other keys.
 local ids = {}

@@ -17,7 +17,7 @@ function leases.lend(grant)
   redis.call('ZADD', keys.deadlines, numbers.whole(store.clock_ms + ttl_ms), slot)
   redis.call('ZADD', keys.in_flight(grant.label), at, slot)
   if grant.run ~= '' then
-    redis.call('SET', keys.browser_run(slot), grant.run, 'EX', '21600')
+    redis.call('SET', keys.browser_run(slot), grant.run, 'EX', keys.seconds.browser_run)
     redis.call('ZADD', keys.run(grant.run), at, slot)
   end
   redis.call('HSET', keys.lent(grant.part), slot, grant.token)

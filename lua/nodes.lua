@@ -40,7 +40,7 @@ function nodes.prune(part, limit)
       slots.drop(slot, record[2], part)
       history.slot('slot.withdrawn', of, 'node')
     end
-    redis.call('SET', keys.recycle(slot), '1', 'EX', 300)
+    redis.call('SET', keys.recycle(slot), '1', 'EX', keys.seconds.recycle)
   end
   local left = redis.call('SCARD', keys.node_slots(part))
   if left == 0 then

@@ -18,7 +18,7 @@ end
 function pools.under_maintenance(pool)
   local left_ms = redis.call('PTTL', keys.maintenance(pool))
   if left_ms == -2 then return false end
-  local on_ms = 1800000 - left_ms
+  local on_ms = keys.seconds.maintenance * 1000 - left_ms
   if redis.call('EXISTS', keys.inuse(pool)) == 1 or (left_ms > 0 and on_ms < 10000) then return true end
   local target = tonumber(redis.call('GET', keys.maintenance_target(pool)) or '0')
   local replaced = redis.call('LLEN', keys.available(pool)) >= target

@@ -30,21 +30,19 @@ function recalls.end_again(t, status, error, claim, request, worker, result)
 end
 
 -- The hub that took an end may speak before the one that knows of the submit: the end waits for the task.
-local AWAITED_S = 60
-
 function recalls.wait_for(id, ...)
   redis.call('RPUSH', keys.early_ends(id), ...)
-  redis.call('EXPIRE', keys.early_ends(id), AWAITED_S)
+  redis.call('EXPIRE', keys.early_ends(id), keys.seconds.early_ends)
 end
 
 -- What it came to waits with it.
 function recalls.keep_result(id, result)
-  if result ~= '' then redis.call('SET', keys.task_result(id), result, 'EX', AWAITED_S) end
+  if result ~= '' then redis.call('SET', keys.task_result(id), result, 'EX', keys.seconds.early_ends) end
 end
 
 -- A task was made: it has ended already where a hub has said so. Returns whether one had.
 function recalls.end_made(id)
-  if not store.reopened_ms or store.clock_ms - store.reopened_ms > AWAITED_S * 1000 then return false end
+  if not store.reopened_ms or store.clock_ms - store.reopened_ms > keys.seconds.early_ends * 1000 then return false end
   local said = redis.call('LRANGE', keys.early_ends(id), 0, -1)
   for i = 1, #said, 5 do recalls.end_again(tasks.read(id), unpack(said, i, i + 4)) end
   redis.call('DEL', keys.early_ends(id))

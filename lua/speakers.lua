@@ -13,7 +13,7 @@ end
 function speakers.retire(part, incarnation)
   redis.call('LPUSH', keys.incarnations(part), incarnation)
   redis.call('LTRIM', keys.incarnations(part), 0, 31)
-  redis.call('EXPIRE', keys.incarnations(part), 3600)
+  redis.call('EXPIRE', keys.incarnations(part), keys.seconds.incarnations)
 end
 
 -- What a node tells of a slot has a number that only rises in its incarnation; a call with one that is not above the last

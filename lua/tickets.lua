@@ -18,7 +18,7 @@ function tickets.join(t, until_ms)
     redis.call('HINCRBY', keys.pending, t.run, 1)
     if not redis.call('ZSCORE', keys.turns, t.label) then
       redis.call('HSET', keys.pace(t.label), 'mark_ms', store.now_ms)
-      redis.call('EXPIRE', keys.pace(t.label), 3600)
+      redis.call('EXPIRE', keys.pace(t.label), keys.seconds.pace)
       turns.take(t.label)
     end
   end

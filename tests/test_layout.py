@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.store.keys import PATTERNS, lua_module
+from hub.store.keys import TABLE, lua_module
 from hub.store.library import EXTERNAL, Command, library
 from hub.store.library import MODULES as MODULES_IN_ORDER
 from tests.mutants.in_flight import FLIGHT
@@ -186,7 +186,7 @@ def test_every_script_begins_with_its_purpose(path):
 
 
 KEY_TEXT = re.compile(
-    "(?:" + "|".join(sorted({re.escape(p.split("{")[0]) for p in PATTERNS.values() if ":" in p}, key=len)[::-1]) + ")"
+    "(?:" + "|".join(sorted({re.escape(key.head) for key in TABLE.values() if ":" in key.pattern}, key=len)[::-1]) + ")"
 )
 
 
@@ -204,7 +204,7 @@ def texts(path: Path) -> Iterator[str]:
             yield node.value
 
 
-@of_each([path for path in MODULES if path != Path("hub/store/keys.py")])
+@of_each([path for path in MODULES if path.parent != Path("hub/store/keys")])
 def test_key_text_stands_in_the_keys_module_alone(path):
     # "node: x" is a sentence, "node:" and "node:x" are keys.
     found = [text for text in texts(path) if (head := KEY_TEXT.match(text)) and not text[head.end() :].startswith(" ")]

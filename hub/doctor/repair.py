@@ -8,11 +8,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from hub.core import Hub
 from hub.doctor.checks import SLACK_S, UNREAD, Subject, Suspicion, Words
 from hub.doctor.job_repair import JobRepairer
-from hub.doctor.walk import LIFETIMES_S
 from hub.errors import ForeignKey, StoreFault
 from hub.observability.logs import get_logger
 from hub.settings import Settings
-from hub.store.keys import PATTERNS
+from hub.store.keys import TABLE, name_of
 from hub.store.store import Store
 
 _log = get_logger("hub.doctor")
@@ -140,10 +139,6 @@ class Repairer:
     async def _lifetime(self, subject: Subject, _: Words) -> None:
         (key,) = subject
         bare = key[len(self._store.keys.prefix) :]
-        kind = max((name for name in LIFETIMES_S if _is(name, bare)), key=lambda name: len(PATTERNS[name]))
-        seconds = LIFETIMES_S[kind] or max(1, round(self._node_timeout_s))
-        await self._store.read("EXPIRE", key, seconds, "NX")
-
-
-def _is(name: str, bare: str) -> bool:
-    return bare.startswith(PATTERNS[name].partition("{}")[0])
+        if kind := name_of(bare):
+            seconds = TABLE[kind].seconds or max(1, round(self._node_timeout_s))
+            await self._store.read("EXPIRE", key, seconds, "NX")

@@ -11,100 +11,16 @@ from hub.doctor.checks import Checks, Subject, Suspicion, Words, seen_subject
 from hub.doctor.job_walk import JobWalk
 from hub.doctor.scan import LIST_PAGE, items_of, keys_of, members_of
 from hub.errors import InvalidLabel
-from hub.store.keys import PATTERNS, PRIVATE, WIRE, key_part
+from hub.store.keys import TABLE, Keys, key_part, name_of
 from hub.store.store import Store
 
-# name of a key in `hub.store.keys` -> what Redis calls the type of its value
-TYPES = {
-    "hash": (
-        *(
-            "node",
-            "session",
-            "store",
-            "orders",
-            "lent",
-            "leaving",
-            "slot",
-            "brake",
-            "ticket",
-            "pending",
-            "caps",
-            "pace",
-        ),
-        *("worker", "worker_rooms", "worker_brake", "job", "task", "provider", "token"),
-        *(
-            "zombies",
-            "zombie_sources",
-            "zombie_day",
-            "outcomes",
-            "ended",
-            "renewed",
-            "revoked_tokens",
-            "drain_call",
-            "room_sizes",
-        ),
-        "logins",
-    ),
-    "set": (
-        "telling",
-        *("nodes", "draining", "node_slots", "pool_slots", "replacing", "aside", "suspects", "waiters", "handed"),
-        *("worker_jobs", "worker_tasks", "worker_providers", "dead_workers", "job_workers", "executors"),
-        *("sockets", "bound", "connections", "socket_hubs", "node_tokens"),
-    ),
-    "zset": (
-        *("beats", "drain_deadlines", "pools", "open_pools", "deadlines", "in_flight", "run"),
-        *("queue", "turns", "under", "wild", "ticket_deadlines", "hubs", "revoked"),
-        *("workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs", "room_providers"),
-        *("tokens", "hung_up", "zombie_counts", "joined", "withdrawn", "room_results"),
-        *(
-            "job_queue",
-            "heads",
-            "later",
-            "room_tasks",
-            "job_tasks",
-            "runtimes",
-            "silences",
-            "ownerless",
-            "internal_tasks",
-        ),
-        *("finished", "dead", "logins_seen"),
-    ),
-    "list": ("available", "inuse", "audit", "refusals", "incarnations", "early_ends", "task_log"),
-    "stream": ("history", "taskiq"),
-}
-TYPE_OF = dict.fromkeys(PATTERNS, "string") | {name: kind for kind, names in TYPES.items() for name in names}
-
-# Keys that end by themselves, and after how many seconds at most; of a node's alive key its timeout decides.
-LIFETIMES_S = {
-    "node_alive": 0,
-    "node_upgrade": 300,
-    "browser_run": 21_600,
-    "browser_test": 21_600,
-    "recycle": 300,
-    "request": 86_400,
-    "replacing": 1800,
-    "pace": 3600,
-    "claim": 60,
-    "early_ends": 60,
-    "submitted": 86_400,
-    "result": 300,
-    "inflight": 30,
-    "zombie_turn": 90,
-    "zombie_leader": 604_800,
-    "zombies": 604_800,
-    "outcomes": 604_800,
-    "trace": 86_400,
-    "zombie_counts": 3600,
-    "zombie_day": 92 * 86_400,
-    **{name: 1800 for name in WIRE if name.startswith("maintenance")},
-}
-# Private indexes whose members must belong; of `duty` only the fields that name a slot.
+# Private indexes whose members must belong; of `orders` only the fields that name a slot.
 INDEXES = (
     *("beats", "draining", "drain_deadlines", "suspects"),
     *("deadlines", "in_flight", "run", "lent", "node_slots", "pool_slots", "orders"),
 )
-_RECYCLE = WIRE["recycle"].partition("{")[0]
-_OWN = PRIVATE["store"].partition(":")[0] + ":"
+_RECYCLE = Keys.recycle.head
+_OWN = Keys.store.pattern.partition(":")[0] + ":"
 
 
 class Walk:
@@ -121,8 +37,6 @@ class Walk:
         self._doubtful: dict[str, set[tuple[str, str, str]]] = defaultdict(set)  # the same, all of them
         self._tokens: dict[str, str] = {}  # token -> slot
         self._jobs = JobWalk(store, self._check)
-        heads = {name: pattern.partition("{}")[0] for name, pattern in PATTERNS.items()}
-        self._heads = sorted(heads.items(), key=lambda each: -len(each[1]))
 
     async def everything(self) -> dict[Suspicion, Words]:
         """Check at all there is; the answer may hold what was only changing at that moment."""
@@ -139,14 +53,16 @@ class Walk:
 
     async def _page(self, names: Iterable[str]) -> None:
         kinds: dict[str, str] = {name: kind for name in names if (kind := self._kind(name)) is not None}
-        wrong = await self._check("keys", [(name, TYPE_OF.get(kind, "")) for name, kind in kinds.items()])
+        wrong = await self._check(
+            "keys", [(name, TABLE[kind].type if kind in TABLE else "") for name, kind in kinds.items()]
+        )
         ids: dict[str, list[str]] = defaultdict(list)
         for name in kinds.keys() - {suspicion.subject[0] for suspicion in wrong}:
             ids[kinds[name]].append(self._id(name, kinds[name]))
         slots = [each for kind in ("session", "slot", "borrow_ttl", "borrow_idle") for each in ids[kind]]
         await self._check("slots", [(slot,) for slot in slots])
         await self._check_tokens(ids["session"])
-        mortal = [(name,) for name, kind in kinds.items() if kind in LIFETIMES_S]
+        mortal = [(name,) for name, kind in kinds.items() if kind in TABLE and TABLE[kind].seconds is not None]
         await self._check("lifetimes", mortal)
         await self._check("parts", [(part, self._odd.get(part, "")) for part in (*ids["node"], *ids["orders"])])
         await self._check_pools([*ids["available"], *ids["inuse"], *ids["pool_slots"]])
@@ -184,14 +100,11 @@ class Walk:
         if not name.startswith(self._keys.prefix):
             return None
         bare = name[len(self._keys.prefix) :]
-        for kind, head in self._heads:
-            if bare == PATTERNS[kind] or ("{}" in PATTERNS[kind] and bare.startswith(head)):
-                return kind
-        return "?" if bare.startswith(_OWN) else None
+        return name_of(bare) or ("?" if bare.startswith(_OWN) else None)
 
     def _id(self, name: str, kind: str) -> str:
-        head, _, tail = PATTERNS.get(kind, "").partition("{}")
-        return name[len(self._keys.prefix) + len(head) : len(name) - len(tail)]
+        bare = name[len(self._keys.prefix) :]
+        return bare[len(TABLE[kind].head) : len(bare) - len(TABLE[kind].tail)] if kind in TABLE else bare
 
     async def _check(self, name: str, subjects: Iterable[Subject]) -> dict[Suspicion, Words]:
         found = await self._checks.at(name, subjects)
@@ -210,7 +123,7 @@ class Walk:
     async def _check_index(self, kind: str, owners: Sequence[str]) -> None:
         for owner in owners:
             key = getattr(self._keys, kind)
-            async for batch in members_of(self._store, key(owner) if callable(key) else key, TYPE_OF[kind]):
+            async for batch in members_of(self._store, key(owner) if callable(key) else key, TABLE[kind].type):
                 members = batch
                 if kind == "orders":
                     members = [each[len(_RECYCLE) :] for each in batch if each.startswith(_RECYCLE)]

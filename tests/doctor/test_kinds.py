@@ -9,7 +9,7 @@ import httpx
 from redis import Redis
 
 from hub.core import Hub
-from hub.store.keys import PATTERNS
+from hub.store.keys import TABLE
 from tests.api.test_access import SECRETS
 from tests.doctor.test_examine import problems
 
@@ -56,5 +56,5 @@ async def test_what_few_stores_have_is_no_finding(make_api: Callable[..., Any], 
         assert (await api.post("/node/register", json={"nodeId": "n3"})).status_code == 401
         there = {key.partition(":")[2].partition(":")[0] for key in redis.keys("hub:*")}
         rare = {"incarnations", "withdrawn", "node_tokens", "joined", "room_results", "room_sizes", "refusals"}
-        assert rare <= there & PATTERNS.keys()
+        assert rare <= there & TABLE.keys()
         assert await problems(hub) == []

@@ -10,10 +10,12 @@ import yaml
 
 from hub.cli import manual
 from hub.client.trust import TLS_NAMES
-from hub.doctor.walk import TYPE_OF
 from hub.settings.model import knobs
-from hub.store.keys import CHANNELS, PATTERNS, PRIVATE, WIRE
+from hub.store.keys import TABLE
+from hub.store.keys.key import Key
+from hub.store.keys.public import Public
 from tests.capacity import test_labels, test_matching
+from tests.manual.key_tables import PAGE, written
 from tests.manual.pages import DOCUMENTS, MANUAL, PAGES, TOP, anchors, named, rows
 
 ALL = "\n".join(page.read_text() for page in PAGES)
@@ -79,33 +81,19 @@ def test_every_invariant_names_who_keeps_it_and_who_attacks_it():
         assert re.match(r"`tests/", attacks)
 
 
-def keys_of_the_page() -> dict[str, str]:
-    """Pattern -> type, as the tables of keys have it."""
-    found = [cells for cells in rows((MANUAL / "wire.md").read_text()) if re.match(r"`[a-z_:]+", cells[0])]
-    return {re.sub(r"\{[^}]+\}", "{}", cells[0].strip("`")): cells[1] for cells in found if cells[0].strip("`") != ""}
+def test_the_tables_of_keys_are_those_of_the_code():
+    page = PAGE.read_text()
+    assert written(page) == page, "write them anew with `python -m tests.manual.key_tables`"
 
 
-def test_every_key_is_named_with_its_type():
-    page = keys_of_the_page()
-    shown = {pattern: page[pattern] for pattern in PATTERNS.values() if pattern in page}
-    assert sorted(set(PATTERNS.values()) - set(page)) == []
-    channels = {pattern for pattern, kind in shown.items() if kind == "channel"}
-    assert channels == {PATTERNS[name] for name in channel_names()} == {PATTERNS[name] for name in CHANNELS}
-    wrong = {p: shown[p] for name, p in PATTERNS.items() if p not in channels and shown[p] != TYPE_OF[name]}
-    assert wrong == {}
-
-
-def channel_names() -> set[str]:
-    """The names that are published to, in scripts or in Python."""
+def test_channels_are_the_names_that_are_published_to():
     text = "\n".join(path.read_text() for path in SOURCES if path.parts[len(TOP.parts)] != "tests")
-    return set(re.findall(r"'PUBLISH', keys\.(\w+)", text)) & set(PATTERNS)
+    said = set(re.findall(r"'PUBLISH', keys\.(\w+)", text))
+    assert said == {name for name, key in TABLE.items() if key.type == "channel"}
 
 
-def test_no_key_is_named_that_does_not_exist():
-    known = set(PATTERNS.values())
-    assert [key for key in keys_of_the_page() if key.startswith("hub:") and key not in known] == []
-    assert set(WIRE.values()) <= set(keys_of_the_page())
-    assert all(pattern.startswith("hub:") for pattern in PRIVATE.values())
+def test_private_keys_are_told_by_their_name():
+    assert all(key.pattern.startswith("hub:") != isinstance(vars(Public).get(name), Key) for name, key in TABLE.items())
 
 
 def code(text: str | None) -> str:

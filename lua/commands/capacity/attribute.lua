@@ -4,7 +4,7 @@ command.change('capacity/attribute', {
   'test',
   'run',   -- '' for none
 }, function(a)
-  redis.call('SET', keys.browser_test(a.slot), a.test, 'EX', 21600)
-  if a.run ~= '' then redis.call('SET', keys.browser_run(a.slot), a.run, 'EX', 21600, 'NX') end
+  redis.call('SET', keys.browser_test(a.slot), a.test, 'EX', keys.seconds.browser_test)
+  if a.run ~= '' then redis.call('SET', keys.browser_run(a.slot), a.run, 'EX', keys.seconds.browser_run, 'NX') end
   return {'ok'}
 end)

@@ -9,6 +9,6 @@ command.finish('providers/remove', {
   if not full then return {redis.call('EXISTS', keys.claim(a.request)) == 1 and 'ok' or 'provider'} end
   if a.superuser ~= '1' and redis.call('HGET', keys.provider(full), 'user') ~= a.user then return {'forbidden'} end
   providers.drop(full)
-  redis.call('SET', keys.claim(a.request), '', 'EX', 60)
+  redis.call('SET', keys.claim(a.request), '', 'EX', keys.seconds.claim)
   return {'ok'}
 end)

@@ -63,7 +63,7 @@ command.change('tasks/claim', {
     redis.call('HSET', keys.worker(a.worker), 'claim', a.request, 'tasks', table.concat(taken, ','))
   end
   if #taken > 0 or (a.keyed == '1' and a.final == '1') then
-    redis.call('SET', keys.claim(a.request), table.concat(taken, ','), 'EX', 60)
+    redis.call('SET', keys.claim(a.request), table.concat(taken, ','), 'EX', keys.seconds.claim)
   end
   return answers
 end)

@@ -18,6 +18,6 @@ command.finish('workers/remove', {
   local beat_ms = tonumber(redis.call('ZSCORE', keys.worker_beats, a.worker) or '0')
   if a.silent_ms >= 0 and store.clock_ms - beat_ms <= a.silent_ms then return {'alive'} end
   if a.why == 'hung up' and tonumber(redis.call('ZSCORE', keys.hung_up, a.worker) or 'inf') > store.clock_ms then return {'alive'} end
-  redis.call('SET', keys.claim(a.request), '', 'EX', 60)
+  redis.call('SET', keys.claim(a.request), '', 'EX', keys.seconds.claim)
   return {'ok', dead_workers.remove(a.worker, a.why, a.limit)}
 end)

@@ -161,6 +161,11 @@ class World(Work):
 
     # -- time
 
+    async def shift(self, ms: int) -> None:
+        """What has ended by now is dated now, not when time has passed."""
+        self.observe()
+        await super().shift(ms)
+
     async def do_pass(self, a: int, b: int, c: int) -> None:
         """Time in which everybody who is well is heard."""
         await self.pass_time((500, 1000, 2000, 5000, 12_000, 20_000, 35_000)[a % 7], b)
@@ -172,7 +177,6 @@ class World(Work):
             part = await self.let_hubs_speak(part)
             if self.stage.up:
                 await self.everybody_beats(b)
-            self.observe()  # what ends now is dated now, not when time has passed
             await self.shift(part)
             self.observe()
         await self.sweep(self.live_box(b))

@@ -1,0 +1,173 @@
+"""The keys of the wire: other programs read and write them, and they are the truth."""
+
+from hub.store.keys.key import Each, One, Section
+
+
+class Public(Section):
+    """Each says who writes it and who deletes it."""
+
+    nodes = One(
+        "nodes",
+        "set",
+        "raw node ids",
+        "none",
+        by="hub at registration; node with each heartbeat of its own",
+        until="node when it leaves; node sweep",
+    )
+    node = Each(
+        "node:{node}",
+        "hash",
+        'what a node says of itself, `LastSeen` ("Fields of a node")',
+        "none",
+        by="hub, node",
+        until="node when it leaves; node sweep",
+    )
+    node_alive = Each(
+        "node_alive:{node}",
+        "string",
+        "`1`",
+        "one node timeout after a heartbeat through a hub; at least 90 s after a registration; 90 s where a node "
+        "writes it itself; 30 s from a sweep that may not expire",
+        by="hub, node",
+        until="expiry; node when it leaves",
+        seconds=0,
+    )
+    node_upgrade = Each(
+        "node_upgrade:{node}",
+        "string",
+        "`1`: withdraw, drain and rebuild your slots",
+        "300 s",
+        by="hub",
+        until="the node, when it has seen it",
+        seconds=300,
+    )
+    available = Each(
+        "available:{label}",
+        "list",
+        "slot items that are free; the head is lent next",
+        "until the list is empty",
+        by="node pushes to the tail; hub pushes what comes back to the tail",
+        until="hub takes the head",
+    )
+    inuse = Each(
+        "inuse:{label}",
+        "list",
+        "slot items that are lent",
+        "until the list is empty",
+        by="hub",
+        until="hub; node that replaces the slot or ends",
+    )
+    session = Each(
+        "session:{slot}",
+        "hash",
+        'the lease ("Fields of a lease")',
+        "none",
+        by="hub, with the grant",
+        until="hub, when the lease ends",
+    )
+    borrow_ttl = Each(
+        "borrow_ttl:{slot}",
+        "string",
+        "`1`: the visible footprint of the lease",
+        "length of the lease",
+        by="hub; renewals extend it",
+        until="expiry; hub; another program that wants to end the lease",
+    )
+    borrow_idle = Each(
+        "borrow_idle:{slot}",
+        "string",
+        "`1`, only where an idle rule applies",
+        "the idle time",
+        by="hub; the node extends it while a client is connected",
+        until="expiry; hub; node when the connection closes",
+    )
+    browser_run = Each(
+        "browser_run:{slot}",
+        "string",
+        "the run that holds the slot",
+        "6 h, or the end of the lease",
+        by="hub",
+        until="hub",
+        seconds=21600,
+    )
+    browser_test = Each(
+        "browser_test:{slot}",
+        "string",
+        "the test that runs on the slot",
+        "6 h, or the end of the lease",
+        by="hub",
+        until="hub",
+        seconds=21600,
+    )
+    recycle = Each(
+        "recycle:{slot}",
+        "string",
+        "`1`: replace this slot when nobody is connected",
+        "120 s; 300 s after an expired node",
+        by="hub, node",
+        until="the node, when it acts",
+        seconds=300,
+    )
+    maintenance = Each(
+        "maintenance:{label}",
+        "string",
+        "`1`: nothing of this pool is lent",
+        "1800 s",
+        by="hub (pool restart)",
+        until="hub, when all slots were replaced",
+        seconds=1800,
+    )
+    maintenance_target = Each(
+        "maintenance:target:{label}",
+        "string",
+        "free and lent slots at the start",
+        "1800 s",
+        by="hub",
+        until="hub",
+        seconds=1800,
+    )
+    maintenance_since = Each(
+        "maintenance:since:{label}", "string", "time text of the start", "1800 s", by="hub", until="hub", seconds=1800
+    )
+    maintenance_free = Each(
+        "maintenance:snap_avail:{label}",
+        "string",
+        "free slots at the start",
+        "1800 s",
+        by="hub",
+        until="hub",
+        seconds=1800,
+    )
+    maintenance_lent = Each(
+        "maintenance:snap_inuse:{label}",
+        "string",
+        "lent slots at the start",
+        "1800 s",
+        by="hub",
+        until="hub",
+        seconds=1800,
+    )
+    taskiq = One(
+        "taskiq",
+        "stream",
+        "messages of `@internal` tasks as taskiq writes them, in the field `data`",
+        "none",
+        by="hub",
+        until="hub, message by message, when the task ends",
+    )
+    audit = One(
+        "audit:entries",
+        "list",
+        "audit entries, newest first",
+        "trimmed to `HUB_AUDIT_MAX_ENTRIES`",
+        by="hub",
+        until="trim",
+    )
+    audit_fingerprint = Each(
+        "audit:secrets:{kind}:fp",
+        "string",
+        "SHA-256 of the secret list of `runner` or `node`, upper-case hex",
+        "none",
+        by="hub at start",
+        until="overwritten",
+    )

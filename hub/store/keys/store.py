@@ -1,0 +1,148 @@
+"""The keys of the store as a whole, of tokens and of the recovery of records."""
+
+from hub.store.keys.key import Each, One, Section
+
+
+class OfTheStore(Section):
+    title = "Store"
+    owner = "hub/store/"
+
+    # Fields: generation, run_id, token (counter), last_us (counter of jobs), clock_ms, tick_ms, settle_ms, leader,
+    # leader_until_ms and the run-time switch expire, expire_by, expire_at; turn (counter of the queues), line_ms (the
+    # last arrival in one), line_clock_ms (the hub clock then), options (matching), timeout_ms (of nodes), grace_ms
+    # (of what is revoked), revoked_ms (until when a holder may believe in it); history_max (entries), noted:<event>
+    # (the last one a hub wrote), wants:<hub> (its node timeout); tokens_changed (when one was last revoked, or the
+    # first was made); counted_us (until when ended tasks are counted for the metrics). One per store, never deleted.
+    store = One(
+        "hub:store",
+        "hash",
+        "one record of the whole store: generation, server identity, token counter, hub clock, leader, run-time "
+        "switches, options that all hubs must agree on",
+        "never deleted",
+    )
+    telling = One(
+        "hub:telling",
+        "set",
+        "hubs that have not said yet what they remember since the store was lost",
+        "empties as they speak",
+    )
+    hubs = One("hub:hubs", "zset", "hub -> its last tick", "until it stops, or 3 s of silence")
+    history = One("hub:history", "stream", "what happened, with a reason code", "trimmed to `HUB_HISTORY_MAX_ENTRIES`")
+    refusals = One("hub:refusals", "list", "audit entries of refused calls, newest first", "trimmed to 1,000")
+    trace = Each(
+        "hub:trace:{ticket, lease or task}",
+        "string",
+        "the `traceparent` it came from, where traces are on",
+        "86,400 s",
+        seconds=86400,
+    )
+    # What a request was answered with, to which attempts; 60 s, with a key HUB_IDEMPOTENCY_SECONDS, or as long as the
+    # lease it stands for was at first where that is longer.
+    request = Each(
+        "hub:request:{request}",
+        "string",
+        "what a request was answered with",
+        "60 s; with an `Idempotency-Key` `HUB_IDEMPOTENCY_SECONDS`, or the lease if that is longer",
+        seconds=86400,
+    )
+
+
+class OfTokens(Section):
+    title = "Tokens"
+    owner = "hub/tokens/"
+
+    tokens = One("hub:tokens", "zset", "token id -> when it was made", "until revoked")
+    # Fields: digest (SHA-256 of the secret), name, user, superuser, scopes, at, kind, rooms, part (of a node's id),
+    # joined where a node made it. Deleted with its member above.
+    token = Each(
+        "hub:token:{token}", "hash", "SHA-256 of the secret, name, user, scopes, kind, rooms, node", "until revoked"
+    )
+    node_tokens = Each("hub:node_tokens:{node}", "set", "ids of the tokens of a node", "a member with its token")
+    joined = One(
+        "hub:joined", "zset", "id of a node's own token -> when the next node that joins deletes it", "with the token"
+    )
+    barred = Each(
+        "hub:barred:{node}",
+        "string",
+        "a token of this node was revoked: nobody joins under its name",
+        "one week",
+        seconds=604800,
+    )
+    # Login of the console -> JSON of the digest of its key, the credential behind it, its role, when and from where.
+    # A field is deleted when it is ended, or is over when another one is made.
+    logins = One(
+        "hub:logins",
+        "hash",
+        "login of the console -> SHA-256 of its key, the credential behind it, its role",
+        "until it ends",
+    )
+    logins_seen = One("hub:logins_seen", "zset", "login -> when it was used last", "with the login")
+    login_link = Each(
+        "hub:login_link:{digest}",
+        "string",
+        "the login that a one-time link makes",
+        "300 s, or until opened",
+        seconds=300,
+    )
+
+
+class OfRecovery(Section):
+    title = "Recovery"
+    owner = "hub/recovery/ and hub/sweeping/"
+
+    # Record and claim -> JSON of the outcome that waits for its database. Lives seven days from the last one; a field
+    # is deleted when it was written.
+    outcomes = Each(
+        "hub:outcomes:{source}",
+        "hash",
+        "record and claim -> outcome that waits for its database",
+        "a field until written; seven days from the last one",
+        seconds=604800,
+    )
+    zombie_turn = Each(
+        "hub:zombie_turn:{source}",
+        "string",
+        "hub and pass that clean this source now",
+        "90 s from the last batch",
+        seconds=90,
+    )
+    zombie_leader = Each(
+        "hub:zombie_office:{source}",
+        "string",
+        "hub that cleans this source",
+        "seven days, or three intervals",
+        seconds=604800,
+    )
+    # Source -> when it became known and when a hub declared it last (ms). A field is deleted seven days or three
+    # intervals after that, with the next source that becomes known, or by `hub zombies forget`.
+    zombie_sources = One(
+        "hub:zombie_sources",
+        "hash",
+        "source -> when it became known and was declared last",
+        "seven days or three intervals, or `hub zombies forget`",
+    )
+    # Fields: found, at (ms) and pass of the last pass that could count, level of the alert then and before; told, the
+    # number that was told last, and told_at (ms). Lives seven days, or three intervals, from the last pass.
+    zombies = Each(
+        "hub:zombies:{source}",
+        "hash",
+        "what the last pass found, and the alert",
+        "seven days, or three intervals",
+        seconds=604800,
+    )
+    zombie_counts = Each(
+        "hub:zombie_counts:{source}",
+        "zset",
+        "number found -> time of the pass",
+        "`HUB_ZOMBIE_GROWTH_WINDOW_MINUTES`",
+        seconds=3600,
+    )
+    # Days since 1970, UTC. Fields: passes, reset, failed, written, errors, most (found at once), worst
+    # (level: 0 ok to 2 critical), pass (the last that is in it). Lives 92 days from the last pass of the day.
+    zombie_day = Each(
+        "hub:zombie_day:{day:source}",
+        "hash",
+        "what the passes of a day did, for `hub zombies report`",
+        "92 days",
+        seconds=7948800,
+    )
