@@ -92,6 +92,8 @@ async def register(request: Request) -> Response:
     }
     if registered.term:
         answer["term"] = registered.term
+    if registered.lent:
+        answer["lent"] = registered.lent
     if "slots" in document or "pools" in document:
         words = await hub.pools.publish(node.node_id, slots, said.policy, **said.caller()._asdict())
         answer["slots"] = _published(slots, words)

@@ -131,6 +131,12 @@ class AgentState:
             named["drainCall"] = self._drain_call()
         return {**self._facts, **named, "capacity": capacity, **self._policy, **first}, batches
 
+    def registered(self, answer: Mapping[str, Any]) -> None:
+        """Take over what the hub answered a registration, but for its slots: see `published`."""
+        self.term = str(answer.get("term", ""))
+        self.version = 0  # not the answer's: what the hub knew before is only told to who is behind
+        self.lent |= answer.get("lent", {})  # of the process that was the node before
+
     def batches(self, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
         """The bodies that publish these slots, each small enough for one call."""
         batch: list[str] = []

@@ -141,8 +141,7 @@ class Telling:
         body, batches = self.state.registration()
         answer = await self._tell("/node/register", body)
         self._take_pace(answer)
-        self.state.term = str(answer.get("term", ""))
-        self.state.version = 0  # not the answer's: what the hub knew before is only told to who is behind
+        self.state.registered(answer)
         self._took(answer)
         for batch in batches:
             self._took(await self._tell(f"{self._path}/slots", batch))

@@ -74,6 +74,7 @@ class HubClock:
     async def tick(self) -> None:
         """One tick, sent also while the store is away: this is how the hub finds out that Redis is back."""
         self._begun += 1
+        self._store.silence.is_over_just_now()  # asked before this tick ends the silence
         heard = False
         try:
             await self._listen()

@@ -22,13 +22,13 @@ from hub.store.library import NO_FENCE, Command, Library, library
 from hub.store.loading import MISSING, call, idle_libraries
 from hub.store.notifications import Notifications
 from hub.store.primary import ASK_S, HIDDEN, AnotherServer, Primary
+from hub.store.silence import SILENT_S, Silence
 
 BATCH = 128  # commands sent to Redis in one go; more would make the last of them wait for the first
 DEBTS = 4 * BATCH  # paid with one tick of the hub clock
 CLOSE_S = 2.0  # for batches under way when the hub stops
 SETTLE_MS = 2000  # four ticks: every hub has noticed the loss and said what it lent
 FRESH_S = 1.0  # two ticks: for so long the hub is sure that the primary it heard last still is the primary
-SILENT_S = 3.0  # as `lua/store.lua`: a hub that has not ticked for six periods is taken to be gone
 OPENINGS = 4  # of one call, before it is refused: a store that is lost as often is no store
 _urgent: ContextVar[bool] = ContextVar("urgent", default=False)
 _REFUSED = "Redis does not answer; the hub keeps trying."
@@ -50,6 +50,7 @@ class Store:
         self.heard_at: float | None = None  # when the hub clock ticked last, by the monotonic clock
         self.clock_ms = self.highest_ms = 0  # the hub clock as this hub heard it last, and the highest it ever heard
         self.ticks = False  # whether a hub clock runs on this store
+        self.silence = Silence()
         self.fence: tuple[Any, Any] = NO_FENCE  # what every call carries: which store, and its hub clock
         self.when_told: Callable[[], Awaitable[None]] | None = None  # at the end of what `when_replaced` set off
         self._wall_s: float | None = None  # the time of Redis less the monotonic clock
@@ -212,7 +213,7 @@ class Store:
     async def _open(self) -> str:
         arguments = {
             "run_id": await self._identity(),
-            "lost": "0" if self.generation is None else "1",
+            "lost": "0" if self.generation is None else "asleep" if self.silence.is_over_just_now() else "1",
             "settle_ms": SETTLE_MS,
             "floor": self.highest_token,
             "timeout_ms": self.node_timeout_ms,
@@ -221,6 +222,8 @@ class Store:
         ordered = self.library.commands["store/open"].ordered((), arguments)
         command = self.library.call("store/open", self.keys, ordered)
         word, generation, clock_ms, now_ms = await call(self.client, self.library, command)
+        if word == "later":
+            raise StoreUnavailable("The store is empty, and this hub stood still: one that did not opens it first.")
         _log.info("store opened", state=word, generation=generation, library=self.library.name)
         if self.generation is None:
             self.generation = generation
@@ -240,6 +243,7 @@ class Store:
 
     def tick_is_over(self, heard: bool) -> None:
         """Let calls go on that waited for a tick; the hub clock says so after each."""
+        self.silence.ticked()
         if heard:
             self.heard_at = time.monotonic()
         self._tick_over.set()

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,7 @@ import uvloop
 
 from hub.errors import StoreUnavailable
 from hub.store.connection import open_store
+from hub.store.silence import AFTER_S, SILENT_S
 from tests.world import HubProcess, RedisServer, settings_for, wait_until
 
 
@@ -106,3 +108,39 @@ def test_a_subscription_whose_connection_is_half_gone_is_an_outage_and_the_next_
 
     for run in (uvloop.run, asyncio.run):
         run(listen())
+
+
+async def test_a_hub_that_stood_still_leaves_an_empty_store_to_one_that_did_not(redis_server, redis, monkeypatch):
+    settings = settings_for(redis_server.url)
+    async with open_store(settings) as asleep, open_store(settings) as awake:
+        for store in (asleep, awake):
+            store.ticks = True
+            store.tick_is_over(heard=True)
+        asleep.hear(str(asleep.generation), asleep.clock_ms, 0)
+        awake.hear(str(awake.generation), awake.clock_ms + 60_000, 0)  # what it heard while the other stood still
+        later_s = time.monotonic() + SILENT_S + 1
+        monkeypatch.setattr(time, "monotonic", lambda: later_s)
+        awake.silence.ticked()
+        redis.flushall()
+        with pytest.raises(StoreUnavailable, match="stood still"):
+            await asleep.open()
+        assert redis.exists("hub:store") == 0
+        await awake.open()
+        await asleep.open()
+        assert asleep.clock_ms == awake.clock_ms >= 60_000
+
+
+async def test_a_hub_that_stood_still_opens_an_empty_store_itself_when_a_second_later_nobody_has(
+    redis_server, redis, monkeypatch
+):
+    async with open_store(settings_for(redis_server.url)) as store:
+        store.ticks = True
+        store.tick_is_over(heard=True)
+        redis.flushall()
+        now_s = time.monotonic() + SILENT_S + 1
+        monkeypatch.setattr(time, "monotonic", lambda: now_s)
+        with pytest.raises(StoreUnavailable, match="stood still"):
+            await store.open()
+        now_s += AFTER_S
+        await store.open()
+        assert redis.exists("hub:store") == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -87,11 +87,15 @@ class Registration:
 
 @dataclass(frozen=True)
 class Registered:
-    """What the hub made of a registration; the `term` of an incarnation is for its next ones."""
+    """What the hub made of a registration; the `term` of an incarnation is for its next ones.
+
+    `lent` is slot -> token of what a process takes over from the one that was the node before.
+    """
 
     new: bool
     version: int
     term: str
+    lent: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

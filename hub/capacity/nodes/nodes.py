@@ -87,11 +87,12 @@ class Nodes:
                 rest=pool_labels,
             )
             match reply:
-                case ["registered" | "updated" as word, version, term, before, kept]:
+                case ["registered" | "updated" as word, version, term, before, kept, lent]:
                     await self._draining.bring_back(node.node_id, drained, DrainCall.told(kept))
                     if before:
                         _log.warning("node taken over", node=node.node_id, by=node.incarnation, before=before)
-                    return Registered(word == "registered", int(version), term)
+                    tokens = dict(zip(lent[::2], lent[1::2], strict=True))
+                    return Registered(word == "registered", int(version), term, tokens)
                 case ["superseded"]:
                     raise _superseded(node.node_id)
                 case ["collides", other]:

@@ -5,10 +5,11 @@
 -- it has reported them, for at most one node timeout. Safe to repeat.
 -- The hub clock of a store that came back empty goes on where the calling hub heard it last: what hubs remember is dated
 -- by it.
--- Returns {'open' | 'new' | 'restarted', generation, clock_ms, the time of Redis in ms}
+-- A hub that stood still does not know what the others did meanwhile: it leaves a store that came back empty to them.
+-- Returns {'open' | 'new' | 'restarted' | 'later', generation, clock_ms, the time of Redis in ms}
 command.open('store/open', {
   'run_id',             -- of the Redis server: another one means that it was restarted or failed over
-  'lost',               -- '1' when the calling hub knew this store before
+  'lost',               -- '1' when the calling hub knew this store before, 'asleep' when it has stood still since, '0' else
   'settle_ms: number',
   'floor',              -- the highest token the calling hub remembers, '0' for none
   'timeout_ms',         -- of nodes, '0' when the caller does not know
@@ -22,6 +23,8 @@ command.open('store/open', {
     store.open_as(was[1])
     return {'open', was[1], tonumber(was[4]), now_ms}
   end
+
+  if not was[1] and a.lost == 'asleep' then return {'later', '', 0, now_ms} end
 
   -- What a restart lost are the grants with tokens between the counter that came back and the new base.
   local base = string.format('%.0f', now_ms * 1048576)
@@ -43,7 +46,7 @@ command.open('store/open', {
   store.open_as(generation)
   if not was[1] then redis.call('HSET', keys.store, 'born_ms', clock_ms) end
   if not was[7] and a.timeout_ms ~= '0' then redis.call('HSET', keys.store, 'timeout_ms', a.timeout_ms) end
-  if was[1] or a.lost == '1' then
+  if was[1] or a.lost ~= '0' then
     redis.call('HSET', keys.store, 'settle_ms', clock_ms + a.settle_ms, 'reopened_ms', clock_ms)
     redis.call('DEL', keys.telling)
     for _, hub in ipairs(redis.call('ZRANGE', keys.hubs, clock_ms - 3000, '+inf', 'BYSCORE')) do

@@ -97,6 +97,16 @@ async def test_a_process_that_has_left_does_not_come_back_by_a_late_call(api, re
     assert words(await register(api, "second", 1, "s1")) == {"s1": "published"}
 
 
+async def test_a_process_that_takes_over_is_told_at_once_what_is_lent(api):
+    """Before its first beat: should the store be lost now, nobody but it knows of older leases."""
+    first = await register(api, "old", 1, "s1", "s2")
+    given = (await borrow(api, LABEL)).json()
+    again = await register(api, "old", 2, "s1", "s2")
+    over = await register(api, "new", 1, "s1", "s2")
+    assert over.json()["lent"] == {given["browserId"]: given["leaseToken"]}
+    assert ["lent" in answer.json() for answer in (first, again, await register(api, "new", 2, "s1"))] == [False] * 3
+
+
 async def test_the_term_says_which_process_is_newer_to_a_store_that_knows_neither(api, redis):
     old = (await register(api, "old", 1)).json()["term"]
     assert (await register(api, "old", 2)).json()["term"] == old

@@ -246,5 +246,7 @@ class Base:
         stage.clock.pass_time(ms)
         for server in stage.servers:
             server.pass_time(ms, heard=server is stage.primary and stage.up and bool(self.live()))
+        for box in self.live():
+            box.hub.store.silence.ticked()  # it has ticked all the while
         await asyncio.gather(*(self.tick(box) for box in self.live()))
         await self.calm()

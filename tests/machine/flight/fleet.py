@@ -63,8 +63,7 @@ class Fleet(Base):
                 agent.superseded = True
             if call.status == 200:
                 agent.registered = True
-                agent.state.term = str(call.answer.get("term", ""))
-                agent.state.version = 0
+                agent.state.registered(call.answer)
                 agent.state.published(call.answer.get("slots", ()))
                 agent.heard_ms, agent.heard_s = self.clock_ms(), self.now_s
 

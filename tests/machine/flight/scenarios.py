@@ -43,6 +43,12 @@ RECALLED_LATE = (
     _("beat"), _("borrow", c=LONG), _("freeze", c=EARLY), _("give_back", b=1), _("pass", S12, 1), _("wipe"),
     _("beat", b=1), _("pass", S5, 1), _("thaw"),
 )  # fmt: skip
+OPENED_ASLEEP = (
+    _("beat", 1), _("borrow", 3, c=LONG), _("give_back", b=2, c=1), _("freeze", c=EARLY), _("pass", S20), _("wipe"),
+)  # fmt: skip
+TAKEN_OVER_AND_WIPED = (
+    _("beat"), _("borrow", c=LONG), *[_("pass", S5)] * 4, _("succeed"), _("wipe"), _("pass", S5, 1), _("verify"),
+)  # fmt: skip
 RECALLED_AFTER_ANOTHER = (
     _("beat"), _("borrow", c=LONG), _("freeze", c=EARLY), _("give_back", b=1), _("pass", S12, 1), _("wipe"),
     _("beat", b=1), _("pass", S5, 1), _("borrow", b=1), _("give_back", b=1), _("borrow", b=1), _("give_back", b=1),
@@ -147,6 +153,8 @@ SCENARIOS: dict[str, Scenario] = {
     "a hub that stood still brings back nothing that was lent on": Scenario(
         "lower", RECALLED_AFTER_ANOTHER, "return 3"
     ),
+    "a hub that stood still leaves an empty store to the others": Scenario("back", OPENED_ASLEEP, "return 1"),
+    "a process that takes a node over knows what is lent": Scenario("lost", TAKEN_OVER_AND_WIPED, "register 2"),
     "a report of what is lent is not carried out late": Scenario("back", REPORTED_LATE, "return 1"),
     "a lease that was returned while its node was gone does not come back": Scenario(
         "back", RETURNED_AND_REPORTED, "return 1"
