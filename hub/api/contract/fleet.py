@@ -32,6 +32,9 @@ class Registered(TypedDict):
     term: NotRequired[
         Annotated[str, told("Which registration of an incarnation this is; its next ones repeat it.", "1875000000000")]
     ]
+    lent: NotRequired[
+        Annotated[dict[str, str], told("Slot to token of what a process takes over from the one before it.", {})]
+    ]
     slots: NotRequired[Annotated[list[PublishedSlot], told("One for each slot that came along.", [])]]
 
 

@@ -103,6 +103,8 @@ class Lend(Fleet):
                     self.complain("grace", f"{about}, which ended {gone_s:.1f} s ago: {other.excuse}")
         self.given[slot] = max(token, self.given.get(slot, 0))
         self.told[token] = Holder(slot, token, key, until_s, now_s, box)
+        if any(errand.what == "end" and errand.body["browserId"] == slot and errand.calls for errand in self.errands):
+            self.told[token].excuse = "an operator"  # who ends whatever is lent, and is heard only now
         self.holders.append(self.told[token])
         self.holders = self.holders[-40:]
 
