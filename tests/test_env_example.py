@@ -6,6 +6,7 @@ from pathlib import Path
 
 from hub.settings import Settings, load_settings, read_environment
 from hub.settings.model import knobs
+from hub.settings.sources import CLIENT_NAMES
 
 EXAMPLE = Path(__file__).parent.parent / ".env.example"
 
@@ -17,7 +18,7 @@ def test_the_example_lists_every_setting_in_order_with_its_default_and_what_it_c
     assert listed == [
         (f"# {Settings.model_fields[field].description}", f"#{knob.name}={shown[knob.name]}")
         for field, knob in knobs().items()
-    ]
+    ] + [(f"# {about}", f"#{name}=") for name, about in CLIENT_NAMES.items()]
 
 
 def test_the_example_with_everything_uncommented_is_read_without_a_note(tmp_path):

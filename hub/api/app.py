@@ -169,13 +169,20 @@ async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
     for kind, secret in (("runner", settings.runner_secret), ("node", settings.node_secret)):
         if secret:
             await hub.audit.note_secrets(kind, secret.get_secret_value())
+    override, by, _ = await hub.clock.read_switch()
+    expires = settings.sweeper_expire if override is None else override
+    said_by = "HUB_SWEEPER_EXPIRE" if override is None else f"hub expire, by {by}"
     _log.info(
         "sweepers started",
         node_interval_s=settings.node_sweep_interval_s,
         node_timeout_s=settings.node_timeout_s,
-        expire=settings.sweeper_expire,
+        expire=expires,
+        said_by=said_by,
         lease_interval_s=settings.borrow_ttl_sweep_s,
     )
+    if not expires:
+        why = "nothing dead is removed: set HUB_SWEEPER_EXPIRE=true on every hub, or say hub expire on"
+        _log.warning("expiry off", said_by=said_by, why=why)
     return [
         hub.clock.run,
         hub.presence.run,

@@ -69,8 +69,10 @@ def _executable(full: Any, job: Any, categories: tuple[str, ...], where: str) ->
     parts = parse_full_name(full) if isinstance(full, str) else None
     if parts is None or parts[0] != INTERNAL or not parts[2]:
         raise StartRefused(f"{where}: {full!r} is no full name such as {INTERNAL}:{(*categories, 'category')[0]}:Name.")
-    if parts[1] not in categories:
-        raise StartRefused(f"{where}: the category of {full} is none of {', '.join(categories)}.")
+    if not {parts[1], "*"} & set(categories):
+        raise StartRefused(
+            f"{where}: the category of {full} is none of {', '.join(categories)}, which HUB_ALLOWED_CATEGORIES allows."
+        )
     schema, execute = getattr(job, "schema", None), getattr(job, "execute", None)
     if not callable(execute):
         raise StartRefused(f"{where}: {full} has no `execute` that could be called.")

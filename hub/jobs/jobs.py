@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from hub.errors import Forbidden, InvalidCategory, JobNotFound, SchemaConflict, UnknownReply
+from hub.errors import Forbidden, JobNotFound, SchemaConflict, UnknownReply
 from hub.jobs.models import Job, JobRequest, Page
-from hub.jobs.names import SHARED, full_name, parse_full_name, schema_digest
+from hub.jobs.names import SHARED, check_category, full_name, parse_full_name, schema_digest
 from hub.jobs.pages import Pages
 from hub.jobs.workers import superseded, unknown
 from hub.observability.logs import get_logger
@@ -36,9 +36,7 @@ class Jobs:
         """
         if wanted.room in SHARED and not superuser:
             raise Forbidden(f"Only a superuser registers jobs in {wanted.room}")
-        if wanted.category not in self._categories:
-            allowed = ", ".join(self._categories)
-            raise InvalidCategory(f"Category {wanted.category!r} is not one of {allowed}")
+        check_category(wanted.category, self._categories, "HUB_ALLOWED_CATEGORIES")
         full = full_name(wanted.room, wanted.category, wanted.name)
         reply = await self._register(
             full=full,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from hub.errors import InvalidRoomId
+from hub.errors import InvalidCategory, InvalidRoomId
 
 GLOBAL, INTERNAL = "@global", "@internal"
 SHARED = (GLOBAL, INTERNAL)  # what is registered there is seen beyond its own room
@@ -42,6 +42,13 @@ def check_room(room: str) -> None:
     if room in SHARED or (room and "@" not in room and ":" not in room):
         return
     raise InvalidRoomId(f"Room id {room!r} is empty or has invalid characters: '@' and ':' are not allowed")
+
+
+def check_category(category: str, allowed: Collection[str], setting: str) -> None:
+    """Raise `InvalidCategory` unless the setting allows the category; `*` allows all."""
+    if category not in allowed and "*" not in allowed:
+        shown = ", ".join(allowed) or "none"
+        raise InvalidCategory(f"Category {category!r} is not one of {shown}, which {setting} allows")
 
 
 def full_name(room: str, category: str, name: str) -> str:

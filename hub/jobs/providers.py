@@ -9,7 +9,6 @@ from typing import Any
 
 from hub.errors import (
     Forbidden,
-    InvalidCategory,
     ProviderNotFound,
     ProviderTimeout,
     ResultNotAsked,
@@ -18,7 +17,7 @@ from hub.errors import (
 )
 from hub.jobs.jobs import new_id
 from hub.jobs.models import Page, Provider, ProviderRequest
-from hub.jobs.names import GLOBAL, SHARED, dashed, full_name, params_hash, params_text, parse_full_name
+from hub.jobs.names import GLOBAL, SHARED, check_category, dashed, full_name, params_hash, params_text, parse_full_name
 from hub.jobs.pages import Pages
 from hub.jobs.workers import unknown
 from hub.settings import Settings
@@ -49,8 +48,8 @@ class Providers:
         """The provider and whether it is new; raises `Forbidden`, `InvalidCategory` and `WorkerNotFound`."""
         if wanted.room in SHARED and not superuser:
             raise Forbidden(f"Only a superuser registers providers in {wanted.room}")
-        if self._categories is not None and wanted.category not in self._categories:
-            raise InvalidCategory(f"Category {wanted.category!r} is not one of {', '.join(self._categories)}")
+        if self._categories is not None:
+            check_category(wanted.category, self._categories, "HUB_ALLOWED_PROVIDER_CATEGORIES")
         full = full_name(wanted.room, wanted.category, wanted.name)
         reply = await self._register(
             full=full,

@@ -59,11 +59,11 @@ class JobsSettings(BaseSettings):
         "selections",
         "analysis",
     )
-    """Categories of jobs, a JSON list. Too few: workers are refused; too many: typing errors pass."""
+    """Categories of jobs, a JSON list, or * for all. Too few: workers are refused; too many: mistakes pass."""
     allowed_provider_categories: Annotated[
         tuple[str, ...] | None, _knob("HUB_ALLOWED_PROVIDER_CATEGORIES", read_optional_list)
     ] = None
-    """Categories of providers, a JSON list. Unset: any. Too few: workers are refused; too many: typing errors pass."""
+    """Categories of providers, a JSON list. Unset or *: any. Too few: workers are refused; too many: mistakes pass."""
     internal_jobs: Annotated[str, _knob("HUB_INTERNAL_JOBS", read_text)] = ""
     """Where the @internal jobs are defined, as MODULE:NAME. Empty: this hub offers none."""
 
@@ -75,10 +75,6 @@ class JobsSettings(BaseSettings):
     """How long a worker may reconnect its socket. Too low: short cuts cost workers; too high: the dead hold tasks."""
     internal_task_timeout_s: Annotated[float, _seconds("HUB_INTERNAL_TASK_TIMEOUT_SECONDS", 1)] = 3600.0
     """Longest run of an @internal task. Too low: slow ones fail; too high: those of a dead executor hang."""
-    claim_max_attempts: Annotated[int, _knob("HUB_CLAIM_MAX_ATTEMPTS", read_integer, 1, 2**31)] = 10
-    """Accepted and without effect: a claim here is one step that never collides."""
-    claim_base_delay_s: Annotated[float, _seconds("HUB_CLAIM_BASE_DELAY_SECONDS")] = 0.01
-    """Accepted and without effect: a claim here is one step that never collides."""
 
     long_poll_max_wait_s: Annotated[float, _seconds("HUB_LONG_POLL_MAX_WAIT_SECONDS", 0, 3600)] = 60.0
     """Longest wait for the end of a task. Too low: callers ask again and again; too high: proxies cut them off."""

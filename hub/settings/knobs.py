@@ -22,6 +22,7 @@ _URL_SCHEMES = ("redis", "rediss", "unix", *SCHEMES)
 _SLASHES = re.compile(r":/+")  # one is a typing error with a password behind it all the same
 _NAME = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
 _ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+_CAP = re.compile(r"[^=]*[^=\s][^=]*=\s*\+?0*[1-9][0-9]{0,8}\s*")
 _SPACE = re.compile(r"\s")
 _NEXT_URL = re.compile(r"\n|\s[A-Za-z][A-Za-z0-9+.-]*://")
 _SECRET_PARAMETER = re.compile(r"secret|pass?w|token", re.IGNORECASE)
@@ -44,13 +45,13 @@ class Knob:
     per_environment: bool = False
     secret: bool = False
 
-    def value(self, text: str, default: object) -> tuple[object, str | None]:
-        """What the text means, and a note for the operator when it is not what was written."""
+    def value(self, text: str) -> tuple[object, str | None]:
+        """What the text means, and a note for the operator when it is not what was written; raises `BadSetting`."""
         try:
             value = self.read(text.strip())
         except ValueError as reason:
             shown = MASK if self.secret else repr(text[:80])
-            return default, f"{self.name}={shown} {reason}; the default is used"
+            raise BadSetting(f"{self.name}={shown} {reason}{self._bounds()}.") from None
         if isinstance(value, bool) or not isinstance(value, int | float):
             return value, None
         clamped = clamp(value, self.minimum, self.maximum)
@@ -59,6 +60,13 @@ class Knob:
             limit = "minimum" if clamped > value else "maximum"
             note = f"{self.name}={text.strip()} is beyond its {limit}; {clamped:g} is used"
         return (clamped * self.scale if self.scale != 1 else clamped), note
+
+    def _bounds(self) -> str:
+        """What a number may be, behind why a text is none."""
+        if self.minimum is None and self.maximum is None:
+            return ""
+        low, high = ("any" if each is None else f"{each:.15g}" for each in (self.minimum, self.maximum))
+        return f": it is a {'whole number' if self.read is read_integer else 'number'} from {low} to {high}"
 
 
 def clamp(value: float, minimum: float | None, maximum: float | None) -> float:
@@ -74,14 +82,14 @@ def clamp(value: float, minimum: float | None, maximum: float | None) -> float:
 def read_integer(text: str) -> int:
     """An integer in plain decimal digits; anything else is refused."""
     if not _INTEGER.fullmatch(text):
-        raise ValueError("is not an integer")
+        raise ValueError("cannot be read")
     return int(text)
 
 
 def read_duration(text: str) -> float:
     """A duration with or without a fraction; no exponents, no infinity."""
     if not _DECIMAL.fullmatch(text) or not math.isfinite(float(text)):
-        raise ValueError("is not a duration")
+        raise ValueError("cannot be read")
     return float(text)
 
 
@@ -104,14 +112,27 @@ def read_text(text: str) -> str:
     return text
 
 
+def read_caps(text: str) -> str:
+    """`LABEL=N`, separated by commas, each N a whole number above 0; the text stays as it is."""
+    wrong = [part.strip() for part in text.split(",") if part.strip() and not _CAP.fullmatch(part)]
+    if wrong:
+        raise ValueError(
+            f"has {wrong[0][:80]!r} in it: it is LABEL=N, separated by commas, with N from 1 to 999999999, such as "
+            "gpu:a100=4,gpu:h100=2"
+        )
+    return text
+
+
 def read_list(text: str) -> tuple[str, ...]:
-    """A JSON list of texts, such as `["modifiers","selections"]`; the empty list is one."""
+    """A JSON list of texts, such as `["modifiers","selections"]`; the empty list is one. `*` stands for all."""
+    if text == "*":
+        return ("*",)
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
         found = None
     if not isinstance(found, list) or not all(isinstance(each, str) and each for each in found):
-        raise ValueError('is no JSON list of texts, such as ["one","two"]')
+        raise ValueError('is no JSON list of texts, such as ["one","two"], nor *, which allows all')
     return tuple(found)
 
 
@@ -154,7 +175,7 @@ def read_level(text: str) -> str:
     """A log level by its Python name or one of the other names in common use."""
     level = _LEVELS.get(text.strip().lower())
     if level is None:
-        raise ValueError("is no log level")
+        raise ValueError("is no log level: it is one of DEBUG, INFO, WARNING, ERROR and CRITICAL")
     return level
 
 

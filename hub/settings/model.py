@@ -20,6 +20,7 @@ from hub.settings.knobs import (
     Knob,
     mask_url,
     one_of,
+    read_caps,
     read_duration,
     read_flag,
     read_integer,
@@ -28,7 +29,6 @@ from hub.settings.knobs import (
     read_origins,
     read_path,
     read_redis_url,
-    read_switch,
     read_text,
 )
 from hub.settings.sources import environment_name, find_name, own_names, read_environment, unknown_names
@@ -154,7 +154,7 @@ class HubSettings(BaseSettings):
     """Least lease sweep interval that is accepted. Lower it in tests only."""
     borrow_concurrency_default: Annotated[int, _count("HUB_BORROW_CONCURRENCY_DEFAULT")] = 0
     """Live grants per label without a cap of its own; 0: no cap. Too low: free slots stay unused."""
-    borrow_concurrency_caps: Annotated[str, Knob("HUB_BORROW_CONCURRENCY_CAPS", read_text)] = ""
+    borrow_concurrency_caps: Annotated[str, Knob("HUB_BORROW_CONCURRENCY_CAPS", read_caps)] = ""
     """Caps per label as LABEL=N, separated by commas. Too low: free slots of that label stay unused."""
 
     borrow_queue_timeout_s: Annotated[float, _seconds("HUB_BORROW_QUEUE_TIMEOUT_SECONDS", 1)] = 30.0
@@ -182,8 +182,6 @@ class HubSettings(BaseSettings):
     """Entries the audit log keeps. Too low: yesterday is gone; too high: about 300 bytes of Redis memory each."""
     history_max_entries: Annotated[int, _count("HUB_HISTORY_MAX_ENTRIES", 100, 1_000_000)] = 20_000
     """Events the history keeps. Too low: `hub why` soon forgets; too high: about 200 bytes of Redis memory each."""
-    redact_run_name: Annotated[bool, Knob("HUB_REDACT_RUNNAME", read_switch)] = False
-    """true or 1 keeps run names out of logs and the audit log. On: incidents are harder to attribute."""
     dashboard_url: Annotated[str, Knob("DASHBOARD_URL", read_text)] = ""
     """Where /dashboard redirects to. Unset: to the console of this hub."""
     console: Annotated[Literal["on", "readonly", "off"], Knob("HUB_CONSOLE", one_of("on", "readonly", "off"))] = "on"
@@ -257,9 +255,9 @@ class Settings(recovery.RecoverySettings, JobsSettings, HubSettings):
 
 
 def load_settings(env: Mapping[str, str] | None = None) -> Settings:
-    """The settings of the environment, or of the mapping given; raises `BadSetting` for what it cannot use.
+    """The settings of the environment, or of the mapping given; raises `BadSetting` for what it cannot read or use.
 
-    A number or flag that cannot be read becomes its default, one out of bounds its nearest bound; both leave a note.
+    A number out of bounds becomes its nearest bound and leaves a note.
     """
     variables = read_environment(env)
     environment = environment_name(variables)
@@ -269,7 +267,7 @@ def load_settings(env: Mapping[str, str] | None = None) -> Settings:
     for field, knob in knobs().items():
         name = find_name(knob, variables, environment)
         if name is not None:
-            values[field], note = knob.value(variables[name], _default(field))
+            values[field], note = knob.value(variables[name])
             notes += [note] if note else []
             from_file |= {field} if variables.is_from_file(name) else set()
     notes += unknown_names(knobs().values(), variables)

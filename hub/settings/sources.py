@@ -9,11 +9,19 @@ from hub.settings.envfile import EnvFile, nearest
 from hub.settings.knobs import Knob
 
 _OWN_PREFIXES = ("HUB_", "ZNDRAW_JOBLIB_")
-# The hub's clients read these, or set them for the commands they run; they are no settings of the server.
-_CLIENT_NAMES = frozenset(
-    {"HUB_URL", "HUB_TOKEN", "HUB_JOIN_TOKEN", "HUB_NODE_TOKEN_FILE", "HUB_NODE_ID", "HUB_RUN_ID", "HUB_LEASE_TOKEN",
-     "HUB_CA_FILE", "HUB_CERT_FILE", "HUB_KEY_FILE"}
-)  # fmt: skip
+# What the hub's clients read; they are no settings of the server.
+CLIENT_NAMES = {
+    "HUB_URL": "Where the hub is, for commands, agents, borrowers and workers. Unset: http://127.0.0.1:8080.",
+    "HUB_TOKEN": "The bearer token of a worker or a submitter, where no other is given.",
+    "HUB_NODE_ID": "The id of this node, for `hub agent`. Unset: the name of the host.",
+    "HUB_JOIN_TOKEN": "A token that an agent exchanges for one of its own.",
+    "HUB_NODE_TOKEN_FILE": "Where an agent keeps the token of its node.",
+    "HUB_CA_FILE": "Authorities that clients trust beside those of the system, in PEM.",
+    "HUB_CERT_FILE": "A certificate that clients show, in PEM.",
+    "HUB_KEY_FILE": "The key of HUB_CERT_FILE. Unset: it is in the same file.",
+}
+# What `hub borrow` tells its command.
+_TOLD_NAMES = frozenset({"HUB_RUN_ID", "HUB_LEASE_TOKEN"})
 # What else decides how a hub runs.
 _BESIDE = frozenset({"DISABLE_DOTENV", "FORWARDED_ALLOW_IPS"})
 # Container platforms add `HUB_SERVICE_HOST`, `HUB_PORT_8080_TCP` and so on for a service named "hub"; `hub borrow`
@@ -63,12 +71,18 @@ def find_name(knob: Knob, variables: Mapping[str, str], environment: str) -> str
         wanted = f"{knob.name}_{environment}"
         same = sorted(name for name in variables if name.lower() == wanted.lower())
         names = [wanted, f"{knob.name}_{environment.upper()}", *same, *names]
-    return next((name for name in names if variables.get(name, "").strip()), None)
+    return next((name for name in names if is_set(name, variables)), None)
+
+
+def is_set(name: str, variables: Mapping[str, str]) -> bool:
+    """Whether somebody has set it: not with blanks, nor the container platform, for a service that is named "hub"."""
+    text = variables.get(name, "").strip()
+    return bool(text) and not (name == "HUB_PORT" and text.startswith("tcp://"))
 
 
 def own_names(knobs: Iterable[Knob], variables: Mapping[str, str]) -> list[str]:
     """Which of the variables are the hub's: settings, under any of their names, and what its clients read."""
-    known = {*_CLIENT_NAMES, *_BESIDE}
+    known = {*CLIENT_NAMES, *_TOLD_NAMES, *_BESIDE}
     prefixes: list[str] = []
     for knob in knobs:
         known |= {knob.name, *knob.aliases}
@@ -78,11 +92,11 @@ def own_names(knobs: Iterable[Knob], variables: Mapping[str, str]) -> list[str]:
 
 def unknown_names(knobs: Iterable[Knob], variables: Mapping[str, str]) -> list[str]:
     """One note for every variable meant for the hub that nothing reads: a typing error must not pass in silence."""
-    known = {name for knob in knobs for name in (knob.name, *knob.aliases)}
+    known = {name for knob in knobs for name in (knob.name, *knob.aliases)} | CLIENT_NAMES.keys() | _TOLD_NAMES
     prefixes = tuple(f"{knob.name}_" for knob in knobs if knob.per_environment)
     notes = []
     for name in sorted(variables):
-        if not name.startswith(_OWN_PREFIXES) or name in known or name in _CLIENT_NAMES:
+        if not name.startswith(_OWN_PREFIXES) or name in known:
             continue
         if name.startswith((*_FOREIGN_PREFIXES, *prefixes)):
             continue

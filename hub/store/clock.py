@@ -38,6 +38,7 @@ class HubClock:
         self.leads = asyncio.Event()
         self.expire_override: bool | None = None
         self._switched = ("", "", "")  # the run-time value of the last tick as it is stored, by whom, when
+        self._switch_known = False
         self.away_since: float | None = None
         self._begun = self._answered = 0  # ticks, by number
         self._answer = asyncio.Event()  # the next one that is answered
@@ -116,8 +117,7 @@ class HubClock:
                 if generation != self._store.generation:
                     await self._store.replaced(generation)  # the switch may be restored by that: see the next tick
                 else:
-                    self._switched = (expire, by, at)
-                    self.expire_override = None if expire == "" else expire == "true"
+                    self._take_switch(expire, by, at)
                     self._store.away = False
             case _:
                 raise UnknownReply(self._tick.name, reply)
@@ -125,8 +125,14 @@ class HubClock:
     async def switch_expire(self, expire: bool | None, by: str) -> None:
         """Set the run-time value of `HUB_SWEEPER_EXPIRE` for all hubs, or clear it with None."""
         _, *switched = await self._switch(expire="" if expire is None else str(expire).lower(), by=by)
-        self._switched = tuple(switched)
-        self.expire_override = expire
+        self._take_switch(*switched)
+
+    def _take_switch(self, expire: str, by: str, at: str) -> None:
+        """What operators last said about expiry, whichever hub they said it to."""
+        if self._switch_known and (expire, by, at) != self._switched:
+            _log.warning("expiry switched", expire=expire or "default", by=by, at=at)
+        self._switched, self._switch_known = (expire, by, at), True
+        self.expire_override = None if expire == "" else expire == "true"
 
     async def read_switch(self) -> tuple[bool | None, str | None, str | None]:
         """The run-time value of `HUB_SWEEPER_EXPIRE` (None: not set), who set it and when."""

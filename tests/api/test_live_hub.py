@@ -200,6 +200,28 @@ def test_two_hubs_with_different_prefixes_share_a_redis_without_seeing_each_othe
         wait_until(lambda: admin.get(f"{other.url}/nodes").json() == [], why=other.log)
 
 
+def test_a_hub_that_removes_nothing_says_so_and_every_hub_tells_of_the_switch(start_hub):
+    one, other = (start_hub(HUB_KEY_PREFIX="kept:", HUB_SWEEPER_EXPIRE="false") for _ in range(2))
+    for hub in (one, other):
+        (off,) = [line for line in hub.log().splitlines() if "WARNING expiry off " in line]
+        assert "HUB_SWEEPER_EXPIRE=true" in off
+        assert "hub expire on" in off
+    answer = httpx.put(
+        f"{one.url}/admin/sweeper", json={"expire": True, "by": "ann"}, headers={"x-hub-secret": one.admin_secret},
+        timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert answer.status_code == 200
+    for hub in (one, other):
+        wait_until(lambda hub=hub: facts_of(hub.log(), "expiry switched "), why=hub.log)
+        (told,) = facts_of(hub.log(), "expiry switched ")
+        assert (told["expire"], told["by"]) == ("true", "ann")
+    late = start_hub(HUB_KEY_PREFIX="kept:", HUB_SWEEPER_EXPIRE="false")
+    (started,) = [line for line in late.log().splitlines() if " sweepers started " in line]
+    assert " expire=true " in started
+    assert "hub expire, by ann" in started
+    assert "expiry off" not in late.log()
+
+
 async def test_a_hub_that_is_told_to_stop_refuses_borrows_takes_returns_and_goes(start_hub):
     hub = start_hub(HUB_KEY_PREFIX="stop:", linger_s=PATIENCE_S)
     offer(hub, "n1", **{"stop:one": ["s1", "s2"]})

@@ -15,7 +15,12 @@ from tests.world import PATIENCE_S, free_port, wait_until
 def test_a_hub_shows_its_settings_masked_on_one_line_and_every_note(lone_command: Command, redis_server):
     port = free_port()
     hub = lone_command.start(
-        "serve", "--port", str(port), HUB_REDIS_URL=redis_server.url, HUB_RUNNER_SECRET="hush", HUB_NODE_TIMEOUT="soon"
+        "serve",
+        "--port",
+        str(port),
+        HUB_REDIS_URL=redis_server.url,
+        HUB_RUNNER_SECRET="hush",
+        HUB_AUDIT_MAX_ENTRIES="1",
     )
     wait_until(lambda: _answers(port), 60)
     shown = [line for line in hub.err.splitlines() if " settings " in line]
@@ -23,7 +28,7 @@ def test_a_hub_shows_its_settings_masked_on_one_line_and_every_note(lone_command
     assert f"HUB_PORT={port}" in shown[0]
     assert "HUB_RUNNER_SECRET=***" in shown[0]
     assert "hush" not in hub.err
-    warnings = [line for line in hub.err.splitlines() if " WARNING " in line and "HUB_NODE_TIMEOUT" in line]
+    warnings = [line for line in hub.err.splitlines() if " WARNING " in line and "HUB_AUDIT_MAX_ENTRIES" in line]
     assert len(warnings) == 1
     hub.signal(signal.SIGTERM)
     assert hub.end() == 0
@@ -44,8 +49,10 @@ def _answers(port: int) -> bool:
         ({"HUB_REDIS_URL": "amqp://there"}, "the hub knows only"),
         ({"HUB_REDIS_URL": "redis://127.0.0.1:9/0?foo=1"}, "its URL holds what is not known: "),
         ({"HUB_HOST": "0.0.0.0"}, "loopback only"),
+        ({"HUB_NODE_TIMEOUT": "abc"}, "HUB_NODE_TIMEOUT='abc' cannot be read: it is a number from 1 to 31622400."),
+        ({"HUB_BORROW_CONCURRENCY_CAPS": "gpu:a100=abc"}, "it is LABEL=N, separated by commas"),
     ],
-    ids=["no Redis", "no Redis address", "no option of Redis", "open to everybody"],
+    ids=["no Redis", "no Redis address", "no option of Redis", "open to everybody", "no number", "no cap"],
 )
 def test_a_hub_that_cannot_start_says_why_in_one_sentence(environment, sentence, lone_command: Command):
     done = lone_command("serve", **environment)
