@@ -25,6 +25,7 @@ from hub.cli import (
     manual,
     output,
     queue,
+    recovery,
     serving,
     status,
     surroundings,
@@ -32,7 +33,6 @@ from hub.cli import (
     tokens,
     top,
     ui,
-    zombies,
 )
 from hub.cli.inputs import (
     Pair,
@@ -341,7 +341,8 @@ app.add_typer(tokens.app, name="token")
 for command in (jobs.jobs, jobs.workers, jobs.tasks, jobs.submit, jobs.cancel, jobs.retry):
     app.command()(command)
 app.add_typer(dead.app, name="dead")
-app.add_typer(zombies.app, name="zombies")
+app.add_typer(recovery.app, name="recovery")
+app.add_typer(recovery.app, name="zombies", hidden=True)  # its first name, in scripts and crontabs
 app.command()(internal.internal_worker)
 app.command()(history.why)
 app.command()(history.events)

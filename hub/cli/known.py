@@ -1,4 +1,4 @@
-"""`hub zombies forget`: a source that was taken out of every declaration on purpose."""
+"""`hub recovery forget`: a source that was taken out of every declaration on purpose."""
 
 from __future__ import annotations
 

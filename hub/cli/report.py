@@ -1,5 +1,7 @@
-"""`hub zombies report`: what got stuck, was brought back and failed for good, source by source, for people who were not
-there."""
+"""`hub recovery report`: what got stuck, was brought back and failed for good, source by source.
+
+For people who were not there.
+"""
 
 from __future__ import annotations
 

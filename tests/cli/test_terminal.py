@@ -126,7 +126,7 @@ def test_ctrl_c_reaches_a_command_once_and_its_exit_code_is_kept(terminal, comma
 def test_what_is_watched_is_shown_in_place_until_ctrl_c(terminal, command: Command, tmp_path: Path):
     file = tmp_path / "recovery.toml"
     file.write_text(f'[[sources]]\nname = "a"\ntable = "b"\nurl = "sqlite+aiosqlite:///{tmp_path}/none.db"\n')
-    seen = terminal(command, "zombies", "watch", "--interval", "0.2s", "--file", str(file))
+    seen = terminal(command, "recovery", "watch", "--interval", "0.2s", "--file", str(file))
     wait_until(lambda: seen.shown.count("\x1b[H\x1b[J") > 2)
     seen.type("\x03")
     assert seen.end() == 0

@@ -60,9 +60,9 @@ def test_nobody_passes_over_a_source_that_was_declared_and_every_hub_shows_since
     assert since is not None
     assert time.time() - 600 < since < time.time()
     monkeypatch.setenv("HUB_REDIS_URL", redis_server.url)
-    assert main(["zombies", "forget", "mails"]) == 2
+    assert main(["recovery", "forget", "mails"]) == 2
     assert capsys.readouterr().err == "hub: No source 'mails' is known; known are orders.\n"
-    assert main(["zombies", "forget", "orders"]) == 0
+    assert main(["recovery", "forget", "orders"]) == 0
     assert capsys.readouterr().out == "orders is forgotten; a hub that declares it makes it known again.\n"
     assert last_pass(left, "orders") is None
 

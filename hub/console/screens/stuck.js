@@ -43,7 +43,7 @@ function List() {
         { head: "Counted", cell: (/** @type {any} */ s) => (s.atMs === null ? "not yet" : html`<${Time} at=${s.atMs}/>`) },
         { head: "Before", less: true, cell: (/** @type {any} */ s) => s.before ?? "–" },
         { head: "Here", less: true, cell: (/** @type {any} */ s) => (s.here ? "this hub knows it" : "another hub declared it") },
-      ]} empty=${html`<${Empty} title="No source is declared" command="hub zombies check --file sources.toml">A source names a table or a set of keys in which records may get stuck: <code>HUB_RECOVERY_FILE</code>. See the <a href="#/manual/recovery">manual on recovery</a>.</${Empty}>`}/>
+      ]} empty=${html`<${Empty} title="No source is declared" command="hub recovery check --file sources.toml">A source names a table or a set of keys in which records may get stuck: <code>HUB_RECOVERY_FILE</code>. See the <a href="#/manual/recovery">manual on recovery</a>.</${Empty}>`}/>
       <p class="faint">A pass every ${num(data.intervalMinutes)} minutes; a warning above ${num(data.warningAbove)}, critical above ${num(data.criticalAbove)}.</p>`}</${Shown}>`;
 }
 

@@ -114,12 +114,12 @@ class OfRecovery(Section):
         seconds=604800,
     )
     # Source -> when it became known and when a hub declared it last (ms). A field is deleted seven days or three
-    # intervals after that, with the next source that becomes known, or by `hub zombies forget`.
+    # intervals after that, with the next source that becomes known, or by `hub recovery forget`.
     zombie_sources = One(
         "hub:zombie_sources",
         "hash",
         "source -> when it became known and was declared last",
-        "seven days or three intervals, or `hub zombies forget`",
+        "seven days or three intervals, or `hub recovery forget`",
     )
     # Fields: found, at (ms) and pass of the last pass that could count, level of the alert then and before; told, the
     # number that was told last, and told_at (ms). Lives seven days, or three intervals, from the last pass.
@@ -142,7 +142,7 @@ class OfRecovery(Section):
     zombie_day = Each(
         "hub:zombie_day:{day:source}",
         "hash",
-        "what the passes of a day did, for `hub zombies report`",
+        "what the passes of a day did, for `hub recovery report`",
         "92 days",
         seconds=7948800,
     )

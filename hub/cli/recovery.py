@@ -1,4 +1,4 @@
-"""`hub zombies`: records that are stuck in the databases around the hub, looked at, brought back, watched."""
+"""`hub recovery`: records that are stuck in the databases around the hub, looked at, brought back, watched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`hub zombies report`: for people as Markdown, for programs as JSON, with a hub and without."""
+"""`hub recovery report`: for people as Markdown, for programs as JSON, with a hub and without."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reported(start_hub, sqlite: Database, tmp_path, redis):
 
 
 def test_a_report_is_a_page_of_markdown_with_what_happened_to_each_source(reported: Command):
-    done = reported("zombies", "report", "--since", "7d")
+    done = reported("recovery", "report", "--since", "7d")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0].startswith("# Stuck records, 20")
@@ -44,7 +44,7 @@ def test_a_report_is_a_page_of_markdown_with_what_happened_to_each_source(report
 
 
 def test_programs_get_the_same_as_json(reported: Command):
-    found = json.loads(reported("zombies", "report", "--json").stdout)
+    found = json.loads(reported("recovery", "report", "--json").stdout)
     (orders,) = found["sources"]
     assert (found["days"], orders["source"], orders["reset"], orders["failed"]) == (7, "orders", 2, 1)
     (day,) = orders["days"]
@@ -53,13 +53,13 @@ def test_programs_get_the_same_as_json(reported: Command):
 
 def test_a_span_that_is_not_kept_is_refused_in_one_sentence(lone_command: Command):
     for wrong in ("91d", "1h", "week"):
-        done = lone_command("zombies", "report", "--since", wrong)
+        done = lone_command("recovery", "report", "--since", wrong)
         assert (done.returncode, done.stdout) == (2, "")
         assert "is not a time from 1d to 90d" in done.stderr
 
 
 def test_without_a_hub_it_is_read_from_redis_and_says_that_nothing_is_known(lone_command: Command, redis_server, hub):
-    done = lone_command("zombies", "report", HUB_REDIS_URL=redis_server.url)
+    done = lone_command("recovery", "report", HUB_REDIS_URL=redis_server.url)
     assert done.returncode == 0, done.stderr
     assert "No source is known: no hub has declared one within a week." in done.stdout
 

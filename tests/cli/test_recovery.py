@@ -1,4 +1,4 @@
-"""`hub zombies`: stuck records are listed, reset and watched, and sources are checked, in SQLite databases."""
+"""`hub recovery`: stuck records are listed, reset and watched, and sources are checked, in SQLite databases."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Shop:
         return dict(self.execute("SELECT id, status FROM orders ORDER BY id"))  # type: ignore[arg-type]
 
     def __call__(self, *words: str) -> tuple[int, str, str]:
-        """The exit code of `hub zombies ...` with this file, and what it printed."""
-        code = main(["zombies", *words, "--file", str(self.file)])
+        """The exit code of `hub recovery ...` with this file, and what it printed."""
+        code = main(["recovery", *words, "--file", str(self.file)])
         out, err = self._capsys.readouterr()
         assert "Traceback" not in out + err
         return code, out, err
@@ -459,31 +459,31 @@ def test_a_setting_that_cannot_be_used_is_told_by_check(shop: Shop, monkeypatch,
 
 def test_sources_are_those_of_the_settings_where_no_file_is_named(shop: Shop, monkeypatch, capsys):
     monkeypatch.setenv("HUB_RECOVERY_FILE", str(shop.file))
-    assert main(["zombies", "check"]) == 0
+    assert main(["recovery", "check"]) == 0
     assert capsys.readouterr() == ("orders ok\n", "")
     shop.declare(shop.orders(table="x"))
-    assert main(["zombies", "check"]) == 2
+    assert main(["recovery", "check"]) == 2
     assert capsys.readouterr().err.startswith(f"hub: HUB_RECOVERY_FILE={shop.file}, source orders, table: ")
     monkeypatch.delenv("HUB_RECOVERY_FILE")
-    for word in ("ls", "watch", "check"):
-        assert main(["zombies", word]) == 2
+    for words in (["recovery", "ls"], ["recovery", "watch"], ["recovery", "check"], ["zombies", "ls"]):
+        assert main(words) == 2
         assert capsys.readouterr() == (
             "", "hub: No source is declared: name a TOML file of sources with --file or HUB_RECOVERY_FILE.\n"
         )  # fmt: skip
 
 
 LINES = {
-    "zombies": "Missing command",
-    "zombies ls --older-than soon": "'soon' is not a time from 0.1s to 366d, such as 90s, 10m or 2h;",
-    "zombies ls --older-than 0": "'0' is not a time",
-    "zombies ls --limit 0": "--limit",
-    "zombies ls orders": "unexpected extra argument",
-    "zombies reset": "Missing option '--source'",
-    "zombies reset --source": "requires an argument",
-    "zombies watch --interval 0": "'0' is not a time from 0.1s to 1d",
-    "zombies watch --interval 5min": "'5min' is not a time",
-    "zombies check --source orders": "No such option: --source",
-    "zombies list": "No such command 'list'",
+    "recovery": "Missing command",
+    "recovery ls --older-than soon": "'soon' is not a time from 0.1s to 366d, such as 90s, 10m or 2h;",
+    "recovery ls --older-than 0": "'0' is not a time",
+    "recovery ls --limit 0": "--limit",
+    "recovery ls orders": "unexpected extra argument",
+    "recovery reset": "Missing option '--source'",
+    "recovery reset --source": "requires an argument",
+    "recovery watch --interval 0": "'0' is not a time from 0.1s to 1d",
+    "recovery watch --interval 5min": "'5min' is not a time",
+    "recovery check --source orders": "No such option: --source",
+    "recovery list": "No such command 'list'",
 }
 
 

@@ -1,4 +1,4 @@
-"""`hub zombies` on a PostgreSQL server, and as a process of its own."""
+"""`hub recovery` on a PostgreSQL server, and as a process of its own."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def declare(file: Path, database: Database, **fields: Any) -> None:
 
 
 def hub(capsys: pytest.CaptureFixture[str], file: Path, *words: str) -> tuple[int, str, str]:
-    """The exit code of `hub zombies ...` with this file, and what it printed."""
-    code = main(["zombies", *words, "--file", str(file)])
+    """The exit code of `hub recovery ...` with this file, and what it printed."""
+    code = main(["recovery", *words, "--file", str(file)])
     out, err = capsys.readouterr()
     return code, out, err
 
@@ -122,7 +122,7 @@ def test_a_database_that_hangs_is_not_waited_for_after_ctrl_c(postgres, pg: Data
     pg.make_jobs()
     declare(file, pg)
     with locked(pg, "LOCK TABLE jobs IN ACCESS EXCLUSIVE MODE"):
-        waiting = lone_command.start("zombies", "ls", "--file", str(file))
+        waiting = lone_command.start("recovery", "ls", "--file", str(file))
         wait_until(lambda: postgres.execute("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"))
         waiting.signal(signal.SIGINT)
         assert (waiting.end(), waiting.out, waiting.err) == (130, "", "")
@@ -161,9 +161,9 @@ def test_the_command_watches_until_it_is_interrupted(sqlite: Database, file: Pat
     sqlite.make_jobs()
     sqlite.add(1)
     declare(file, sqlite)
-    watching = lone_command.start("zombies", "watch", "--interval", "0.2", HUB_RECOVERY_FILE=str(file))
+    watching = lone_command.start("recovery", "watch", "--interval", "0.2", HUB_RECOVERY_FILE=str(file))
     watching.until_out("jobs         1")
-    done = lone_command("zombies", "reset", "--source", "jobs", "--file", str(file))
+    done = lone_command("recovery", "reset", "--source", "jobs", "--file", str(file))
     assert (done.returncode, done.stdout, done.stderr) == (0, "jobs: 1 record reset, 0 failed for good.\n", "")
     watching.until_out("jobs         0        -")
     watching.signal(signal.SIGINT)
@@ -172,5 +172,5 @@ def test_the_command_watches_until_it_is_interrupted(sqlite: Database, file: Pat
 
 def test_a_database_file_that_is_missing_is_told_without_a_traceback(sqlite: Database, file, lone_command: Command):
     declare(file, sqlite, url=sqlite.url + ".gone")
-    done = lone_command("zombies", "ls", "--file", str(file))
+    done = lone_command("recovery", "ls", "--file", str(file))
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
