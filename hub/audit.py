@@ -92,10 +92,10 @@ class AuditLog:
             _log.warning("audit entry lost", category=category, action=action, why=str(error))
 
     async def read(
-        self, skip: int, take: int, category: str | None, action: str | None, since: datetime | None
+        self, skip: int, take: int, category: str | None, action: str | None, since: datetime | None, text: str = ""
     ) -> list[dict[str, Any]]:
-        """Entries that fit, those of refusals among them, newest first, members in camelCase; what cannot be read is
-        left out.
+        """Entries that fit and contain a text, those of refusals among them, newest first, members in camelCase; what
+        cannot be read is left out.
         """
         keys = self._store.keys
         done, refused = await self._store.read_all(
@@ -103,7 +103,7 @@ class AuditLog:
         )
         lists = ([shown for shown in map(_camel, texts) if shown] for texts in (done, refused))
         merged = heapq.merge(*lists, key=lambda shown: str(shown.get("timestampUtc", "")), reverse=True)
-        found = [shown for shown in merged if _fits(shown, category, action, since)]
+        found = [shown for shown in merged if _fits(shown, category, action, since) and _contains(shown, text)]
         return found[skip : skip + take]
 
     async def note_secrets(self, kind: str, secrets: str) -> None:
@@ -130,6 +130,10 @@ def _camel(text: str) -> dict[str, Any] | None:
     if not isinstance(document, dict):
         return None
     return {name[:1].lower() + name[1:]: value for name, value in document.items()}
+
+
+def _contains(shown: dict[str, Any], text: str) -> bool:
+    return text.lower() in orjson.dumps(shown).decode().lower() if text else True
 
 
 def _fits(shown: dict[str, Any], category: str | None, action: str | None, since: datetime | None) -> bool:

@@ -252,16 +252,20 @@ async def sweep(request: Request) -> Response:
 
 @router.get(
     "/audit",
-    **operation("listAudit", (ADMIN,), list[operating.AuditEntry], p.SKIP, p.TAKE, p.CATEGORY, p.ACTION, p.SINCE),
+    **operation(
+        "listAudit", (ADMIN,), list[operating.AuditEntry], p.SKIP, p.TAKE, p.CATEGORY, p.ACTION, p.SINCE, p.SEARCH
+    ),
 )
 async def audit_log(request: Request) -> Response:
-    """Reconciler entries, newest first. A `sinceUtc` that cannot be read is ignored, as the wire says."""
+    """The audit log, newest first; of `q` those that contain it. A `sinceUtc` that cannot be read is ignored, as the
+    wire says."""
     hub = allowed(request, ADMIN)
     query = request.query_params
     skip = whole_number(query.get("skip", "0"), "skip", 0, 10**9)
     take = whole_number(query.get("take", "100"), "take", 1, 10**9)
     since = _instant(query.get("sinceUtc", ""))
-    return reply(await hub.audit.read(skip, take, query.get("category"), query.get("action"), since))
+    text = bodies.search(request)
+    return reply(await hub.audit.read(skip, take, query.get("category"), query.get("action"), since, text))
 
 
 def _instant(given: str) -> datetime | None:

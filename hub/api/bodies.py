@@ -19,6 +19,7 @@ from hub.capacity.nodes.models import Beat, check_incarnation, check_node_id
 from hub.errors import BadInput, InvalidJson, InvalidValue, MissingMember
 
 PAGE_MAX = 1000
+SEARCH_MAX = 200  # characters
 _reason = ReturnBody.reader("reason")
 _run_name, _priority = BorrowBody.reader("runName"), BorrowBody.reader("priority")
 _limit, _slot_given = BorrowBody.reader("maxWaitSeconds"), ReturnBody.reader("browserId")
@@ -167,6 +168,14 @@ def page(request: Request) -> tuple[int, int]:
         whole_number(query.get("offset", "0"), "offset", 0, 10**9),
         whole_number(query.get("limit", "100"), "limit", 1, PAGE_MAX),
     )
+
+
+def search(request: Request) -> str:
+    """What the entries of a listing are to contain: `q`; all do when it is not given."""
+    wanted = request.query_params.get("q", "").strip()
+    if len(wanted) > SEARCH_MAX:
+        raise InvalidValue(f"q has at most {SEARCH_MAX} characters; this one has {len(wanted)}", member="q")
+    return wanted
 
 
 def beat(document: Any) -> Beat:

@@ -272,24 +272,31 @@ async def _one(hub: Hub, who: Speaker, document: Any, path: str) -> dict[str, An
         p.LIMIT,
         p.CURSOR,
         p.STATE,
+        p.SEARCH,
     ),
 )
 async def nodes(request: Request) -> Response:
-    """The ids of all nodes; with `detail=1` a page of nodes as operators see them, all or those of one state."""
+    """The ids of all nodes; with `detail=1` a page of nodes as operators see them: all, those of one `state`, or those
+    whose id, labels or pools contain `q`.
+
+    With `q` alone 20,000 nodes are looked through at a time: `total` is how many are registered, and `next` goes on.
+    """
     query = request.query_params
     if query.get("detail") not in ("1", "true"):
         return reply(await serving(request).hub.nodes.ids())
     hub = allowed(request, RUNNER, ADMIN, NODE)
     _, limit = bodies.page(request)
-    state, cursor = query.get("state"), query.get("cursor", "0")
+    state, cursor, text = query.get("state"), query.get("cursor", "0"), bodies.search(request)
     if state is not None and state not in STATES:
         raise InvalidValue(f"state must be one of {', '.join(STATES)}", member="state")
     start = whole_number(cursor, "cursor", 0, 2**64 - 1)
     if state is None:
-        total, ids, after = await hub.nodes.page(str(start), limit)
+        total, ids, after = await (
+            hub.nodes.find(text, str(start), limit) if text else hub.nodes.page(str(start), limit)
+        )
         found = await hub.nodes.describe(ids)
     else:
-        total, found = await hub.nodes.in_state(state, start, limit)
+        total, found = await hub.nodes.in_state(state, start, limit, text)
         after = str(start + limit) if start + limit < total else None
     return reply({"total": total, "nodes": [shown(node) for node in found], "next": after})
 

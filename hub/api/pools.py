@@ -27,17 +27,17 @@ WORKERS_MAX = 100  # nodes shown beside the pools; the whole list is at /nodes
 _COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # their flags would be another pool's companion keys
 
 
-@router.get("/pools", **operation("listPools", (RUNNER, ADMIN, NODE), fleet.Pools, p.OFFSET, p.LIMIT))
+@router.get("/pools", **operation("listPools", (RUNNER, ADMIN, NODE), fleet.Pools, p.OFFSET, p.LIMIT, p.SEARCH))
 async def pools(request: Request) -> Response:
-    """The state of the pools by label, a page of them, and of the first nodes."""
+    """The state of the pools by label, a page of all or of those that contain `q`, and of the first nodes."""
     hub = allowed(request, RUNNER, ADMIN, NODE)
     offset, limit = bodies.page(request)
-    return reply(await state(hub, offset, limit))
+    return reply(await state(hub, offset, limit, bodies.search(request)))
 
 
-async def state(hub: Hub, offset: int, limit: int) -> dict[str, Any]:
+async def state(hub: Hub, offset: int, limit: int, text: str = "") -> dict[str, Any]:
     """The pool state document: pools, workers, now."""
-    total, labels = await hub.pools.labels(offset, limit)
+    total, labels = await hub.pools.labels(offset, limit, text)
     found = [pool for pool in await hub.pools.describe(labels) if hub.pools.usable(pool.label)]
     versions = await hub.pools.versions([pool.label for pool in found])
     return {

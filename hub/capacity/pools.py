@@ -172,9 +172,13 @@ class Pools:
                 return marked, free, lent
         raise UnknownReply(self._restart.name, reply)
 
-    async def labels(self, offset: int, limit: int) -> tuple[int, list[str]]:
-        """How many pools have slots, and a page of their labels in order."""
+    async def labels(self, offset: int, limit: int, text: str = "") -> tuple[int, list[str]]:
+        """How many pools have slots, or have and contain a text, and a page of their labels in order."""
         keys = self._store.keys
+        if text:
+            every = await self._store.read("ZRANGE", keys.pools, 0, -1)
+            fitting = [label for label in every if text.lower() in label.lower()]
+            return len(fitting), fitting[offset : offset + limit]
         total, labels = await self._store.read_all(
             [("ZCARD", keys.pools), ("ZRANGE", keys.pools, offset, offset + limit - 1)]
         )

@@ -343,6 +343,8 @@ async def test_the_audit_log_can_be_filtered_and_paged(api, redis):
     assert await read(category="node", skip=1, take=2) == ["n3", "n2"]
     assert await read(action="Register.Success", take=1) == ["n4"]
     assert await read(action="register") == []
+    assert await read(category="node", q='ACTOR":"N3') == ["n3"]
+    assert await read(q="nobody") == []
     assert await read(category="node", sinceUtc="2999-01-01T00:00:00Z") == []
     assert len(await read(category="node", sinceUtc="2001-01-01T00:00:00+02:00")) == 5
     assert len(await read(category="node", sinceUtc="nonsense")) == 5

@@ -47,6 +47,8 @@ async def test_pools_are_paged_in_order_with_the_exact_total(api):
         assert page["total"] == 23
         seen += [pool["label"] for pool in page["pools"]]
     assert seen == labels
+    page = (await api.get("/pools", params={"offset": 1, "limit": 2, "q": "P:01"})).json()
+    assert ([pool["label"] for pool in page["pools"]], page["total"]) == (["p:011", "p:012"], 10)
 
 
 async def test_a_pool_without_slots_is_not_found(api):

@@ -78,6 +78,9 @@ TICKETS: Final = Parameter("tickets", "How many tickets of each label are shown.
 OF_BRAKE: Final = Parameter(
     "of", "Whose brake.", "nodes", {"type": "string", "enum": ["nodes", "workers"], "default": "nodes"}
 )
+SEARCH: Final = Parameter(
+    "q", "Only what contains this text, in whatever case.", "rack-7", {"type": "string", "maxLength": 200}
+)
 SKIP: Final = Parameter("skip", "How many entries are left out at the top.", 0, _whole(0, 10**9, 0))
 TAKE: Final = Parameter("take", "How many entries are answered at most.", 100, _whole(1, 10**9, 100))
 CATEGORY: Final = Parameter("category", "Only entries of this category.", "admin")

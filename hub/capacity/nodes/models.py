@@ -122,6 +122,10 @@ class Node:
         """`lending`, or why nothing more of it is lent."""
         return "cordoned" if self.cordon else "draining" if self.draining else "lending"
 
+    def contains(self, text: str) -> bool:
+        """Whether its id, labels or pools do, in whatever case; as `lua/commands/nodes/find.lua`."""
+        return text.lower() in f"{self.id} {self.labels} {','.join(self.apps)}".lower()
+
     @property
     def held_back(self) -> str:
         """Why nothing more of it is lent, as what is said of it: `drains`; '' while it is lent from."""

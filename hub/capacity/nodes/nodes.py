@@ -19,6 +19,7 @@ from hub.store.store import Store
 
 BATCH = 64  # slots per script where each costs a dozen commands: under 2 ms
 LOOK = 1000  # slots per script that only looks at where they are: under 2 ms
+SEARCHED = 20_000  # nodes that one call looks through for a text
 _log = get_logger("hub.capacity.nodes")
 
 
@@ -48,6 +49,7 @@ class Nodes:
         self._draining = Draining(store)
         self._safe_to_kill = store.script("nodes/safe_to_kill")
         self._describe = store.script("nodes/describe")
+        self._find = store.script("nodes/find")
         self._expire = store.script("nodes/expire")
 
     @property
@@ -198,8 +200,23 @@ class Nodes:
         )
         return int(total), sorted(page), None if str(after) == "0" else str(after)
 
-    async def in_state(self, state: str, offset: int, limit: int) -> tuple[int, list[Node]]:
-        """(exact total, a page) of the nodes that are `alive`, `suspect`, `stale` or `draining`.
+    async def find(self, text: str, cursor: str, limit: int) -> tuple[int, list[str], str | None]:
+        """(how many there are, ids of those whose id, labels or pools contain the text, cursor of the rest or None).
+
+        It stops with `limit` found or a few more, and after 20,000 nodes; the cursor goes on from there.
+        """
+        total = int(await self._store.read("SCARD", self._store.keys.nodes))
+        found: dict[str, None] = {}
+        looked = 0
+        while True:
+            cursor, seen, *ids = await self._find(text=text, cursor=cursor, count=max(limit, 200))
+            found.update(dict.fromkeys(ids))
+            looked += seen
+            if str(cursor) == "0" or len(found) >= limit or looked >= SEARCHED:
+                return total, sorted(found), None if str(cursor) == "0" else str(cursor)
+
+    async def in_state(self, state: str, offset: int, limit: int, text: str = "") -> tuple[int, list[Node]]:
+        """(exact total, a page) of the nodes that are `alive`, `suspect`, `stale` or `draining`, and contain a text.
 
         Costs as much as there are nodes in doubt: silent for half the timeout, or never heard by a hub. For `alive`,
         which is the rest, every node is looked at.
@@ -214,7 +231,7 @@ class Nodes:
             silent = await self._store.read("ZRANGE", keys.beats, "-inf", clock_ms - self.timeout_ms // 2, "BYSCORE")
             nominated = [*silent, *await self._unmanaged()]
         found = await self.describe(sorted(nominated))
-        fitting = [node for node in found if state in (node.state, node.service)]
+        fitting = [node for node in found if state in (node.state, node.service) and node.contains(text)]
         return len(fitting), fitting[offset : offset + limit]
 
     async def _unmanaged(self) -> list[str]:

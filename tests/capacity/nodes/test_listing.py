@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.world import age_node, borrow, publish
@@ -98,6 +100,34 @@ async def test_a_state_has_its_own_pages_and_exact_total(api, redis):
     assert found == {"alive": 5, "suspect": 2, "stale": 5, "draining": 1}
 
 
+async def test_a_text_is_looked_for_in_all_nodes_in_their_ids_labels_and_pools(api, redis):
+    for n in range(60):
+        pool = "gpu:a100" if n % 20 == 3 else "gpu:h100"
+        await api.post("/node/register", json={"nodeId": f"Rack-{n:02}", "apps": [pool]})
+    redis.hset("node:Rack-41", "Labels", '{"zone":"EU-West"}')
+    age_node(redis, "Rack-23", 3600)
+    await api.post("/admin/nodes/Rack-43/drain")
+    for wanted, names in (
+        ("rack-1", [f"Rack-{n}" for n in range(10, 20)]), ("A100", ["Rack-03", "Rack-23", "Rack-43"]),
+        ("eu-west", ["Rack-41"]), ("%-", []), ("nothing", []),
+    ):  # fmt: skip
+        _, _, nodes = await pages(api, q=wanted, limit=5)
+        assert sorted({node["nodeId"] for node in nodes}) == names
+    for state, names in (("alive", ["Rack-03", "Rack-43"]), ("stale", ["Rack-23"]), ("draining", ["Rack-43"])):
+        total, _, nodes = await pages(api, q="A100", state=state, limit=1)
+        assert (total, [node["nodeId"] for node in nodes]) == (len(names), names)
+
+
+async def test_a_look_for_a_text_ends_after_so_many_nodes_and_goes_on(api, monkeypatch):
+    monkeypatch.setattr("hub.capacity.nodes.nodes.SEARCHED", 400)
+    async with asyncio.TaskGroup() as together:
+        for n in range(1500):
+            together.create_task(api.post("/node/register", json={"nodeId": f"n{n:04}"}))
+    total, sizes, nodes = await pages(api, q="n1499")
+    assert (total, [node["nodeId"] for node in nodes]) == (1500, ["n1499"])
+    assert len(sizes) > 2
+
+
 async def test_nodes_of_other_programs_are_in_the_same_state_in_every_listing(api, redis):
     redis.sadd("nodes", "n1", "n2", "n3")
     redis.set("node_alive:n1", "1")
@@ -113,8 +143,12 @@ async def test_nodes_of_other_programs_are_in_the_same_state_in_every_listing(ap
 
 
 @pytest.mark.parametrize(
-    "query", ["limit=0", "limit=1001", "limit=x", "cursor=-1", "cursor=x", "state=dead", "cursor=99999999999999999999"]
-)
+    "query",
+    [
+        "limit=0", "limit=1001", "limit=x", "cursor=-1", "cursor=x", "state=dead", "cursor=99999999999999999999",
+        f"q={'x' * 201}",
+    ],
+)  # fmt: skip
 async def test_a_page_that_cannot_be_is_refused(api, query):
     answer = await api.get(f"/nodes?detail=1&{query}")
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid-value")

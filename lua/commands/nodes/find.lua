@@ -1,0 +1,17 @@
+-- Look for nodes whose id, labels or pools contain a text, in whatever case; a stretch of them at a time.
+-- Returns {cursor to go on with, '0' when these were the last; how many were looked at; id...}
+command.read('nodes/find', {
+  'text',
+  'cursor',
+  'count: number',
+}, function(a)
+  local wanted = string.lower(a.text)
+  local after, listed = unpack(redis.call('SSCAN', keys.nodes, a.cursor, 'COUNT', a.count))
+  local answer = {after, #listed}
+  for _, id in ipairs(listed) do
+    local said = redis.call('HMGET', keys.node(ids.key_part(id)), 'Labels', 'Apps')
+    local text = string.lower(table.concat({id, said[1] or '', said[2] or ''}, ' '))
+    if string.find(text, wanted, 1, true) then answer[#answer + 1] = id end
+  end
+  return answer
+end)
