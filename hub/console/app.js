@@ -10,7 +10,10 @@ import { send } from "./lib/api.js";
 import { Help } from "./screens/help.js";
 import { Login } from "./screens/login.js";
 
-/** Name -> what it is called, its group, its key after `g`, and the module that shows it. */
+/**
+ * Name -> what it is called, its group, its key after `g`, and the module that shows it.
+ * @type {Record<string, [string, string, string, () => Promise<{default: any}>]>}
+ */
 const VIEWS = {
   overview: ["Overview", "Watch", "o", () => import("./screens/overview.js")],
   pools: ["Pools", "Watch", "p", () => import("./screens/pools.js")],
@@ -40,7 +43,7 @@ function useScreen(name) {
   return loaded.get(name);
 }
 
-/** Keys: `/` finds, `g` and a letter goes, `?` tells. */
+/** Keys: `/` finds, `g` and a letter goes, `?` tells. @param {(on: boolean) => void} help */
 function useKeys(help) {
   useEffect(() => {
     let leading = 0;
@@ -99,6 +102,7 @@ function Who({ me }) {
   return html`<span class="who" title=${me.login.name}>${me.role}</span><button type="button" class="quiet" onClick=${out}>Log out</button>`;
 }
 
+/** @param {{at: string}} props */
 function Nav({ at }) {
   useEffect(() => {
     const bar = document.querySelector(".nav");
@@ -107,7 +111,7 @@ function Nav({ at }) {
   }, [at]);
   const groups = Object.groupBy(Object.entries(VIEWS), ([, view]) => view[1]);
   return html`<nav class="nav" aria-label="Views">${Object.entries(groups).map(
-    ([group, views]) => html`<div key=${group}><h2>${group}</h2><ul>${views.map(
+    ([group, views]) => html`<div key=${group}><h2>${group}</h2><ul>${(views ?? []).map(
       ([name, view]) => html`<li key=${name}><a href=${to([name])} aria-current=${name === at ? "page" : undefined}>${view[0]}</a></li>`,
     )}</ul></div>`,
   )}<div class="docs"><a href="docs">API reference</a></div></nav>`;

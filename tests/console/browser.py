@@ -64,13 +64,18 @@ class Looker:
             self.complaints.append(f"{message.type}: {message.text}")
 
     async def log_in(self, secret: str, *, look: bool = False) -> None:
-        """Show a secret at the page."""
+        """Show a secret at the page, and wait for the overview."""
+        await self.show(secret, look=look)
+        await self.page.locator("#health, .troubles").first.wait_for()
+
+    async def show(self, secret: str, *, look: bool = False) -> None:
+        """Show a secret or a token, which may not open the overview."""
         await self.page.goto(f"{self.url}/")
         await self.page.get_by_label("Secret or token").fill(secret)
         if look:
             await self.page.get_by_label("Only look").check()
         await self.page.get_by_role("button", name="Log in").click()
-        await self.page.locator("#health, .troubles").first.wait_for()
+        await self.page.get_by_role("heading", name="Overview").wait_for()
 
     async def go(self, view: str) -> None:
         """Open a view, and wait until it shows something."""

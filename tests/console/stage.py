@@ -80,12 +80,16 @@ class Stage:
         """Nodes with slots of the kinds, in turn."""
         for number in range(first, first + many):
             name, kind = node_name(number), KINDS[number % len(KINDS)]
-            offered = [{"labelKey": kind, "slotId": f"{name}-{slot}"} for slot in range(slots)]
-            body = {
-                "nodeId": name, "apps": [kind], "capacity": slots, "slots": offered,
-                "labels": {"zone": "eu" if number % 3 else "us", "room": f"r{number % 7}"},
-            }  # fmt: skip
-            (await self.node.post("/node/register", json=body)).raise_for_status()
+            labels = {"zone": "eu" if number % 3 else "us", "room": f"r{number % 7}"}
+            offered = {f"{name}-{slot}": kind for slot in range(slots)}
+            await self.publish(name, offered, apps=[kind], capacity=slots, labels=labels)
+
+    async def publish(self, node: str, slots: dict[str, str], **facts: Any) -> None:
+        """A node with these slots, each of a label."""
+        offered = [{"labelKey": label, "slotId": slot} for slot, label in slots.items()]
+        body = {"nodeId": node, "apps": sorted(set(slots.values())), "slots": offered, **facts}
+        answer = await self.node.post("/node/register", json=body)
+        assert answer.is_success, answer.text
 
     async def beat(self, *numbers: int) -> None:
         """A heartbeat of each of these nodes."""

@@ -74,7 +74,7 @@ def _of_the_sweep(seen: dict[str, Any]) -> list[Trouble]:
                 Trouble(
                     f"brake-{of}", "critical", f"The brake on {of} is engaged",
                     f"{brake['stale'] or held:,} of {brake['registered'] or 0:,} {of} are silent at once: the hub "
-                    f"suspects itself and holds most of them back. {brake['why'] or ''}".strip(), "settings",
+                    f"suspects itself and holds most of them back. {brake['why'] or ''}".strip(), "switches",
                 )
             )  # fmt: skip
     sweeper = seen["sweeper"]
@@ -86,7 +86,7 @@ def _of_the_sweep(seen: dict[str, Any]) -> list[Trouble]:
                 "expiry-off", "warning", "Expiry is off",
                 f"Dead nodes are kept on the books{by}. "
                 + (f"{some(silent, 'node is', 'nodes are')} kept although silent." if silent else "None is silent."),
-                "settings",
+                "switches",
             )
         )  # fmt: skip
     return found

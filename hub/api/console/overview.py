@@ -11,10 +11,11 @@ from starlette.responses import Response
 
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.console.health import sentence, troubles
-from hub.api.deps import allowed, in_ms, reply
+from hub.api.deps import allowed, in_ms
 from hub.core import Hub
 from hub.recovery.leadership import known_sources
 from hub.sweeping.brake import Brake
+from hub.wire import to_json
 
 router = APIRouter(include_in_schema=False)
 FRESH_S: Final = 0.5  # how old it may be: many pages ask at once
@@ -28,14 +29,14 @@ class Glance:
 
     def __init__(self) -> None:
         self._at = float("-inf")
-        self._seen: dict[str, Any] = {}
+        self._seen = b""
         self._looking = asyncio.Lock()
 
-    async def seen(self, hub: Hub, request: Request) -> dict[str, Any]:
-        """As `overview` answers it."""
+    async def seen(self, hub: Hub, request: Request) -> bytes:
+        """As `overview` answers it: written once for all."""
         async with self._looking:
             if time.monotonic() - self._at >= FRESH_S:
-                self._seen = await _look(hub, request)
+                self._seen = to_json(await _look(hub, request))
                 self._at = time.monotonic()
             return self._seen
 
@@ -46,7 +47,7 @@ async def overview(request: Request) -> Response:
     hub = allowed(request, RUNNER, ADMIN)
     if not hasattr(request.app.state, "glance"):
         request.app.state.glance = Glance()
-    return reply(await request.app.state.glance.seen(hub, request))
+    return Response(await request.app.state.glance.seen(hub, request), media_type="application/json")
 
 
 async def _look(hub: Hub, request: Request) -> dict[str, Any]:

@@ -120,6 +120,8 @@ async def make_link(request: Request) -> Response:
     secret = bearer(request.headers.getlist("authorization")) or request.headers.get(HEADER, "")
     if found.secrets.open and not secret:
         return reply({"link": None, "role": door.most, "open": True})
+    if not secret:
+        raise Unauthorized()
     link = new_key()
     wanted = await _bought(request, found, {**document, "secret": secret}, link)
     await door.logins.make_link(wanted, link)

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from hub.api import bodies
 from hub.api.auth import ADMIN, RUNNER
+from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, reply, serving
 from hub.errors import MissingMember, NotFound
 from hub.history.why import KINDS, why
@@ -87,5 +88,7 @@ async def end_lease(request: Request, slot: str) -> Response:
     if not token:
         raise MissingMember("missing leaseToken: GET /console/leases/{slot} tells it", member="leaseToken")
     revokes = "2" if document.get("force") is True else "1"
-    word, _, _ = await hub.leases.give_back(key_part(slot), label, token, revokes=revokes)
+    word, _, run = await hub.leases.give_back(key_part(slot), label, token, revokes=revokes)
+    if word == "returned":
+        await hub.audit.write("session", "session.revoke", **await origin(request), slotId=slot, runId=run)
     return reply({"slot": slot, "ended": word == "returned", "word": word})

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from hub.api import bodies
 from hub.api.auth import ADMIN
+from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, reply
 from hub.api.members import whole_number
 from hub.errors import InvalidValue, NotFound, RecordsUnavailable
@@ -81,7 +82,7 @@ async def look(request: Request, source: str) -> Response:
 @router.post("/console/stuck/{source}/reset")
 async def reset(request: Request, source: str) -> Response:
     """Bring back those of these `ids` that are stuck still; each is reset once, whoever else resets beside."""
-    allowed(request, ADMIN)
+    hub = allowed(request, ADMIN)
     records, document = _records(request, source), await bodies.read_body(request)
     ids = document.get("ids")
     if not isinstance(ids, list) or not ids or len(ids) > _IDS_MAX or not all(isinstance(each, str) for each in ids):
@@ -98,6 +99,9 @@ async def reset(request: Request, source: str) -> Response:
             done += batch.reset
             failed += batch.failed
     left = sorted(set(ids) - {*done, *failed})
+    await hub.audit.write(
+        "admin", "records.reset", **await origin(request), source=source, reset=len(done), failed=len(failed)
+    )
     return reply({"source": source, "reset": done, "failed": failed, "notStuck": left})
 
 

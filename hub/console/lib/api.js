@@ -47,6 +47,8 @@ export function send(method, path, body, reason) {
 
 /** @param {string} method @param {string} path @param {any} body @param {Record<string,string>} headers @param {{signal?: AbortSignal}} more */
 async function call(method, path, body, headers, more) {
+  // A browser takes such a part of a path for a step up or none, however it is written.
+  if (/(^|\/)\.{1,2}(?=\/|\?|$)/.test(path)) throw new Refused(400, "no-path", "No page can ask for what is called . or ..: the hub command can.");
   const limit = AbortSignal.timeout(TIMEOUT_MS);
   let answer;
   try {
@@ -81,6 +83,7 @@ function refusal(status, text) {
   }
   const code = said.code ?? String(said.type ?? "").split("/").pop() ?? "";
   const detail = typeof said.detail === "string" ? said.detail : "";
+  /** @type {Record<number, string>} */
   const plain = { 401: "This credential does not open it, or the login is over.", 404: "There is no such thing." };
   return new Refused(status, code, detail && detail !== "Unauthorized" ? detail : plain[status] ?? said.title ?? `The hub answered ${status}.`);
 }

@@ -57,7 +57,7 @@ function options(width, lines, unit) {
   return {
     width: width || 300,
     height: HEIGHT,
-    padding: [8, 4, 0, 0],
+    padding: [8, 20, 0, 0], // the last time stands under its line, half of it beyond
     cursor: { show: false },
     legend: { show: false },
     scales: { y: { range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [0, Math.max(1, (high ?? 1) * 1.1)] } },

@@ -1,17 +1,17 @@
 // Before something is destroyed: what will happen, to what, and why; above ten things their number is typed.
 import { html, useEffect, useRef, useState } from "./dom.js";
-import { send } from "./api.js";
-import { some } from "./format.js";
+import { num, some } from "./format.js";
 import { refresh } from "./store.js";
 
 const MANY = 10;
 const TOGETHER = 5; // calls at a time
 
 /**
- * @typedef {{title: string, what?: any, list?: string[], one?: string, verb: string, danger?: boolean, need?: boolean,
- *   load?: () => Promise<{what?: any, list?: string[], context?: any}>, fields?: (set: (values: any) => void, values: any) => any,
- *   run: (reason: string, context: any, values: any) => Promise<any>, done?: (result: any) => string}} Plan
- *   `list` is frozen when the dialog opens: what comes later is not touched. `need`: a reason must be given.
+ * @typedef {{title: string, what?: any, list?: string[], one?: string, verb: string, danger?: boolean, count?: number, open?: boolean,
+ *   load?: () => Promise<{what?: any, list?: string[], count?: number, context?: any}>, fields?: (set: (values: any) => void, values: any) => any,
+ *   run: (reason: string, context: any, values: any) => Promise<any>, done?: (result: any) => string, after?: () => void}} Plan
+ *   `list` is frozen when the dialog opens: what comes later is not touched, unless the plan is `open`. `count`: how many things it is
+ *   about, where the list does not hold all of them. `after`: once it is done.
  */
 /** @type {((plan: Plan) => void)} */
 let show = () => {};
@@ -42,7 +42,7 @@ export function Dialogs() {
 /** @param {{plan: Plan, over: (said: string) => void}} props */
 function Asking({ plan, over }) {
   const box = useRef(/** @type {HTMLDialogElement|null} */ (null));
-  const [state, set] = useState({ loaded: !plan.load, what: plan.what, list: plan.list ?? null, context: null, wrong: "", busy: false });
+  const [state, set] = useState({ loaded: !plan.load, what: plan.what, list: plan.list ?? null, count: plan.count, context: /** @type {any} */ (null), wrong: "", busy: false });
   const [reason, setReason] = useState("");
   const [count, setCount] = useState("");
   const [values, setValues] = useState({});
@@ -50,14 +50,15 @@ function Asking({ plan, over }) {
     const before = /** @type {HTMLElement|null} */ (document.activeElement);
     box.current?.showModal();
     plan.load?.().then(
-      (found) => set((was) => ({ ...was, loaded: true, what: found.what ?? was.what, list: found.list ?? was.list, context: found.context ?? null })),
+      (found) => set((was) => ({ ...was, loaded: true, what: found.what ?? was.what, list: found.list ?? was.list, count: found.count ?? was.count, context: found.context ?? null })),
       (error) => set((was) => ({ ...was, wrong: error.message })),
     );
     return () => before?.focus?.();
   }, []);
-  const many = (state.list?.length ?? 0) > MANY;
-  const right = !many || count.trim() === String(state.list?.length);
-  const ready = state.loaded && !state.busy && right && (plan.need === false || reason.trim() !== "") && state.list?.length !== 0;
+  const things = state.count ?? state.list?.length ?? 1;
+  const many = things > MANY;
+  const right = !many || count.trim() === String(things);
+  const ready = state.loaded && !state.busy && right && reason.trim() !== "" && state.list?.length !== 0;
   const act = async (/** @type {Event} */ event) => {
     event.preventDefault();
     if (!ready) return;
@@ -65,6 +66,7 @@ function Asking({ plan, over }) {
     try {
       const result = await plan.run(reason.trim(), state.context ?? state.list, values);
       over(plan.done ? plan.done(result) : "Done.");
+      plan.after?.();
     } catch (error) {
       set((was) => ({ ...was, busy: false, wrong: /** @type {Error} */ (error).message }));
       refresh();
@@ -74,10 +76,10 @@ function Asking({ plan, over }) {
     <h2 id="asking">${plan.title}</h2>
     <div class="what">${state.loaded ? state.what : state.wrong ? "" : "Looking what would happen…"}</div>
     ${state.list && html`<ul class="frozen" tabindex="0" aria-label=${`What it is about: ${some(state.list.length, plan.one ?? "thing")}`}>${state.list.map((each) => html`<li key=${each}><code>${each}</code></li>`)}</ul>
-      <p class="faint">${some(state.list.length, plan.one ?? "thing")}, as of now: what comes later is not touched.</p>`}
+      <p class="faint">${state.list.length < things ? `The first ${num(state.list.length)} of ` : ""}${some(things, plan.one ?? "thing")}, as of now: ${plan.open ? "what comes until you go on is meant as well" : "what comes later is not touched"}.</p>`}
     ${plan.fields?.(setValues, values)}
-    ${plan.need !== false && html`<label class="field"><span>Reason, for the audit log</span><input type="text" required maxlength="300" value=${reason} onInput=${(/** @type {any} */ e) => setReason(e.target.value)} autofocus/></label>`}
-    ${many && html`<label class="field"><span>Type <b>${state.list?.length}</b> to go on</span><input type="text" inputmode="numeric" autocomplete="off" value=${count} onInput=${(/** @type {any} */ e) => setCount(e.target.value)}/></label>`}
+    <label class="field"><span>Reason, for the audit log</span><input type="text" required maxlength="300" value=${reason} onInput=${(/** @type {any} */ e) => setReason(e.target.value)} autofocus/></label>
+    ${many && html`<label class="field"><span>Type <b>${things}</b> to go on</span><input type="text" inputmode="numeric" autocomplete="off" value=${count} onInput=${(/** @type {any} */ e) => setCount(e.target.value)}/></label>`}
     ${state.wrong && html`<p class="wrong" role="alert">${state.wrong}</p>`}
     <div class="acts"><button type="button" class="quiet" onClick=${() => over("")}>Leave it</button>
       <button type="submit" class=${plan.danger === false ? "main" : "danger"} disabled=${!ready}>${state.busy ? "Doing it…" : plan.verb}</button></div>
@@ -86,6 +88,7 @@ function Asking({ plan, over }) {
 
 /** Do the same to each, some at a time. @param {string[]} list @param {(each: string) => Promise<any>} act */
 export async function each(list, act) {
+  /** @type {string[]} */
   const wrong = [];
   let done = 0;
   for (let at = 0; at < list.length; at += TOGETHER) {
@@ -101,5 +104,3 @@ export function told(result, one, what) {
   const more = result.wrong.length ? ` ${result.wrong.length} refused: ${result.wrong[0]}` : "";
   return `${some(result.done, one)} ${what}.${more}`;
 }
-
-export { send };

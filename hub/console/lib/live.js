@@ -80,6 +80,8 @@ async function lead() {
         become("refused");
         tell({ state: "refused" });
         await Promise.race([pause(10 * AGAIN_MS), new Promise((go) => (wake = () => go(undefined)))]);
+        become("starting");
+        tell({ state: "starting" });
         continue;
       }
     }

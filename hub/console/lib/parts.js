@@ -56,16 +56,21 @@ export function AsOf({ at }) {
   return html`<span class=${cls("asof", old > 10 && "old")}>as of ${old < 1 ? "now" : `${span(old)} ago`}</span>`;
 }
 
+/** How well the page hears the hub: tone and word. @param {import("./live.js").Stream["state"]} state @param {import("./api.js").Refused|null} error */
+export function hearing(state, error) {
+  if (error) return ["bad", error.silent ? "The hub does not answer" : error.storeAway ? "The store is away" : `The hub answers ${error.status}`];
+  return { live: ["good", "Live"], starting: ["rest", "Connecting"], cut: ["bad", "Cut off, trying again"], refused: ["bad", "No live events: not allowed"] }[state];
+}
+
 /** Whether the page hears the hub, and how old its numbers are when it does not. */
 export function ConnectionMonitor() {
   useTick(1000);
   const at = newest();
   const old = at ? Math.round((Date.now() - at) / 1000) : 0;
   const error = trouble();
-  const well = stream.state === "live" && !error;
-  const word = error?.silent ? "The hub does not answer" : error?.storeAway ? "The store is away" : stream.state === "cut" ? "Cut off, trying again" : stream.state === "starting" ? "Connecting" : stream.state === "refused" ? "No live events: not allowed" : "Live";
-  return html`<span class=${cls("pulse", well ? "good" : stream.state === "starting" ? "rest" : "bad")} data-state=${error ? "trouble" : stream.state}>
-    <span class="shape" aria-hidden="true">${well ? "●" : "■"}</span>
+  const [tone, word] = hearing(stream.state, error);
+  return html`<span class=${cls("pulse", tone)} data-state=${error ? "trouble" : stream.state}>
+    <span class="shape" aria-hidden="true">${SHAPES[/** @type {keyof typeof SHAPES} */ (tone)]}</span>
     <span class="word">${word}</span><span class="asof">${at ? ` as of ${old < 2 ? "now" : `${span(old)} ago`}` : ""}</span></span>`;
 }
 
@@ -99,7 +104,7 @@ export function Wrong({ error }) {
 /** The whole of a view: trouble, waiting, nothing, or what it shows. @param {{from: any, children: any}} props */
 export function Shown({ from, children }) {
   if (from.data === undefined) return from.error ? html`<${Wrong} error=${from.error}/>` : html`<p class="asking">Asking the hub…</p>`;
-  return html`${from.error && html`<${Wrong} error=${from.error}/>`}${children}`;
+  return html`${from.error && html`<${Wrong} error=${from.error}/>`}${from.earlier && html`<i class="asking" hidden></i>`}${children}`;
 }
 
 /** A filter that stands in the link. @param {{name: string, value: string, label: string, placeholder?: string}} props */
@@ -110,7 +115,7 @@ export function Filter({ name, value, label, placeholder = "" }) {
   const typed = (/** @type {any} */ event) => {
     set(event.target.value);
     clearTimeout(timer.current);
-    timer.current = setTimeout(() => refine({ [name]: event.target.value, offset: "" }), 200);
+    timer.current = setTimeout(() => refine({ [name]: event.target.value, offset: "", cursor: "" }), 200);
   };
   return html`<label class="filter"><span>${label}</span><input type="search" value=${text} placeholder=${placeholder} onInput=${typed} spellcheck=${false} autocomplete="off"/></label>`;
 }

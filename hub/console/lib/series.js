@@ -44,6 +44,7 @@ function count(event) {
 export async function begin() {
   if (seeded) return;
   seeded = true;
+  /** @type {any[]} */
   const early = [];
   const stop = listen((event) => early.push(event));
   try {
@@ -79,6 +80,7 @@ const quantile = (sorted, share) => sorted[Math.min(sorted.length - 1, Math.floo
 /** The last quarter of an hour, up to a moment, as columns. @param {number} nowMs */
 export function columns(nowMs) {
   const upto = Math.floor(nowMs / 1000 / STEP_S);
+  /** @type {Record<"at"|"grants"|"expiries", number[]> & Record<"lent"|"free"|"waiting"|"p50"|"p99", (number|null)[]>} */
   const found = { at: [], lent: [], free: [], waiting: [], grants: [], p50: [], p99: [], expiries: [] };
   for (let at = upto - KEPT + 1; at <= upto; at += 1) {
     const step = steps.get(at);

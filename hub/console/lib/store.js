@@ -1,6 +1,6 @@
 // What was fetched, by path: shared by all who show it, marked dirty by events, fetched at most once a second.
 import { Refused, get } from "./api.js";
-import { useEffect, useState } from "./dom.js";
+import { useEffect, useRef, useState } from "./dom.js";
 import { listen, stream, watch } from "./live.js";
 
 const LEAST_MS = 1_000;
@@ -89,8 +89,9 @@ export function trouble() {
 
 /**
  * What the hub shows at a path, kept up to date. `kinds`: events that make it dirty; `every`: seconds after which it is old.
+ * Where the path has just changed, what was there before stays until the answer is in: it is an `earlier` one.
  * @param {string|null} path @param {string[]} [kinds] @param {number} [every]
- * @returns {{data: any, error: Refused|null, at: number}}
+ * @returns {{data: any, error: Refused|null, at: number, earlier: boolean}}
  */
 export function useData(path, kinds = [], every = 5) {
   const [, draw] = useState(0);
@@ -107,5 +108,9 @@ export function useData(path, kinds = [], every = 5) {
     };
   }, [path]);
   const cell = path ? cells.get(path) : null;
-  return { data: cell?.data, error: cell?.error ?? null, at: cell?.at ?? 0 };
+  const before = useRef(/** @type {Cell|null} */ (null));
+  const earlier = Boolean(path) && !cell?.at && !cell?.error && Boolean(before.current?.at);
+  if (cell?.at || cell?.error) before.current = cell;
+  const shown = earlier ? before.current : cell;
+  return { data: shown?.data, error: shown?.error ?? null, at: shown?.at ?? 0, earlier };
 }

@@ -29,7 +29,7 @@ export function Table({ caption, columns, rows, id, chosen = null, empty = null 
 
 /** Which rows are chosen. @returns {Chosen} */
 export function useChosen() {
-  const [set, change] = useState(() => new Set());
+  const [set, change] = useState(() => /** @type {Set<string>} */ (new Set()));
   return useMemo(
     () => ({
       has: (id) => set.has(id),

@@ -35,6 +35,7 @@ function end(login) {
 /** @param {any} token */
 const whose = (token) => token.user ?? token.node ?? token.join ?? token.name;
 
+/** @param {{route: import("../lib/router.js").Route, me: import("../lib/me.js").Me}} props */
 export default function Access({ route, me }) {
   const offset = Number(route.query.offset ?? 0);
   const logins = useData(me.may.audit ? "console/logins" : null, [], 5);

@@ -16,18 +16,20 @@ const KINDS = ["task", "worker", "job"];
 function remove(worker) {
   ask({
     title: "Remove this worker?",
-    what: html`<p>The <b>${num(worker.tasks)}</b> tasks it holds fail, or are tried again where they have attempts left. Jobs that nobody else serves are soft-deleted.</p>`,
-    list: [worker.id], one: "worker", verb: "Remove the worker",
+    what: html`<p><code>${worker.id}</code></p><p>The <b>${num(worker.tasks)}</b> tasks it holds fail, or are tried again where they have attempts left. Jobs that nobody else serves are soft-deleted.</p>`,
+    count: Math.max(1, worker.tasks), verb: "Remove the worker",
     run: (reason) => send("DELETE", `v1/joblib/workers/${part(worker.id)}`, undefined, reason),
     done: () => "The worker is removed.",
   });
 }
 
+/** @param {{route: import("../lib/router.js").Route}} props */
 export default function Jobs({ route }) {
   const full = route.path[1];
   return full ? html`<${Job} full=${full}/>` : html`<${List} route=${route}/>`;
 }
 
+/** @param {{route: import("../lib/router.js").Route}} props */
 function List({ route }) {
   const offset = Number(route.query.offset ?? 0);
   const text = (route.query.q ?? "").toLowerCase();

@@ -4,7 +4,7 @@ import { ask, each, told } from "../lib/dialog.js";
 import { html } from "../lib/dom.js";
 import { Time } from "../lib/format.js";
 import { may } from "../lib/me.js";
-import { AsOf, Choice, Empty, Facts, Filter, Head, Pager, Shown, num, span } from "../lib/parts.js";
+import { AsOf, Choice, Empty, Facts, Filter, Head, Pager, Shown, span } from "../lib/parts.js";
 import { to } from "../lib/router.js";
 import { useData } from "../lib/store.js";
 import { Bulk, Table, useChosen } from "../lib/table.js";
@@ -37,20 +37,21 @@ export function endLease(slot) {
   });
 }
 
-/** @param {string[]} slots */
-function endAll(slots) {
+/** @param {string[]} slots @param {() => void} after */
+function endAll(slots, after) {
   ask({
     title: "End these leases?",
     load: async () => {
       const found = (await Promise.allSettled(slots.map((slot) => get(`console/leases/${part(slot)}`)))).flatMap((r) => (r.status === "fulfilled" ? [r.value] : []));
       return { context: found, list: found.map((lease) => lease.slot), what: html`<p>Their holders are told at once and have a moment to stop; then the slots are lent on. Each by its token: what somebody else holds by then is not touched.</p>` };
     },
-    one: "lease", verb: "End the leases",
+    one: "lease", after, verb: "End the leases",
     run: async (reason, leases) => each(leases.map((/** @type {any} */ lease) => JSON.stringify(lease)), (text) => end(JSON.parse(text), false, reason)),
     done: (result) => told(result, "lease", "ended"),
   });
 }
 
+/** @param {{route: import("../lib/router.js").Route}} props */
 export default function Leases({ route }) {
   const { by = "", of = "" } = route.query;
   const offset = Number(route.query.offset ?? 0);
@@ -69,9 +70,8 @@ export default function Leases({ route }) {
   return html`<${Head} title="Leases" about="Those that end first at the top."><${AsOf} at=${found.at}/></${Head}>
     <div class="filters"><${Choice} name="by" value=${by} label="Filter by" of=${[["", "All"], ["pool", "Pool"], ["node", "Node"], ["run", "Run"], ["label", "Label"]]}/>
       ${by && html`<${Filter} name="of" value=${of} label=${`Exactly this ${by}`}/>`}</div>
-    ${may("lease") && html`<${Bulk} chosen=${chosen} one="lease"><button type="button" class="danger" onClick=${() => endAll(chosen.ids)}>End…</button></${Bulk}>`}
+    ${may("lease") && html`<${Bulk} chosen=${chosen} one="lease"><button type="button" class="danger" onClick=${() => endAll(chosen.ids, chosen.none)}>End…</button></${Bulk}>`}
     <${Shown} from=${found}><${Table} caption="Leases" columns=${columns} rows=${rows} id=${(/** @type {any} */ s) => s.browserId} chosen=${may("lease") ? chosen : null}
       empty=${html`<${Empty} title=${by && of ? "Nothing is lent there" : "Nothing is lent"} command=${by && of ? "" : "hub borrow gpu:a100 -- env"}>${by && of ? "" : "A borrower takes a slot by its label:"}</${Empty}>`}/>
       ${found.data && html`<${Pager} offset=${offset} limit=${LIMIT} total=${found.data.total}/>`}</${Shown}>`;
 }
-export { num };

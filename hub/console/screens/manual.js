@@ -4,6 +4,7 @@ import { Head, Shown } from "../lib/parts.js";
 import { useData } from "../lib/store.js";
 import { Markdown } from "../lib/text.js";
 
+/** @param {{route: import("../lib/router.js").Route}} props */
 export default function Manual({ route }) {
   const page = route.path[1] ?? "README";
   const found = useData(`console/manual/${encodeURIComponent(page)}.md`, [], 0);

@@ -13,11 +13,11 @@ import { beat, cordon, drain, stateOf, undrain } from "./nodes.js";
 
 /** @param {any} node */
 function remove(node) {
+  const lent = node.slotList.filter((/** @type {any} */ s) => s.state === "lent").map((/** @type {any} */ s) => s.browserId);
   ask({
     title: `Take ${node.nodeId} off the books?`,
     what: html`<p>Its <b>${num(node.slots)}</b> slots are withdrawn, and the <b>${num(node.lent)}</b> leases on them end at once. A node that is alive registers again with its next heartbeat.</p>`,
-    list: node.slotList.filter((/** @type {any} */ s) => s.state === "lent").map((/** @type {any} */ s) => s.browserId).length ? node.slotList.filter((/** @type {any} */ s) => s.state === "lent").map((/** @type {any} */ s) => s.browserId) : undefined,
-    one: "lease", verb: "Remove the node",
+    list: lent.length ? lent : undefined, one: "lease", verb: "Remove the node", open: true,
     run: async (reason) => {
       const result = await send("DELETE", `admin/nodes/${part(node.nodeId)}`, undefined, reason);
       go("#/nodes");
@@ -32,7 +32,7 @@ function upgrade(node) {
   ask({
     title: `Have ${node.nodeId} rebuild its slots?`,
     what: html`<p>With its next heartbeat the node is asked to withdraw, drain and rebuild its slots. What is lent stays with its holders meanwhile.</p>`,
-    verb: "Ask the node",
+    verb: "Ask the node", count: node.slots,
     run: (reason) => send("POST", `admin/nodes/${part(node.nodeId)}/sidecar/upgrade`, {}, reason),
     done: () => `${node.nodeId} is asked.`,
   });

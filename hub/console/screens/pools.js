@@ -16,22 +16,24 @@ export function restart(label, pool) {
   ask({
     title: `Replace every slot of ${label}?`,
     what: html`<p>The pool goes under maintenance: nothing of it is lent until its nodes have replaced all <b>${num(pool.total)}</b> slots, at most 30 minutes. <b>${num(pool.borrowed)}</b> that are lent stay with their holders; <b>${num(pool.available)}</b> free ones are withdrawn.</p>`,
-    verb: "Replace all slots",
+    verb: "Replace all slots", count: pool.total,
     run: (reason) => send("POST", `admin/pools/${part(label)}/restart`, {}, reason),
     done: (result) => `${some(result.scheduled, "slot")} of ${label} will be replaced.`,
   });
 }
 
+/** @param {{route: import("../lib/router.js").Route}} props */
 export default function Pools({ route }) {
   const label = route.path[1];
   return label ? html`<${Pool} label=${label}/>` : html`<${List} route=${route}/>`;
 }
 
+/** @param {{route: import("../lib/router.js").Route}} props */
 function List({ route }) {
   const offset = Number(route.query.offset ?? 0);
-  const found = useData(`pools${query({ limit: LIMIT, offset })}`, ["pool", "slot", "grant", "node"], 3);
-  const text = (route.query.q ?? "").toLowerCase();
-  const rows = (found.data?.pools ?? []).filter((/** @type {any} */ pool) => pool.label.toLowerCase().includes(text));
+  const { q = "" } = route.query;
+  const found = useData(`pools${query({ limit: LIMIT, offset, q })}`, ["pool", "slot", "grant", "node"], 3);
+  const rows = found.data?.pools ?? [];
   const columns = [
     { head: "Pool", grow: true, cell: (/** @type {any} */ p) => html`<a href=${to(["pools", p.label])}>${p.label}</a>` },
     { head: "Use", less: true, cell: (/** @type {any} */ p) => html`<${Meter} lent=${p.borrowed} free=${p.available} held=${p.heldBack}/>` },
@@ -42,9 +44,9 @@ function List({ route }) {
     { head: "State", cell: (/** @type {any} */ p) => html`<${State} state=${p.maintenanceActive ? "maintenance" : p.available ? "free" : "waiting"} text=${p.maintenanceActive ? "maintenance" : p.available ? "has room" : p.borrowed ? "all lent" : "held back"}/>` },
   ];
   return html`<${Head} title="Pools" about="What is on offer, by label."><${AsOf} at=${found.at}/></${Head}>
-    <div class="filters"><${Filter} name="q" value=${route.query.q ?? ""} label="Label contains"/></div>
+    <div class="filters"><${Filter} name="q" value=${q} label="Label contains"/></div>
     <${Shown} from=${found}><${Table} caption="Pools" columns=${columns} rows=${rows} id=${(/** @type {any} */ p) => p.label}
-      empty=${html`<${Empty} title=${text ? "No pool on this page is called that" : "No pool has slots"} command=${text ? "" : `hub agent --node my-machine --slots gpu:a100=4 --url ${location.origin}`}>${text ? "Other pages may have one." : "Nodes publish slots under a label; that makes the pool."}</${Empty}>`}/>
+      empty=${html`<${Empty} title=${q ? "No pool is called that" : "No pool has slots"} command=${q ? "" : `hub agent --node my-machine --slots gpu:a100=4 --url ${location.origin}`}>${q ? "All of them were looked through." : "Nodes publish slots under a label; that makes the pool."}</${Empty}>`}/>
       ${found.data && html`<${Pager} offset=${offset} limit=${LIMIT} total=${found.data.total}/>`}</${Shown}>`;
 }
 

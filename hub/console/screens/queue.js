@@ -12,12 +12,12 @@ import { Bulk, Table, useChosen } from "../lib/table.js";
 const LABELS = 20;
 const TICKETS = 50;
 
-/** @param {string[]} ids */
-function cancel(ids) {
+/** @param {string[]} ids @param {() => void} [after] */
+function cancel(ids, after) {
   ask({
     title: ids.length === 1 ? "Cancel this place in the queue?" : "Cancel these places in the queue?",
     what: html`<p>The call that waits is answered 409 <code>withdrawn</code> at once. What was granted meanwhile is left alone.</p>`,
-    list: ids, one: "ticket", verb: "Cancel",
+    list: ids, one: "ticket", after, verb: "Cancel",
     run: (reason, list) => each(list, (id) => send("DELETE", `queue/${part(id)}`, undefined, reason)),
     done: (result) => told(result, "ticket", "cancelled"),
   });
@@ -31,6 +31,7 @@ function because(line, overview) {
   return ["wait", `no slot that serves it is free; its turn is number ${num(line.turn)}`];
 }
 
+/** @param {{route: import("../lib/router.js").Route}} props */
 export default function Queue({ route }) {
   const { label = "" } = route.query;
   const offset = Number(route.query.offset ?? 0);
@@ -40,7 +41,7 @@ export default function Queue({ route }) {
   const data = found.data;
   return html`<${Head} title="Queue" about=${data && !label ? `${some(data.waiting, "borrower waits", "borrowers wait")} under ${some(data.total, "label")}; ${num(data.away)} away: nobody attends them, and they keep their place for a minute.` : "Whose turn is next stands at the top."}><${AsOf} at=${found.at}/></${Head}>
     <div class="filters"><${Filter} name="label" value=${label} label="Exactly this label"/></div>
-    ${may("lease") && html`<${Bulk} chosen=${chosen} one="ticket"><button type="button" class="danger" onClick=${() => cancel(chosen.ids)}>Cancel…</button></${Bulk}>`}
+    ${may("lease") && html`<${Bulk} chosen=${chosen} one="ticket"><button type="button" class="danger" onClick=${() => cancel(chosen.ids, chosen.none)}>Cancel…</button></${Bulk}>`}
     <${Shown} from=${found}>${data && !data.labels.length ? html`<${Empty} title=${label ? `Nobody waits for ${label}` : "Nobody waits"} command="hub queue show">Whoever finds no free slot stands here, first come, first served within a label.</${Empty}>` : data?.labels.map((/** @type {any} */ line) => {
       const [tone, why] = because(line, seen.data);
       return html`<section key=${line.labelKey} class="line"><h2><a href=${to(["pools", line.labelKey])}>${line.labelKey}</a> <span class="faint">${num(line.waiting)} waiting</span></h2>

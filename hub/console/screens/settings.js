@@ -4,6 +4,7 @@ import { AsOf, Choice, Empty, Filter, Head, Shown, State } from "../lib/parts.js
 import { useData } from "../lib/store.js";
 import { Table } from "../lib/table.js";
 
+/** @param {{route: import("../lib/router.js").Route}} props */
 export default function Settings({ route }) {
   const { q = "", from = "" } = route.query;
   const found = useData("console/settings", [], 30);

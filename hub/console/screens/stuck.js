@@ -11,8 +11,8 @@ import { Bulk, Table, useChosen } from "../lib/table.js";
 
 const LIMIT = 1000;
 
-/** @param {string} source @param {string[]|null} ids null: all that are stuck now */
-function reset(source, ids) {
+/** @param {string} source @param {string[]|null} ids null: all that are stuck now @param {() => void} [after] */
+function reset(source, ids, after) {
   ask({
     title: ids ? `Reset these records of ${source}?` : `Reset all that is stuck in ${source}?`,
     load: ids ? undefined : async () => {
@@ -20,12 +20,13 @@ function reset(source, ids) {
       return { list: found.records.map((/** @type {any} */ r) => r.id), what: html`<p>A dry run: these ${some(found.records.length, "record")} would be brought back, so that they are worked on again. Those that have used up their attempts fail for good.</p>` };
     },
     what: html`<p>They are brought back, so that they are worked on again. Those that have used up their attempts fail for good; what is not stuck any more is left alone.</p>`,
-    list: ids ?? undefined, one: "record", verb: "Reset",
+    list: ids ?? undefined, one: "record", after, verb: "Reset",
     run: (reason, list) => send("POST", `console/stuck/${part(source)}/reset`, { ids: list }, reason),
     done: (result) => `${some(result.reset.length, "record")} of ${source} reset, ${num(result.failed.length)} failed for good, ${num(result.notStuck.length)} left alone.`,
   });
 }
 
+/** @param {{route: import("../lib/router.js").Route}} props */
 export default function Stuck({ route }) {
   const source = route.path[1];
   return source ? html`<${Source} source=${source}/>` : html`<${List}/>`;
@@ -54,7 +55,7 @@ function Source({ source }) {
   const data = found.data;
   return html`<${Head} title=${source} crumbs=${html`<a href="#/stuck">Stuck records</a>`} about=${data ? `${some(data.total, "record")} not updated for more than ${span(data.thresholdSeconds)}, by the clock of their own store.` : ""}><${AsOf} at=${found.at}/>
       ${data?.total > 0 && may("operate") && html`<button type="button" onClick=${() => reset(source, null)}>Dry run and reset…</button>`}</${Head}>
-    ${may("operate") && html`<${Bulk} chosen=${chosen} one="record"><button type="button" onClick=${() => reset(source, chosen.ids)}>Reset…</button></${Bulk}>`}
+    ${may("operate") && html`<${Bulk} chosen=${chosen} one="record"><button type="button" onClick=${() => reset(source, chosen.ids, chosen.none)}>Reset…</button></${Bulk}>`}
     <${Shown} from=${found}>${data && html`<${Table} caption=${`Records that are stuck in ${source}`} rows=${data.records} id=${(/** @type {any} */ r) => r.id} chosen=${may("operate") ? chosen : null} columns=${[
       { head: "Record", grow: true, cell: (/** @type {any} */ r) => html`<code>${r.id}</code>` },
       { head: "Status", cell: (/** @type {any} */ r) => html`<${State} state="stale" text=${r.status}/>` },

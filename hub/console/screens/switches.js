@@ -10,16 +10,24 @@ import { Table } from "../lib/table.js";
 
 const WORDS = { on: "Dead nodes are removed, by all hubs.", off: "Dead nodes stay on the books: nothing of them is lent, and nothing is taken away.", default: "Each hub follows its own HUB_SWEEPER_EXPIRE again." };
 
+/** What a dialog lists, where there is something. @param {string[]} list */
+const named = (list) => (list.length ? { list } : {});
+
 /** @param {"on"|"off"|"default"} to @param {any} now */
 function expire(to, now) {
   ask({
     title: to === "default" ? "Clear the switch of expiry?" : `Switch expiry ${to}?`,
     load: async () => {
-      const dry = await send("POST", "admin/sweep", { dryRun: true }, "dry run");
-      const names = dry.nodes.names ?? [];
-      return { what: html`<p>${WORDS[to]} Now it is <b>${now.expire ? "on" : "off"}</b>, by ${now.source === "setting" ? "the setting" : `a switch of ${now.setBy}`}.</p><p>A pass would find <b>${some(dry.nodes.stale, "silent node")}</b>${to === "on" && names.length ? html`: ${names.slice(0, 20).join(", ")}` : ""}.</p>` };
+      const silent = await get("nodes?detail=1&state=stale&limit=1000"); // those that are kept among them, which no pass names
+      const goes = silent.total > 0 && (to === "on" || (to === "default" && now.setting));
+      const said = html`<b>${some(silent.total, "node")}</b> ${silent.total === 1 ? "is" : "are"} silent now`;
+      return {
+        what: html`<p>${WORDS[to]} Now it is <b>${now.expire ? "on" : "off"}</b>, by ${now.source === "setting" ? "the setting" : `a switch of ${now.setBy}`}.</p>
+          <p>${goes ? html`${said}. They are taken off the books within half a minute, or as fast as the brake lets them, and their leases end:` : html`${said}; none is taken off the books by this.`}</p>`,
+        ...(goes ? { count: silent.total, ...named(silent.nodes.map((/** @type {any} */ n) => n.nodeId)) } : {}),
+      };
     },
-    verb: to === "default" ? "Clear it" : `Switch ${to}`, danger: to === "on",
+    one: "silent node", open: true, verb: to === "default" ? "Clear it" : `Switch ${to}`, danger: to === "on",
     run: (reason) => send("PUT", "admin/sweeper", { expire: to === "default" ? null : to === "on", by: "console" }, reason),
     done: () => "Switched, for all hubs.",
   });
@@ -30,11 +38,15 @@ function release(of) {
   ask({
     title: `Release the brake on ${of}?`,
     load: async () => {
-      if (of === "workers") return { what: html`<p>All workers that are silent now are removed, on all hubs; what they held fails or is tried again.</p>` };
+      if (of === "workers") {
+        const found = await get("console/workers?limit=1000");
+        const silent = found.workers.filter((/** @type {any} */ w) => w.sinceBeatMs > found.timeoutSeconds * 1000);
+        return { ...named(silent.map((/** @type {any} */ w) => w.id)), what: html`<p>All workers that are silent now are removed, on all hubs; what they held fails or is tried again. These are silent:</p>` };
+      }
       const found = await get("nodes?detail=1&state=stale&limit=1000");
-      return { list: found.nodes.map((/** @type {any} */ n) => n.nodeId), what: html`<p>All nodes that are silent now are removed, on all hubs, and their leases end. These are silent:</p>` };
+      return { ...named(found.nodes.map((/** @type {any} */ n) => n.nodeId)), count: found.total, what: html`<p>All nodes that are silent now are removed, on all hubs, and their leases end. These are silent:</p>` };
     },
-    one: "node", verb: "Release the brake",
+    one: of === "nodes" ? "node" : "worker", open: true, verb: "Release the brake",
     run: (reason) => send("POST", "admin/brake/release", { of, by: "console" }, reason),
     done: () => "The brake is released.",
   });

@@ -14,34 +14,34 @@ const J = "v1/joblib";
 /** @type {[string, string][]} */
 const STATUSES = [["pending", "Pending"], ["claimed", "Claimed"], ["running", "Running"], ["completed", "Completed"], ["failed", "Failed"], ["cancelled", "Cancelled"], ["dead", "Dead letters"], ["later", "Put off"]];
 
-/** @param {string[]} ids */
-function cancel(ids) {
+/** @param {string[]} ids @param {() => void} [after] */
+function cancel(ids, after) {
   ask({
     title: ids.length === 1 ? "Cancel this task?" : "Cancel these tasks?",
     what: html`<p>They end as <code>cancelled</code>; a worker that runs one hears of it with its next heartbeat. What has ended meanwhile is left alone.</p>`,
-    list: ids, one: "task", verb: "Cancel",
+    list: ids, one: "task", after, verb: "Cancel",
     run: (reason, list) => each(list, (id) => send("PATCH", `${J}/tasks/${part(id)}`, { status: "cancelled" }, reason)),
     done: (result) => told(result, "task", "cancelled"),
   });
 }
 
-/** @param {string[]} ids */
-function retry(ids) {
+/** @param {string[]} ids @param {() => void} [after] */
+function retry(ids, after) {
   ask({
     title: ids.length === 1 ? "Try this task again?" : "Try these tasks again?",
     what: html`<p>Each is submitted anew with the same payload, and is a dead letter no longer. The failed one stays as it is.</p>`,
-    list: ids, one: "task", verb: "Try again", danger: false,
+    list: ids, one: "task", after, verb: "Try again", danger: false,
     run: (reason, list) => each(list, (id) => send("POST", `${J}/tasks/${part(id)}/retry`, {}, reason)),
     done: (result) => told(result, "task", "queued again"),
   });
 }
 
-/** @param {string[]} ids */
-function drop(ids) {
+/** @param {string[]} ids @param {() => void} [after] */
+function drop(ids, after) {
   ask({
     title: "Take these off the dead letters?",
     what: html`<p>They stay failed, and nobody is reminded of them any more.</p>`,
-    list: ids, one: "dead letter", verb: "Drop",
+    list: ids, one: "dead letter", after, verb: "Drop",
     run: (reason, list) => each(list, (id) => send("DELETE", `${J}/dead/${part(id)}`, undefined, reason)),
     done: (result) => told(result, "dead letter", "dropped"),
   });
@@ -64,6 +64,7 @@ function Detail({ task }) {
     <p><a href=${to(["why", "task", task.id])}>Why is it as it is?</a></p></div>`;
 }
 
+/** @param {{route: import("../lib/router.js").Route}} props */
 export default function Tasks({ route }) {
   const { status = "pending", q = "", job = "" } = route.query;
   const offset = Number(route.query.offset ?? 0);
@@ -78,7 +79,7 @@ export default function Tasks({ route }) {
   const shown = rows.find((/** @type {any} */ task) => task.id === open);
   return html`<${Head} title="Tasks" about=${job ? `Of the job ${job}.` : "Over all rooms, the one submitted last first."}><${AsOf} at=${found.at}/></${Head}>
     <div class="filters"><${Choice} name="status" value=${status} label="Status" of=${STATUSES}/><${Filter} name="q" value=${q} label="Id, job, room, error or payload contains"/><${Filter} name="job" value=${job} label="Exactly this job"/></div>
-    ${moving && html`<${Bulk} chosen=${chosen} one="task">${live && html`<button type="button" class="danger" onClick=${() => cancel(chosen.ids)}>Cancel…</button>`}${retriable && html`<button type="button" onClick=${() => retry(chosen.ids)}>Try again…</button>`}${status === "dead" && may("dead") && html`<button type="button" class="danger" onClick=${() => drop(chosen.ids)}>Drop…</button>`}</${Bulk}>`}
+    ${moving && html`<${Bulk} chosen=${chosen} one="task">${live && html`<button type="button" class="danger" onClick=${() => cancel(chosen.ids, chosen.none)}>Cancel…</button>`}${retriable && html`<button type="button" onClick=${() => retry(chosen.ids, chosen.none)}>Try again…</button>`}${status === "dead" && may("dead") && html`<button type="button" class="danger" onClick=${() => drop(chosen.ids, chosen.none)}>Drop…</button>`}</${Bulk}>`}
     <${Shown} from=${found}><${Table} caption="Tasks" rows=${rows} id=${(/** @type {any} */ t) => t.id} chosen=${moving && (live || retriable) ? chosen : null} columns=${[
       { head: "Task", cell: (/** @type {any} */ t) => html`<button type="button" class="link" aria-expanded=${open === t.id} aria-controls=${`detail-${t.id}`} onClick=${() => setOpen(open === t.id ? "" : t.id)}><code>${short(t.id)}</code></button>` },
       { head: "Status", cell: (/** @type {any} */ t) => html`<${State} state=${t.dead ? "dead" : t.status} text=${t.dead ? "dead letter" : t.status}/>` },

@@ -10,11 +10,12 @@ import { Explained } from "./told.js";
 
 const EVENTS = ["node", "slot", "grant", "ticket", "task", "worker", "job", "pool"];
 
+/** @param {{route: import("../lib/router.js").Route}} props */
 export default function Why({ route }) {
   const [, kind, id] = route.path;
   if (kind && id) return html`<${One} kind=${kind} id=${id}/>`;
   const asked = route.query.id ?? "";
-  return asked ? html`<${Find} id=${asked}/>` : html`<${Head} title="Why" about="Why does it wait, why is it gone, who has it: by which rule, and what comes next."/>
+  return asked ? html`<${Find} key=${asked} id=${asked}/>` : html`<${Head} title="Why" about="Why does it wait, why is it gone, who has it: by which rule, and what comes next."/>
     <${Empty} title="Which one?" command="hub why ID">Type the id of a node, slot, ticket, run, task, worker or job into the box at the top; the key <kbd>/</kbd> leads there.</${Empty}>`;
 }
 

@@ -1,0 +1,251 @@
+"""Every button that changes something: what will happen is shown first, a reason is asked and stands in the audit log,
+and above ten things their number is typed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.console.browser import Looker
+from tests.console.stage import CALM, J, Stage, node_name, on_stage
+from tests.world import HubProcess, age_node, eventually
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
+
+POOL = "gpu:a100:eu"
+FEW = 3  # nodes of the pool, each with four slots
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(own_server) -> AsyncIterator[Stage]:
+    """A hub with a few nodes, where dead ones stay until somebody says otherwise."""
+    hub = HubProcess(
+        {**CALM, "HUB_REDIS_URL": own_server.url, "HUB_SWEEPER_EXPIRE": "false", "HUB_SWEEPER_INTERVAL_SECONDS": "1"}
+    )
+    try:
+        hub.wait_until_ready()
+        async with on_stage(hub) as found:
+            for number in range(FEW):
+                await found.publish(node_name(number), {f"{node_name(number)}-{slot}": POOL for slot in range(4)})
+            yield found
+    finally:
+        hub.kill()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def looker(window, stage) -> Any:
+    context = await window.context()
+    found = Looker(await context.new_page(), stage.hub.url)
+    await found.log_in(stage.hub.admin_secret)
+    yield found
+    assert found.complaints == []
+    await context.close()
+
+
+async def act(looker: Looker, button: str, verb: str, *shown: str, reason: str, number: int = 0, **fields: str) -> None:
+    """Press a button, read what will happen, and go on with a reason; a `number` is asked for above ten things."""
+    await looker.page.get_by_role("button", name=button, exact=True).first.click()
+    dialog = looker.page.get_by_role("dialog")
+    go = dialog.get_by_role("button", name=verb, exact=True)
+    for text in shown:
+        await dialog.get_by_text(text).first.wait_for()
+    for label, text in fields.items():
+        await dialog.get_by_label(label).fill(text)
+    assert await go.is_disabled()
+    await dialog.get_by_label("Reason").fill(reason)
+    typed = dialog.get_by_label("Type ")
+    assert await typed.count() == bool(number)
+    if number:
+        assert await go.is_disabled()
+        await typed.fill(str(number - 1))
+        assert await go.is_disabled()
+        await typed.fill(str(number))
+    await go.click()
+    await dialog.wait_for(state="detached")
+
+
+async def reasons(stage: Stage, path: str) -> list[str]:
+    """The reasons that the audit log has for changes at a path, the latest first."""
+    entries = (await stage.admin.get("/audit?category=console")).json()
+    return [entry["details"]["reason"] for entry in entries if entry["details"].get("path") == path]
+
+
+async def test_a_cap_is_set_changed_and_cleared(looker, stage):
+    await looker.go("switches")
+    await act(looker, "Set a cap…", "Set the cap", "0 is no limit", reason="night shift", Label=POOL, Cap="3")
+    await looker.page.get_by_text(f"{POOL}: 3.").wait_for()
+    row = looker.page.locator(f"tr[data-id='{POOL}']")
+    await row.get_by_text("3", exact=True).wait_for()
+    change = f"Change the cap of {POOL}"
+    await act(looker, change, "Set the cap", "Now: 3", "0 live, 0 waiting", reason="day shift", Cap="5")
+    await row.get_by_text("5", exact=True).wait_for()
+    await act(looker, change, "Set the cap", "Now: 5", reason="over", Cap="")
+    await row.wait_for(state="detached")
+    assert await reasons(stage, f"/admin/caps/{POOL}") == ["over", "day shift", "night shift"]
+
+
+async def test_a_pool_goes_under_maintenance(looker, stage):
+    await looker.go(f"pools/{POOL}")
+    shown = ("nothing of it is lent", "all 12 slots")
+    await act(looker, "Replace all slots…", "Replace all slots", *shown, reason="new driver", number=12)
+    await looker.page.get_by_text("under maintenance").wait_for()
+    assert (await stage.admin.get(f"/pools/{POOL}")).json()["maintenanceActive"]
+    assert await reasons(stage, f"/admin/pools/{POOL}/restart") == ["new driver"]
+
+
+async def test_a_node_is_asked_to_rebuild_its_slots(looker, stage):
+    name = node_name(1)
+    await looker.go(f"nodes/{name}")
+    await act(looker, "Rebuild slots…", "Ask the node", "What is lent stays", reason="new image")
+    await looker.page.get_by_text(f"{name} is asked.").wait_for()
+    assert stage.hub.redis.exists(f"node_upgrade:{name}")
+    assert await reasons(stage, f"/admin/nodes/{name}/sidecar/upgrade") == ["new image"]
+
+
+async def test_a_node_that_drains_is_lent_of_again(looker, stage):
+    await stage.drain(2)
+    name = node_name(2)
+    await looker.go(f"nodes/{name}")
+    await act(looker, "Undrain…", "Undrain", "Their slots are lent again", reason="the disk is in")
+    await looker.page.get_by_role("button", name="Drain…").wait_for()
+    assert not (await stage.admin.get(f"/nodes/{name}")).json()["draining"]
+    assert await reasons(stage, f"/admin/nodes/{name}/undrain") == ["the disk is in"]
+
+
+async def test_a_node_is_removed_with_the_leases_on_it(looker, stage):
+    await stage.publish("old", {"old-0": "phone:pixel", "old-1": "phone:pixel"})
+    await stage.borrow("phone:pixel", "mine")
+    await looker.go("nodes/old")
+    await act(
+        looker, "Remove…", "Remove the node", "Its 2 slots are withdrawn, and the 1 leases on them end",
+        "what comes until you go on is meant as well", reason="sold",
+    )  # fmt: skip
+    await looker.page.get_by_text("old is off the books; 1 leases ended.").wait_for()
+    assert (await stage.admin.get("/nodes/old")).status_code == 404
+    assert (await stage.admin.get("/sessions?run=mine")).json()["total"] == 0
+    assert await reasons(stage, "/admin/nodes/old") == ["sold"]
+
+
+async def test_places_in_the_queue_are_cancelled_one_or_several(looker, stage):
+    await stage.wait_for("phone:iphone", 12)
+    tickets = (await stage.admin.get("/queue?label=phone:iphone&tickets=20")).json()["labels"][0]["tickets"]
+    first, second, third = (each["ticket"] for each in tickets[:3])
+    await looker.go("queue?label=phone:iphone")
+    await act(looker, f"Cancel {first}", "Cancel", "is answered 409", first, reason="not today")
+    await looker.page.locator(f"tr[data-id='{first}']").wait_for(state="detached")
+    for ticket in (second, third):
+        await looker.page.get_by_label(f"Choose {ticket}").check()
+    await act(looker, "Cancel…", "Cancel", second, third, reason="nor tomorrow")
+    await looker.page.get_by_text("2 tickets cancelled.").wait_for()
+    await looker.page.get_by_role("region", name="Chosen rows").wait_for(state="detached")  # what is gone is not chosen
+    assert (await stage.admin.get("/queue?label=phone:iphone")).json()["labels"][0]["waiting"] == 9
+    assert await reasons(stage, f"/queue/{first}") == ["not today"]
+    assert await reasons(stage, f"/queue/{third}") == ["nor tomorrow"]
+
+
+async def test_tasks_are_cancelled_and_dead_letters_dropped(looker, stage):
+    await stage.offer("modifiers:Paint")
+    await stage.submit("modifiers:Paint", 11)
+    await looker.go("tasks?status=pending&job=lab:modifiers:Paint")
+    await looker.page.get_by_label("Choose all that are shown").check()
+    await act(looker, "Cancel…", "Cancel", "They end as cancelled", reason="wrong colour", number=11)
+    await looker.page.get_by_text("11 tasks cancelled.").wait_for()
+    await looker.page.get_by_text("No task is like that").wait_for()
+    gone = (await stage.admin.get(f"{J}/rooms/lab/tasks?status=cancelled")).json()["items"]
+    assert await reasons(stage, f"{J}/tasks/{gone[0]['id']}") == ["wrong colour"]
+    await stage.bury(1)
+    await looker.go("tasks?status=dead")
+    await looker.page.get_by_label("Choose all that are shown").check()
+    await act(looker, "Drop…", "Drop", "They stay failed", reason="known")
+    await looker.page.get_by_text("There is no dead letter").wait_for()
+    assert (await stage.admin.get(f"{J}/dead")).json()["total"] == 0
+
+
+async def test_a_worker_is_removed_with_what_it_holds(looker, stage):
+    worker = await stage.offer("modifiers:Carve")
+    await stage.submit("modifiers:Carve", 11)
+    claim = {"worker_id": worker, "limit": 11, "start": True}
+    assert len((await stage.admin.post(f"{J}/tasks/claim", json=claim)).json()["tasks"]) == 11
+    await looker.go("jobs")
+    await looker.page.locator(f"tr[data-id='{worker}']").get_by_text("11", exact=True).wait_for()
+    await act(
+        looker, f"Remove worker {worker}", "Remove the worker", "The 11 tasks it holds fail", worker,
+        reason="hangs", number=11,
+    )  # fmt: skip
+    await looker.page.locator(f"tr[data-id='{worker}']").wait_for(state="detached")
+    assert (await stage.admin.get(f"{J}/rooms/lab/tasks?status=failed")).json()["total"] >= 11
+    assert await reasons(stage, f"{J}/workers/{worker}") == ["hangs"]
+
+
+async def test_a_token_is_revoked_and_a_login_ended(looker, stage, window):
+    made = (await stage.admin.post("/admin/tokens", json={"user": "zoe", "superuser": True})).json()
+    context = await window.context()
+    zoe = Looker(await context.new_page(), stage.hub.url)
+    await zoe.show(made["token"])
+    await looker.go("access")
+    shown = ("logins that it bought are over", made["id"])
+    await act(looker, f"Revoke token {made['id']}", "Revoke", *shown, reason="she has left")
+    await zoe.page.get_by_text("Your login is over").wait_for()
+    assert await reasons(stage, f"/admin/tokens/{made['id']}") == ["she has left"]
+    await zoe.log_in(stage.hub.admin_secret, look=True)
+    await looker.page.get_by_text("viewer", exact=True).first.wait_for()
+    logins = (await stage.admin.get("/console/logins")).json()["logins"]
+    (login,) = (each["id"] for each in logins if each["role"] == "viewer")
+    await act(looker, f"End login {login}", "End it", "must log in again", reason="went home")
+    await zoe.page.get_by_text("Your login is over").wait_for()
+    assert await reasons(stage, f"/console/logins/{login}") == ["went home"]
+    await context.close()
+
+
+async def test_expiry_is_switched_and_the_brake_released(looker, stage):
+    """Twelve nodes die at once while expiry is off; switched on, the brake holds them back until it is released."""
+    many, redis = 12, stage.hub.redis
+    await stage.add_nodes(many, slots=0, first=500)
+    dead = [node_name(500 + number) for number in range(many)]
+    for name in dead:
+        age_node(redis, name, 3600)
+    await looker.go("switches")
+    shown = ("Now it is off, by the setting", "12 nodes are silent now", dead[0])
+    await act(looker, "Switch on…", "Switch on", *shown, reason="they are dead", number=many)
+    for name in dead:  # while expiry was off they were kept, each time for half a minute
+        age_node(redis, name, 3600)
+    await looker.page.get_by_text("engaged").first.wait_for()
+    shown = ("All nodes that are silent now are removed", dead[-1])
+    await act(looker, "Release the brake…", "Release the brake", *shown, reason="the rack burns", number=many)
+
+    async def gone() -> bool:
+        return not set(dead) & set((await stage.admin.get("/nodes")).json())
+
+    await eventually(gone)
+    await act(looker, "Switch off…", "Switch off", "0 nodes are silent", reason="a new rack comes")
+    await act(looker, "Back to the setting…", "Clear it", "follows its own HUB_SWEEPER_EXPIRE", reason="it is there")
+    await looker.page.get_by_text("HUB_SWEEPER_EXPIRE of this hub").wait_for()
+    assert (await stage.admin.get("/admin/sweeper")).json()["source"] == "setting"
+    assert await reasons(stage, "/admin/brake/release") == ["the rack burns"]
+    assert await reasons(stage, "/admin/sweeper") == ["it is there", "a new rack comes", "they are dead"]
+
+
+async def test_silent_workers_are_let_go(looker, stage):
+    """All workers are silent at once, and the brake holds those back that were ever heard."""
+    workers = [await stage.offer("modifiers:Sand") for _ in range(12)]
+    for worker in workers:  # of those that never beat nobody learns anything, and no brake holds them
+        (await stage.admin.patch(f"{J}/workers/{worker}")).raise_for_status()
+    redis = stage.hub.redis
+    redis.zadd("hub:worker_beats", dict.fromkeys(redis.zrange("hub:worker_beats", 0, -1), -10_000_000))
+    await looker.go("switches")
+    brake = looker.page.locator("section", has=looker.page.get_by_role("heading", name="Brake on workers"))
+    await brake.get_by_text("engaged").wait_for()
+    await act(
+        looker, "Release the brake…", "Release the brake", "what they held fails or is tried again", workers[3],
+        reason="they are gone", number=12,
+    )  # fmt: skip
+
+    async def left() -> bool:
+        found = (await stage.admin.get("/console/workers?limit=1000")).json()["workers"]
+        return not {each["id"] for each in found} & set(workers)
+
+    await eventually(left)
+    assert (await reasons(stage, "/admin/brake/release"))[0] == "they are gone"

@@ -1,0 +1,94 @@
+"""Names that somebody chose to break the page with: it shows them as they are, and acts on what is called so."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from tests.console.browser import Looker
+from tests.console.stage import CALM, Stage, on_stage
+from tests.world import HubProcess
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
+
+NODES = [
+    "../x", "a/../../admin/sweeper", "<img src=x onerror=alert(1)>", '"><script>alert(2)</script>',
+    "javascript:alert(3)", "a?detail=1&x#y", "100%", "%2e%2e", "'); drop", "x" * 300, "\u202egnp.exe",
+    "日本 é 🦀", "constructor", "__proto__",
+]  # fmt: skip
+LONG = "gpu:" + "a" * 400
+RUN = "<b>run</b>" + "r" * 150
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage(own_server) -> AsyncIterator[Stage]:
+    """A hub on which everything has such a name."""
+    hub = HubProcess({**CALM, "HUB_REDIS_URL": own_server.url})
+    try:
+        hub.wait_until_ready()
+        async with on_stage(hub) as found:
+            for number, name in enumerate(NODES):
+                await found.publish(name, {f"s{number}": LONG}, labels={"<i>zone</i>": name}, baseUrl=name)
+            await found.publish("plain", {"s" * 200: "phone:pixel"})
+            await found.borrow("phone:pixel", RUN)
+            await found.admin.put("/admin/caps/" + LONG, json={"cap": 1, "by": "<b>ann</b>"})
+            await found.borrow(LONG, RUN)
+            await found.wait_for(LONG, 1)
+            yield found
+    finally:
+        hub.kill()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def looker(window, stage) -> Any:
+    context = await window.context()
+    found = Looker(await context.new_page(), stage.hub.url)
+    found.page.on("dialog", lambda dialog: found.complaints.append(f"dialog: {dialog.message}"))
+    await found.log_in(stage.hub.admin_secret)
+    yield found
+    assert found.complaints == []
+    assert await found.page.evaluate("document.documentElement.dataset.violations") == "0"
+    await context.close()
+
+
+@pytest.mark.parametrize("name", NODES, ids=lambda name: ascii(name)[:20])
+async def test_a_node_is_found_shown_and_drained_whatever_it_is_called(looker, stage, name):
+    page = looker.page
+    await looker.go("nodes")
+    await page.get_by_role("link", name=name, exact=True).click()
+    await page.get_by_role("heading", name=name, exact=True).wait_for()
+    await page.get_by_role("button", name="Drain…").click()
+    await page.get_by_label("Reason").fill(name)
+    await page.get_by_role("button", name="Drain", exact=True).click()
+    await page.get_by_role("button", name="Undrain…").wait_for()
+    drained = (await stage.admin.get("/nodes?detail=1&state=draining&limit=100")).json()["nodes"]
+    assert name in [each["nodeId"] for each in drained]
+    entries = (await stage.admin.get("/audit?category=console")).json()
+    assert entries[0]["details"]["reason"] == name
+    await page.locator("#find").fill(name)
+    await page.keyboard.press("Enter")
+    await page.get_by_role("heading", name=f"node {name}", exact=True).wait_for()
+
+
+async def test_nothing_of_it_is_markup_or_stands_beyond_the_edge(looker):
+    page = looker.page
+    await page.set_viewport_size({"width": 390, "height": 844})
+    wide = []
+    for view in (
+        "overview", "pools", f"pools/{LONG}", "nodes", "leases", "queue", "events", "events/audit", "switches",
+        f"why?id={LONG}", f"nodes/{NODES[9]}", "why?id=s1",
+    ):  # fmt: skip
+        await looker.go(view)
+        if await page.evaluate("document.documentElement.scrollWidth") > 390:
+            wide.append(view)
+        assert await page.locator("main img, main script, main i:not([hidden]), main u").count() == 0, view
+    await page.set_viewport_size({"width": 1280, "height": 860})
+    assert wide == []
+
+
+async def test_what_a_browser_takes_for_a_step_up_is_refused_in_a_sentence(looker):
+    await looker.go("nodes/..")
+    await looker.page.get_by_text("No page can ask for what is called . or ..").first.wait_for()
