@@ -49,8 +49,18 @@ quick: venv luacheck ## style, types, layout and the core, in less than a minute
 	@$(BIN)/python -m hub.api.contract --check
 	@$(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal -m "not slow" tests/test_layout.py $(CORE) $(PYTEST_ARGS)
 
+# The types of the page, as its comments declare them; the compiler is installed as its lock file says.
+PAGE_TYPES := tests/console/types
+.PHONY: pagetypes
+pagetypes:
+	@if command -v npm >/dev/null; then \
+	  [ $(PAGE_TYPES)/node_modules/.package-lock.json -nt $(PAGE_TYPES)/package-lock.json ] \
+	    || npm ci --silent --no-audit --no-fund --prefix $(PAGE_TYPES); \
+	  $(PAGE_TYPES)/node_modules/.bin/tsc --project $(PAGE_TYPES); \
+	else echo "There is no npm here: the types of hub/console are not checked."; fi
+
 .PHONY: check
-check: venv luacheck ## style, formatting, types, contract and layout; needs no Redis
+check: venv luacheck pagetypes ## style, formatting, types, contract and layout; needs no Redis
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -143,5 +153,5 @@ $(CLIENTS)/.installed: tests/contract/clients/requirements.txt tests/contract/cl
 
 .PHONY: clean
 clean: ## remove the environment, caches and build results
-	@rm -rf $(VENV) $(VENV).lock $(VENV).clients build dist .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache .schemathesis
+	@rm -rf $(VENV) $(VENV).lock $(VENV).clients $(PAGE_TYPES)/node_modules build dist .coverage .coverage.* htmlcov .hypothesis .mypy_cache .pytest_cache .ruff_cache .schemathesis
 	@find hub tests -name __pycache__ -type d -prune -exec rm -rf {} +
