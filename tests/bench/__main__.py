@@ -24,6 +24,7 @@ BENCHMARKS = {  # name of the module -> what it measures
     "jobs_results": "tasks that come to 1 kB, end to end, beside tasks that come to nothing",
     "jobs_latency": "from a submit's commit to the start of the task in an idle worker",
     "jobs_scale": "Redis time of a claim, and Redis memory, with a million pending tasks",
+    "console": "the console: from an event to the pixel, 10,000 nodes, and what fifty open ones cost the hub",
     "records": "a pass over stuck records in a table of a million, in PostgreSQL and in SQLite",
 }
 

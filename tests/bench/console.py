@@ -1,0 +1,250 @@
+"""The console: from an event to the pixel, 10,000 nodes listed and filtered, and what fifty open ones cost a hub."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+from playwright.async_api import Page
+from redis import Redis
+
+from tests.bench import fleet, machine
+from tests.bench.report import Figure, Rounds
+from tests.console.browser import Looker, Window, find_chromium
+
+ADMIN_SECRET = "admin-s3"
+EVENTS, CHANGES = 150, 30
+NODES, LOOKS = 10_000, 9
+CONSOLES = 50
+BEATS, CONNECTIONS = 1_000, 50  # heartbeats a second, and the connections on which they come
+ROUNDS, SECONDS = 9, 4
+HEARTBEAT = "/node/heartbeat"
+
+# Ends when the page has been painted with what the selector finds, and says when that was; it looks at each change.
+PAINTED = """(selector) => new Promise((done) => {
+  const painted = () => requestAnimationFrame(() => setTimeout(() => done(performance.timeOrigin + performance.now())));
+  const look = () => document.querySelector(selector) && (watcher.disconnect(), painted(), true);
+  const watcher = new MutationObserver(look);
+  look() || watcher.observe(document, { childList: true, subtree: true, characterData: true, attributes: true });
+})"""
+# Notes of each row of the table, by its id, when it was painted.
+NOTE_ROWS = """() => {
+  globalThis.painted = {};
+  const note = () => {
+    const ids = [...document.querySelectorAll("tbody tr")].map((row) => row.dataset.id);
+    const fresh = ids.filter((id) => !(id in painted));
+    for (const id of fresh) painted[id] = 0;
+    if (fresh.length) requestAnimationFrame(() => setTimeout(() => {
+      for (const id of fresh) painted[id] = performance.timeOrigin + performance.now();
+    }));
+  };
+  new MutationObserver(note).observe(document.querySelector("main"), { childList: true, subtree: true });
+  note();
+  for (const id in painted) painted[id] = -1;
+}"""
+
+
+def run() -> list[Figure]:
+    """The browser first, then the cost of many consoles."""
+    if find_chromium() is None:
+        raise machine.Missing("The benchmarks need chromium, and it could not be installed: please install it.")
+    with ExitStack() as stack:
+        redis = stack.enter_context(machine.redis_server())
+        hub = stack.enter_context(machine.hub_server(redis, HUB_ADMIN_SECRET=ADMIN_SECRET, HUB_NODE_TIMEOUT="600"))
+        seen = asyncio.run(_in_the_browser(redis, hub))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        beats = folder / "beats"
+        beats.write_text("".join(f'{{"nodeId":"{fleet.node_id(n)}","version":0}}\n' for n in range(NODES)))
+        return [*seen.figures, *_cost(hub, beats, seen.calls)]
+
+
+class Seen:
+    """What a browser saw."""
+
+    def __init__(self) -> None:
+        self.figures: list[Figure] = []
+        self.calls: dict[str, float] = {}  # path -> how often a second a console asks for it
+
+
+async def _in_the_browser(redis: Redis, port: int) -> Seen:
+    seen = Seen()
+    async with _looking(port) as looker:
+        seen.figures += [await _to_the_events(looker, port), await _to_the_list(looker, port)]
+        await fleet.register(redis, range(NODES), timeout_s=600)
+        seen.figures += await _many_nodes(looker)
+        seen.calls = await _calls(looker)
+    return seen
+
+
+@asynccontextmanager
+async def _looking(port: int) -> AsyncIterator[Looker]:
+    """Somebody who is logged in, with a browser on the core of the load."""
+    with machine.on_core(machine.LOAD_CORE):
+        window = await Window.open()
+    context = await window.context()
+    looker = Looker(await context.new_page(), f"http://127.0.0.1:{port}")
+    await looker.log_in(ADMIN_SECRET)
+    await looker.page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
+    yield looker
+    await window.close()
+
+
+async def _to_the_events(looker: Looker, port: int) -> Figure:
+    """Nodes register at any moment, some at once; the row of each event is painted."""
+    await looker.go("events?kind=node")
+    await looker.page.evaluate(NOTE_ROWS)
+    async with _node(port) as client:
+        for number in range(EVENTS):
+            (await client.post("/node/register", json={"nodeId": f"event-{number}"})).raise_for_status()
+            await asyncio.sleep(random.uniform(0, 0.2))
+    await looker.page.wait_for_function(f"() => Object.values(painted).filter((at) => at > 0).length >= {EVENTS}")
+    painted: dict[str, float] = await looker.page.evaluate("painted")
+    late = sorted(at - int(event.split("-")[0]) for event, at in painted.items() if at > 0)
+    note = f"{len(late)} events, median {median(late):.0f} ms, longest {late[-1]:.0f} ms"
+    return Figure("from an event to its painted row, p95", _p95(late), at_most=300, unit=" ms", note=note)
+
+
+async def _to_the_list(looker: Looker, port: int) -> Figure:
+    """A node is drained, or not any more, a while after the last change: its row in the list says so."""
+    late = []
+    await looker.go("nodes")
+    async with _node(port, ADMIN_SECRET) as client:
+        for number in range(CHANGES):
+            await asyncio.sleep(random.uniform(1.1, 2.1))
+            word, tone = (("undrain", "good"), ("drain", "held"))[number % 2 == 0]
+            wanted = f"tr[data-id='event-7'] .state.{tone}:last-child"
+            waiting = asyncio.create_task(_painted(looker.page, wanted))
+            await asyncio.sleep(0.1)
+            begun = time.time() * 1000
+            (await client.post(f"/admin/nodes/event-7/{word}", json={})).raise_for_status()
+            late.append(await waiting - begun)
+    late.sort()
+    note = f"{CHANGES} changes, median {median(late):.0f} ms, longest {late[-1]:.0f} ms"
+    return Figure("from a drain to its painted row in the list, p95", _p95(late), at_most=300, unit=" ms", note=note)
+
+
+async def _many_nodes(looker: Looker) -> list[Figure]:
+    """What the scripts of the page cost when the list is opened, and when it is filtered."""
+    page = looker.page
+    session = await page.context.new_cdp_session(page)
+    await session.send("Performance.enable")
+    wanted = fleet.node_id(4_711)
+    listed, filtered, waits = [], [], []
+    for _ in range(LOOKS):
+        await looker.go("settings?q=none")
+        before = await _script_ms(session)
+        await page.evaluate("location.hash = '#/nodes'")
+        await _painted(page, "tbody tr:nth-child(150)")
+        opened = await _script_ms(session)
+        begun = time.monotonic()
+        await page.get_by_label("Id, label or pool contains").fill(wanted)
+        await _painted(page, f"tbody tr:only-child[data-id='{wanted}']")
+        waits.append((time.monotonic() - begun) * 1000)
+        listed.append(opened - before)
+        filtered.append(await _script_ms(session) - opened)
+    both = median(a + b for a, b in zip(listed, filtered, strict=True))
+    note = f"list {median(listed):.0f} ms, filter {median(filtered):.0f} ms; typing to row {median(waits):.0f} ms"
+    return [Figure(f"script time, {NODES:,} nodes listed and filtered", both, at_most=100, unit=" ms", note=note)]
+
+
+async def _painted(page: Page, selector: str) -> float:
+    """When the page was painted with what the selector finds, in ms since 1970."""
+    async with asyncio.timeout(30):
+        return float(await page.evaluate(PAINTED, selector))
+
+
+async def _script_ms(session: Any) -> float:
+    found = {each["name"]: each["value"] for each in (await session.send("Performance.getMetrics"))["metrics"]}
+    return float(found["ScriptDuration"]) * 1000
+
+
+async def _calls(looker: Looker) -> dict[str, float]:
+    """What a page that shows the overview asks for, while nodes beat."""
+    asked: Counter[str] = Counter()
+    await looker.go("overview")
+    await asyncio.sleep(2)
+    looker.page.on("request", lambda request: asked.update([_path(request.url)]))
+    await asyncio.sleep(20)
+    return {path: count / 20 for path, count in asked.items()}
+
+
+def _path(url: str) -> str:
+    found = urlsplit(url)
+    return f"{found.path}?{found.query}" if found.query else found.path
+
+
+def _p95(found: list[float]) -> float:
+    return sorted(found)[int(0.95 * len(found))]
+
+
+def _node(port: int, secret: str = machine.NODE_SECRET) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers={"x-hub-secret": secret}, timeout=30)
+
+
+def _cost(port: int, beats: Path, calls: dict[str, float]) -> list[Figure]:
+    """Processor time at a steady rate of heartbeats, and how many fit: without consoles and with fifty, in turn."""
+    pause_ms = 1000 * CONNECTIONS // BEATS
+    steady = partial(machine.load, "paced", port, CONNECTIONS, SECONDS, HEARTBEAT, machine.NODE_SECRET, str(beats))
+    most = partial(machine.load, "post", port, 128, SECONDS, HEARTBEAT, machine.NODE_SECRET, str(beats))
+    shares: dict[bool, list[float]] = {True: [], False: []}
+    rates: dict[bool, list[float]] = {True: [], False: []}
+    for number in range(ROUNDS):
+        for there in ((True, False), (False, True))[number % 2]:
+            with _open_consoles(port, CONSOLES if there else 0, calls):
+                shares[there].append(_share_of_a_core(port, lambda: steady(str(pause_ms))))
+                rates[there].append(most().per_second)
+    more = median(a - b for a, b in zip(shares[True], shares[False], strict=True))
+    rounds = Rounds.of(rates[True], rates[False])
+    asked = sum(calls.values())
+    note = f"{median(shares[True]):.1f} % of a core against {median(shares[False]):.1f} %, {asked:.1f} calls/s of each"
+    many = f"{median(rates[True]):,.0f}/s against {median(rates[False]):,.0f}/s, {rounds.spread}"
+    return [
+        Figure(f"what {CONSOLES} consoles cost at {BEATS:,} beats/s", more, at_most=5, unit=" %", note=note),
+        Figure(f"heartbeats/s with {CONSOLES} consoles against none", rounds.median, at_least=0.98, note=many),
+    ]
+
+
+def _share_of_a_core(port: int, loaded: Callable[[], machine.Load]) -> float:
+    before, begun = _cpu_s(port), time.monotonic()
+    found = loaded()
+    assert not found.refused, found
+    return 100 * (_cpu_s(port) - before) / (time.monotonic() - begun)
+
+
+def _cpu_s(port: int) -> float:
+    text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text
+    found = re.search(r"^process_cpu_seconds_total (\S+)$", text, re.MULTILINE)
+    assert found, "the hub does not say what it costs"
+    return float(found[1])
+
+
+@contextmanager
+def _open_consoles(port: int, many: int, calls: dict[str, float]) -> Iterator[None]:
+    command = [sys.executable, "-m", "tests.bench.consoles", f"http://127.0.0.1:{port}", ADMIN_SECRET, str(many)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        preexec_fn=partial(machine.keep_to, machine.LOAD_CORE),
+    ) as process:  # fmt: skip
+        assert process.stdin
+        assert process.stdout
+        try:
+            print(json.dumps(calls), file=process.stdin, flush=True)
+            assert process.stdout.readline() == "ready\n"
+            yield
+        finally:
+            process.kill()
