@@ -21,7 +21,7 @@ MODULES = sorted(path.relative_to(TOP) for path in (TOP / "hub").rglob("*.py"))
 TESTS = sorted(path.relative_to(TOP) for path in (TOP / "tests").rglob("*.py"))
 SCRIPTS = sorted(path.relative_to(TOP) for path in (TOP / "lua").rglob("*.lua"))
 
-BASE = {"errors", "wire", "retries", "settings", "observability"}
+BASE = {"errors", "wire", "retries", "batched", "settings", "observability"}
 DOMAINS = {"nodes", "capacity", "audit", "tokens", "jobs", "recovery"}
 BELOW_CORE = BASE | {"store"} | DOMAINS
 # part of hub/ -> the other parts it may import
@@ -30,6 +30,7 @@ MAY_IMPORT = {
     "errors": set(),
     "wire": set(),
     "retries": set(),
+    "batched": set(),
     "settings": {"errors"},
     "observability": {"errors", "settings"},
     "store": BASE,

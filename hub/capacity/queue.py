@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
+from hub.batched import batched
 from hub.capacity.labels import parse_caps
 from hub.capacity.pools import Pools
 from hub.errors import StoreUnavailable, UnknownReply
@@ -185,7 +186,7 @@ class Queue:
             pass
         await self._clear()
         if self._waiting:
-            for batch in _batches(list(self._waiting), BATCH):
+            for batch in batched(list(self._waiting), BATCH):
                 await self._look(batch)
             await self._pools.discover()
             labels = list(islice(self._labels, LABELS_MAX))
@@ -212,10 +213,6 @@ class Queue:
 
     async def _serve(self, labels: Sequence[str]) -> None:
         """Look at queues until none of them can be served any more."""
-        for batch in _batches(labels, LABELS):
+        for batch in batched(labels, LABELS):
             while (await self._review(rest=batch))[1] >= SERVED_MAX:
                 pass
-
-
-def _batches(records: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    return (records[start : start + size] for start in range(0, len(records), size))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from hub.batched import batched
 from hub.capacity.memory import Memory
 from hub.capacity.models import Grant, Ticket, Waiting, read_item
 from hub.errors import GrantOver, TicketGranted, UnknownReply, UnknownTicket
@@ -101,11 +102,11 @@ class Tickets:
     async def queues(self, labels: Sequence[str], tickets: int) -> list[LabelQueue]:
         """The queues of labels, each with so many tickets from its head; also of labels nobody waits for."""
         rows: list[Any] = []
-        for batch in _batches(labels, max(1, min(BATCH, NAMES_MAX // max(1, tickets)))):
+        for batch in batched(labels, max(1, min(BATCH, NAMES_MAX // max(1, tickets)))):
             rows += await self._describe(count=tickets, rest=batch)
         names = [name for row in rows for name in row[-1]]
         found: dict[str, Ticket] = {}
-        for batch in _batches(names, BATCH):
+        for batch in batched(names, BATCH):
             for name, row in zip(batch, await self._look(rest=batch), strict=True):
                 if row[0] == "waiting":  # else it has left the queue since
                     found[name] = _ticket(name, row)
@@ -119,7 +120,3 @@ def _ticket(name: str, row: list[Any]) -> Ticket:
     state, label, run, position, estimate_ms, priority, since_ms, left_ms, ttl_ms, fingerprint, keep_s = row
     times = (since_ms, left_ms, int(ttl_ms))
     return Ticket(name, state, label, run, position, estimate_ms, priority, *times, fingerprint, int(keep_s))
-
-
-def _batches(names: Sequence[str], size: int) -> list[Sequence[str]]:
-    return [names[start : start + size] for start in range(0, len(names), size)]

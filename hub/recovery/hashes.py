@@ -8,9 +8,10 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from datetime import UTC, datetime, timedelta
 
+from hub.batched import batched
 from hub.errors import RecordsUnavailable, SourceRefused, StoreFault, StoreUnavailable
 from hub.recovery.addresses import open_redis
-from hub.recovery.members import BATCH, Members, batches_of
+from hub.recovery.members import BATCH, Members
 from hub.recovery.models import RedisSource, Reset, Stuck
 from hub.recovery.nominees import Nominees, longest
 from hub.settings import Settings, mask_url
@@ -132,7 +133,7 @@ class HashRecords:
         older_than_us = _us(max(self.source.threshold_s, older_than_s))
         found: list[Stuck] = []
         with self._told():
-            for batch in batches_of(ids):
+            for batch in batched(ids, BATCH):
                 now_us, *answers = await self._redis.call(self._find, self._keys(batch), batch, **self._fields)
                 pairs = ((id, answer) for id, answer in zip(batch, answers, strict=True) if answer)
                 some = [self._read(id, answer, int(now_us)) for id, answer in pairs]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from hub.recovery.models import RedisSource
 from hub.store.external import ExternalRedis
@@ -85,8 +85,3 @@ class Members:
             ]
             ranges = [(low_ms, high_ms), (0, high_s)]
         return [(max(low, top - BATCH), top) for low, high in ranges for top in range(high, low, -BATCH)]
-
-
-def batches_of(ids: Sequence[str]) -> list[list[str]]:
-    """The ids, `BATCH` of them at a time."""
-    return [list(ids[start : start + BATCH]) for start in range(0, len(ids), BATCH)]

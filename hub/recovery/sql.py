@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from hub.batched import batched
 from hub.errors import HubError, RecordsUnavailable, SourceRefused
 from hub.recovery.aside import Aside
 from hub.recovery.engines import make_engine, reading
@@ -159,7 +160,7 @@ class SqlRecords:
             return [None]
         rows = await self.rows()
         ids = list(dict.fromkeys(rows.to_id(text) for text in texts))
-        return [ids[start : start + size] for start in range(0, len(ids), size)]
+        return [list(some) for some in batched(ids, size)]
 
     async def _reset_these(self, parts: Sequence[list[Any] | None]) -> Reset:
         aside, done = Aside(), Reset()

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
+from hub.batched import batched
 from hub.errors import ForeignKey
 from hub.observability.logs import get_logger
 
 _log = get_logger("hub.sweeping")
-
-
-def batches(records: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    """The records in runs of at most `size`."""
-    for start in range(0, len(records), size):
-        yield records[start : start + size]
 
 
 async def each(
@@ -25,7 +20,7 @@ async def each(
     """
     words: list[tuple[str, str]] = []
     failed = 0
-    for batch in batches(records, size):
+    for batch in batched(records, size):
         try:
             words += zip(batch, await script(batch), strict=True)
         except ForeignKey as error:

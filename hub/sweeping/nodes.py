@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hub.audit import AuditLog
+from hub.batched import batched
 from hub.capacity.nodes.nodes import Nodes
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
@@ -18,7 +19,6 @@ from hub.settings import Settings
 from hub.store.clock import HubClock
 from hub.store.keys import key_part
 from hub.store.store import Store
-from hub.sweeping.batches import batches
 from hub.sweeping.brake import Brake, Nominated, Verdict
 from hub.sweeping.reconciler import Reconciler
 
@@ -115,7 +115,7 @@ class NodeSweeperService:
     async def _act(self, nominated: Nominated, action: str, verdict: Verdict, done: NodeSweep) -> None:
         done.brake, done.held = verdict.state, verdict.held
         if verdict.allowed is None or action == "look":
-            for batch in batches(nominated.ids, AT_ONCE):
+            for batch in batched(nominated.ids, AT_ONCE):
                 await self._check(batch, action, done)
             return
         waiting = deque(verdict.ids)

@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from hub.batched import batched
 from hub.capacity.pools import Pools
 from hub.errors import ForeignKey, StoreUnavailable
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
-from hub.sweeping.batches import batches, each
+from hub.sweeping.batches import each
 
 BATCH = 100  # slots or sessions per script
 SCAN_BATCH = 1000
@@ -108,7 +109,7 @@ class Reconciler:
             return 0
         known = await self._store.read("SMEMBERS", self._store.keys.pool_slots(label))
         dropped = 0
-        for batch in batches(sorted(set(known) - listed), BATCH):
+        for batch in batched(sorted(set(known) - listed), BATCH):
             _, count = await self._drop_missing(rest=batch)
             dropped += count
         if dropped:

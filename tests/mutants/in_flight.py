@@ -26,6 +26,14 @@ FLIGHT = (
         "slots are lent before hubs have said what they lent",
     ),
     Mistake(
+        "commands/store/open.lua", "if not was[1] and a.lost == 'asleep' then", "if false then",
+        "a hub that stood still brings back what ended meanwhile",
+    ),
+    Mistake(
+        "commands/nodes/register.lua", "before ~= '' and redis.call('HGETALL', keys.lent(a.part)) or {}", "{}",
+        "a process that takes a node over does not know what is lent",
+    ),
+    Mistake(
         "commands/tasks/recall.lua", "recalls.wait_for(a.id, a.status, a.error, a.claim, a.request, a.worker)\n", "",
         "the end of a task is forgotten when its hub speaks before the one that knows of the submit",
     ),
@@ -42,7 +50,7 @@ FLIGHT = (
         "who listens is not told that his grant is over",
     ),
     Mistake(
-        "commands/capacity/still_held.lua", "  local word = held == token and 'ok' or held and 'stale token' or 'not lent'\n", "  local word = 'ok'\n",
+        "commands/capacity/still_held.lua", "words[#words + 1] = word", "words[#words + 1] = 'ok'",
         "who listens is told that he holds what was taken from him",
     ),
 )  # fmt: skip

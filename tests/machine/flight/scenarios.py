@@ -128,6 +128,10 @@ TOLD_AT_ONCE = (
     _("beat"), _("borrow", c=LONG), _("listen", b=1), _("end_by_hand"), _("pass", S5), _("pass", S2), _("borrow"),
     _("borrow"),
 )  # fmt: skip
+TOLD_WHO_LISTENS_LATER = (
+    _("beat"), _("borrow", c=LONG), _("end_by_hand"), _("listen", b=1), _("pass", S5), _("pass", S2), _("borrow"),
+    _("borrow"),
+)  # fmt: skip
 TOLD_AFTER_A_LOSS = (
     _("beat"), _("borrow", c=LONG), _("listen", b=1), _("go_down"), _("still"), _("come_up"), _("tick"), _("tick", b=1),
     _("pass", S5), _("end_by_hand"), _("pass", S5), _("pass", S2), _("borrow"), _("borrow"),
@@ -186,6 +190,7 @@ SCENARIOS: dict[str, Scenario] = {
     "the grace of a lease that was ended by hand outlives a failover": Scenario("grace", GRACE_LOST, "end 1"),
     "the grace of a lease that was ended by hand outlives a wiped store": Scenario("grace", GRACE_WIPED, "end 1"),
     "who listens is told at once that his lease is over": Scenario("grace", TOLD_AT_ONCE, "listen 1"),
+    "who begins to listen later is told at once as well": Scenario("grace", TOLD_WHO_LISTENS_LATER, "listen 1"),
     "who listens is told also after the connection was lost": Scenario("grace", TOLD_AFTER_A_LOSS, "borrow 2"),
     "who listens is told also of a lease that a lost store is not told of again": Scenario(
         "grace", TOLD_AFTER_A_REPORT, "borrow 2"
