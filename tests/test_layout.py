@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "history": BELOW_CORE | {"core"},
     "internal": BELOW_CORE | {"core"},
     "api": BELOW_CORE | {"core", "sweeping", "doctor", "history", "internal", "console", "__init__"},
-    "client": {"errors", "retries"},  # and every models module
+    "client": {"errors", "retries", "batched"},  # and every models module
     "loop": {"errors", "retries", "recovery"},  # for processes of the users, which have no store
     "cli": BELOW_CORE | {"core", "sweeping", "doctor", "internal", "api", "client", "__init__"},
 }

@@ -1,11 +1,13 @@
-"""Hearing at once that the hub has ended a lease: one call that waits, for all the leases of a client."""
+"""Hearing at once that the hub has ended a lease: calls that wait, each for up to a thousand leases of a client."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 
+from hub.batched import batched
 from hub.client.exchange import RetryPolicy, Send, Steps, exchange, readable
 from hub.client.slot import Slot
 from hub.client.transport import AsyncTransport, Stopped, SyncTransport
@@ -70,16 +72,18 @@ class Watch:
 
     async def _run(self) -> None:
         while await self._calm():
-            asking = asyncio.ensure_future(self._http.run(look(list(self._slots)[:LEASES_MAX], WAIT_S)))
+            parts = batched(list(self._slots), LEASES_MAX)
+            asking = [asyncio.ensure_future(self._http.run(look(part, WAIT_S))) for part in parts]
             changing = asyncio.ensure_future(self._changed.wait())
             try:
-                await asyncio.wait([asking, changing], return_when=asyncio.FIRST_COMPLETED)
-                if asking.done() and not await _answered(asking):
-                    return
+                await asyncio.wait([*asking, changing], return_when=asyncio.FIRST_COMPLETED)
+                for answer in [each for each in asking if each.done()]:
+                    if not await _answered(answer):
+                        return
             finally:
-                asking.cancel()
-                changing.cancel()
-                await asyncio.wait([asking, changing])
+                for each in (*asking, changing):
+                    each.cancel()
+                await asyncio.wait([*asking, changing])
             for slot in [each for each in self._slots if each.lost.is_set()]:
                 when_lost = self._slots.pop(slot)
                 if not slot.returned:
@@ -129,16 +133,16 @@ class SyncWatch:
         self._stop.set()
 
     def _run(self) -> None:
-        while True:
+        for turn in itertools.count():
             self._stop.wait(CALM_S)
             with self._lock:
                 self._slots = [slot for slot in self._slots if not slot.lost.is_set()]
-                watched = self._slots[:LEASES_MAX]
-                if not watched or self._stop.is_set():
+                parts = list(batched(self._slots, LEASES_MAX))
+                if not parts or self._stop.is_set():
                     self._thread = None
                     return
-            try:
-                if not self._http.run(look(watched, SYNC_WAIT_S), self._stop):
+            try:  # one part after the other: together they take no longer than one does
+                if not self._http.run(look(parts[turn % len(parts)], SYNC_WAIT_S / len(parts)), self._stop):
                     return
             except Stopped:
                 return

@@ -38,6 +38,7 @@ _RULES = {
     "grant.ended node": "The node of the slot left or expired.",
     "grant.ended withdrawn": "The node of the slot took it off offer while it was lent.",
     "grant.ended deadline": "The deadline of the drain of its node was over (hub drain --deadline).",
+    "grant.ended operator": "An operator ended it; who held it was told.",
     "grant.ended doctor": "It was lent without a session, so nobody could prove that it is his; hub doctor ended that.",
     "grant.undone": "Whoever asked was gone before the answer reached him, so nobody holds it.",
     "grant.undone hub": "The hub that was to deliver it is gone, so nobody holds it.",

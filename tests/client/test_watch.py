@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
 import httpx
 import pytest
 
+from hub.client import HubClient, SyncHubClient, watch
 from hub.client.exchange import Answer
 from hub.client.slot import Slot
 from hub.client.watch import look
@@ -28,3 +32,48 @@ def test_whoever_hears_first_that_a_lease_is_over_its_holder_says_that_he_has_st
     assert end.value.value is True
     assert slot.lost.is_set()
     assert slot.revoked == (first != "its own return")  # that one has said it already
+
+
+def held(count: int) -> list[Slot]:
+    return [Slot(Answer({**GRANT, "browserId": f"s{n}", "leaseToken": str(n)}, {}, 0.0)) for n in range(count)]
+
+
+def over(request: httpx.Request, asked: list[int]) -> httpx.Response:
+    """That the last of 2,100 leases is over, to the call that names it."""
+    leases = json.loads(request.content)["leases"]
+    asked.append(len(leases))
+    ended = [{**lease, "reason": "not lent"} for lease in leases if lease["browserId"] == "s2099"]
+    return httpx.Response(200, json={"over": ended})
+
+
+async def test_who_holds_more_than_a_call_takes_listens_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "CALM_S", 0.0)
+    asked: list[int] = []
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        if len(json.loads(request.content)["leases"]) == 1000:
+            asked.append(1000)
+            await asyncio.Event().wait()  # as a call does that has nothing to tell
+        return over(request, asked)
+
+    async with HubClient("http://hub", transport=httpx.MockTransport(answer)) as client:
+        lost = asyncio.Event()
+        watching, slots = watch.Watch(client._http), held(2100)
+        for slot in slots:
+            watching.add(slot, lost.set)
+        await asyncio.wait_for(lost.wait(), 10)
+        await watching.close()
+    assert [slot.id for slot in slots if slot.lost.is_set()] == ["s2099"]
+    assert sorted(asked[:3]) == [100, 1000, 1000]
+
+
+def test_a_thread_listens_for_all_of_them_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "CALM_S", 0.0)
+    asked: list[int] = []
+    with SyncHubClient("http://hub", transport=httpx.MockTransport(lambda request: over(request, asked))) as client:
+        watching, slots = watch.SyncWatch(client._http), held(2100)
+        for slot in slots:
+            watching.add(slot)
+        assert slots[-1].lost.wait(10)
+        watching.close()
+    assert {100, 1000} <= set(asked)

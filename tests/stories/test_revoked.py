@@ -202,6 +202,8 @@ async def test_a_slot_that_was_taken_away_waits_for_the_grace_and_no_longer(
     assert await is_free(lent, hub)
     assert (await borrow(lent, LABEL, run="r2")).json()["browserId"] == "s1"
     assert redis.keys("hub:revoked*") == []
+    told = (await lent.get("/why/slot/s1")).json()["history"]
+    assert ["An operator ended it" in str(each) for each in told if each["event"] == "grant.ended"] == [True]
 
 
 async def test_the_word_of_its_last_holder_ends_the_grace(lent: httpx.AsyncClient, hub: Hub) -> None:

@@ -74,6 +74,7 @@ command.finish('capacity/give_back', {
     return done('not lent', record.pool)
   end
   if a.revokes ~= '' then revocations.revoke(a.slot, a.revokes == '1' and revocations.grace_ms() or 0) end
-  local listed = releases.release(a.slot, record, 120, 'grant.returned', '')
+  local what, why = unpack(a.revokes ~= '' and {'grant.ended', 'operator'} or {'grant.returned', ''})
+  local listed = releases.release(a.slot, record, 120, what, why)
   return done(listed and 'returned' or 'ended', record.pool, record.run or session[2], session[1])
 end)
