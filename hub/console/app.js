@@ -136,7 +136,7 @@ function App() {
   if (logging) return html`<${Login} me=${me} link=${name === "login" ? route.path[1] : ""} over=${over}/><${Dialogs}/>`;
   return html`<a class="skip" href="#title" onClick=${(/** @type {Event} */ e) => (e.preventDefault(), document.getElementById("title")?.focus())}>To the content</a>
     <header class="top"><a class="brand" href="#/overview"><img src="console/icon.svg" alt="" width="24" height="24"/><span>capacity-hub</span></a>
-      <${Finder}/><div class="right"><${ConnectionMonitor}/><${Who} me=${me}/><button type="button" class="quiet icon" onClick=${() => setHelp(true)} aria-label="Keys and help"><span aria-hidden="true">?</span></button><${Theme}/></div></header>
+      <${Finder}/><div class="right">${me && html`<${ConnectionMonitor}/>`}<${Who} me=${me}/><button type="button" class="quiet icon" onClick=${() => setHelp(true)} aria-label="Keys and help"><span aria-hidden="true">?</span></button><${Theme}/></div></header>
     <${Nav} at=${shown}/>
     <main class=${cls("view", shown)} id="view">${me?.mode === "readonly" && html`<p class="note">This console is read-only (<code>HUB_CONSOLE=readonly</code>): it shows everything and changes nothing.</p>`}
       ${me && me.login && !me.secure && !["localhost", "127.0.0.1", "[::1]"].includes(location.hostname) && html`<p class="note">This connection is not encrypted: whoever listens on the way may take over this login. Give the hub a certificate (<code>HUB_TLS_CERT</code>).</p>`}

@@ -16,10 +16,6 @@ from tests.world import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
-FEWER = {  # rows are alike, and each costs those who look at all of them
-    "nodes": "nodes?q=rack-00", "leases": "leases?by=run&of=nightly-0", "events": "events?kind=ticket&q=train-0",
-    "audit": "events/audit?category=admin", "settings": "settings?q=NODE", "tasks": "tasks?status=dead&q=frame",
-}  # fmt: skip
 MANY = {"exclude": [["tbody tr:nth-child(n + 6)"]]}  # rows are alike
 SAYS = {
     "overview": [f"{NODES} nodes are alive", "Overloaded", CROWDED, "dead letter"],
@@ -48,6 +44,15 @@ BEYOND = """[...document.querySelectorAll('main *')].filter((each) => !each.clos
   && each.getBoundingClientRect().right > 391).map((each) => each.outerHTML.slice(0, 90))"""
 
 
+# Keeps how the page said that it hears the hub, each time that changed.
+PULSES = """new MutationObserver(() => {
+  const pulse = document.querySelector('.pulse');
+  const said = pulse ? `${pulse.className}: ${pulse.querySelector('.word').textContent}\n` : '';
+  const before = sessionStorage.pulses ?? '';
+  if (said && !before.endsWith(said)) sessionStorage.pulses = before + said;
+}).observe(document, { childList: true, subtree: true, attributes: true, characterData: true })"""
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def looker(window, house) -> Any:
     context = await window.context()
@@ -57,24 +62,68 @@ async def looker(window, house) -> Any:
     await context.close()
 
 
+async def barriers(page: Any) -> dict[str, Any]:
+    """What keeps somebody out of what is shown. What tells assistive programs is the same in both themes; colours are
+    looked at in each.
+    """
+    wrong = {}
+    for theme, only in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
+        await page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
+        found = (await Axe().run(page, MANY, {"resultTypes": ["violations"], **only})).response["violations"]
+        if found:
+            wrong[theme] = [(v["id"], v["nodes"][0]["html"][:160]) for v in found]
+    return wrong
+
+
 @pytest.mark.timeout(280)
 async def test_every_view_says_what_there_is_and_is_for_everybody_in_both_themes(looker):
-    """What tells assistive programs is the same in both themes; colours are looked at in each."""
     wrong: dict[str, Any] = {}
-    axe = Axe()
     for name, view in VIEWS.items():
-        await looker.go(FEWER.get(name, view))
+        await looker.go(view)
         for text in SAYS[name]:
             if text not in await looker.text():
                 await looker.page.locator("main", has_text=text).first.wait_for()
-        for theme, only in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
-            await looker.page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
-            found = (await axe.run(looker.page, MANY, {"resultTypes": ["violations"], **only})).response["violations"]
-            if found:
-                wrong[f"{name}, {theme}"] = [(v["id"], v["nodes"][0]["html"][:160]) for v in found]
+        if found := await barriers(looker.page):
+            wrong[name] = found
     assert wrong == {}
     assert await looker.page.evaluate("document.documentElement.dataset.violations") == "0"
     assert looker.complaints == []
+
+
+async def test_dialogs_and_the_login_are_for_everybody_in_both_themes(looker, window):
+    page = looker.page
+    await looker.go("tasks?status=dead")
+    await page.get_by_label("Choose all that are shown").check()
+    await page.get_by_role("button", name="Drop…").click()
+    await page.get_by_label("Type 12 to go on").fill("11")
+    assert await barriers(page) == {}
+    await page.get_by_role("button", name="Leave it").click()
+    await page.get_by_role("button", name="Keys and help").click()
+    await page.get_by_role("dialog").get_by_text("find any id").wait_for()
+    assert await barriers(page) == {}
+    await page.keyboard.press("Escape")
+    context = await window.context()
+    other = await context.new_page()
+    await other.goto(looker.url)
+    await other.get_by_label("Secret or token").fill("guessed")
+    await other.get_by_role("button", name="Log in").click()
+    await other.get_by_role("alert").wait_for()
+    assert await barriers(other) == {}
+    await context.close()
+
+
+async def test_a_page_that_is_opened_never_says_that_it_is_cut_off(window, house):
+    context = await window.context()
+    opened = Looker(await context.new_page(), house.hub.url)
+    await opened.page.add_init_script(PULSES)
+    await opened.log_in(house.hub.admin_secret)
+    await opened.page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
+    await opened.page.reload()
+    await opened.page.locator(".pulse.good").wait_for()
+    seen = await opened.page.evaluate("sessionStorage.pulses")
+    assert "Live" in seen
+    assert "bad" not in seen
+    await context.close()
 
 
 async def test_nothing_stands_beyond_the_edge_of_a_small_screen(looker):

@@ -66,7 +66,8 @@ function options(width, lines, unit) {
       { ...axis, size: 48, space: 34, values: (/** @type {any} */ _, /** @type {number[]} */ found) => found.map(unit) },
     ],
     series: [{}, ...lines.map((line) => ({
-      stroke: colour(line.tone), width: 1.75, dash: line.dash, points: { show: false }, spanGaps: true,
+      stroke: colour(line.tone), width: 1.75, dash: line.dash, spanGaps: true,
+      points: { size: 5, show: (/** @type {any} */ plot, /** @type {number} */ at) => plot.data[at].filter((/** @type {any} */ value) => value !== null).length === 1 }, // which no line shows
       fill: line.fill ? colour(line.tone, 0.13) : undefined,
     }))],
   };

@@ -13,6 +13,11 @@ export let stream = { state: "starting", since: Date.now(), cuts: 0 };
 let last = "";
 let wake = () => {};
 let leads = false;
+let leaving = false; // the page is about to be left, and its stream ends with it
+addEventListener("beforeunload", () => {
+  leaving = true;
+  setTimeout(() => (leaving = false), 5 * AGAIN_MS);
+});
 /** @type {Set<(event: HubEvent) => void>} */
 const listeners = new Set();
 /** @type {Set<() => void>} */
@@ -85,8 +90,10 @@ async function lead() {
         continue;
       }
     }
-    become("cut");
-    tell({ state: "cut" });
+    if (!leaving) {
+      become("cut");
+      tell({ state: "cut" });
+    }
     await pause(AGAIN_MS);
   }
 }

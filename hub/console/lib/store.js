@@ -2,6 +2,7 @@
 import { Refused, get } from "./api.js";
 import { useEffect, useRef, useState } from "./dom.js";
 import { listen, stream, watch } from "./live.js";
+import { askMe } from "./me.js";
 
 const LEAST_MS = 1_000;
 const KEPT_MS = 60_000; // after its last view is gone
@@ -35,7 +36,9 @@ async function fetchCell(cell) {
     cell.at = Date.now();
     cell.error = null;
   } catch (error) {
+    const before = cell.error;
     cell.error = error instanceof Refused ? error : new Refused(0, "silent", String(error));
+    if (cell.error.status === 401 && before?.status !== 401) askMe(); // the login may be over
   }
   cell.busy = false;
   cell.views.forEach((view) => view());

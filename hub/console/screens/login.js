@@ -13,9 +13,9 @@ export function Login({ me, link, over }) {
     set({ wrong: "", busy: true });
     try {
       await send("POST", "console/session", body);
+      again();
       await askMe();
       forget();
-      again();
       go("#/overview");
     } catch (error) {
       const { status, message } = /** @type {any} */ (error);

@@ -40,9 +40,16 @@ export function Next({ of }) {
   return html`<ol class="next">${of.next.map((/** @type {any} */ step, /** @type {number} */ at) => html`<li key=${at}><code>${step.event}</code> ${step.inSeconds === null ? "" : html`<b>in ${span(step.inSeconds)}</b>`}<p>${step.rule}</p></li>`)}</ol>`;
 }
 
+/** A fact as people read it: times, and durations by their names. @param {string} name @param {any} value */
+function fact(name, value) {
+  if (typeof value === "number" && /seconds/i.test(name)) return span(value);
+  if (/Utc$/.test(name) && !Number.isNaN(Date.parse(value))) return html`<${Time} at=${value}/>`;
+  return typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "");
+}
+
 /** @param {{of: any}} props */
 export function Explained({ of }) {
   return html`<p class="because"><${State} state=${of.state}/> ${of.because}</p>
-    <${Facts} of=${Object.entries(of.facts).map(([name, value]) => [name, typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "")])}/>
+    <${Facts} of=${Object.entries(of.facts).map(([name, value]) => [name, fact(name, value)])}/>
     <section><h2>What comes next</h2><${Next} of=${of}/></section><section><h2>What happened</h2><${History} of=${of}/></section>`;
 }
