@@ -102,12 +102,12 @@ class Borrowers(Base):
         if self.model.grants:
             self.hand_in(pick(self.model.grants, which), "", "", revokes="12"[which % 2])
 
-    @step(which=any_one)
-    def stop_in_time(self, which: int) -> None:
-        """A holder who was told that his grant is over says that he has stopped."""
+    @step(which=any_one, own=st.booleans())
+    def stop_in_time(self, which: int, own: bool) -> None:
+        """A holder who was told that his grant is over says that he has stopped, or somebody else says so."""
         if self.model.revoked:
             slot = pick(self.model.revoked, which)
-            self.hand_in(slot, self.model.revoked[slot][1], "")
+            self.hand_in(slot, self.model.revoked[slot][1] if own else "1", "")
 
     @step(limit=st.sampled_from([1, 20]))
     def relend(self, limit: int) -> None:

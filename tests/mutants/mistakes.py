@@ -91,7 +91,7 @@ PLACES = (
         "nobody notes that a holder has yet to hear that his grant is over",
     ),
     Mistake(
-        "revocations.lua", "tonumber(until_ms) > store.clock_ms", "tonumber(until_ms) >= store.clock_ms",
+        "commands/capacity/relend.lua", "'-inf', store.clock_ms,", "'-inf', store.clock_ms - 1,",
         "a grace lasts for longer than it should",
     ),
     Mistake(
