@@ -4,6 +4,12 @@ Exit codes: 0 done, 1 refused or failed (one sentence on stderr), 2 wrong usage.
 an agent (`-- COMMAND`) decides with its own exit code.
 """
 
+import sys
+
+# The command that httpx comes with would be imported with it: 20 ms of every command, for nothing. `None` is to httpx
+# as if that command's packages were not installed.
+sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+
 try:
     from hub.cli.exits import main
 except ModuleNotFoundError as error:

@@ -7,17 +7,70 @@ import dataclasses
 import getpass
 import os
 import socket
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from hub.cli import output
-from hub.cli.reach import Address, reach, store_settings, store_shown
+import typer
+
+from hub.cli import output, tables
+from hub.cli.inputs import Usage
+from hub.cli.options import AsJson, Secret, Url
+from hub.cli.reach import Address, operating, reach
 
 Switch = Literal["on", "off", "default"]
 
 _SWITCH: dict[Switch, bool | None] = {"on": True, "off": False, "default": None}
 
 
-async def sweep(at: Address, as_json: bool, *, dry_run: bool) -> None:
+def sweep(
+    once: Annotated[bool, typer.Option("--once", help="Required: hubs sweep by themselves all the time.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing, show what would be done.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Look for dead nodes and lapsed leases now."""
+    if not once:
+        raise Usage("Hubs sweep by themselves all the time; say --once to sweep now as well.")
+    asyncio.run(_sweep(operating(url, secret), as_json, dry_run=dry_run))
+
+
+def expire(
+    switch: Annotated[
+        Literal["on", "off", "default"] | None,
+        typer.Argument(help="on, off, or default: back to HUB_SWEEPER_EXPIRE. Nothing: show it."),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Switch whether dead nodes are removed, for all hubs at once; or show it."""
+    asyncio.run(_expire(operating(url, secret), switch, as_json))
+
+
+def brake(
+    action: Annotated[
+        Literal["status", "release"],
+        typer.Argument(help="status: show it. release: have all removed that are silent now."),
+    ] = "status",
+    workers: Annotated[bool, typer.Option("--workers", help="The brake on workers; else that on nodes.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Show or release the brake: when very many nodes are silent at once, none goes at first, then a few at a time."""
+    of: Literal["nodes", "workers"] = "workers" if workers else "nodes"
+    asyncio.run(_brake(operating(url, secret), as_json, of=of, release=action == "release"))
+
+
+def doctor(
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what can be repaired.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Check every invariant on Redis itself (HUB_REDIS_URL or the running embedded server)."""
+    return asyncio.run(_doctor(as_json, repair=repair))
+
+
+async def _sweep(at: Address, as_json: bool, *, dry_run: bool) -> None:
     """Look once for dead nodes and lapsed leases, and show what was done, or with `dry_run` would be."""
     async with reach(at) as hub:
         answer = await hub.post("admin", "sweep", body={"dryRun": dry_run})
@@ -46,7 +99,7 @@ async def sweep(at: Address, as_json: bool, *, dry_run: bool) -> None:
         output.put("Nothing was changed.")
 
 
-async def expire(at: Address, switch: Switch | None, as_json: bool) -> None:
+async def _expire(at: Address, switch: Switch | None, as_json: bool) -> None:
     """Switch expiry for all hubs, or show how it is switched."""
     async with reach(at) as hub:
         if switch is None:
@@ -65,7 +118,7 @@ async def expire(at: Address, switch: Switch | None, as_json: bool) -> None:
     output.put(f"Expiry is {state} ({output.one_line(why)}).")
 
 
-async def brake(at: Address, as_json: bool, *, of: Literal["nodes", "workers"], release: bool) -> None:
+async def _brake(at: Address, as_json: bool, *, of: Literal["nodes", "workers"], release: bool) -> None:
     """Show a brake, or let those go that it holds back."""
     async with reach(at) as hub:
         if release:
@@ -103,11 +156,13 @@ def caller() -> str:
         return f"{os.getuid()}@{socket.gethostname()}"
 
 
-async def doctor(as_json: bool, *, repair: bool) -> int:
+async def _doctor(as_json: bool, *, repair: bool) -> int:
     """Check every invariant on Redis itself; 0 when all hold or what did not is repaired."""
-    settings = store_settings("The doctor works on Redis itself")
-    from hub.doctor import examine  # only these two need the store's packages
+    from hub.cli.direct import store_settings, store_shown  # these alone need the store's packages
+    from hub.doctor import examine
     from hub.store.connection import open_store
+
+    settings = store_settings("The doctor works on Redis itself")
 
     async with open_store(settings) as store:
         patience = asyncio.create_task(_ask_for_patience())
@@ -121,7 +176,7 @@ async def doctor(as_json: bool, *, repair: bool) -> int:
         output.put_json({"clean": not open_ones, "findings": [dataclasses.asdict(finding) for finding in findings]})
     elif findings:
         rows = [(each.invariant, each.subject, each.problem, each.repaired) for each in findings]
-        output.put_table(("RULE", "WHAT", "PROBLEM", "REPAIRED"), rows)
+        tables.put_table(("RULE", "WHAT", "PROBLEM", "REPAIRED"), rows)
     else:
         output.put(f"Every invariant holds in {store_shown(settings)}.")
     for library, idle_s in sorted(idle.items()):

@@ -5,19 +5,77 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
 
 from hub.cli.child import Child, Signals
-from hub.cli.reach import Address
+from hub.cli.inputs import Pair, Pool, Usage, check_command, each_once, read_id, read_pair, read_pool, read_url
+from hub.cli.options import Command, JoinTokenFile, Secret, TokenFile, Url
+from hub.cli.reach import Address, address
+from hub.cli.surroundings import environment
 from hub.client import AgentOptions, NodeAgent
-from hub.observability.logs import get_logger
-from hub.settings import mask_url
+from hub.observability.logs import configure_logs, get_logger
+from hub.settings import load_settings, mask_url
 
 # A command that must go because its node may not be announced: time to put things in order.
 STOP_GRACE_S = 10.0
 _log = get_logger("hub.agent")
 
 
-async def announce(at: Address, node: str, options: AgentOptions, command: list[str]) -> int:
+def agent(
+    command: Command = None,
+    node: Annotated[
+        str | None, typer.Option(parser=read_id, metavar="NODE", help="Its id; else HUB_NODE_ID, else the host name.")
+    ] = None,
+    slots: Annotated[
+        list[Pool] | None,
+        typer.Option("--slots", parser=read_pool, metavar="LABEL=N", help="Lend N slots of LABEL. Repeatable."),
+    ] = None,
+    label: Annotated[
+        list[Pair] | None,
+        typer.Option("--label", parser=read_pair, metavar="KEY=VALUE", help="A fact about the machine. Repeatable."),
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(parser=read_url, metavar="URL", help="Where the machine itself can be reached.")
+    ] = None,
+    policy: Annotated[
+        Literal["reuse", "recycle"], typer.Option(help="Whether a returned slot is lent again as it is.")
+    ] = "reuse",
+    join_token_file: JoinTokenFile = None,
+    token_file: TokenFile = None,
+    url: Url = None,
+    secret: Secret = None,
+) -> int:
+    """Announce this machine and what it lends, and heartbeat for it until SIGTERM or Ctrl-C, or while COMMAND runs."""
+    offered, facts = slots or [], label or []
+    each_once(offered, "--slots")
+    each_once(facts, "--label")
+    if command:
+        check_command(command)
+    where = address(url, secret, "node")
+    name = node or _own_node_id()
+    options = AgentOptions(
+        pools=dict(offered), labels=dict(facts), apps=[pool.label for pool in offered], policy=policy
+    )
+    if base_url is not None:
+        options["base_url"] = base_url
+    _own_token(options, join_token_file, token_file)
+    configure_logs(load_settings())
+    return asyncio.run(_announce(where, name, options, command or []))
+
+
+def _own_node_id() -> str:
+    named = environment().get("HUB_NODE_ID", "").strip()
+    try:
+        return read_id(named or socket.gethostname())
+    except typer.BadParameter as error:
+        raise Usage(f"HUB_NODE_ID: {error.message}") from None
+
+
+async def _announce(at: Address, node: str, options: AgentOptions, command: list[str]) -> int:
     """Be the node until a signal, or until the command has ended, then leave; the exit code."""
     machine = _Machine(at, node, options)
     with Signals(lambda signum: machine.leave(signum.name)) as signals:
@@ -64,3 +122,11 @@ class _Machine:
 
 def _say_drain(on: bool) -> None:
     _log.info("draining" if on else "lending again", why="an operator said so")
+
+
+def _own_token(options: AgentOptions, join_token_file: Path | None, token_file: Path | None) -> None:
+    """Where a node finds what it joins with, and keeps the token it makes."""
+    if join_token_file is not None:
+        options["join_token"] = join_token_file.read_text().strip()
+    if token_file is not None:
+        options["token_file"] = str(token_file)

@@ -9,12 +9,12 @@ from typing import Any
 
 import typer
 
-from hub.cli import output
-from hub.cli.job_inputs import Limit, TaskId, Token
+from hub.cli import output, tables
+from hub.cli.job_inputs import TaskId, Token
 from hub.cli.jobs import Row, ask_to_retry, show_tasks
 from hub.cli.jobs_api import Caller, caller, jobs_api
 from hub.cli.look import whole_seconds
-from hub.cli.options import AsJson, Secret, Url
+from hub.cli.options import AsJson, Limit, Secret, Url
 
 app = typer.Typer(help="Look at dead letters, submit them anew, or take them off the list.")
 
@@ -34,7 +34,7 @@ def look(task: TaskId, as_json: AsJson = False, url: Url = None, secret: Secret 
     if as_json:
         output.put_json(found)
     else:
-        output.put_facts(_facts(found))
+        tables.put_facts(_facts(found))
 
 
 @app.command("retry")

@@ -15,9 +15,13 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
+from typing import Annotated
 
-from hub.cli import output
+import typer
+
+from hub.cli import output, tables
 from hub.cli.child import Signals, die_with
+from hub.cli.reach import plain_logs
 from hub.client import HubClient
 from hub.errors import HubError, StartRefused
 
@@ -37,7 +41,17 @@ _WORTH_SHOWING = re.compile(
 )
 
 
-async def demo(port: int) -> int:
+def demo(
+    port: Annotated[
+        int, typer.Option(min=0, max=65_535, help="Where the hub listens; another when it is taken.")
+    ] = 8080,
+) -> int:
+    """Try it: a hub with a Redis of its own and three agents; nothing of it stays."""
+    plain_logs()
+    return asyncio.run(_demo(port))
+
+
+async def _demo(port: int) -> int:
     """Run until Ctrl-C; the exit code."""
     task = asyncio.current_task()
     assert task is not None
@@ -212,7 +226,7 @@ def _explain(url: str, port: int, hub_pid: int, agents: dict[str, int]) -> None:
     output.put(f"A hub runs at {url} (pid {hub_pid}), with a throw-away Redis and three agents:")
     output.put("")
     rows = [(node, pid, ", ".join(AGENTS[node])) for node, pid in agents.items()]
-    output.put_table(("AGENT", "PID", "LENDS"), rows, numbers=("PID",))
+    tables.put_table(("AGENT", "PID", "LENDS"), rows, numbers=("PID",))
     output.put("")
     output.put("Try, in another terminal:")
     output.put("")

@@ -15,11 +15,9 @@ from hub.cli.reach import Address, Reach, operating, reach
 from hub.errors import HubError, Unavailable, UnknownNode
 
 LOOK_S = 1.0
-app = typer.Typer()
 NodeId = Annotated[str, typer.Argument(parser=read_id, metavar="NODE", help="The id of the node.")]
 
 
-@app.command()
 def drain(
     node: NodeId,
     deadline: Annotated[
@@ -40,7 +38,6 @@ def drain(
     asyncio.run(_drain(operating(url, secret), node, as_json, deadline_s=deadline, wait=wait))
 
 
-@app.command()
 def cordon(
     node: NodeId,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is shown wherever the node is.")],
@@ -52,7 +49,6 @@ def cordon(
     asyncio.run(_cordon(operating(url, secret), node, as_json, reason))
 
 
-@app.command()
 def undrain(node: NodeId, as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
     """Lend of a drained or cordoned node again."""
     asyncio.run(_undrain(operating(url, secret), node, as_json))

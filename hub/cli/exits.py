@@ -45,6 +45,10 @@ def _run(words: Sequence[str]) -> int:
         return _end(f"The hub refuses the secret ({error.detail or error.code}); {hint}", REFUSED)
     except HubError as error:
         return _end(error.detail or error.code, REFUSED)
+    except ModuleNotFoundError as error:  # a command's module is imported when it is called
+        if str(error.name).startswith("hub."):
+            raise
+        return _end(f"The command needs {error.name}, which is not installed; run: pip install capacity-hub", REFUSED)
     except OSError as error:
         return _end(str(error), REFUSED)
     except Exception as error:  # noqa: BLE001 - the last resort of a command: people get a sentence, not a traceback

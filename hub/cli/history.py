@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import httpx
 import typer
 
-from hub.cli import output
+from hub.cli import output, tables
 from hub.cli.child import Signals
 from hub.cli.inputs import read_id, read_label
 from hub.cli.job_inputs import read_uuid
@@ -113,7 +113,7 @@ def _put_explanation(found: dict[str, Any]) -> None:
         output.one_line(f"{found.get('kind')} {found.get('id')} is {found.get('state')}: {found.get('because')}")
     )
     facts = {name: value for name, value in (found.get("facts") or {}).items() if value not in (None, [], "")}
-    output.put_facts((f"  {_words(name)}", _fact(value)) for name, value in facts.items())
+    tables.put_facts((f"  {_words(name)}", _fact(value)) for name, value in facts.items())
     for step in found.get("next") or ():
         left = step.get("inSeconds")
         when = f"in {output.duration(left)}" if left is not None else "at some time"

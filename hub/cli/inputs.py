@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -15,7 +14,6 @@ import typer
 
 from hub.capacity.labels import parse_label
 from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S
-from hub.client import AgentOptions
 from hub.errors import InvalidLabel
 
 LONGEST_ID = 512  # more is a file pasted by accident
@@ -139,11 +137,3 @@ def each_once(pairs: Iterable[tuple[str, object]], option: str) -> None:
 def shown(text: str) -> str:
     """Something foreign inside a sentence of ours: quoted, short, and without anything a terminal would obey."""
     return repr(text if len(text) <= 80 else text[:77] + "...")
-
-
-def own_token(options: AgentOptions, join_token_file: Path | None, token_file: Path | None) -> None:
-    """Where a node finds what it joins with, and keeps the token it makes."""
-    if join_token_file is not None:
-        options["join_token"] = join_token_file.read_text().strip()
-    if token_file is not None:
-        options["token_file"] = str(token_file)

@@ -97,7 +97,6 @@ def _is_text(text: str) -> bool:
 Room = Annotated[str | None, typer.Option("--room", parser=read_room, metavar="ROOM", help="The room.")]
 FullName = Annotated[str, typer.Argument(parser=read_full_name, metavar="JOB", help="ROOM:CATEGORY:NAME of a job.")]
 TaskId = Annotated[str, typer.Argument(parser=read_uuid, metavar="TASK", help="The id of the task.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="Show at most so many.")]
 Token = Annotated[
     str | None,
     typer.Option("--token", metavar="@FILE|-", help="A bearer token of `hub token`; else HUB_TOKEN, else the secret."),

@@ -11,11 +11,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from hub.cli import output
+from hub.cli import output, tables
 from hub.cli.child import Signals
 from hub.cli.job_inputs import (
     FullName,
-    Limit,
     Room,
     TaskId,
     Token,
@@ -27,7 +26,7 @@ from hub.cli.job_inputs import (
 )
 from hub.cli.jobs_api import Caller, JobsApi, caller, jobs_api
 from hub.cli.look import whole_seconds
-from hub.cli.options import AsJson, Secret, Url
+from hub.cli.options import AsJson, Limit, Secret, Url
 from hub.errors import HubError, Unavailable
 from hub.jobs.models import TERMINAL
 from hub.jobs.names import GLOBAL, parse_full_name
@@ -164,7 +163,7 @@ def show_task(as_json: bool, task: Row) -> None:
     if as_json:
         output.put_json(task)
         return
-    output.put_facts((name, value) for name, value in _task_facts(task) if value is not None)
+    tables.put_facts((name, value) for name, value in _task_facts(task) if value is not None)
     for said in task.get("log", ()):
         output.put(output.one_line(f"{whole_seconds(said.get('at'))}  {said.get('text')}"))
 
@@ -212,7 +211,7 @@ def show(
     if as_json:
         output.put_json({"total": total, noun: rows})
     elif rows:
-        output.put_table(columns, [tuple(row(each)) for each in rows], numbers=numbers, expendable=expendable)
+        tables.put_table(columns, [tuple(row(each)) for each in rows], numbers=numbers, expendable=expendable)
     else:
         output.put(f"No {what}.")
     if total > len(rows) and rows:

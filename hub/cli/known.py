@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from hub.cli import output
+from hub.cli.direct import store_settings
 from hub.cli.inputs import Usage, shown
-from hub.cli.reach import store_settings
 
 
 def forget(source: Annotated[str, typer.Argument(metavar="NAME", help="The source.")]) -> None:

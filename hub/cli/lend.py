@@ -6,11 +6,15 @@ import asyncio
 import os
 import signal
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
-from hub.cli import output
+import typer
+
+from hub.cli import output, tables
 from hub.cli.child import Child, Signals
-from hub.cli.reach import Address, listens, plain_logs, reach
+from hub.cli.inputs import Usage, check_command, read_id, read_label, seconds
+from hub.cli.options import AsJson, Command, Secret, Url
+from hub.cli.reach import Address, address, listens, plain_logs, reach
 from hub.cli.surroundings import without_secrets
 from hub.client import HubClient, Slot
 from hub.errors import HubError, HubUnavailable, LeaseLost, NoCapacity, NoSuchPool, NotFound
@@ -36,7 +40,71 @@ class BorrowRequest:
     wait_for_pool: bool = False
 
 
-async def borrow(at: Address, wanted: BorrowRequest, command: list[str], as_json: bool) -> int:
+def borrow(
+    label: Annotated[str, typer.Argument(parser=read_label, metavar="LABEL", help="What to borrow, such as gpu:a100.")],
+    command: Command = None,
+    ttl: Annotated[
+        float | None,
+        typer.Option(parser=seconds(least=0.1), metavar="SECONDS", help="Length of the lease, renewed all the time."),
+    ] = None,
+    run: Annotated[str | None, typer.Option(parser=read_id, metavar="RUN", help="The run the slot is for.")] = None,
+    wait: Annotated[
+        float, typer.Option(parser=seconds(least=0), metavar="SECONDS", help="Wait in line so long while none is free.")
+    ] = 0.0,
+    priority: Annotated[
+        int, typer.Option(min=-100, max=100, help="A point of it counts as a second in the queue.")
+    ] = 0,
+    wait_for_pool: Annotated[
+        bool, typer.Option("--wait-for-pool", help="Wait also while no pool serves LABEL yet, instead of refusing.")
+    ] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> int:
+    """Borrow a slot and keep it until Ctrl-C or SIGTERM, or while COMMAND runs.
+
+    COMMAND finds HUB_SLOT_ID, HUB_SLOT_ENDPOINT, HUB_SLOT_LABEL, HUB_SLOT_POOL, HUB_SLOT_NODE, HUB_LEASE_TOKEN and
+    HUB_RUN_ID in its environment. When the lease is lost it is stopped before the slot can be lent again.
+    """
+    if command:
+        check_command(command)
+        if as_json:
+            raise Usage("--json prints the slot and COMMAND gets it in its environment: give one of the two.")
+    wanted = BorrowRequest(label, ttl, run, wait, priority, wait_for_pool)
+    return asyncio.run(_borrow(address(url, secret, "runner"), wanted, command or [], as_json))
+
+
+def give_back(
+    slot: Annotated[str, typer.Argument(parser=read_id, metavar="SLOT", help="The id of the slot.")],
+    label: Annotated[
+        str | None, typer.Option(parser=read_label, metavar="LABEL", help="Its pool; else looked up.")
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(parser=read_id, metavar="TOKEN", help="Return only what was lent with this token.")
+    ] = None,
+    run: Annotated[
+        str | None, typer.Option(parser=read_id, metavar="RUN", help="Return only what is lent to this run.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="End somebody else's lease; needs --reason.")] = False,
+    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why, for the audit log.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Give a borrowed slot back. It has to be yours: say its token or its run, or --force and why.
+
+    With --force its holder is told, and it is lent on when he has stopped or the grace is over.
+    """
+    if sum((token is not None, run is not None, force)) > 1:
+        raise Usage("--token, --run and --force each say by what right: give one of them.")
+    if force != bool(reason and reason.strip()):
+        raise Usage("--force and --reason TEXT go together.")
+    plain_logs()
+    by = Right(token, run, reason if force else None)
+    asyncio.run(_give_back(address(url, secret, "runner"), slot, label, by, as_json))
+
+
+async def _borrow(at: Address, wanted: BorrowRequest, command: list[str], as_json: bool) -> int:
     """Borrow a slot and hold it until a signal, or until the command has ended; the exit code."""
     plain_logs()
     task = asyncio.current_task()
@@ -78,7 +146,7 @@ async def _hold(slot: Slot, signals: Signals, as_json: bool) -> None:
     if as_json:
         output.put_json(_document(slot))
     else:
-        output.put_facts(_facts(slot))
+        tables.put_facts(_facts(slot))
         output.note("the slot is yours until you stop this command (Ctrl-C).")
     await stop.wait()
 
@@ -169,7 +237,7 @@ class Right:
         return {"runId": self.run, "onlyRun": True} if self.run else {"revoke": True, "reason": self.reason}
 
 
-async def give_back(at: Address, slot_id: str, label: str | None, by: Right, as_json: bool) -> None:
+async def _give_back(at: Address, slot_id: str, label: str | None, by: Right, as_json: bool) -> None:
     """Give a slot back that somebody borrowed; without its label, the session says which pool it is of."""
     async with reach(at) as hub:
         if label is None or by == Right():

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from hub.cli import output
-from hub.cli.reach import Address, Reach, reach
+import typer
+
+from hub.capacity.nodes.models import State
+from hub.cli import output, tables
+from hub.cli.inputs import Usage, read_id, read_label
+from hub.cli.options import AsJson, Limit, Secret, Url
+from hub.cli.reach import Address, Reach, looking, reach
 from hub.errors import HubError
 
 PAGE = 500
@@ -17,18 +23,86 @@ _SESSION_COLUMNS = ("SLOT", "POOL", "ASKED FOR", "NODE", "RUN", "SINCE", "TIME L
 _LESS_WANTED = ("SINCE", "ASKED FOR", "NODE")
 
 
-async def nodes(at: Address, as_json: bool, *, limit: int, state: str | None, node: str | None) -> None:
+def nodes(
+    node: Annotated[
+        str | None, typer.Argument(parser=read_id, metavar="NODE", help="Only this one, with its slots.")
+    ] = None,
+    state: Annotated[State | None, typer.Option(help="Only nodes in this state.")] = None,
+    limit: Limit = 1000,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Show the registered nodes."""
+    _one_of(("NODE", node), ("--state", state))
+    asyncio.run(_nodes(looking(url, secret), as_json, limit=limit, state=state, node=node))
+
+
+def pools(
+    label: Annotated[str | None, typer.Argument(parser=read_label, metavar="LABEL", help="Only this one.")] = None,
+    limit: Limit = 1000,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Show the pools: how many slots are free, lent and held back."""
+    asyncio.run(_pools(looking(url, secret), as_json, limit=limit, label=label))
+
+
+def autoscale(
+    label: Annotated[str, typer.Argument(parser=read_label, metavar="LABEL", help="The pool.")],
+    least: Annotated[int | None, typer.Option("--min", min=0, max=1_000_000, help="Want at least so many.")] = None,
+    most: Annotated[int | None, typer.Option("--max", min=0, max=1_000_000, help="Want at most so many.")] = None,
+    headroom: Annotated[
+        int | None, typer.Option(min=0, max=1_000_000, help="Want so many more than are needed now.")
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Show how many slots a pool should have: what is lent, and what those who wait for it need."""
+    if least is not None and most is not None and least > most:
+        raise Usage("--min is above --max.")
+    bounds = {"min": least, "max": most, "headroom": headroom}
+    asyncio.run(_autoscale(looking(url, secret), label, bounds, as_json))
+
+
+def sessions(
+    slot: Annotated[str | None, typer.Argument(parser=read_id, metavar="SLOT", help="Only this one.")] = None,
+    label: Annotated[str | None, typer.Option(parser=read_label, metavar="LABEL", help="Asked for as this.")] = None,
+    pool: Annotated[str | None, typer.Option(parser=read_label, metavar="LABEL", help="Served by this pool.")] = None,
+    node: Annotated[str | None, typer.Option(parser=read_id, metavar="NODE", help="On this node.")] = None,
+    run: Annotated[str | None, typer.Option(parser=read_id, metavar="RUN", help="Of this run.")] = None,
+    limit: Limit = 1000,
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Show what is lent."""
+    filters = {"label": label, "pool": pool, "node": node, "run": run}
+    _one_of(("SLOT", slot), *((f"--{name}", value) for name, value in filters.items()))
+    where = {name: value for name, value in filters.items() if value is not None}
+    asyncio.run(_sessions(looking(url, secret), as_json, limit=limit, where=where, slot=slot))
+
+
+def _one_of(*given: tuple[str, object]) -> None:
+    names = [name for name, value in given if value is not None]
+    if len(names) > 1:
+        raise Usage(f"{' and '.join(names)} exclude each other.")
+
+
+async def _nodes(at: Address, as_json: bool, *, limit: int, state: str | None, node: str | None) -> None:
     """Show the registered nodes, or one with its slots."""
     async with reach(at) as hub:
         if node is not None:
             found = await hub.get("nodes", node)
             _show_one(found, as_json, _node_facts, ("SLOT", "POOL", "STATE"), _node_slots)
             return
-        total, rows = await _nodes(hub, limit, state)
+        total, rows = await _all_nodes(hub, limit, state)
     _show(as_json, total, "nodes", rows, _NODE_COLUMNS, _node_row, numbers=("SLOTS", "LENT"))
 
 
-async def pools(at: Address, as_json: bool, *, limit: int, label: str | None) -> None:
+async def _pools(at: Address, as_json: bool, *, limit: int, label: str | None) -> None:
     """Show the pools with what is free and lent, or one of them."""
     async with reach(at) as hub:
         if label is not None:
@@ -39,7 +113,7 @@ async def pools(at: Address, as_json: bool, *, limit: int, label: str | None) ->
     _show(as_json, total, "pools", rows, _POOL_COLUMNS, _pool_row, numbers=("SLOTS", "FREE", "LENT", "HELD BACK"))
 
 
-async def autoscale(at: Address, label: str, bounds: dict[str, int | None], as_json: bool) -> None:
+async def _autoscale(at: Address, label: str, bounds: dict[str, int | None], as_json: bool) -> None:
     """Show how many slots a pool should have, and why."""
     async with reach(at) as hub:
         found = await hub.get("autoscale", label, **bounds)
@@ -48,7 +122,7 @@ async def autoscale(at: Address, label: str, bounds: dict[str, int | None], as_j
         output.note(f"{found['hint']}")
 
 
-async def sessions(at: Address, as_json: bool, *, limit: int, where: dict[str, str], slot: str | None) -> None:
+async def _sessions(at: Address, as_json: bool, *, limit: int, where: dict[str, str], slot: str | None) -> None:
     """Show what is lent, all of it or by one filter, or the session of one slot."""
     async with reach(at) as hub:
         if slot is not None:
@@ -68,7 +142,7 @@ async def sessions(at: Address, as_json: bool, *, limit: int, where: dict[str, s
     )
 
 
-async def _nodes(hub: Reach, limit: int, state: str | None) -> tuple[int, list[dict[str, Any]]]:
+async def _all_nodes(hub: Reach, limit: int, state: str | None) -> tuple[int, list[dict[str, Any]]]:
     found: dict[str, dict[str, Any]] = {}  # a cursor may show a node twice when the fleet changes meanwhile
     cursor: str | None = "0"
     total = 0
@@ -111,7 +185,7 @@ def _show(
     if as_json:
         output.put_json({"total": total, noun: rows})
     elif rows:
-        output.put_table(columns, [tuple(row(each)) for each in rows], numbers=numbers, expendable=expendable)
+        tables.put_table(columns, [tuple(row(each)) for each in rows], numbers=numbers, expendable=expendable)
     else:
         output.put(f"No {noun}.")
     if total > len(rows) and rows:
@@ -128,10 +202,10 @@ def _show_one(
     if as_json:
         output.put_json(found)
         return
-    output.put_facts(facts(found))
+    tables.put_facts(facts(found))
     if rows is not None and (listed := rows(found)):
         output.put("")
-        output.put_table(columns, listed)
+        tables.put_table(columns, listed)
 
 
 def _node_row(node: dict[str, Any]) -> Iterable[Any]:

@@ -11,7 +11,7 @@ import typer
 from rich.markdown import Markdown
 
 import hub
-from hub.cli import output
+from hub.cli import output, tables
 from hub.cli.inputs import Usage, shown
 
 FOLDER = Path(hub.__file__).parent / "manual"
@@ -37,11 +37,11 @@ def manual(
     """Read the manual of this version: without PAGE its pages are listed."""
     known = pages()
     if page is None:
-        output.put_table(("PAGE", "ABOUT"), known)
+        tables.put_table(("PAGE", "ABOUT"), known)
         output.put("\nRead one with: hub manual PAGE")
         return
     name = page.strip().lower().removesuffix(".md")
     if name not in {each.name for each in known}:
         raise Usage(f"There is no page {shown(page)}; the pages are {', '.join(each.name for each in known)}.")
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
-    output.put(output.render(Markdown(text), sys.stdout) if sys.stdout.isatty() else text.rstrip("\n"))
+    output.put(tables.render(Markdown(text), sys.stdout) if sys.stdout.isatty() else text.rstrip("\n"))

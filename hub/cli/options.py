@@ -30,3 +30,5 @@ TokenFile = Annotated[
     typer.Option(dir_okay=False, metavar="FILE", help="Keeps the token of this node; else HUB_NODE_TOKEN_FILE."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="Show at most so many.")]
+Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="A command to run, after two dashes.")]

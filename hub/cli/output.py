@@ -1,27 +1,11 @@
-"""What people and programs see: results on stdout, everything else on stderr. Colours only on a terminal."""
+"""What people and programs see: results on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
-import io
 import json
-import shutil
 import sys
-from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, TextIO
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-# What a table may take where nobody looks at it through a window: no line of it is broken.
-UNBOUNDED = 100_000
-GAP = 3
-
-_STATE_STYLES = {
-    "alive": "green", "suspect": "yellow", "stale": "red", "draining": "cyan",
-    "free": "green", "lent": "yellow", "held": "cyan",
-}  # fmt: skip
+from typing import Any
 
 
 class ReaderGone(Exception):
@@ -46,56 +30,6 @@ def note(sentence: str) -> None:
     """A sentence for the person who called, on stderr."""
     with suppress(BrokenPipeError):
         print(f"hub: {one_line(sentence)}", file=sys.stderr, flush=True)
-
-
-def put_table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[Any]],
-    *,
-    numbers: Collection[str] = (),
-    expendable: Sequence[str] = (),
-) -> None:
-    """A table; `numbers` are the columns that line up on the right. Where stdout is no terminal, plain text.
-
-    A terminal too narrow for all of it is spared the `expendable` columns, one after the other.
-    """
-    shown = list(columns)
-    cells = [dict(zip(columns, map(_cell, row), strict=True)) for row in rows]
-    for column in expendable:
-        widths = [max([len(name), *(row[name].cell_len for row in cells)]) for name in shown]
-        if sum(widths) + GAP * (len(widths) - 1) <= _width(sys.stdout):
-            break
-        shown.remove(column)
-    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
-    for column in shown:
-        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
-    for row in cells:
-        table.add_row(*(row[column] for column in shown))
-    put(render(table, sys.stdout))
-
-
-def render(thing: Any, stream: TextIO) -> str:
-    """The text of something Rich can show, as wide and as coloured as the stream bears it."""
-    terminal = stream.isatty()
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=_width(stream), highlight=False)
-    with console.capture() as capture:
-        console.print(thing)
-    return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n"))
-
-
-def _width(stream: TextIO) -> int:
-    return shutil.get_terminal_size().columns if stream.isatty() else UNBOUNDED
-
-
-def _cell(value: Any) -> Text:
-    match value:
-        case None | "":
-            return Text("-", style="dim")
-        case bool():
-            return Text("yes" if value else "no")
-        case _:
-            text = one_line(str(value))
-            return Text(text, style=_STATE_STYLES.get(text, ""))
 
 
 def one_line(text: str) -> str:
@@ -125,13 +59,3 @@ def pairs(facts: Any) -> str:
 def plural(count: Any, noun: str) -> str:
     """`1 slot`, `2 slots`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-def put_facts(facts: Iterable[tuple[str, Any]]) -> None:
-    """Names and values, one under the other."""
-    grid = Table.grid(padding=(0, GAP, 0, 0))
-    grid.add_column(style="bold")
-    grid.add_column(overflow="fold")
-    for name, value in facts:
-        grid.add_row(name, _cell(value))
-    put(render(grid, sys.stdout))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from hub.cli import output
+from hub.cli import output, tables
 from hub.cli.admin import caller
 from hub.cli.inputs import read_id, read_label
 from hub.cli.look import members, whole_seconds
@@ -111,7 +111,7 @@ async def _queue(at: Address, label: str | None, limit: int, as_json: bool) -> N
         return
     rows = [_row(queue, ticket) for queue in found["labels"] for ticket in queue["tickets"]]
     if rows:
-        output.put_table(_QUEUE_COLUMNS, rows, numbers=("POSITION", "PRIORITY", "ESTIMATE"), expendable=_LESS_WANTED)
+        tables.put_table(_QUEUE_COLUMNS, rows, numbers=("POSITION", "PRIORITY", "ESTIMATE"), expendable=_LESS_WANTED)
     else:
         output.put("Nobody waits." if label is None else f"Nobody waits for {label}.")
     waiting = sum(queue["waiting"] for queue in found["labels"]) if label else found["waiting"]
@@ -163,7 +163,7 @@ async def _caps(at: Address, as_json: bool) -> None:
         (row.get("labelKey"), row.get("cap") or "no limit", row.get("source"), row.get("inFlight"), row.get("waiting"))
         for row in (*(found.get("caps") or ()), rest)
     ]
-    output.put_table(_CAP_COLUMNS, rows, numbers=("AT MOST", "LIVE", "WAITING"))
+    tables.put_table(_CAP_COLUMNS, rows, numbers=("AT MOST", "LIVE", "WAITING"))
 
 
 async def _set_cap(at: Address, label: str, cap: int | None, as_json: bool) -> None:

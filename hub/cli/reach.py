@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import fcntl
 import logging
-import os
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -14,19 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-import httpx
 import typer
 
-from hub.cli import output
 from hub.cli.inputs import Usage, read_url
 from hub.cli.surroundings import environment, given_secret, tell_of_proxies
 from hub.client.calls import path
 from hub.client.exchange import RetryPolicy, Send, exchange
 from hub.client.transport import DEFAULT_URL, AsyncTransport
 from hub.errors import HubError, HubUnavailable
-from hub.observability.logs import configure_logs
-from hub.settings import Settings, load_settings, mask_url
-from hub.store import keeper
+from hub.settings import mask_url
 
 Role = Literal["look", "runner", "node", "admin"]
 
@@ -76,6 +70,12 @@ def address(url: str | None, secret: str | None, role: Role) -> Address:
     return Address(where, secret, chosen=url is not None)
 
 
+def looking(url: str | None, secret: str | None) -> Address:
+    """The hub for a command that only shows."""
+    plain_logs()
+    return address(url, secret, "look")
+
+
 def operating(url: str | None, secret: str | None) -> Address:
     """The hub for a command of an operator."""
     plain_logs()
@@ -120,7 +120,9 @@ async def reach(at: Address) -> AsyncIterator[Reach]:
     elif at.chosen:
         raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
     else:
-        connection = _in_process(at)
+        from hub.cli.direct import in_process  # the packages of a hub, which need not be waited for where one runs
+
+        connection = in_process(at)
     async with connection as transport:
         try:
             yield Reach(transport)
@@ -148,53 +150,6 @@ async def listens(url: str) -> bool:
 @asynccontextmanager
 async def _over_http(at: Address) -> AsyncIterator[AsyncTransport]:
     yield AsyncTransport(at.url, at.secret, "")
-
-
-@asynccontextmanager
-async def _in_process(at: Address) -> AsyncIterator[AsyncTransport]:
-    settings = store_settings(f"No hub listens at {mask_url(at.url)}", "say where one is with --url or HUB_URL")
-    from hub.api.app import create_app  # the server's packages cost half a second that other commands need not wait
-
-    output.note(f"no hub listens at {mask_url(at.url)}; working straight on Redis at {store_shown(settings)}.")
-    app = create_app(settings, sweep=False)
-    async with app.app.router.lifespan_context(app.app):
-        inside = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        yield AsyncTransport("http://in-process", at.secret, "", inside)
-
-
-def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") -> Settings:
-    """The settings of a command that works straight on Redis, with quiet logs; refused when no Redis is running.
-
-    `or_say` is what else may be done about that than starting a hub.
-    """
-    environment()  # says where they come from
-    settings = load_settings()
-    if settings.redis_url is None and not _embedded_runs(settings):
-        raise HubUnavailable(
-            f"{why}, HUB_REDIS_URL names no Redis, and no embedded one runs in {settings.data_dir}; start a hub with "
-            f"`hub serve`, or {or_say}."
-        )
-    if not os.environ.get("LOG_LEVEL"):
-        settings = settings.model_copy(update={"log_level": "ERROR"})
-    configure_logs(settings)
-    return settings
-
-
-def store_shown(settings: Settings) -> str:
-    """Where the store is, without its password."""
-    return mask_url(settings.redis_url) if settings.redis_url else str(settings.data_dir)
-
-
-def _embedded_runs(settings: Settings) -> bool:
-    """Whether a server lives in the data directory: it holds this lock for as long as it does."""
-    try:
-        lock = os.open(settings.data_dir / keeper.SERVER_LOCK, os.O_RDWR)
-    except OSError:
-        return False
-    try:
-        return not keeper.try_lock(lock, fcntl.LOCK_SH)
-    finally:
-        os.close(lock)
 
 
 def plain_logs() -> None:

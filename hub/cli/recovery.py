@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hub.cli import output
+from hub.cli import output, tables
 from hub.cli.child import Signals
 from hub.cli.inputs import YEAR_S, Usage, shown, span
-from hub.cli.job_inputs import Limit
 from hub.cli.known import forget
-from hub.cli.options import AsJson
+from hub.cli.options import AsJson, Limit
 from hub.cli.report import report
 from hub.cli.sources import Chosen, Opened, Trouble, choose
 from hub.errors import HubError
@@ -139,7 +138,7 @@ def _show(
         output.put_json({**facts, "total": total, "records": records, "errors": [_told(each) for each in troubles]})
     elif found:
         rows = [_row(source, stuck) for source, stuck in found]
-        output.put_table(_COLUMNS, rows, numbers=("RESETS",), expendable=("RESETS", "STATUS"))
+        tables.put_table(_COLUMNS, rows, numbers=("RESETS",), expendable=("RESETS", "STATUS"))
     elif not troubles:
         output.put("No stuck records.")
 
@@ -362,7 +361,7 @@ def _put_round(rows: list[dict[str, Any]], interval_s: float, as_json: bool) -> 
         )
         for row in rows
     ]  # fmt: skip
-    output.put_table(_WATCHED, cells, numbers=("STUCK", "OLDEST", "THRESHOLD"))
+    tables.put_table(_WATCHED, cells, numbers=("STUCK", "OLDEST", "THRESHOLD"))
     if not terminal:
         output.put("")
 

@@ -5,12 +5,35 @@ from __future__ import annotations
 import os
 import signal
 from types import FrameType
+from typing import Annotated
 
+import typer
+
+from hub.cli.inputs import Usage
 from hub.observability.logs import configure_logs, get_logger
 from hub.settings import load_settings
 
 
-def serve(overrides: dict[str, object | None]) -> int:
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on; else HUB_HOST, else 127.0.0.1.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65_535, help="Else HUB_PORT, else 8080; 0: a free one.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, max=256, help="Processes; else HUB_WORKERS, else 1.")] = None,
+    tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="Certificate; else HUB_TLS_CERT.")] = None,
+    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key; else HUB_TLS_KEY.")] = None,
+    tls_client_ca: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Authorities of callers' certificates; else HUB_TLS_CLIENT_CA.")
+    ] = None,
+) -> int:
+    """Run a hub until SIGTERM or Ctrl-C."""
+    if host is not None and not host.strip():
+        raise Usage("--host is empty.")
+    files = {"HUB_TLS_CERT": tls_cert, "HUB_TLS_KEY": tls_key, "HUB_TLS_CLIENT_CA": tls_client_ca}
+    return _serve({"HUB_HOST": host, "HUB_PORT": port, "HUB_WORKERS": workers, **files})
+
+
+def _serve(overrides: dict[str, object | None]) -> int:
     """Run a hub until it is told to stop; what the command line says goes before the environment. The exit code."""
     # Into the environment of this process: several workers are processes that read it again.
     os.environ.update({name: str(value) for name, value in overrides.items() if value is not None})

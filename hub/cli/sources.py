@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Generic, Literal, Self, TypeVar
 
 from hub.cli import output
+from hub.cli.direct import store_settings
 from hub.cli.inputs import Usage, shown
-from hub.cli.reach import store_settings
 from hub.errors import HubError, HubUnavailable, RecordsUnavailable, StartRefused, StoreUnavailable
 from hub.observability.logs import configure_logs
 from hub.settings import Settings, load_settings, mask_url

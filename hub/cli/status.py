@@ -6,17 +6,13 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
-import typer
-
-from hub.cli import output
+from hub.cli import output, tables
 from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, address, plain_logs, reach
 
-app = typer.Typer()
 _CODES: Final = {"warning": 3, "critical": 4}  # 1 and 2 say that nobody knows
 
 
-@app.command()
 def status(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> int:
     """Say how the fleet is, and name every trouble. Exit codes: 0 all is well, 3 a warning, 4 something critical."""
     plain_logs()
@@ -33,7 +29,7 @@ async def _status(at: Address, as_json: bool) -> int:
         for trouble in seen.get("troubles") or ():
             said = f"{trouble.get('level')}: {trouble.get('title')}. {trouble.get('text')}"
             output.put(f"  {output.one_line(said)}")  # it may name who switched something, in his own words
-        output.put_facts(_facts(seen))
+        tables.put_facts(_facts(seen))
     return max((_CODES.get(str(each.get("level")), 0) for each in seen.get("troubles") or ()), default=0)
 
 

@@ -12,11 +12,12 @@ import httpx
 import typer
 from pydantic import SecretStr
 
-from hub.cli import output
+from hub.cli import output, tables
+from hub.cli.direct import store_settings, store_shown
 from hub.cli.inputs import Usage, read_id, shown
 from hub.cli.look import PAGE, members, whole_seconds
 from hub.cli.options import AsJson, Secret, Url
-from hub.cli.reach import Address, Reach, operating, reach, store_settings, store_shown
+from hub.cli.reach import Address, Reach, operating, reach
 from hub.client.transport import AsyncTransport
 from hub.errors import HubUnavailable, Unauthorized
 from hub.settings import Settings
@@ -161,7 +162,7 @@ async def _list(at: Address, as_json: bool) -> None:
         return
     rows = [_row(token, "store") for token in found["tokens"]] + [_row(token, "file") for token in found["inFile"]]
     if rows:
-        output.put_table(_COLUMNS, rows, expendable=_LESS_WANTED)
+        tables.put_table(_COLUMNS, rows, expendable=_LESS_WANTED)
     else:
         output.put("There are no tokens.")
 

@@ -7,7 +7,6 @@ import time
 from contextlib import suppress
 
 import httpx
-import typer
 
 from hub.cli.child import Signals
 from hub.cli.history import Stream
@@ -18,7 +17,6 @@ from hub.cli.reach import Address, Reach, address, listens, plain_logs, reach
 from hub.cli.screen import Screen, is_terminal
 from hub.errors import HubError
 
-app = typer.Typer()
 LEAST_S = 1.0  # between two fetches, however much happens
 MOST_S = 5.0  # what makes no event, as heartbeats, is seen so late
 WITHOUT_EVENTS_S = 2.0  # between two fetches where nobody sends events
@@ -26,7 +24,6 @@ BACK_S = 2.0  # until a stream that was cut is asked for again
 _DRAW_S = 1.0  # the age of what is shown goes on
 
 
-@app.command()
 def top(url: Url = None, secret: Secret = None) -> None:
     """Watch pools, nodes, the queue and tasks as they change; q ends it."""
     plain_logs()

@@ -10,13 +10,20 @@ Jobs and tasks have a package of their own, `hub.client.jobs`. Refusals are rais
 ones met most are here as well.
 """
 
-from hub.client.borrower import HubClient
-from hub.client.node import NodeAgent
-from hub.client.slot import Slot
-from hub.client.state import AgentOptions
-from hub.client.sync_borrower import SyncHubClient
-from hub.client.sync_node import SyncNodeAgent
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from hub.errors import GrantOver, HubError, HubUnavailable, LeaseLost, NoCapacity, Unauthorized, Unavailable
+
+if TYPE_CHECKING:
+    from hub.client.borrower import HubClient
+    from hub.client.node import NodeAgent
+    from hub.client.slot import Slot
+    from hub.client.state import AgentOptions
+    from hub.client.sync_borrower import SyncHubClient
+    from hub.client.sync_node import SyncNodeAgent
 
 __all__ = [
     "AgentOptions",
@@ -33,3 +40,19 @@ __all__ = [
     "Unauthorized",
     "Unavailable",
 ]
+
+_HOMES = {
+    "AgentOptions": "state",
+    "HubClient": "borrower",
+    "NodeAgent": "node",
+    "Slot": "slot",
+    "SyncHubClient": "sync_borrower",
+    "SyncNodeAgent": "sync_node",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when it is asked for: a program pays for what it uses."""
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

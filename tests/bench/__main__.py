@@ -25,6 +25,7 @@ BENCHMARKS = {  # name of the module -> what it measures
     "jobs_latency": "from a submit's commit to the start of the task in an idle worker",
     "jobs_scale": "Redis time of a claim, and Redis memory, with a million pending tasks",
     "console": "the console: from an event to the pixel, 10,000 nodes, and what fifty open ones cost the hub",
+    "command_start": "how long a person waits for the `hub` command",
     "records": "a pass over stuck records in a table of a million, in PostgreSQL and in SQLite",
 }
 

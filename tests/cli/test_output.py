@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from hub.cli import output
+from hub.cli import output, tables
 from tests.cli.command import Command, leave, register
 from tests.world import HubProcess
 
@@ -29,7 +29,7 @@ def test_foreign_text_can_neither_break_a_line_nor_reach_the_terminal():
 
 
 def test_a_table_in_a_pipe_is_plain_text_of_any_width(capsys):
-    output.put_table(("NAME", "N"), [("x" * 300, 1), ("[red]y[/red]", 20), ("", None)], numbers=("N",))
+    tables.put_table(("NAME", "N"), [("x" * 300, 1), ("[red]y[/red]", 20), ("", None)], numbers=("N",))
     lines = capsys.readouterr().out.splitlines()
     assert lines == [
         f"{'NAME':300}    N",
@@ -43,8 +43,8 @@ def test_a_narrow_terminal_is_spared_the_columns_that_matter_least(monkeypatch, 
     rows = [("a" * 10, "b" * 10, "c" * 10)]
     shown = []
     for width in (36, 35, 22):
-        monkeypatch.setattr(output, "_width", lambda _, width=width: width)
-        output.put_table(("A", "B", "C"), rows, expendable=("B", "A"))
+        monkeypatch.setattr(tables, "_width", lambda _, width=width: width)
+        tables.put_table(("A", "B", "C"), rows, expendable=("B", "A"))
         shown.append(capsys.readouterr().out.splitlines()[0].split())
     assert shown == [["A", "B", "C"], ["A", "C"], ["C"]]
 

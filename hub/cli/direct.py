@@ -1,0 +1,66 @@
+"""How a command works straight on Redis, where no hub answers or none is needed."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+
+from hub.cli import output
+from hub.cli.reach import Address
+from hub.cli.surroundings import environment
+from hub.client.transport import AsyncTransport
+from hub.errors import HubUnavailable
+from hub.observability.logs import configure_logs
+from hub.settings import Settings, load_settings, mask_url
+from hub.store import keeper
+
+
+@asynccontextmanager
+async def in_process(at: Address) -> AsyncIterator[AsyncTransport]:
+    settings = store_settings(f"No hub listens at {mask_url(at.url)}", "say where one is with --url or HUB_URL")
+    from hub.api.app import create_app  # the server's packages cost half a second that the doctor need not wait
+
+    output.note(f"no hub listens at {mask_url(at.url)}; working straight on Redis at {store_shown(settings)}.")
+    app = create_app(settings, sweep=False)
+    async with app.app.router.lifespan_context(app.app):
+        inside = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        yield AsyncTransport("http://in-process", at.secret, "", inside)
+
+
+def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") -> Settings:
+    """The settings of a command that works straight on Redis, with quiet logs; refused when no Redis is running.
+
+    `or_say` is what else may be done about that than starting a hub.
+    """
+    environment()  # says where they come from
+    settings = load_settings()
+    if settings.redis_url is None and not _embedded_runs(settings):
+        raise HubUnavailable(
+            f"{why}, HUB_REDIS_URL names no Redis, and no embedded one runs in {settings.data_dir}; start a hub with "
+            f"`hub serve`, or {or_say}."
+        )
+    if not os.environ.get("LOG_LEVEL"):
+        settings = settings.model_copy(update={"log_level": "ERROR"})
+    configure_logs(settings)
+    return settings
+
+
+def store_shown(settings: Settings) -> str:
+    """Where the store is, without its password."""
+    return mask_url(settings.redis_url) if settings.redis_url else str(settings.data_dir)
+
+
+def _embedded_runs(settings: Settings) -> bool:
+    """Whether a server lives in the data directory: it holds this lock for as long as it does."""
+    try:
+        lock = os.open(settings.data_dir / keeper.SERVER_LOCK, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        return not keeper.try_lock(lock, fcntl.LOCK_SH)
+    finally:
+        os.close(lock)

@@ -1,0 +1,78 @@
+"""What a command imports: nobody waits for packages that it does not use."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+import typer
+
+from hub.cli.app import ENTRIES, GROUPS
+from hub.cli.exits import main
+from tests.cli.command import Command
+
+# Those of the server, and what costs more than 10 ms.
+SERVER = {
+    "fastapi", "starlette", "uvicorn", "redis", "fakeredis", "socketio", "pydantic", "pydantic_settings", "structlog",
+    "prometheus_client", "sqlalchemy", "taskiq", "jsonschema_rs", "hub.store", "hub.api", "hub.core", "httpx._main",
+}  # fmt: skip
+CLIENT = {"httpx", "rich.console", "asyncio", "hub.client", "hub.settings"}
+IMPORTED = """
+import json, sys
+from hub.cli import main
+code = main(sys.argv[1:])
+print(json.dumps([code, sorted(name for name, found in sys.modules.items() if found is not None)]), file=sys.stderr)
+"""
+
+
+def imported(environment: dict[str, str], *words: str) -> set[str]:
+    """The modules there are when the command has ended."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED, *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    code, modules = json.loads(done.stderr.splitlines()[-1])
+    assert code == 0, done.stderr
+    return set(modules)
+
+
+def test_the_version_imports_neither_a_command_nor_what_one_needs(lone_command: Command):
+    modules = imported(lone_command.environment, "--version")
+    assert modules & (SERVER | CLIENT) == set()
+    assert modules & {f"hub.cli.{entry.home.partition(':')[0]}" for entry in ENTRIES.values()} == set()
+
+
+def test_the_list_of_commands_imports_none_of_them(lone_command: Command):
+    modules = imported(lone_command.environment, "--help")
+    assert modules & (SERVER | {"httpx", "hub.client", "hub.settings"}) == set()
+    assert modules & {f"hub.cli.{entry.home.partition(':')[0]}" for entry in ENTRIES.values()} == set()
+
+
+@pytest.mark.parametrize("line", ["nodes", "pools", "sessions", "queue", "status"])
+def test_a_list_of_a_live_hub_imports_nothing_of_the_server(line, command: Command):
+    assert imported(command.environment, line) & SERVER == set()
+
+
+def test_every_command_stands_in_one_group_and_is_where_it_says():
+    assert sum(map(len, GROUPS.values())) == len(ENTRIES)
+    assert list(GROUPS) == ["Lend", "Look", "Jobs", "Recover", "Run"]
+    for entry in ENTRIES.values():
+        module, _, name = entry.home.partition(":")
+        found = getattr(import_module(f"hub.cli.{module}"), name)
+        assert isinstance(found, typer.Typer) or found.__doc__
+        assert entry.hidden or entry.says.endswith((".", "is."))
+
+
+def test_help_shows_the_groups_in_their_order(capsys):
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    places = [out.index(f" {title} ──") for title in GROUPS]
+    assert places == sorted(places)
+    assert "zombies" not in out
