@@ -105,7 +105,8 @@ async def test_a_viewer_changes_nothing_by_any_route(api, browser):
         if path not in BY_SECRET_ALONE:
             answer = await browser.send(method, path, {})
             assert (answer.status_code, "viewer" in answer.text) == (403, True), (method, path, answer.text)
-    assert (await browser.get("/diagnostics/worker-env/x")).status_code == 403
+    for private in ("/diagnostics/worker-env/x", "/console/leases/s1"):
+        assert (await browser.get(private)).status_code == 403
 
 
 async def test_no_route_changes_anything_for_a_cookie_without_the_mark_of_the_page(api, browser):

@@ -28,7 +28,8 @@ _OWN: Final = "/console/session"  # to log out: whatever one may do
 _CREDENTIALS: Final = (b"x-hub-secret", b"authorization")
 _ADMINS: Final = ("/admin/tokens", "/console/logins", "/console/links")
 _NOT_NOTED: Final = (_OWN, "/console/links", "/admin/sweep")  # which write what they do by themselves
-_PRIVATE: Final = ("/diagnostics/worker-env/",)  # what nodes say of themselves may hold anything
+# What nodes say of themselves may hold anything; by its token a lease is ended.
+_PRIVATE: Final = ("/diagnostics/worker-env/", "/console/leases/")
 _STILL_S: Final = 2.0
 
 
