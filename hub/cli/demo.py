@@ -21,9 +21,12 @@ import typer
 
 from hub.cli import output, tables
 from hub.cli.child import Signals, die_with
+from hub.cli.inputs import Usage, shown
 from hub.cli.reach import plain_logs
+from hub.cli.surroundings import environment
 from hub.client import HubClient
 from hub.errors import HubError, StartRefused
+from hub.settings.sources import is_set
 
 # Short, so that a newcomer sees a node expire before losing patience.
 TIMEOUT_S = 10
@@ -43,12 +46,23 @@ _WORTH_SHOWING = re.compile(
 
 def demo(
     port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="Where the hub listens; another when it is taken.")
-    ] = 8080,
+        int | None,
+        typer.Option(min=0, max=65_535, help="Where it listens; else HUB_PORT, else 8080. Another if that is taken."),
+    ] = None,
 ) -> int:
     """Try it: a hub with a Redis of its own and three agents; nothing of it stays."""
     plain_logs()
-    return asyncio.run(_demo(port))
+    return asyncio.run(_demo(_wanted_port() if port is None else port))
+
+
+def _wanted_port() -> int:
+    variables = environment()
+    if not is_set("HUB_PORT", variables):
+        return 8080
+    text = variables["HUB_PORT"].strip()
+    if not (text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65_535):
+        raise Usage(f"HUB_PORT: {shown(text)} is no port from 0 to 65535.")
+    return int(text)
 
 
 async def _demo(port: int) -> int:

@@ -11,7 +11,7 @@ import typer
 
 from hub.cli import output, telling
 from hub.cli.app import app
-from hub.cli.inputs import Usage
+from hub.cli.inputs import Ended, Usage
 from hub.errors import HubError, Unauthorized
 
 DONE, REFUSED, WRONG_USAGE = 0, 1, 2
@@ -41,8 +41,11 @@ def _run(words: Sequence[str]) -> int:
     except _UsageError as error:
         return _end(_usage_sentence(error), WRONG_USAGE)
     except Unauthorized as error:
-        hint = "set HUB_ADMIN_SECRET, HUB_RUNNER_SECRET or HUB_NODE_SECRET as the hub has it, or give --secret."
-        return _end(f"The hub refuses the secret ({error.detail or error.code}); {hint}", REFUSED)
+        from hub.cli.reach import secret_refused  # whatever was refused has imported it
+
+        return _end(secret_refused(error), REFUSED)
+    except Ended as error:
+        return _end(str(error), error.code)
     except HubError as error:
         return _end(error.detail or error.code, REFUSED)
     except ModuleNotFoundError as error:  # a command's module is imported when it is called

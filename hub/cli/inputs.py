@@ -25,6 +25,14 @@ class Usage(Exception):
     """A command line that cannot be meant; the text is one sentence."""
 
 
+class Ended(Exception):
+    """A command that ends with a sentence and an exit code of its own."""
+
+    def __init__(self, sentence: str, code: int) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
 class Pool(NamedTuple):
     """`LABEL=N`."""
 

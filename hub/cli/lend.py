@@ -12,14 +12,16 @@ import typer
 
 from hub.cli import output, tables
 from hub.cli.child import Child, Signals
-from hub.cli.inputs import Usage, check_command, read_id, read_label, seconds
+from hub.cli.inputs import Ended, Usage, check_command, read_id, read_label, seconds
 from hub.cli.options import AsJson, Command, Secret, Url
-from hub.cli.reach import Address, address, listens, plain_logs, reach
+from hub.cli.reach import Address, address, listens, plain_logs, reach, secret_refused
 from hub.cli.surroundings import without_secrets
 from hub.client import HubClient, Slot
-from hub.errors import HubError, HubUnavailable, LeaseLost, NoCapacity, NoSuchPool, NotFound
+from hub.errors import HubError, HubUnavailable, LeaseLost, NoCapacity, NoSuchPool, NotFound, Unauthorized
 from hub.settings import mask_url
 
+# As sysexits.h has them: a failure that may pass, a right that is missing, a service that is not there.
+NO_SLOT, NOT_ALLOWED, NO_HUB = 75, 77, 69
 # How long before its lease ends a command that could not be kept in it is asked to stop: time to put things in order.
 STOP_AHEAD_S = 5.0
 STOP_AHEAD_SHARE = 0.1
@@ -57,11 +59,16 @@ def borrow(
     wait_for_pool: Annotated[
         bool, typer.Option("--wait-for-pool", help="Wait also while no pool serves LABEL yet, instead of refusing.")
     ] = False,
+    on_refusal: Annotated[
+        int, typer.Option("--exit-code-on-refusal", min=1, max=255, help="The exit code where no slot was lent.")
+    ] = NO_SLOT,
     as_json: AsJson = False,
     url: Url = None,
     secret: Secret = None,
 ) -> int:
     """Borrow a slot and keep it until Ctrl-C or SIGTERM, or while COMMAND runs.
+
+    Exit codes: that of COMMAND; 75 where no slot was lent, 77 where it is not allowed, 69 where no hub answers.
 
     COMMAND finds HUB_SLOT_ID, HUB_SLOT_ENDPOINT, HUB_SLOT_LABEL, HUB_SLOT_POOL, HUB_SLOT_NODE, HUB_LEASE_TOKEN and
     HUB_RUN_ID in its environment. When the lease is lost it is stopped before the slot can be lent again.
@@ -71,7 +78,14 @@ def borrow(
         if as_json:
             raise Usage("--json prints the slot and COMMAND gets it in its environment: give one of the two.")
     wanted = BorrowRequest(label, ttl, run, wait, priority, wait_for_pool)
-    return asyncio.run(_borrow(address(url, secret, "runner"), wanted, command or [], as_json))
+    try:
+        return asyncio.run(_borrow(address(url, secret, "runner"), wanted, command or [], as_json))
+    except NoCapacity as error:
+        raise Ended(str(error), on_refusal) from None
+    except Unauthorized as error:
+        raise Ended(secret_refused(error), NOT_ALLOWED) from None
+    except HubUnavailable as error:
+        raise Ended(str(error), NO_HUB) from None
 
 
 def give_back(
@@ -133,7 +147,7 @@ async def _borrow(at: Address, wanted: BorrowRequest, command: list[str], as_jso
         except NoCapacity as error:
             if wanted.wait_s:
                 raise
-            raise HubError(f"{str(error).rstrip('.')}; --wait SECONDS waits for one.") from None
+            raise NoCapacity(f"{str(error).rstrip('.')}; --wait SECONDS waits for one.") from None
         except asyncio.CancelledError:
             raise HubError(f"Interrupted before a slot of {wanted.label} was lent.") from None
     output.note(f"{slot.id} is given back.")

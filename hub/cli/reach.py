@@ -19,7 +19,7 @@ from hub.cli.surroundings import environment, given_secret, tell_of_proxies
 from hub.client.calls import path
 from hub.client.exchange import RetryPolicy, Send, exchange
 from hub.client.transport import DEFAULT_URL, AsyncTransport
-from hub.errors import HubError, HubUnavailable
+from hub.errors import HubError, HubUnavailable, Unauthorized
 from hub.settings import mask_url
 
 Role = Literal["look", "runner", "node", "admin"]
@@ -35,6 +35,16 @@ _SECRETS: dict[Role, tuple[str, ...]] = {
 _PATIENCE = RetryPolicy(trouble_s=5.0, attempt_s=10.0)
 _KNOCK_S = 2.0
 _NOBODY_THERE = {errno.ECONNREFUSED, errno.EADDRNOTAVAIL, errno.ENETUNREACH, errno.EAFNOSUPPORT}
+
+
+# What each of them is needed for, by those who are told that theirs is refused.
+_NEEDED: dict[Role, str] = {
+    "look": "looking needs HUB_RUNNER_SECRET, HUB_ADMIN_SECRET or HUB_NODE_SECRET",
+    "runner": "borrowing and returning needs HUB_RUNNER_SECRET",
+    "node": "announcing a node needs HUB_NODE_SECRET or a token of the node",
+    "admin": "this is for operators and needs HUB_ADMIN_SECRET, or HUB_RUNNER_SECRET where the hub has no other",
+}
+_shown: dict[str, str] = {}  # where the secret that was shown last comes from, and what it was needed for
 
 
 @dataclass(frozen=True)
@@ -57,17 +67,28 @@ def address(url: str | None, secret: str | None, role: Role) -> Address:
             raise Usage(f"HUB_URL: {error.message}") from None
     else:
         where = url
+    source = "--secret"
     if secret is None:
-        lists = (variables.get(name, "") for name in _SECRETS[role])
+        lists = ((name, variables.get(name, "")) for name in _SECRETS[role])
         # While secrets are rotated the variable is a list; any member of it is accepted.
-        members = (member.strip() for text in lists for member in text.split(","))
-        secret = next((member for member in members if member), "")
+        members = ((name, member.strip()) for name, text in lists for member in text.split(","))
+        source, secret = next((found for found in members if found[1]), ("", ""))
     else:
         secret = given_secret(secret, "--secret")
+    _shown.update(source=source, needed=_NEEDED[role])
     if not secret.isascii() or not secret.isprintable():
         raise Usage("The secret has characters that no HTTP header can carry.")
     tell_of_proxies(where)
     return Address(where, secret, chosen=url is not None)
+
+
+def secret_refused(error: Unauthorized) -> str:
+    """What a person needs to know when the hub refuses the secret of this command."""
+    source = _shown.get("source")
+    what = f"the secret, which is from {source}" if source else "a call without a secret"
+    why = f" ({error.detail.rstrip('.')})" if error.detail else ""
+    needed = _shown.get("needed", _NEEDED["look"])
+    return f"The hub refuses {what}{why}; {needed}, as the hub has it. --secret @FILE gives another one."
 
 
 def looking(url: str | None, secret: str | None) -> Address:

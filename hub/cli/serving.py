@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
+import socket
 from types import FrameType
 from typing import Annotated
 
 import typer
 
 from hub.cli.inputs import Usage
+from hub.errors import StartRefused
 from hub.observability.logs import configure_logs, get_logger
 from hub.settings import load_settings
 
@@ -39,6 +42,7 @@ def _serve(overrides: dict[str, object | None]) -> int:
     os.environ.update({name: str(value) for name, value in overrides.items() if value is not None})
     settings = load_settings()
     configure_logs(settings)
+    _check_port(settings.host, settings.port)
     log = get_logger("hub.serve")
     log.info("settings", env_file=str(settings.env_file or "none"), **settings.masked())
     for note in settings.notes:
@@ -51,6 +55,19 @@ def _serve(overrides: dict[str, object | None]) -> int:
         return run(settings)
     except SystemExit as ended:  # the server's own codes say no more than its log does
         return 1 if ended.code else 0
+
+
+def _check_port(host: str, port: int) -> None:
+    """Refuse an address that somebody else listens on, before a store or a process is started for it."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                return  # whatever else is wrong with the address, the server says
+            raise StartRefused(f"Port {port} of {host} is taken; name another with --port or HUB_PORT.") from None
 
 
 def _end(signum: int, frame: FrameType | None) -> None:

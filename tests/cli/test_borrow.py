@@ -85,10 +85,23 @@ def test_nothing_to_lend_is_a_refusal_at_once_and_waiting_ends_with_the_wait(com
     held = command.start("borrow", "gpu:a100")
     held.until_out("TOKEN")
     refused = command("borrow", "gpu:a100", "--", "true")
-    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (75, "", 1)
+    chosen = command("borrow", "gpu:a100", "--exit-code-on-refusal", "9", "--wait", "0.1", "--", "true")
+    assert (chosen.returncode, chosen.stdout, chosen.stderr.count("\n")) == (9, "", 1)
     waiting = command.start("borrow", "gpu:a100", "--wait", "30", "--", "echo", "got it")
     held.signal(signal.SIGTERM)
     assert (waiting.end(), waiting.out) == (0, "got it\n")
+
+
+def test_who_may_not_borrow_hears_which_secret_was_shown_and_which_is_needed(command: Command):
+    done = command("borrow", "gpu:a100", "--", "true", HUB_RUNNER_SECRET="wrong")
+    assert (done.returncode, done.stdout) == (77, "")
+    assert "refuses the secret, which is from HUB_RUNNER_SECRET" in done.stderr
+    assert "borrowing and returning needs HUB_RUNNER_SECRET" in done.stderr
+    done = command("drain", "n1", HUB_ADMIN_SECRET="", HUB_RUNNER_SECRET="")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "refuses a call without a secret" in done.stderr
+    assert "needs HUB_ADMIN_SECRET" in done.stderr
 
 
 def requests(hub: HubProcess) -> float:
@@ -176,7 +189,7 @@ def test_a_spelling_mistake_is_told_at_once_unless_a_pool_may_still_come(command
     said = "hub: no pool serves gpu:a10O; did you mean gpu:a100? --wait-for-pool waits for one that comes later.\n"
     assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", said)
     waited = command("borrow", "gpu:a10O", "--wait", "1", "--wait-for-pool", "--", "true")
-    assert (waited.returncode, "did you mean gpu:a100?" in waited.stderr) == (1, True)
+    assert (waited.returncode, "did you mean gpu:a100?" in waited.stderr) == (75, True)
     assert "did you mean gpu:a100?" in command("autoscale", "gpu:a10O").stderr
 
 

@@ -93,7 +93,7 @@ def test_a_demo_that_is_killed_takes_its_processes_with_it(demo: Running):
 def test_a_port_that_is_taken_is_said_and_another_one_used(lone_command: Command):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        demo = lone_command.start("demo", "--port", str(port))
+        demo = lone_command.start("demo", HUB_PORT=str(port))
         demo.until_out(READY, 90)
         demo.signal(signal.SIGTERM)
         assert demo.end() == 0

@@ -71,7 +71,7 @@ def test_a_file_that_others_own_or_can_write_says_nothing_of_secrets_and_address
     (tmp_path / "below").mkdir()
     done = command("nodes", cwd=tmp_path / "below", HUB_URL=shared_hub.url)
     assert done.returncode == 1
-    assert "The hub refuses the secret" in done.stderr
+    assert "The hub refuses a call without a secret" in done.stderr
     assert f"hub: {file} is not read: " in done.stderr
     assert "settings come from" not in done.stderr
 

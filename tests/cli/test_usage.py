@@ -76,6 +76,7 @@ WRONG = {
     "serve --port 65536": "--port",
     "serve --workers 0": "--workers",
     "demo --port -1": "--port",
+    "borrow gpu:a100 --exit-code-on-refusal 0": "--exit-code-on-refusal",
     "paint": "No such command 'paint'",
     "nodes --colour": "No such option: --colour",
 }
@@ -153,4 +154,4 @@ def test_a_hub_named_on_the_command_line_is_never_replaced_by_another_store(lone
 
 def test_borrowing_needs_a_hub(lone_command: Command):
     done = lone_command("borrow", "gpu:a100", "--", "true")
-    assert (done.returncode, done.stderr) == (1, "hub: No hub listens at http://127.0.0.1:9.\n")
+    assert (done.returncode, done.stderr) == (69, "hub: No hub listens at http://127.0.0.1:9.\n")
