@@ -46,6 +46,10 @@ RECALLED_LATE = (
 OPENED_ASLEEP = (
     _("beat", 1), _("borrow", 3, c=LONG), _("give_back", b=2, c=1), _("freeze", c=EARLY), _("pass", S20), _("wipe"),
 )  # fmt: skip
+BROUGHT_BACK_AND_ENDED = (
+    _("beat"), _("borrow", c=LONG), _("give_back", b=1), _("wipe", c=1), _("tick"), _("tick", b=1), _("pass", S5, 1),
+    _("pass", S5, 1),
+)  # fmt: skip
 TAKEN_OVER_AND_WIPED = (
     _("beat"), _("borrow", c=LONG), *[_("pass", S5)] * 4, _("succeed"), _("wipe"), _("pass", S5, 1), _("verify"),
 )  # fmt: skip
@@ -158,6 +162,9 @@ SCENARIOS: dict[str, Scenario] = {
         "lower", RECALLED_AFTER_ANOTHER, "return 3"
     ),
     "a hub that stood still leaves an empty store to the others": Scenario("back", OPENED_ASLEEP, "return 1"),
+    "what one hub brings back ends when another says that it was returned": Scenario(
+        "back", BROUGHT_BACK_AND_ENDED, "return 1"
+    ),
     "a process that takes a node over knows what is lent": Scenario("lost", TAKEN_OVER_AND_WIPED, "register 2"),
     "a report of what is lent is not carried out late": Scenario("back", REPORTED_LATE, "return 1"),
     "a lease that was returned while its node was gone does not come back": Scenario(
