@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -13,11 +13,43 @@ from hub.cli import output, telling
 
 
 class Entry(NamedTuple):
-    """A command: where it is, as `module:name` in this package, and what the list of commands says of it."""
+    """A command: where it is, as `module:name` in this package, and what the list of commands says of it.
+
+    A command of a list that takes the id of one of it may have a second word, `of`: only all of them, or only one.
+    """
 
     home: str
     says: str
     hidden: bool = False
+    of: Literal["all", "one"] | None = None
+
+
+# What a noun can do: the same pair for each, and its verbs.
+NOUNS: dict[str, dict[str, Entry]] = {
+    "node": {
+        "ls": Entry("look:nodes", "Show the registered nodes.", of="all"),
+        "show": Entry("look:nodes", "Show a node, with its slots.", of="one"),
+        "drain": Entry("draining:drain", "Lend nothing more of a node, which is to go."),
+        "cordon": Entry("draining:cordon", "Lend nothing more of a node, and say why."),
+        "undrain": Entry("draining:undrain", "Lend of a drained or cordoned node again."),
+    },
+    "pool": {
+        "ls": Entry("look:pools", "Show the pools: slots free, lent and held back.", of="all"),
+        "show": Entry("look:pools", "Show a pool.", of="one"),
+    },
+    "session": {
+        "ls": Entry("look:sessions", "Show what is lent.", of="all"),
+        "show": Entry("look:sessions", "Show the session of a slot.", of="one"),
+    },
+    "task": {
+        "ls": Entry("jobs:tasks", "Show the tasks submitted to a room.", of="all"),
+        "show": Entry("jobs:tasks", "Show a task, with its result, progress and log.", of="one"),
+        "submit": Entry("jobs:submit", "Submit a task to a job."),
+        "cancel": Entry("jobs:cancel", "Cancel a task."),
+        "retry": Entry("jobs:retry", "Submit a task that failed once more."),
+    },
+}
+_OF_ONE = {"as_json", "url", "secret", "token"}  # what else may be said where one thing is shown
 
 
 GROUPS: dict[str, dict[str, Entry]] = {
@@ -25,17 +57,20 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "borrow": Entry("lend:borrow", "Borrow a slot, and keep it while a command runs."),
         "return": Entry("lend:give_back", "Give a borrowed slot back."),
         "agent": Entry("announce:agent", "Announce this machine and what it lends."),
-        "drain": Entry("draining:drain", "Lend nothing more of a node, which is to go."),
-        "cordon": Entry("draining:cordon", "Lend nothing more of a node, and say why."),
-        "undrain": Entry("draining:undrain", "Lend of a drained or cordoned node again."),
+        "node": Entry("", "Nodes: ls, show, drain, cordon, undrain."),
+        "pool": Entry("", "Pools: ls, show."),
+        "session": Entry("", "What is lent: ls, show."),
+        "drain": Entry("draining:drain", "", hidden=True),
+        "cordon": Entry("draining:cordon", "", hidden=True),
+        "undrain": Entry("draining:undrain", "", hidden=True),
         "caps": Entry("queue:caps_app", "Show or change how many grants of a label may be live at once."),
     },
     "Look": {
         "status": Entry("status:status", "Say how the fleet is, and name every trouble."),
         "top": Entry("top:top", "Watch pools, nodes, the queue and tasks as they change."),
-        "nodes": Entry("look:nodes", "Show the registered nodes."),
-        "pools": Entry("look:pools", "Show the pools: slots free, lent and held back."),
-        "sessions": Entry("look:sessions", "Show what is lent."),
+        "nodes": Entry("look:nodes", "", hidden=True),
+        "pools": Entry("look:pools", "", hidden=True),
+        "sessions": Entry("look:sessions", "", hidden=True),
         "queue": Entry("queue:queue_app", "Show who waits, or give a place up."),
         "autoscale": Entry("look:autoscale", "Show how many slots a pool should have."),
         "why": Entry("history:why", "Say why a node, a slot, a task, a worker ... is as it is."),
@@ -46,10 +81,11 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Jobs": {
         "jobs": Entry("jobs:jobs", "Show the jobs that are seen from a room."),
         "workers": Entry("jobs:workers", "Show the workers."),
-        "tasks": Entry("jobs:tasks", "Show the tasks submitted to a room, or one of them."),
+        "task": Entry("", "Tasks: ls, show, submit, cancel, retry."),
+        "tasks": Entry("jobs:tasks", "", hidden=True),
         "submit": Entry("jobs:submit", "Submit a task to a job."),
-        "cancel": Entry("jobs:cancel", "Cancel a task."),
-        "retry": Entry("jobs:retry", "Submit a task that failed once more."),
+        "cancel": Entry("jobs:cancel", "", hidden=True),
+        "retry": Entry("jobs:retry", "", hidden=True),
         "dead": Entry("dead:app", "Look at dead letters, submit them anew, or drop them."),
     },
     "Recover": {
@@ -71,15 +107,17 @@ ENTRIES = {name: entry for group in GROUPS.values() for name, entry in group.ite
 
 
 class Listed(TyperGroup):
-    """The group of all commands: listing them imports none of their modules, running one imports its own."""
+    """A group of commands: listing them imports none of their modules, running one imports its own."""
+
+    groups = GROUPS
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Every name, in the order of the groups."""
-        return list(ENTRIES)
+        return [name for entries in self.groups.values() for name in entries]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """What the list shows of a command."""
-        for group, entries in GROUPS.items():
+        for group, entries in self.groups.items():
             if entry := entries.get(cmd_name):
                 return TyperCommand(cmd_name, help=entry.says, rich_help_panel=group, hidden=entry.hidden)
         return None
@@ -87,11 +125,17 @@ class Listed(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command itself, and what is left of the line for it."""
         name, found, rest = super().resolve_command(ctx, args)
-        return name, None if name is None or found is None else _load(name), rest
+        if name is None or found is None:
+            return name, None, rest
+        return name, _load(name, next(entries[name] for entries in self.groups.values() if name in entries)), rest
 
 
-def _load(name: str) -> Any:
-    module, _, attribute = ENTRIES[name].home.partition(":")
+def _load(name: str, entry: Entry) -> Any:
+    if not entry.home:
+        noun = Listed(name=name, help=entry.says, no_args_is_help=True)
+        noun.groups = {"Commands": NOUNS[name]}
+        return noun
+    module, _, attribute = entry.home.partition(":")
     found = getattr(importlib.import_module(f"hub.cli.{module}"), attribute)
     if isinstance(found, typer.Typer):
         group = typer.main.get_group(found)
@@ -99,13 +143,29 @@ def _load(name: str) -> Any:
         return group
     alone = typer.Typer(add_completion=False)
     alone.command(name)(found)
-    return typer.main.get_command(alone)
+    command = typer.main.get_command(alone)
+    return command if entry.of is None else _narrowed(command, entry)
+
+
+def _narrowed(command: Any, entry: Entry) -> Any:
+    """The command of a list, for all that is in it, or for one and not without its id."""
+    ids = [each for each in command.params if each.param_type_name == "argument"]
+    options = [each for each in command.params if each not in ids]
+    command.help = entry.says
+    if entry.of == "all":
+        command.params = options
+        return command
+    for each in ids:
+        each.required, each.metavar = True, each.metavar.strip("[]")
+    command.params = [*ids, *(each for each in options if each.name in _OF_ONE)]
+    return command
 
 
 app = typer.Typer(
     cls=Listed,
     help="Lends what exists once - browsers, GPUs, licences - and takes it back when its holder is gone.",
-    epilog="Settings come from the environment and the nearest .env file. "
+    epilog="nodes, pools, sessions and tasks are `node ls` and so on; drain, cordon, undrain, cancel and retry need no "
+    "noun. Settings come from the environment and the nearest .env file. "
     "Exit codes: 0 done, 1 refused or failed, 2 wrong usage.",
     invoke_without_command=True,
     add_completion=False,

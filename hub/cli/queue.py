@@ -49,6 +49,7 @@ CapLabel = Annotated[
 ]
 
 
+@queue_app.command("ls")
 @queue_app.command("show")
 def show_queue(
     label: Annotated[str | None, typer.Argument(parser=read_label, metavar="LABEL", help="Only this one.")] = None,
@@ -74,7 +75,8 @@ def cancel(
     asyncio.run(_cancel(_asking(url, secret, "admin"), ticket, as_json))
 
 
-@caps_app.command("show")
+@caps_app.command("ls")
+@caps_app.command("show", hidden=True)
 def show_caps(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
     """Show the caps, with what is live and who waits."""
     asyncio.run(_caps(_asking(url, secret, "admin"), as_json))

@@ -126,7 +126,8 @@ def _rooms(given: list[str]) -> list[str]:
         raise Usage(f"--room {error}.") from None
 
 
-@app.command("list")
+@app.command("ls")
+@app.command("list", hidden=True)
 def show(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
     """Show the tokens, newest first, and those of HUB_TOKENS_FILE; never a secret."""
     asyncio.run(_list(operating(url, secret), as_json))

@@ -10,9 +10,9 @@ from importlib import import_module
 import pytest
 import typer
 
-from hub.cli.app import ENTRIES, GROUPS
+from hub.cli.app import ENTRIES, GROUPS, NOUNS
 from hub.cli.exits import main
-from tests.cli.command import Command
+from tests.cli.command import Command, leave, register
 
 # Those of the server, and what costs more than 10 ms.
 SERVER = {
@@ -63,7 +63,9 @@ def test_a_list_of_a_live_hub_imports_nothing_of_the_server(line, command: Comma
 def test_every_command_stands_in_one_group_and_is_where_it_says():
     assert sum(map(len, GROUPS.values())) == len(ENTRIES)
     assert list(GROUPS) == ["Lend", "Look", "Jobs", "Recover", "Run"]
-    for entry in ENTRIES.values():
+    assert {name for name, entry in ENTRIES.items() if not entry.home} == set(NOUNS)
+    verbs = [entry for noun in NOUNS.values() for entry in noun.values()]
+    for entry in (*(each for each in ENTRIES.values() if each.home), *verbs):
         module, _, name = entry.home.partition(":")
         found = getattr(import_module(f"hub.cli.{module}"), name)
         assert isinstance(found, typer.Typer) or found.__doc__
@@ -76,3 +78,40 @@ def test_help_shows_the_groups_in_their_order(capsys):
     places = [out.index(f" {title} ──") for title in GROUPS]
     assert places == sorted(places)
     assert "zombies" not in out
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_every_noun_has_the_same_pair(noun, capsys):
+    assert [*NOUNS[noun]][:2] == ["ls", "show"]
+    assert main([noun, "--help"]) == 0
+    assert "show" in capsys.readouterr().out
+    assert main([noun, "show"]) == 2
+    assert "Missing argument" in capsys.readouterr().err
+    assert main([noun, "ls", "one"]) == 2
+    assert "unexpected extra argument" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("noun_first", "as_before"),
+    [
+        ("node ls --state alive", "nodes --state alive"),
+        ("node show n1", "nodes n1"),
+        ("node drain n1", "drain n1"),
+        ("node undrain n1", "undrain n1"),
+        ("pool ls", "pools"),
+        ("pool show gpu:a100", "pools gpu:a100"),
+        ("session ls", "sessions"),
+        ("task ls", "tasks"),
+        ("queue ls", "queue"),
+        ("caps ls", "caps"),
+        ("token ls", "token list"),
+    ],
+)
+def test_the_noun_first_says_the_same_as_the_words_of_before(noun_first, as_before, command: Command, shared_hub):
+    register(shared_hub, "n1", pools={"gpu:a100": 1})
+    try:
+        said = [command(*line.split(), "--json") for line in (noun_first, as_before)]
+    finally:
+        leave(shared_hub, "n1")
+    assert [done.returncode for done in said] == [0, 0], said[0].stderr
+    assert [sorted(json.loads(done.stdout)) for done in said] == [sorted(json.loads(said[0].stdout))] * 2
