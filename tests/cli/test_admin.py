@@ -24,7 +24,7 @@ def node(own_hub: HubProcess) -> None:
 
 def test_a_drained_node_lends_nothing_until_it_is_undrained(own_command: Command):
     assert own_command("drain", "n1").stdout == "n1 is draining: 2 slots held back, 0 still lent.\n"
-    assert own_command("borrow", "gpu:a100", "--", "true").returncode == 1
+    assert own_command("borrow", "gpu:a100", "--", "true").returncode == 75
     assert own_command.json("nodes", "--state", "draining")["total"] == 1
     assert own_command("undrain", "n1").stdout == "n1 lends again; 0 of its slots are lent now.\n"
     assert own_command("borrow", "gpu:a100", "--", "true").returncode == 0
