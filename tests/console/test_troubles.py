@@ -67,6 +67,30 @@ async def test_a_label_with_a_spelling_mistake_is_told_from_a_pool_that_is_full(
         await looker.page.get_by_text("no pool serves this label").wait_for()
 
 
+async def test_slots_that_are_held_back_are_told_from_a_pool_that_is_full(window, start_hub):
+    hub = start_hub(**CALM)
+    async with on_stage(hub) as stage, looking(window, hub) as looker:
+        await stage.add_nodes(6)
+        for n in range(6):
+            assert (await stage.admin.post(f"/admin/nodes/{node_name(n)}/drain")).is_success
+        await stage.wait_for("gpu:a100:eu", 1)
+        await names(looker, "held-back", "gpu:a100:eu: nothing of these pools is lent, and nothing is on offer")
+        await quiet(looker, "overloaded")
+        await looker.go("queue")
+        await looker.page.get_by_text("the slots that serve it are held back").wait_for()
+
+
+async def test_a_spelling_mistake_behind_many_labels_is_named(window, start_hub):
+    hub = start_hub(**CALM)
+    async with on_stage(hub) as stage, looking(window, hub) as looker:
+        await stage.add_nodes(6)
+        for n in range(25):
+            await stage.wait_for(f"gpu:typo{n}:eu", 1)
+        await names(looker, "unserved")
+        await looker.go("queue?label=gpu:typo24:eu")
+        await looker.page.get_by_text("no pool serves this label").wait_for()
+
+
 async def test_a_node_that_is_kept_is_shown_as_silent_since_its_real_last_beat(window, start_hub):
     hub = start_hub(**{**CALM, "HUB_NODE_TIMEOUT": "2", "HUB_SWEEPER_EXPIRE": "false"})
     async with on_stage(hub) as stage, looking(window, hub) as looker:

@@ -103,6 +103,15 @@ def _of_the_queue(seen: dict[str, Any]) -> list[Trouble]:
                 f"queue?label={queue['unserved'][0]}",
             )
         )  # fmt: skip
+    if queue["held"] and nodes["alive"]:
+        names = ", ".join(queue["held"][:3])
+        found.append(
+            Trouble(
+                "held-back", "critical", "Slots are held back while borrowers wait",
+                f"{names}: nothing of these pools is lent, and nothing is on offer. Their nodes drain, are cordoned or "
+                "silent, or the pool is under maintenance.", f"pools/{queue['held'][0]}",
+            )
+        )  # fmt: skip
     if queue["full"] and nodes["alive"]:
         names, worst = ", ".join(queue["full"][:3]), not slots["free"] or (queue["oldestSeconds"] or 0) >= LONG_S
         found.append(

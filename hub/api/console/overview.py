@@ -19,7 +19,8 @@ from hub.wire import to_json
 
 router = APIRouter(include_in_schema=False)
 FRESH_S: Final = 0.5  # how old it may be: many pages ask at once
-_LABELS: Final = 20  # of the queue that are looked at for a pool
+_LABELS: Final = 200  # of the queue that are looked at for a pool, those whose turn is next
+_POOLS: Final = 10  # of those that may serve a label
 _UNMANAGED: Final = 1000
 _JOBS: Final = 1000
 
@@ -102,28 +103,58 @@ async def _queue(hub: Hub) -> dict[str, Any]:
     queues = await hub.tickets.queues(await hub.tickets.labels(0, _LABELS), 1)
     since = [ticket.since_ms for queue in queues for ticket in queue.tickets]
     oldest_s = max(0.0, hub.store.wall_s() - min(since) / 1000) if since else None
-    unserved = [queue.label for queue in queues if queue.waiting and not await _is_served(hub, queue.label)]
-    capped = [queue.label for queue in queues if queue.waiting and 0 < queue.cap <= queue.in_flight]
-    full = [queue.label for queue in queues if queue.waiting and queue.label not in (*unserved, *capped)]
+    queues = [queue for queue in queues if queue.waiting]
+    pools = dict(
+        zip([each.label for each in queues], await _pools_of(hub, [each.label for each in queues]), strict=True)
+    )
+    unserved = [label for label, some in pools.items() if some == []]
+    capped = [queue.label for queue in queues if 0 < queue.cap <= queue.in_flight]
+    others = {label: some for label, some in pools.items() if label not in (*unserved, *capped)}
+    held = await _held_back(hub, others)
     return {
         "labels": labels, "waiting": waiting, "away": away, "oldestSeconds": oldest_s, "unserved": unserved,
-        "capped": capped, "full": full,
+        "capped": capped, "held": held, "full": [label for label in others if label not in held],
     }  # fmt: skip
 
 
-async def _is_served(hub: Hub, label: str) -> bool:
-    """Whether a pool is there that may serve the label, free or not; with wildcards nobody can tell so cheaply."""
-    keys, settings, parts = hub.store.keys, hub.settings, label.split(":")
-    if "*" in parts:
-        return True
-    stems = [":".join(parts[:n]) for n in range(len(parts), 1, -1)] if settings.borrow_trailing_fallback else [label]
-    found = await hub.store.read_all(
-        [
-            ("ZMSCORE", keys.pools, label, *stems),
-            ("ZRANGE", keys.pools, f"[{label}:", f"({label};", "BYLEX", "LIMIT", 0, 1),
-        ]
+async def _pools_of(hub: Hub, labels: list[str]) -> list[list[str] | None]:
+    """The first pools that may serve each label, free or not; None with wildcards: nobody can tell so cheaply."""
+    keys, settings, wanted = hub.store.keys, hub.settings, []
+    commands: list[tuple[Any, ...]] = []
+    for label in labels:
+        parts = label.split(":")
+        short = range(len(parts) - 1, 1, -1) if settings.borrow_trailing_fallback else ()
+        wanted.append([label, *(":".join(parts[:n]) for n in short)])
+        commands.append(("ZMSCORE", keys.pools, *wanted[-1]))
+        commands.append(("ZRANGE", keys.pools, f"[{label}:", f"({label};", "BYLEX", "LIMIT", 0, _POOLS))
+    found = await hub.store.read_all(commands)
+    pools: list[list[str] | None] = []
+    for label, stems, scores, longer in zip(labels, wanted, found[::2], found[1::2], strict=True):
+        some = [stem for stem, score in zip(stems, scores, strict=True) if score is not None]
+        some += longer if settings.borrow_prefix_expand else []
+        pools.append(None if "*" in label.split(":") else some)
+    return pools
+
+
+async def _held_back(hub: Hub, pools: dict[str, list[str] | None]) -> list[str]:
+    """Those labels of whose pools nothing is lent, and not everything is free: what is left is held back."""
+    keys = hub.store.keys
+    names = sorted({pool for some in pools.values() for pool in some or ()})
+    counts = await hub.store.read_all(
+        command
+        for pool in names
+        for command in (("SCARD", keys.pool_slots(pool)), ("LLEN", keys.inuse(pool)), ("LLEN", keys.available(pool)))
     )
-    return any(score is not None for score in found[0]) or (settings.borrow_prefix_expand and bool(found[1]))
+    held = {
+        pool: slots - lent - free
+        for pool, slots, lent, free in zip(names, *(counts[n::3] for n in range(3)), strict=True)
+    }
+    lent = dict(zip(names, counts[1::3], strict=True))
+    return [
+        label
+        for label, some in pools.items()
+        if some and not any(lent[pool] for pool in some) and any(held[pool] > 0 for pool in some)
+    ]
 
 
 async def _tasks(hub: Hub) -> dict[str, Any]:

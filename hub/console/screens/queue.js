@@ -28,7 +28,9 @@ function because(line, overview) {
   if (line.cap > 0 && line.inFlight >= line.cap) return ["wait", `at its cap: ${num(line.inFlight)} of ${num(line.cap)} grants are live`];
   if (overview?.queue.unserved.includes(line.labelKey)) return ["bad", "no pool serves this label: a spelling mistake, or its nodes are gone"];
   if (overview && overview.nodes.registered && !overview.nodes.alive) return ["bad", "nobody is alive: no node was heard for half of its timeout"];
-  return ["wait", `no slot that serves it is free; its turn is number ${num(line.turn)}`];
+  if (overview?.queue.held.includes(line.labelKey)) return ["bad", "the slots that serve it are held back: their nodes drain, are cordoned or silent, or the pool is under maintenance"];
+  if (overview?.queue.full.includes(line.labelKey)) return ["wait", `no slot that serves it is free; its turn is number ${num(line.turn)}`];
+  return ["wait", `its turn is number ${num(line.turn)}`];
 }
 
 /** @param {{route: import("../lib/router.js").Route}} props */

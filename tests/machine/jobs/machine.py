@@ -172,6 +172,18 @@ class JobsMachine(RuleBasedStateMachine):
         if not left:
             self.model.end_leaving(worker)
 
+    @step(full=names, user=users, room=rooms)
+    def a_worker_goes_whose_task_may_be_tried_again(self, full: str, user: str, room: str) -> None:
+        """It is often the last one of its job."""
+        if len(self.model.workers) < 5 and len(self.model.tasks) < 25:
+            worker = self.new_id()
+            self.do_register(full, "{}", worker, user, new_worker=True)
+            if worker in self.model.workers:
+                self.do_submit(full, room, user, 1, attempts=3, backoff_ms=0)
+                last = sorted(self.model.workers).index(worker)
+                self.claim(number=last, user=user, most=1, start=False, keyed=False, runtime_ms=0)
+                self.remove(number=last, user=user, superuser=True, silent=False, limit=64)
+
     @step(number=which, limit=st.sampled_from([1, 64]))
     def bury(self, number: int, limit: int) -> None:
         leaving = sorted(self.model.leaving)
@@ -344,6 +356,18 @@ class JobsMachine(RuleBasedStateMachine):
         for task in late:
             self.model.fail(task, error)
             self.model.check_orphan(task.job)
+
+    @step(kind=st.sampled_from(["ownerless", "runtime", "silent"]), more_ms=st.sampled_from([0, 500]))
+    def the_time_of_a_task_is_over(self, kind: str, more_ms: int) -> None:
+        """Just now, or a moment ago."""
+        ends = {
+            "ownerless": [since + TIMEOUT_MS for since in self.model.ownerless.values()],
+            "runtime": list(self.model.runtimes.values()),
+            "silent": list(self.model.silences.values()),
+        }[kind]
+        if ends:
+            self.time_passes(ms=max(0, min(ends) - self.model.clock_ms) + more_ms)
+            self.overdue(kind=kind, limit=50)
 
     @step(
         number=which,
