@@ -39,7 +39,7 @@ def imported(environment: dict[str, str], *words: str) -> set[str]:
         timeout=60,
     )
     code, modules = json.loads(done.stderr.splitlines()[-1])
-    assert code == 0, done.stderr
+    assert code in (0, 3, 4), done.stderr  # what `hub status` says of a hub that other tests use as well
     return set(modules)
 
 

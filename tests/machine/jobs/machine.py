@@ -173,16 +173,17 @@ class JobsMachine(RuleBasedStateMachine):
             self.model.end_leaving(worker)
 
     @step(full=names, user=users, room=rooms)
-    def a_worker_goes_whose_task_may_be_tried_again(self, full: str, user: str, room: str) -> None:
-        """It is often the last one of its job."""
-        if len(self.model.workers) < 5 and len(self.model.tasks) < 25:
+    def a_worker_goes_whose_tasks_may_be_tried_again(self, full: str, user: str, room: str) -> None:
+        """It is often the last one of its job, and not all its tasks fail at once."""
+        if len(self.model.workers) < 5 and len(self.model.tasks) < 24:
             worker = self.new_id()
             self.do_register(full, "{}", worker, user, new_worker=True)
             if worker in self.model.workers:
-                self.do_submit(full, room, user, 1, attempts=3, backoff_ms=0)
+                self.do_submit(full, room, user, 2, attempts=3, backoff_ms=3_600_000)
                 last = sorted(self.model.workers).index(worker)
-                self.claim(number=last, user=user, most=1, start=False, keyed=False, runtime_ms=0)
-                self.remove(number=last, user=user, superuser=True, silent=False, limit=64)
+                self.claim(number=last, user=user, most=5, start=False, keyed=False, runtime_ms=0)
+                self.remove(number=last, user=user, superuser=True, silent=False, limit=1)
+                self.bury(number=0, limit=64)
 
     @step(number=which, limit=st.sampled_from([1, 64]))
     def bury(self, number: int, limit: int) -> None:
