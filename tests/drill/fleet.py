@@ -54,8 +54,12 @@ class Node:
         return body
 
     def registered_by(self, answer: Answer) -> None:
-        """Take over what the registration was answered."""
-        self.registered, self.version, self.heard = True, 0, answer.sent
+        """Take over what the registration was answered.
+
+        It is not heard by that: the alive key of a node that has registered and never beaten lives for 90 s (contract,
+        section 5.2), and one that is killed then is dead only after those.
+        """
+        self.registered, self.version = True, 0
         for slot in answer.data.get("slots", ()):
             if slot["status"] == "published":
                 self.lent.pop(slot["browserId"], None)
