@@ -24,7 +24,7 @@ from hub.api.speakers import Speaker, speaker
 from hub.audit import entry
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.models import Slot
-from hub.capacity.nodes.models import STATES, Beat, Node, Orders, Registration, check_node_id, next_beat_ms
+from hub.capacity.nodes.models import STATES, Beat, Node, Order, Orders, Registration, check_node_id, next_beat_ms
 from hub.core import Hub
 from hub.errors import (
     Forbidden,
@@ -339,14 +339,24 @@ async def safe_to_kill(request: Request, node_id: str) -> Response:
     ),
 )
 async def node(request: Request, node_id: str) -> Response:
-    """One node with its slots; 404 when it is not registered."""
+    """One node with its slots, and with what it was told to do; 404 when it is not registered."""
     who, hub = await speaker(request, RUNNER, ADMIN, NODE), serving(request).hub
     who.check(check_node_id(node_id))
     found = await hub.nodes.get(check_node_id(node_id))
     listed = [
         {"browserId": slot, "labelKey": pool, "state": place} for slot, pool, place in await hub.nodes.slots(found.id)
     ]
-    return reply({**shown(found), "slotList": listed})
+    orders = [_order(each) for each in await hub.nodes.orders(found)]
+    return reply({**shown(found), "slotList": listed, "orders": orders})
+
+
+def _order(order: Order) -> dict[str, Any]:
+    return {
+        "order": order.word,
+        "secondsLeft": in_seconds(order.left_ms),
+        **({"reason": order.reason} if order.reason else {}),
+        **({"slots": order.slots} if order.slots else {}),
+    }
 
 
 def shown(node: Node) -> dict[str, Any]:

@@ -221,6 +221,14 @@ def _node_facts(node: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     yield "CAPACITY", node.get("capacity")
     yield "APPS", ", ".join(map(str, node.get("apps") or ()))
     yield "ADDRESS", node.get("baseUrl")
+    yield "ORDERS", ", ".join(map(_order, node.get("orders") or ()))
+
+
+def _order(order: dict[str, Any]) -> str:
+    """`rebuild within 300 s`, `recycle a-1 a-2`."""
+    left, slots = order.get("secondsLeft"), order.get("slots") or ()
+    said = [str(order.get("order")), *(f"within {output.duration(left)}" for _ in range(left is not None)), *slots]
+    return " ".join(map(str, said))
 
 
 def _node_slots(node: dict[str, Any]) -> list[tuple[Any, ...]]:

@@ -50,6 +50,14 @@ def test_one_node_is_shown_with_each_of_its_slots(command: Command):
     assert {slot["state"] for slot in command.json("nodes", "n1")["slotList"]} == {"free", "lent"}
 
 
+def test_one_node_is_shown_with_what_it_was_told(command: Command, shared_hub: HubProcess):
+    assert command.json("nodes", "n3")["orders"] == []
+    admin = {"x-hub-secret": shared_hub.admin_secret}
+    assert httpx.post(f"{shared_hub.url}/admin/nodes/n3/sidecar/upgrade", headers=admin).status_code == 200
+    (told,) = (line.split() for line in command("nodes", "n3").stdout.splitlines() if line.startswith("ORDERS"))
+    assert told[1:3] == ["rebuild", "within"]
+
+
 def test_pools_are_shown_with_what_is_free_and_lent(command: Command):
     done = command("pools")
     assert [line.split() for line in done.stdout.splitlines()[1:]] == [

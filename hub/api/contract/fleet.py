@@ -155,10 +155,30 @@ class SlotOfNode(TypedDict):
     state: Annotated[Literal["free", "lent", "held"], told("Whether it is free, lent, or held back.", "free")]
 
 
+class OrderOfNode(TypedDict):
+    """What a node was told to do and has not done yet."""
+
+    order: Annotated[
+        Literal["drain", "cordon", "rebuild", "recycle"],
+        told(
+            "`drain`, `cordon`: nothing more of it is lent; `rebuild`: withdraw, drain and rebuild all slots; `recycle`: "
+            "replace some slots when nobody is connected.",
+            "rebuild",
+        ),
+    ]
+    secondsLeft: Annotated[
+        float | None,
+        told("Seconds until what is lent ends, or until a rebuild is dropped that nobody began; null: no limit.", 287.5),
+    ]
+    reason: NotRequired[Annotated[str, told("Why it is cordoned.", "fan is broken")]]
+    slots: NotRequired[Annotated[list[w.SlotId], told("The slots to replace.", [w.SLOT])]]
+
+
 class NodeInFull(Node):
     """A node with its slots."""
 
     slotList: Annotated[list[SlotOfNode], told("Its slots, by id.", [])]
+    orders: Annotated[list[OrderOfNode], told("What it was told to do and has not done yet.", [])]
 
 
 class NodePage(TypedDict):

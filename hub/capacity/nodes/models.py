@@ -132,6 +132,17 @@ class Node:
         return f"is cordoned ({self.cordon})" if self.cordon else "drains" if self.draining else ""
 
 
+class Order(NamedTuple):
+    """What a node was told to do and has not done yet. `left_ms`: until what is lent of a draining node ends, or until a
+    rebuild that nobody has begun is dropped.
+    """
+
+    word: Literal["drain", "cordon", "rebuild", "recycle"]
+    left_ms: int | None = None
+    reason: str = ""
+    slots: tuple[str, ...] = ()  # to replace once nobody is connected to them
+
+
 @dataclass(frozen=True)
 class DrainState:
     """How far the draining of a node is. `deadline_left_ms`: until what is lent ends; None without a deadline."""

@@ -10,7 +10,16 @@ import orjson
 
 from hub.capacity.nodes.beats import Beats
 from hub.capacity.nodes.draining import Draining
-from hub.capacity.nodes.models import NOT_LENDING, Departure, DrainCall, DrainState, Node, Registered, Registration
+from hub.capacity.nodes.models import (
+    NOT_LENDING,
+    Departure,
+    DrainCall,
+    DrainState,
+    Node,
+    Order,
+    Registered,
+    Registration,
+)
 from hub.errors import NodeIdCollides, Settling, Superseded, UnknownNode, UnknownReply
 from hub.observability.logs import get_logger
 from hub.settings import Settings
@@ -264,6 +273,21 @@ class Nodes:
         slots = sorted(await self._store.read("SMEMBERS", keys.node_slots(key_part(node_id))))
         rows = await self._store.read_all(("HMGET", keys.slot(slot), "pool", "place") for slot in slots)
         return [(slot, pool, place) for slot, (pool, place) in zip(slots, rows, strict=True) if place]
+
+    async def orders(self, node: Node) -> list[Order]:
+        """What a node was told to do and has not done yet."""
+        keys, part = self._store.keys, key_part(node.id)
+        told: list[Order] = []
+        if node.service != "lending":
+            told.append(Order("cordon" if node.cordon else "drain", node.deadline_left_ms, node.cordon))
+        asked, fields = await self._store.read_all([("PTTL", keys.node_upgrade(part)), ("HKEYS", keys.orders(part))])
+        if asked > 0:
+            told.append(Order("rebuild", int(asked)))
+        marked = sorted(field.removeprefix("recycle:") for field in fields if field.startswith("recycle:"))
+        there = await self._store.read_all(("EXISTS", keys.recycle(slot)) for slot in marked)
+        if slots := tuple(slot for slot, is_there in zip(marked, there, strict=True) if is_there):
+            told.append(Order("recycle", slots=slots))
+        return told
 
     async def heard_within(self, seconds: int) -> int:
         """How many nodes were heard within so many seconds of the hub clock; of other programs' nodes, those alive."""

@@ -38,6 +38,14 @@ function upgrade(node) {
   });
 }
 
+/** What an order asks of a node. @type {Record<string, string>} */
+const MEANS = {
+  drain: "Nothing more of it is lent", cordon: "Nothing more of it is lent", rebuild: "Withdraw, drain and rebuild all slots",
+  recycle: "Replace these slots when nobody is connected",
+};
+/** When it is over, where no time ends it. @type {Record<string, string>} */
+const UNTIL = { drain: "until it is undrained", cordon: "until it is undrained", recycle: "until the node has done it" };
+
 /** @param {{id: string}} props */
 export function Node({ id }) {
   const found = useData(`nodes/${part(id)}`, ["node", "slot", "grant"], 3);
@@ -59,6 +67,11 @@ export function Node({ id }) {
       ["Labels", Object.entries(node.labels).map(([name, value]) => html`<span class="tag" key=${name}>${name}=${String(value)}</span>`)],
       ["Address", node.baseUrl], ["Capacity it names", node.capacity === null ? undefined : num(node.capacity)],
     ]}/>
+    ${node.orders.length > 0 && html`<section><h2>What it was told</h2><${Table} caption=${`Orders of ${id}`} rows=${node.orders} id=${(/** @type {any} */ o) => o.order} columns=${[
+      { head: "Order", cell: (/** @type {any} */ o) => html`<${State} state="held" text=${o.order}/>` },
+      { head: "What it means", grow: true, cell: (/** @type {any} */ o) => html`${MEANS[o.order]}${o.slots && html`: ${o.slots.map((/** @type {string} */ s) => html`<code key=${s}>${s}</code> `)}`}${o.reason && html` <span class="under">${o.reason}</span>`}` },
+      { head: "Until", cell: (/** @type {any} */ o) => (o.secondsLeft === null ? UNTIL[o.order] : html`${o.order === "rebuild" ? "dropped" : "what is lent ends"} in ${span(o.secondsLeft)}`) },
+    ]}/></section>`}
     <section><h2>Slots</h2><${Table} caption=${`Slots of ${id}`} rows=${node.slotList} id=${(/** @type {any} */ s) => s.browserId} columns=${[
       { head: "Slot", grow: true, cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.browserId])}>${s.browserId}</a>` },
       { head: "Pool", cell: (/** @type {any} */ s) => html`<a href=${to(["pools", s.labelKey])}>${s.labelKey}</a>` },

@@ -63,9 +63,31 @@ async def test_one_node_is_shown_with_everything_that_is_known(api):
             {"browserId": "s2", "labelKey": "a:b", "state": "free"},
             {"browserId": "s3", "labelKey": "c:d", "state": "free"},
         ],
+        "orders": [],
     }  # fmt: skip
     missing = await api.get("/nodes/n2")
     assert (missing.status_code, missing.json()["code"]) == (404, "unknown-node")
+
+
+async def test_a_node_is_shown_with_what_it_was_told_until_it_has_done_it(api, redis):
+    async def orders():
+        return (await api.get("/nodes/n1")).json()["orders"]
+
+    await publish(api, "n1", **{"a:b": ["s1", "s2"]})
+    await api.post("/admin/nodes/n1/drain", json={"deadlineSeconds": 600})
+    (drain,) = await orders()
+    assert (drain.pop("secondsLeft") <= 600, drain) == (True, {"order": "drain"})
+    await api.post("/admin/nodes/n1/cordon", json={"reason": "fan"})
+    assert await orders() == [{"order": "cordon", "secondsLeft": None, "reason": "fan"}]
+    await api.post("/admin/nodes/n1/undrain")
+    await api.post("/admin/nodes/n1/sidecar/upgrade")
+    await api.post("/admin/pools/a:b/restart")
+    rebuild, recycle = await orders()
+    assert (rebuild["order"], 0 < rebuild["secondsLeft"] <= 300) == ("rebuild", True)
+    assert recycle == {"order": "recycle", "secondsLeft": None, "slots": ["s1", "s2"]}
+    redis.delete("node_upgrade:n1")  # as a node does that has seen it
+    await api.post("/node/heartbeat", json={"nodeId": "n1", "recycled": ["s1"]})
+    assert [(each["order"], each["slots"]) for each in await orders()] == [("recycle", ["s2"])]
 
 
 @pytest.mark.slow
