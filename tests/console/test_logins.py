@@ -15,7 +15,7 @@ from tests.world import settings_for
 
 SECRETS = {f"{role}_secret": f"{role}-secret-of-the-test" for role in ("runner", "node", "admin")}
 ADMIN = {"x-hub-secret": SECRETS["admin_secret"]}
-MARK = {"x-hub-console": "1"}
+MARK = {"x-hub-console": "1", "x-hub-reason": "the%20night%20shift"}
 OWN = {"origin": "https://hub", "sec-fetch-site": "same-origin", "content-type": "application/json"}
 J = "/v1/joblib"
 
@@ -121,6 +121,29 @@ async def test_no_route_of_the_page_changes_anything_without_a_login(api, browse
         if path not in BY_SECRET_ALONE:
             answer = await browser.send(method, path, {})
             assert answer.status_code in (401, 403), (method, path, answer.text)
+
+
+UNASKED = {"/console/session", "/console/links", "/admin/sweep"}  # which write what they do by themselves
+
+
+async def test_no_route_changes_anything_for_a_page_that_says_no_reason(api, browser):
+    await browser.log_in(SECRETS["admin_secret"])
+    for method, path in await changing_routes(api):
+        if path not in UNASKED:
+            for none in ("", "%20%20"):
+                answer = await browser.send(method, path, {}, **{"x-hub-reason": none})
+                assert (answer.status_code, answer.json()["status"]) == (422, 422), (method, path, answer.text)
+                assert "no-reason" in answer.json().get("code", answer.json()["type"])
+    assert (await browser.get("/audit?category=console&take=100")).json()[0]["action"] == "console.login"
+    assert (await api.put("/admin/caps/gpu:a100", json={"cap": 3}, headers=ADMIN)).status_code == 200  # of a program
+    assert (await browser.send("PUT", "/admin/caps/gpu:a100", {"cap": 3})).status_code == 200
+
+
+async def test_a_page_of_an_open_hub_says_a_reason_too_and_a_program_none(make_api):
+    async with make_api() as api:
+        page = await Browser(api).send("PUT", "/admin/caps/gpu:a100", {"cap": 3}, **{"x-hub-reason": ""})
+        assert (page.status_code, page.json()["code"]) == (422, "no-reason")
+        assert (await api.put("/admin/caps/gpu:a100", json={"cap": 3})).status_code == 200
 
 
 FOREIGN = [

@@ -204,6 +204,7 @@ async def test_pages_of_another_site_change_nothing_with_the_cookie_of_somebody(
         sent = {
             "cookie": f"{cookie['name']}={cookie['value']}",
             "x-hub-console": "1",
+            "x-hub-reason": "calm",
             "content-type": "application/json",
         }
         client = httpx.AsyncClient(base_url=hub.url, headers=sent)

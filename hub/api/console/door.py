@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from hub.api.deps import Serving
 from hub.api.gate import SAFE
-from hub.errors import Forbidden, Foreign, StoreUnavailable
+from hub.errors import Forbidden, Foreign, NoReason, StoreUnavailable
 from hub.tokens.logins import Login, Logins, bond, capped
 
 OPEN_COOKIE: Final = "hub_login"  # over plain HTTP no browser takes the other one
@@ -58,7 +58,7 @@ class Door:
     async def enter(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Visit | None:
         """Who speaks, None where it is no page of this hub; from then on the call is one with his credential.
 
-        Raises `Foreign` and `Forbidden`, and `StoreUnavailable` when nobody can tell who it is.
+        Raises `Foreign`, `Forbidden` and `NoReason`, and `StoreUnavailable` when nobody can tell who it is.
         """
         if self._mode == "off":
             return None
@@ -69,12 +69,15 @@ class Door:
         reason = unquote(headers.get(_REASON, b"").decode("latin-1"))[:_REASON_MAX] if marked else ""
         key = _cookie(headers.get(b"cookie", b""), cookie_name(scope))
         if not key or shown:
+            if marked and not shown and self._serving.hub.settings.open_access:
+                _check_reason(scope, reason)
             return Visit(reason=reason) if marked else None
         login = await self.logins.find(key)
         credential = await self._credential(key, login) if login else None
         if login is None or credential is None:
             return Visit(reason=reason) if marked else None
         self._check(scope, capped(login.role, self.most), marked)
+        _check_reason(scope, reason)
         rest = [(name, value) for name, value in scope["headers"] if name not in (b"cookie", b"prefer")]
         scope["headers"] = [*rest, (b"x-hub-secret", credential)]
         scope[LOGIN] = login
@@ -144,6 +147,12 @@ class Door:
             raise Forbidden("This login is a viewer's: it may look at everything, and change nothing.")
         if role != "admin" and path.startswith(_ADMINS):
             raise Forbidden("This login is an operator's; this needs one of an admin.")
+
+
+def _check_reason(scope: Scope, reason: str) -> None:
+    """Raise `NoReason` for a change that is to be noted without one."""
+    if scope["method"] not in SAFE and scope["path"] not in _NOT_NOTED and not reason.strip():
+        raise NoReason("A change that is made in the console needs a reason, for the audit log: send x-hub-reason.")
 
 
 def _cookie(header: bytes, name: str) -> str:
