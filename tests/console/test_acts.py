@@ -104,7 +104,7 @@ async def test_a_node_is_asked_to_rebuild_its_slots(looker, stage):
     assert stage.hub.redis.exists(f"node_upgrade:{name}")
     told = looker.page.get_by_role("region", name=f"Orders of {name}")
     await told.locator("tr[data-id=rebuild]").get_by_text("dropped in").wait_for()
-    await told.locator("tr[data-id=recycle]").get_by_text(f"{name}-3").wait_for()  # of the pool that was replaced before
+    await told.locator("tr[data-id=recycle]").get_by_text(f"{name}-3").wait_for()
     assert await reasons(stage, f"/admin/nodes/{name}/sidecar/upgrade") == ["new image"]
 
 

@@ -161,14 +161,14 @@ class OrderOfNode(TypedDict):
     order: Annotated[
         Literal["drain", "cordon", "rebuild", "recycle"],
         told(
-            "`drain`, `cordon`: nothing more of it is lent; `rebuild`: withdraw, drain and rebuild all slots; `recycle`: "
-            "replace some slots when nobody is connected.",
+            "`drain`, `cordon`: nothing more of it is lent; `rebuild`: withdraw, drain and rebuild all slots; "
+            "`recycle`: replace some slots when nobody is connected.",
             "rebuild",
         ),
     ]
     secondsLeft: Annotated[
         float | None,
-        told("Seconds until what is lent ends, or until a rebuild is dropped that nobody began; null: no limit.", 287.5),
+        told("Seconds until what is lent ends, or a rebuild is dropped that nobody began; null: no limit.", 287.5),
     ]
     reason: NotRequired[Annotated[str, told("Why it is cordoned.", "fan is broken")]]
     slots: NotRequired[Annotated[list[w.SlotId], told("The slots to replace.", [w.SLOT])]]

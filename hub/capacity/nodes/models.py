@@ -133,7 +133,7 @@ class Node:
 
 
 class Order(NamedTuple):
-    """What a node was told to do and has not done yet. `left_ms`: until what is lent of a draining node ends, or until a
+    """What a node was told to do and has not done yet. `left_ms`: until what is lent of a draining node ends, or a
     rebuild that nobody has begun is dropped.
     """
 
