@@ -5,7 +5,7 @@
     |- NotFound 404          UnknownNode, UnknownTicket, NoSuchPool
     |- Unauthorized 401, Foreign 403, MethodNotAllowed 405, RequestTimedOut, CallerGone 408
     |- GrantOver, Withdrawn, SlotLent, TicketGranted, BrakeOff, NodeTaken, Superseded 409
-    |- TooLarge 413, NotJson 415, KeyReused, NoReason 422
+    |- TooLarge 413, NotJson 415, KeyReused 422; NoReason 422 of hub/api/console/door.py
     |- Internal, ForeignKey, StoreFault, UnknownReply 500; NodeSilent, NodeRefused of hub/capacity/nodes/asking.py
     |- Unavailable 503       Settling, Stopping, StoreUnavailable, Late, RecordsUnavailable  (all carry Retry-After)
     |  |- NoCapacity         Capped, WaitedInVain, DeadlineMissed, LabelQueueFull, RunQueueFull
@@ -160,13 +160,6 @@ class KeyReused(HubError):
     """An `Idempotency-Key` came back with a different request."""
 
     code = "key-reused"
-    status = 422
-
-
-class NoReason(HubError):
-    """The console changes something, and nobody says why."""
-
-    code = "no-reason"
     status = 422
 
 

@@ -343,10 +343,9 @@ async def node(request: Request, node_id: str) -> Response:
     who, hub = await speaker(request, RUNNER, ADMIN, NODE), serving(request).hub
     who.check(check_node_id(node_id))
     found = await hub.nodes.get(check_node_id(node_id))
-    listed = [
-        {"browserId": slot, "labelKey": pool, "state": place} for slot, pool, place in await hub.nodes.slots(found.id)
-    ]
-    orders = [_order(each) for each in await hub.nodes.orders(found)]
+    slots = await hub.nodes.slots(found.id)
+    listed = [{"browserId": slot, "labelKey": pool, "state": place} for slot, pool, place in slots]
+    orders = [_order(each) for each in await hub.nodes.orders(found, (slot for slot, _, _ in slots))]
     return reply({**shown(found), "slotList": listed, "orders": orders})
 
 

@@ -15,7 +15,7 @@ from starlette.types import Scope
 
 from hub.api.deps import Serving
 from hub.api.gate import SAFE
-from hub.errors import Forbidden, Foreign, NoReason, StoreUnavailable
+from hub.errors import Forbidden, Foreign, HubError, StoreUnavailable
 from hub.tokens.logins import Login, Logins, bond, capped
 
 OPEN_COOKIE: Final = "hub_login"  # over plain HTTP no browser takes the other one
@@ -31,6 +31,13 @@ _NOT_NOTED: Final = (_OWN, "/console/links", "/admin/sweep")  # which write what
 # What nodes say of themselves may hold anything; by its token a lease is ended.
 _PRIVATE: Final = ("/diagnostics/worker-env/", "/console/leases/")
 _STILL_S: Final = 2.0
+
+
+class NoReason(HubError):
+    """A page changes something, and nobody says why."""
+
+    code = "no-reason"
+    status = 422
 
 
 @dataclass(frozen=True)

@@ -274,19 +274,20 @@ class Nodes:
         rows = await self._store.read_all(("HMGET", keys.slot(slot), "pool", "place") for slot in slots)
         return [(slot, pool, place) for slot, (pool, place) in zip(slots, rows, strict=True) if place]
 
-    async def orders(self, node: Node) -> list[Order]:
-        """What a node was told to do and has not done yet."""
-        keys, part = self._store.keys, key_part(node.id)
+    async def orders(self, node: Node, slots: Iterable[str]) -> list[Order]:
+        """What a node with these slots was told to do and has not done yet."""
+        keys = self._store.keys
         told: list[Order] = []
         if node.service != "lending":
             told.append(Order("cordon" if node.cordon else "drain", node.deadline_left_ms, node.cordon))
-        asked, fields = await self._store.read_all([("PTTL", keys.node_upgrade(part)), ("HKEYS", keys.orders(part))])
+        listed = sorted(slots)
+        asked, *marks = await self._store.read_all(
+            [("PTTL", keys.node_upgrade(key_part(node.id))), *(("EXISTS", keys.recycle(slot)) for slot in listed)]
+        )
         if asked > 0:
             told.append(Order("rebuild", int(asked)))
-        marked = sorted(field.removeprefix("recycle:") for field in fields if field.startswith("recycle:"))
-        there = await self._store.read_all(("EXISTS", keys.recycle(slot)) for slot in marked)
-        if slots := tuple(slot for slot, is_there in zip(marked, there, strict=True) if is_there):
-            told.append(Order("recycle", slots=slots))
+        if marked := tuple(slot for slot, is_marked in zip(listed, marks, strict=True) if is_marked):
+            told.append(Order("recycle", slots=marked))
         return told
 
     async def heard_within(self, seconds: int) -> int:
