@@ -163,8 +163,9 @@ class AgentState:
             self.refused.discard(slot_id)
             if result["status"] == "refused":
                 self.refused.add(slot_id)
-            if result["status"] == "published":  # free as of now, whatever we remembered
-                self.lent.pop(slot_id, None)
+            free = result["status"] in ("published", "unchanged")  # when it was answered, whatever we remembered
+            if free and self.lent.pop(slot_id, None) is not None:
+                self.version = 0  # was it lent since then, the next beat is told
 
     def to_recycle(self) -> set[str]:
         """What should be made fresh now; a slot that is lent is when it comes back."""

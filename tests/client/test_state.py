@@ -138,8 +138,11 @@ def test_slots_of_which_one_cannot_be_sent_are_not_entered() -> None:
     assert state.slots == {}
 
 
-def test_a_slot_that_was_published_as_free_is_not_lent_whatever_was_remembered() -> None:
-    state = AgentState("n1", {"pools": {"a:b": 2}})
-    state.lent = {"n1-a.b-1": "5", "n1-a.b-2": "6"}
-    state.published([{"browserId": "n1-a.b-1", "status": "published"}, {"browserId": "n1-a.b-2", "status": "lent"}])
+def test_a_slot_that_the_hub_says_is_free_is_not_lent_whatever_was_remembered() -> None:
+    state = AgentState("n1", {"pools": {"a:b": 3}})
+    state.lent = {"n1-a.b-1": "5", "n1-a.b-2": "6", "n1-a.b-3": "7"}
+    state.version = 9
+    words = {"n1-a.b-1": "published", "n1-a.b-2": "lent", "n1-a.b-3": "unchanged"}
+    state.published([{"browserId": slot, "status": word} for slot, word in words.items()])
     assert state.lent == {"n1-a.b-2": "6"}
+    assert state.version == 0  # one that was lent since the answer was given is told with the next beat
