@@ -9,6 +9,15 @@ function endings.note_ended(slot, token)
   if not ended or numbers.above(token, ended) then redis.call('HSET', keys.ended, slot, token) end
 end
 
+-- A grant does not count for this label any more, which may make room under its cap.
+function endings.uncount(slot, label)
+  redis.call('ZREM', keys.in_flight(label), slot)
+  if turns.anybody() and redis.call('ZSCORE', keys.turns, label) then
+    turns.reoffer(label)
+    work.headroom[#work.headroom + 1] = label
+  end
+end
+
 -- End the grant of a slot: session, deadline, footprints, mappings, the in-flight count of the label it was asked for.
 -- Where the slot goes is the caller's.
 function endings.finish(slot, label, run, part)
@@ -16,13 +25,7 @@ function endings.finish(slot, label, run, part)
   redis.call('DEL', keys.session(slot), keys.borrow_ttl(slot), keys.borrow_idle(slot), keys.browser_run(slot),
     keys.browser_test(slot))
   redis.call('ZREM', keys.deadlines, slot)
-  if label then
-    redis.call('ZREM', keys.in_flight(label), slot)
-    if turns.anybody() and redis.call('ZSCORE', keys.turns, label) then
-      turns.reoffer(label)
-      work.headroom[#work.headroom + 1] = label
-    end
-  end
+  if label then endings.uncount(slot, label) end
   if run and run ~= '' then redis.call('ZREM', keys.run(run), slot) end
   if part then
     redis.call('HDEL', keys.lent(part), slot)

@@ -1,6 +1,11 @@
 -- Leases: how a grant is made.
 local leases = {}
 
+function leases.note_run(slot, run)
+  redis.call('SET', keys.browser_run(slot), run, 'EX', keys.seconds.browser_run)
+  redis.call('ZADD', keys.run(run), numbers.whole(store.now_ms), slot)
+end
+
 -- Make a grant of a slot that is in no list: in-use list, session, deadline, footprints, indexes, in one go.
 -- grant: slot item pool node part label run token ttl_ms idle_ms. Needs the two times of `store`.
 function leases.lend(grant)
@@ -16,12 +21,22 @@ function leases.lend(grant)
     numbers.whole(store.clock_ms), 'visible_ms', numbers.whole(store.now_ms + ttl_ms), 'watch_idle', idle_ms)
   redis.call('ZADD', keys.deadlines, numbers.whole(store.clock_ms + ttl_ms), slot)
   redis.call('ZADD', keys.in_flight(grant.label), at, slot)
-  if grant.run ~= '' then
-    redis.call('SET', keys.browser_run(slot), grant.run, 'EX', keys.seconds.browser_run)
-    redis.call('ZADD', keys.run(grant.run), at, slot)
-  end
+  if grant.run ~= '' then leases.note_run(slot, grant.run) end
   redis.call('HSET', keys.lent(grant.part), slot, grant.token)
   redis.call('HINCRBY', keys.orders(grant.part), 'version', '1')
+end
+
+-- What is lent of a node and was asked for under another label than that of its pool, or in a run, so that the node can
+-- report it as such: {slot, label, run, ...}.
+function leases.asked(part)
+  local found = {}
+  for _, slot in ipairs(redis.call('HKEYS', keys.lent(part))) do
+    local said = redis.call('HMGET', keys.slot(slot), 'label', 'run', 'pool')
+    if said[1] and (said[1] ~= said[3] or said[2] ~= '') then
+      found[#found + 1], found[#found + 2], found[#found + 3] = slot, said[1], said[2] or ''
+    end
+  end
+  return found
 end
 
 -- The idle clock of a slot in ms, 0 for none: its own rule, else the hub's; 0 in its own rule means the whole lease.

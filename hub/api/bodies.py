@@ -12,9 +12,9 @@ from starlette.requests import Request
 
 from hub.api.members import as_seconds, as_text, whole_number
 from hub.api.node_requests import NUMBER_MAX, SLOTS_MAX, PublishBody, SlotBody
-from hub.api.requests import RUN_MAX, BorrowBody, ReturnBody
+from hub.api.requests import BorrowBody, ReturnBody
 from hub.capacity.labels import Label
-from hub.capacity.models import Slot, check_slot_id, slot_item
+from hub.capacity.models import NOT_SAID, Slot, check_run_id, check_slot_id, slot_item
 from hub.capacity.nodes.models import Beat, check_incarnation, check_node_id
 from hub.errors import BadInput, InvalidJson, InvalidValue, MissingMember
 
@@ -110,17 +110,12 @@ def returning(document: dict[str, Any]) -> Returning:
 
 def run_id(request: Request, said: Any) -> str:
     """The run a call belongs to: x-run-id, query runId, Correlation-Id, `said` in the body; empty when none is."""
-    given = (
+    return check_run_id(
         _header(request, "x-run-id").strip()
         or (request.query_params.get("runId") or "").strip()
         or _header(request, "correlation-id").strip()
-        or ("" if said is None else as_text(said, "runId")).strip()
+        or ("" if said is None else as_text(said, "runId"))
     )
-    if len(given) > RUN_MAX:
-        raise InvalidValue(f"a run id has at most {RUN_MAX} characters", member="runId")
-    if not given.isprintable():
-        raise InvalidValue("a run id must not contain control characters", member="runId")
-    return given
 
 
 def _header(request: Request, name: str) -> str:
@@ -209,7 +204,7 @@ def slots(said: PublishBody, document: dict[str, Any], node_id: str, labels: dic
         ]
     if len(listed) > SLOTS_MAX:
         raise InvalidValue(f"at most {SLOTS_MAX} slots a call; send the rest with another", member="slots")
-    found = [_slot(node_id, each, labels, said.lent) for each in listed]
+    found = [_slot(node_id, each, labels, said) for each in listed]
     if len({slot.id for slot in found}) < len(found):
         raise InvalidValue("the same slot id stands there twice", member="slots")
     return found
@@ -220,14 +215,15 @@ def named_labels(said: PublishBody) -> set[str]:
     return {*said.pools, *(SlotBody.read(each).label_key for each in said.slots)}
 
 
-def _slot(node_id: str, raw: dict[str, Any], labels: dict[str, Label], lent: dict[str, Any]) -> Slot:
+def _slot(node_id: str, raw: dict[str, Any], labels: dict[str, Label], of: PublishBody) -> Slot:
     said = SlotBody.read(raw)
     if "node_id" in said.model_fields_set and said.node_id.strip() != node_id:
         raise InvalidValue(f"slot {said.slot_id} names another node, {said.node_id!r}", member="nodeId")
     label, idle_s = labels[said.label_key], said.idle_timeout_seconds
     item = slot_item(node_id, said.slot_id, label.segments[1], raw)
     idle_ms = "" if idle_s is None else str(int(idle_s * 1000))
-    return Slot(said.slot_id, label.text, item, idle_ms, str(lent.get(said.slot_id, "")))
+    token, asked = of.lent.get(said.slot_id, ""), of.lent_for.get(said.slot_id, NOT_SAID)
+    return Slot(said.slot_id, label.text, item, idle_ms, token, asked)
 
 
 def _pool_slot_id(node_id: str, label: str, number: int) -> str:

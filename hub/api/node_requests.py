@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic_core import ErrorDetails
 
 from hub.api.contract.words import LABEL as LABEL_SHOWN
-from hub.api.contract.words import NODE, SLOT, TOKEN, told
+from hub.api.contract.words import NODE, RUN, SLOT, TOKEN, told
 from hub.api.members import (
     LABEL,
     TEXT,
@@ -23,7 +23,8 @@ from hub.api.members import (
     whole_number,
 )
 from hub.api.requests import Body
-from hub.capacity.models import check_slot_id, compact
+from hub.capacity.labels import parse_label
+from hub.capacity.models import RUN_MAX, Asked, check_run_id, check_slot_id, compact
 from hub.capacity.nodes.models import (
     DRAIN_DEADLINE_MAX_S,
     ID_MAX,
@@ -114,6 +115,21 @@ def _lent(value: Any, name: str) -> dict[str, str]:
     if not isinstance(lent, dict) or not all(_is_token(token) for token in lent.values()):
         raise InvalidValue(f"{name} must be an object of slot id: lease token", member=name)
     return lent
+
+
+def _lent_for(value: Any, name: str) -> dict[str, Asked]:
+    listed = value or {}
+    if not isinstance(listed, dict) or not all(isinstance(each, dict) for each in listed.values()):
+        raise InvalidValue(f"{name} must be an object of slot id: object with labelKey and runId", member=name)
+    return {slot: _asked(each) for slot, each in listed.items()}
+
+
+def _asked(said: dict[str, Any]) -> Asked:
+    label, run = said.get("labelKey"), said.get("runId")
+    return Asked(
+        "" if label is None else parse_label(as_text(label, "labelKey")).text,
+        "" if run is None else check_run_id(as_text(run, "runId")),
+    )
 
 
 def _is_token(value: Any) -> bool:
@@ -214,7 +230,8 @@ class SlotBody(Body):
 
 
 class PublishBody(CallerBody):
-    """Slots that a node offers, one by one in `slots` or by their number in `pools`; `lent` are tokens by slot."""
+    """Slots that a node offers, one by one in `slots` or by their number in `pools`; `lent` are tokens by slot, and
+    `lentFor` says as what they were asked for."""
 
     slots: Annotated[
         list[dict[str, Any]],
@@ -230,6 +247,24 @@ class PublishBody(CallerBody):
         dict[str, str],
         Member(_lent, type="object", additionalProperties={"type": "string", "pattern": "^[0-9]{1,19}$"}),
         told("The tokens of those that are lent, by slot.", {SLOT: TOKEN}),
+    ] = {}
+    lent_for: Annotated[
+        dict[str, Asked],
+        Member(
+            _lent_for,
+            type="object",
+            additionalProperties={
+                "type": "object",
+                "properties": {
+                    "labelKey": {"type": "string", "examples": ["gpu:a100"]},
+                    "runId": {"type": "string", "maxLength": RUN_MAX, "examples": [RUN]},
+                },
+            },
+        ),
+        told(
+            "As what those were asked for, as the hub told the node; they count for the label of their pool otherwise.",
+            {SLOT: {"labelKey": "gpu:a100", "runId": RUN}},
+        ),
     ] = {}
     policy: Annotated[
         Literal["recycle", "reuse"],

@@ -26,11 +26,11 @@ from hub.api.members import (
     to_wire,
     whole,
 )
+from hub.capacity.models import RUN_MAX
 from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S
 from hub.errors import InvalidValue, MissingMember
 
 LEASES_MAX = 1000
-RUN_MAX = 200  # characters of a run id: it becomes part of a key
 REASON_MAX = 200
 RUN_NAME_MAX = 128
 WAIT_MAX_S = 86_400

@@ -17,11 +17,11 @@ from hub.api.contract import parameters as p
 from hub.api.contract.operation import NO_SLOT, TOKEN, operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, is_gone, reply, serving
-from hub.api.requests import RUN_MAX, AttributeBody, BorrowBody, RenewBody, ReturnBody
+from hub.api.requests import AttributeBody, BorrowBody, RenewBody, ReturnBody
 from hub.api.speakers import speaker
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_OWN_S, keep_key_s
-from hub.capacity.models import BorrowRequest, Grant, Session, text_of
+from hub.capacity.models import RUN_MAX, BorrowRequest, Grant, Session, text_of
 from hub.core import Hub
 from hub.errors import (
     CallerGone,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -14,8 +14,28 @@ from hub.errors import InvalidValue
 from hub.store.keys import key_part
 
 OWN_MEMBERS = ("nodeId", "browserId", "webSocketEndpoint", "browserType", "browserVersion", "args", "labels")
+RUN_MAX = 200  # characters of a run id: it becomes part of a key
 _BLANKS = " \t\n\v\f\r"  # to a script, others are characters like any
 NOT_CARRIED = {"labelKey", "slotId", "endpoint", "leaseToken", *OWN_MEMBERS}
+
+
+class Asked(NamedTuple):
+    """As what a lent slot was asked for: the label under which it counts, and the run; both empty when nobody said."""
+
+    label: str = ""
+    run: str = ""
+
+    @classmethod
+    def told(cls, reply: Sequence[str]) -> dict[str, Asked]:
+        """By slot, as `lua/leases.lua` tells it."""
+        return {slot: cls(label, run) for slot, label, run in zip(*[iter(reply)] * 3, strict=True)}
+
+    def as_json(self) -> dict[str, str]:
+        """As a node is told it."""
+        return {"labelKey": self.label, "runId": self.run}
+
+
+NOT_SAID = Asked()
 
 
 @dataclass(frozen=True)
@@ -27,6 +47,7 @@ class Slot:
     item: str
     idle_ms: str = ""  # its own idle rule; empty: the hub's
     token: str = ""  # of the grant the node knows it to be lent under
+    asked: Asked = NOT_SAID
 
 
 def slot_item(node_id: str, slot_id: str, label_kind: str, said: Mapping[str, Any]) -> str:
@@ -90,6 +111,16 @@ def check_slot_id(slot_id: str) -> str:
             f"slot id {slot_id[:60]!r} must be 1 to 200 letters, digits, hyphens, underscores or dots", member="slotId"
         )
     return slot_id
+
+
+def check_run_id(run: str) -> str:
+    """The id without blanks around it, '' for no run; raises `InvalidValue`."""
+    run = run.strip()
+    if len(run) > RUN_MAX:
+        raise InvalidValue(f"a run id has at most {RUN_MAX} characters", member="runId")
+    if not run.isprintable():
+        raise InvalidValue("a run id must not contain control characters", member="runId")
+    return run
 
 
 @dataclass(frozen=True)

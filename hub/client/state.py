@@ -65,6 +65,7 @@ class AgentState:
         self.node_id = node_id
         self.slots: dict[str, dict[str, Any]] = {}
         self.lent: dict[str, str] = {}
+        self.lent_for: dict[str, dict[str, str]] = {}  # as what that was asked for: label and run, as the hub told it
         self.version = 0
         self.incarnation = uuid.uuid4().hex
         self.term = ""  # given to this incarnation by the hub
@@ -136,6 +137,7 @@ class AgentState:
         self.term = str(answer.get("term", ""))
         self.version = 0  # not the answer's: what the hub knew before is only told to who is behind
         self.lent |= answer.get("lent", {})  # of the process that was the node before
+        self.lent_for |= answer.get("lentFor", {})
 
     def batches(self, ids: Iterable[str]) -> Iterator[dict[str, Any]]:
         """The bodies that publish these slots, each small enough for one call."""
@@ -143,6 +145,8 @@ class AgentState:
         size = 0
         for slot_id in ids:
             length = len(json.dumps(self.slots[slot_id])) + 2 * len(slot_id) + 80
+            if slot_id in self.lent_for:
+                length += len(json.dumps(self.lent_for[slot_id])) + len(slot_id)
             if batch and (len(batch) == BITE_SLOTS or size + length > BITE_BYTES):
                 yield self._bite(batch)
                 batch, size = [], 0
@@ -153,7 +157,12 @@ class AgentState:
 
     def _bite(self, ids: list[str]) -> dict[str, Any]:
         lent = {slot_id: self.lent[slot_id] for slot_id in ids if slot_id in self.lent}
-        return {"slots": [self.slots[slot_id] for slot_id in ids], **self._policy, **({"lent": lent} if lent else {})}
+        said: dict[str, Any] = {"slots": [self.slots[slot_id] for slot_id in ids], **self._policy}
+        if lent:
+            said["lent"] = lent
+        if lent_for := {slot_id: self.lent_for[slot_id] for slot_id in lent if slot_id in self.lent_for}:
+            said["lentFor"] = lent_for
+        return said
 
     def published(self, results: Iterable[Mapping[str, Any]]) -> None:
         """Take over what the hub answered for each slot it was given."""
@@ -251,7 +260,7 @@ class AgentState:
         self.draining = bool(answer.get("drain"))
         wanted = set(answer.get("recycle", ()))
         if "lent" in answer:  # only then the answer is the full picture
-            self.lent = dict(answer["lent"])
+            self.lent, self.lent_for = dict(answer["lent"]), dict(answer.get("lentFor", {}))
             self.marked = wanted
             self.offers = str(answer.get("offers", ""))
             self.drain_call, self._told_s = answer.get("drainCall", self.drain_call), now_s()

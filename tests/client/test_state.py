@@ -64,6 +64,22 @@ def test_many_slots_are_told_in_bites_with_the_lent_ones_first_and_their_tokens(
     assert first["capacity"] == 3000
 
 
+def test_what_is_lent_is_reported_as_what_it_was_asked_for_as_long_as_it_is_lent() -> None:
+    state = AgentState("n1", {"pools": {"a:b": 1000}})
+    first, second = list(state.slots)[:2]
+    asked = {slot: {"labelKey": "a:b:" + "c" * 400, "runId": "r" * 200} for slot in state.slots}
+    state.registered({"lent": {first: "5"}, "lentFor": {first: asked[first]}})
+    body, _ = state.registration()
+    assert (body["lent"], body["lentFor"]) == ({first: "5"}, {first: asked[first]})
+    state.heard({}, {"version": 1, "lent": dict.fromkeys(state.slots, "6"), "lentFor": asked})
+    body, others = state.registration()
+    assert {slot: said for each in [body, *others] for slot, said in each["lentFor"].items()} == asked
+    assert all(len(json.dumps(each)) < BITE_BYTES + 1200 for each in [body, *others])
+    state.heard({}, {"version": 2, "lent": {second: "7"}})
+    body, _ = state.registration()
+    assert (body["lent"], "lentFor" in body) == ({second: "7"}, False)
+
+
 def test_a_thousand_slots_is_the_most_in_one_batch() -> None:
     state = AgentState("n1", {"pools": {"a:b": 2500}})
     assert all(len(batch["slots"]) <= 1000 for batch in state.batches(state.slots))

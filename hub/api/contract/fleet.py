@@ -23,6 +23,13 @@ class PublishedSlot(TypedDict):
     reason: NotRequired[Annotated[str, told("Why it was refused.", "another node has published a slot with this id")]]
 
 
+class AskedFor(TypedDict):
+    """As what a lent slot was asked for."""
+
+    labelKey: w.AskedLabel
+    runId: w.MaybeRunId
+
+
 class Registered(TypedDict):
     """A node is on the books."""
 
@@ -35,6 +42,7 @@ class Registered(TypedDict):
     lent: NotRequired[
         Annotated[dict[str, str], told("Slot to token of what a process takes over from the one before it.", {})]
     ]
+    lentFor: NotRequired[Annotated[dict[str, AskedFor], told("As what those were asked for, by slot.", {})]]
     slots: NotRequired[Annotated[list[PublishedSlot], told("One for each slot that came along.", [])]]
 
 
@@ -87,6 +95,12 @@ class Orders(TypedDict):
         Annotated[
             dict[str, str],
             told("The token of each lent slot; left out when nothing changed since `version`.", {w.SLOT: w.TOKEN}),
+        ]
+    ]
+    lentFor: NotRequired[
+        Annotated[
+            dict[str, AskedFor],
+            told("As what each was asked for; the node reports it after a loss, so that caps and runs hold.", {}),
         ]
     ]
     offers: NotRequired[Annotated[str, told("In short which slots the hub has of the node.", "8-1f0c")]]

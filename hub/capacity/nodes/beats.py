@@ -6,6 +6,7 @@ from asyncio import gather
 from collections.abc import Callable
 from typing import Any
 
+from hub.capacity.models import Asked
 from hub.capacity.nodes.models import Beat, DrainCall, Orders
 from hub.observability import metrics
 from hub.store.batches import Batches
@@ -53,8 +54,8 @@ def _orders(beat: Beat, reply: Any) -> Orders:
             return Orders(True, reply == 2, beat.version)
         case 3:
             return _SUPERSEDED
-        case [version, drain, lent, recycle, offers, call]:
+        case [version, drain, lent, recycle, offers, call, asked]:
             tokens = dict(zip(lent[::2], lent[1::2], strict=True))
-            told = DrainCall.told(call)
-            return Orders(True, bool(drain), int(version), tokens, tuple(recycle), offers, False, told)
+            told, names = DrainCall.told(call), Asked.told(asked)
+            return Orders(True, bool(drain), int(version), tokens, tuple(recycle), offers, False, told, names)
     raise ValueError(f"nodes/beat answered {reply!r}")

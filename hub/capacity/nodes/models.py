@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
+from hub.capacity.models import Asked
 from hub.errors import InvalidValue
 
 ID_MAX = 512  # characters of a raw node id; a bound, far above host names and UUIDs
@@ -59,8 +60,8 @@ class DrainCall(NamedTuple):
 
 
 class Orders(NamedTuple):
-    """The answer to a heartbeat. `lent` is None when nothing changed since the version the node named; `offers` says in
-    short which slots the hub has of the node."""
+    """The answer to a heartbeat. `lent` is None when nothing changed since the version the node named, and `lent_for`
+    says as what that was asked for; `offers` says in short which slots the hub has of the node."""
 
     known: bool
     drain: bool = False
@@ -70,6 +71,7 @@ class Orders(NamedTuple):
     offers: str = ""
     superseded: bool = False
     drain_call: DrainCall | None = None
+    lent_for: Mapping[str, Asked] = {}
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ class Registered:
     version: int
     term: str
     lent: Mapping[str, str] = field(default_factory=dict)
+    lent_for: Mapping[str, Asked] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from hub.capacity.models import Asked
 from hub.capacity.nodes.beats import Beats
 from hub.capacity.nodes.draining import Draining
 from hub.capacity.nodes.models import (
@@ -98,12 +99,12 @@ class Nodes:
                 rest=pool_labels,
             )
             match reply:
-                case ["registered" | "updated" as word, version, term, before, kept, lent]:
+                case ["registered" | "updated" as word, version, term, before, kept, lent, asked]:
                     await self._draining.bring_back(node.node_id, drained, DrainCall.told(kept))
                     if before:
                         _log.warning("node taken over", node=node.node_id, by=node.incarnation, before=before)
                     tokens = dict(zip(lent[::2], lent[1::2], strict=True))
-                    return Registered(word == "registered", int(version), term, tokens)
+                    return Registered(word == "registered", int(version), term, tokens, Asked.told(asked))
                 case ["superseded"]:
                     raise _superseded(node.node_id)
                 case ["collides", other]:

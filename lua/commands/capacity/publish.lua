@@ -10,14 +10,14 @@ command.change('capacity/publish', {
   'ttl_ms: number',  -- the lease of slots adopted as lent
   'incarnation',     -- '' of plain clients
   'said_number',     -- of this call, which only rises in an incarnation; '' of plain clients
-  '...slots',        -- per slot: id, pool, item, own idle rule in ms or '', token or ''
+  '...slots',        -- per slot: id, pool, item, own idle rule in ms or '', and of what is lent token, label, run, or ''
 }, function(a, argv)
   if redis.call('SISMEMBER', keys.nodes, a.id) == 0 then return {'unknown'} end
   local says, number = speakers.caller(a.part, a.incarnation, a.said_number)
   if says ~= 'own' then return {says} end
   local words = {}
-  for i = 7, #argv, 5 do
-    local slot, pool, item, idle_ms, token = argv[i], argv[i + 1], argv[i + 2], argv[i + 3], argv[i + 4]
+  for i = 7, #argv, 7 do
+    local slot, pool, item, idle_ms, token, label, run = unpack(argv, i, i + 6)
     local record = slots.read(slot)
     local late = speakers.told_since(slot, a.part, record.item, a.incarnation, number)
     local word
@@ -48,9 +48,10 @@ command.change('capacity/publish', {
       slots.create(slot, item, pool, a.id, a.part, idle_ms, a.policy)
       redis.call('HSET', keys.slot(slot), 'reported', store.generation)
       if token ~= '' then
-        leases.lend({slot = slot, item = item, pool = pool, node = a.id, part = a.part, label = pool, run = '', token = token,
+        if label == '' then label = pool end
+        leases.lend({slot = slot, item = item, pool = pool, node = a.id, part = a.part, label = label, run = run, token = token,
           ttl_ms = reports.as_renewed(slot, token, a.ttl_ms), idle_ms = 0})
-        history.slot('grant.adopted', {slot = slot, node = a.id, pool = pool, label = pool}, 'reported')
+        history.slot('grant.adopted', {slot = slot, node = a.id, pool = pool, label = label, run = run}, 'reported')
         word = 'lent'
       else
         history.slot('slot.published', {slot = slot, node = a.id, pool = pool}, '')

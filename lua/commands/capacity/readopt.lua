@@ -2,6 +2,16 @@
 -- Safe to repeat, and too late when nodes have had their time to report. A grant the store knows, or a later one of the
 -- same slot, is left alone, and so is one that has ended since.
 -- Returns {'adopted' | 'kept'}
+--
+-- Its node has said that it is lent, and not for whom, as plain clients do: then it was counted for the label of its pool.
+local function name(a, record)
+  endings.uncount(a.slot, record.label)
+  redis.call('HSET', keys.session(a.slot), 'labelKey', a.label, 'runId', a.run)
+  redis.call('HSET', keys.slot(a.slot), 'label', a.label, 'run', a.run)
+  redis.call('ZADD', keys.in_flight(a.label), numbers.whole(store.now_ms), a.slot)
+  if a.run ~= '' then leases.note_run(a.slot, a.run) end
+end
+
 command.change('capacity/readopt', {
   'slot',
   'pool',
@@ -18,7 +28,9 @@ command.change('capacity/readopt', {
   if redis.call('HGET', keys.session(a.slot), 'leaseToken') == a.token then redis.call('HDEL', keys.slot(a.slot), 'unseen') end
   if not reports.is_live(a.slot, a.token) then return {'kept'} end
   if record.place == 'lent' then
-    if not numbers.above(a.token, redis.call('HGET', keys.session(a.slot), 'leaseToken') or a.token) then return {'kept'} end
+    local known = redis.call('HGET', keys.session(a.slot), 'leaseToken') or a.token
+    if known == a.token and record.label == record.pool and record.run == '' then name(a, record) end
+    if not numbers.above(a.token, known) then return {'kept'} end
     endings.finish(a.slot, record.label, record.run, record.part)  -- it had ended in what was lost
   end
   if record.item then

@@ -3,7 +3,7 @@
 -- Returns per node: 0 (unknown, or slots of it were lost: register and publish again) | 1 (nothing new)
 --   | 2 (nothing new, draining) | 3 (superseded: another process is the node, and this one is to stop)
 --   | {version, draining, {slot, token, ...}, {slot to recycle, ...}, what is offered in short, or '',
---     the last drain or undrain as `drains.lua` tells it}
+--     the last drain or undrain as `drains.lua` tells it, as what the lent ones were asked for as `leases.asked` tells it}
 command.change('nodes/beat', {
   'timeout_ms',
   '...beats',    -- per node: raw id, id as part of a key, version it knows, incarnation or ''
@@ -54,7 +54,7 @@ command.change('nodes/beat', {
     local drains_away = duty[2] and not duty[7]
     if (duty[1] or '0') == version then return drains_away and 2 or 1 end
     return {duty[1] or '0', drains_away and 1 or 0, redis.call('HGETALL', keys.lent(part)), recycle_list(part),
-      incarnation ~= '' and offers.of(part) or '', drains.last_call(id, part)}
+      incarnation ~= '' and offers.of(part) or '', drains.last_call(id, part), leases.asked(part)}
   end
   local answers = {}
   for i = 1, #heard do

@@ -4,7 +4,8 @@
 -- given when it registered first; without one it is the one that comes later.
 -- Returns {'registered' | 'updated', version, term or '', incarnation that is superseded by this or '',
 --     a drain or undrain that waited for the node to come back, as `drains.lua` tells it, or {},
---     {slot, token, ...} that are lent of a node that is taken over: the new process is to know them should they be lost}
+--     {slot, token, ...} that are lent of a node that is taken over: the new process is to know them should they be lost,
+--     and as what they were asked for, as `leases.asked` tells it}
 --   | {'superseded'} (by another) | {'collides', other id} | {'leaving'} (prune it to the end first)
 command.change('nodes/register', {
   'id',
@@ -57,5 +58,5 @@ command.change('nodes/register', {
   redis.pcall('LTRIM', keys.audit, 0, a.audit_max - 1)
   local version = redis.call('HGET', keys.orders(a.part), 'version') or '0'
   return {known and 'updated' or 'registered', version, a.incarnation ~= '' and term or '', before, drains.kept(a.part),
-    before ~= '' and redis.call('HGETALL', keys.lent(a.part)) or {}}
+    before ~= '' and redis.call('HGETALL', keys.lent(a.part)) or {}, before ~= '' and leases.asked(a.part) or {}}
 end)

@@ -1,0 +1,92 @@
+"""Caps after a store was lost: what is reported counts for the label that was asked for, whoever speaks first."""
+
+from __future__ import annotations
+
+import pytest
+
+from hub.store.store import SETTLE_MS
+from tests.world import beat, borrow, give_back, publish
+
+POOL, ASKED = "pay:chromium", "pay:chromium:eu"
+
+
+@pytest.fixture
+async def lent(make_api, redis):
+    """(client, hub, the grant, what the node was told of it): one of a capped label, served by the pool above it."""
+    async with make_api(borrow_concurrency_caps=f"{ASKED}=1") as api:
+        hub = api._transport.app.app.state.serving.hub
+        await publish(api, "n1", **{POOL: ["s1", "s2"]})
+        grant = (await borrow(api, ASKED, run="nightly")).json()
+        assert (await borrow(api, ASKED)).json()["code"] == "capped"
+        yield api, hub, grant, await beat(api, "n1")
+
+
+async def wipe(api, hub, redis):
+    """The store is emptied, and the hub says nothing yet. Returns what it remembers."""
+    remembered = dict(hub.leases.memory.grants)
+    hub.leases.memory.grants.clear()
+    redis.flushall()
+    assert (await beat(api, "n1"))["known"] is False
+    return remembered
+
+
+async def opened(hub, redis):
+    """The hub says what it knows, and the time for that passes."""
+    await hub.clock.tick()
+    redis.hincrby("hub:store", "clock_ms", SETTLE_MS + 1)
+    await hub.clock.tick()
+
+
+async def report(api, told):
+    """The node says again what it was told, as an agent does."""
+    slots = [{"labelKey": POOL, "slotId": slot} for slot in ("s1", "s2")]
+    said = {name: told[name] for name in ("lent", "lentFor") if name in told}
+    answer = await api.post("/node/register", json={"nodeId": "n1", "slots": slots, **said})
+    assert [slot["status"] for slot in answer.json()["slots"]] == ["lent", "published"]
+
+
+async def test_a_node_that_reports_first_says_under_which_label_a_slot_was_asked_for(lent, redis):
+    api, hub, grant, told = lent
+    await wipe(api, hub, redis)
+    await report(api, told)
+    await opened(hub, redis)
+    assert (await borrow(api, ASKED)).json()["code"] == "capped"
+    found = (await api.get("/sessions/s1")).json()
+    assert (found["labelKey"], found["runId"]) == (ASKED, "nightly")
+    held = {"leaseToken": grant["leaseToken"], "onlyRun": True, "runId": "nightly"}
+    assert (await give_back(api, ASKED, "s1", **held)).json()["returned"] == "s1"
+    assert (await borrow(api, ASKED)).json()["browserId"] == "s2"
+
+
+async def test_a_hub_that_recalls_a_grant_names_one_that_its_node_has_reported_without_a_label(lent, redis):
+    """Plain clients report slot and token alone."""
+    api, hub, _, told = lent
+    remembered = await wipe(api, hub, redis)
+    await report(api, {"lent": told["lent"]})
+    hub.leases.memory.grants.update(remembered)
+    await hub.leases.memory.recall()
+    await opened(hub, redis)
+    assert (await borrow(api, ASKED)).json()["code"] == "capped"
+    assert [redis.zcard(f"hub:asked:{label}") for label in (POOL, ASKED)] == [0, 1]
+    assert (await api.get("/sessions/s1")).json()["runId"] == "nightly"
+    assert (await api.get("/sessions?run=nightly")).json()["total"] == 1
+
+
+async def test_a_process_that_takes_a_node_over_is_told_under_which_label_its_slots_were_asked_for(lent):
+    api, _, grant, _ = lent
+    took = (await api.post("/node/register", json={"nodeId": "n1", "incarnation": "first"})).json()
+    assert "lentFor" not in took  # nobody was the node before, who could have known more
+    took = (await api.post("/node/register", json={"nodeId": "n1", "incarnation": "second"})).json()
+    assert took["lent"] == {"s1": grant["leaseToken"]}
+    assert took["lentFor"] == {"s1": {"labelKey": ASKED, "runId": "nightly"}}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [["s1"], {"s1": ASKED}, {"s1": {"labelKey": "a:"}}, {"s1": {"labelKey": []}}, {"s1": {"runId": "r" * 201}}],
+    ids=str,
+)
+async def test_what_cannot_be_a_label_or_a_run_is_refused(make_api, said):
+    async with make_api() as api:
+        answer = await api.post("/node/register", json={"nodeId": "n1", "lentFor": said})
+        assert (answer.status_code, answer.headers["content-type"]) == (400, "application/problem+json")
