@@ -14,8 +14,8 @@ from hub.api.members import as_seconds, as_text, whole_number
 from hub.api.node_requests import NUMBER_MAX, SLOTS_MAX, PublishBody, SlotBody
 from hub.api.requests import BorrowBody, ReturnBody
 from hub.capacity.labels import Label
-from hub.capacity.models import NOT_SAID, Slot, check_run_id, check_slot_id, slot_item
-from hub.capacity.nodes.models import Beat, check_incarnation, check_node_id
+from hub.capacity.models import Slot, check_run_id, check_slot_id, slot_item
+from hub.capacity.nodes.models import Beat, LentFor, check_incarnation, check_node_id
 from hub.errors import BadInput, InvalidJson, InvalidValue, MissingMember
 
 PAGE_MAX = 1000
@@ -222,7 +222,7 @@ def _slot(node_id: str, raw: dict[str, Any], labels: dict[str, Label], of: Publi
     label, idle_s = labels[said.label_key], said.idle_timeout_seconds
     item = slot_item(node_id, said.slot_id, label.segments[1], raw)
     idle_ms = "" if idle_s is None else str(int(idle_s * 1000))
-    token, asked = of.lent.get(said.slot_id, ""), of.lent_for.get(said.slot_id, NOT_SAID)
+    token, asked = of.lent.get(said.slot_id, ""), of.lent_for.get(said.slot_id, LentFor())
     return Slot(said.slot_id, label.text, item, idle_ms, token, asked)
 
 

@@ -24,7 +24,7 @@ from hub.api.members import (
 )
 from hub.api.requests import Body
 from hub.capacity.labels import parse_label
-from hub.capacity.models import RUN_MAX, Asked, check_run_id, check_slot_id, compact
+from hub.capacity.models import RUN_MAX, check_run_id, check_slot_id, compact
 from hub.capacity.nodes.models import (
     DRAIN_DEADLINE_MAX_S,
     ID_MAX,
@@ -32,6 +32,7 @@ from hub.capacity.nodes.models import (
     Beat,
     Caller,
     DrainCall,
+    LentFor,
     check_node_id,
     check_reason,
 )
@@ -117,16 +118,16 @@ def _lent(value: Any, name: str) -> dict[str, str]:
     return lent
 
 
-def _lent_for(value: Any, name: str) -> dict[str, Asked]:
+def _lent_for(value: Any, name: str) -> dict[str, LentFor]:
     listed = value or {}
     if not isinstance(listed, dict) or not all(isinstance(each, dict) for each in listed.values()):
         raise InvalidValue(f"{name} must be an object of slot id: object with labelKey and runId", member=name)
     return {slot: _asked(each) for slot, each in listed.items()}
 
 
-def _asked(said: dict[str, Any]) -> Asked:
+def _asked(said: dict[str, Any]) -> LentFor:
     label, run = said.get("labelKey"), said.get("runId")
-    return Asked(
+    return LentFor(
         "" if label is None else parse_label(as_text(label, "labelKey")).text,
         "" if run is None else check_run_id(as_text(run, "runId")),
     )
@@ -249,7 +250,7 @@ class PublishBody(CallerBody):
         told("The tokens of those that are lent, by slot.", {SLOT: TOKEN}),
     ] = {}
     lent_for: Annotated[
-        dict[str, Asked],
+        dict[str, LentFor],
         Member(
             _lent_for,
             type="object",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -24,8 +23,18 @@ from hub.api.problems import problem
 from hub.api.speakers import Speaker, speaker
 from hub.audit import entry
 from hub.capacity.labels import Label, parse_kinds, parse_label
-from hub.capacity.models import Asked, Slot
-from hub.capacity.nodes.models import STATES, Beat, Node, Order, Orders, Registration, check_node_id, next_beat_ms
+from hub.capacity.models import Slot
+from hub.capacity.nodes.models import (
+    STATES,
+    Beat,
+    Node,
+    Order,
+    Orders,
+    Registration,
+    check_node_id,
+    next_beat_ms,
+    shown_asked,
+)
 from hub.core import Hub
 from hub.errors import (
     Forbidden,
@@ -95,7 +104,7 @@ async def register(request: Request) -> Response:
         answer["term"] = registered.term
     if registered.lent:
         answer["lent"] = registered.lent
-        answer["lentFor"] = _shown_asked(registered.lent_for)
+        answer["lentFor"] = shown_asked(registered.lent_for)
     if "slots" in document or "pools" in document:
         words = await hub.pools.publish(node.node_id, slots, said.policy, **said.caller()._asdict())
         answer["slots"] = _published(slots, words)
@@ -235,7 +244,7 @@ def _orders(beat: Beat, orders: Orders, timeout_ms: int) -> dict[str, Any]:
     if orders.lent is not None:
         answer["lent"] = orders.lent
         if orders.lent_for:
-            answer["lentFor"] = _shown_asked(orders.lent_for)
+            answer["lentFor"] = shown_asked(orders.lent_for)
         if orders.offers:
             answer["offers"] = orders.offers
         if orders.drain_call:
@@ -243,10 +252,6 @@ def _orders(beat: Beat, orders: Orders, timeout_ms: int) -> dict[str, Any]:
     if orders.superseded:
         answer["superseded"] = True
     return answer
-
-
-def _shown_asked(lent_for: Mapping[str, Asked]) -> dict[str, dict[str, str]]:
-    return {slot: asked.as_json() for slot, asked in lent_for.items()}
 
 
 @router.post("/node/heartbeats", **operation("sendHeartbeats", (NODE, TOKEN), fleet.Beaten, body=BeatsBody))

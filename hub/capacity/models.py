@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -19,25 +19,6 @@ _BLANKS = " \t\n\v\f\r"  # to a script, others are characters like any
 NOT_CARRIED = {"labelKey", "slotId", "endpoint", "leaseToken", *OWN_MEMBERS}
 
 
-class Asked(NamedTuple):
-    """As what a lent slot was asked for: the label under which it counts, and the run; both empty when nobody said."""
-
-    label: str = ""
-    run: str = ""
-
-    @classmethod
-    def told(cls, reply: Sequence[str]) -> dict[str, Asked]:
-        """By slot, as `lua/leases.lua` tells it."""
-        return {slot: cls(label, run) for slot, label, run in zip(*[iter(reply)] * 3, strict=True)}
-
-    def as_json(self) -> dict[str, str]:
-        """As a node is told it."""
-        return {"labelKey": self.label, "runId": self.run}
-
-
-NOT_SAID = Asked()
-
-
 @dataclass(frozen=True)
 class Slot:
     """A slot as its node offers it: `item` is the text that goes into the list and is never changed afterwards."""
@@ -47,7 +28,7 @@ class Slot:
     item: str
     idle_ms: str = ""  # its own idle rule; empty: the hub's
     token: str = ""  # of the grant the node knows it to be lent under
-    asked: Asked = NOT_SAID
+    asked: tuple[str, str] = ("", "")  # under which label, and in which run, that was asked for
 
 
 def slot_item(node_id: str, slot_id: str, label_kind: str, said: Mapping[str, Any]) -> str:

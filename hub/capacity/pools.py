@@ -87,9 +87,7 @@ class Pools:
         words: list[str] = []
         for start in range(0, len(slots), BATCH):
             batch = slots[start : start + BATCH]
-            facts = [
-                text for s in batch for text in (s.id, s.pool, s.item, s.idle_ms, s.token, s.asked.label, s.asked.run)
-            ]
+            facts = [text for s in batch for text in (s.id, s.pool, s.item, s.idle_ms, s.token, *s.asked)]
             reply = await self._publish(
                 id=node_id,
                 part=key_part(node_id),

@@ -16,7 +16,7 @@ class Mistake(NamedTuple):
 
 GRANTS = (
     Mistake(
-        "endings.lua", "    redis.call('ZREM', keys.in_flight(label), slot)\n", "",
+        "endings.lua", "  redis.call('ZREM', keys.in_flight(label), slot)\n", "",
         "a grant that ended still counts against the cap of its label",
     ),
     Mistake(
@@ -198,11 +198,11 @@ LINE = (
         "a grant whose hub died before it was delivered is never taken back",
     ),
     Mistake(
-        "endings.lua", "      turns.reoffer(label)\n", "",
+        "endings.lua", "    turns.reoffer(label)\n", "",
         "a label below its cap again is not offered",
     ),
     Mistake(
-        "endings.lua", "      work.headroom[#work.headroom + 1] = label\n", "",
+        "endings.lua", "    work.headroom[#work.headroom + 1] = label\n", "",
         "a label below its cap again gets none of the slots that are free already",
     ),
     Mistake(

@@ -6,8 +6,7 @@ from asyncio import gather
 from collections.abc import Callable
 from typing import Any
 
-from hub.capacity.models import Asked
-from hub.capacity.nodes.models import Beat, DrainCall, Orders
+from hub.capacity.nodes.models import Beat, DrainCall, LentFor, Orders
 from hub.observability import metrics
 from hub.store.batches import Batches
 from hub.store.keys import key_part
@@ -56,6 +55,6 @@ def _orders(beat: Beat, reply: Any) -> Orders:
             return _SUPERSEDED
         case [version, drain, lent, recycle, offers, call, asked]:
             tokens = dict(zip(lent[::2], lent[1::2], strict=True))
-            told, names = DrainCall.told(call), Asked.told(asked)
+            told, names = DrainCall.told(call), LentFor.told(asked)
             return Orders(True, bool(drain), int(version), tokens, tuple(recycle), offers, False, told, names)
     raise ValueError(f"nodes/beat answered {reply!r}")

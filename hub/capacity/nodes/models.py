@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
-from hub.capacity.models import Asked
 from hub.errors import InvalidValue
 
 ID_MAX = 512  # characters of a raw node id; a bound, far above host names and UUIDs
@@ -59,6 +58,18 @@ class DrainCall(NamedTuple):
         return {"on": self.on, "number": self.number, "leftMs": self.left_ms, **reason}
 
 
+class LentFor(NamedTuple):
+    """As what a lent slot was asked for: the label under which it counts, and the run; empty when nobody said."""
+
+    label: str = ""
+    run: str = ""
+
+    @classmethod
+    def told(cls, reply: Sequence[str]) -> dict[str, LentFor]:
+        """By slot, as `lua/leases.lua` tells it."""
+        return {slot: cls(label, run) for slot, label, run in zip(*[iter(reply)] * 3, strict=True)}
+
+
 class Orders(NamedTuple):
     """The answer to a heartbeat. `lent` is None when nothing changed since the version the node named, and `lent_for`
     says as what that was asked for; `offers` says in short which slots the hub has of the node."""
@@ -71,7 +82,7 @@ class Orders(NamedTuple):
     offers: str = ""
     superseded: bool = False
     drain_call: DrainCall | None = None
-    lent_for: Mapping[str, Asked] = {}
+    lent_for: Mapping[str, LentFor] = {}
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,7 @@ class Registered:
     version: int
     term: str
     lent: Mapping[str, str] = field(default_factory=dict)
-    lent_for: Mapping[str, Asked] = field(default_factory=dict)
+    lent_for: Mapping[str, LentFor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -180,6 +191,11 @@ class Departure:
         if self.offered:
             return "Its draining was cut short, and some of its slots are still on offer; drain it once more."
         return "It drains, and nothing of it is lent."
+
+
+def shown_asked(lent_for: Mapping[str, LentFor]) -> dict[str, dict[str, str]]:
+    """As what lent slots were asked for, as a node is told it."""
+    return {slot: {"labelKey": asked.label, "runId": asked.run} for slot, asked in lent_for.items()}
 
 
 def check_node_id(raw: str) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 
-from hub.capacity.models import Asked
 from hub.capacity.nodes.beats import Beats
 from hub.capacity.nodes.draining import Draining
 from hub.capacity.nodes.models import (
@@ -16,6 +15,7 @@ from hub.capacity.nodes.models import (
     Departure,
     DrainCall,
     DrainState,
+    LentFor,
     Node,
     Order,
     Registered,
@@ -104,7 +104,7 @@ class Nodes:
                     if before:
                         _log.warning("node taken over", node=node.node_id, by=node.incarnation, before=before)
                     tokens = dict(zip(lent[::2], lent[1::2], strict=True))
-                    return Registered(word == "registered", int(version), term, tokens, Asked.told(asked))
+                    return Registered(word == "registered", int(version), term, tokens, LentFor.told(asked))
                 case ["superseded"]:
                     raise _superseded(node.node_id)
                 case ["collides", other]:
