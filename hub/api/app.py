@@ -218,6 +218,7 @@ def _loops(hub: Hub, services: Sequence[RecordSweeperService]) -> list[Callable[
         SweepLoop(
             "record", interval_s, hub.clock, noted(hub.store, "record", service.sweep),
             leads=Leadership(hub.store, hub.clock.hub_id, service.source, hub.settings).wait,
+            about={"source": service.source},
         ).run
         for service in services
     ]  # fmt: skip

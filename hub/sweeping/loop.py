@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing
+from hub.store.cancelling import cancel_all
 from hub.store.clock import HubClock
 
 AGAIN_S = 5.0  # after a turn in which no pass could be made; an interval may be much longer
+LOOK_S = 1.0  # between two looks whether Redis is away, while this hub waits for its turn
+DUE = 0.9  # of an interval after the last line: a pass that cannot be made is told
+LATELY_S = (
+    30.0  # since the line was due: a hub whose last one is older was not the one that swept before Redis went away
+)
 REST = 0.5  # of an interval at least between two passes, however long the first of them took
 LATE = 2.0  # intervals: after a longer pause this process was stopped, suspended or stalled, and knows too little
 # Unlike the monotonic clock of Linux this one goes on while the machine is suspended; elsewhere that one does as well.
@@ -40,6 +46,7 @@ class SweepLoop:
 
     A sweep that answers None could make no pass, and is asked again soon. Every pass has its line, also one that found
     nothing or failed; those without an event of a service that sweeps more often than every `line_s` seconds share one.
+    While Redis is away the hub that swept last writes the line of each pass that cannot be made, with `about` in it.
     """
 
     def __init__(
@@ -50,6 +57,7 @@ class SweepLoop:
         sweep: Callable[[], Awaitable[Pass | None]],
         line_s: float = 0,
         leads: Callable[[], Awaitable[object]] | None = None,
+        about: Mapping[str, str] | None = None,
     ) -> None:
         self._name = name
         self._interval_s = interval_s
@@ -57,6 +65,7 @@ class SweepLoop:
         self._sweep = sweep
         self._line_s = line_s
         self._leads = leads
+        self._about = about or {}
         self._last_line = float("-inf")
         self._untold = 0  # passes since the last line
 
@@ -67,7 +76,7 @@ class SweepLoop:
         and the beats that came meanwhile are still waiting to be read.
         """
         while True:
-            await (self._leads or self._clock.leads.wait)()
+            await self._lead()
             started = time.monotonic()
             made = await self.once()
             took_s = time.monotonic() - started if made else 0
@@ -78,6 +87,22 @@ class SweepLoop:
                 _log.warning("sweep skipped", service=self._name, slept_s=round(slept_s, 1), interval_s=interval_s)
                 await self._clock.anew()
                 pause_s = interval_s
+
+    async def _lead(self) -> None:
+        """Wait until this hub leads."""
+        leads = self._leads or self._clock.leads.wait
+        turn = asyncio.ensure_future(leads())
+        try:
+            while not (await asyncio.wait({turn}, timeout=max(LOOK_S, self._due_s())))[0]:
+                if self._clock.away_since is not None and self._due_s() > -LATELY_S:
+                    self._tell_unmade(0)
+        finally:
+            await cancel_all([turn])
+        turn.result()
+
+    def _due_s(self) -> float:
+        """Until the next line is due; below 0 when it is over that."""
+        return self._last_line + DUE * max(self._interval_s, self._line_s) - time.monotonic()
 
     async def _pause(self, pause_s: float) -> float:
         """Wait for the next turn; returns how long it took."""
@@ -94,12 +119,12 @@ class SweepLoop:
                 done = await self._sweep()
                 tracing.facts(done.facts() if done is not None else {})
         except StoreUnavailable:
-            return True  # the hub clock says so, once
+            self._tell_unmade(time.monotonic() - started)
+            return False
         except Exception as error:  # noqa: BLE001 - the next pass must come; the line and the counter tell of this one
             metrics.sweep_errors.labels(self._name).inc()
             _log.error("sweep failed", service=self._name, why=repr(error))
-            elapsed_ms = round((time.monotonic() - started) * 1000, 1)
-            _log.info(f"{self._name} sweep", scanned=0, expired=0, errors=1, elapsed_ms=elapsed_ms)
+            self._tell_failed(time.monotonic() - started)
             return True
         if done is None:
             return False
@@ -109,6 +134,16 @@ class SweepLoop:
         metrics.sweep_seconds.labels(self._name).observe(time.monotonic() - started)
         self._tell(done)
         return True
+
+    def _tell_unmade(self, took_s: float) -> None:
+        """The line of a pass that Redis did not allow, once per interval however often it is tried again."""
+        if self._due_s() <= 0:
+            self._tell_failed(took_s, store="away")
+
+    def _tell_failed(self, took_s: float, **why: str) -> None:
+        self._last_line = time.monotonic()
+        elapsed_ms = round(took_s * 1000, 1)
+        _log.info(f"{self._name} sweep", **self._about, scanned=0, expired=0, errors=1, elapsed_ms=elapsed_ms, **why)
 
     def _tell(self, done: Pass) -> None:
         self._untold += 1

@@ -122,7 +122,7 @@ async def test_a_pass_that_takes_long_does_not_put_off_the_next_one(monkeypatch,
     async def leads():
         return True
 
-    monkeypatch.setattr(loop, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(loop, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
     monkeypatch.setattr(loop, "time", SimpleNamespace(clock_gettime=lambda _: now[0], monotonic=lambda: now[0]))
     monkeypatch.setattr(loop, "random", SimpleNamespace(uniform=lambda *_: 1.0))
     with pytest.raises(asyncio.CancelledError):

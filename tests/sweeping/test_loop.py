@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ import pytest
 
 from hub.observability import metrics
 from hub.sweeping import loop
-from tests.world import PATIENCE_S, age_node, wait_until
+from tests.world import PATIENCE_S, RedisServer, age_node, wait_until
 
 
 class Pass:
@@ -45,9 +46,9 @@ def turns(monkeypatch):
             swept.append(now[0] - 1000)
             return Pass()
 
-        monkeypatch.setattr(loop, "asyncio", SimpleNamespace(sleep=sleep))
+        monkeypatch.setattr(loop, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
         monkeypatch.setattr(loop, "time", SimpleNamespace(clock_gettime=lambda _: now[0], monotonic=lambda: now[0]))
-        clock = SimpleNamespace(leads=leads or SimpleNamespace(wait=_at_once), anew=anew or _at_once)
+        clock = SimpleNamespace(leads=leads or SimpleNamespace(wait=_at_once), anew=anew or _at_once, away_since=None)
         with pytest.raises(asyncio.CancelledError):
             await loop.SweepLoop("test", 10, clock, sweep).run()
         return swept
@@ -206,3 +207,49 @@ async def test_every_pass_has_its_line_and_a_service_that_looks_all_the_time_one
     assert [event for event, _ in told] == ["test sweep"] * len(lines)
     assert [{name: facts[name] for name in wanted} for (_, facts), wanted in zip(told, lines, strict=True)] == lines
     assert all({"scanned", "expired", "errors"} <= facts.keys() for _, facts in told)
+
+
+SERVICES = ("node", "lease", "worker", "task", "record")
+
+
+def passes(log, service):
+    """The facts of every summary line of a service."""
+    return [dict(re.findall(r"(\w+)=(\S+)", line)) for line in log.splitlines() if f" {service} sweep " in line]
+
+
+def test_every_service_writes_a_line_per_interval_also_while_redis_is_away(start_hub, tmp_path):
+    source = tmp_path / "sources.toml"
+    source.write_text('[[sources]]\nname = "orders"\nkind = "tasks"\n')
+    server = RedisServer(tmp_path)
+    server.start()
+    hub = start_hub(
+        HUB_REDIS_URL=server.url, REDIS_BREAKER_COOLDOWN_MS="500", HUB_SWEEPER_INTERVAL_SECONDS="0.5",
+        ZOMBIE_CLEANUP_INTERVAL_MINUTES="0.01", HUB_RECOVERY_FILE=str(source),
+    )  # fmt: skip
+    for service in SERVICES:
+        wait_until(lambda name=service: passes(hub.log(), name), why=hub.log)
+        quiet = passes(hub.log(), service)[0]
+        seen, ended = ("found", "reset") if service == "record" else ("scanned", "expired")
+        assert (quiet[seen], quiet[ended], quiet["errors"]) == ("0", "0", "0")
+        assert 0 <= float(quiet["elapsed_ms"]) < 1000 * PATIENCE_S
+    server.kill()
+
+    def away(service):
+        return [line for line in passes(hub.log(), service) if line.get("store") == "away"]
+
+    for service in SERVICES:
+        wait_until(lambda name=service: len(away(name)) >= (1 if name == "task" else 3), 2 * PATIENCE_S, why=hub.log)
+        for line in away(service):
+            assert (line["scanned"], line["expired"], line["errors"]) == ("0", "0", "1")
+            assert "elapsed_ms" in line
+            assert (service != "record") or line["source"] == "orders"
+    assert "sweep failed" not in hub.log()
+    server.start()
+    for service in set(SERVICES) - {"task"}:
+        told = len(passes(hub.log(), service))
+        wait_until(
+            lambda name=service, since=told: any(line["errors"] == "0" for line in passes(hub.log(), name)[since:]),
+            why=hub.log,
+        )
+    hub.kill()
+    server.stop()
