@@ -35,6 +35,7 @@ async def worker_now(hub: Hub, worker: str) -> Now | None:
     stale = silent_ms > timeout_ms
     facts = {
         "user": dashed(record["user"]),
+        "incarnation": record.get("incarnation"),
         "registeredUtc": time_text(int(record["at"])),
         "lastBeatUtc": time_text(int(record["beat"])),
         "sinceBeatSeconds": silent_ms / 1000,

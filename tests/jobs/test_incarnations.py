@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hub.errors import Superseded
+from hub.history.reading import History
+from hub.history.why import why
 from hub.jobs.models import Claim, JobRequest, Result
 
 USER = "a" * 32
@@ -43,9 +45,15 @@ async def test_who_does_not_say_which_process_he_is_is_taken_for_the_latest(hub)
     await hub.workers.delete(worker, USER, superuser=False)
 
 
-async def test_that_a_process_was_superseded_is_written_down(hub, redis):
+async def test_why_names_the_process_and_who_took_over_from_whom_and_so_does_the_log(hub, caplog):
+    await hub.clock.tick()
     worker = await registered(hub, "old")
     await registered(hub, "new", worker)
     await registered(hub, "new", worker)
-    told = [entry for _, entry in redis.xrange("hub:history") if entry.get("event") == "worker.superseded"]
-    assert [(entry["worker"], entry["incarnation"], entry["before"]) for entry in told] == [(worker, "new", "old")]
+    said = await why(hub, History(hub.store), "worker", worker, 50)
+    assert said.now.facts["incarnation"] == "new"
+    (taken,) = [each for each in said.past.events if each.what == "worker.superseded"]
+    assert (taken.facts["incarnation"], taken.facts["before"]) == ("new", "old")
+    assert "newer process" in taken.why
+    told = [record.msg for record in caplog.records if record.msg["event"] == "worker taken over"]
+    assert [(each["worker"], each["incarnation"], each["before"]) for each in told] == [(worker, "new", "old")]

@@ -141,7 +141,7 @@ async def test_who_does_not_say_which_process_it_is_is_served_as_ever(api, redis
     assert (await api.delete("/node/n1")).json()["slots"] == 1
 
 
-async def test_why_names_the_process_and_who_took_over_from_whom(api, redis):
+async def test_why_names_the_process_and_who_took_over_from_whom_and_so_does_the_log(api, redis, caplog):
     await register(api, "old", 1)
     await register(api, "new", 1)
     said = (await api.get("/why/node/n1")).json()
@@ -149,6 +149,8 @@ async def test_why_names_the_process_and_who_took_over_from_whom(api, redis):
     taken = [each for each in said["history"] if each["event"] == "node.superseded"]
     assert [(each["incarnation"], each["before"]) for each in taken] == [("new", "old")]
     assert "newer process" in taken[0]["rule"]
+    told = [record.msg for record in caplog.records if record.msg["event"] == "node taken over"]
+    assert [(each["node"], each["by"], each["before"]) for each in told] == [("n1", "new", "old")]
 
 
 BAD = [
