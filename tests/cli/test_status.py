@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 
 from tests.cli.command import Command, register
-from tests.world import PATIENCE_S, HubProcess, wait_until
+from tests.world import PATIENCE_S, HubProcess, age_node, wait_until
 
 
 def test_a_fleet_without_troubles_is_well(own_command: Command, own_hub: HubProcess) -> None:
@@ -24,6 +24,19 @@ def test_a_warning_is_named_and_in_the_exit_code(own_command: Command, own_hub: 
     said = own_command("status")
     assert said.returncode == 3
     assert "warning: Expiry is off. Dead nodes are kept on the books, switched by " in said.stdout
+
+
+def test_a_node_that_is_kept_is_silent_since_its_real_last_beat(own_command: Command, own_hub: HubProcess) -> None:
+    register(own_hub, "n1", pools={"gpu:a100": 1})
+    own_command("expire", "off")
+    age_node(own_hub.redis, "n1", 7200)
+    wait_until(lambda: own_hub.redis.ttl("node_alive:n1") > 0, why=own_hub.log)  # by a sweep
+    said = own_command("status")
+    assert "critical: Nobody is alive." in said.stdout
+    assert "1 node is kept although silent." in said.stdout
+    assert "0 alive, 0 suspect, 1 silent" in said.stdout
+    [row] = [line for line in own_command("node", "ls").stdout.splitlines() if line.startswith("n1 ")]
+    assert ("stale" in row, "2 h" in row) == (True, True), row
 
 
 def test_what_a_caller_calls_himself_is_nothing_a_terminal_obeys(own_command: Command, own_hub: HubProcess) -> None:

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from hub.cli.panes import PANES, Frame, Seen, View, arranged
 from tests.cli.command import Command, leave, register
-from tests.world import PATIENCE_S, HubProcess, wait_until
+from tests.world import PATIENCE_S, HubProcess, age_node, wait_until
 
 ALTERNATE, NORMAL, CURSOR = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
 
@@ -171,6 +171,20 @@ def test_ctrl_z_gives_the_terminal_back_for_as_long_as_it_is_stopped(top, comman
     seen.press("q")
     assert seen.end() == 0
     assert seen.is_as_before()
+
+
+def test_a_node_that_is_kept_is_silent_since_its_real_last_beat(top, own_command: Command, own_hub: HubProcess):
+    register(own_hub, "rack-1", pools={"gpu:a100": 2})
+    own_command("expire", "off")
+    age_node(own_hub.redis, "rack-1", 7200)
+    wait_until(lambda: own_hub.redis.ttl("node_alive:rack-1") > 0, why=own_hub.log)  # by a sweep
+    seen = top(own_command.environment)
+    seen.until("Nobody is alive")
+    seen.press("2")
+    for text in ("rack-1", "stale", "2 h"):
+        seen.until(text)
+    seen.press("q")
+    assert seen.end() == 0
 
 
 def test_a_hub_that_is_gone_is_said_with_the_age_of_what_is_shown(top, own_command: Command, own_hub: HubProcess):

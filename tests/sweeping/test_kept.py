@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -45,6 +46,37 @@ async def test_what_a_sweep_keeps_alive_is_still_called_silent_everywhere(off: h
     await beat(off, "n1")
     shown = (await off.get("/nodes/n1")).json()
     assert (shown["state"], shown.get("kept", False), shown["sinceBeatMs"] < 60_000) == ("alive", False, True)
+
+
+def refreshed(text: str) -> float:
+    return float(re.findall(r"(?m)^hub_nodes_refreshed_total (\S+)$", text)[0])
+
+
+@pytest.mark.parametrize("beats", [True, False], ids=["beats through a hub", "writes Redis itself"])
+async def test_a_fleet_of_silent_nodes_is_neither_well_nor_ready_however_often_they_are_kept(
+    off: httpx.AsyncClient, redis: Redis, beats: bool
+) -> None:
+    await publish(off, "n1", **{"a:b": ["s1"]})
+    age_node(redis, "n1", 600)
+    if not beats:
+        redis.zrem("hub:beats", "n1")
+    before = refreshed((await off.get("/metrics")).text)
+    for _ in range(2):
+        await sweep(off)
+        redis.delete("node_alive:n1")  # as if the 30 s were over
+    await sweep(off)
+    assert redis.exists("node_alive:n1")
+    seen = (await off.get("/console/overview")).json()
+    counts = {name: seen["nodes"][name] for name in ("registered", "alive", "suspect", "silent")}
+    assert counts == {"registered": 1, "alive": 0, "suspect": 0, "silent": 1}
+    troubles = {each["name"]: each["text"] for each in seen["troubles"]}
+    assert troubles.keys() >= {"nobody-alive", "expiry-off"}
+    assert "1 node is kept although silent" in troubles["expiry-off"]
+    refused = await off.get("/ready")
+    assert (refused.status_code, refused.json()["detail"]) == (503, "No node was heard within 2 minutes.")
+    text = (await off.get("/metrics")).text
+    assert refreshed(text) == before + 3
+    assert "hub_nodes_registered 1.0" in text
 
 
 async def test_a_kept_node_that_writes_redis_itself_is_stale_until_it_writes(
