@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 
 import httpx
@@ -11,7 +12,8 @@ from redis import Redis
 from hub.errors import WaitedInVain
 from tests.capacity.queue.crowd import Crowd, offer, wanted
 from tests.capacity.queue.test_order import serve
-from tests.world import borrow, eventually, give_back, publish
+from tests.client.live import LABEL, agent_of
+from tests.world import PATIENCE_S, borrow, eventually, give_back, publish
 
 POOL = "pay:chromium"
 MINUTE_MS = 60_000
@@ -44,6 +46,36 @@ async def test_after_everybody_was_served_nothing_stays(crowd: Crowd, redis: Red
         await eventually(quiet)
     except AssertionError:
         pytest.fail(f"left for longer: {left_over(redis, before)}")
+
+
+async def test_when_everything_was_returned_redis_is_as_it_was_within_a_minute(start_hub, redis: Redis) -> None:
+    """Over HTTP, with a node that makes its slots fresh as the default policy asks: it takes the markers away."""
+    hub = start_hub(HUB_NODE_TIMEOUT="3")
+    async with agent_of(hub, slots=4), hub.client("runner") as runner:
+
+        async def offered() -> bool:
+            return bool(redis.llen(f"available:{LABEL}") == 4)
+
+        await eventually(offered)
+        before = set(redis.keys("*"))
+
+        async def borrow_and_return(number: int) -> None:
+            body = {"labelKey": f"{LABEL}:{'abc'[number % 3]}", "runId": f"run-{number}"}
+            lent = await runner.post("/session/borrow", json={**body, "maxWaitSeconds": PATIENCE_S - 5})
+            assert lent.status_code == 200, lent.text
+            back = await runner.post("/session/return", json={**body, "browserId": lent.json()["browserId"]})
+            assert back.status_code == 200, back.text
+
+        await asyncio.gather(*map(borrow_and_return, range(40)))
+        assert len(set(redis.keys("*")) - before) > 40, "a minute is needed"
+
+        async def quiet() -> bool:
+            return not left_over(redis, before) and before <= set(redis.keys("*"))
+
+        try:
+            await eventually(quiet)
+        except AssertionError:
+            pytest.fail(f"left for longer: {left_over(redis, before)}, gone: {before - set(redis.keys('*'))}")
 
 
 @pytest.mark.parametrize(("ttl_s", "kept_s"), [(900, 3600), (7200, 7200)])
