@@ -1,7 +1,7 @@
 -- Commands: the functions that hubs call, one file each. A command says its name, which is that of its file, and its
 -- arguments in order: 'x', 'x: number', or at the end '...xs' for any number of further ones. It is a function of those by
 -- their names and, for the further ones, of all arguments as they came. Every call ends with the generation and the hub
--- clock that its hub knows, and the number of the database.
+-- clock that its hub knows, the hub clock until which its caller waits, and the number of the database.
 local command = {}
 
 local used_ms  -- when a hub used this library last on this server process
@@ -26,10 +26,10 @@ local function declare(name, arguments, action, begin, flags)
     end
     local last = #argv
     store.choose(given[1], argv[last])
-    local refusal = begin(argv[last - 2], argv[last - 1])
+    local refusal = begin(argv[last - 3], argv[last - 2], argv[last - 1])
     if refusal then return refusal end
     used_ms = store.now_ms
-    argv[last], argv[last - 1], argv[last - 2] = nil, nil, nil
+    argv[last], argv[last - 1], argv[last - 2], argv[last - 3] = nil, nil, nil, nil
     for i = 1, #names do named[names[i]] = argv[i] end
     for i = 1, #as_number do named[as_number[i]] = tonumber(named[as_number[i]]) end
     return action(named, argv)

@@ -33,8 +33,9 @@ function store.is_shut() return redis.error_reply('UNOPENED no hub has opened th
 -- A store that was emptied, or opened by another server since, has another generation: the caller opens it.
 -- Nothing late is done: a call carries the store and the hub clock as its hub heard them last ('' from a program that does
 -- not tick). A hub that knows another store, or has not ticked for six periods, is taken to be gone: who asked it may have
--- asked another one since. Returns the refusal, if there is one.
-function store.begin(told_of, told_ms)
+-- asked another one since. A caller who says for how long he waits is gone after that ('' where nobody has said it).
+-- Returns the refusal, if there is one.
+function store.begin(told_of, told_ms, until_ms)
   local time = redis.call('TIME')
   local said = redis.call('HMGET', keys.store, 'generation', 'clock_ms', 'tick_ms', 'settle_ms', 'options', 'timeout_ms',
     'history_max', 'reopened_ms', 'waiting', 'capped', 'token', 'born_ms', 'revoked_ms', 'grace_ms')
@@ -45,6 +46,9 @@ function store.begin(told_of, told_ms)
   local clock_ms = said[2] + (silence_ms > 2000 and 0 or math.min(silence_ms, 1000))
   if told_of ~= '' and (told_of ~= said[1] or clock_ms - told_ms > 3000) then
     return redis.error_reply('LATE this hub did not know how the store stands; nothing was done')
+  end
+  if until_ms ~= '' and clock_ms > tonumber(until_ms) then
+    return redis.error_reply('OVERDUE the caller waits no longer; nothing was done')
   end
   store.now_ms, store.now_us, store.clock_ms, store.generation = now_ms, seconds * 1000000 + micros, clock_ms, said[1]
   store.settle_ms, store.settle_left_ms = said[4], (said[4] or 0) - clock_ms

@@ -144,11 +144,16 @@ def request_key(request: Request) -> str | None:
 
 
 def wait_preference(request: Request) -> int | None:
-    """Seconds of `Prefer: wait=N`, None without it.
+    """Seconds of `Prefer: wait=N`, None without it."""
+    return preferred_wait(",".join(request.headers.getlist("prefer")))
+
+
+def preferred_wait(prefer: str) -> int | None:
+    """The seconds of `wait=N`, None without it.
 
     As RFC 7240 says, one that cannot be read is ignored, and of several the first counts.
     """
-    for preference in ",".join(request.headers.getlist("prefer")).split(","):
+    for preference in prefer.split(","):
         name, _, value = preference.partition(";")[0].partition("=")
         if name.strip().lower() == "wait":
             value = value.strip().strip('"')

@@ -7,12 +7,14 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 
 from fastapi import FastAPI
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope, Send
 
 from hub.api import events, hot, measured, sockets
+from hub.api.bodies import preferred_wait
 from hub.api.console.door import MARK, Door, Visit
 from hub.api.deps import CYCLE, check_caller
 from hub.api.freight import LIGHT, Freight
@@ -25,6 +27,7 @@ from hub.errors import HubError, RequestTimedOut, TooLarge, Unavailable
 from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing
 from hub.settings import Settings
+from hub.store.callers import waiting_until
 
 ALIAS = "/api/v1"
 SEND_S = 5.0  # for a client to take a refusal
@@ -82,6 +85,7 @@ class Edge:
             scope["raw_path"] = scope["path"].encode()
         exchange = _Exchange(receive, send, self._limit(scope["path"]))
         started = time.perf_counter()
+        work: AbstractContextManager[None] = nullcontext()
         if scope["method"] == "HEAD":
             scope, exchange = {**scope, "method": "GET"}, _Head(receive, send, exchange.limit)
         try:
@@ -93,10 +97,13 @@ class Edge:
                     exchange.weigh(found.freight, scope)
                     if scope["method"] != "GET":
                         await check_caller(scope, found)
-                if b"cookie" in headers or MARK in headers or scope["path"].startswith("/console/"):
-                    await self._visited(scope, headers, exchange)
-                else:
-                    await self._answer(scope, exchange)
+                        if b"prefer" in headers:
+                            work = _until(headers[b"prefer"], found.hub.store.reading_ms())
+                with work:
+                    if b"cookie" in headers or MARK in headers or scope["path"].startswith("/console/"):
+                        await self._visited(scope, headers, exchange)
+                    else:
+                        await self._answer(scope, exchange)
         except asyncio.CancelledError:
             raise
         except ClientDisconnect:
@@ -224,6 +231,12 @@ class _Head(_Exchange):
         if not self.started:
             await super().send(message)
             await super().send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _until(prefer: bytes, now_ms: int | None) -> AbstractContextManager[None]:
+    """Around a call that says with `Prefer: wait=N` how long its caller waits: after that nothing is changed for it."""
+    wait_s = preferred_wait(prefer.decode("latin-1"))
+    return waiting_until(now_ms + 1000 * wait_s) if wait_s and now_ms is not None else nullcontext()
 
 
 def _caller(scope: Scope) -> str:

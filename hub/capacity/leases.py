@@ -35,6 +35,7 @@ from hub.errors import (
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
+from hub.store.callers import for_nobody
 from hub.store.keys import key_part
 from hub.store.store import Store
 
@@ -267,9 +268,10 @@ class Leases:
             raise
 
     async def _take_back(self, wanted: BorrowRequest) -> None:
-        word, *grant = await self._undo(
-            request=wanted.request, attempt=wanted.attempt, hub=self._queue.hub_id, why="gone"
-        )
+        with for_nobody():
+            word, *grant = await self._undo(
+                request=wanted.request, attempt=wanted.attempt, hub=self._queue.hub_id, why="gone"
+            )
         if word == "undone":
             self.memory.over(*grant)
             metrics.grants_undone.inc()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 import time
@@ -63,13 +64,20 @@ class _Remaining(dict[str, float]):
         return self[phase]
 
 
+def headers_of(send: Send) -> dict[str, str]:
+    """The headers of a request. A change says how long its caller waits: a hub that comes to it later leaves it."""
+    if send.method == "GET":
+        return dict(send.headers)
+    return {"prefer": f"wait={math.ceil(send.timeout_s + send.wait_s)}", **send.headers}
+
+
 def _request(client: httpx.Client | httpx.AsyncClient, send: Send) -> httpx.Request:
     return client.build_request(
         send.method,
         send.path,
         json=send.body,
         params=dict(send.query) or None,
-        headers=dict(send.headers),
+        headers=headers_of(send),
         timeout=httpx.Timeout(send.timeout_s, read=send.timeout_s + send.wait_s),
     )
 

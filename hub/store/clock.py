@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 from hub.errors import StoreUnavailable, UnknownReply
 from hub.observability import metrics
 from hub.observability.logs import get_logger
+from hub.store.callers import urgent
 from hub.store.cancelling import cancel_all
 from hub.store.faults import LostAgain
 from hub.store.store import OPENINGS, Store
@@ -88,7 +89,7 @@ class HubClock:
         finally:
             self._store.tick_is_over(heard)
         if heard:
-            with self._store.urgent():
+            with urgent():
                 await self._store.pay_debts()
 
     async def _listen(self) -> None:

@@ -15,7 +15,7 @@ from redis.exceptions import (
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from hub.errors import ForeignKey, StoreUnavailable
+from hub.errors import ForeignKey, Late, StoreUnavailable
 from hub.store.primary import AnotherServer
 
 _AWAY = (
@@ -34,8 +34,21 @@ _AWAY = (
 _AWAY_WORDS = ("MISCONF", "MASTERDOWN", "NOREPLICAS", "BUSY", "LOADING", "NOAUTH", "NOPERM", "CLUSTERDOWN", "OOM")
 
 
+class Overdue(Late):
+    """The caller has said how long he waits, and that is over."""
+
+
 class LostAgain(StoreUnavailable):
     """Redis answers, and lost everything once more while the hub opened the store."""
+
+
+def as_late(error: ResponseError) -> Late | None:
+    """The refusal of a call that comes too late, by `lua/store.lua`; None where it says something else."""
+    if str(error).startswith("OVERDUE"):
+        return Overdue("The caller waits no longer; nothing was done.")
+    if str(error).startswith("LATE"):
+        return Late("This hub did not know how the store stands; nothing was done.")
+    return None
 
 
 def is_away(error: Exception) -> bool:

@@ -109,10 +109,12 @@ class Library:
         return f"{self.name}_{name.replace('/', '_')}"
 
     def call(
-        self, name: str, keys: Keys, arguments: Iterable[Any], fence: tuple[Any, Any] = NO_FENCE
+        self, name: str, keys: Keys, arguments: Iterable[Any], fence: tuple[Any, Any] = NO_FENCE, until_ms: Any = ""
     ) -> tuple[Any, ...]:
-        """The call of a command; `fence` is what the hub knows of the store, its generation and its clock."""
-        return ("FCALL", self.function(name), 1, keys.store, *arguments, *fence, keys.database)
+        """The call of a command; `fence` is what the hub knows of the store, its generation and its clock, and
+        `until_ms` the reading of that clock until which somebody waits for the answer.
+        """
+        return ("FCALL", self.function(name), 1, keys.store, *arguments, *fence, until_ms, keys.database)
 
     def replaced(self, old: str, new: str) -> Library:
         """The same with another text in places: a version of its own."""

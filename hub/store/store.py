@@ -6,8 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from redis.asyncio import Redis
@@ -16,7 +15,8 @@ from redis.exceptions import RedisError, ResponseError
 from hub.errors import Late, NotSent, StoreFault, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
-from hub.store.faults import LostAgain, translated
+from hub.store.callers import is_urgent, until_ms, urgent
+from hub.store.faults import LostAgain, Overdue, as_late, translated
 from hub.store.keys import Keys
 from hub.store.library import NO_FENCE, Command, Library, library
 from hub.store.loading import MISSING, call, idle_libraries
@@ -30,7 +30,6 @@ CLOSE_S = 2.0  # for batches under way when the hub stops
 SETTLE_MS = 2000  # four ticks: every hub has noticed the loss and said what it lent
 FRESH_S = 1.0  # two ticks: for so long the hub is sure that the primary it heard last still is the primary
 OPENINGS = 4  # of one call, before it is refused: a store that is lost as often is no store
-_urgent: ContextVar[bool] = ContextVar("urgent", default=False)
 _REFUSED = "Redis does not answer; the hub keeps trying."
 _log = get_logger("hub.store")
 
@@ -191,7 +190,7 @@ class Store:
         _log.warning("store replaced", generation=generation, before=self.generation)
         self._telling = asyncio.Event()
         try:
-            with self.urgent():
+            with urgent():
                 for action in self._when_replaced:
                     await action()
                 if self.when_told is not None:
@@ -200,15 +199,6 @@ class Store:
             told, self._telling = self._telling, None
             told.set()
         self.generation = generation  # last: should the store be lost again before all is said, it is said once more
-
-    @contextlib.contextmanager
-    def urgent(self) -> Iterator[None]:
-        """Calls made in this block go past everything that waits, and wait for no tick: they are part of one."""
-        before = _urgent.set(True)
-        try:
-            yield
-        finally:
-            _urgent.reset(before)
 
     async def _open(self) -> str:
         arguments = {
@@ -240,6 +230,12 @@ class Store:
     def wall_s(self) -> float:
         """The time of Redis, in seconds since 1970, as far as it was heard: of this machine where it never was."""
         return time.time() if self._wall_s is None else time.monotonic() + self._wall_s
+
+    def reading_ms(self) -> int | None:
+        """The hub clock as it reads now, as far as this hub knows; None where none runs."""
+        if not self.ticks or self.heard_at is None:
+            return None
+        return self.clock_ms + int(1000 * min(FRESH_S, time.monotonic() - self.heard_at))
 
     def tick_is_over(self, heard: bool) -> None:
         """Let calls go on that waited for a tick; the hub clock says so after each."""
@@ -280,10 +276,11 @@ class Store:
         while True:
             try:
                 return await self._run(command, arguments, self.fence, self._send)
-            except Late:
+            except Late as late:
                 # The hub ticks as it should, and another one has opened the store: this call is as good as new.
                 stood_still = heard_at is None or began - heard_at > SILENT_S
-                if stood_still or time.monotonic() - began > SILENT_S or _urgent.get() or not self.ticks:
+                over = isinstance(late, Overdue) or time.monotonic() - began > SILENT_S
+                if stood_still or over or is_urgent() or not self.ticks:
                     raise
                 await self._tick_over.wait()
 
@@ -298,20 +295,20 @@ class Store:
         fence: tuple[Any, Any],
         send: Callable[[tuple[Any, ...]], Awaitable[Any]],
     ) -> Any:
-        call = self.library.call(command.name, self.keys, arguments, fence)
+        call = self.library.call(command.name, self.keys, arguments, fence, until_ms())
         for _ in range(OPENINGS):
             try:
                 return await send(call)
             except ResponseError as error:
-                if str(error).startswith("LATE"):
-                    raise Late("This hub did not know how the store stands; nothing was done.") from None
+                if (late := as_late(error)) is not None:
+                    raise late from None
                 if not (str(error).startswith("UNOPENED") or MISSING in str(error)):
                     raise StoreFault(f"{command.name}: {error}") from error
                 await self._open_for_a_call()
         raise LostAgain("The store was lost while it was opened; the hub opens it again.")
 
     async def _open_for_a_call(self) -> None:
-        if _urgent.get():  # lost once more while hubs say what they know: whoever opens it begins anew
+        if is_urgent():  # lost once more while hubs say what they know: whoever opens it begins anew
             raise LostAgain("The store was lost again.")
         with contextlib.suppress(LostAgain):
             await self.open()
@@ -323,7 +320,7 @@ class Store:
             raise translated(error) from error
 
     async def _send(self, command: tuple[Any, ...]) -> Any:
-        if _urgent.get():
+        if is_urgent():
             return await self._send_alone(command)
         while self._telling is not None:
             await self._telling.wait()

@@ -55,6 +55,7 @@ async def test_a_block_holds_its_slot_and_gives_it_back_with_its_token(hub: Fake
         "maxWaitSeconds": 0,
     }
     assert hub.seen[0].headers["x-hub-secret"] == "secret"
+    assert hub.seen[1].headers["prefer"] == "wait=2"  # a block that is over is not held up for longer
     assert hub.seen[1].body == {"labelKey": "gpu:a100", "browserId": "s1", "leaseToken": "1"}
     with pytest.raises(LeaseLost, match="given back"):
         slot.check()

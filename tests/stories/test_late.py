@@ -10,6 +10,7 @@ import pytest
 
 from hub.capacity.models import BorrowRequest
 from hub.errors import Late
+from tests.races.wires import Wires
 from tests.world import answers, borrow, eventually, give_back, listed, picture, publish
 
 pytestmark = pytest.mark.story
@@ -71,6 +72,39 @@ async def test_a_borrow_that_waited_in_a_stopped_hub_lends_nothing(two, redis):
     assert await asyncio.to_thread(answers, stopped.port, "/health/ready")
     assert "grant.lent" not in [entry["event"] for _, entry in redis.xrange("hub:history")]
     assert listed(redis, f"available:{LABEL}") == ["s1"]
+
+
+@pytest.fixture
+def wires(redis_server):
+    """What stands between a hub and Redis, and can be cut: what is under way then arrives afterwards."""
+    found = Wires([redis_server.port])
+    yield found
+    found.stop()
+
+
+async def test_a_call_that_was_read_is_not_carried_out_after_the_time_that_its_caller_said_he_waits(
+    start_hub, wires, redis_server
+):
+    """A hub stands still between reading a request and sending it to Redis, for less than three seconds."""
+    far = start_hub(HUB_REDIS_URL=f"redis://127.0.0.1:{wires.ports[0]}", HUB_NODE_TIMEOUT="60")
+    near = start_hub(HUB_NODE_TIMEOUT="60")
+    async with near.client("node") as node, near.client() as operator, far.client() as impatient:
+        await publish(node, "n1", **{LABEL: ["s1"]})
+        wires.cut.add(redis_server.port)
+        with pytest.raises(httpx.ReadTimeout):
+            await impatient.post("/admin/nodes/n1/undrain", headers={"Prefer": "wait=1"}, timeout=1.0)
+        far.signal(signal.SIGSTOP)
+        try:
+            assert (await operator.post("/admin/nodes/n1/drain")).status_code == 200
+            wires.cut.clear()
+        finally:
+            far.signal(signal.SIGCONT)
+
+        async def served():  # what was sent before it is carried out, or refused, before it
+            return (await impatient.get("/nodes/n1")).status_code == 200
+
+        await eventually(served)
+        assert (await operator.get("/nodes/n1")).json()["draining"] is True
 
 
 @pytest.mark.parametrize("fence", [("another", None), (None, -3001)], ids=["of another store", "silent"])

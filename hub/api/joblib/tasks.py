@@ -36,6 +36,7 @@ from hub.jobs.models import TERMINAL, Claim, Options, Result, Task
 from hub.jobs.names import INTERNAL, check_room, dashed
 from hub.jobs.workers import not_yours
 from hub.observability.tracing import tracing
+from hub.store.callers import for_nobody
 
 router = APIRouter(prefix=PREFIX, tags=["tasks"])
 _KEY = "Idempotency-Key"
@@ -191,17 +192,18 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key
         try:
             await caller(request, WORKER)
         except (Unauthorized, Forbidden):
-            await hub.tasks.finish(worker, user, _given_back(found))
+            await _give_back(hub, worker, user, found)
             raise
         if not found and key and not await is_gone(request):
             found = await hub.tasks.claim(worker, user, replace(wanted, final=True), gone)
     if found and not key and await is_gone(request):
-        await hub.tasks.finish(worker, user, _given_back(found))
+        await _give_back(hub, worker, user, found)
     return found
 
 
-def _given_back(tasks: list[Task]) -> list[Result]:
-    return [Result(task.id, "pending", claim=task.claim) for task in tasks]
+async def _give_back(hub: Hub, worker: str, user: str, tasks: list[Task]) -> None:
+    with for_nobody():
+        await hub.tasks.finish(worker, user, [Result(task.id, "pending", claim=task.claim) for task in tasks])
 
 
 @router.get(

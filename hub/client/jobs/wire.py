@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import httpx
 
 from hub.client.exchange import Outcome, Send, Unreachable
-from hub.client.transport import AsyncTransport, SyncTransport
+from hub.client.transport import AsyncTransport, SyncTransport, headers_of
 
 Token = str | Callable[[], str] | None
 
@@ -85,7 +85,7 @@ class SyncWire(SyncTransport):
             return Unreachable("the connections are closed", sent=False)
 
     def _upload(self, send: Upload) -> Outcome:
-        options = {"content": send.content, "headers": dict(send.headers), "timeout": send.timeout_s}
+        options = {"content": send.content, "headers": headers_of(send), "timeout": send.timeout_s}
         try:
             return self._client.request(send.method, send.path, **options)  # type: ignore[arg-type]
         except httpx.RequestError as error:
