@@ -19,6 +19,7 @@ GRACE_S = 5.0  # HUB_REVOKE_GRACE_SECONDS
 TURNS = 20  # of the event loop, in which whatever waits for nothing but this process has done its next step
 HEARS_S = 3.0  # after a disturbance whoever listens is told of everything within so long
 LAST_MS = 1000  # what a server loses at most with appendfsync everysec, and a replica that lags
+FENCE_S = 3.5  # a hub that was heard no more for as long, and a tick, changes nothing
 SETTLED_MS = 4000  # after which everybody has said what he knows
 
 
@@ -48,6 +49,7 @@ class Errand:
     key: str = ""
     query: str = ""
     repeatable: bool = True
+    patience_s: int | None = None
     answered: bool = False
     since_s: float = 0.0
     calls: list[tuple[Call, Box]] = field(default_factory=list)
@@ -163,8 +165,8 @@ class Base:
             self.errands.append(errand)
             errand.since_s = self.now_s
         call = Call(errand.what, errand.method, errand.path, errand.body, errand.key, errand.query)
+        call.patience_s, call.sent_s = errand.patience_s, self.now_s
         errand.calls.append((call, box))
-        call.sent_s = self.now_s  # type: ignore[attr-defined]
         box.begin_call(call)
         assert call.task
         waits = any((errand.body or {}).get(name) for name in ("maxWaitSeconds", "waitSeconds"))
@@ -174,9 +176,15 @@ class Base:
                 await asyncio.gather(*(self.tick(each) for each in self.live()))
                 await self.settle(call.task, box)
         if call.status == 0 and (box.frozen or not self.stage.up or box.wire.waiting):
+            call.unread = box.still
             call.hang_up()
         self.collect()
         return call
+
+    def nobody_hears(self, errand: Errand, call: Call) -> bool:
+        """Whether its caller can no longer hear of it, and its hub knows, or has had the time to know."""
+        told = FENCE_S if call.patience_s is None else call.patience_s
+        return call.disconnected and (errand.answered or call.unread or self.now_s - call.sent_s > told)
 
     async def settle(self, task: asyncio.Future[None], box: Box) -> None:
         """Until it is done, or waits for something that we decide."""

@@ -42,12 +42,15 @@ class Call:
     body: dict[str, Any] | None
     key: str = ""
     query: str = ""
+    patience_s: int | None = None  # for how long he waits, where he says it
     status: int = 0  # 0: no answer has come
     answer: Any = None
     disconnected: bool = False
     task: asyncio.Task[None] | None = None
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
     sent: bytes = b""
+    sent_s: float = 0.0
+    unread: bool = False  # its hub had not looked at it when he hung up
     _read: bool = False
 
     def hang_up(self) -> None:
@@ -65,6 +68,8 @@ class Call:
         headers = [(b"content-type", b"application/json"), (b"content-length", str(length).encode())]
         if self.key:
             headers.append((b"idempotency-key", self.key.encode()))
+        if self.patience_s is not None:
+            headers.append((b"prefer", f"wait={self.patience_s}".encode()))
         return {
             "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": self.method,
             "path": self.path, "raw_path": self.path.encode(), "query_string": self.query.encode(), "root_path": "",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from hub.client.state import AgentState
+from hub.store.keys import Keys
 from tests.machine.flight.base import Base, Errand
 from tests.machine.flight.box import NODE_S, Box, Call
 
+KEYS = Keys("")
 SLOTS = {"n0": {"s0": "gpu:a", "s1": "gpu:a"}, "n1": {"s2": "gpu:a", "s3": "gpu:b"}, "n2": {"s4": "gpu:b"}}
 OF = {slot: node for node, slots in SLOTS.items() for slot in slots}
 
@@ -152,6 +154,23 @@ class Fleet(Base):
             agent.state.rebuilt(slot, None)
             for batch in list(agent.state.batches([slot])):
                 await self.publish(agent, batch, box)
+
+    def offered(self) -> set[str]:
+        """The slots that the store knows."""
+        return {slot for slot in OF if self.redis.exists(KEYS.slot(slot))}
+
+    def look_at_late_offers(self, before: set[str]) -> None:
+        """What its node offers was not taken off, and what it has taken off was not offered, by a call that is late."""
+        now = self.offered()
+        for node, agents in self.agents.items():
+            agent = agents[-1]
+            if agent.left or agent.silent or agent.superseded or not agent.registered:
+                continue
+            for slot in SLOTS[node]:
+                if slot in before - now and slot not in agent.off:
+                    self.complain("offer", f"{slot} of {node} was taken off offer by a call that is late")
+                if slot in now - before and agent.off.get(slot) == "off":
+                    self.complain("offer", f"{slot} of {node} was offered by a call that is late")
 
     # -- coming and going
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hub.store.keys import Keys
 from tests.machine.flight.base import GRACE_S, Errand
 from tests.machine.flight.box import NODE_S, Box, Call
-from tests.machine.flight.fleet import OF, SLOTS, Fleet
+from tests.machine.flight.fleet import KEYS, OF, SLOTS, Fleet
 
-KEYS = Keys("")
 TTL_S, LONG_S = 20, 90
 POOLS = ("gpu:a", "gpu:a", "gpu:b", "gpu:b")
 LISTENS_S = 25
@@ -34,6 +32,7 @@ class Holder:
     listens: bool = False  # he has his hub tell him at once, as blocks of the SDK do; others hear with a renewal
     ear: tuple[Call, Box] | None = None  # the call that waits for that
     hub_only: bool = False  # of those who are there, only the hub that lent it can tell a store that has lost it
+    asleep: bool = False  # which stood still when that was lost, and may come too late
     returns: bool = False  # he was told, has stopped, and is about to say so
 
     def believes(self, now_s: float) -> bool:
@@ -78,7 +77,7 @@ class Lend(Fleet):
 
     def was_given(self, call: Call, box: Box, key: str) -> None:
         slot, token = call.answer["browserId"], int(call.answer["leaseToken"])
-        until_s = call.sent_s + call.answer["ttlSeconds"]  # type: ignore[attr-defined]
+        until_s = call.sent_s + call.answer["ttlSeconds"]
         known = self.told.get(token)
         if known and known.key == key and key and known.slot == slot:
             return  # the same grant again
@@ -88,7 +87,7 @@ class Lend(Fleet):
             self.complain("token", f"{seen}, which was given for {known.slot} before")
         if any(other.slot == slot and other.token >= token and other.since_s < call.sent_s for other in self.holders):
             self.complain("token", f"{seen}, after higher ones")
-        if OF[slot] in self.drained and self.drained[OF[slot]] < call.sent_s:  # type: ignore[attr-defined]
+        if OF[slot] in self.drained and self.drained[OF[slot]] < call.sent_s:
             self.complain("drain", f"{seen}, of {OF[slot]} that drains")
         for other in self.holders:
             if other.slot == slot and other.believes(now_s):
@@ -115,7 +114,7 @@ class Lend(Fleet):
 
         def took(call: Call, box: Box) -> None:
             if call.status == 200:
-                holder.until_s = max(holder.until_s, call.sent_s + call.answer["ttlSeconds"])  # type: ignore[attr-defined]
+                holder.until_s = max(holder.until_s, call.sent_s + call.answer["ttlSeconds"])
             elif call.status == 409:
                 self.was_refused(holder, box, "a renewal")
 
@@ -163,8 +162,9 @@ class Lend(Fleet):
         return bool(box.hub.store.generation == self.redis.hget(KEYS.store, "generation"))
 
     def pardon(self, holder: Holder) -> None:
-        """Nobody but a hub that stands still could have told the store of his grant."""
-        if holder.hub_only and not holder.excuse and not self.has_spoken(holder.box):
+        """Nobody but a hub that stands still could have told the store of his grant, and its time for that is over."""
+        late = holder.hub_only and (holder.asleep or not self.has_spoken(holder.box))
+        if late and not holder.excuse and self.clock_ms() >= int(self.redis.hget(KEYS.store, "settle_ms") or 0):
             holder.excuse = "nobody knew of it"
 
     async def verify(self, holder: Holder, box: Box) -> None:
@@ -304,8 +304,8 @@ class Lend(Fleet):
             by_node = any(
                 agent.state.lent.get(holder.slot) == str(holder.token) for agent in self.speakers(OF[holder.slot])
             )
-            by_hub = not holder.box.frozen and heard_s - holder.since_s < NODE_S / 3 - 1
-            holder.hub_only = by_hub and not by_node
+            by_hub = heard_s - holder.since_s < NODE_S / 3 - 1
+            holder.hub_only, holder.asleep = by_hub and not by_node, holder.box.frozen
             if not (by_node or by_hub) and not holder.excuse:
                 holder.excuse = "nobody knew of it"
 

@@ -7,6 +7,7 @@ RULES = frozenset(
         "brake",  # many workers that are silent at once are given time, unless others are heard
         "done",  # no task is given out whose end was taken
         "drain",  # nothing is lent of a node that drains
+        "gone",  # nothing is done for a caller who can no longer hear of it
         "grace",  # what ended early is lent on when its holder has heard of it, or after the grace
         "healthy",  # nobody is expired who was heard a moment ago
         "idle",  # nobody waits beside a free slot

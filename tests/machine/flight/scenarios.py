@@ -27,17 +27,23 @@ EARLY, BETWEEN = 0, 1  # where a hub stands still: before it reads a request, or
 PLAIN, KEYED, LONG = 0, 1, 2  # borrows: LONG is 90 s instead of 20
 ALL, LOST = 0, 1  # what a server comes back with
 S1, S2, S5, S12, S20, S35 = 1, 2, 3, 4, 5, 6  # seconds that pass
+PATIENT = 3  # a claim without a key, whose caller says that he waits for a second
 FAILED = 1  # a report, with a key
 
 FAIL_BACK = (
     _("beat"), _("fail_over", c=ALL), _("pass", S5), _("mark"), _("borrow"), _("fail_over", c=LOST), _("pass", S5),
     _("borrow", b=1),
 )  # fmt: skip
-CLAIMED_LATE = (
-    _("employ"), _("freeze", c=EARLY), _("claim", c=KEYED), _("again", b=1), _("submit", b=1), _("thaw"),
+CLAIMED_UNREAD = _("employ"), _("freeze", c=EARLY), _("claim", c=PLAIN), _("submit", b=1), _("thaw")
+CLAIMED_LATE = tuple(
+    (_("employ"), _("freeze", c=where), _("claim", c=KEYED), _("again", b=1), _("submit", b=1), _("thaw"))
+    for where in (EARLY, BETWEEN)
+)
+CLAIMED_AFTER_ITS_TIME = (
+    _("employ"), _("freeze", c=BETWEEN), _("claim", c=PATIENT), _("submit", b=1), _("pass", S2, 1), _("thaw"),
 )  # fmt: skip
-CLAIMED_LATER = (
-    _("employ"), _("freeze", c=BETWEEN), _("claim", c=KEYED), _("again", b=1), _("submit", b=1), _("thaw"),
+CLAIMED_MUCH_LATER = (
+    _("employ"), _("freeze", c=BETWEEN), _("claim", c=PLAIN), _("submit", b=1), _("pass", S5, 1), _("thaw"),
 )  # fmt: skip
 RECALLED_LATE = (
     _("beat"), _("borrow", c=LONG), _("freeze", c=EARLY), _("give_back", b=1), _("pass", S12, 1), _("wipe"),
@@ -88,11 +94,12 @@ FAILED_LATER = (
 WITHDRAWN_LATE = (
     _("beat"), _("freeze", c=BETWEEN), _("take_off"), _("take_off", b=1), _("put_back", b=1), _("thaw"),
 )  # fmt: skip
-ASKED_BEFORE_RECALL = _("beat"), _("borrow", c=LONG), _("wipe"), _("beat", b=1), _("verify", b=1)
-RENEWED_BEFORE_RECALL = _("beat"), _("borrow", c=LONG), _("wipe"), _("beat", b=1), _("renew", b=1)
-RETURNED_BEFORE_RECALL = (
-    _("beat"), _("borrow", c=LONG), _("wipe"), _("beat", b=1), _("give_back", b=1), _("tick"), _("pass", S5, 1),
+BEFORE_RECALL = (  # the hub that lent has yet to say so, and the node does not know
+    _("beat"), _("borrow", c=LONG), _("freeze", c=EARLY), _("wipe"), _("tick", b=1), _("beat", b=1), _("beat", b=1),
 )  # fmt: skip
+ASKED_BEFORE_RECALL = *BEFORE_RECALL, _("verify", b=1), _("thaw"), _("verify", b=1)
+RENEWED_BEFORE_RECALL = *BEFORE_RECALL, _("renew", b=1), _("thaw"), _("renew", b=1)
+RETURNED_BEFORE_RECALL = *BEFORE_RECALL, _("give_back", b=1), _("thaw"), _("pass", S5, 1)
 END_LOST = _("employ"), _("submit"), _("claim"), _("mark"), _("finish"), _("restart", c=LOST)
 DONE_AGAIN = (
     _("employ"), _("employ", 1), _("submit"), _("mark"), _("claim", c=KEYED), _("finish"), _("restart", c=LOST),
@@ -116,7 +123,7 @@ LONG_OUTAGE = tuple(
 )  # fmt: skip
 TWO_RESTARTS = (
     _("beat"), _("restart", c=ALL), _("pass", S5), _("borrow", c=LONG), _("beat"), _("restart", c=ALL),
-    _("give_back", b=1), _("beat", b=1), _("pass", S5),
+    _("tick", b=1), _("give_back", b=1), _("beat", b=1), _("pass", S5),
 )  # fmt: skip
 LENT_AT_ONCE = _("beat"), _("borrow", c=LONG), _("end_by_hand"), _("borrow"), _("borrow")
 DRAINED_AND_LENT = (
@@ -159,8 +166,19 @@ BRAKE_OFF = (
 SCENARIOS: dict[str, Scenario] = {
     "a server that was primary before gives no token again": Scenario("token", FAIL_BACK, "borrow 2"),
     "a failover and the way back lend nothing twice": Scenario("twice", FAIL_BACK, "borrow 2"),
-    "a claim that its hub had not read yet is not carried out late": Scenario("task", CLAIMED_LATE),
-    "a claim on its way to Redis is not carried out late": Scenario("task", CLAIMED_LATER),
+    "a claim that its hub had not read yet is not carried out late": Scenario("gone", CLAIMED_UNREAD, "submit 1"),
+    "a claim that was told elsewhere that there is nothing is not carried out late": Scenario(
+        "gone", CLAIMED_LATE[0], "claim 1"
+    ),
+    "a claim on its way to Redis that was told elsewhere that there is nothing is not carried out late": Scenario(
+        "gone", CLAIMED_LATE[1], "claim 1"
+    ),
+    "a claim on its way to Redis is not carried out after the time of its caller": Scenario(
+        "gone", CLAIMED_AFTER_ITS_TIME, "submit 1"
+    ),
+    "a claim on its way to Redis is not carried out when its hub has been silent": Scenario(
+        "gone", CLAIMED_MUCH_LATER, "submit 1"
+    ),
     "a hub that stood still brings back nothing that was returned": Scenario("back", RECALLED_LATE, "return 1"),
     "a hub that stood still brings back nothing that was lent on": Scenario(
         "lower", RECALLED_AFTER_ANOTHER, "return 3"
@@ -183,8 +201,8 @@ SCENARIOS: dict[str, Scenario] = {
     "a failure reported late fails no later attempt": Scenario("attempt", FAILED_LATE, "claim 3"),
     "a failure reported late, without a key, fails no later attempt": Scenario("attempt", FAILED_LATER, "claim 2"),
     "a withdrawal carried out late takes nothing off offer": Scenario("offer", WITHDRAWN_LATE, "publish 1"),
-    "nothing is called over before hubs have said what they lent": Scenario("lost", ASKED_BEFORE_RECALL),
-    "no renewal is refused before hubs have said what they lent": Scenario("lost", RENEWED_BEFORE_RECALL),
+    "nothing is called over before hubs have said what they lent": Scenario("lost", ASKED_BEFORE_RECALL, "verify 1"),
+    "no renewal is refused before hubs have said what they lent": Scenario("lost", RENEWED_BEFORE_RECALL, "renew 1"),
     "a return before hubs have said what they lent stands": Scenario("back", RETURNED_BEFORE_RECALL, "register 2"),
     "the end of a task outlives the last second of Redis": Scenario("task", END_LOST, "report 1"),
     "a task whose end was lost is not given out again": Scenario("done", DONE_AGAIN, "report 1"),

@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.machine.flight.base import Errand
 from tests.machine.flight.box import WORKER_S, Box, Call
-from tests.machine.flight.lend import KEYS, Lend
+from tests.machine.flight.fleet import KEYS
+from tests.machine.flight.lend import Lend
 
 API = "/v1/joblib"
 JOB = "@global:analysis:Work"
@@ -121,7 +122,7 @@ class Work(Lend):
         key = f"s{next(self.numbers)}"
         await self.send(Errand("submit", "POST", f"{API}/rooms/lab/tasks/{JOB}", body, took, key=key), box)
 
-    async def claim(self, worker: Worker, box: Box, *, keyed: bool) -> None:
+    async def claim(self, worker: Worker, box: Box, *, keyed: bool, patience_s: int | None = None) -> None:
         if not worker.registered:
             return
         body = {"worker_id": worker.id, "limit": 1, "start": True}
@@ -139,7 +140,9 @@ class Work(Lend):
 
         key = f"c{next(self.numbers)}" if keyed else ""
         worker.keys.add(key)
-        await self.send(Errand("claim", "POST", f"{API}/tasks/claim", body, took, key=key, repeatable=keyed), box)
+        errand = Errand("claim", "POST", f"{API}/tasks/claim", body, took, key=key, repeatable=keyed)
+        errand.patience_s = patience_s
+        await self.send(errand, box)
 
     async def report(self, worker: Worker, which: int, box: Box, *, failed: bool, keyed: bool) -> None:
         if not worker.runs:
@@ -166,6 +169,24 @@ class Work(Lend):
             if worker.registered and not worker.silent:
                 for task in list(worker.runs):
                     self.look_at_run(worker, task)
+
+    def in_the_books(self, worker: Worker) -> set[str]:
+        return set(self.redis.smembers(KEYS.worker_tasks(worker.id.replace("-", ""))))
+
+    def look_at_late_claims(self, late: list[tuple[Errand, Call]], before: dict[str, set[str]]) -> None:
+        """Nothing was claimed for a worker that cannot hear of it."""
+        for worker in self.workers:
+            mine = [(e, c) for e, c in late if e.what == "claim" and (e.body or {})["worker_id"] == worker.id]
+            new = self.in_the_books(worker) - before[worker.id] - {task.replace("-", "") for task in worker.runs}
+            if new and mine and all(self.nobody_hears(e, c) for e, c in mine) and not self.may_hear(worker):
+                self.complain("gone", f"worker {worker.number} is given {min(new)}, and cannot hear of it")
+
+    def may_hear(self, worker: Worker) -> bool:
+        """Whether it waits for the answer of a claim, or will ask for it again."""
+        mine = [e for e in self.errands if e.what == "claim" and (e.body or {})["worker_id"] == worker.id]
+        return any(
+            (e.repeatable and not e.answered) or any(not self.nobody_hears(e, c) for c, _ in e.calls) for e in mine
+        )
 
     def look_at_run(self, worker: Worker, task: str) -> None:
         """An attempt ends when its worker says so, or is dead."""

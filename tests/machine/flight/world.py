@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.machine.flight.base import LAST_MS, SETTLED_MS
-from tests.machine.flight.box import NODE_S, WORKER_S
-from tests.machine.flight.fleet import OF, SLOTS
-from tests.machine.flight.lend import KEYS, LONG_S, TTL_S
+from tests.machine.flight.box import NODE_S, WORKER_S, Box
+from tests.machine.flight.fleet import KEYS, OF, SLOTS
+from tests.machine.flight.lend import LONG_S, TTL_S
 from tests.machine.flight.work import Work
 
 BEAT_MS = 5000
@@ -115,7 +115,7 @@ class World(Work):
         await self.submit(self.box(b), attempts=1 + c % 3)
 
     async def do_claim(self, a: int, b: int, c: int) -> None:
-        await self.claim(self.worker(a), self.box(b), keyed=c % 3 > 0)
+        await self.claim(self.worker(a), self.box(b), keyed=c % 3 > 0, patience_s=1 if c // 3 % 2 else None)
 
     async def do_finish(self, a: int, b: int, c: int) -> None:
         busy = [worker for worker in self.workers if worker.runs]
@@ -139,10 +139,21 @@ class World(Work):
     async def do_thaw(self, a: int, b: int, c: int) -> None:
         for box in self.boxes:
             if box.frozen and (b % 4 == 3 or box is self.box(b)):
-                box.go_on()
-                self.disturb()
-                await self.calm()
+                await self.goes_on(box)
                 await self.tick(box)
+
+    async def goes_on(self, box: Box) -> None:
+        """A hub that stood still carries out what it has read, and what was on its way: the next beats heal what it
+        does too late, so look before them.
+        """
+        late = [(errand, call) for errand in self.errands for call, at in errand.calls if at is box]
+        runs, offered = {worker.id: self.in_the_books(worker) for worker in self.workers}, self.offered()
+        box.go_on()
+        self.disturb()
+        await self.calm()
+        if self.settled:
+            self.look_at_late_claims(late, runs)
+            self.look_at_late_offers(offered)
 
     async def do_twice(self, a: int, b: int, c: int) -> None:
         """The next change by a hub is carried out, and its answer lost: the client of Redis sends it again."""
@@ -342,7 +353,7 @@ class World(Work):
         for worker in self.workers:
             if not worker.registered or worker.silent:
                 continue
-            for task in self.redis.smembers(f"hub:worker_tasks:{worker.id.replace('-', '')}"):
+            for task in self.in_the_books(worker):
                 if task not in {run.replace("-", "") for run in worker.runs}:
                     self.complain("task", f"worker {worker.number} has {task} in the books and does not know of it")
 
