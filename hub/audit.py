@@ -6,7 +6,7 @@ import hashlib
 import heapq
 import time
 from collections import Counter, OrderedDict
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -34,12 +34,11 @@ def entry(
     severity: str = "Info",
     **details: Any,
 ) -> str:
-    """An audit entry as it is stored: PascalCase members, details as text. `actor` is who the caller says he is, `by`
-    the secret or token he has shown.
+    """An audit entry: PascalCase members, details as text; the store adds the time. `actor` is who the caller says he
+    is, `by` the secret or token he has shown.
     """
     return to_json(
         {
-            "TimestampUtc": time_text(datetime.now(UTC)),
             "Category": category,
             "Action": action,
             "Actor": actor,
@@ -57,6 +56,7 @@ class AuditLog:
 
     def __init__(self, store: Store, max_entries: int) -> None:
         self._store = store
+        self._write = store.script("store/audit")
         self.max_entries = max_entries
         self._told: OrderedDict[tuple[str | None, ...], float] = OrderedDict()
         self._untold: Counter[tuple[str | None, ...]] = Counter()
@@ -64,8 +64,7 @@ class AuditLog:
     async def write(self, category: str, action: str, **facts: Any) -> None:
         """Add an entry; a store that does not take it costs a log line and nothing else."""
         try:
-            await self._store.read("LPUSH", self._store.keys.audit, entry(category, action, **facts))
-            await self._store.read("LTRIM", self._store.keys.audit, 0, self.max_entries - 1)
+            await self._write(refused="", entry=entry(category, action, **facts), max=self.max_entries)
         except (StoreUnavailable, ForeignKey) as error:
             _log.warning("audit entry lost", category=category, action=action, why=str(error))
 
@@ -86,8 +85,7 @@ class AuditLog:
         facts: dict[str, Any] = {"reason": reason, **({"leftOut": left_out} if left_out else {})}
         text = entry(category, action, severity="Warning", remote_ip=remote_ip, **facts)
         try:
-            await self._store.read("LPUSH", self._store.keys.refusals, text)
-            await self._store.read("LTRIM", self._store.keys.refusals, 0, REFUSALS_MAX - 1)
+            await self._write(refused="1", entry=text, max=REFUSALS_MAX)
         except (StoreUnavailable, ForeignKey) as error:
             _log.warning("audit entry lost", category=category, action=action, why=str(error))
 

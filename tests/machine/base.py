@@ -162,7 +162,7 @@ class Base(RuleBasedStateMachine):
         self.call(
             "capacity/publish", lambda: self.model.publish(node, slot, pool, item, policy),
             id=node, part=node, policy=policy, ttl_ms=900_000, incarnation="", said_number="",
-            rest=(slot, pool, item, "", token or ""),
+            rest=(slot, pool, item, "", token or "", "", ""),
         )  # fmt: skip
 
     def publish_all(self, node: str) -> None:

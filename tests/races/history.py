@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.clocks import OFF
 from tests.races.crew import Crew
 from tests.races.wires import Wires
 from tests.replicas import Server, Trio
@@ -23,19 +24,6 @@ ALL_S = 120.0  # who has so much time sees everything happen at least once
 CLOCKS_S = (0, 3 * 3600, -5 * 3600)  # how far the clocks of the hubs are off
 POOL = "gpu:a100"
 
-# Read by the interpreter of a hub before anything else.
-_OFF = """
-import datetime, os, time
-off = float(os.environ.get("TEST_CLOCK_OFF_S", "0"))
-wall, wall_ns = time.time, time.time_ns
-time.time, time.time_ns = lambda: wall() + off, lambda: wall_ns() + int(off * 1e9)
-class Off(datetime.datetime):
-    @classmethod
-    def now(cls, tz=None):
-        return cls.fromtimestamp(time.time(), tz)
-datetime.datetime = Off
-"""
-
 
 class Faults:
     """Three hubs behind three Sentinels, and what befalls them."""
@@ -43,7 +31,7 @@ class Faults:
     def __init__(self, folder: Path, trio: Trio, seed: int, **environment: str) -> None:
         self._chance = random.Random(seed)
         self.trio = trio
-        (folder / "sitecustomize.py").write_text(_OFF)
+        (folder / "sitecustomize.py").write_text(OFF)
         self._environment = {
             "HUB_REDIS_URL": trio.url,
             "PYTHONPATH": f"{folder}:{Path(__file__).parent.parent.parent}",

@@ -54,8 +54,7 @@ command.change('nodes/register', {
   end
   if not known then history.note('node.registered', 'node', a.id) end
   if before ~= '' then history.note('node.superseded', 'node', a.id, 'incarnation', a.incarnation, 'before', before) end
-  redis.pcall('LPUSH', keys.audit, known and a.audit_old or a.audit_new)  -- a log that cannot be written fails nothing
-  redis.pcall('LTRIM', keys.audit, 0, a.audit_max - 1)
+  audit.write(keys.audit, known and a.audit_old or a.audit_new, a.audit_max)
   local version = redis.call('HGET', keys.orders(a.part), 'version') or '0'
   return {known and 'updated' or 'registered', version, a.incarnation ~= '' and term or '', before, drains.kept(a.part),
     before ~= '' and redis.call('HGETALL', keys.lent(a.part)) or {}, before ~= '' and leases.asked(a.part) or {}}

@@ -1,0 +1,52 @@
+"""A hub whose clock is wrong by hours: everything that others see of a time comes from Redis."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+
+import pytest
+
+from tests.clocks import OFF
+from tests.world import SLACK_S
+
+LABEL = "gpu:a100"
+OFF_S = 3 * 3600.0
+
+
+@pytest.fixture(params=[OFF_S, -OFF_S], ids=["fast", "slow"])
+def wrong(request, start_hub):
+    """A hub whose time of day is three hours off; its log shows that it is."""
+    hub = start_hub(before=OFF, TEST_CLOCK_OFF_S=str(request.param))
+    assert abs(of(hub.log().split()[0]) - time.time()) > OFF_S / 2
+    return hub
+
+
+def of(text):
+    return datetime.fromisoformat(text).timestamp()
+
+
+async def test_a_lease_says_by_the_clock_of_redis_when_it_ends(wrong):
+    async with wrong.client("node") as node, wrong.client("runner") as runner:
+        body = {"nodeId": "n1", "pools": {LABEL: 1}}
+        assert (await node.post("/node/register", json=body)).status_code == 200
+        before = time.time()
+        grant = (await runner.post("/session/borrow", json={"labelKey": LABEL, "ttlSeconds": 600})).json()
+        held = {"browserId": grant["browserId"], "leaseToken": grant["leaseToken"]}
+        renewed = (await runner.post("/session/renew", json={**held, "ttlSeconds": 600})).json()
+        after = time.time()
+    for said in (grant, renewed):
+        assert before - SLACK_S < of(said["expiresAtUtc"]) - 600 < after + SLACK_S
+    assert of(grant["expiresAtUtc"]) <= of(renewed["expiresAtUtc"]) + SLACK_S
+
+
+async def test_the_audit_log_says_by_the_clock_of_redis_when_something_was_done(wrong):
+    began = datetime.fromtimestamp(time.time()).astimezone()
+    async with wrong.client("node") as node, wrong.client("admin") as admin:
+        assert (await node.post("/node/register", json={"nodeId": "n1"})).status_code == 200
+        assert (await node.post("/node/register", content=b"{")).status_code == 400
+        assert (await admin.post("/admin/nodes/n1/drain")).status_code == 200
+        entries = (await admin.get("/audit", params={"sinceUtc": began.isoformat()})).json()
+    actions = [entry["action"] for entry in entries]
+    assert actions == ["node.drain", "register.denied", "register.success"]
+    assert all(began.timestamp() <= of(entry["timestampUtc"]) <= time.time() for entry in entries)
