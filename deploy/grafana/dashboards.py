@@ -248,7 +248,10 @@ CAPACITY: dict[str, list[Panel]] = {
             "While the first is above the second the backlog grows.", "ops",
         ),
         Panel("Backlog", {"{{job_name}}": "max by (job_name) (hub_tasks_pending)"}, "Tasks that can be claimed."),
-        Panel("Put off", {"tasks": "max(hub_tasks_put_off)"}, "Not due yet, retries included."),
+        Panel(
+            "Put off, held", {"put off": "max(hub_tasks_put_off)", "held": "max(hub_tasks_held)"},
+            "Not due yet, retries included; and in the hands of workers.",
+        ),
     ],
     "Hubs and Redis: how much is left?": [
         Panel(

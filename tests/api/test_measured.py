@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from hub.jobs.models import Claim, JobRequest, Options, Result
 from hub.observability import metrics
 from hub.sweeping.tasks import TaskSweeperService
-from tests.world import publish, wait_until
+from tests.world import eventually, publish, wait_until
 
 USER = "a" * 32
 SCRAPING: ContextVar[bool] = ContextVar("scraping", default=False)
@@ -132,6 +132,33 @@ async def test_what_waits_for_workers_is_shown_by_job(make_api, redis):
         assert ("hub_tasks_pending", ("job_name", "r1:analysis:Idle")) not in found
         assert (found[("hub_jobs_waiting",)], found[("hub_tasks_put_off",)]) == (1, 1)
         assert found[("hub_workers_registered",)] == 2
+
+
+async def test_tasks_in_the_hands_of_workers_and_dead_letters_are_shown(make_api):
+    async with make_api() as api:
+        hub = api._transport.app.app.state.serving.hub
+        first, second = await worker_of(hub, "Held"), await worker_of(hub, "Dies")
+        await hub.tasks.submit("r1", "r1:analysis:Held", ["{}"] * 3, USER)
+        await hub.tasks.submit("r1", "r1:analysis:Dies", ["{}"], USER, Options(max_attempts=2, backoff_ms=0))
+        (claimed,) = await hub.tasks.claim(first, USER, Claim())
+        (doomed,) = await hub.tasks.claim(second, USER, Claim(start=True))
+
+        async def shown():
+            found = await scrape(api)
+            return found[("hub_tasks_held",)], found[("hub_dead_letters",)]
+
+        assert await shown() == (2, 0)
+        await hub.tasks.finish(second, USER, [Result(doomed.id, "failed", "no")])
+        assert await shown() == (1, 0)  # it is tried again
+
+        async def again():
+            return await hub.tasks.claim(second, USER, Claim(start=True)) != []
+
+        await eventually(again)
+        await hub.tasks.finish(second, USER, [Result(doomed.id, "failed", "no")])
+        assert await shown() == (1, 1)
+        await hub.tasks.move(claimed.id, "cancelled", user=USER)
+        assert await shown() == (0, 1)
 
 
 async def test_a_scrape_costs_redis_the_same_however_many_tasks_and_jobs_wait(make_api, redis, monkeypatch):

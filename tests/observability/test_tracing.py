@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -45,9 +47,9 @@ def trace(number: int) -> str:
 class Caller:
     """Somebody with all secrets, each of whose calls is in a trace of its own."""
 
-    def __init__(self, hub: HubProcess) -> None:
+    def __init__(self, hub: HubProcess, number: int = 0) -> None:
         self._hub = hub
-        self._number = 0
+        self._number = number
 
     def __call__(
         self, method: str, path: str, body: object = None, secret: str = "runner", **headers: str
@@ -99,6 +101,36 @@ def test_whoever_goes_on_with_a_lease_is_linked_to_who_borrowed_it(traced: HubPr
     for name, number in (("borrow", again), ("renew", renewed), ("return", returned)):
         assert one(collector, f"POST /session/{name}", number).links == [borrowed], name
     assert one(collector, "POST /session/borrow", borrowed).links == []
+
+
+def test_who_waits_in_the_queue_is_linked_to_what_runs(traced: HubProcess, collector: Collector):
+    """A borrow waits and its caller hangs up; another call attends the ticket and is lent the slot."""
+    call = Caller(traced)
+    call("POST", "/node/register", {"nodeId": "n1", "policy": "reuse", "pools": {"a:b": 1}}, "node")
+    _, answer = call("POST", "/session/borrow", {"labelKey": "a:b"})
+    first = answer.json()
+    waiting = trace(99)
+    with socket.create_connection(("127.0.0.1", traced.port)) as caller:
+        body = b'{"labelKey": "a:b"}'
+        sent = {
+            "host": "127.0.0.1", "x-hub-secret": traced.runner_secret, "idempotency-key": "k1", **of(99),
+            "content-type": "application/json", "content-length": str(len(body)),
+        }  # fmt: skip
+        head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+        caller.sendall(b"POST /session/borrow HTTP/1.1\r\n" + head.encode() + b"\r\n" + body)
+        wait_until(lambda: call("GET", "/queue")[1].json()["waiting"] == 1)
+    wait_until(lambda: call("GET", "/queue")[1].json()["away"] == 1)
+    given_back = {"labelKey": "a:b", "browserId": first["browserId"], "leaseToken": first["leaseToken"]}
+    with ThreadPoolExecutor(1) as others:
+        attending = others.submit(Caller(traced, 200), "GET", "/queue/k1", prefer="wait=60")
+        wait_until(lambda: call("GET", "/queue")[1].json()["away"] == 0)
+        assert call("POST", "/session/return", given_back)[1].status_code == 200
+        attended, answer = attending.result(PATIENCE_S)
+    lent = answer.json()
+    assert lent["state"] == "granted"
+    assert one(collector, "GET /queue/{ticket}", attended).links == [waiting]
+    renewed, _ = call("POST", "/session/renew", {"browserId": lent["browserId"], "leaseToken": lent["leaseToken"]})
+    assert one(collector, "POST /session/renew", renewed).links == [attended]
 
 
 def test_whoever_runs_a_task_is_linked_to_who_submitted_it(traced: HubProcess, collector: Collector, redis):

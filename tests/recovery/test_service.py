@@ -139,6 +139,11 @@ def _told_and_shown(first: HubProcess, second: HubProcess, heard: list[dict[str,
         wait_until(lambda: scraped(hub, "hub_zombie_records") == shown, why=hub.log)  # noqa: B023
         assert scraped(hub, "hub_zombie_level") == {'source="orders"': 0, 'source="lite"': 0}
     assert scraped(first, "hub_zombies_reset_total")['outcome="reset",source="orders"'] == 7
+    passes = scraped(first, "hub_zombie_passes_total")
+    for name in ("orders", "lite"):
+        assert passes[f'result="repaired",source="{name}"'] == 1
+        assert passes[f'result="clean",source="{name}"'] >= 1
+    assert passes['result="failed",source="misfit"'] >= 2 <= passes['result="failed",source="away"']
     errors = scraped(first, "hub_zombie_errors_total")
     assert errors['source="orders"'] == errors['source="lite"'] == 0
     assert errors['source="misfit"'] >= 2 <= errors['source="away"']
