@@ -32,7 +32,22 @@ const VIEWS = {
 };
 /** @type {Map<string, any>} */
 const loaded = new Map();
-const scrolled = new Map();
+/** Path of a view -> how far it was scrolled; over a reload too, for this tab. */
+const scrolled = new Map(JSON.parse(sessionStorage.getItem("hub-scrolled") ?? "[]"));
+addEventListener("pagehide", () => sessionStorage.setItem("hub-scrolled", JSON.stringify([...scrolled].slice(-20))));
+history.scrollRestoration = "manual"; // the browser would try before there is anything to scroll
+
+/** Scroll there, as soon as what is shown is long enough. @param {number} y */
+function scrollWhenLong(y) {
+  const room = new ResizeObserver(() => {
+    if (document.documentElement.scrollHeight - innerHeight < y) return;
+    room.disconnect();
+    scrollTo(0, y);
+  });
+  if (y) room.observe(/** @type {HTMLElement} */ (document.getElementById("app")));
+  else scrollTo(0, 0);
+  return () => room.disconnect();
+}
 
 /** @param {string} name */
 function useScreen(name) {
@@ -128,14 +143,22 @@ function App() {
   const Screen = useScreen(shown);
   const where = route.path.join("/");
   useEffect(() => {
-    scrollTo(0, scrolled.get(where) ?? 0);
-    const keep = () => scrolled.set(where, scrollY);
-    addEventListener("scroll", keep, { passive: true });
-    return () => removeEventListener("scroll", keep);
+    const stop = scrollWhenLong(scrolled.get(where) ?? 0);
+    const keep = () => {
+      scrolled.delete(where); // so that the last one used is the last one listed
+      scrolled.set(where, scrollY);
+    };
+    addEventListener("scrollend", keep);
+    for (const own of ["wheel", "touchmove", "keydown"]) addEventListener(own, stop, { passive: true, once: true });
+    return () => {
+      stop();
+      removeEventListener("scrollend", keep);
+      for (const own of ["wheel", "touchmove", "keydown"]) removeEventListener(own, stop);
+    };
   }, [where, Screen]);
   if (logging) return html`<${Login} me=${me} link=${name === "login" ? route.path[1] : ""} over=${over}/><${Dialogs}/>`;
   return html`<a class="skip" href="#title" onClick=${(/** @type {Event} */ e) => (e.preventDefault(), document.getElementById("title")?.focus())}>To the content</a>
-    <header class="top"><a class="brand" href="#/overview"><img src="console/icon.svg" alt="" width="24" height="24"/><span>capacity-hub</span></a>
+    <header class="top"><a class="brand" href="#/overview" aria-label="capacity-hub, overview"><img src="console/icon.svg" alt="" width="24" height="24"/><span>capacity-hub</span></a>
       <${Finder}/><div class="right">${me && html`<${ConnectionMonitor}/>`}<${Who} me=${me}/><button type="button" class="quiet icon" onClick=${() => setHelp(true)} aria-label="Keys and help"><span aria-hidden="true">?</span></button><${Theme}/></div></header>
     <${Nav} at=${shown}/>
     <main class=${cls("view", shown)} id="view">${me?.mode === "readonly" && html`<p class="note">This console is read-only (<code>HUB_CONSOLE=readonly</code>): it shows everything and changes nothing.</p>`}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -16,7 +18,22 @@ from tests.world import eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
-MANY = {"exclude": [["tbody tr:nth-child(n + 6)"]]}  # rows are alike
+# Marks rows that are built as one before them is, whatever stands in them: looking at one of a kind is looking at all.
+ALIKE = """() => {
+  for (const body of document.querySelectorAll('tbody')) {
+    const seen = new Set();
+    for (const row of body.rows) {
+      const built = [...row.querySelectorAll('*')].map((each) => [
+        each.tagName, each.getAttribute('class'), [...each.attributes].map((one) => one.value && one.name),
+      ].join(' ')).join('; ') + row.className;
+      row.toggleAttribute('data-alike', seen.has(built));
+      seen.add(built);
+    }
+  }
+  const ids = [...document.querySelectorAll('[id]')].map((each) => each.id);
+  return ids.filter((id, at) => ids.indexOf(id) !== at);
+}"""
+ONE_OF_A_KIND = {"exclude": [["tr[data-alike]"]]}
 SAYS = {
     "overview": [f"{NODES} nodes are alive", "Overloaded", CROWDED, "dead letter"],
     "pools": ["browser:chromium:eu", CROWDED, "licence:matlab", "all lent"],
@@ -44,6 +61,27 @@ BEYOND = """[...document.querySelectorAll('main *')].filter((each) => !each.clos
   && each.getBoundingClientRect().right > 391).map((each) => each.outerHTML.slice(0, 90))"""
 
 
+# Keeps what moved without being asked to: of texts that change, such as "as of 2 s ago", only their own beginning may.
+SHIFTS = """() => {
+  globalThis.shifts = [];
+  new PerformanceObserver((seen) => shifts.push(...seen.getEntries().filter((each) => !each.hadRecentInput)
+    .flatMap((each) => each.sources.map(({ node }) => node?.nodeType === 3 ? node.parentElement : node))
+    .filter((moved) => moved && !moved.closest('.asof, .keys')).map((moved) => moved.outerHTML.slice(0, 90))))
+    .observe({ type: 'layout-shift' });
+}"""
+
+
+@asynccontextmanager
+async def fetched_anew(page: Any) -> AsyncIterator[None]:
+    """What happens here has the hub asked for something, and is over when that is answered; the manual is read once."""
+    if "/manual" in page.url:
+        yield
+        return
+    async with page.expect_response(lambda answer: answer.request.resource_type == "fetch"):
+        yield
+    await page.wait_for_function("() => !document.querySelector('.asking')")
+
+
 # Keeps how the page said that it hears the hub, each time that changed.
 PULSES = """new MutationObserver(() => {
   const pulse = document.querySelector('.pulse');
@@ -62,14 +100,14 @@ async def looker(window, house) -> Any:
     await context.close()
 
 
-async def barriers(page: Any) -> dict[str, Any]:
-    """What keeps somebody out of what is shown. What tells assistive programs is the same in both themes; colours are
-    looked at in each.
-    """
+async def barriers(page: Any, *themes: str) -> dict[str, Any]:
+    """What keeps somebody out of what is shown, in both themes or in these."""
     wrong = {}
-    for theme, only in (("light", {}), ("dark", {"runOnly": ["color-contrast"]})):
+    for theme in themes or ("light", "dark"):
         await page.evaluate(f"document.documentElement.dataset.theme = '{theme}'")
-        found = (await Axe().run(page, MANY, {"resultTypes": ["violations"], **only})).response["violations"]
+        if twice := await page.evaluate(ALIKE):
+            wrong["ids"] = twice
+        found = (await Axe().run(page, ONE_OF_A_KIND, {"resultTypes": ["violations"]})).response["violations"]
         if found:
             wrong[theme] = [(v["id"], v["nodes"][0]["html"][:160]) for v in found]
     return wrong
@@ -126,15 +164,32 @@ async def test_a_page_that_is_opened_never_says_that_it_is_cut_off(window, house
     await context.close()
 
 
+async def test_nothing_jumps_while_numbers_are_fetched_again(looker):
+    page, jumps = looker.page, {}
+    await page.evaluate(SHIFTS)
+    for name, view in VIEWS.items():
+        await page.evaluate("shifts.length = 0")
+        await looker.go(view)
+        async with fetched_anew(page):
+            await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # all of it is fetched again
+        await page.evaluate("new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))")
+        if found := await page.evaluate("shifts"):
+            jumps[name] = found
+    assert jumps == {}
+
+
 async def test_nothing_stands_beyond_the_edge_of_a_small_screen(looker):
     await looker.page.set_viewport_size({"width": 390, "height": 844})
-    wide = {}
+    wide, wrong = {}, {}
     for name, view in VIEWS.items():
         await looker.go(view)
         if await looker.page.evaluate("document.documentElement.scrollWidth") > 390:
             wide[name] = await looker.page.evaluate(BEYOND)
+        if found := await barriers(looker.page, "light"):
+            wrong[name] = found
     await looker.page.set_viewport_size({"width": 1280, "height": 860})
     assert wide == {}
+    assert wrong == {}
 
 
 async def test_everything_is_reached_by_keyboard(looker):
@@ -237,7 +292,9 @@ async def test_a_task_shows_how_far_it_is_what_it_logs_and_what_it_came_to(looke
     await looker.page.get_by_text("<b>begins</b>").wait_for()
     moved = await jobs.patch(f"/v1/joblib/tasks/{task}", json={"status": "completed", "result": {"n": 144}})
     moved.raise_for_status()
-    await looker.go(f"tasks?status=completed&q={task}")  # it stays open
+    assert f"open={task}" in looker.page.url
+    await looker.page.reload()  # it stays open, and the link is one to it
+    await looker.go(f"tasks?status=completed&q={task}&open={task}")
     await looker.page.get_by_label("Result").get_by_text('"n": 144').wait_for()
 
 

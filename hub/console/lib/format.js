@@ -23,18 +23,12 @@ export function span(seconds) {
   return `${Math.floor(whole / 86_400)} d`;
 }
 
-/** Seconds since a time, by the clock of the store. @param {string|null|undefined} at */
-export function age(at) {
-  const then = at ? Date.parse(at) : NaN;
-  return Number.isNaN(then) ? null : Math.max(0, (storeNow() - then) / 1000);
-}
-
 /** A time in the zone of the browser; UTC stands behind it. @param {{at: string|number|null|undefined}} props */
 export function Time({ at }) {
   const then = at === null || at === undefined || at === "" ? NaN : new Date(at).getTime();
   if (Number.isNaN(then)) return html`<span class="faint">–</span>`;
   const moment = new Date(then);
-  const near = Math.abs(storeNow() - then) < 64_800_000 && moment.getDate() === new Date().getDate();
+  const near = Math.abs(storeNow() - then) < 64_800_000 && moment.getDate() === new Date(storeNow()).getDate();
   const utc = moment.toISOString();
   return html`<time datetime=${utc} title="${utc.replace("T", " ").replace("Z", " UTC")}">${(near ? clockFormat : dayFormat).format(moment)}</time>`;
 }

@@ -27,14 +27,20 @@ export function Table({ caption, columns, rows, id, chosen = null, empty = null 
 
 /** @typedef {{has: (id: string) => boolean, toggle: (id: string) => void, all: (ids: string[], on: boolean) => void, ids: string[], none: () => void}} Chosen */
 
-/** Which rows are chosen. @returns {Chosen} */
+/** Which rows are chosen: kept with the view in the history of the browser, over a reload and a step back. @returns {Chosen} */
 export function useChosen() {
-  const [set, change] = useState(() => /** @type {Set<string>} */ (new Set()));
+  const [set, keep] = useState(() => /** @type {Set<string>} */ (new Set(history.state?.chosen)));
+  const change = (/** @type {(was: Set<string>) => Set<string>} */ next) =>
+    keep((was) => {
+      const now = next(was);
+      history.replaceState({ ...history.state, chosen: [...now] }, "");
+      return now;
+    });
   return useMemo(
     () => ({
       has: (id) => set.has(id),
       ids: [...set],
-      none: () => change(new Set()),
+      none: () => change(() => new Set()),
       toggle: (id) => change((was) => (was.has(id) ? new Set([...was].filter((each) => each !== id)) : new Set([...was, id]))),
       all: (ids, on) => change((was) => (on ? new Set([...was, ...ids]) : new Set([...was].filter((each) => !ids.includes(each))))),
     }),

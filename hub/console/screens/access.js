@@ -45,7 +45,7 @@ export default function Access({ route, me }) {
   return html`<${Head} title="Access" about="Logins stand for the credential that bought them, and end with it."><${AsOf} at=${tokens.at}/></${Head}>
     <section><h2>You</h2><${Facts} of=${[["Role", html`<${State} state=${me.role === "viewer" ? "unknown" : "granted"} text=${me.role}/>`], ["By", me.login ? me.login.name : "this hub is open: no secret is set"], ["Logged in", me.login && html`<${Time} at=${me.login.sinceUtc}/>`], ["Until", me.login && html`<${Time} at=${me.login.untilUtc}/>`]]}/></section>
     ${me.may.audit && html`<section><h2>Logins</h2><${Shown} from=${logins}>${logins.data && html`<${Table} caption="Logins to this console" rows=${logins.data.logins} id=${(/** @type {any} */ l) => l.id} columns=${[
-      { head: "By", grow: true, cell: (/** @type {any} */ l) => html`${l.name}${l.own && html` <span class="tag">you</span>`}<span class="under">${l.agent}</span>` },
+      { head: "By", grow: true, cell: (/** @type {any} */ l) => html`${l.name}${l.own && html` <span class="tag">you</span>`}<span class="under less">${l.agent}</span>` },
       { head: "Role", cell: (/** @type {any} */ l) => l.role }, { head: "From", less: true, cell: (/** @type {any} */ l) => l.remoteIp },
       { head: "Since", less: true, cell: (/** @type {any} */ l) => html`<${Time} at=${l.sinceUtc}/>` }, { head: "Last used", cell: (/** @type {any} */ l) => html`<${Time} at=${l.seenUtc}/>` },
       ...(acts ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ l) => html`<button type="button" class="quiet" aria-label=${`End login ${l.id}`} onClick=${() => end(l)}>End…</button>` }] : []),

@@ -42,7 +42,7 @@ function List({ route }) {
     <${Shown} from=${jobs}><section><h2>Jobs</h2><${Table} caption="Jobs" rows=${rows} id=${(/** @type {any} */ j) => j.job} columns=${[
       { head: "Job", grow: true, cell: (/** @type {any} */ j) => html`<a href=${to(["jobs", j.job])}>${j.job}</a>` },
       { head: "Pending", num: true, cell: (/** @type {any} */ j) => html`<a href=${to(["tasks"], { status: "pending", job: j.job })}>${num(j.pending)}</a>` },
-      { head: "Oldest waits", num: true, cell: (/** @type {any} */ j) => span(j.oldestSeconds) },
+      { head: "Oldest waits", num: true, less: true, cell: (/** @type {any} */ j) => span(j.oldestSeconds) },
       { head: "Workers", num: true, cell: (/** @type {any} */ j) => num(j.workers) },
       { head: "State", cell: (/** @type {any} */ j) => html`<${State} state=${j.workers ? (j.pending ? "running" : "ok") : j.pending ? "failed" : "unknown"} text=${j.workers ? (j.pending ? "busy" : "idle") : "nobody serves it"}/>` },
     ]} empty=${html`<${Empty} title=${text ? "No job is called that" : "No worker serves a job"} command=${text ? "" : "hub jobs"}>${text ? "" : "A worker registers the jobs it serves; see the manual's page on jobs."}</${Empty}>`}/></section></${Shown}>

@@ -68,7 +68,7 @@ function List({ route }) {
     { head: "State", cell: (/** @type {any} */ n) => html`<${State} state=${stateOf(n)}/>${n.service && html` <${State} state=${n.service}/>`}${n.kept && html` <span class="faint">kept</span>`}` },
     { head: "Last beat", num: true, cell: beat },
     { head: "Lent", num: true, cell: (/** @type {any} */ n) => num(n.lent) },
-    { head: "Slots", num: true, cell: (/** @type {any} */ n) => num(n.slots) },
+    { head: "Slots", num: true, less: true, cell: (/** @type {any} */ n) => num(n.slots) },
     { head: "Pools", less: true, cell: (/** @type {any} */ n) => n.apps.slice(0, 3).map((/** @type {string} */ a) => html`<a class="tag" key=${a} href=${to(["pools", a])}>${a}</a>`) },
     { head: "Drain ends in", num: true, less: true, cell: (/** @type {any} */ n) => (n.deadlineSecondsLeft === null ? "–" : span(n.deadlineSecondsLeft)) },
   ];

@@ -40,7 +40,7 @@ function List({ route }) {
     { head: "Lent", num: true, cell: (/** @type {any} */ p) => num(p.borrowed) },
     { head: "Free", num: true, cell: (/** @type {any} */ p) => num(p.available) },
     { head: "Held back", num: true, less: true, cell: (/** @type {any} */ p) => num(p.heldBack) },
-    { head: "Slots", num: true, cell: (/** @type {any} */ p) => num(p.total) },
+    { head: "Slots", num: true, less: true, cell: (/** @type {any} */ p) => num(p.total) },
     { head: "State", cell: (/** @type {any} */ p) => html`<${State} state=${p.maintenanceActive ? "maintenance" : p.available ? "free" : "waiting"} text=${p.maintenanceActive ? "maintenance" : p.available ? "has room" : p.borrowed ? "all lent" : "held back"}/>` },
   ];
   return html`<${Head} title="Pools" about="What is on offer, by label."><${AsOf} at=${found.at}/></${Head}>
@@ -80,7 +80,7 @@ const tickets = [
   { head: "Position", num: true, cell: (/** @type {any} */ t) => num(t.position) },
   { head: "Ticket", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>` },
   { head: "Run", less: true, cell: (/** @type {any} */ t) => t.runId },
-  { head: "Since", cell: (/** @type {any} */ t) => html`<${Time} at=${t.sinceUtc}/>` },
+  { head: "Since", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.sinceUtc}/>` },
   { head: "Estimate", num: true, cell: (/** @type {any} */ t) => (t.estimatedWaitSeconds === null ? "unknown" : span(t.estimatedWaitSeconds)) },
 ];
 const lent = [

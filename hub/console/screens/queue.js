@@ -53,7 +53,7 @@ export default function Queue({ route }) {
           { head: "Ticket", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>` },
           { head: "Run", less: true, cell: (/** @type {any} */ t) => html`<a href=${to(["why", "run", t.runId])}>${t.runId}</a>` },
           { head: "Priority", num: true, less: true, cell: (/** @type {any} */ t) => num(t.priority) },
-          { head: "Since", cell: (/** @type {any} */ t) => html`<${Time} at=${t.sinceUtc}/>` },
+          { head: "Since", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.sinceUtc}/>` },
           { head: "Estimate", num: true, cell: (/** @type {any} */ t) => (t.estimatedWaitSeconds === null ? "unknown" : span(t.estimatedWaitSeconds)) },
           { head: "Gives up in", num: true, less: true, cell: (/** @type {any} */ t) => span(t.secondsLeft) },
           ...(may("lease") ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ t) => html`<button type="button" class="quiet" aria-label=${`Cancel ${t.ticket}`} onClick=${() => cancel([t.ticket])}>Cancel…</button>` }] : []),

@@ -16,6 +16,6 @@ export default function Settings({ route }) {
         { head: "Setting", cell: (/** @type {any} */ s) => html`<code>${s.name}</code>` },
         { head: "Value", cell: (/** @type {any} */ s) => html`<code class="value">${s.value === "" ? "unset" : s.value}</code>${s.value !== s.default && html`<span class="under">default ${s.default === "" ? "unset" : s.default}</span>`}` },
         { head: "From", cell: (/** @type {any} */ s) => html`<${State} state=${s.source === "default" ? "unknown" : "granted"} text=${s.source}/>` },
-        { head: "What it does, and what too low and too high cost", grow: true, less: true, cell: (/** @type {any} */ s) => s.about },
+        { head: "What it does, and what it costs", grow: true, less: true, cell: (/** @type {any} */ s) => s.about },
       ]} empty=${html`<${Empty} title="No setting is like that"/>`}/></${Shown}>`;
 }

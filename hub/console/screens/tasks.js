@@ -1,11 +1,11 @@
 // Tasks over all rooms, by how they are: what they were given, what became of them, and trying them again.
 import { part, query, send } from "../lib/api.js";
 import { ask, each, told } from "../lib/dialog.js";
-import { html, useState } from "../lib/dom.js";
+import { html } from "../lib/dom.js";
 import { Time, pretty, short } from "../lib/format.js";
 import { may } from "../lib/me.js";
 import { AsOf, Choice, Empty, Facts, Filter, Head, Pager, Shown, State, num } from "../lib/parts.js";
-import { to } from "../lib/router.js";
+import { refine, to } from "../lib/router.js";
 import { useData } from "../lib/store.js";
 import { Bulk, Table, useChosen } from "../lib/table.js";
 
@@ -66,9 +66,8 @@ function Detail({ task }) {
 
 /** @param {{route: import("../lib/router.js").Route}} props */
 export default function Tasks({ route }) {
-  const { status = "pending", q = "", job = "" } = route.query;
+  const { status = "pending", q = "", job = "", open = "" } = route.query;
   const offset = Number(route.query.offset ?? 0);
-  const [open, setOpen] = useState("");
   const chosen = useChosen();
   const found = useData(`console/tasks${query({ status, q, job, limit: LIMIT, offset })}`, ["task", "worker"], 3);
   const data = found.data;
@@ -81,12 +80,12 @@ export default function Tasks({ route }) {
     <div class="filters"><${Choice} name="status" value=${status} label="Status" of=${STATUSES}/><${Filter} name="q" value=${q} label="Id, job, room, error or payload contains"/><${Filter} name="job" value=${job} label="Exactly this job"/></div>
     ${moving && html`<${Bulk} chosen=${chosen} one="task">${live && html`<button type="button" class="danger" onClick=${() => cancel(chosen.ids, chosen.none)}>Cancel…</button>`}${retriable && html`<button type="button" onClick=${() => retry(chosen.ids, chosen.none)}>Try again…</button>`}${status === "dead" && may("dead") && html`<button type="button" class="danger" onClick=${() => drop(chosen.ids, chosen.none)}>Drop…</button>`}</${Bulk}>`}
     <${Shown} from=${found}><${Table} caption="Tasks" rows=${rows} id=${(/** @type {any} */ t) => t.id} chosen=${moving && (live || retriable) ? chosen : null} columns=${[
-      { head: "Task", cell: (/** @type {any} */ t) => html`<button type="button" class="link" aria-expanded=${open === t.id} aria-controls=${`detail-${t.id}`} onClick=${() => setOpen(open === t.id ? "" : t.id)}><code>${short(t.id)}</code></button>` },
+      { head: "Task", cell: (/** @type {any} */ t) => html`<button type="button" class="link" aria-expanded=${open === t.id} aria-controls=${`detail-${t.id}`} onClick=${() => refine({ open: open === t.id ? "" : t.id })}><code>${short(t.id)}</code></button>` },
       { head: "Status", cell: (/** @type {any} */ t) => html`<${State} state=${t.dead ? "dead" : t.status} text=${t.dead ? "dead letter" : t.status}/>` },
       { head: "Job", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["jobs", t.job_name])}>${t.job_name}</a>` },
       { head: "Room", less: true, cell: (/** @type {any} */ t) => t.room_id },
       { head: "Position", num: true, less: true, cell: (/** @type {any} */ t) => num(t.queue_position) },
-      { head: "Submitted", cell: (/** @type {any} */ t) => html`<${Time} at=${t.created_at}/>` },
+      { head: "Submitted", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.created_at}/>` },
       { head: "Attempt", num: true, less: true, cell: (/** @type {any} */ t) => (t.maxAttempts ? `${t.attempt} of ${t.maxAttempts}` : "1") },
       { head: "Error", less: true, grow: true, cell: (/** @type {any} */ t) => (t.error ? html`<span class="cut">${t.error}</span>` : "–") },
     ]} empty=${html`<${Empty} title=${q || job ? "No task is like that" : status === "dead" ? "There is no dead letter" : `No task is ${(STATUSES.find(([name]) => name === status)?.[1] ?? status).toLowerCase()}`} command=${status === "pending" && !q && !job ? "hub submit ROOM ROOM:CATEGORY:NAME '{}'" : ""}>${data && !data.complete ? "The latest 2,000 were looked through." : ""}</${Empty}>`}/>

@@ -47,9 +47,15 @@ function fact(name, value) {
   return typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "");
 }
 
+/** `borrowedAtUtc` as people say it: `borrowed at`. @param {string} name */
+const said = (name) => name.replace(/Utc$/, "").replace(/^secondsLeft$/, "timeLeft").replace(/Seconds$/, "").replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+
+/** A sentence, with the times in it as people read them. @param {string} text */
+const sentence = (text) => text.split(/(\d{4}-\d\d-\d\dT[\d:.]+Z)/).map((part, at) => (at % 2 ? html`<${Time} at=${part}/>` : part));
+
 /** @param {{of: any}} props */
 export function Explained({ of }) {
-  return html`<p class="because"><${State} state=${of.state}/> ${of.because}</p>
-    <${Facts} of=${Object.entries(of.facts).map(([name, value]) => [name, fact(name, value)])}/>
+  return html`<p class="because"><${State} state=${of.state}/> ${sentence(of.because)}</p>
+    <${Facts} of=${Object.entries(of.facts).map(([name, value]) => [said(name), fact(name, value)])}/>
     <section><h2>What comes next</h2><${Next} of=${of}/></section><section><h2>What happened</h2><${History} of=${of}/></section>`;
 }
