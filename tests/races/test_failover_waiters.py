@@ -1,0 +1,140 @@
+"""Who waits while the primary changes: a borrow in the queue, a claim, a holder who listens, a reader of events.
+
+Nothing here ends by a timeout: calls to Redis have none, and no subscription asks whether it is heard. So whoever waits
+on a server that stands still, or is not the primary any more, is served because his connection was dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from hub.api.app import create_app
+from hub.store.cancelling import cancel_all
+from hub.store.monitor import ConnectionMonitor
+from tests.api.streams import listening
+from tests.replicas import Trio
+from tests.world import PATIENCE_S, borrow, eventually, give_back, publish, settings_for
+
+pytestmark = pytest.mark.race
+LABEL, OTHER, JOB = "gpu:a100", "gpu:h100", "lab:modifiers:Rotate"
+JOBS = "/v1/joblib"
+
+
+@pytest.fixture
+def trio(tmp_path):
+    servers = Trio(tmp_path)
+    yield servers
+    servers.stop()
+
+
+@asynccontextmanager
+async def serving(url):
+    """(application, client, hub) whose clock ticks by itself."""
+    app = create_app(settings_for(url, redis_timeout_s=0, borrow_queue_timeout_s=600), sweep=False)
+    transport = httpx.ASGITransport(app=app)
+    async with (
+        app.app.router.lifespan_context(app.app),
+        httpx.AsyncClient(transport=transport, base_url="http://hub", timeout=None) as api,
+    ):
+        hub = app.app.state.serving.hub
+        ticking = asyncio.create_task(hub.clock.run())
+        try:
+            yield app, api, hub
+        finally:
+            await cancel_all([ticking])
+
+
+def planned(trio):
+    """What an operator does."""
+    trio.fail_over()
+
+
+def stopped(trio):
+    """The primary stands still; nobody who waits for a word of it is told."""
+    before = trio.primary
+    with before.client() as client:
+        client.set("a mark", "1")
+        assert client.wait(2, 60_000) == 2  # what was written is at both replicas
+    before.signal(signal.SIGSTOP)
+    trio.wait_for_another(before)
+
+
+async def waiting(trio, *channels):
+    """Somebody is subscribed to each of these at the primary."""
+
+    async def all_there():
+        with trio.primary.client() as client:
+            return all(count for _, count in client.pubsub_numsub(*channels))
+
+    await eventually(all_there)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("change", [planned, stopped])
+async def test_whoever_waits_while_the_primary_changes_is_served_by_the_new_one(trio, monkeypatch, change):
+    async def never(self):
+        return None
+
+    monkeypatch.setattr(ConnectionMonitor, "look", never)
+    async with serving(trio.url) as (app, api, hub), listening(app) as stream:
+        await publish(api, "n1", **{LABEL: ["s1"], OTHER: ["t1"]})
+        held, watched = [(await borrow(api, label)).json() for label in (LABEL, OTHER)]
+        worker = (
+            await api.put(f"{JOBS}/rooms/lab/jobs", json={"category": "modifiers", "name": "Rotate", "schema": {}})
+        ).json()
+        lease = {"browserId": "t1", "leaseToken": watched["leaseToken"]}
+        queued = asyncio.create_task(borrow(api, LABEL, run="r2", maxWaitSeconds=600))
+        wanted = {"worker_id": worker["worker_id"]}
+        claim = asyncio.create_task(insist(api, f"{JOBS}/tasks/claim", wanted, "task"))
+        watch = asyncio.create_task(insist(api, "/leases/watch", {"leases": [lease]}, "over"))
+        await waiting(trio, hub.store.keys.granted(hub.queue.hub_id), hub.store.keys.revoked_notice("t1"))
+
+        async def in_the_queue():
+            return (await api.get("/queue")).json()["waiting"] == 1
+
+        await eventually(in_the_queue)
+        before = hub.store.generation
+        await asyncio.to_thread(change, trio)
+
+        async def opened():
+            return hub.store.generation != before and not hub.store.away
+
+        await eventually(opened)
+        await publish(api, "n1", **{LABEL: ["s1"], OTHER: ["t1"]})  # it says what it has, and is lent from again
+        seen = len(stream.events)
+        async with asyncio.timeout(PATIENCE_S):
+            await done(lambda: give_back(api, LABEL, "s1", leaseToken=held["leaseToken"]))
+            assert (await queued).json()["browserId"] == "s1"
+            await done(lambda: give_back(api, OTHER, "t1", revoke=True))
+            assert [each["browserId"] for each in await watch] == ["t1"]
+            task = await done(lambda: api.post(f"{JOBS}/rooms/lab/tasks/{JOB}", json={"payload": {}}))
+            assert (await claim)["id"] == task.json()["id"]
+        told = {each["event"] for each in (await stream.until(seen + 3))[seen:]}
+        assert {"grant.returned", "grant.handed"} <= told
+
+
+async def insist(api, path, body, what):
+    """What a call that waits is answered, of somebody who asks again when nothing came or the store is away."""
+    while True:
+        answer = await api.post(path, json={**body, "waitSeconds": 30})
+        if answer.status_code == 200 and answer.json().get(what):
+            return answer.json()[what]
+        if answer.status_code != 200:
+            assert (answer.status_code, answer.headers["content-type"]) == (503, "application/problem+json")
+
+
+async def done(call):
+    """The answer of a call that is carried out: what is refused while the store is put together again is asked anew."""
+
+    async def carried_out():
+        answers.append(await call())
+        return answers[-1].is_success
+
+    answers = []
+    await eventually(carried_out)
+    return answers[-1]
