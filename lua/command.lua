@@ -16,6 +16,10 @@ local function read(arguments)
   return names, as_number
 end
 
+-- While a slot of a cluster moves, a command would find some of its keys gone when it has written others already. Asked
+-- for a key that never exists, the server refuses it at once.
+function command.stay_whole() redis.call('EXISTS', keys.canary) end
+
 -- While a library is loaded Lua has next to nothing: the rest is done with the first call.
 local function declare(name, arguments, action, begin, flags)
   local named, names, as_number = {}, nil, nil
@@ -26,6 +30,7 @@ local function declare(name, arguments, action, begin, flags)
     end
     local last = #argv
     store.choose(given[1], argv[last])
+    if store.in_cluster and flags[1] ~= 'no-writes' then command.stay_whole() end
     local refusal = begin(argv[last - 3], argv[last - 2], argv[last - 1])
     if refusal then return refusal end
     used_ms = store.now_ms

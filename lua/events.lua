@@ -11,7 +11,7 @@ function events.emit(event, room, data)
   work.told = work.told or {}
   if work.told[message] then return end
   work.told[message] = true
-  redis.call('PUBLISH', keys.socketio, message)
+  notifications.publish(keys.socketio, message)
 end
 
 local function instant_json(us)

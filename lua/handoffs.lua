@@ -21,7 +21,7 @@ function handoffs.hand_on(t, found)
   if redis.call('ZSCORE', keys.turns, t.label) then turns.take(t.label) end
   redis.call('SADD', keys.handed(t.hub), t.id)
   redis.call('HSET', keys.slot(found.slot), 'unseen', t.hub)
-  redis.call('PUBLISH', keys.granted(t.hub), t.id)
+  notifications.publish(keys.granted(t.hub), t.id)
 end
 
 return handoffs

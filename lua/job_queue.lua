@@ -12,7 +12,7 @@ function job_queue.enter(t)
   work.notified = work.notified or {}
   if work.notified[t.job] then return end
   work.notified[t.job] = true
-  redis.call('PUBLISH', keys.job_notice(t.job), '')
+  notifications.publish(keys.job_notice(t.job), '')
 end
 
 -- Whoever took the first task out of a job's queue calls this.

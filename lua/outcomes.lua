@@ -36,7 +36,7 @@ function outcomes.close(t, status, error, request, result)
   if result and result ~= '' and status == 'completed' then redis.call('SET', keys.task_result(t.id), result) end
   redis.call('ZADD', keys.finished, t.done, t.id)
   if status == 'failed' and t.max then redis.call('ZADD', keys.dead, t.done, t.id) end
-  redis.call('PUBLISH', keys.task_done(t.id), '')
+  notifications.publish(keys.task_done(t.id), '')
   events.status(t)
 end
 

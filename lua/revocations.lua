@@ -7,7 +7,7 @@ function revocations.revoke(slot, grace_ms)
   local token = redis.call('HGET', keys.session(slot), 'leaseToken')
   if not token then return end
   if grace_ms > 0 then revocations.keep(slot, token, store.clock_ms + grace_ms) end
-  redis.call('PUBLISH', keys.revoked_notice(slot), token)
+  notifications.publish(keys.revoked_notice(slot), token)
 end
 
 -- The last holder of a slot, under this token, may believe in his grant until then, on the hub clock.

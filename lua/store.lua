@@ -2,6 +2,7 @@
 local store = {}
 
 local opened = {}  -- database and key of each store that `open` has opened on this server process -> its generation
+local clustered = {}  -- the same -> whether it is in a cluster
 local database
 
 -- Which store is called. `opened_as` is gone when the server is started anew, a replica takes over, or the library is
@@ -10,12 +11,12 @@ function store.choose(key, of_database)
   if key == keys.store and of_database == database then return end
   database = of_database
   keys.use(key, database)
-  store.opened_as = opened[database .. ' ' .. key]
+  store.opened_as, store.in_cluster = opened[database .. ' ' .. key], clustered[database .. ' ' .. key]
 end
 
-function store.open_as(generation)
-  opened[database .. ' ' .. keys.store] = generation
-  store.opened_as = generation
+function store.open_as(generation, in_cluster)
+  opened[database .. ' ' .. keys.store], clustered[database .. ' ' .. keys.store] = generation, in_cluster
+  store.opened_as, store.in_cluster = generation, in_cluster
 end
 
 function store.is_shut() return redis.error_reply('UNOPENED no hub has opened this store') end

@@ -73,7 +73,7 @@ end
 function workers.tell_taken(worker)
   if not worker or redis.call('EXISTS', keys.worker(worker)) == 0 then return end
   redis.call('HINCRBY', keys.worker(worker), 'taken', 1)
-  redis.call('PUBLISH', keys.worker_notice(worker), '')
+  notifications.publish(keys.worker_notice(worker), '')
 end
 
 return workers

@@ -38,6 +38,8 @@ def test_an_empty_environment_gives_the_defaults_and_no_notes():
             "redis_url",
             "redis+sentinel://a:1,b:2/main/0",
         ),
+        ("HUB_REDIS_URL", "redis+cluster://a:1,b", "redis_url", "redis+cluster://a:1,b"),
+        ("HUB_REDIS_URL", "redis+cluster://a:1,b", "key_prefix", "{hub}:"),
         ("LOG_LEVEL", "Information", "log_level", "INFO"),
         ("LOG_LEVEL", "warning", "log_level", "WARNING"),
         ("HUB_LOG_FORMAT", "JSON", "log_format", "json"),
@@ -228,7 +230,7 @@ def test_the_name_wins_over_its_alias():
     assert load_settings(both).zombie_stuck_threshold_minutes == 7
 
 
-@pytest.mark.parametrize("url", ["http://x", "redis://", "redis://h:port", "unix://", "redis+cluster://a:1"])
+@pytest.mark.parametrize("url", ["http://x", "redis://", "redis://h:port", "unix://", "redis+ring://a:1"])
 def test_an_address_the_hub_cannot_use_stops_the_start(url):
     with pytest.raises(BadSetting, match="HUB_REDIS_URL"):
         load_settings({"HUB_REDIS_URL": url})
@@ -325,6 +327,26 @@ def test_a_mapping_is_the_whole_environment(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HUB_PORT", "10")
     assert load_settings({}).port == 8080
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("redis+cluster://a:1,b:2/1", "names a database, and a cluster has none but 0"),
+        ("redis+cluster://a:1,b:x", "names no servers as HOST:PORT, separated by commas"),
+        ("redis+cluster://a:1,,b", "names no servers as HOST:PORT, separated by commas"),
+        ("redis+cluster://a:1?ssl_certfile=c", "it begins with rediss+cluster://"),
+        ("rediss+cluster://u:secret@a:1?db=2", "has an option that is none of ssl_ca_certs"),
+    ],
+)
+def test_a_url_of_a_cluster_that_cannot_be_meant_is_refused(url, why):
+    with pytest.raises(BadSetting, match=re.escape(why)) as refused:
+        load_settings({"HUB_REDIS_URL": url})
+    assert "secret" not in str(refused.value)
+
+
+def test_a_prefix_of_ones_own_stays_in_a_cluster():
+    assert load_settings({"HUB_REDIS_URL": "redis+cluster://a", "HUB_KEY_PREFIX": "{eu}:"}).key_prefix == "{eu}:"
 
 
 def test_no_secret_is_shown():

@@ -20,6 +20,7 @@ from hub.errors import HubError, RecordsUnavailable
 from hub.recovery.faults import in_a_sentence
 from hub.recovery.rows import Rows
 from hub.settings import Settings
+from hub.settings.cluster import prefix_for
 from hub.settings.knobs import read_redis_url
 from hub.store.connection import make_client
 from hub.store.faults import translated
@@ -115,8 +116,9 @@ class Outcomes:
     @classmethod
     def at(cls, url: str, prefix: str, source: str) -> Outcomes:
         """Those in the Redis of this URL, over a connection of their own; raises `BadSetting`."""
-        settings = Settings(redis_url=read_redis_url(url), key_prefix=prefix)
-        return cls(make_client(str(settings.redis_url), settings), Keys(prefix), source)
+        redis_url = read_redis_url(url)
+        settings = Settings(redis_url=redis_url, key_prefix=prefix_for(redis_url, prefix))
+        return cls(make_client(redis_url, settings), Keys(settings.key_prefix), source)
 
     async def park(self, parked: Parked) -> None:
         """Keep one. Safe to repeat."""

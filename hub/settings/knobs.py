@@ -11,14 +11,14 @@ from urllib.parse import parse_qsl, quote, urlsplit
 import orjson
 
 from hub.errors import StartRefused
-from hub.settings.sentinel import SCHEMES, is_sentinel, read_sentinel_url
+from hub.settings import cluster, sentinel
 
 MASK: Final = "***"
 YEAR_S: Final = 366 * 86_400.0
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _DECIMAL = re.compile(r"[+-]?([0-9]{1,18}(\.[0-9]{0,9})?|\.[0-9]{1,9})")
-_URL_SCHEMES = ("redis", "rediss", "unix", *SCHEMES)
+_URL_SCHEMES = ("redis", "rediss", "unix", *sentinel.SCHEMES, *cluster.SCHEMES)
 _SLASHES = re.compile(r":/+")  # one is a typing error with a password behind it all the same
 _NAME = re.compile(r"[a-z0-9._-]+|\[[0-9a-f:.]+\]")
 _ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
@@ -210,17 +210,19 @@ def read_redis_url(text: str) -> str:
     try:
         parts = urlsplit(url)
         usable = bool(parts.path if scheme.lower() == "unix" else parts.netloc)
-        if not is_sentinel(url):
+        if not (sentinel.is_sentinel(url) or cluster.is_cluster(url)):
             usable = usable and (parts.port is None or parts.port > 0)
     except ValueError:
         usable = False
     if not usable:
         raise BadSetting(f"HUB_REDIS_URL={mask_url(url)} names no server the hub could connect to.")
-    if is_sentinel(url):
-        try:
-            read_sentinel_url(url)
-        except ValueError as error:
-            raise BadSetting(f"HUB_REDIS_URL={mask_url(url).partition('?')[0]} {error}.") from None
+    try:
+        if sentinel.is_sentinel(url):
+            sentinel.read_sentinel_url(url)
+        elif cluster.is_cluster(url):
+            cluster.read_cluster_url(url)
+    except ValueError as error:
+        raise BadSetting(f"HUB_REDIS_URL={mask_url(url).partition('?')[0]} {error}.") from None
     return url
 
 

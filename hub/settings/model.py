@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from hub.settings import recovery
 from hub.settings.addresses import is_loopback
+from hub.settings.cluster import prefix_for
 from hub.settings.jobs import JobsSettings, contradictions
 from hub.settings.knobs import (
     MASK,
@@ -95,9 +96,9 @@ class HubSettings(BaseSettings):
     """Authorities whose certificates callers may show instead of a secret; HUB_TOKENS_FILE says who is who."""
 
     redis_url: Annotated[str | None, Knob("HUB_REDIS_URL", read_redis_url, aliases=("REDIS_URL",))] = None
-    """host:port, redis://, rediss://, unix:// or redis+sentinel://h1:p,h2:p/service/db. Unset: an embedded server."""
+    """redis://, rediss://, unix://, redis+sentinel://h1,h2:p/service/db, redis+cluster://h1,h2:p. Unset: embedded."""
     key_prefix: Annotated[str, Knob("HUB_KEY_PREFIX", read_text)] = ""
-    """Put before every key. Two hubs with different prefixes share a Redis without seeing each other."""
+    """Put before every key; hubs with different ones do not see each other. Unset: nothing; in a cluster {hub}:."""
     data_dir: Annotated[Path, Knob("HUB_DATA_DIR", read_path)] = _default_data_dir()
     """Where the embedded Redis keeps its append-only file. Hubs of one machine with one data_dir share one server."""
     redis_connect_timeout_s: Annotated[float, _from_ms("REDIS_CONNECT_TIMEOUT_MS")] = 5.0
@@ -271,6 +272,7 @@ def load_settings(env: Mapping[str, str] | None = None) -> Settings:
             notes += [note] if note else []
             from_file |= {field} if variables.is_from_file(name) else set()
     notes += unknown_names(knobs().values(), variables)
+    values["key_prefix"] = prefix_for(values.get("redis_url"), values.get("key_prefix", ""))
     _raise_to_minimum(values, notes)
     settings = Settings(**values, notes=notes, env_file=variables.file.path, from_env_file=frozenset(from_file))
     notes += _contradictions(settings)

@@ -11,19 +11,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
+
+from hub.settings.servers import named, read_credentials, read_hosts, read_options
 
 SCHEMES: Final = ("redis+sentinel", "rediss+sentinel")
 DEFAULT_PORT: Final = 26379
 DEFAULT_SERVICE: Final = "mymaster"
 
 _OWN: Final = {"sentinel_username": "username", "sentinel_password": "password"}
-_TLS: Final = frozenset(
-    {"ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_cert_reqs",
-     "ssl_check_hostname"}
-)  # fmt: skip
-_HOST = re.compile(r"(?P<host>[^\s/@:,\[\]]+|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?")
-_BOOLEANS: Final = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 @dataclass(frozen=True)
@@ -44,48 +40,12 @@ def is_sentinel(url: str) -> bool:
 def read_sentinel_url(url: str) -> SentinelUrl:
     """The parts of the URL; raises ValueError, which goes on from the URL's name and shows nothing secret."""
     parts = urlsplit(url)
-    credentials, _, netloc = parts.netloc.rpartition("@")
-    user, _, password = credentials.partition(":")
     service, _, database = parts.path.strip("/").partition("/")
     if database and not re.fullmatch(r"[0-9]{1,9}", database):
         raise ValueError("names a database that is no number")
-    server = {"db": int(database or 0), **_named(username=unquote(user), password=unquote(password))}
-    sentinel: dict[str, Any] = {}
-    tls: dict[str, Any] = {}
-    for name, value in _options(parts):
-        if name in _OWN:
-            sentinel |= _named(**{_OWN[name]: value})
-        else:
-            tls[name] = value
-    if parts.scheme.startswith("rediss"):
-        tls["ssl"] = True
-    elif tls:
-        raise ValueError(f"has options of TLS, which {parts.scheme}:// is without; it begins with rediss+sentinel://")
-    hosts = tuple(_host(each) for each in netloc.split(","))
-    return SentinelUrl(hosts, unquote(service) or DEFAULT_SERVICE, server | tls, sentinel | tls)
-
-
-def _options(parts: SplitResult) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for name, value in parse_qsl(parts.query, keep_blank_values=True):
-        if name not in _OWN and name not in _TLS:
-            raise ValueError(f"has an option that is none of {', '.join(sorted({*_OWN, *_TLS}))}")
-        if name != "ssl_check_hostname":
-            found.append((name, value))
-        elif value.lower() in _BOOLEANS:
-            found.append((name, _BOOLEANS[value.lower()]))
-        else:
-            raise ValueError("has an ssl_check_hostname that is neither true nor false")
-    return found
-
-
-def _named(**options: str) -> dict[str, str]:
-    return {name: value for name, value in options.items() if value}
-
-
-def _host(text: str) -> tuple[str, int]:
-    found = _HOST.fullmatch(text)
-    port = int(found["port"] or DEFAULT_PORT) if found else 0
-    if not found or not 0 < port < 65_536:
-        raise ValueError("names no Sentinels as HOST:PORT, separated by commas")
-    return found["host"].strip("[]"), port
+    own, tls = read_options(parts, _OWN)
+    server = {"db": int(database or 0), **read_credentials(parts), **tls}
+    sentinel = {**named(**{_OWN[name]: value for name, value in own.items()}), **tls}
+    return SentinelUrl(
+        read_hosts(parts, DEFAULT_PORT, "Sentinels"), unquote(service) or DEFAULT_SERVICE, server, sentinel
+    )

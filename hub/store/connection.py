@@ -16,13 +16,15 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from hub.errors import StartRefused, StoreUnavailable
 from hub.observability.logs import get_logger
 from hub.settings import Settings, mask_url
-from hub.settings.sentinel import is_sentinel
+from hub.settings.cluster import has_tag, is_cluster, read_cluster_url
+from hub.settings.sentinel import is_sentinel, read_sentinel_url
+from hub.store.cluster import cluster
 from hub.store.embedded import EmbeddedRedis, find_server
 from hub.store.faults import is_away
 from hub.store.library import LAST_USED, library
 from hub.store.loading import call
-from hub.store.primary import Primary
-from hub.store.sentinel import sentinel_client, sentinels
+from hub.store.primary import Primary, located_client
+from hub.store.sentinel import sentinels
 from hub.store.store import Store
 
 OLDEST = (7, 0)  # SINTERCARD and functions
@@ -32,22 +34,29 @@ _log = get_logger("hub.store")
 def make_client(url: str, settings: Settings, primary: Primary | None = None) -> Redis:
     """A client whose text survives bytes that are not UTF-8; it connects on first use.
 
-    With `primary` every connection greets the server through it, and follows it where Sentinels say that it is.
+    With `primary` every connection greets the server through it, and follows it where Sentinels or a cluster say that
+    it is.
     """
     options = _options(settings)
     pooled: dict[str, Any] = {"max_connections": 16, "timeout": settings.redis_timeout_s or None}
     if primary is not None:
         options["redis_connect_func"] = primary.greet
     if is_sentinel(url):
-        return sentinel_client(url, options | pooled, primary or make_primary(url, settings))
+        server = read_sentinel_url(url).server
+        return located_client(server, options | pooled, primary or make_primary(url, settings))
+    if is_cluster(url):
+        server = read_cluster_url(url).server
+        return located_client(server, options | pooled, primary or make_primary(url, settings))
     if url.startswith("unix://"):
         options.pop("socket_connect_timeout")
     return Redis.from_pool(BlockingConnectionPool.from_url(url, **pooled, **options))
 
 
 def make_primary(url: str, settings: Settings) -> Primary:
-    """The server of a URL, to be known by its identity, and found again by Sentinels where the URL names those."""
-    return Primary(sentinels(url, _options(settings)) if is_sentinel(url) else None)
+    """The server of a URL, to be known by its identity, and found again where the URL names those who know it."""
+    if is_sentinel(url):
+        return Primary(sentinels(url, _options(settings)))
+    return Primary(cluster(url, _options(settings), settings.key_prefix) if is_cluster(url) else None)
 
 
 def _options(settings: Settings) -> dict[str, Any]:
@@ -127,9 +136,14 @@ async def check_server(client: Redis, settings: Settings, shown: str) -> None:
         raise StartRefused(
             f"Redis at {shown} may drop the hub's keys (maxmemory-policy {policy}); set it to noeviction."
         )
-    if int(info.get("cluster_enabled", 0)) and not re.search(r"\{[^}]+\}", settings.key_prefix):
+    if int(info.get("cluster_enabled", 0)) and not has_tag(settings.key_prefix):
         raise StartRefused(
             f"Redis at {shown} is a cluster; set HUB_KEY_PREFIX to a hash tag such as {{hub}}: to keep keys together."
+        )
+    if int(info.get("cluster_enabled", 0)) and not is_cluster(settings.redis_url or ""):
+        raise StartRefused(
+            f"Redis at {shown} is a server of a cluster, and keys move in it; name the cluster: "
+            "HUB_REDIS_URL=redis+cluster://host:port,host:port."
         )
     try:
         await client.eval("return 1", 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from redis.exceptions import (
+    AskError,
     BusyLoadingError,
     ClusterDownError,
     MasterDownError,
@@ -11,6 +12,7 @@ from redis.exceptions import (
     OutOfMemoryError,
     ReadOnlyError,
     ResponseError,
+    TryAgainError,
 )
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
@@ -32,6 +34,10 @@ _AWAY = (
     OSError,
 )
 _AWAY_WORDS = ("MISCONF", "MASTERDOWN", "NOREPLICAS", "BUSY", "LOADING", "NOAUTH", "NOPERM", "CLUSTERDOWN", "OOM")
+# The slot of the hub moves to another server of its cluster, or has moved (MovedError is an AskError). What a script
+# says of it is no more than a text.
+_MOVES = (AskError, TryAgainError)
+_NOT_HERE = ("non local key", "slot not served")
 
 
 class Overdue(Late):
@@ -56,11 +62,16 @@ def is_away(error: Exception) -> bool:
     return isinstance(error, _AWAY) or (isinstance(error, ResponseError) and str(error).startswith(_AWAY_WORDS))
 
 
+def _moves(error: Exception) -> bool:
+    is_said = isinstance(error, ResponseError) and any(words in str(error) for words in _NOT_HERE)
+    return is_said or isinstance(error, _MOVES)
+
+
 def translated(error: Exception) -> Exception:
     """An error of redis-py as one of the hub's where it means the store or a key; else the error itself."""
     if isinstance(error, ResponseError) and "WRONGTYPE" in str(error):
         return ForeignKey("A key of the hub holds another type than the hub writes; hub doctor tells which.")
-    if not is_away(error):
+    if not (is_away(error) or _moves(error)):
         return error
     away = StoreUnavailable(
         "Redis does not answer; whether the change was made is not known, and repeating it is safe."

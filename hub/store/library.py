@@ -24,7 +24,8 @@ _INSTALLED = Path(__file__).resolve().parent.parent / "lua"
 _CHECKOUT = Path(__file__).resolve().parent.parent.parent / "lua"
 
 MODULES = (
-    "numbers", "times", "ids", "keys", "work", "store", "command", "history", "audit", "hubs",
+    "numbers", "times", "ids", "keys", "work", "store", "command", "notifications", "history", "audit",
+    "hubs",
     # capacity
     "pools", "offers", "drains", "items", "caps", "turns", "revocations", "suspects", "slots", "speakers", "liveness",
     "reports", "arrivals", "attempts", "tickets", "leases", "endings", "strays", "supply", "matching", "waiters",

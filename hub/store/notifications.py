@@ -17,6 +17,7 @@ from hub.errors import StoreUnavailable
 from hub.store.monitor import CUT_OFF, ConnectionMonitor
 
 IDLE_S = 1.0  # how often the reader looks up
+HEARD, SAID = ("subscribe", "ssubscribe"), ("message", "smessage")  # the kinds of what Redis tells a listener
 CONFIRM_S = 5.0  # for Redis to confirm a subscription: as long as it has for any other answer by default
 
 
@@ -63,8 +64,9 @@ class Notifications:
     it is being given back, would take another one from the pool that nobody knows of.
     """
 
-    def __init__(self, client: Redis) -> None:
+    def __init__(self, client: Redis, *, in_cluster: bool = False) -> None:
         self._client = client
+        self._in_cluster = in_cluster  # where channels are those of a shard
         self._waiting: dict[str, set[Subscription]] = {}
         self._confirmed: dict[str, asyncio.Future[None]] = {}  # of the connection there is
         self._pubsub: PubSub | None = None
@@ -116,7 +118,8 @@ class Notifications:
             answers = [self._confirmed[channel] for channel in channels]
             try:
                 if new:
-                    await self._pubsub.subscribe(*new)
+                    subscribe = self._pubsub.ssubscribe if self._in_cluster else self._pubsub.subscribe
+                    await subscribe(*new)
             except CUT_OFF:
                 await self._give_back(self._pubsub)
                 raise
@@ -130,7 +133,8 @@ class Notifications:
             for channel in over:
                 self._confirmed.pop(channel, None)
             if over and self._pubsub is not None and not self._closing:
-                await self._pubsub.unsubscribe(*over)
+                unsubscribe = self._pubsub.sunsubscribe if self._in_cluster else self._pubsub.unsubscribe
+                await unsubscribe(*over)
 
     def _leave(self, subscription: Subscription, channels: tuple[str, ...]) -> list[str]:
         """Wait no more; returns the channels nobody waits for."""
@@ -178,13 +182,13 @@ class Notifications:
             await pubsub.aclose()  # type: ignore[no-untyped-call]
 
     def _take(self, kind: str, channel: str, word: Any) -> None:
-        if kind == "subscribe":
+        if kind in HEARD:
             answer = self._confirmed.get(channel)
             if answer is None or answer.done():  # the connection was cut, and redis-py has made another
                 self._notify(channel)
             else:
                 answer.set_result(None)
-        elif kind == "message":
+        elif kind in SAID:
             self._notify(channel, word)
 
     def _notify(self, channel: str, word: str | None = None) -> None:

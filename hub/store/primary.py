@@ -6,20 +6,18 @@ a server that was primary before and never ended. Every new connection asks for 
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.connection import Connection, SSLConnection
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from hub.store.cancelling import cancel_all
-
-ASK_S = 0.5  # how often the Sentinels are asked: as often as the hub clock ticks
-ANSWER_S = 2.0  # for each of them; nobody waits for it once a majority has answered
+ASK_S = 0.5  # how often the finder is asked: as often as the hub clock ticks
+ANSWER_S = 2.0  # for each of those a finder asks; nobody waits for it once a majority has answered
+ASKED_WITH = ("socket_timeout", "socket_connect_timeout", "retry")  # of the options of the hub's own connections
 HIDDEN = "hidden"  # the identity of a server that does not tell it to this user
 
 
@@ -27,56 +25,25 @@ class AnotherServer(RedisError):
     """The connection leads to another server than the one whose store is open: that has to be opened first."""
 
 
-class Sentinels:
-    """A primary that Sentinels watch over. A majority of those the URL names must answer: fewer cannot know of a
-    failover that the others agreed on, and two primaries would both be lent from.
-    """
+class Finder(Protocol):
+    """Who knows where the primary is, and whether it is one of a cluster."""
 
-    def __init__(self, clients: Sequence[Redis], service: str) -> None:
-        self._clients = clients
-        self._service = service
+    in_cluster: bool
 
     async def find(self) -> tuple[str, int]:
-        """The primary by the Sentinel that knows the latest failover."""
-        needed = len(self._clients) // 2 + 1
-        known: list[tuple[int, str, int]] = []
-        asking = [asyncio.ensure_future(self._ask(client)) for client in self._clients]
-        try:
-            for answer in asyncio.as_completed(asking):
-                if (found := await answer) is not None:
-                    known.append(found)
-                if len(known) >= needed:
-                    _, host, port = max(known)
-                    return host, port
-        finally:
-            await cancel_all(asking)
-        raise RedisConnectionError(
-            f"{len(known)} of {len(self._clients)} Sentinels know the primary {self._service!r}; {needed} must answer"
-        )
-
-    async def _ask(self, client: Redis) -> tuple[int, str, int] | None:
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                pipe = client.pipeline(transaction=False)
-                pipe.execute_command("SENTINEL GET-MASTER-ADDR-BY-NAME", self._service)
-                pipe.execute_command("SENTINEL MASTER", self._service)
-                address, state = await pipe.execute()
-                host, port = (_text(part) for part in address)
-                return int(state["config-epoch"]), host, int(port)
-        except (RedisError, OSError, TimeoutError, TypeError, KeyError):  # it is gone, or does not watch over this one
-            return None
+        """Its address; raises ConnectionError while too few know it."""
 
     async def close(self) -> None:
         """Let go of the connections."""
-        await asyncio.gather(*(client.aclose() for client in self._clients))
 
 
 class Primary:
     """The server behind a pool of connections, each of which greets it."""
 
-    def __init__(self, sentinels: Sentinels | None = None) -> None:
-        self._sentinels = sentinels
-        self.may_move = sentinels is not None
+    def __init__(self, finder: Finder | None = None) -> None:
+        self._finder = finder
+        self.may_move = finder is not None
+        self.in_cluster = finder is not None and finder.in_cluster
         self.address: tuple[str, int] | None = None
         self.identity: str | None = None  # None: it is not known yet, and the next connection says
         self._asked_at = float("-inf")
@@ -89,9 +56,9 @@ class Primary:
 
     async def ask(self) -> bool:
         """Whether the primary is at another address than it was before."""
-        if self._sentinels is None:
+        if self._finder is None:
             return False
-        before, self.address = self.address, await self._sentinels.find()
+        before, self.address = self.address, await self._finder.find()
         self._asked_at = time.monotonic()
         return before not in (None, self.address)
 
@@ -119,8 +86,8 @@ class Primary:
 
     async def close(self) -> None:
         """Let go of the connections to whoever knows where it is."""
-        if self._sentinels is not None:
-            await self._sentinels.close()
+        if self._finder is not None:
+            await self._finder.close()
 
     def forget(self) -> None:
         """The next connection says who the server is."""
@@ -152,6 +119,25 @@ class LocatedSSLConnection(_Located, SSLConnection):
     """Over TLS."""
 
 
+class _Pool(BlockingConnectionPool):
+    """Closes the connections to those who know where the primary is as well."""
+
+    def __init__(self, *, primary: Primary, **options: Any) -> None:
+        super().__init__(primary=primary, **options)
+        self._primary = primary
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        await self._primary.close()
+
+
+def located_client(server: Mapping[str, Any], options: Mapping[str, Any], primary: Primary) -> Redis:
+    """A client that connects to wherever the primary is; `server` says what to show it."""
+    shown = dict(server)
+    kind = LocatedSSLConnection if shown.pop("ssl", False) else LocatedConnection
+    return Redis.from_pool(_Pool(connection_class=kind, primary=primary, **options, **shown))
+
+
 async def _identity(connection: Any) -> str:
     found: dict[str, str] = {}
     for section in ("server", "replication"):
@@ -172,8 +158,8 @@ async def _identity(connection: Any) -> str:
 def _read(answer: Any) -> dict[str, str]:
     if isinstance(answer, dict):
         return {str(name): str(value) for name, value in answer.items()}
-    return dict(line.split(":", 1) for line in _text(answer).splitlines() if ":" in line)
+    return dict(line.split(":", 1) for line in text(answer).splitlines() if ":" in line)
 
 
-def _text(answer: Any) -> str:
+def text(answer: Any) -> str:
     return answer.decode() if isinstance(answer, bytes) else str(answer)

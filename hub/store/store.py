@@ -41,7 +41,8 @@ class Store:
         self.client = client
         self.primary = primary
         self.keys = Keys(prefix, int(client.connection_pool.connection_kwargs.get("db") or 0))
-        self.notifications = Notifications(client)
+        self.in_cluster = primary is not None and primary.in_cluster
+        self.notifications = Notifications(client, in_cluster=self.in_cluster)
         self.generation: str | None = None
         self.highest_token = "0"  # of the grants this hub made or learned of
         self.agreed_timeout_ms = 0  # of nodes, where hubs have said what holds for all of them
@@ -208,6 +209,7 @@ class Store:
             "floor": self.highest_token,
             "timeout_ms": self.node_timeout_ms,
             "heard_ms": self.highest_ms,
+            "cluster": "1" if self.in_cluster else "0",
         }
         ordered = self.library.commands["store/open"].ordered((), arguments)
         command = self.library.call("store/open", self.keys, ordered)

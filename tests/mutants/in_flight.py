@@ -46,7 +46,7 @@ FLIGHT = (
         "a slot is lent to the next while its last holder has yet to hear of it",
     ),
     Mistake(
-        "revocations.lua", "  redis.call('PUBLISH', keys.revoked_notice(slot), token)\n", "",
+        "revocations.lua", "  notifications.publish(keys.revoked_notice(slot), token)\n", "",
         "who listens is not told that his grant is over",
     ),
     Mistake(

@@ -21,7 +21,7 @@ from tests.replicas import Server
 from tests.world import RedisServer, borrow, give_back, publish, settings_for, wait_until
 
 KEYS = Keys()
-OPEN = {"run_id": "r", "lost": "0", "settle_ms": 2000, "floor": "0", "timeout_ms": "0", "heard_ms": "0"}
+OPEN = {"run_id": "r", "lost": "0", "settle_ms": 2000, "floor": "0", "timeout_ms": "0", "heard_ms": "0", "cluster": "0"}
 TICK = {"hub_id": "h", "leader_ms": 2000}
 
 

@@ -16,6 +16,7 @@ from hub.observability.logs import get_logger
 from hub.store.cancelling import cancel_all
 from hub.store.faults import translated
 from hub.store.monitor import ConnectionMonitor
+from hub.store.notifications import HEARD, SAID
 from hub.store.store import Store
 
 IDLE_S = 1.0  # how often the reader looks up
@@ -94,7 +95,8 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
 
     async def _heard(self) -> AsyncIterator[dict[str, Any]]:
         async with self._store.client.pubsub() as subscription:
-            await subscription.subscribe(self.channel)
+            subscribe = subscription.ssubscribe if self._store.in_cluster else subscription.subscribe
+            await subscribe(self.channel)
             monitor = ConnectionMonitor(subscription)
             while True:
                 message = await subscription.get_message(timeout=IDLE_S)
@@ -102,9 +104,9 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
                     await monitor.look()
                     continue
                 monitor.heard()
-                if message["type"] == "subscribe":
+                if message["type"] in HEARD:
                     self._subscribed.set()
-                elif message["type"] == "message" and (event := self._wanted(message["data"])):
+                elif message["type"] in SAID and (event := self._wanted(message["data"])):
                     yield event
 
     def _wanted(self, text: str) -> dict[str, Any] | None:
@@ -120,4 +122,5 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
 
     async def _publish(self, data: dict[str, Any]) -> None:
         with suppress(StoreUnavailable):  # whoever should have heard it is at a hub that hears nothing either
-            await self._store.read("PUBLISH", self.channel, orjson.dumps(data).decode())
+            publish = "SPUBLISH" if self._store.in_cluster else "PUBLISH"
+            await self._store.read(publish, self.channel, orjson.dumps(data).decode())

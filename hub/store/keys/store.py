@@ -20,6 +20,12 @@ class OfTheStore(Section):
         "switches, options that all hubs must agree on",
         "never deleted",
     )
+    canary = One(
+        "hub:canary",
+        "string",
+        "nothing: commands ask for it first in a cluster, so that they fail while the slot moves, before they write",
+        "never exists",
+    )
     telling = One(
         "hub:telling",
         "set",

@@ -39,7 +39,7 @@ command.change('providers/upload', {
 
   redis.call('SET', keys.result(about), a.body, 'PX', a.ttl_ms)
   redis.call('DEL', keys.inflight(about))
-  redis.call('PUBLISH', keys.result_notice(about), '')
+  notifications.publish(keys.result_notice(about), '')
   events.emit('provider_result_ready', 'room:' .. names.room_of(full), '{"provider_name":' .. cjson.encode(full) .. ',"request_hash":'
     .. cjson.encode(a.hash) .. '}')
   return {'ok'}

@@ -15,6 +15,6 @@ command.finish('queue/cancel', {
   redis.call('DEL', keys.ticket(a.ticket))
   redis.call('SET', keys.request(a.ticket), 'undone', 'EX', 60)
   redis.call('SET', keys.request(t.attempt), 'undone', 'EX', 60)
-  redis.call('PUBLISH', keys.granted(t.hub), a.ticket)
+  notifications.publish(keys.granted(t.hub), a.ticket)
   return {'cancelled'}
 end)

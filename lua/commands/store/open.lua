@@ -14,13 +14,16 @@ command.open('store/open', {
   'floor',              -- the highest token the calling hub remembers, '0' for none
   'timeout_ms',         -- of nodes, '0' when the caller does not know
   'heard_ms',           -- the hub clock as the caller heard it last, '0' when it never did
+  'cluster',            -- '1': the server is one of a cluster
 }, function(a)
+  local in_cluster = a.cluster == '1'
+  if in_cluster then command.stay_whole() end
   local time = redis.call('TIME')
   local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
   local was = redis.call('HMGET', keys.store, 'generation', 'run_id', 'token', 'clock_ms', 'lost_above', 'reopened_ms',
     'timeout_ms')
   if was[1] and was[2] == a.run_id then
-    store.open_as(was[1])
+    store.open_as(was[1], in_cluster)
     return {'open', was[1], tonumber(was[4]), now_ms}
   end
 
@@ -43,7 +46,7 @@ command.open('store/open', {
   if was[6] and clock_ms - tonumber(was[6]) < tonumber(was[7] or '0') then lost_above = was[5] end
   redis.call('HSET', keys.store, 'lost_above', lost_above, 'lost_below', redis.call('HGET', keys.store, 'token'))
   redis.call('HSET', keys.store, 'generation', generation, 'run_id', a.run_id, 'clock_ms', clock_ms, 'tick_ms', now_ms)
-  store.open_as(generation)
+  store.open_as(generation, in_cluster)
   if not was[1] then redis.call('HSET', keys.store, 'born_ms', clock_ms) end
   if not was[7] and a.timeout_ms ~= '0' then redis.call('HSET', keys.store, 'timeout_ms', a.timeout_ms) end
   if was[1] or a.lost ~= '0' then

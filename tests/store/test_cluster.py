@@ -1,0 +1,130 @@
+"""A store in a slot of a Redis Cluster: how it is found, and what a slot that moves does to it."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import MovedError
+
+from hub.core import Hub
+from hub.errors import StartRefused, StoreUnavailable
+from hub.store.cluster import cluster as cluster_of
+from hub.store.connection import open_store
+from hub.store.keys import Keys
+from tests.bench.fleet import wanted
+from tests.cluster import RedisCluster
+from tests.world import eventually, settings_for
+
+TAG = "{hub}:"
+KEYS = Keys(TAG)
+LABEL = "gpu:a100"
+FREE = KEYS.available(LABEL)
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    servers = RedisCluster(tmp_path)
+    yield servers
+    servers.stop()
+
+
+@pytest.fixture
+async def hub(cluster):
+    """A hub that neither ticks nor sweeps by itself, with three slots to lend."""
+    with cluster.owner(TAG).client() as client:
+        client.sadd(KEYS.nodes, "n1")
+        client.set(KEYS.node_alive("n1"), "1", ex=90)
+        client.rpush(FREE, *(f'{{"nodeId":"n1","browserId":"s{n}"}}' for n in range(3)))
+    async with open_store(settings_for(cluster.url, key_prefix=TAG)) as store:
+        yield Hub(store, settings_for(cluster.url))
+
+
+def borrow(hub: Hub):
+    return hub.leases.borrow(wanted(LABEL))
+
+
+async def test_everything_is_in_one_slot_and_the_shard_is_found_whichever_server_is_named(cluster, hub):
+    assert await borrow(hub)
+    for server in cluster.servers:
+        with server.client() as client:
+            if "slave" not in client.info("replication")["role"]:
+                assert bool(client.dbsize()) == (server is cluster.owner(TAG))
+        async with open_store(settings_for(f"redis+cluster://127.0.0.1:{server.port}", key_prefix=TAG)) as store:
+            assert await store.read("LLEN", FREE) == 2
+
+
+async def test_who_waits_is_notified_by_the_shard_alone(cluster, hub):
+    """A worker that waits for tasks of a job is one of those who listen to a channel."""
+    channel = KEYS.job_notice("@global:test:job")
+    async with hub.store.notifications.listen(channel, keep=True) as subscription:
+        with cluster.owner(TAG).client() as client:
+            assert client.execute_command("PUBSUB SHARDCHANNELS") == [channel]
+            client.execute_command("SPUBLISH", channel, "now")
+        assert await subscription.wait(30)
+        assert subscription.said() == ["now"]
+
+
+async def test_a_command_does_nothing_while_one_of_its_keys_has_moved_already(cluster, hub):
+    """The tick of the hub clock writes into the record of the store, and then who ticks."""
+    tick = hub.store.script("store/tick")
+    await tick.probe(hub_id="h", leader_ms=2000)
+    move = cluster.begin_move(TAG)
+    move.carry_key(KEYS.hubs)
+    with move.source.client() as client:
+        before = client.hgetall(KEYS.store)
+        with pytest.raises(StoreUnavailable):
+            await tick.probe(hub_id="h", leader_ms=2000)
+        assert client.hgetall(KEYS.store) == before
+
+
+async def test_the_store_is_opened_where_the_slot_has_moved_and_tokens_rise(cluster, hub):
+    before = await borrow(hub)
+    move = cluster.begin_move(TAG)
+    move.carry()
+    move.end()
+    with pytest.raises(StoreUnavailable):
+        await borrow(hub)
+
+    async def is_served():
+        await hub.store.check()
+        return hub.store.primary.address == ("127.0.0.1", move.target.port)
+
+    await eventually(is_served)
+    with move.target.client() as client:
+        client.hdel(KEYS.store, "settle_ms")
+    assert int((await borrow(hub)).token) > int(before.token)
+    with pytest.raises(MovedError), move.source.client() as client:
+        client.llen(FREE)
+
+
+async def test_it_takes_a_majority_of_the_primaries_to_say_where_the_slot_is(cluster, hub):
+    owner = cluster.owner(TAG)
+    for server in cluster.servers:
+        if server is not owner:
+            server.signal(signal.SIGSTOP)
+    finder = cluster_of(cluster.url, {"socket_timeout": 5, "socket_connect_timeout": 5, "retry": None}, TAG)
+    try:
+        with pytest.raises(RedisConnectionError, match="1 of 6 servers of the cluster answer"):
+            await finder.find()
+    finally:
+        await finder.close()
+        for server in cluster.servers:
+            server.signal(signal.SIGCONT)
+
+
+@pytest.mark.parametrize(
+    ("url", "prefix", "why"),
+    [
+        ("redis://{server}", "{hub}:", "name the cluster: HUB_REDIS_URL=redis+cluster://"),
+        ("redis+cluster://{server}", "hub:", "set HUB_KEY_PREFIX to a hash tag such as {hub}:"),
+        ("redis+cluster://127.0.0.1:9", "{hub}:", "0 of 1 servers of the cluster answer"),
+    ],
+)
+async def test_what_cannot_work_is_refused_in_one_sentence(cluster, url, prefix, why):
+    named = url.format(server=f"127.0.0.1:{cluster.owner(TAG).port}")
+    with pytest.raises(StartRefused, match=re.escape(why)):
+        async with open_store(settings_for(named, key_prefix=prefix)):
+            pass
