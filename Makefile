@@ -89,7 +89,7 @@ bench: venv servers ## measure the promises about speed and print the conditions
 	@$(BIN)/python -m tests.bench
 
 .PHONY: screenshots
-screenshots: venv servers ## show every view of the console, light, dark and narrow, in tests/console/shots
+screenshots: venv servers ## show every view of the console, light, dark and narrow, in hub/manual/screens
 	@$(BIN)/python -m tests.console.look
 
 .PHONY: drill

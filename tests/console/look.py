@@ -1,17 +1,25 @@
-"""`make screenshots`: every view of the console, light and dark, wide and narrow, into tests/console/shots."""
+"""`make screenshots`: every view of the console, light, dark and narrow, into the manual."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import sys
 import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+from playwright.async_api import Page
+
 from tests.console.browser import Looker, Window
-from tests.console.stage import CALM, CROWDED, Records, full_house, node_name, on_stage
+from tests.console.stage import CALM, CROWDED, Records, Stage, full_house, node_name, on_stage
 from tests.world import HubProcess, RedisServer
 
-SHOTS = Path(__file__).parent / "shots"
+MANUAL = Path(__file__).parents[2] / "hub/manual"
+SHOTS = MANUAL / "screens"
+WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
+KINDS = {"light": ("light", WIDE), "dark": ("dark", WIDE), "narrow": ("light", NARROW)}
 VIEWS = {
     "overview": "overview", "pools": "pools", "pool": f"pools/{CROWDED}", "nodes": "nodes",
     "node": f"nodes/{node_name(2)}",
@@ -20,9 +28,60 @@ VIEWS = {
     "why": f"why/slot/{node_name(2)}-0", "switches": "switches", "settings": "settings", "access": "access",
     "manual": "manual/concepts",
 }  # fmt: skip
+# What is behind a view: its name, the view, and what is pressed there.
+BEHIND = {
+    "job": ("jobs/lab:modifiers:Rotate", ""),
+    "task": ("tasks?status=dead", "tbody button.link"),
+    "dialog": (f"nodes/{node_name(2)}", "text=Remove…"),
+    "keys": ("overview", "[aria-label='Keys and help']"),
+}
+LOGIN = "login"
+# A smaller picture of another kind, as the browser makes it: a fifth of the bytes.
+PACK = """async ([png, quality, scale]) => {
+  const picture = new Image();
+  picture.src = `data:image/png;base64,${png}`;
+  await picture.decode();
+  const sheet = new OffscreenCanvas(picture.width * scale, picture.height * scale);
+  const pen = sheet.getContext("2d");
+  pen.imageSmoothingQuality = "high";
+  pen.drawImage(picture, 0, 0, sheet.width, sheet.height);
+  const bytes = new Uint8Array(await (await sheet.convertToBlob({ type: "image/webp", quality })).arrayBuffer());
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+}"""
 
 
 async def look(only: set[str]) -> None:
+    async with _staged() as stage:
+        window = await Window.open()
+        packer = await (await window.context()).new_page()
+        for kind, (theme, size) in KINDS.items():
+            context = await window.context(color_scheme=theme, viewport=size)
+            looker = Looker(await context.new_page(), stage.hub.url)
+            await looker.page.goto(f"{stage.hub.url}/")
+            await looker.page.get_by_label("Secret or token").wait_for()
+            await _shoot(looker.page, packer, SHOTS / f"{LOGIN}-{kind}.webp")
+            await looker.log_in(stage.hub.admin_secret)
+            for name, (view, pressed) in {**{name: (view, "") for name, view in VIEWS.items()}, **BEHIND}.items():
+                if not only or name in only:
+                    await looker.go(view)
+                    if pressed:
+                        await looker.page.locator(pressed).first.click()
+                    await looker.page.wait_for_timeout(600)
+                    await _shoot(looker.page, packer, SHOTS / f"{name}-{kind}.webp")
+                    await looker.page.keyboard.press("Escape")
+            if kind == "light":
+                await looker.page.set_viewport_size({"width": 1120, "height": 720})
+                await looker.go("overview")
+                await looker.page.wait_for_timeout(3000)
+                await _shoot(looker.page, packer, MANUAL / "console.webp", 0.35)
+            print(kind, looker.complaints)
+            await context.close()
+        await window.close()
+    _write(SHOTS / "README.md", listed().encode())
+
+
+@asynccontextmanager
+async def _staged() -> AsyncIterator[Stage]:
     with tempfile.TemporaryDirectory() as folder:
         server, records = RedisServer(Path(folder)), Records(Path(folder))
         server.start()
@@ -31,36 +90,34 @@ async def look(only: set[str]) -> None:
             hub.wait_until_ready()
             async with on_stage(hub) as stage:
                 await full_house(stage, records)
-                await shoot(hub, only)
+                yield stage
         finally:
             hub.kill()
             server.stop()
 
 
-async def shoot(hub: HubProcess, only: set[str]) -> None:
-    SHOTS.mkdir(exist_ok=True)
-    window = await Window.open()
-    for theme, size in (("light", (1280, 860)), ("dark", (1280, 860)), ("light", (390, 844))):
-        context = await window.context(color_scheme=theme, viewport={"width": size[0], "height": size[1]})
-        looker = Looker(await context.new_page(), hub.url)
-        await looker.page.goto(f"{hub.url}/")
-        await looker.page.get_by_label("Secret or token").wait_for()
-        kind = "narrow" if size[0] < 600 else theme
-        await looker.page.screenshot(path=SHOTS / f"login-{kind}.png")
-        await looker.log_in(hub.admin_secret)
-        for name, view in VIEWS.items():
-            if not only or name in only:
-                await looker.go(view)
-                await looker.page.wait_for_timeout(600)
-                await looker.page.screenshot(path=SHOTS / f"{name}-{kind}.png")
-        if kind == "light":
-            await looker.page.set_viewport_size({"width": 1120, "height": 720})
-            await looker.go("overview")
-            await looker.page.wait_for_timeout(3000)
-            await looker.page.screenshot(path=SHOTS / "console.jpg", type="jpeg", quality=45)
-        print(kind, looker.complaints)
-        await context.close()
-    await window.close()
+async def _shoot(page: Page, packer: Page, path: Path, quality: float = 0.5, scale: float = 0.75) -> None:
+    png = base64.b64encode(await page.screenshot()).decode()
+    _write(path, base64.b64decode(await packer.evaluate(PACK, [png, quality, scale])))
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+
+
+def listed() -> str:
+    """The page that shows them all."""
+    rows = [
+        f"| {name} | " + " | ".join(f"![{name}, {kind}]({name}-{kind}.webp)" for kind in KINDS) + " |"
+        for name in (LOGIN, *VIEWS, *BEHIND)
+    ]
+    head = ["| | " + " | ".join(KINDS) + " |", "|" + "---|" * (len(KINDS) + 1)]
+    about = (
+        "Every view of the [console](../console.md), as `make screenshots` has shown it. "
+        "No installed hub carries these pictures."
+    )
+    return "\n".join(["# Screens of the console", "", about, "", *head, *rows, ""])
 
 
 if __name__ == "__main__":

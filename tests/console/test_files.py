@@ -6,11 +6,13 @@ import json
 import re
 import shutil
 import subprocess
-import zlib
+import zipfile
+from pathlib import Path
 
 import pytest
 
 from hub.console import files
+from tests.console.look import SHOTS, VIEWS, listed
 
 READ = """
 import vm from "node:vm";
@@ -21,9 +23,35 @@ console.log(modules.length);
 """
 
 
-def test_the_wheel_grows_by_little():
-    packed = {name: len(zlib.compress(each.content, 6)) for name, each in files().items()}
-    assert sum(packed.values()) <= 150_000, packed
+OF_THE_CONSOLE = ("hub/console/", "hub/api/console/", "hub/manual/console.", "hub/cli/ui.py", "hub/tokens/logins.py")
+
+
+def size(wheel: Path, folder: Path, leave_out: tuple[str, ...] = ()) -> int:
+    """Bytes of a wheel, packed anew without these files."""
+    path = folder / "packed.whl"
+    with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name in whole.namelist():
+            if not name.startswith(leave_out):
+                packed.writestr(name, whole.read(name))
+    return path.stat().st_size
+
+
+def test_the_wheel_grows_by_little(wheel, tmp_path):
+    whole, without = size(wheel, tmp_path, ("none",)), size(wheel, tmp_path, OF_THE_CONSOLE)
+    assert 90_000 < whole - without <= 150_000
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"hub/console/app.js", "hub/console/vendor/LICENSES.txt", "hub/manual/console.webp"} <= set(names)
+    assert [name for name in names if name.startswith("hub/manual/screens")] == []
+
+
+def test_every_view_stands_in_the_manual_light_dark_and_narrow():
+    shown = set(re.findall(r"\]\((.+?\.webp)\)", (SHOTS / "README.md").read_text()))
+    assert (SHOTS / "README.md").read_text() == listed()
+    assert shown == {path.name for path in SHOTS.glob("*.webp")}
+    assert {f"{name}-{kind}.webp" for name in VIEWS for kind in ("light", "dark", "narrow")} < shown
+
+
+def test_every_module_is_short():
     ours = {n: each.content.count(b"\n") for n, each in files().items() if n.endswith(".js") and "vendor" not in n}
     assert {name: lines for name, lines in ours.items() if lines > 300} == {}
 

@@ -28,7 +28,7 @@ HEADERS: Final = {
     "cache-control": "no-cache",
 }
 _MANUAL: Final = Path(hub.__file__).parent / "manual"
-_OF_MANUAL: Final = {".md": "text/markdown; charset=utf-8", ".svg": "image/svg+xml", ".jpg": "image/jpeg"}
+_OF_MANUAL: Final = {".md": "text/markdown; charset=utf-8", ".svg": "image/svg+xml", ".webp": "image/webp"}
 
 
 @router.get("/")

@@ -1,7 +1,7 @@
 // Tasks over all rooms, by how they are: what they were given, what became of them, and trying them again.
 import { part, query, send } from "../lib/api.js";
 import { ask, each, told } from "../lib/dialog.js";
-import { html } from "../lib/dom.js";
+import { html, useEffect, useRef } from "../lib/dom.js";
 import { Time, pretty, short } from "../lib/format.js";
 import { may } from "../lib/me.js";
 import { AsOf, Choice, Empty, Facts, Filter, Head, Pager, Shown, State, num } from "../lib/parts.js";
@@ -50,8 +50,10 @@ function drop(ids, after) {
 /** @param {{task: any}} props */
 function Detail({ task }) {
   const more = useData(`${J}/tasks/${part(task.id)}`, ["task"], 3).data ?? {};
+  const box = useRef(/** @type {HTMLElement|null} */ (null));
+  useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), []); // the list above it may be long
   const share = more.progress == null ? "" : `${Math.round(100 * more.progress)}% `;
-  return html`<div class="detail" id=${`detail-${task.id}`}><${Facts} of=${[
+  return html`<div class="detail" ref=${box} id=${`detail-${task.id}`}><${Facts} of=${[
     ["Task", html`<code>${task.id}</code>`], ["Room", task.room_id], ["Worker", task.worker_id && html`<a href=${to(["why", "worker", task.worker_id])}>${task.worker_id}</a>`],
     ["Started", task.started_at && html`<${Time} at=${task.started_at}/>`], ["Ended", task.completed_at && html`<${Time} at=${task.completed_at}/>`],
     ["Attempt", task.maxAttempts ? `${task.attempt} of ${task.maxAttempts}` : undefined], ["Priority", task.priority], ["Not before", task.notBefore && html`<${Time} at=${task.notBefore}/>`],
@@ -89,7 +91,7 @@ export default function Tasks({ route }) {
       { head: "Attempt", num: true, less: true, cell: (/** @type {any} */ t) => (t.maxAttempts ? `${t.attempt} of ${t.maxAttempts}` : "1") },
       { head: "Error", less: true, grow: true, cell: (/** @type {any} */ t) => (t.error ? html`<span class="cut">${t.error}</span>` : "–") },
     ]} empty=${html`<${Empty} title=${q || job ? "No task is like that" : status === "dead" ? "There is no dead letter" : `No task is ${(STATUSES.find(([name]) => name === status)?.[1] ?? status).toLowerCase()}`} command=${status === "pending" && !q && !job ? "hub submit ROOM ROOM:CATEGORY:NAME '{}'" : ""}>${data && !data.complete ? "The latest 2,000 were looked through." : ""}</${Empty}>`}/>
-      ${shown && html`<${Detail} task=${shown}/>`}
+      ${shown && html`<${Detail} key=${shown.id} task=${shown}/>`}
       ${data && !data.complete && rows.length > 0 && html`<p class="faint">The latest 2,000 were looked through; there are more.</p>`}
       ${data && html`<${Pager} offset=${offset} limit=${LIMIT} total=${data.total}/>`}</${Shown}>`;
 }
