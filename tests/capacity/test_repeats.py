@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import secrets
+from pathlib import Path
+
 import pytest
 
 from hub.capacity.models import BorrowRequest
@@ -175,3 +179,28 @@ async def test_a_grant_that_two_attempts_have_is_undone_when_the_callers_of_both
     for _ in range(2):
         await hub.leases.undo(second, held)
         assert (redis.keys("session:*"), listed(redis, f"available:{LABEL}")) == ([], ["s1"])
+
+
+async def test_a_key_costs_what_the_setting_and_the_manual_say(api, redis):
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    headers = {"idempotency-key": secrets.token_hex(16)}
+    asked = {"labelKey": LABEL, "runId": secrets.token_hex(16)}
+    grant = (await api.post("/session/borrow", json=asked, headers=headers)).json()
+    headers = {"idempotency-key": secrets.token_hex(16)}
+    held = {"labelKey": LABEL, "browserId": "s1", "leaseToken": grant["leaseToken"]}
+    assert (await api.post("/session/return", json=held, headers=headers)).status_code == 200
+    kept = redis.keys("hub:request:key-*")
+    cost_kb = max(redis.memory_usage(key) for key in kept) / 1000
+    print(f"{len(kept)} keys of a borrow and its return, each {cost_kb:.3f} kB at most")
+    top = Path(__file__).parents[2]
+    said = [
+        re.search(pattern, (top / page).read_text())[1]
+        for page, pattern in (
+            (".env.example", r"an Idempotency-Key .* Each costs ([0-9.]+) kB"),
+            ("hub/manual/capacity.md", r"A key costs Redis ([0-9.]+) kB"),
+        )
+    ]
+    assert len(kept) == 2
+    assert all(float(each) / 2 <= cost_kb <= float(each) for each in said)
+    ttl_s = [redis.ttl(key) for key in kept]
+    assert all(3500 < each <= 3600 for each in ttl_s)
