@@ -1,0 +1,225 @@
+"""What the page says is true whatever the browser's clock, zone and keyboard: charts, ages, estimates, and how often it
+asks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+import pytest_asyncio
+
+from tests.console.browser import Looker
+from tests.console.stage import CROWDED, WAITERS, node_name
+from tests.world import eventually
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
+
+HOURS_AHEAD = 5
+STORM_S = 3
+AHEAD = """(() => {
+  const real = Date;
+  globalThis.Date = class extends real {
+    constructor(...said) { said.length ? super(...said) : super(real.now() + AHEAD_MS); }
+    static now() { return real.now() + AHEAD_MS; }
+  };
+})()""".replace("AHEAD_MS", str(HOURS_AHEAD * 3_600_000))
+# What the charts draw, and what the page has heard: the modules of the page itself.
+COLUMNS = """async () => {
+  const { columns } = await import(new URL('console/lib/series.js', location.href.split('#')[0]));
+  const { storeNow } = await import(new URL('console/lib/api.js', location.href.split('#')[0]));
+  return columns(storeNow());
+}"""
+COUNT_HEARD = """async () => {
+  const { listen } = await import(new URL('console/lib/live.js', location.href.split('#')[0]));
+  globalThis.heard = 0;
+  listen(() => (heard += 1));
+}"""
+# Everything that Tab should reach, and where it is now.
+REACHABLE = """[...document.querySelectorAll('a[href], button, input, select, [tabindex="0"]')]
+  .filter((each) => !each.disabled && each.checkVisibility({ visibilityProperty: true }) && each.tabIndex >= 0)
+  .map((each, at) => (each.dataset.stop = String(at)))"""
+AT = """() => {
+  const on = document.activeElement, style = getComputedStyle(on);
+  return { stop: on.dataset.stop ?? '', tag: on.outerHTML.slice(0, 80),
+    seen: style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) >= 2 };
+}"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def looker(window, house) -> Any:
+    context = await window.context()
+    found = Looker(await context.new_page(), house.hub.url)
+    await found.log_in(house.hub.admin_secret)
+    yield found
+    assert found.complaints == []
+    await context.close()
+
+
+async def test_charts_draw_what_happened_and_say_it_to_screen_readers(looker, house):
+    label = "phone:gone"
+    await house.publish("gone", {"gone-0": label})
+    await house.borrow(label)
+    (await house.admin.delete("/admin/nodes/gone")).raise_for_status()  # a lease that ends early
+    seen = (await house.admin.get("/console/overview")).json()
+    events = (await house.admin.get("/history?kind=grant,ticket,node&limit=1000")).json()["events"]
+    happened = Counter(event["event"] for event in events)
+    await looker.go("overview")
+    charts = looker.page.locator(".charts [role=img]")
+    slots = f"Slots, the last 15 minutes. Now: lent {seen['slots']['lent']}, free {seen['slots']['free']}."
+    await looker.page.get_by_role("img", name=slots).wait_for()
+    await looker.page.get_by_role("img", name=f"Now: borrowers {seen['queue']['waiting']}.").wait_for()
+    said = [await chart.get_attribute("aria-label") or "" for chart in await charts.all()]
+    assert [text.partition(",")[0] for text in said] == [
+        "Slots", "Waiting", "Grants per second", "Wait for a slot", "Ended early",
+    ]  # fmt: skip
+    assert re.search(r"Now: p50 0 s, p99 0 s\.$", said[3]), said[3]
+    drawn = await looker.page.evaluate(COLUMNS)
+    assert drawn["lent"][-1] in (seen["slots"]["lent"], None)  # None: the first instant of a step
+    assert round(sum(drawn["grants"]) * 5) == happened["grant.lent"] + happened["grant.handed"]
+    assert sum(drawn["expiries"]) == happened["node.expired"] + happened["grant.lapsed"] + happened["grant.ended"] >= 1
+
+
+async def test_a_browser_whose_clock_is_hours_off_shows_ages_and_times_right(window, house):
+    context = await window.context(timezone_id="Asia/Tokyo")
+    await context.add_init_script(AHEAD)
+    other = Looker(await context.new_page(), house.hub.url)
+    await other.log_in(house.hub.admin_secret)
+    await other.page.locator(".head .asof", has_text=re.compile("as of (now|[0-9.]+ s ago)")).wait_for()
+    lent = (await house.admin.get("/console/overview")).json()["slots"]["lent"]
+    await other.page.get_by_role("img", name=f"Now: lent {lent}").wait_for()
+    await house.beat(4)
+    await other.go(f"nodes/{node_name(4)}")
+    beat = other.page.locator("dl.facts div", has_text="Last beat").locator("dd")
+    await eventually(lambda: _is_recent(beat))
+    await other.go("leases")
+    since = other.page.locator("tbody time").first
+    at = datetime.fromisoformat(str(await since.get_attribute("datetime")))
+    here = at.astimezone(ZoneInfo("Asia/Tokyo"))
+    # Today by the clock of the store, so without a date, unless midnight has passed there meanwhile.
+    assert await since.inner_text() in (f"{here:%H:%M:%S}", f"{here:%b} {here.day}, {here:%H:%M:%S}")
+    assert await since.get_attribute("title") == f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03} UTC"
+    assert other.complaints == []
+    await context.close()
+
+
+async def _is_recent(beat: Any) -> bool:
+    found = re.match(r"([0-9.]+) s ago", await beat.inner_text())
+    return found is not None and float(found[1]) < 60
+
+
+async def test_in_a_storm_of_events_each_list_is_fetched_at_most_once_a_second(window, house):
+    context = await window.context()
+    other = Looker(await context.new_page(), house.hub.url)
+    await other.page.clock.install()
+    await other.log_in(house.hub.admin_secret)
+    await other.go("nodes?q=storm")
+    await other.page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
+    await other.page.evaluate(COUNT_HEARD)
+    asked, answered = Counter[str](), Counter[str]()
+    other.page.on("request", lambda request: asked.update([request.url.partition("?")[0]]))
+    other.page.on("requestfinished", lambda request: answered.update([request.url.partition("?")[0]]))
+    await other.page.clock.pause_at(await other.page.evaluate("Date.now() / 1000 + 2"))  # time is stepped from here
+    asked.clear()
+    answered.clear()
+    for tenth in range(10 * STORM_S):
+        for number in range(3):
+            await house.publish(f"storm-{tenth:02}-{number}", {})
+
+        async def all_heard_and_answered(events: int = 3 * (tenth + 1)) -> bool:
+            return bool(await other.page.evaluate("heard") >= events) and asked <= answered
+
+        await eventually(all_heard_and_answered)
+        await other.page.clock.run_for(100)
+    assert 2 <= asked[f"{house.hub.url}/nodes"] <= STORM_S + 1, asked
+    assert max(asked.values()) <= STORM_S + 1, asked
+    await other.page.clock.resume()
+    await other.page.get_by_role("link", name=f"storm-{10 * STORM_S - 1}-2").wait_for()
+    await context.close()
+
+
+async def test_estimates_are_numbers_once_a_line_has_moved(looker, house):
+    label = "phone:moves"
+    await house.publish("moves", {"moves-0": label})
+    lease = await house.borrow(label)
+    await house.wait_for(label, 3)
+    first = house.waiting[-3]
+    await house.runner.post("/session/return", json={"labelKey": label, "browserId": lease["browserId"]})
+    answer = (await first).json()
+    await house.runner.post("/session/return", json={"labelKey": label, "browserId": answer["browserId"]})
+    await house.waiting[-2]
+    (line,) = (await house.admin.get(f"/queue?label={label}&tickets=5")).json()["labels"]
+    (ticket,) = line["tickets"]
+    assert ticket["estimatedWaitSeconds"] is not None
+    await looker.go(f"queue?label={label}")
+    await looker.page.get_by_text(re.compile(r"A newcomer waits about [0-9.]+ (s|min)")).wait_for()
+    row = looker.page.locator(f"tr[data-id='{ticket['ticket']}']")
+    assert "unknown" not in await row.inner_text()
+    await row.get_by_text(re.compile(r"^[0-9.]+ s$")).wait_for()
+
+
+async def test_the_audit_log_is_filtered_and_the_filter_is_a_link(looker, house):
+    await looker.go("events/audit")
+    await looker.page.get_by_role("button", name="Operators", exact=True).click()
+    await looker.page.get_by_label("Contains").fill("cap.set")
+    await looker.page.wait_for_url("**/#/events/audit?category=admin&q=cap.set")
+    await looker.page.locator("tbody tr", has_text="node.drain").first.wait_for(state="detached")
+    whats = await looker.page.locator("tbody tr td:nth-child(2) code").all_inner_texts()
+    assert set(whats) == {"cap.set"}
+    await looker.page.get_by_role("button", name="Nodes", exact=True).click()
+    await looker.page.get_by_text("No entry is like that").wait_for()
+
+
+@pytest.mark.parametrize("view", ["overview", f"nodes/{node_name(2)}", "tasks?status=dead", "switches"])
+async def test_tab_walks_through_everything_and_shows_where_it_is(looker, view):
+    page = looker.page
+    await looker.go(view)
+    await page.evaluate("document.documentElement.tabIndex = -1, document.documentElement.focus()")
+    stops = await page.evaluate(REACHABLE)
+    walked = []
+    for _ in stops:
+        await page.keyboard.press("Tab")
+        walked.append(await page.evaluate(AT))
+    assert [each["stop"] for each in walked] == stops
+    assert [each["tag"] for each in walked if not each["seen"]] == []
+    await page.keyboard.press("Tab")  # and out of the page, or to its beginning
+    assert (await page.evaluate(AT))["stop"] in ("", "0")
+
+
+async def test_a_dialog_keeps_the_keyboard_until_it_is_left(looker):
+    page = looker.page
+    await looker.go(f"nodes/{node_name(2)}")
+    opener = page.get_by_role("button", name="Drain…")
+    await opener.focus()
+    await page.keyboard.press("Enter")
+    await page.get_by_label("Reason").wait_for()
+    inside = "document.activeElement === document.body || !!document.activeElement.closest('dialog')"
+    for _ in range(12):
+        await page.keyboard.press("Tab")
+        assert await page.evaluate(inside)
+    await page.get_by_label("Reason").fill("typed")
+    await page.keyboard.press("Escape")
+    assert await opener.evaluate("(each) => each === document.activeElement")
+
+
+async def test_a_reload_keeps_chosen_rows_and_how_far_the_page_was_scrolled(looker):
+    page = looker.page
+    await looker.go("nodes")
+    rows = [page.get_by_label(f"Choose {node_name(number)}") for number in (60, 61)]
+    for row in rows:
+        await row.check()
+    scrolled = await page.evaluate("scrollY")
+    assert scrolled > 500
+    await page.wait_for_function("() => history.state.chosen.length === 2")
+    await page.reload()
+    await page.get_by_text("2 nodes chosen").wait_for()
+    assert [await row.is_checked() for row in rows] == [True, True]
+    await page.wait_for_function(f"() => Math.abs(scrollY - {scrolled}) < 2")
+    await page.get_by_role("button", name="Choose none").click()
+
+
+async def test_nobody_was_hit_by_looking(house):
+    assert (await house.admin.get(f"/queue?label={CROWDED}")).json()["waiting"] >= WAITERS
