@@ -6,27 +6,43 @@ import asyncio
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import httpx
 import pytest
 from redis import Redis
 
-from hub.client import HubClient, LeaseLost, Slot, SyncHubClient
+from hub.client import HubClient, LeaseLost, Slot, SyncHubClient, watch
+from hub.client.exchange import RetryPolicy
 from hub.core import Hub
 from hub.doctor import examine
 from hub.store.monitor import ConnectionMonitor
-from tests.client.live import LABEL, agent_of, client_of, until_slots
-from tests.world import HubProcess, age_node, borrow, eventually, give_back, publish
+from tests.client.live import LABEL, agent_of, client_of
+from tests.world import HubProcess, age_node, beat, borrow, eventually, give_back, publish
 
 NEVER = "600"  # a grace for which no test waits: the slot goes on because its holder has said that he has stopped
 GRACE_MS = 5_000
+STEP_MS = 2_500
+# A call that listens is answered by a notification or not at all: no test could tell a poll from it that comes in time.
+NO_POLL = """
+from hub.capacity.watching import Watching
+wait = Watching.wait
+Watching.wait = lambda self, grants, _, ended: wait(self, grants, 3600, ended)
+"""
 
 How = Callable[[HubProcess, Slot], Awaitable[None]]
 
 
 # -- with a listening holder: he has stopped before anybody else has the slot
+
+
+@pytest.fixture
+def no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients here do not give up their first call that listens."""
+    monkeypatch.setattr(watch, "_POLICY", RetryPolicy(trouble_s=0.0, attempt_s=3600))
 
 
 async def by_an_operator(hub: HubProcess, slot: Slot) -> None:
@@ -96,69 +112,100 @@ class Holder:
         return self.slot
 
 
-@pytest.mark.story
-@pytest.mark.parametrize("kind", ["async", "sync"])
-@pytest.mark.parametrize(
-    "how",
-    [
-        by_an_operator,
-        by_the_command_line,
-        by_the_deadline_of_a_drain,
-        by_its_own_node,
-    ],
-    ids=lambda how: how.__name__.replace("_", " "),
-)
-async def test_a_holder_in_a_block_has_stopped_before_anybody_else_begins(
-    start_hub: Callable[..., HubProcess], how: How, kind: str
-) -> None:
-    hub = start_hub(HUB_REVOKE_GRACE_SECONDS=NEVER, HUB_NODE_TIMEOUT="600")
-    async with agent_of(hub, slots=1) as agent, client_of(hub) as one, client_of(hub) as other:
-        await until_slots(one, list(agent.slots))
+HOWS = [by_an_operator, by_the_command_line, by_the_deadline_of_a_drain, by_its_own_node]
+IN_TURN = ["first begins", "first ends", "second begins"]
+
+
+async def hand_over(hub: HubProcess, how: How, kind: str = "async") -> list[str]:
+    """A slot is taken from its holder, and goes to the next; what they said, in order."""
+    async with client_of(hub) as one, client_of(hub) as other:
         said: list[str] = []
         first, second = Holder(hub, "first", said), Holder(hub, "second", said)
         holding = asyncio.create_task(first.hold(one) if kind == "async" else asyncio.to_thread(first.hold_in_a_thread))
         slot = await first.has()
         waiting = asyncio.create_task(second.hold(other))
+        await eventually(lambda: heard(hub.redis, set()))
         await how(hub, slot)
         await second.has()
-        assert said == ["first begins", "first ends", "second begins"]
         with pytest.raises(LeaseLost, match="the hub ended the lease"):
             await holding
+        in_order = list(said)
         waiting.cancel()
         await asyncio.wait([waiting])
-
-
-def start_agent(hub: HubProcess) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-m", "hub.cli", "agent", "--node", "n1", "--slots", f"{LABEL}=1"]
-    return subprocess.Popen(words, env={**hub.environment, "HUB_URL": hub.url})
+        return in_order
 
 
 @pytest.mark.story
-async def test_a_holder_has_stopped_before_a_node_that_was_dead_lends_its_slot_again(
-    start_hub: Callable[..., HubProcess],
+@pytest.mark.usefixtures("no_poll")
+@pytest.mark.parametrize("kind", ["async", "sync"])
+@pytest.mark.parametrize("how", HOWS, ids=lambda how: how.__name__.replace("_", " "))
+async def test_a_holder_in_a_block_has_stopped_before_anybody_else_begins(
+    start_hub: Callable[..., HubProcess], how: How, kind: str
 ) -> None:
-    hub = start_hub(HUB_REVOKE_GRACE_SECONDS=NEVER, HUB_NODE_TIMEOUT="3")
-    agent = start_agent(hub)
+    hub = start_hub(before=NO_POLL, HUB_REVOKE_GRACE_SECONDS=NEVER, HUB_NODE_TIMEOUT="600")
+    async with agent_of(hub, slots=1):
+        assert await hand_over(hub, how, kind) == IN_TURN
+
+
+@contextmanager
+def agent_process(hub: HubProcess) -> Iterator[How]:
+    """An agent that runs, and what ends the leases of its node: it is stopped, its node expires, it goes on."""
+    words = [sys.executable, "-m", "hub.cli", "agent", "--node", "n1", "--slots", f"{LABEL}=1"]
+    agent = subprocess.Popen(words, env={**hub.environment, "HUB_URL": hub.url})
+
+    async def by_the_death_of_its_node(hub: HubProcess, slot: Slot) -> None:
+        agent.send_signal(signal.SIGSTOP)
+        age_node(hub.redis, "n1", 60)
+        await until_over(hub, slot)
+        agent.send_signal(signal.SIGCONT)
+
     try:
-        async with client_of(hub) as one, client_of(hub) as other:
-            said: list[str] = []
-            first, second = Holder(hub, "first", said), Holder(hub, "second", said)
-            holding = asyncio.create_task(first.hold(one))
-            slot = await first.has()
-            waiting = asyncio.create_task(second.hold(other))
-            agent.send_signal(signal.SIGSTOP)
-            age_node(hub.redis, "n1", 60)
-            await until_over(hub, slot)
-            agent.send_signal(signal.SIGCONT)
-            await second.has()
-            assert said == ["first begins", "first ends", "second begins"]
-            with pytest.raises(LeaseLost):
-                await holding
-            waiting.cancel()
-            await asyncio.wait([waiting])
+        yield by_the_death_of_its_node
     finally:
         agent.kill()
         agent.wait()
+
+
+@pytest.mark.story
+@pytest.mark.usefixtures("no_poll")
+async def test_a_holder_has_stopped_before_a_node_that_was_dead_lends_its_slot_again(
+    start_hub: Callable[..., HubProcess],
+) -> None:
+    hub = start_hub(before=NO_POLL, HUB_REVOKE_GRACE_SECONDS=NEVER, HUB_NODE_TIMEOUT="3")
+    with agent_process(hub) as by_its_death:
+        assert await hand_over(hub, by_its_death) == IN_TURN
+
+
+@asynccontextmanager
+async def stood_still() -> AsyncIterator[list[float]]:
+    """For how long this process stood still, at the longest, in seconds: a holder that does is not told in time."""
+    longest_s = [0.0]
+
+    async def look() -> None:
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(0.05)
+            longest_s[0] = max(longest_s[0], time.monotonic() - began)
+
+    looking = asyncio.create_task(look())
+    yield longest_s
+    looking.cancel()
+
+
+@pytest.mark.story
+async def test_with_the_grace_that_is_set_by_default_nobody_who_listens_holds_a_slot_beside_another(
+    start_hub: Callable[..., HubProcess],
+) -> None:
+    hub = start_hub(HUB_NODE_TIMEOUT="3")
+    assert "HUB_REVOKE_GRACE_SECONDS=5 " in hub.log()
+    with agent_process(hub) as by_its_death:
+        for how in (*HOWS, by_its_death):
+            for _ in range(3):
+                async with stood_still() as longest_s:
+                    said = await hand_over(hub, how)
+                if said == IN_TURN or longest_s[0] < GRACE_MS / 2000:
+                    break
+            assert said == IN_TURN, how.__name__
 
 
 @pytest.mark.story
@@ -206,6 +253,31 @@ async def test_a_slot_that_was_taken_away_waits_for_the_grace_and_no_longer(
     assert ["An operator ended it" in str(each) for each in told if each["event"] == "grant.ended"] == [True]
 
 
+@pytest.mark.parametrize(("renewed_every_ms", "overlap_ms"), [(GRACE_MS, 0), (4 * GRACE_MS, 3 * GRACE_MS)])
+async def test_a_client_that_only_renews_overlaps_for_no_longer_than_from_the_grace_to_its_next_renewal(
+    lent: httpx.AsyncClient, hub: Hub, redis: Redis, renewed_every_ms: int, overlap_ms: int
+) -> None:
+    """The bound of the manual, on the hub clock, for a lease that ends at any moment between two renewals."""
+    longest, token = 0, lent.token
+    for ended_ms in range(0, renewed_every_ms, STEP_MS):  # after a renewal
+        await give_back(lent, LABEL, "s1", revoke=True)
+        others: list[tuple[int, str]] = []
+        for passed_ms in range(ended_ms, renewed_every_ms + 1, STEP_MS):
+            answer = await borrow(lent, LABEL, run="r2")
+            if answer.status_code == 200:
+                others.append((passed_ms, answer.json()["leaseToken"]))
+            redis.hincrby("hub:store", "clock_ms", STEP_MS)
+            await beat(lent, "n1")
+            await hub.queue.look_after()
+        refused = await lent.post("/session/renew", json={"browserId": "s1", "leaseToken": token})
+        assert (refused.status_code, refused.json()["code"]) == (409, "grant-over")
+        assert len(others) <= 1
+        longest = max([longest, *(renewed_every_ms - begun_ms for begun_ms, _ in others)])
+        await give_back(lent, LABEL, "s1", leaseToken=others[0][1] if others else token)
+        token = (await borrow(lent, LABEL)).json()["leaseToken"]
+    assert longest == overlap_ms
+
+
 async def test_the_word_of_its_last_holder_ends_the_grace(lent: httpx.AsyncClient, hub: Hub) -> None:
     await give_back(lent, LABEL, "s1", revoke=True)
     await give_back(lent, LABEL, "s1", leaseToken="1")  # of nobody who held it
@@ -237,11 +309,11 @@ async def over(api: httpx.AsyncClient, wait_s: float, *leases: tuple[str, str]) 
 
 
 async def test_a_call_that_listens_is_answered_when_the_first_of_its_leases_is_over(
-    lent: httpx.AsyncClient, hub: Hub
+    lent: httpx.AsyncClient, redis: Redis
 ) -> None:
     assert await over(lent, 0, ("s1", lent.token)) == []
     listening = asyncio.create_task(over(lent, 30, ("s1", lent.token)))
-    await asyncio.sleep(0)
+    await eventually(lambda: heard(redis, set()))
     await give_back(lent, LABEL, "s1", revoke=True)
     ended = {"browserId": "s1", "leaseToken": lent.token, "reason": "not lent"}
     assert await listening == [ended]
