@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
 from redis import Redis
 
 from hub.core import Hub
-from hub.jobs.models import JobRequest, Options
+from hub.jobs.models import JobRequest, Options, ProviderRequest
 from hub.store.connection import open_store
 from tests.sockets.people import ANN, JOB, OK, new_worker
-from tests.world import HubProcess, RedisServer, eventually, settings_for
+from tests.world import PATIENCE_S, HubProcess, RedisServer, eventually, settings_for
+
+DISK = "lab:frames:Disk"
 
 
-async def test_events_and_requests_stay_in_their_database(
+async def test_events_stay_in_their_database(
     here: HubProcess,
     start: Callable[..., HubProcess],
     listen: Callable[..., Any],
@@ -42,6 +46,38 @@ async def test_events_and_requests_stay_in_their_database(
     assert sorted(names[0]) == sorted(names[1]) == ["jobs_invalidate", "task_available", "task_status_event"]
     ids = [{str(data.get("id")) for event, data in each.told if event == "task_status_event"} for each in (one, other)]
     assert ids[0].isdisjoint(ids[1])
+
+
+async def test_a_provider_is_asked_in_its_own_database_alone(
+    here: HubProcess,
+    start: Callable[..., HubProcess],
+    listen: Callable[..., Any],
+    hub: Hub,
+    redis_server: RedisServer,
+) -> None:
+    """The same provider in both, so that a request which goes astray would find somebody who takes it."""
+    url = f"{redis_server.url}/1"
+    there = start(HUB_REDIS_URL=url)
+    near, far = await listen(here, "ann"), await listen(there, "ann")
+    for listener in (near, far):
+        assert await listener.say("join_provider_room", {"provider_name": DISK, "worker_id": "None"}) == OK
+    async with open_store(settings_for(url)) as store:
+        for each, listener, path in ((hub, near, "/here"), (Hub(store, settings_for(url)), far, "/there")):
+            worker = await each.workers.create(ANN, new_worker())
+            wanted = ProviderRequest("lab", "frames", "Disk", worker=worker.id)
+            made, _ = await each.providers.register(wanted, ANN, False)
+            reading = asyncio.ensure_future(each.providers.read(made, {"path": path}, PATIENCE_S))
+
+            async def asked(listener: Any = listener) -> bool:
+                return bool(listener.told)
+
+            await eventually(asked)
+            await each.providers.upload(made.id, listener.told[0][1]["request_id"], path.encode(), ANN, False)
+            assert await reading == path.encode()
+    for listener, path in ((near, "/here"), (far, "/there")):
+        assert [(event, json.loads(data["params"])) for event, data in listener.told] == [
+            ("provider_request", {"path": path})
+        ]
 
 
 async def test_what_waits_for_an_event_is_not_woken_by_another_database(hub: Hub, redis_server: RedisServer) -> None:
