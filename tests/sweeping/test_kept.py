@@ -11,7 +11,7 @@ import pytest
 from redis import Redis
 
 from hub.core import Hub
-from tests.world import age_node, beat, publish
+from tests.world import age_node, beat, publish, wait_until
 
 OLD = "2020-01-01T00:00:00.0000000Z"
 
@@ -104,15 +104,27 @@ async def test_a_registration_keeps_a_node_for_as_long_as_one_that_writes_its_al
         assert timeout_s - 15 < redis.ttl("node_alive:n1") <= timeout_s
 
 
+def taken_away(redis: Redis) -> None:
+    redis.delete("node_alive:n1")
+
+
+def ends_early(redis: Redis) -> None:
+    redis.pexpire("node_alive:n1", 1)
+    wait_until(lambda: not redis.exists("node_alive:n1"))
+
+
+@pytest.mark.parametrize("cut_short", [taken_away, ends_early])
 async def test_an_alive_key_that_is_cut_short_is_noticed_one_timeout_after_it_was_written(
-    api: httpx.AsyncClient, hub: Hub, redis: Redis
+    api: httpx.AsyncClient, hub: Hub, redis: Redis, cut_short: Callable[[Redis], None]
 ) -> None:
     await publish(api, "n1", **{"a:b": ["s1"]})
     age_node(redis, "n1", 600)
     redis.set("node_alive:n1", "1", ex=90)  # by the node, whose clock is ten minutes behind
     assert (await sweep(api))["expired"] == 0
     assert (await api.get("/nodes/n1")).json()["state"] == "alive"
-    redis.delete("node_alive:n1")
+    cut_short(redis)
     assert (await sweep(api))["expired"] == 0  # for it was heard a moment ago
-    redis.zincrby("hub:beats", -hub.nodes.timeout_ms - 2000, "n1")
+    redis.hincrby("hub:store", "clock_ms", hub.nodes.timeout_ms // 2)
+    assert (await sweep(api))["expired"] == 0
+    redis.hincrby("hub:store", "clock_ms", hub.nodes.timeout_ms // 2 + 2000)
     assert (await sweep(api))["expired"] == 1
