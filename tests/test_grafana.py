@@ -134,9 +134,9 @@ def test_prometheus_reads_its_configuration_and_the_alerts(promtool):
     assert done.returncode == 0, done.stderr
 
 
-def fires(name: str, at: str, labels: dict[str, str], summary: str) -> dict[str, Any]:
+def fires(name: str, at: str, labels: dict[str, str], summary: str, level: str = "warning") -> dict[str, Any]:
     """That an alert is told at a time."""
-    told = {"exp_labels": {"severity": "warning", **labels}, "exp_annotations": {"summary": summary}}
+    told = {"exp_labels": {"severity": level, **labels}, "exp_annotations": {"summary": summary}}
     return {"eval_time": at, "alertname": name, "exp_alerts": [told]}
 
 
@@ -169,7 +169,46 @@ def test_alerts_about_tasks_fire_when_they_should_and_not_before(promtool, tmp_p
             silent("HubDeadLetters", "90m"),
         ],
     }  # fmt: skip
-    path = tmp_path / "test.yml"
+    play(promtool, tmp_path, cases)
+
+
+def test_alerts_about_records_fire_when_they_should_and_not_before(promtool, tmp_path):
+    passed = 'hub_zombie_pass_timestamp_seconds{job="hub",instance="%s",source="%s"}'
+    sessions = 'record_loop_sessions_total{job="workers",instance="%s",source="%s",outcome="%s"}'
+    cases = {
+        "interval": "1m",
+        "input_series": [
+            # The last pass over orders was made after ten minutes, and one hub has not heard of it; mails are cleaned.
+            {"series": passed % ("a", "orders"), "values": "0+60x10 600x190"},
+            {"series": passed % ("b", "orders"), "values": "0x200"},
+            {"series": passed % ("a", "mails"), "values": "0+60x200"},
+            # Of 101 sessions of mails one is refused; of 200 of orders three are, by two workers, for an hour.
+            {"series": sessions % ("w1", "mails", "given"), "values": "0+100x200"},
+            {"series": sessions % ("w1", "mails", "refused"), "values": "0+1x200"},
+            {"series": sessions % ("w1", "orders", "given"), "values": "0+98x200"},
+            {"series": sessions % ("w1", "orders", "refused"), "values": "0+2x60 120x140"},
+            {"series": sessions % ("w2", "orders", "given"), "values": "0+99x200"},
+            {"series": sessions % ("w2", "orders", "refused"), "values": "0+1x60 60x140"},
+        ],
+        "alert_rule_test": [
+            silent("HubZombiesNotCleaned", "70m"),
+            fires(
+                "HubZombiesNotCleaned", "71m", {"source": "orders"},
+                "For 1h 1m 0s no pass could look for stuck records of orders.", "critical",
+            ),
+            silent("HubRecordSessionsRefused", "5m"),
+            fires(
+                "HubRecordSessionsRefused", "12m", {"source": "orders"},
+                "More than one in a hundred sessions for records of orders are refused.",
+            ),
+            silent("HubRecordSessionsRefused", "70m"),
+        ],
+    }  # fmt: skip
+    play(promtool, tmp_path, cases)
+
+
+def play(promtool: str, folder: Path, cases: dict[str, Any]) -> None:
+    path = folder / "test.yml"
     path.write_text(yaml.safe_dump({"rule_files": [str(DEPLOY / "alerts.yml")], "tests": [cases]}))
     done = subprocess.run([promtool, "test", "rules", path], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr

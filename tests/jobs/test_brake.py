@@ -111,3 +111,16 @@ async def test_after_a_restart_the_brake_works_as_before_it(tmp_path):
             assert (done.expired, done.brake, done.held) == (0, "engaged", 5)
     finally:
         server.stop()
+
+
+async def test_after_a_flush_the_brake_works_at_once(hub, redis):
+    await crew(hub, 10)
+    await hub.clock.tick()
+    redis.flushall()
+    await hub.clock.tick()
+    await hub.clock.tick()
+    await crew(hub, 10)  # who beats and is not known registers again
+    for worker in redis.zrange("hub:worker_beats", 0, 4):
+        redis.zincrby("hub:worker_beats", -62_000, worker)
+    done = await sweep(hub)
+    assert (done.scanned, done.expired, done.brake, done.held) == (10, 0, "engaged", 5)

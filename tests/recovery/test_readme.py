@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from hub.recovery.file import read_sources
 from hub.recovery.models import SqlSource
 from tests.recovery.databases import Database
 
-PAGE = (Path(__file__).parent.parent.parent / "hub" / "manual" / "recovery.md").read_text()
+TOP = Path(__file__).parent.parent.parent
+PAGE = (TOP / "hub" / "manual" / "recovery.md").read_text()
 
 
 def example(language: str, word: str) -> str:
@@ -28,6 +30,13 @@ def test_the_source_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (source,) = read_sources(tmp_path / "recovery.toml")
     assert isinstance(source, SqlSource)
     assert (source.name, source.table, source.max_attempts) == ("orders", "shop.orders", 3)
+
+
+@pytest.mark.parametrize("page", [TOP / "README.md", TOP / "hub/manual/recovery.md", TOP / "deploy/recovery.toml"])
+def test_whose_clock_a_column_without_zone_holds_is_shown_as_it_is_written(page: Path):
+    line = re.findall(r'time_zone = "[^"]+"', page.read_text())[0]
+    told = {"name": "orders", "url": "postgresql://db/shop", "table": "orders", **tomllib.loads(line)}
+    assert SqlSource.model_validate(told).time_zone == "America/New_York"
 
 
 def test_the_loop_handles_what_is_there(sqlite: Database, tmp_path: Path, monkeypatch, capsys):
