@@ -7,7 +7,8 @@ local releases = {}
 function releases.release(slot, record, recycle_s, what, why)
   local listed = slots.unlist(record.pool, record.item, 'lent')
   endings.finish(slot, record.label, record.run, record.part)
-  redis.call('HDEL', keys.slot(slot), 'label', 'run', 'granted_ms', 'visible_ms', 'watch_idle', 'before', 'unseen')
+  redis.call('HDEL', keys.slot(slot), 'label', 'run', 'granted_ms', 'visible_ms', 'watch_idle', 'before', 'unseen',
+    'seen_ms')
   history.slot(what, record, why)
   if recycle_s > 0 and record.policy ~= 'reuse' then slots.mark_recycle(slot, record.part, recycle_s) end
   if listed and not record.unreported then
@@ -19,6 +20,17 @@ function releases.release(slot, record, recycle_s, what, why)
     history.slot('slot.withdrawn', record, listed and 'unreported' or 'removed')
   end
   return listed
+end
+
+-- Whether a return without a token came before anybody could know of the grant that is there, and means one before: its
+-- waiter has yet to hear of it, it names the run before, or its hub got it sooner ('' where nobody knows when that was).
+-- After a loss the hub clock may have gone on by more than that hub knew.
+function releases.is_late(record, run, arrived_ms)
+  if record.place ~= 'lent' then return false end
+  if record.unseen or (run ~= '' and run == record.before and run ~= record.run) then return true end
+  if arrived_ms == '' or store.reporting then return false end
+  local granted_ms, seen_ms = unpack(redis.call('HMGET', keys.slot(record.slot), 'granted_ms', 'seen_ms'))
+  return granted_ms and tonumber(seen_ms or granted_ms) > tonumber(arrived_ms)
 end
 
 -- Take back the grant that a request was answered with and nobody received: its slot goes to whoever is next. A ticket

@@ -58,6 +58,7 @@ function tickets.settle_delivery(slot, ticket)
   local hub = redis.call('HGET', keys.slot(slot), 'unseen')
   if not hub then return false end
   redis.call('SREM', keys.handed(hub), ticket)
+  redis.call('HSET', keys.slot(slot), 'seen_ms', store.clock_ms)
   return redis.call('HDEL', keys.slot(slot), 'unseen') == 1
 end
 

@@ -98,7 +98,7 @@ class Edge:
                     if scope["method"] != "GET":
                         await check_caller(scope, found)
                         if b"prefer" in headers:
-                            work = _until(headers[b"prefer"], found.hub.store.reading_ms())
+                            work = _until(headers[b"prefer"], found.hub.store.latest_ms())
                 with work:
                     if b"cookie" in headers or MARK in headers or scope["path"].startswith("/console/"):
                         await self._visited(scope, headers, exchange)

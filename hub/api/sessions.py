@@ -198,7 +198,9 @@ async def give_back(request: Request) -> Response:
     stopped or `HUB_REVOKE_GRACE_SECONDS` are over; with `force` at once. A `reason` beside it goes into the audit log.
     With `onlyRun` nothing is ended but a lease of the run that the call names.
     """
-    who, hub = await speaker(request, RUNNER, NODE), serving(request).hub
+    hub = serving(request).hub
+    arrived_ms = hub.store.latest_ms()
+    who = await speaker(request, RUNNER, NODE)
     said = bodies.returning(await bodies.read_body(request))
     slot, label = said.slot, parse_label(said.label)
     run = bodies.run_id(request, said.run_id)
@@ -207,8 +209,9 @@ async def give_back(request: Request) -> Response:
     if tracing.on and said.token:
         await traces.follow(hub.store, traces.lease(slot, said.token))
     word, _, run_of_grant = await hub.leases.give_back(
-        key_part(slot.strip()), label.text, said.token, run=run, only_run=said.only_run, key=key, revokes=said.revokes
-    )
+        key_part(slot.strip()), label.text, said.token,
+        run=run, only_run=said.only_run, key=key, revokes=said.revokes, arrived_ms=arrived_ms,
+    )  # fmt: skip
     answer = {"returned": slot}
     if word != "returned":
         answer["note"] = "already returned"

@@ -204,10 +204,11 @@ class Leases:
 
     async def give_back(
         self, slot: str, hint: str, token: str = "", *,
-        run: str = "", only_run: bool = False, key: str | None = None, revokes: str = "",
+        run: str = "", only_run: bool = False, key: str | None = None, revokes: str = "", arrived_ms: int | None = None,
     ) -> tuple[str, str, str]:  # fmt: skip
         """End a grant. Returns (word, pool, run); the word is `returned`, `ended`, `not lent` or `stale token`.
 
+        Without a token nothing is ended that was made after `arrived_ms`, when the caller asked for it.
         With `only_run` nothing is ended but a grant of `run`. `revokes` is set where it is not its holder who ends it:
         with `1` he is told, and has the time of the grace before the slot is lent on; with `2` it is lent on at once.
         Raises `KeyReused` when the request id `key` was used for something else.
@@ -216,7 +217,7 @@ class Leases:
         request, keep_s = (key, self._keep_key_s) if key else (f"try-{secrets.token_hex(12)}", KEEP_OWN_S)
         word, pool, run, ended = await self._give_back(
             slot=slot, hint=hint, token=token, run=run, only_run="1" if only_run else "",
-            request=request, keep_s=keep_s, revokes=revokes,
+            request=request, keep_s=keep_s, arrived_ms="" if arrived_ms is None else arrived_ms, revokes=revokes,
         )  # fmt: skip
         if word == "reused":
             raise KeyReused("This Idempotency-Key was used with another request; use a new key")

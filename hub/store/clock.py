@@ -96,7 +96,8 @@ class HubClock:
         for tries in range(OPENINGS):
             try:
                 await self._store.check()
-                await self._heard(await self._tick.probe(hub_id=self.hub_id, leader_ms=OFFICE_MS))
+                asked_at = time.monotonic()
+                await self._heard(await self._tick.probe(hub_id=self.hub_id, leader_ms=OFFICE_MS), asked_at)
             except LostAgain:  # a hub that waited for its next tick would be away meanwhile, and Redis is not
                 if tries == OPENINGS - 1:
                     raise
@@ -109,12 +110,13 @@ class HubClock:
         while self._answered <= before:
             await self._answer.wait()
 
-    async def _heard(self, reply: list[Any]) -> None:
+    async def _heard(self, reply: list[Any], asked_at: float) -> None:
         match reply:
             case ["ok", generation, clock_ms, leads, _, expire, by, at, now_ms]:
                 self._back()
                 self.leads.set() if leads else self.leads.clear()
                 self._store.hear(generation, int(clock_ms), int(now_ms))
+                self._store.asked_at = asked_at
                 if generation != self._store.generation:
                     await self._store.replaced(generation)  # the switch may be restored by that: see the next tick
                 else:

@@ -48,6 +48,7 @@ class Store:
         self.agreed_timeout_ms = 0  # of nodes, where hubs have said what holds for all of them
         self.node_timeout_ms = 0  # for a store that was emptied; whoever makes a hub of it sets it
         self.heard_at: float | None = None  # when the hub clock ticked last, by the monotonic clock
+        self.asked_at: float | None = None  # when that tick was sent
         self.clock_ms = self.highest_ms = 0  # the hub clock as this hub heard it last, and the highest it ever heard
         self.ticks = False  # whether a hub clock runs on this store
         self.silence = Silence()
@@ -233,11 +234,11 @@ class Store:
         """The time of Redis, in seconds since 1970, as far as it was heard: of this machine where it never was."""
         return time.time() if self._wall_s is None else time.monotonic() + self._wall_s
 
-    def reading_ms(self) -> int | None:
-        """The hub clock as it reads now, as far as this hub knows; None where none runs."""
-        if not self.ticks or self.heard_at is None:
+    def latest_ms(self) -> int | None:
+        """What the hub clock reads now at the most: it was read some time after it was asked for."""
+        if not self.ticks or self.asked_at is None:
             return None
-        return self.clock_ms + int(1000 * min(FRESH_S, time.monotonic() - self.heard_at))
+        return self.clock_ms + 1 + int(1000 * (time.monotonic() - self.asked_at))
 
     def tick_is_over(self, heard: bool) -> None:
         """Let calls go on that waited for a tick; the hub clock says so after each."""

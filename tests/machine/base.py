@@ -176,7 +176,8 @@ class Base(RuleBasedStateMachine):
         request = request or f"return-{self.direct.calls + 10}"
         self.call(
             "capacity/give_back", lambda: self.model.give_back(slot, token, run, request, revokes),
-            slot=slot, hint="a:b", token=token, run=run, only_run="", request=request, keep_s=600, revokes=revokes,
+            slot=slot, hint="a:b", token=token, run=run, only_run="", request=request, keep_s=600, arrived_ms="",
+            revokes=revokes,
         )  # fmt: skip
 
     def do_lapse(self, nominated: list[str]) -> None:

@@ -52,7 +52,7 @@ GRANTS = (
         "a repeat is answered with the grant that somebody else holds by now",
     ),
     Mistake(
-        "commands/capacity/give_back.lua", "if a.token == '' and record.place == 'lent' and late then return done('not lent', record.pool) end\n", "",
+        "commands/capacity/give_back.lua", "if a.token == '' and releases.is_late(record, a.run, a.arrived_ms) then return done('not lent', record.pool) end\n", "",
         "a return that comes twice ends the grant of the next in the queue",
     ),
     Mistake(

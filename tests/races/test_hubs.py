@@ -59,7 +59,9 @@ async def test_of_two_returns_at_the_same_moment_one_is_the_first(
 async def test_two_returns_at_the_same_moment_give_the_slot_to_one_waiter_who_keeps_it(
     start_hub: Callable[..., HubProcess], redis: Redis
 ) -> None:
-    """Told apart by the token or by the run. Without either, the later of them may mean the waiter's own grant."""
+    """Told apart by the token or by the run. One without either that comes when the hub of the waiter has heard of his
+    grant may mean that.
+    """
     hubs = [start_hub(HUB_NODE_TIMEOUT="600"), start_hub(HUB_NODE_TIMEOUT="600")]
     lost = 0
 

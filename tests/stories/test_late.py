@@ -107,6 +107,29 @@ async def test_a_call_that_was_read_is_not_carried_out_after_the_time_that_its_c
         assert (await operator.get("/nodes/n1")).json()["draining"] is True
 
 
+async def test_a_plain_return_that_was_read_ends_no_lease_that_was_given_since(start_hub, wires, redis_server, redis):
+    """It names neither token nor run, and its caller says nothing of his patience: an old client."""
+    far = start_hub(HUB_REDIS_URL=f"redis://127.0.0.1:{wires.ports[0]}", HUB_NODE_TIMEOUT="60")
+    near = start_hub(HUB_NODE_TIMEOUT="60")
+    back = {"labelKey": LABEL, "browserId": "s1"}
+    async with near.client("node") as node, near.client("runner") as api, far.client("runner") as impatient:
+        await publish(node, "n1", **{LABEL: ["s1"]})
+        await borrow(api, LABEL)
+        wires.cut.add(redis_server.port)
+        with pytest.raises(httpx.ReadTimeout):
+            await impatient.post("/session/return", json=back, timeout=1.0)
+        await give_back(api, LABEL, "s1")
+        second = (await borrow(api, LABEL)).json()
+        wires.cut.clear()
+
+        async def served():
+            return (await impatient.get("/sessions/s1")).status_code != 503
+
+        await eventually(served)
+        assert redis.hget("session:s1", "leaseToken") == second["leaseToken"]
+        assert (await impatient.post("/session/return", json=back)).json() == {"returned": "s1"}  # and one in time does
+
+
 @pytest.mark.parametrize("fence", [("another", None), (None, -3001)], ids=["of another store", "silent"])
 async def test_a_call_of_a_hub_that_does_not_know_how_the_store_stands_changes_nothing(fence, hub, redis):
     await hub.clock.tick()

@@ -71,8 +71,9 @@ class OfLeases(Section):
     owner = "hub/capacity/"
 
     # Fields: item, pool, node, part, place (free, lent, held), policy, idle_ms; of the grant: label, run, granted_ms,
-    # visible_ms, watch_idle; adopted_ms (hub clock) of one that another program listed; told: incarnation|number of
-    # the call that published it last; unreported when a hub brought it back and its node has not named it yet.
+    # visible_ms, watch_idle, seen_ms (when its waiter's hub heard of it); adopted_ms (hub clock) of one that another
+    # program listed; told: incarnation|number of the call that published it last; unreported when a hub brought it back
+    # and its node has not named it yet.
     # Deleted when the slot is withdrawn, pruned, or found to be in no list.
     slot = Each(
         "hub:slot:{slot}",

@@ -11,6 +11,7 @@ command.finish('capacity/give_back', {
   'only_run', -- '1': end nothing but a grant of that run
   'request',  -- request id
   'keep_s',   -- how long its answer is remembered
+  'arrived_ms',  -- the hub clock when the call came, at the latest; '' where nobody knows
   'revokes',  -- '1': an operator ends it, '2': at once, without a grace for its holder; '' else
 }, function(a)
   local before = redis.call('GET', keys.request(a.request))
@@ -45,8 +46,7 @@ command.finish('capacity/give_back', {
   end
   local record = slots.read(a.slot)
   if a.only_run == '1' and session[2] ~= a.run then return done('not lent', record.pool) end
-  local late = record.unseen or (a.run ~= '' and a.run == record.before and a.run ~= record.run)
-  if a.token == '' and record.place == 'lent' and late then return done('not lent', record.pool) end
+  if a.token == '' and releases.is_late(record, a.run, a.arrived_ms) then return done('not lent', record.pool) end
   if not record.item then
     -- Lent by another program: where its session says, where the caller says, or, with a session, in any pool.
     local likely = {session[4] or a.hint, session[3] or a.hint, a.hint}

@@ -37,6 +37,18 @@ async def test_two_hubs_that_return_at_once_without_a_token_end_one_grant(hubs, 
     assert len(redis.lrange(f"available:{POOL}", 0, -1)) + len(redis.lrange(f"inuse:{POOL}", 0, -1)) == 1
 
 
+async def test_a_plain_return_that_came_before_a_holder_could_know_of_his_grant_leaves_him_alone(crowd, redis):
+    await held_and_awaited(crowd)
+    await crowd.hub.leases.give_back("s1", POOL)
+    second = await crowd.grant("second")
+    known_ms = int(redis.hget("hub:slot:s1", "seen_ms"))
+    assert known_ms >= int(redis.hget("hub:slot:s1", "granted_ms"))
+    assert (await crowd.hub.leases.give_back("s1", POOL, arrived_ms=known_ms - 1))[0] == "not lent"
+    assert redis.hget("session:s1", "leaseToken") == second.token
+    assert (await crowd.hub.leases.give_back("s1", POOL, arrived_ms=known_ms))[0] == "returned"
+    assert not redis.hexists("hub:slot:s1", "seen_ms")
+
+
 async def test_a_key_gets_the_same_answer_and_ends_nothing_more(crowd, redis):
     await held_and_awaited(crowd)
     for _ in range(3):
