@@ -58,7 +58,7 @@ def agent(
     where = address(url, secret, "node")
     name = node or _own_node_id()
     options = AgentOptions(
-        pools=dict(offered), labels=dict(facts), apps=[pool.label for pool in offered], policy=policy
+        pools=dict(offered), labels=dict(facts), apps=[pool.label for pool in offered], policy=policy, pod=True
     )
     if base_url is not None:
         options["base_url"] = base_url

@@ -60,6 +60,7 @@ def parse(words: list[str] | None = None) -> tuple[str, AgentOptions]:
         base_url=asked.base_url,
         policy=asked.policy,
         url=asked.url,
+        pod=True,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from hub.client.credential import Credential
 from hub.client.exchange import passing
+from hub.client.pod import Pod
 from hub.client.progress import Progress
 from hub.client.state import AgentOptions, AgentState
 from hub.client.telling import Telling
@@ -38,6 +39,7 @@ class Announcing:
         self._progress = progress
         self._call = call
         self._on_recycle = options.get("on_recycle")
+        self._pod = Pod.own() if options.get("pod") else None
         self._failures = 0
         self._stalled = False
         self._recycling: dict[str, asyncio.Task[None]] = {}
@@ -65,7 +67,8 @@ class Announcing:
             if failure is not None:
                 raise failure
             ready()
-            failure = await self._until_stopped(self._beat_for_ever(), self._tell_for_ever())
+            beside = [] if self._pod is None else [self._pod.write_for_ever()]
+            failure = await self._until_stopped(self._beat_for_ever(), self._tell_for_ever(), *beside)
             if not isinstance(failure, Unauthorized | Superseded):
                 await self._leave()
             if failure is not None:
@@ -230,6 +233,8 @@ class Announcing:
                 self._callback_failed(getattr(callback, "__name__", "a callback"), error)
 
     def _tell_changes(self) -> None:
+        if self._pod is not None:
+            self._pod.lends(len(self.state.lent))
         now = {"on_lent": dict(self.state.lent), "on_drain": self.state.draining}
         for name, news in now.items():
             callback: Callable[..., Any] | None = self._options.get(name)  # type: ignore[assignment]

@@ -54,6 +54,9 @@ class AgentOptions(TypedDict, total=False):
     """Seconds after which the hub is to miss a node whose program hangs: beats stop when the event loop has run nothing
     for so long, with `SyncNodeAgent` when `progress` was not called for so long, and go on when it is back. Never
     unless given: a program may be busy for as long as it likes."""
+    pod: bool
+    """Whether this node is all that its pod on Kubernetes is for: then the pod `POD_NAME` in `POD_NAMESPACE` gets the
+    annotations by which a scale-down takes the idle. Off unless given; `hub agent` and `python -m hub.client` do."""
     transport: Any
     """A `httpx.AsyncBaseTransport` instead of the network, for tests; it is used in the thread of the agent."""
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hub.client import telling
+from tests.client.fake_cluster import clock, cluster
 from tests.client.fake_hub import FakeHub
+
+__all__ = ["clock", "cluster", "hub", "quick"]
 
 
 @pytest.fixture
