@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import webbrowser
 from typing import Any
 
 import httpx
@@ -29,6 +31,22 @@ def test_the_link_logs_in_once_in_the_role_that_was_asked_for(hub, capsys):
     answer = httpx.post(f"{hub.url}/console/session", **ask)
     assert (answer.status_code, answer.json()["login"]["role"]) == (201, "viewer")
     assert httpx.post(f"{hub.url}/console/session", **ask).status_code == 404
+
+
+def test_the_link_is_opened_where_there_is_a_screen(hub, capsys, monkeypatch):
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("DISPLAY", ":0")
+    assert main(["ui"]) == 0
+    assert opened == [capsys.readouterr().out.strip()]
+    assert opened[0].startswith(f"{hub.url}/#/login/")
+    assert main(["ui", "--no-open"]) == 0
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    assert main(["ui"]) == 0  # nobody sees it here
+    assert len(opened) == 1
 
 
 def test_programs_get_the_link_as_json(hub, capsys):

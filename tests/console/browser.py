@@ -10,6 +10,13 @@ from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE_MS = 30_000
+# Keeps how the page said that it hears the hub, each time that changed.
+PULSES = """new MutationObserver(() => {
+  const pulse = document.querySelector('.pulse');
+  const said = pulse ? `${pulse.className}: ${pulse.querySelector('.word').textContent}\n` : '';
+  const before = sessionStorage.pulses ?? '';
+  if (said && !before.endsWith(said)) sessionStorage.pulses = before + said;
+}).observe(document, { childList: true, subtree: true, attributes: true, characterData: true })"""
 
 
 def find_chromium() -> str | None:

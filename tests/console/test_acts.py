@@ -20,11 +20,14 @@ FEW = 3  # nodes of the pool, each with four slots
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def stage(own_server) -> AsyncIterator[Stage]:
-    """A hub with a few nodes, where dead ones stay until somebody says otherwise."""
+async def stage(own_server, records) -> AsyncIterator[Stage]:
+    """A hub with a few nodes, where dead ones stay until somebody says otherwise, and orders that may get stuck."""
     hub = HubProcess(
-        {**CALM, "HUB_REDIS_URL": own_server.url, "HUB_SWEEPER_EXPIRE": "false", "HUB_SWEEPER_INTERVAL_SECONDS": "1"}
-    )
+        {
+            **CALM, "HUB_REDIS_URL": own_server.url, "HUB_SWEEPER_EXPIRE": "false",
+            "HUB_SWEEPER_INTERVAL_SECONDS": "1", "HUB_RECOVERY_FILE": str(records.file),
+        }
+    )  # fmt: skip
     try:
         hub.wait_until_ready()
         async with on_stage(hub) as found:
@@ -130,6 +133,43 @@ async def test_a_node_is_removed_with_the_leases_on_it(looker, stage):
     assert (await stage.admin.get("/nodes/old")).status_code == 404
     assert (await stage.admin.get("/sessions?run=mine")).json()["total"] == 0
     assert await reasons(stage, "/admin/nodes/old") == ["sold"]
+
+
+async def test_several_leases_are_ended_each_by_its_token(looker, stage):
+    await stage.publish("pads", {f"pad-{number}": "pad:air" for number in range(3)})
+    slots = [(await stage.borrow("pad:air", "night"))["browserId"] for _ in range(3)]
+    await looker.go("leases?by=run&of=night")
+    for slot in slots[:2]:
+        await looker.page.get_by_label(f"Choose {slot}").check()
+    shown = ("Each by its token", *slots[:2], "2 leases, as of now: what comes later is not touched")
+    await act(looker, "End…", "End the leases", *shown, reason="the night is over")
+    await looker.page.get_by_text("2 leases ended.").wait_for()
+    await looker.page.locator(f"tr[data-id='{slots[0]}']").wait_for(state="detached")
+    left = (await stage.admin.get("/sessions?run=night")).json()["sessions"]
+    assert [lease["browserId"] for lease in left] == slots[2:]
+    for slot in slots[:2]:
+        assert await reasons(stage, f"/console/leases/{slot}/end") == ["the night is over"]
+
+
+async def test_a_dry_run_shows_what_would_be_reset_and_resets_that_alone(looker, stage, records):
+    records.get_stuck(1, 12)
+    await looker.go("stuck/orders")
+    button = looker.page.get_by_role("button", name="Dry run and reset…")
+    await button.click()
+    await looker.page.get_by_role("dialog").get_by_text("A dry run: these 12 records would be brought back").wait_for()
+    await looker.page.get_by_role("button", name="Leave it").click()
+    assert {records.status(f"order-{number:04}") for number in range(1, 13)} == {"Processing"}
+    await button.click()
+    dialog = looker.page.get_by_role("dialog")
+    await dialog.get_by_text("order-0012").wait_for()
+    records.get_stuck(13, 1)  # which comes later, and is not touched
+    await dialog.get_by_label("Reason").fill("the worker is back")
+    await dialog.get_by_label("Type 12 to go on").fill("12")
+    await dialog.get_by_role("button", name="Reset", exact=True).click()
+    await looker.page.get_by_text("12 records of orders reset, 0 failed for good, 0 left alone.").wait_for()
+    assert {records.status(f"order-{number:04}") for number in range(1, 13)} == {"Pending"}
+    assert records.status("order-0013") == "Processing"
+    assert await reasons(stage, "/console/stuck/orders/reset") == ["the worker is back"]
 
 
 async def test_places_in_the_queue_are_cancelled_one_or_several(looker, stage):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,10 +15,10 @@ import pytest
 import pytest_asyncio
 from axe_playwright_python.async_playwright import Axe
 
-from tests.console.browser import Looker
+from tests.console.browser import PULSES, Looker
 from tests.console.look import VIEWS
 from tests.console.stage import CROWDED, NODES, STUCK, WAITERS, node_name
-from tests.world import eventually
+from tests.world import clean_environment, eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
@@ -80,15 +84,6 @@ async def fetched_anew(page: Any) -> AsyncIterator[None]:
     async with page.expect_response(lambda answer: answer.request.resource_type == "fetch"):
         yield
     await page.wait_for_function("() => !document.querySelector('.asking')")
-
-
-# Keeps how the page said that it hears the hub, each time that changed.
-PULSES = """new MutationObserver(() => {
-  const pulse = document.querySelector('.pulse');
-  const said = pulse ? `${pulse.className}: ${pulse.querySelector('.word').textContent}\n` : '';
-  const before = sessionStorage.pulses ?? '';
-  if (said && !before.endsWith(said)) sessionStorage.pulses = before + said;
-}).observe(document, { childList: true, subtree: true, attributes: true, characterData: true })"""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -334,6 +329,28 @@ async def test_a_viewer_is_offered_nothing_that_changes_anything(window, house):
         buttons = await looker.page.locator("main button:not(.link)").all_inner_texts()  # links are short ids, with …
         assert [text for text in buttons if text.endswith("…")] == [], view
     await context.close()
+
+
+async def test_the_link_of_hub_ui_opens_the_console_once(window, house):
+    command = [sys.executable, "-m", "hub.cli", "ui", "--json", "--role", "viewer"]
+    named = {"HUB_URL": house.hub.url, "HUB_ADMIN_SECRET": house.hub.admin_secret, "DISABLE_DOTENV": "1"}
+    environment = {**clean_environment(), **named}
+    done = await asyncio.to_thread(
+        subprocess.run, command, env=environment, capture_output=True, check=True, timeout=60
+    )
+    link = json.loads(done.stdout)["url"]
+    for opens in (True, False):
+        context = await window.context()
+        page = await context.new_page()
+        await page.goto(link)
+        if opens:
+            await page.locator("#health").wait_for()
+            assert await page.locator(".who").inner_text() == "viewer"
+            assert "login" not in page.url, "nobody reads it from the window or its history"
+        else:
+            await page.get_by_role("alert").wait_for()
+            await page.get_by_label("Secret or token").wait_for()
+        await context.close()
 
 
 async def test_tabs_of_a_browser_share_one_stream(window, house):
