@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from hub.errors import Stopping, Unavailable
-from hub.history.events import Event, Wanted
+from hub.history.events import Event, Wanted, parse_id
 from hub.history.reading import History
 from hub.observability import metrics
 from hub.observability.logs import get_logger
@@ -120,9 +120,13 @@ class Live:
 
     async def _read(self, follower: Follower) -> None:
         failing, me = False, asyncio.current_task()
+        generation = self._store.generation
         try:
             while self._reader is me:  # looked at as well as cancelled, for that may be missed: see hub/store/ending.py
                 try:
+                    if generation != self._store.generation:
+                        generation = self._store.generation
+                        await self._step_back(follower)
                     for number, entry in enumerate(await follower.next(self._position)):
                         self._hand_out(Event.read(entry))
                         if number % TOGETHER == 0:
@@ -138,6 +142,15 @@ class Live:
                     await asyncio.sleep(PAUSE_S)
         finally:
             await follower.close()
+
+    async def _step_back(self, follower: Follower) -> None:
+        """Where the store is another one now, and its events are numbered lower than those of the one before - it had
+        lost the last ones, and its clock is behind - go on at its end: else nothing came before its clock caught up.
+        """
+        newest = await follower.newest()
+        if parse_id(newest, "id") < parse_id(self._position, "id"):
+            _log.warning("events begin anew", before=self._position, after=newest)
+            self._position = newest
 
     def _hand_out(self, event: Event) -> None:
         for listener in self._listeners:

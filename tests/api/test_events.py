@@ -152,6 +152,24 @@ async def test_what_was_trimmed_meanwhile_is_said_before_what_is_left(served, re
     assert third.names == ["grant.lent", "grant.returned"]
 
 
+async def test_events_go_on_in_a_store_that_numbers_them_lower_than_the_one_before(served, redis):
+    """The clock of the server that took over is behind, and it has lost what was written last."""
+    hub = served.app.app.state.serving.hub
+    async with listening(served.app) as stream:
+        seconds, _ = redis.time()
+        redis.xadd("hub:history", {"event": "grant.lent", "slot": "s1"}, id=f"{(seconds + 3600) * 1000}-0")
+        await stream.until(1)
+        redis.flushall()
+        await hub.clock.tick()
+        nodes = (f"n{number}" for number in range(1000))
+
+        async def heard():
+            await publish(served.api, next(nodes))
+            return "node.registered" in stream.names
+
+        await eventually(heard)
+
+
 async def test_more_than_a_page_is_replayed_whole(served, redis):
     for number in range(1203):
         redis.xadd("hub:history", {"event": "grant.lent", "slot": f"s{number}"})
