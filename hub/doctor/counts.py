@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 
-from hub.doctor.scan import keys_of
+from hub.store.scan import keys_of
 from hub.store.store import Store
 
 BATCH = 200  # tasks checked per script: about 0.5 ms

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hub.doctor.checks import Subject
-from hub.doctor.scan import members_of
+from hub.store.scan import members_of
 from hub.store.store import Store
 
 # Indexes whose members must belong, by the type of their keys.

@@ -9,9 +9,9 @@ from hub.capacity.labels import parse_label
 from hub.capacity.models import listed_id
 from hub.doctor.checks import Checks, Subject, Suspicion, Words, seen_subject
 from hub.doctor.job_walk import JobWalk
-from hub.doctor.scan import LIST_PAGE, items_of, keys_of, members_of
 from hub.errors import InvalidLabel
 from hub.store.keys import TABLE, Keys, key_part, name_of
+from hub.store.scan import LIST_PAGE, items_of, keys_of, members_of
 from hub.store.store import Store
 
 # Private indexes whose members must belong; of `orders` only the fields that name a slot.
