@@ -91,6 +91,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Recover": {
         "recovery": Entry("recovery:app", "Bring back records that are stuck in databases around the hub."),
         "doctor": Entry("admin:doctor", "Check every invariant on Redis itself, and repair."),
+        "store": Entry("backup:app", "Copy what is in Redis into a file, and back."),
         "sweep": Entry("admin:sweep", "Look for dead nodes and lapsed leases now."),
         "expire": Entry("admin:expire", "Switch whether dead nodes are removed."),
         "brake": Entry("admin:brake", "Show or release the brake on mass removal."),

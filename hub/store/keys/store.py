@@ -26,6 +26,12 @@ class OfTheStore(Section):
         "nothing: commands ask for it first in a cluster, so that they fail while the slot moves, before they write",
         "never exists",
     )
+    restoring = One(
+        "hub:restoring",
+        "string",
+        "the digest of the copy that is being put into this store (`hub store import`)",
+        "until all of it is there",
+    )
     telling = One(
         "hub:telling",
         "set",

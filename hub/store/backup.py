@@ -1,0 +1,232 @@
+"""A copy of a store in a file, and a store made from it: JSON lines, which need not be from the same kind of server.
+
+The first line says what the file is, the last one how many lines there are and what their SHA-256 is: a file that was
+cut off or changed is refused before anything is written. Every other line is a key, or a part of a large one, with
+its type and, where it ends by itself, the moment of that. Nothing is held in memory but one part at a time.
+
+A store that was made from a copy is opened as one that has lost what came after: tokens jump above all that were given
+since, nothing is lent for a moment, and nodes and hubs say what they know.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, TextIO
+
+from hub.errors import HubError
+from hub.store.scan import keys_of
+from hub.store.store import Store
+
+KIND = "capacity-hub-store"
+VERSION = 1  # of the file
+PART = 500  # members, items, fields or entries in one line
+QUIET_S = 3.0  # a hub that has not ticked for so long has stopped, or cannot do anything
+_READ = {
+    "hash": ("HSCAN", "HSET"),
+    "set": ("SSCAN", "SADD"),
+    "zset": ("ZSCAN", "ZADD"),
+}
+
+
+class CopyRefused(HubError):
+    """The file is no copy, or not whole, or hubs or keys are in the way; the sentence says what to do."""
+
+    code = "copy-refused"
+
+
+@dataclass(frozen=True)
+class Copied:
+    """How much was written."""
+
+    keys: int
+    lines: int
+
+
+async def hubs_alive(store: Store) -> int:
+    """How many hubs tick on this store."""
+    tick_ms, clock_ms = await store.read("HMGET", store.keys.store, "tick_ms", "clock_ms")
+    seconds, micros = await store.read("TIME")
+    if tick_ms is None or int(seconds) + int(micros) / 1e6 - int(tick_ms) / 1000 > QUIET_S:
+        return 0
+    return int(await store.read("ZCOUNT", store.keys.hubs, int(clock_ms) - QUIET_S * 1000, "+inf"))
+
+
+async def write_copy(store: Store, path: Path) -> Copied:
+    """Write a copy of everything under the prefix of the store into a file that is not there yet.
+
+    Raises `CopyRefused` while hubs tick: what is copied key by key while it changes is of no one moment.
+    """
+    if alive := await hubs_alive(store):
+        raise CopyRefused(
+            f"Hubs use this store ({alive}); stop them first: a copy of what changes is of no one moment."
+        )
+    keys = lines = 0
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        writer = _Writer(file)
+        writer.put({"kind": KIND, "version": VERSION, "at": round(time.time(), 3)})
+        async for names in keys_of(store, store.keys.prefix):
+            for name in names:
+                keys += 1
+                async for part in _parts(store, name):
+                    writer.put({"key": name.removeprefix(store.keys.prefix), **part})
+                    lines += 1
+        writer.end()
+    return Copied(keys, lines)
+
+
+async def read_copy(store: Store, path: Path) -> Copied:
+    """Fill an empty store from a file; repeating it after it was cut short begins anew.
+
+    Raises `CopyRefused` for a file that is none, or not whole, and where something is there already.
+    """
+    digest = _checked(path)
+    await _refuse_what_is_there(store, digest)
+    await store.read("SET", store.keys.restoring, digest)
+    await store.read("DEL", store.keys.store)
+    keys = lines = 0
+    before, last = None, []
+    for line in _lines(path):
+        if line["key"] == store.keys.store.removeprefix(store.keys.prefix):
+            last.append(line)  # it is what makes it a store: nobody opens half of one
+            continue
+        keys += line["key"] != before
+        before = line["key"]
+        await _put(store, line)
+        lines += 1
+    for line in last:
+        await _put(store, line)
+    await store.read("HSET", store.keys.store, "run_id", "a copy")
+    await store.read("DEL", store.keys.restoring)
+    return Copied(keys + bool(last), lines + len(last))
+
+
+async def _refuse_what_is_there(store: Store, digest: str) -> None:
+    if await store.read("GET", store.keys.restoring) != digest:
+        async for names in keys_of(store, store.keys.prefix):
+            if others := [name for name in names if name != store.keys.store]:
+                raise CopyRefused(
+                    f"The store is not empty: it has {others[0]}. Name one that is, or another HUB_KEY_PREFIX."
+                )
+    if await hubs_alive(store):
+        raise CopyRefused("Hubs use this store; stop them first.")
+
+
+async def _parts(store: Store, name: str) -> AsyncIterator[dict[str, Any]]:
+    kind, ends_ms = await store.read_all([("TYPE", name), ("PEXPIRETIME", name)])
+    head = {"type": kind, **({"ends": ends_ms} if ends_ms > 0 else {})}
+    async for value in _values(store, name, kind):
+        yield {**head, "value": value}
+        head["more"] = True
+
+
+async def _values(store: Store, name: str, kind: str) -> AsyncIterator[Any]:
+    if kind == "string":
+        yield await store.read("GET", name)
+    elif kind == "list":
+        at = 0
+        while items := await store.read("LRANGE", name, at, at + PART - 1):
+            yield items
+            at += len(items)
+    elif kind == "stream":
+        after = "-"
+        while entries := await store.read("XRANGE", name, after, "+", "COUNT", PART):
+            yield [[entry, list(chain.from_iterable(fields.items()))] for entry, fields in entries]
+            after = f"({entries[-1][0]}"
+    elif kind in _READ:
+        cursor: Any = "0"
+        while True:
+            cursor, found = await store.read(_READ[kind][0], name, cursor, "COUNT", PART)
+            pairs = found.items() if isinstance(found, dict) else found
+            if found:
+                yield [each if isinstance(each, str) else list(each) for each in pairs]
+            if str(cursor) == "0":
+                return
+    elif kind != "none":  # it has ended since
+        raise CopyRefused(f"{name} is a {kind}, which no key of the hub is; hub doctor tells more.")
+
+
+async def _put(store: Store, line: dict[str, Any]) -> None:
+    name, value = store.keys.prefix + line["key"], line["value"]
+    commands: list[tuple[Any, ...]] = [] if line.get("more") else [("DEL", name)]
+    match line["type"]:
+        case "string":
+            commands.append(("SET", name, value))
+        case "list":
+            commands.append(("RPUSH", name, *value))
+        case "set":
+            commands.append(("SADD", name, *value))
+        case "hash":
+            commands.append(("HSET", name, *chain.from_iterable(value)))
+        case "zset":
+            commands.append(("ZADD", name, *chain.from_iterable((score, member) for member, score in value)))
+        case "stream":
+            commands += [("XADD", name, entry, *fields) for entry, fields in value]
+    if "ends" in line:
+        commands.append(("PEXPIREAT", name, line["ends"]))
+    await store.read_all(commands)
+
+
+class _Writer:
+    """Puts lines into a file, and at its end how many they were and their digest."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._lines = 0
+        self._digest = hashlib.sha256()
+
+    def put(self, document: dict[str, Any]) -> None:
+        line = json.dumps(document, separators=(",", ":")) + "\n"  # ASCII: bytes that are no text stay what they are
+        self._digest.update(line.encode())
+        self._lines += 1
+        self._file.write(line)
+
+    def end(self) -> None:
+        self._file.write(json.dumps({"lines": self._lines, "sha256": self._digest.hexdigest()}) + "\n")
+
+
+def _checked(path: Path) -> str:
+    """The digest of the file; raises `CopyRefused` where it is not what was written."""
+    digest, lines, end = hashlib.sha256(), 0, b""
+    with path.open("rb") as file:
+        for line in file:
+            if lines:
+                digest.update(end)
+            end, lines = line, lines + 1
+            if lines == 1:
+                _refuse_foreign(line, path)
+    if not lines or _document(end) != {"lines": lines - 1, "sha256": digest.hexdigest()}:
+        raise CopyRefused(f"{path} is not whole: it was cut off or changed since it was written.")
+    return digest.hexdigest()
+
+
+def _refuse_foreign(line: bytes, path: Path) -> None:
+    head = _document(line)
+    if head.get("kind") != KIND:
+        raise CopyRefused(f"{path} is no copy of a store; `hub store export` writes one.")
+    if head.get("version") != VERSION:
+        raise CopyRefused(f"{path} is a copy of version {head.get('version')}, and this hub reads {VERSION}.")
+
+
+def _document(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The lines between the first and the last."""
+    with path.open("rb") as file:
+        next(file)
+        for line in file:
+            document: dict[str, Any] = json.loads(line)
+            if "key" in document:
+                yield document

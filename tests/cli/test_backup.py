@@ -1,0 +1,34 @@
+"""`hub store export` and `hub store import`."""
+
+from __future__ import annotations
+
+from tests.cli.command import Command
+from tests.world import RedisServer, wait_until
+
+
+def test_a_copy_is_written_and_read_once_the_hubs_have_stopped(
+    own_hub, own_command: Command, redis_server: RedisServer, tmp_path
+):
+    file = tmp_path / "copy"
+    at = {"HUB_REDIS_URL": redis_server.url}
+    refused = own_command("store", "export", str(file), **at)
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("hub: Hubs use this store (1); stop them first")
+    assert not file.exists()
+    own_hub.kill()
+    wait_until(lambda: own_command("store", "export", str(file), **at).returncode == 0)
+    assert (
+        own_command("store", "export", str(file), **at).stderr
+        == f"hub: {file} is there already; name a file that is not.\n"
+    )
+    assert own_command("store", "import", str(file), **at).stderr.startswith("hub: The store is not empty: it has ")
+    redis_server.client().flushall()
+    done = own_command("store", "import", str(file), **at)
+    assert (done.returncode, done.stdout.split(" keys of ")[1]) == (0, f"{redis_server.url} are in the store.\n")
+    assert own_command("doctor", **at).returncode == 0
+
+
+def test_what_is_no_file_is_said_in_one_sentence(lone_command: Command, tmp_path):
+    assert lone_command("store", "import", str(tmp_path)).stderr == f"hub: There is no file {tmp_path}.\n"
+    missing = tmp_path / "no" / "copy"
+    assert lone_command("store", "export", str(missing)).stderr == f"hub: {missing.parent} is no folder.\n"
