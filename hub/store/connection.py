@@ -20,7 +20,7 @@ from hub.settings.cluster import has_tag, is_cluster, read_cluster_url
 from hub.settings.sentinel import is_sentinel, read_sentinel_url
 from hub.store.cluster import cluster
 from hub.store.embedded import EmbeddedRedis, find_server
-from hub.store.faults import is_away
+from hub.store.faults import StoreTooNew, is_away
 from hub.store.library import LAST_USED, library
 from hub.store.loading import call
 from hub.store.primary import Primary, located_client
@@ -112,6 +112,8 @@ async def _checked(client: Redis, store: Store, settings: Settings, shown: str) 
     try:
         await check_server(client, settings, shown)
         await store.open()
+    except StoreTooNew as error:
+        raise StartRefused(f"Redis at {shown}: {error}") from None
     except (StoreUnavailable, RedisError, OSError) as error:  # it was lost in between
         why = str(error.__cause__ or error).rstrip(".") or type(error).__name__
         raise StartRefused(f"Redis at {shown} does not answer: {why}.") from None

@@ -18,6 +18,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from hub.errors import ForeignKey, Late, StoreUnavailable
+from hub.store.library import FORMAT
 from hub.store.primary import AnotherServer
 
 _AWAY = (
@@ -55,6 +56,24 @@ def as_late(error: ResponseError) -> Late | None:
     if str(error).startswith("LATE"):
         return Late("This hub did not know how the store stands; nothing was done.")
     return None
+
+
+class StoreTooNew(StoreUnavailable):
+    """The store is of a later version of the hub, which this one does not understand; it is left as it is."""
+
+    def __init__(self, format: str) -> None:
+        super().__init__(
+            f"The store has format {format}, and this hub knows {FORMAT}: a later version of the hub has written it; "
+            "start that one."
+        )
+
+
+def refuse_unopened(word: str, format: str) -> None:
+    """Raise what it means that `store/open` did not open the store."""
+    if word == "newer":
+        raise StoreTooNew(format)
+    if word == "later":
+        raise StoreUnavailable("The store is empty, and this hub stood still: one that did not opens it first.")
 
 
 def is_away(error: Exception) -> bool:

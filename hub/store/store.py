@@ -16,9 +16,9 @@ from hub.errors import Late, NotSent, StoreFault, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.callers import is_urgent, until_ms, urgent
-from hub.store.faults import LostAgain, Overdue, as_late, translated
+from hub.store.faults import LostAgain, Overdue, as_late, refuse_unopened, translated
 from hub.store.keys import Keys
-from hub.store.library import NO_FENCE, Command, Library, library
+from hub.store.library import FORMAT, NO_FENCE, Command, Library, library
 from hub.store.loading import MISSING, call, idle_libraries
 from hub.store.notifications import Notifications
 from hub.store.primary import ASK_S, HIDDEN, AnotherServer, Primary
@@ -211,12 +211,12 @@ class Store:
             "timeout_ms": self.node_timeout_ms,
             "heard_ms": self.highest_ms,
             "cluster": "1" if self.in_cluster else "0",
+            "format": FORMAT,
         }
         ordered = self.library.commands["store/open"].ordered((), arguments)
         command = self.library.call("store/open", self.keys, ordered)
         word, generation, clock_ms, now_ms = await call(self.client, self.library, command)
-        if word == "later":
-            raise StoreUnavailable("The store is empty, and this hub stood still: one that did not opens it first.")
+        refuse_unopened(word, generation)
         _log.info("store opened", state=word, generation=generation, library=self.library.name)
         if self.generation is None:
             self.generation = generation

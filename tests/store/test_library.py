@@ -21,7 +21,16 @@ from tests.replicas import Server
 from tests.world import RedisServer, borrow, give_back, publish, settings_for, wait_until
 
 KEYS = Keys()
-OPEN = {"run_id": "r", "lost": "0", "settle_ms": 2000, "floor": "0", "timeout_ms": "0", "heard_ms": "0", "cluster": "0"}
+OPEN = {
+    "run_id": "r",
+    "lost": "0",
+    "settle_ms": 2000,
+    "floor": "0",
+    "timeout_ms": "0",
+    "heard_ms": "0",
+    "cluster": "0",
+    "format": 1,
+}
 TICK = {"hub_id": "h", "leader_ms": 2000}
 
 
@@ -247,3 +256,27 @@ async def test_while_redis_has_no_memory_left_nothing_is_lent_and_what_is_lent_c
         finally:
             redis.config_set("maxmemory", 0)
         assert redis.lrange("inuse:a:b", 0, -1) == []
+
+
+async def test_a_store_that_a_later_version_has_written_is_refused_and_left_alone(
+    redis_server: RedisServer, redis: Redis
+):
+    async with open_store(settings_for(redis_server.url)):
+        assert redis.hget(KEYS.store, "format") == "1"
+    redis.hset(KEYS.store, mapping={"format": "2", "run_id": "of the one before"})
+    before = redis.hgetall(KEYS.store)
+    with pytest.raises(StartRefused, match="The store has format 2, and this hub knows 1"):
+        async with open_store(settings_for(redis_server.url)):
+            pass
+    assert redis.hgetall(KEYS.store) == before
+    redis.hdel(KEYS.store, "format")  # of a version that did not say it yet
+    async with open_store(settings_for(redis_server.url)):
+        assert redis.hget(KEYS.store, "format") == "1"
+
+
+async def test_a_hub_that_runs_serves_nothing_from_a_store_of_a_later_version(api, redis: Redis):
+    await publish(api, "n1", **{"gpu:a100": ["s1"]})
+    redis.hset(KEYS.store, mapping={"format": "2", "generation": "of a later version", "run_id": "of another server"})
+    answer = await borrow(api, "gpu:a100")
+    assert (answer.status_code, answer.json()["code"]) == (503, "store-unavailable")
+    assert redis.llen(KEYS.available("gpu:a100")) == 1

@@ -6,7 +6,8 @@
 -- The hub clock of a store that came back empty goes on where the calling hub heard it last: what hubs remember is dated
 -- by it.
 -- A hub that stood still does not know what the others did meanwhile: it leaves a store that came back empty to them.
--- Returns {'open' | 'new' | 'restarted' | 'later', generation, clock_ms, the time of Redis in ms}
+-- A store that a later version of the hub has written is left alone: its format is higher than the caller knows.
+-- Returns {'open' | 'new' | 'restarted' | 'later' | 'newer', generation, or of 'newer' the format, clock_ms, the time of Redis in ms}
 command.open('store/open', {
   'run_id',             -- of the Redis server: another one means that it was restarted or failed over
   'lost',               -- '1' when the calling hub knew this store before, 'asleep' when it has stood still since, '0' else
@@ -15,13 +16,15 @@ command.open('store/open', {
   'timeout_ms',         -- of nodes, '0' when the caller does not know
   'heard_ms',           -- the hub clock as the caller heard it last, '0' when it never did
   'cluster',            -- '1': the server is one of a cluster
+  'format: number',     -- of what the calling hub writes
 }, function(a)
   local in_cluster = a.cluster == '1'
   if in_cluster then command.stay_whole() end
   local time = redis.call('TIME')
   local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
   local was = redis.call('HMGET', keys.store, 'generation', 'run_id', 'token', 'clock_ms', 'lost_above', 'reopened_ms',
-    'timeout_ms')
+    'timeout_ms', 'format')
+  if tonumber(was[8] or '1') > a.format then return {'newer', was[8], 0, now_ms} end
   if was[1] and was[2] == a.run_id then
     store.open_as(was[1], in_cluster)
     return {'open', was[1], tonumber(was[4]), now_ms}
@@ -45,7 +48,8 @@ command.open('store/open', {
   local lost_above = was[3] or '0'
   if was[6] and clock_ms - tonumber(was[6]) < tonumber(was[7] or '0') then lost_above = was[5] end
   redis.call('HSET', keys.store, 'lost_above', lost_above, 'lost_below', redis.call('HGET', keys.store, 'token'))
-  redis.call('HSET', keys.store, 'generation', generation, 'run_id', a.run_id, 'clock_ms', clock_ms, 'tick_ms', now_ms)
+  redis.call('HSET', keys.store, 'generation', generation, 'run_id', a.run_id, 'clock_ms', clock_ms, 'tick_ms', now_ms,
+    'format', a.format)
   store.open_as(generation, in_cluster)
   if not was[1] then redis.call('HSET', keys.store, 'born_ms', clock_ms) end
   if not was[7] and a.timeout_ms ~= '0' then redis.call('HSET', keys.store, 'timeout_ms', a.timeout_ms) end
