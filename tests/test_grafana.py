@@ -21,7 +21,6 @@ from tests.observability.facts import of_hub, of_loops, series
 DEPLOY = Path(__file__).parent.parent / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 ALERTS = yaml.safe_load((DEPLOY / "alerts.yml").read_text())
-NONE = "There is no promtool to read expressions with: install the package prometheus (make servers does)."
 # What Prometheus itself adds, and its client for every process.
 OF_PROMETHEUS = {
     "up": {"job", "instance"}, "ALERTS": {"alertname", "alertstate"}, "process_cpu_seconds_total": {"job", "instance"},
@@ -41,11 +40,22 @@ _spec.loader.exec_module(dashboards)
 
 @pytest.fixture(scope="module")
 def promtool() -> str:
-    found = shutil.which("promtool")
+    return tool("promtool", "prometheus")
+
+
+@pytest.fixture(scope="module")
+def amtool() -> str:
+    return tool("amtool", "prometheus-alertmanager")
+
+
+def tool(name: str, package: str) -> str:
+    """Where a tool is; without it nothing can be told, which is a failure where everything is decided."""
+    found = shutil.which(name)
     if found is None:
+        none = f"There is no {name}: install the package {package} (make servers does)."
         if os.environ.get("CI"):
-            pytest.fail(NONE)
-        pytest.skip(NONE)
+            pytest.fail(none)
+        pytest.skip(none)
     return found
 
 
@@ -243,6 +253,20 @@ def test_prometheus_sends_to_the_alertmanager_of_the_example_and_its_routes_lead
     assert set(re.findall(r'severity="(\w+)"', str(routes))) < severities == {"critical", "warning"}
     named = {name for rule in example["inhibit_rules"] for name in re.findall(r"Hub\w+", str(rule))} - {"Hub"}
     assert named <= {rule["alert"] for group in ALERTS["groups"] for rule in group["rules"]}
+
+
+@pytest.mark.parametrize(
+    ("labels", "receiver"), [("severity=critical alertname=HubStoreDown", "on-call"), ("severity=warning", "team")]
+)
+def test_alertmanager_reads_the_example_and_sends_each_alert_where_it_should(amtool, labels, receiver):
+    def run(*words: str) -> str:
+        done = subprocess.run([amtool, *words], capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stderr + done.stdout
+        return done.stdout
+
+    path = str(DEPLOY / "alertmanager.yml")
+    assert "SUCCESS" in run("check-config", path)
+    assert run("config", "routes", "test", f"--config.file={path}", *labels.split()).strip() == receiver
 
 
 def test_dashboards_are_complete_json_for_grafana():

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hub.cli import output
+from hub.cli.look import whole_seconds
 from hub.cli.reach import Reach
 
 ROWS: Final = 500  # asked for at a time
@@ -26,12 +27,13 @@ HELP: Final = "1-4 pane  0 all  s sort  r turn round  / filter  ↑↓ scroll  q
 
 
 class Column(NamedTuple):
-    """A column: its title, what a row has there, and how that is said."""
+    """A column: its title, what a row has there, how that is said, and whether it gives way where there is no room."""
 
     title: str
     value: Callable[[Mapping[str, Any]], Any]
     said: Callable[[Any], str] = str
     number: bool = False
+    gives: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,10 @@ def _member(name: str) -> Callable[[Mapping[str, Any]], Any]:
 
 def _of(title: str, member: str, said: Callable[[Any], str] = str, *, number: bool = False) -> Column:
     return Column(title, _member(member), said, number)
+
+
+def _name(title: str, member: str) -> Column:
+    return Column(title, _member(member), gives=True)
 
 
 def _ago(ms: Any) -> str:
@@ -100,20 +106,22 @@ def _listed(page: Mapping[str, Any], noun: str) -> tuple[int, list[dict[str, Any
 
 PANES: Final = (
     Pane("pools", _pools, (
-        _of("POOL", "label"), _of("SLOTS", "total", number=True), _of("FREE", "available", number=True),
+        _name("POOL", "label"), _of("SLOTS", "total", number=True), _of("FREE", "available", number=True),
         _of("LENT", "borrowed", number=True), _of("HELD BACK", "heldBack", number=True),
     )),
     Pane("nodes", _nodes, (
-        _of("NODE", "nodeId"), Column("STATE", _service), _of("SLOTS", "slots", number=True),
+        _name("NODE", "nodeId"), Column("STATE", _service), _of("SLOTS", "slots", number=True),
         _of("LENT", "lent", number=True), _of("LAST BEAT", "sinceBeatMs", _ago, number=True),
     )),
     Pane("queue", _queue, (
-        _of("LABEL", "label"), _of("POSITION", "position", number=True), _of("TICKET", "ticket"), _of("RUN", "runId"),
+        _name("LABEL", "label"), _of("POSITION", "position", number=True), _name("TICKET", "ticket"),
+        _name("RUN", "runId"),
         _of("PRIORITY", "priority", number=True), _of("ESTIMATE", "estimatedWaitSeconds", output.duration, number=True),
     )),
     Pane("tasks", _tasks, (
-        _of("TASK", "id"), _of("JOB", "job_name"), _of("STATUS", "status"), _of("SUBMITTED", "created_at"),
-        _of("ATTEMPT", "attempt", number=True), _of("ERROR", "error"),
+        _name("TASK", "id"), _name("JOB", "job_name"), _of("STATUS", "status"),
+        _of("SUBMITTED", "created_at", whole_seconds),
+        _of("ATTEMPT", "attempt", number=True), _name("ERROR", "error"),
     ), by=3),
 )  # fmt: skip
 
@@ -206,7 +214,8 @@ class Frame:
         for place, column in enumerate(pane.columns):
             mark = ("▼" if turned else "▲") if place == by else ""
             justify = "right" if column.number else "left"
-            table.add_column(column.title + mark, justify=justify, no_wrap=True, overflow="ellipsis")  # type: ignore[arg-type]
+            # Rich takes the room that is missing from columns that may wrap; their cells do not.
+            table.add_column(Text(column.title + mark, no_wrap=True), justify=justify, no_wrap=not column.gives)  # type: ignore[arg-type]
         for row in rows:
             table.add_row(*row)
         return [table, *[Text("")] * (room - len(rows))]
@@ -236,7 +245,8 @@ def _said(column: Column, row: Mapping[str, Any]) -> str:
 
 def _cell(column: Column, row: Mapping[str, Any]) -> Text:
     text = _said(column, row)
-    return Text(text, style="dim" if text == "-" else _STYLES.get(text.partition(",")[0], ""))
+    style = "dim" if text == "-" else _STYLES.get(text.partition(",")[0], "")
+    return Text(text, style, no_wrap=True, overflow="ellipsis")
 
 
 def _count(seen: Seen, pane: Pane) -> str:

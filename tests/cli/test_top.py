@@ -13,6 +13,7 @@ import sys
 import termios
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import httpx
 import pytest
@@ -205,6 +206,32 @@ def test_it_works_straight_on_redis_where_no_hub_listens(top, lone_command: Comm
     seen.until("No node is registered yet")
     seen.press("4")
     seen.until("No tasks.")
+    seen.press("q")
+    assert seen.end() == 0
+    assert seen.is_as_before()
+
+
+def test_straight_on_redis_it_shows_what_a_hub_that_is_gone_has_left(
+    top, lone_command: Command, redis_server, start_hub
+):
+    hub = start_hub()
+    register(hub, "rack-1", pools={"gpu:a100": 2})
+    call = partial(httpx.request, headers={"x-hub-secret": hub.runner_secret}, timeout=PATIENCE_S)
+    call("POST", f"{hub.url}/session/borrow", json={"labelKey": "gpu:a100", "runId": "night"}).raise_for_status()
+    job = {"category": "analysis", "name": "Left", "schema": {}}
+    jobs = f"{hub.url}/v1/joblib/rooms/lab"
+    admin = {"x-hub-secret": hub.admin_secret}
+    call("PUT", f"{jobs}/jobs", json=job, headers=admin).raise_for_status()
+    call("POST", f"{jobs}/tasks/lab:analysis:Left", json={"payload": {}}, headers=admin).raise_for_status()
+    hub.kill()
+    seen = top({**lone_command.environment, "HUB_REDIS_URL": redis_server.url})
+    seen.until("straight on Redis")
+    seen.until("gpu:a100")
+    seen.press("2")
+    seen.until("rack-1")
+    seen.press("4")
+    seen.until("lab:analysis")
+    assert "pending" in seen.lately, "ids and names give way where there is no room, what a task is like does not"
     seen.press("q")
     assert seen.end() == 0
     assert seen.is_as_before()
