@@ -27,7 +27,7 @@ run: venv ## start a hub with an embedded Redis and three agents to try it on
 
 .PHONY: test
 test: venv servers clients check ## everything that decides whether a change may be handed over
-	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal --ignore tests/races --ignore tests/test_layout.py $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist worksteal --ignore tests/races --ignore tests/test_layout.py --ignore tests/test_kubernetes.py $(PYTEST_ARGS)
 	@$(BIN)/python -m pytest --numprocesses $(RACE_PROCESSES) --dist worksteal tests/races $(PYTEST_ARGS)
 
 .PHONY: proof
@@ -60,13 +60,13 @@ pagetypes:
 	else echo "There is no npm here: the types of hub/console are not checked."; fi
 
 .PHONY: check
-check: venv luacheck pagetypes ## style, formatting, types, contract and layout; needs no Redis
+check: venv luacheck pagetypes ## style, formatting, types, contract, layout and manifests; needs no Redis
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@luacheck --quiet --no-color lua
 	@$(BIN)/python -m hub.api.contract --check
-	@$(BIN)/python -m pytest -q tests/test_layout.py
+	@$(BIN)/python -m pytest -q tests/test_layout.py tests/test_kubernetes.py
 
 .PHONY: contract
 contract: venv ## write the contract, hub/api/contract/openapi.json, anew; BREAK=--break lets it break its clients

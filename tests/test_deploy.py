@@ -31,6 +31,7 @@ DEPLOY = TOP / "deploy"
 MANUAL = TOP / "hub" / "manual"
 RUNBOOK = (MANUAL / "operating.md").read_text()
 ALERTS = (DEPLOY / "alerts.yml").read_text()
+NODES = DEPLOY / "kubernetes/nodes/nodes.yaml"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 NGINX = (DEPLOY / "nginx.conf").read_text()
 _FACTS = re.compile(r" \w+=%")  # what the hub shares with the SDK logs as other libraries do, its facts in the text
@@ -88,7 +89,7 @@ def test_alerts_ask_for_metrics_that_exist():
     assert set(re.findall(r"\bhub_\w+", ALERTS)) - known == set()
 
 
-DEPLOYED = ["Dockerfile", "compose.yaml", "capacity-hub.service", "kubernetes.yaml"]
+DEPLOYED = ["Dockerfile", "compose.yaml", "capacity-hub.service", "kubernetes/hub/hub.yaml"]
 
 
 @pytest.mark.parametrize("name", DEPLOYED)
@@ -178,33 +179,34 @@ def test_only_settings_that_exist_are_named(path):
 
 
 def test_a_pod_that_lends_has_no_secret_but_the_one_to_join_with():
-    text = (DEPLOY / "keda.yaml").read_text()
+    text = NODES.read_text()
     pod = text[text.index("kind: Deployment") :]
     assert re.findall(r"secretKeyRef|key: (?:admin|node|runner)-secret", pod) == []
     assert re.findall(r"secretName: (\S+?),", pod) == ["capacity-hub-join"]
 
 
-def container(name):
-    (pod,) = [each for each in yaml.safe_load_all((DEPLOY / name).read_text()) if each["kind"] == "Deployment"]
+def container(path):
+    (pod,) = [each for each in yaml.safe_load_all(path.read_text()) if each["kind"] == "Deployment"]
     (found,) = pod["spec"]["template"]["spec"]["containers"]
     return found
 
 
 def test_the_probes_of_a_pod_reach_the_hub_whatever_names_it_listens_to(start_hub):
-    pod = container("kubernetes.yaml")
+    pod = container(DEPLOY / "kubernetes/hub/hub.yaml")
     hub = start_hub(**{each["name"]: each["value"] for each in pod["env"] if "value" in each})
     paths = {probe: pod[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")}
     assert paths == {"livenessProbe": "/health/live", "readinessProbe": "/health/ready"}
     for path in paths.values():
         hosts = {"10.42.0.7:8080": 200, "[fd00::7]:8080": 200, "capacity-hub:8080": 200, "evil.example": 403}
+        hosts["capacity-hub.capacity-hub:8080"] = 200
         answered = {host: httpx.get(hub.url + path, headers={"host": host}).status_code for host in hosts}
         assert answered == hosts
 
 
 def test_a_pod_joins_and_drains_itself_with_what_it_has(live_hub, tmp_path):
-    agent = container("keda.yaml")
+    agent = container(NODES)
     places = {
-        "http://capacity-hub:8080": live_hub.url,
+        "http://capacity-hub.capacity-hub:8080": live_hub.url,
         "/etc/capacity-hub": str(tmp_path),
         "/run/capacity-hub": str(tmp_path),
     }

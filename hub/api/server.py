@@ -41,6 +41,7 @@ from hub.store.embedded import EmbeddedRedis, find_server
 from hub.tokens.file import read_tokens
 
 LINGER_S = 1.0  # between refusing borrows and closing the door: load balancers look at /health/ready about that often
+GRACEFUL_S = 10  # for requests that run when the door is closed
 SECRET_MIN = 16  # characters
 _log = get_logger("hub.serve")
 
@@ -247,6 +248,6 @@ def _options(settings: Settings) -> dict[str, Any]:
         "server_header": False,
         "date_header": False,
         "timeout_keep_alive": int(settings.keep_alive_timeout_s),
-        "timeout_graceful_shutdown": 10,
+        "timeout_graceful_shutdown": GRACEFUL_S,
         "timeout_worker_healthcheck": 30,  # while it imports, on a busy machine, a process answers nothing
     }
