@@ -27,7 +27,7 @@ VERSIONS = ("1.33", "1.35", "1.37")
 # Of the operators that the overlay `full` is for; Kubernetes has no schema of them.
 CUSTOM = {"ScaledObject", "ClusterTriggerAuthentication", "ServiceMonitor"}
 KUBECTL = shutil.which("kubectl")
-SOURCES = sorted(path for path in HERE.rglob("*.yaml") if path.name != "kustomization.yaml")
+SOURCES = sorted(path for path in HERE.glob("*/**/*.yaml") if path.name not in ("kustomization.yaml", "all.yaml"))
 OVERLAYS = sorted(path.name for path in (HERE / "overlays").iterdir())
 
 Object = dict[str, Any]
