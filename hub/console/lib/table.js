@@ -3,8 +3,8 @@ import { cls, html, useMemo, useState } from "./dom.js";
 import { some } from "./format.js";
 
 /**
- * @typedef {{head: any, cell: (row: any) => any, num?: boolean, less?: boolean, grow?: boolean}} Column
- *   `num`: figures, set right; `less`: gone on narrow screens; `grow`: takes what is left
+ * @typedef {{head: any, cell: (row: any) => any, num?: boolean, time?: boolean, less?: boolean, grow?: boolean}} Column
+ *   `num`: figures, set right; `time`: a duration, whose column stays as wide while it grows; `less`: gone on narrow screens; `grow`: takes what is left
  */
 
 /**
@@ -16,12 +16,12 @@ export function Table({ caption, columns, rows, id, chosen = null, empty = null 
   return html`<div class="rows" tabindex="0" role="region" aria-label=${caption}><table>
     <caption>${caption}</caption>
     <thead><tr>${chosen && html`<th scope="col" class="pick"><input type="checkbox" aria-label="Choose all that are shown" checked=${all} onChange=${() => chosen.all(rows.map(id), !all)}/></th>`}
-      ${columns.map((column, at) => html`<th key=${at} scope="col" class=${cls(column.num && "num", column.less && "less", column.grow && "grow")}>${column.head}</th>`)}</tr></thead>
+      ${columns.map((column, at) => html`<th key=${at} scope="col" class=${cls(column.num && "num", column.time && "time", column.less && "less", column.grow && "grow")}>${column.head}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => {
       const key = id(row);
       return html`<tr key=${key} data-id=${key} class=${cls(chosen?.has(key) && "chosen")}>
         ${chosen && html`<td class="pick"><input type="checkbox" aria-label=${`Choose ${key}`} checked=${chosen.has(key)} onChange=${() => chosen.toggle(key)}/></td>`}
-        ${columns.map((column, at) => html`<td key=${at} class=${cls(column.num && "num", column.less && "less", column.grow && "grow")}>${column.cell(row)}</td>`)}</tr>`;
+        ${columns.map((column, at) => html`<td key=${at} class=${cls(column.num && "num", column.time && "time", column.less && "less", column.grow && "grow")}>${column.cell(row)}</td>`)}</tr>`;
     })}</tbody></table></div>`;
 }
 

@@ -42,14 +42,14 @@ function List({ route }) {
     <${Shown} from=${jobs}><section><h2>Jobs</h2><${Table} caption="Jobs" rows=${rows} id=${(/** @type {any} */ j) => j.job} columns=${[
       { head: "Job", grow: true, cell: (/** @type {any} */ j) => html`<a href=${to(["jobs", j.job])}>${j.job}</a>` },
       { head: "Pending", num: true, cell: (/** @type {any} */ j) => html`<a href=${to(["tasks"], { status: "pending", job: j.job })}>${num(j.pending)}</a>` },
-      { head: "Oldest waits", num: true, less: true, cell: (/** @type {any} */ j) => span(j.oldestSeconds) },
+      { head: "Oldest waits", num: true, time: true, less: true, cell: (/** @type {any} */ j) => span(j.oldestSeconds) },
       { head: "Workers", num: true, cell: (/** @type {any} */ j) => num(j.workers) },
       { head: "State", cell: (/** @type {any} */ j) => html`<${State} state=${j.workers ? (j.pending ? "running" : "ok") : j.pending ? "failed" : "unknown"} text=${j.workers ? (j.pending ? "busy" : "idle") : "nobody serves it"}/>` },
     ]} empty=${html`<${Empty} title=${text ? "No job is called that" : "No worker serves a job"} command=${text ? "" : "hub jobs"}>${text ? "" : "A worker registers the jobs it serves; see the manual's page on jobs."}</${Empty}>`}/></section></${Shown}>
     <${Shown} from=${workers}><section><h2>Workers</h2>${workers.data && html`<${Table} caption="Workers" rows=${workers.data.workers} id=${(/** @type {any} */ w) => w.id} columns=${[
       { head: "Worker", grow: true, cell: (/** @type {any} */ w) => html`<a href=${to(["why", "worker", w.id])}><code>${w.id}</code></a>` },
       { head: "State", cell: (/** @type {any} */ w) => html`<${State} state=${silent(w) ? "suspect" : "alive"} text=${silent(w) ? "silent" : "alive"}/>` },
-      { head: "Last beat", num: true, cell: (/** @type {any} */ w) => (w.sinceBeatMs === null ? "–" : `${span(w.sinceBeatMs / 1000)} ago`) },
+      { head: "Last beat", num: true, time: true, cell: (/** @type {any} */ w) => (w.sinceBeatMs === null ? "–" : `${span(w.sinceBeatMs / 1000)} ago`) },
       { head: "Holds", num: true, cell: (/** @type {any} */ w) => num(w.tasks) },
       { head: "Jobs", less: true, cell: (/** @type {any} */ w) => w.jobs.slice(0, 3).map((/** @type {string} */ j) => html`<a class="tag" key=${j} href=${to(["jobs", j])}>${j}</a>`) },
       ...(may("dead") && may("moveTasks") ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ w) => html`<button type="button" class="quiet" aria-label=${`Remove worker ${w.id}`} onClick=${() => remove(w)}>Remove…</button>` }] : []),

@@ -63,7 +63,7 @@ export default function Leases({ route }) {
     { head: "Run", cell: (/** @type {any} */ s) => html`<a href=${to(["leases"], { by: "run", of: s.runId })}>${s.runId}</a>` },
     { head: "Node", less: true, cell: (/** @type {any} */ s) => html`<a href=${to(["nodes", s.nodeId])}>${s.nodeId}</a>` },
     { head: "Since", less: true, cell: (/** @type {any} */ s) => html`<${Time} at=${s.borrowedAtUtc}/>` },
-    { head: "Ends in", num: true, cell: (/** @type {any} */ s) => span(s.secondsLeft) },
+    { head: "Ends in", num: true, time: true, cell: (/** @type {any} */ s) => span(s.secondsLeft) },
     ...(may("lease") ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ s) => html`<button type="button" class="quiet" aria-label=${`End the lease of ${s.browserId}`} onClick=${() => endLease(s.browserId)}>End…</button>` }] : []),
   ];
   const rows = found.data?.sessions ?? [];

@@ -66,11 +66,11 @@ function List({ route }) {
   const columns = [
     { head: "Node", grow: true, cell: (/** @type {any} */ n) => html`<a href=${to(["nodes", n.nodeId])}>${n.nodeId}</a>` },
     { head: "State", cell: (/** @type {any} */ n) => html`<${State} state=${stateOf(n)}/>${n.service && html` <${State} state=${n.service}/>`}${n.kept && html` <span class="faint">kept</span>`}` },
-    { head: "Last beat", num: true, cell: beat },
+    { head: "Last beat", num: true, time: true, cell: beat },
     { head: "Lent", num: true, cell: (/** @type {any} */ n) => num(n.lent) },
     { head: "Slots", num: true, less: true, cell: (/** @type {any} */ n) => num(n.slots) },
     { head: "Pools", less: true, cell: (/** @type {any} */ n) => n.apps.slice(0, 3).map((/** @type {string} */ a) => html`<a class="tag" key=${a} href=${to(["pools", a])}>${a}</a>`) },
-    { head: "Drain ends in", num: true, less: true, cell: (/** @type {any} */ n) => (n.deadlineSecondsLeft === null ? "–" : span(n.deadlineSecondsLeft)) },
+    { head: "Drain ends in", num: true, time: true, less: true, cell: (/** @type {any} */ n) => (n.deadlineSecondsLeft === null ? "–" : span(n.deadlineSecondsLeft)) },
   ];
   return html`<${Head} title="Nodes" about="Ages are on the hub clock, which stands still while no hub hears the store."><${AsOf} at=${found.at}/></${Head}>
     <div class="filters"><${Choice} name="state" value=${state} label="State" of=${[["", "All"], ["alive", "Alive"], ["suspect", "Suspect"], ["stale", "Silent"], ["draining", "Draining"], ["cordoned", "Cordoned"]]}/>

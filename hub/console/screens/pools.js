@@ -81,12 +81,12 @@ const tickets = [
   { head: "Ticket", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>` },
   { head: "Run", less: true, cell: (/** @type {any} */ t) => t.runId },
   { head: "Since", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.sinceUtc}/>` },
-  { head: "Estimate", num: true, cell: (/** @type {any} */ t) => (t.estimatedWaitSeconds === null ? "unknown" : span(t.estimatedWaitSeconds)) },
+  { head: "Estimate", num: true, time: true, cell: (/** @type {any} */ t) => (t.estimatedWaitSeconds === null ? "unknown" : span(t.estimatedWaitSeconds)) },
 ];
 const lent = [
   { head: "Slot", grow: true, cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.browserId])}>${s.browserId}</a>` },
   { head: "Run", cell: (/** @type {any} */ s) => s.runId },
   { head: "Node", less: true, cell: (/** @type {any} */ s) => html`<a href=${to(["nodes", s.nodeId])}>${s.nodeId}</a>` },
   { head: "Since", less: true, cell: (/** @type {any} */ s) => html`<${Time} at=${s.borrowedAtUtc}/>` },
-  { head: "Ends in", num: true, cell: (/** @type {any} */ s) => span(s.secondsLeft) },
+  { head: "Ends in", num: true, time: true, cell: (/** @type {any} */ s) => span(s.secondsLeft) },
 ];

@@ -54,8 +54,8 @@ export default function Queue({ route }) {
           { head: "Run", less: true, cell: (/** @type {any} */ t) => html`<a href=${to(["why", "run", t.runId])}>${t.runId}</a>` },
           { head: "Priority", num: true, less: true, cell: (/** @type {any} */ t) => num(t.priority) },
           { head: "Since", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.sinceUtc}/>` },
-          { head: "Estimate", num: true, cell: (/** @type {any} */ t) => (t.estimatedWaitSeconds === null ? "unknown" : span(t.estimatedWaitSeconds)) },
-          { head: "Gives up in", num: true, less: true, cell: (/** @type {any} */ t) => span(t.secondsLeft) },
+          { head: "Estimate", num: true, time: true, cell: (/** @type {any} */ t) => (t.estimatedWaitSeconds === null ? "unknown" : span(t.estimatedWaitSeconds)) },
+          { head: "Gives up in", num: true, time: true, less: true, cell: (/** @type {any} */ t) => span(t.secondsLeft) },
           ...(may("lease") ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ t) => html`<button type="button" class="quiet" aria-label=${`Cancel ${t.ticket}`} onClick=${() => cancel([t.ticket])}>Cancel…</button>` }] : []),
         ]}/>${line.waiting > line.tickets.length && html`<p class="faint">The first ${num(line.tickets.length)} of ${num(line.waiting)}.</p>`}</section>`;
     })}${data && !label && html`<${Pager} offset=${offset} limit=${LABELS} total=${data.total}/>`}</${Shown}>`;

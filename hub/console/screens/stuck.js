@@ -59,7 +59,7 @@ function Source({ source }) {
     <${Shown} from=${found}>${data && html`<${Table} caption=${`Records that are stuck in ${source}`} rows=${data.records} id=${(/** @type {any} */ r) => r.id} chosen=${may("operate") ? chosen : null} columns=${[
       { head: "Record", grow: true, cell: (/** @type {any} */ r) => html`<code>${r.id}</code>` },
       { head: "Status", cell: (/** @type {any} */ r) => html`<${State} state="stale" text=${r.status}/>` },
-      { head: "Stuck for", num: true, cell: (/** @type {any} */ r) => span(r.ageSeconds) },
+      { head: "Stuck for", num: true, time: true, cell: (/** @type {any} */ r) => span(r.ageSeconds) },
       { head: "Updated", less: true, cell: (/** @type {any} */ r) => html`<${Time} at=${r.updatedAtUtc}/>` },
       { head: "Resets", num: true, less: true, cell: (/** @type {any} */ r) => num(r.resets) },
     ]} empty=${html`<${Empty} title="Nothing is stuck here">The next pass looks again.</${Empty}>`}/>${data.total > data.records.length && html`<p class="faint">The first ${num(data.records.length)} of ${num(data.total)}.</p>`}`}</${Shown}>`;
