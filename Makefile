@@ -133,6 +133,7 @@ servers:
 	command -v nginx >/dev/null || ls /usr/sbin/nginx >/dev/null 2>&1 || missing="$$missing nginx-light"; \
 	command -v promtool >/dev/null || missing="$$missing prometheus"; \
 	command -v amtool >/dev/null || missing="$$missing prometheus-alertmanager"; \
+	command -v cc >/dev/null || missing="$$missing gcc libc6-dev"; \
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 	  || missing="$$missing chromium"; \
 	[ -z "$$missing" ] || $(call INSTALL,$$missing) \

@@ -20,12 +20,52 @@ SERVICE = "hub"
 DOWN_MS = 1000  # a primary that is silent for so long is taken to be down
 
 
+# What a server asks for the time of day; durations it measures otherwise. libfaketime does not go with jemalloc.
+_OFF = """
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+static long off(void) { return atol(getenv("TEST_CLOCK_OFF_S")); }
+int gettimeofday(struct timeval *restrict now, void *restrict zone) {
+    long failed = syscall(SYS_gettimeofday, now, zone);
+    now->tv_sec += off();
+    return failed;
+}
+time_t time(time_t *kept) {
+    struct timeval now;
+    gettimeofday(&now, 0);
+    if (kept) *kept = now.tv_sec;
+    return now.tv_sec;
+}
+"""
+
+
+def clock_off(folder: Path, seconds: int) -> dict[str, str]:
+    """The environment of a server whose time of day is off by so much."""
+    compiler = shutil.which("cc")
+    assert compiler, "the tests need a C compiler: a server with a wrong clock is one whose library lies to it"
+    library = folder / "off.so"
+    command = [compiler, "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
+    subprocess.run(command, input=_OFF, text=True, check=True)
+    return {"LD_PRELOAD": str(library), "TEST_CLOCK_OFF_S": str(seconds)}
+
+
 class Server:
     """One `redis-server`, as a replica of another one where that is given, or as a Sentinel."""
 
     def __init__(
-        self, folder: Path, *lines: str, sentinel: bool = False, port: int | None = None, known: int | None = None
+        self,
+        folder: Path,
+        *lines: str,
+        sentinel: bool = False,
+        port: int | None = None,
+        known: int | None = None,
+        off_s: int = 0,
     ) -> None:
+        """`off_s`: by how much its clock is wrong."""
         self.port = port or free_port()
         self.known = known or self.port  # the port at which others find it
         self._folder = folder / str(self.port)
@@ -35,6 +75,7 @@ class Server:
         lines = ("bind 127.0.0.1", f"port {self.port}", f"dir {self._folder}", *lines, "")
         (self._folder / "redis.conf").write_text("\n".join(lines))
         self._sentinel = sentinel
+        self._environment = {**os.environ, **(clock_off(self._folder, off_s) if off_s else {})}
         self.start()
 
     def start(self) -> None:
@@ -43,7 +84,7 @@ class Server:
         assert binary, "the tests need redis-server on the PATH"
         command = [binary, str(self._folder / "redis.conf"), *(["--sentinel"] if self._sentinel else [])]
         with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, env=self._environment, stdout=log, stderr=log)
         wait_until(self.answers, 60)
 
     def answers(self) -> bool:
@@ -67,16 +108,18 @@ class Server:
 
 
 class Trio:
-    """A primary, two replicas and three Sentinels; `wired`: with something in front of each server that can be cut."""
+    """A primary, two replicas and three Sentinels; `wired`: with something in front of each server that can be cut;
+    `off_s`: by how much the clock of each server is wrong.
+    """
 
-    def __init__(self, folder: Path, *lines: str, wired: bool = False) -> None:
+    def __init__(self, folder: Path, *lines: str, wired: bool = False, off_s: tuple[int, int, int] = (0, 0, 0)) -> None:
         quick = ("save ''", "repl-diskless-sync yes", "repl-diskless-sync-delay 0", *lines)
         ports = [free_port() for _ in range(3)]
         self.wires = Wires(ports) if wired else None
         known = self.wires.ports if self.wires else [None] * 3
-        first = Server(folder, *quick, port=ports[0], known=known[0])
+        first = Server(folder, *quick, port=ports[0], known=known[0], off_s=off_s[0])
         replicaof = f"replicaof 127.0.0.1 {first.known}"
-        others = [Server(folder, *quick, replicaof, port=ports[n], known=known[n]) for n in (1, 2)]
+        others = [Server(folder, *quick, replicaof, port=ports[n], known=known[n], off_s=off_s[n]) for n in (1, 2)]
         self.servers = [first, *others]
         wait_until(lambda: self._connected(first) == 2)
         watch = (

@@ -1,0 +1,114 @@
+"""A server takes over whose clock is an hour behind: nobody who comes then stands before those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import pytest
+
+from tests.api.streams import listening
+from tests.races.test_failover_waiters import done, serving
+from tests.replicas import Trio
+from tests.world import PATIENCE_S, borrow, eventually, give_back, publish
+
+pytestmark = pytest.mark.race
+LABEL = "gpu:a100"
+HOUR_S = 3600
+
+
+@pytest.fixture
+def trio(tmp_path):
+    """The second server is an hour behind, and the only one that can take over."""
+    servers = Trio(tmp_path, off_s=(0, -HOUR_S, 0))
+    servers.never_promote(servers.servers[2])
+    times = []
+    for server in servers.servers[:2]:
+        with server.client() as client:
+            times.append(client.time()[0])
+    assert times[0] - times[1] > HOUR_S / 2
+    yield servers
+    servers.stop()
+
+
+class Line:
+    """Who waits for the only slot, and in which order they were served."""
+
+    def __init__(self, api):
+        self._api = api
+        self._tasks = []
+        self.served = []
+
+    async def come(self, name):
+        """Somebody borrows, has a place in the queue, and gives the slot back as soon as he has it."""
+        before = await self.waiting()
+        self._tasks.append(asyncio.create_task(self._borrow(name)))
+        await self.until_waiting(before + 1)
+
+    async def _borrow(self, name):
+        answer = await borrow(self._api, LABEL, run=name, maxWaitSeconds=600)
+        grant = answer.json()
+        self.served.append(name if answer.status_code == 200 else f"{name}: {answer.text}")
+        await done(lambda: give_back(self._api, LABEL, grant["browserId"], leaseToken=grant["leaseToken"]))
+
+    async def waiting(self):
+        answer = await done(lambda: self._api.get("/queue"))
+        return answer.json()["waiting"]
+
+    async def until_waiting(self, count):
+        async def there():
+            return await self.waiting() == count
+
+        await eventually(there)
+
+    async def end(self):
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.gather(*self._tasks)
+
+
+def keep_and_fail_over(trio, primary):
+    """Everything that was written is at the one that takes over."""
+    with primary.client() as client:
+        client.set("a mark", "1")
+        assert client.wait(2, 60_000) == 2
+    trio.fail_over()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("lost", [False, True], ids=["kept", "lost"])
+async def test_a_newcomer_stands_behind_those_who_waited_before_a_server_took_over_whose_clock_is_behind(trio, lost):
+    """`lost`: the one that takes over never heard of the last who came, nor of the time at which he did."""
+    async with serving(trio.url) as (app, api, hub), listening(app, kind="grant") as stream:
+        await publish(api, "n1", **{LABEL: ["s1"]})
+        held = (await borrow(api, LABEL)).json()
+        line, primary, before = Line(api), trio.primary, hub.store.generation
+        await line.come("first")
+        if not lost:
+            await line.come("second")
+            await asyncio.to_thread(keep_and_fail_over, trio, primary)
+        else:
+            with primary.client() as client:
+                client.set("a mark", "1")
+                assert client.wait(2, 60_000) == 2
+            others = await asyncio.to_thread(trio.part, primary)
+            await line.come("second")
+            primary.signal(signal.SIGSTOP)
+            for each in others:
+                each.signal(signal.SIGCONT)
+            await asyncio.to_thread(trio.wait_for_another, primary)
+
+        async def opened():
+            return hub.store.generation != before and not hub.store.away
+
+        await eventually(opened)
+        assert trio.primary is trio.servers[1]
+        await line.until_waiting(2)
+        seen = len(stream.events)
+        await line.come("third")
+        await publish(api, "n1", **{LABEL: ["s1"]})  # it says what it has, and is lent from again
+        await done(lambda: give_back(api, LABEL, "s1", leaseToken=held["leaseToken"]))
+        await line.end()
+        assert line.served == ["first", "second", "third"]
+        handed = [each["event"] for each in (await stream.until(seen + 7))[seen:]].count("grant.handed")
+        assert handed == 3  # and the events of the new one are heard although they are numbered as of an hour ago
+        primary.signal(signal.SIGCONT)
