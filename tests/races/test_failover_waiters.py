@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
 from contextlib import asynccontextmanager
 
 import httpx
@@ -15,6 +16,7 @@ import pytest
 
 from hub.api.app import create_app
 from hub.store.cancelling import cancel_all
+from hub.store.clock import PERIOD_S
 from hub.store.monitor import ConnectionMonitor
 from tests.api.streams import listening
 from tests.replicas import Trio
@@ -23,6 +25,7 @@ from tests.world import PATIENCE_S, borrow, eventually, give_back, publish, sett
 pytestmark = pytest.mark.race
 LABEL, OTHER, JOB = "gpu:a100", "gpu:h100", "lab:modifiers:Rotate"
 JOBS = "/v1/joblib"
+BACK_S = 2.0
 
 
 @pytest.fixture
@@ -116,6 +119,37 @@ async def test_whoever_waits_while_the_primary_changes_is_served_by_the_new_one(
             assert (await claim)["id"] == task.json()["id"]
         told = {each["event"] for each in (await stream.until(seen + 3))[seen:]}
         assert {"grant.returned", "grant.handed"} <= told
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("change", [planned, stopped])
+async def test_lending_goes_on_within_two_seconds_of_the_agreement_of_the_sentinels(trio, monkeypatch, change):
+    """Counted in ticks, of which two seconds have four: a machine that stands still for a while ticks less as well. No
+    tick can take longer than another, for one that waited on the server before would wait for ever.
+    """
+    async with serving(trio.url) as (_, api, hub):
+        tick, ticks = hub.clock.tick, []
+
+        async def counted():
+            ticks.append(time.monotonic())
+            await tick()
+
+        monkeypatch.setattr(hub.clock, "tick", counted)
+        await publish(api, "n1", **{LABEL: ["s1"]})
+        before = hub.store.generation
+        await asyncio.to_thread(change, trio)
+        agreed_at, begun = time.monotonic(), len(ticks)
+
+        async def lent():
+            node = {"nodeId": "n1", "slots": [{"labelKey": LABEL, "slotId": "s1"}]}
+            reported = await api.post("/node/register", json=node)
+            return reported.is_success and (await borrow(api, LABEL, maxWaitSeconds=0)).is_success
+
+        await eventually(lent)
+        took = len(ticks) - begun
+        print(f"lent {time.monotonic() - agreed_at:.2f} s after the Sentinels agreed, {took} ticks")
+        assert hub.store.generation != before
+        assert took <= BACK_S / PERIOD_S
 
 
 async def insist(api, path, body, what):
