@@ -13,7 +13,7 @@ from hub.core import Hub
 from hub.doctor import Finding, examine
 from hub.store.connection import make_client
 from hub.store.keys import Keys
-from hub.store.library import library
+from hub.store.library import FORMAT, library
 from hub.store.store import SETTLE_MS, Store
 from tests.machine.records import TIMEOUT_MS
 from tests.world import RedisServer, settings_for, sweepers
@@ -52,7 +52,11 @@ class Direct:
 
     def open(self, run_id: str = "r") -> None:
         """What a hub does that finds the server without functions, or the store unopened: as `hub.store.store`."""
-        known = (run_id, self._known, SETTLE_MS, "0", "0", "0")
+        opening = {
+            "run_id": run_id, "lost": self._known, "settle_ms": SETTLE_MS, "floor": "0", "timeout_ms": "0",
+            "heard_ms": "0", "cluster": "0", "format": FORMAT,
+        }  # fmt: skip
+        known = self._library.commands["store/open"].ordered((), opening)
         with suppress(ResponseError):  # it is there
             self.redis.function_load(self._library.text)
         self.redis.execute_command(*self._library.call("store/open", self.keys, known))

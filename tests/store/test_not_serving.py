@@ -106,6 +106,7 @@ class Torn(Sick):
 
     def __init__(self, folder):
         super().__init__(folder)
+        self.url = f"redis+cluster://127.0.0.1:{self.server.port}"
         self.plain.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
         wait_until(lambda: self.says() == "+OK")
         self._slot = self.plain.execute_command("CLUSTER", "KEYSLOT", MARK)
@@ -181,6 +182,8 @@ async def test_while_it_cannot_serve_no_time_passes_for_nodes_and_leases(tmp_pat
 
 class Says:
     """What the Sentinels say."""
+
+    in_cluster = False
 
     def __init__(self, port):
         self.port = port
