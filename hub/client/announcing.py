@@ -115,6 +115,7 @@ class Announcing:
                 await asyncio.sleep(self._after_failure(error))
         self._tell_changes()
         self._failures = 0
+        self._soon.set()  # a registration keeps a node alive for 90 s; with its first beat its death is noticed in time
 
     # -- heartbeats -----------------------------------------------------------------------------------------------
 

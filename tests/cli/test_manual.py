@@ -48,4 +48,5 @@ def test_an_unknown_page_is_refused_in_a_sentence_that_names_the_pages(lone_comm
 def test_an_installation_carries_every_page(wheel):
     with zipfile.ZipFile(wheel) as found:
         carried = {name: found.read(name) for name in found.namelist() if name.startswith("hub/manual/")}
-    assert carried == {f"hub/manual/{path.name}": path.read_bytes() for path in MANUAL.iterdir()}
+    pages = {f"hub/manual/{path.name}": path.read_bytes() for path in MANUAL.iterdir() if path.is_file()}
+    assert carried == pages  # and no picture: they are for whoever reads it in the repository
