@@ -86,7 +86,8 @@ class Postgres:
         return asyncio.run(self._execute(sql, database)) if not _in_loop() else _beside(self._execute(sql, database))
 
     async def _execute(self, sql: str, database: str) -> list[asyncpg.Record]:
-        connection = await asyncpg.connect(host=str(self.folder), user=USER, database=database)
+        port = int(self._settings.get("port", 5432))
+        connection = await asyncpg.connect(host=str(self.folder), port=port, user=USER, database=database)
         try:
             if ";" in sql.strip().rstrip(";"):
                 await connection.execute(sql)
