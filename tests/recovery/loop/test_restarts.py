@@ -8,11 +8,12 @@ import pytest
 from sqlalchemy import exc
 from sqlalchemy.ext.asyncio import async_sessionmaker
 
+from hub import retries
 from hub.recovery.engines import make_engine
-from hub.recovery.loop import process
+from hub.recovery.loop import claims, items, process
 from tests.recovery.databases import Database
 from tests.recovery.loop.conftest import make_tables
-from tests.recovery.loop.faults import ANSWER_LOST, CUT, Faults
+from tests.recovery.loop.faults import ANSWER_LOST, CUT, REFUSED, Faults
 from tests.recovery.loop.world import alerts, handled, note, notes, nothing, source_of
 from tests.recovery.postgres import Postgres
 from tests.world import eventually
@@ -149,3 +150,64 @@ async def test_a_claim_whose_commit_is_in_doubt_is_given_back(jobs, kind):
         await handled(source_of(jobs), nothing)
     assert faults.struck
     assert jobs.statuses() == {"Done": 5}
+
+
+class Steps:
+    """Pauses between attempts take no time: a clock is moved on by what each would have been, at the longest.
+
+    The database is away from `begin` on, for so many seconds of it.
+    """
+
+    def __init__(self, monkeypatch, away_s):
+        self.pauses: list[float] = []
+        self.faults = Faults()
+        self._away_s = away_s
+        monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0.2)
+        monkeypatch.setattr(items, "pause_s", self._pause)
+        for module in (claims, items):
+            monkeypatch.setattr(module, "now_s", lambda: retries.now_s() + self.passed_s)
+
+    @property
+    def passed_s(self):
+        return sum(self.pauses)
+
+    def _pause(self, attempt):
+        self.pauses.append(min(retries.LONGEST_PAUSE_S, retries.FIRST_PAUSE_S * 2**attempt))
+        assert 0 < retries.pause_s(attempt, None, retries.LONGEST_PAUSE_S) <= self.pauses[-1]
+        if self.passed_s > self._away_s:
+            self.faults.clear()
+        return 0
+
+    def begin(self):
+        self.faults.plan(REFUSED, 0, 10**9)
+
+
+@pytest.mark.parametrize("away_s", [20, 3600], ids=["back within the lease", "away for longer"])
+async def test_an_outcome_is_tried_again_after_longer_and_longer_pauses_and_for_no_longer_than_the_lease(
+    jobs, monkeypatch, caplog, away_s
+):
+    jobs.add(1, status="Pending")
+    steps, stop, begun = Steps(monkeypatch, away_s), asyncio.Event(), []
+
+    async def handler(record, session):
+        begun.append(record.id)
+        steps.begin()
+
+    async def over():
+        return bool(alerts(caplog)) or jobs.statuses() == {"Done": 1}
+
+    with steps.faults.everywhere():
+        source = source_of(jobs, threshold_minutes=1)
+        running = asyncio.create_task(process(source, handler, done="Done", park=False, poll_s=0.05, stop=stop))
+        await eventually(over)
+        steps.faults.clear()
+        stop.set()
+        await running
+    assert steps.pauses[:6] == [0.2, 0.4, 0.8, 1.6, 3.2, 5.0]
+    assert set(steps.pauses[6:]) <= {5.0}
+    if away_s == 20:
+        assert (jobs.statuses(), begun, alerts(caplog)) == ({"Done": 1}, [1], [])
+        assert 20 < steps.passed_s < 60
+    else:
+        assert len(alerts(caplog)) == 1
+        assert 60 * 0.8 < steps.passed_s < 60 + 3 * retries.LONGEST_PAUSE_S
