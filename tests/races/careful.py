@@ -8,6 +8,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import httpx
@@ -64,7 +65,8 @@ class _Careful:
             said = answer.json()
             if answer.status_code == 200:
                 slot, token, until = said["browserId"], said["leaseToken"], sent + said["ttlSeconds"]
-                self._note("holds", slot=slot, token=token, node=said["nodeId"], until=until)
+                expires = _instant(said["expiresAtUtc"])
+                self._note("holds", slot=slot, token=token, node=said["nodeId"], until=until, expires=expires)
                 return slot, token, until
             if answer.status_code == 409:
                 return None
@@ -81,7 +83,8 @@ class _Careful:
             answer = await self._ask("POST", "/session/renew", body)
             if answer is not None and answer.status_code == 200:
                 until = max(until, sent + answer.json()["ttlSeconds"])
-                self._note("holds", slot=slot, token=token, node="", until=until)
+                expires = _instant(answer.json()["expiresAtUtc"])
+                self._note("holds", slot=slot, token=token, node="", until=until, expires=expires)
             elif answer is not None and answer.status_code == 409:
                 self._note("invalid", slot=slot, token=token, why="a renewal was refused")
                 return False
@@ -101,3 +104,7 @@ class _Careful:
         except httpx.HTTPError:
             await asyncio.sleep(random.uniform(0, 0.2))
             return None
+
+
+def _instant(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

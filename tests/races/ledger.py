@@ -119,6 +119,16 @@ def revived(lines: Iterable[Line]) -> list[str]:
     return wrong
 
 
+def expires_elsewhen(lines: Iterable[Line], by_s: float) -> list[str]:
+    """Every grant of which a hub named an end that is off by more than that from the one its holder counted himself."""
+    told = [line for line in lines if line["event"] == "holds"]
+    return [
+        f"{line['slot']} under {line['token']} ends {line['expires'] - line['until']:+.0f} s off: {line}"
+        for line in told
+        if abs(line["expires"] - line["until"]) > by_s
+    ]
+
+
 def ended_twice(notes: Iterable[Line]) -> list[str]:
     """Every task that was completed twice, or given out again after it was; one that failed may have another attempt.
 

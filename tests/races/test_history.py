@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from threading import Event, Thread
 
@@ -23,15 +24,16 @@ import pytest
 
 from tests.notes import whole_notes
 from tests.races.crew import Crew
-from tests.races.history import NODE_TIMEOUT_S, POOL, TTL_S, Faults
-from tests.races.ledger import broken, cut_by_dead_nodes, ended_twice, holds, revived
+from tests.races.history import CLOCKS_S, NODE_TIMEOUT_S, POOL, TTL_S, Faults
+from tests.races.ledger import broken, cut_by_dead_nodes, ended_twice, expires_elsewhen, holds, revived
 from tests.replicas import Trio
-from tests.world import SECRETS, wait_until
+from tests.world import SECRETS, HubProcess, wait_until
 
 SECONDS = float(os.environ.get("HUB_HISTORY_SECONDS", "15"))
 SEED = int(os.environ.get("HUB_HISTORY_SEED", "0")) or random.randrange(1, 1 << 30)
 TOKEN = "history-token-of-a-user"
 WORKERS = 6
+EXPIRES_S = 60.0  # the clocks are off by hours; a borrower waits for some seconds
 
 pytestmark = [pytest.mark.race, pytest.mark.slow, pytest.mark.timeout(SECONDS + 1200)]
 
@@ -49,6 +51,7 @@ def faults(tmp_path: Path):
 
 def test_everything_that_was_answered_can_be_true(faults: Faults, tmp_path: Path) -> None:
     print(f"seed {SEED}")
+    assert [round(each / 3600) for each in map(clock_off_s, faults.hubs)] == [each / 3600 for each in CLOCKS_S]
     ports, log = faults.wires.ports, tmp_path / "hands.log"
     offer = {"label": POOL, "slots": 2, "restart_s": [0.1, NODE_TIMEOUT_S + 3]}
     nodes = Crew(tmp_path, "node", ["n1", "n2", "n3", "n4"], ports, SECRETS["HUB_NODE_SECRET"], **offer)
@@ -81,8 +84,14 @@ def test_everything_that_was_answered_can_be_true(faults: Faults, tmp_path: Path
     tasks = sum(note["what"] == "ended" for note in notes)
     print(f"{len(found)} grants, {tasks} tasks, {faults.wires.lost} answers lost; {dict(faults.done)}")
     wrong = broken(found, borrowers.lines()) + revived(borrowers.lines()) + ended_twice(notes)
+    wrong += expires_elsewhen(borrowers.lines(), EXPIRES_S)
     assert not wrong, "\n".join([f"{len(wrong)} things cannot be true, seed {SEED}", *wrong[:10], *faults.story])
     assert len(found) > SECONDS / 4
+
+
+def clock_off_s(hub: HubProcess) -> float:
+    """By how much the clock of a hub is off, as its log shows."""
+    return datetime.fromisoformat(hub.log().splitlines()[-1].split()[0]).timestamp() - time.time()
 
 
 def submit(ports: list[int], over: Event) -> None:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from tests.races.ledger import broken, cut_by_dead_nodes, cut_by_expiry, ended_twice, holds, revived, unanswered
+from tests.races.ledger import (
+    broken,
+    cut_by_dead_nodes,
+    cut_by_expiry,
+    ended_twice,
+    expires_elsewhen,
+    holds,
+    revived,
+    unanswered,
+)
 
 
 def line(at: float, event: str, **facts: object) -> dict[str, object]:
@@ -25,6 +34,12 @@ def found(*lines: dict[str, object], nodes: tuple[dict[str, object], ...] = ()) 
 
 def test_one_after_the_other_is_fine():
     assert found(hold(1, 10, 3), give(2, 10), hold(2.1, 11, 5), hold(4, 11, 7), give(6, 11), hold(6.1, 12, 9)) == []
+
+
+def test_a_grant_whose_end_is_told_by_another_clock_is_found():
+    fine, wrong = ({**hold(1, token, 3), "expires": expires} for token, expires in ((10, 4.0), (11, 3 + 3600.0)))
+    assert expires_elsewhen([fine, give(2, 10)], 60) == []
+    assert len(expires_elsewhen([fine, wrong], 60)) == 1
 
 
 def test_a_slot_held_twice_is_found():

@@ -14,9 +14,12 @@ from hub.recovery.loop import claims, items, process
 from tests.recovery.databases import Database
 from tests.recovery.loop.conftest import make_tables
 from tests.recovery.loop.faults import ANSWER_LOST, CUT, REFUSED, Faults
+from tests.recovery.loop.trial import FULL
 from tests.recovery.loop.world import alerts, handled, note, notes, nothing, source_of
 from tests.recovery.postgres import Postgres
 from tests.world import eventually
+
+RECORDS = 1500 if FULL else 600
 
 
 @pytest.fixture
@@ -35,7 +38,7 @@ def mortal():
 @pytest.mark.parametrize("given", [True, False], ids=["sessions of the application", "sessions of the loop"])
 async def test_a_restart_of_the_database_fails_no_record(mortal, given, caplog):
     """Those whose handler was at work are handled again, those it never came to as well; with no Redis to park in."""
-    mortal.fill(600, "Pending")
+    mortal.fill(RECORDS, "Pending")
     source, stop, handlers = source_of(mortal), asyncio.Event(), []
     engine = make_engine(source, 10)
 
@@ -65,8 +68,10 @@ async def test_a_restart_of_the_database_fails_no_record(mortal, given, caplog):
     stop.set()
     counts = await running
     await engine.dispose()
-    assert mortal.statuses() == {"Done": 600}, mortal.execute("SELECT DISTINCT error FROM jobs WHERE status = 'Failed'")
-    assert len(notes(mortal)) == 1200
+    assert mortal.statuses() == {"Done": RECORDS}, mortal.execute(
+        "SELECT DISTINCT error FROM jobs WHERE status = 'Failed'"
+    )
+    assert len(notes(mortal)) == 2 * RECORDS
     assert (counts.failed, counts.zombies, alerts(caplog)) == (0, 0, [])
 
 
