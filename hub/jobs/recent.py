@@ -25,7 +25,8 @@ _log = get_logger("hub.jobs")
 class Recent:
     """Calls of the last seconds, each of them safe to repeat; a store that lost its last seconds is told them again.
 
-    One that was emptied is not: what becomes of tasks then stands in the manual.
+    One that was emptied is not, nor later on: hubs do not notice it at once, and what one of them says is pending has
+    ended by another one that says nothing. What becomes of tasks then stands in the manual.
     """
 
     def __init__(self, store: Store) -> None:
@@ -65,10 +66,16 @@ class Recent:
             self._result_bytes -= len(oldest["result"])
             oldest["result"] = LOST
 
+    def _forget(self) -> None:
+        self._calls.clear()
+        self._ends.clear()
+        self._bytes = self._result_bytes = 0
+
     async def recall(self) -> None:
         """Say it all again to a store that may have lost it."""
-        if await self._store.read("HGET", self._store.keys.store, "last_us") is None:
-            return  # emptied
+        if self._store.emptied:
+            self._forget()
+            return
         since = (self._store.heard_at or time.monotonic()) - KEEP_S  # nothing was done in an outage
         calls = [again for at, _, again in self._calls if at >= since]
         recalled = 0

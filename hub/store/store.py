@@ -44,6 +44,7 @@ class Store:
         self.in_cluster = primary is not None and primary.in_cluster
         self.notifications = Notifications(client, in_cluster=self.in_cluster)
         self.generation: str | None = None
+        self._born, self.emptied = "", False  # the generation it began with; whether nothing is left of another
         self.highest_token = "0"  # of the grants this hub made or learned of
         self.agreed_timeout_ms = 0  # of nodes, where hubs have said what holds for all of them
         self.node_timeout_ms = 0  # for a store that was emptied; whoever makes a hub of it sets it
@@ -193,6 +194,7 @@ class Store:
         self._telling = asyncio.Event()
         try:
             with urgent():
+                self.emptied = (born := await self.read("HGET", self.keys.store, "born") or "") != self._born
                 for action in self._when_replaced:
                     await action()
                 if self.when_told is not None:
@@ -200,7 +202,7 @@ class Store:
         finally:
             told, self._telling = self._telling, None
             told.set()
-        self.generation = generation  # last: should the store be lost again before all is said, it is said once more
+        self.generation, self._born = generation, born  # last: lost before all is said, it is told anew
 
     async def _open(self) -> str:
         arguments = {
@@ -215,11 +217,11 @@ class Store:
         }
         ordered = self.library.commands["store/open"].ordered((), arguments)
         command = self.library.call("store/open", self.keys, ordered)
-        word, generation, clock_ms, now_ms = await call(self.client, self.library, command)
+        word, generation, clock_ms, now_ms, born = await call(self.client, self.library, command)
         refuse_unopened(word, generation)
         _log.info("store opened", state=word, generation=generation, library=self.library.name)
         if self.generation is None:
-            self.generation = generation
+            self.generation, self._born = generation, born
         self.hear(generation, int(clock_ms), int(now_ms))
         return str(generation)
 

@@ -242,3 +242,23 @@ async def test_an_emptied_store_is_told_of_no_task(lossy):
     await lossy.recall()
     with pytest.raises(TaskNotFound):
         await lossy.status(task)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["emptied once", "emptied twice"])
+async def test_an_emptied_store_is_told_of_no_task_by_a_hub_that_comes_when_others_use_it_again(lossy, again):
+    """Another hub took the end of this task and says nothing of it: told of the submit, the store would give it out."""
+    worker = await lossy.worker()
+    submitter = lossy.hub
+    async with open_store(settings_for(lossy.server.url)) as store:
+        taker = lossy.hub = Hub(store, settings_for(lossy.server.url))
+        await taker.clock.tick()
+        for _ in range(1 + again):
+            [ended] = await submitter.tasks.submit("r1", JOB, ['{"n":1}'], USER, Options())
+            await lossy.say(worker, await lossy.claim(worker), "completed")
+            lossy.server.client().flushall()
+            await taker.clock.tick()
+            worker = await lossy.worker()
+            await submitter.clock.tick()
+            with pytest.raises(TaskNotFound):
+                await lossy.status(ended.id)
+            lossy.server.client().hset("hub:store", "settle_ms", 0)

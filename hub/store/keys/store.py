@@ -7,13 +7,13 @@ class OfTheStore(Section):
     title = "Store"
     owner = "hub/store/"
 
-    # Fields: format (of what is kept; 1 where there is none), generation, run_id, token (counter), last_us (counter
-    # of jobs), clock_ms, tick_ms, settle_ms, leader, leader_until_ms and the run-time switch expire, expire_by,
-    # expire_at; turn (counter of the queues), line_ms (the last arrival in one), line_clock_ms (the hub clock then),
-    # options (matching), timeout_ms (of nodes), grace_ms (of what is revoked), revoked_ms (until when a holder may
-    # believe in it); history_max (entries), noted:<event> (the last one a hub wrote), wants:<hub> (its node timeout);
-    # tokens_changed (when one was last revoked, or the first was made); counted_us (until when ended tasks are
-    # counted for the metrics). One per store, never deleted.
+    # Fields: format (of what is kept; 1 where there is none), generation, born (the one with which it began), run_id,
+    # token (counter), last_us (counter of jobs), clock_ms, tick_ms, settle_ms, leader, leader_until_ms and the run-time
+    # switch expire, expire_by, expire_at; turn (counter of the queues), line_ms (the last arrival in one),
+    # line_clock_ms (the hub clock then), options (matching), timeout_ms (of nodes), grace_ms (of what is revoked),
+    # revoked_ms (until when a holder may believe in it); history_max (entries), noted:<event> (the last one a hub
+    # wrote), wants:<hub> (its node timeout); tokens_changed (when one was last revoked, or the first was made);
+    # counted_us (until when ended tasks are counted for the metrics). One per store, never deleted.
     store = One(
         "hub:store",
         "hash",

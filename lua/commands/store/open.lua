@@ -7,7 +7,8 @@
 -- by it.
 -- A hub that stood still does not know what the others did meanwhile: it leaves a store that came back empty to them.
 -- A store that a later version of the hub has written is left alone: its format is higher than the caller knows.
--- Returns {'open' | 'new' | 'restarted' | 'later' | 'newer', generation, or of 'newer' the format, clock_ms, the time of Redis in ms}
+-- Returns {'open' | 'new' | 'restarted' | 'later' | 'newer', generation, or of 'newer' the format, clock_ms, the time of Redis in ms,
+--   the generation with which the store began}
 command.open('store/open', {
   'run_id',             -- of the Redis server: another one means that it was restarted or failed over
   'lost',               -- '1' when the calling hub knew this store before, 'asleep' when it has stood still since, '0' else
@@ -23,14 +24,14 @@ command.open('store/open', {
   local time = redis.call('TIME')
   local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
   local was = redis.call('HMGET', keys.store, 'generation', 'run_id', 'token', 'clock_ms', 'lost_above', 'reopened_ms',
-    'timeout_ms', 'format')
-  if tonumber(was[8] or '1') > a.format then return {'newer', was[8], 0, now_ms} end
+    'timeout_ms', 'format', 'born')
+  if tonumber(was[8] or '1') > a.format then return {'newer', was[8], 0, now_ms, ''} end
   if was[1] and was[2] == a.run_id then
     store.open_as(was[1], in_cluster)
-    return {'open', was[1], tonumber(was[4]), now_ms}
+    return {'open', was[1], tonumber(was[4]), now_ms, was[9] or ''}
   end
 
-  if not was[1] and a.lost == 'asleep' then return {'later', '', 0, now_ms} end
+  if not was[1] and a.lost == 'asleep' then return {'later', '', 0, now_ms, ''} end
 
   -- What a restart lost are the grants with tokens between the counter that came back and the new base.
   local base = string.format('%.0f', now_ms * 1048576)
@@ -51,7 +52,7 @@ command.open('store/open', {
   redis.call('HSET', keys.store, 'generation', generation, 'run_id', a.run_id, 'clock_ms', clock_ms, 'tick_ms', now_ms,
     'format', a.format)
   store.open_as(generation, in_cluster)
-  if not was[1] then redis.call('HSET', keys.store, 'born_ms', clock_ms) end
+  if not was[1] then redis.call('HSET', keys.store, 'born', generation, 'born_ms', clock_ms) end
   if not was[7] and a.timeout_ms ~= '0' then redis.call('HSET', keys.store, 'timeout_ms', a.timeout_ms) end
   if was[1] or a.lost ~= '0' then
     redis.call('HSET', keys.store, 'settle_ms', clock_ms + a.settle_ms, 'reopened_ms', clock_ms)
@@ -60,5 +61,5 @@ command.open('store/open', {
       redis.call('SADD', keys.telling, hub)
     end
   end
-  return {was[1] and 'restarted' or 'new', generation, clock_ms, now_ms}
+  return {was[1] and 'restarted' or 'new', generation, clock_ms, now_ms, was[1] and was[9] or generation}
 end)
