@@ -7,13 +7,13 @@ entries.held_in = {worker_tasks = 'set', worker_providers = 'set', dead_workers 
 
 function entries.of(kind, owner, member)
   local single = {later = keys.later, heads = keys.heads, ownerless = keys.ownerless, internal_tasks = keys.internal_tasks,
-    runtimes = keys.runtimes, silences = keys.silences, finished = keys.finished, dead = keys.dead, workers = keys.workers,
-    worker_beats = keys.worker_beats, dead_workers = keys.dead_workers, deleted_jobs = keys.deleted_jobs, hung_up = keys.hung_up}
+    runtimes = keys.runtimes, silences = keys.silences, held_tasks = keys.held_tasks, finished = keys.finished, dead = keys.dead,
+    workers = keys.workers, worker_beats = keys.worker_beats, dead_workers = keys.dead_workers, deleted_jobs = keys.deleted_jobs,
+    hung_up = keys.hung_up}
   local many = {room_tasks = keys.room_tasks, job_tasks = keys.job_tasks, job_queue = keys.job_queue, worker_tasks = keys.worker_tasks,
     room_workers = keys.room_workers, room_jobs = keys.room_jobs, room_providers = keys.room_providers,
     worker_providers = keys.worker_providers, payload = keys.payload, task_result = keys.task_result,
-    task_log = keys.task_log,
-    provider_name = keys.provider_name}
+    task_log = keys.task_log, provider_name = keys.provider_name}
   if entries.held_in[kind] == 'string' then return many[kind](member) end
   return single[kind] or many[kind](owner)
 end
@@ -32,14 +32,14 @@ local function task_belongs(kind, owner, id)
   if not (t and t.room and t.status) then return false end
   if kind == 'task_result' then return t.status == 'completed' end
   local waits = t.status == 'pending'
-  local held = t.status == 'claimed' or t.status == 'running'
+  local held = tasks.is_held(t.status)
   if kind == 'room_tasks' then return t.status .. ':' .. t.room == owner end
   if kind == 'job_tasks' then return t.status .. ':' .. t.room .. ':' .. t.job == owner end
   if kind == 'job_queue' then return waits and not t.due and t.job == owner end
   if kind == 'later' then return waits and t.due end
   if kind == 'worker_tasks' then return held and t.worker == owner end
   if kind == 'internal_tasks' then return held and names.is_internal(t.job) end
-  if kind == 'runtimes' then return held end
+  if kind == 'runtimes' or kind == 'held_tasks' then return held end
   if kind == 'silences' then return t.status == 'running' and t.silence end
   if kind == 'dead' then return t.status == 'failed' and t.max end
   if kind == 'finished' then return not (waits or held) end

@@ -18,7 +18,11 @@ function tasks.was_heard(t, request)
   return t.last == request or (t.back and string.find('\n' .. t.back .. '\n', '\n' .. request .. '\n', 1, true) and true)
 end
 
+-- Whether somebody has it in hand.
+function tasks.is_held(status) return status == 'claimed' or status == 'running' end
+
 function tasks.list_under(t, status)
+  if tasks.is_held(status) then redis.call('ZADD', keys.held_tasks, t.at, t.id) end
   redis.call('ZADD', keys.room_tasks(status .. ':' .. t.room), t.at, t.id)
   redis.call('ZADD', keys.job_tasks(status .. ':' .. t.room .. ':' .. t.job), t.at, t.id)
 end
@@ -26,6 +30,7 @@ end
 function tasks.unlist(t, status)
   redis.call('ZREM', keys.room_tasks(status .. ':' .. t.room), t.id)
   redis.call('ZREM', keys.job_tasks(status .. ':' .. t.room .. ':' .. t.job), t.id)
+  if tasks.is_held(status) then redis.call('ZREM', keys.held_tasks, t.id) end
 end
 
 -- Change the status in the lists; `t.status` is the new one afterwards.

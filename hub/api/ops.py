@@ -29,7 +29,6 @@ from hub.recovery.leadership import known_sources
 from hub.settings import mask_url, own_variables
 
 router = APIRouter(tags=["operations"])
-_WORKERS = 1_000  # whose tasks are counted at a scrape
 COUNTED_S = 1.0  # how old the counts may be that strangers are shown
 SEEN_S = 120  # a node heard within this time makes the hub ready
 
@@ -225,8 +224,7 @@ async def _refresh_tasks(hub: Hub) -> None:
             pending, age_s = shown.get(job, (0, 0.0))
             shown[job] = pending + length, max(age_s, now_s - float(score) / 1e6)
     metrics.pending_tasks.found = shown
-    workers = await hub.store.read("ZRANGE", keys.workers, 0, _WORKERS - 1)
-    metrics.tasks_held.set(sum(await hub.store.read_all(("SCARD", keys.worker_tasks(each)) for each in workers)))
+    metrics.tasks_held.set(await hub.store.read("ZCARD", keys.held_tasks))
 
 
 async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from hub.store.store import Store
 SETS = ("worker_tasks", "worker_providers", "dead_workers")
 ZSETS = (
     *("room_tasks", "job_tasks", "job_queue", "heads", "later", "ownerless", "internal_tasks", "runtimes", "silences"),
-    *("finished", "dead", "workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs"),
+    *("held_tasks", "finished", "dead", "workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs"),
     *("room_providers", "hung_up"),
 )
 STRINGS = ("payload", "task_result", "task_log", "provider_name")  # keys that are such members by themselves

@@ -9,6 +9,7 @@ TASKS = {
     "not of its room": Trouble("C9", "not among the tasks of its room in its status, or not at its place there"),
     "not of its job": Trouble("C9", "not among the tasks of its job in its status, or not at its place there"),
     "waits nowhere": Trouble("C9", "pending, but in no queue, so that nobody would ever claim it"),
+    "not counted": Trouble("C12", "claimed, but not among all that are, or not at its place there"),
     "not of its worker": Trouble("C10", "claimed, but not among the tasks of its worker, whose end would not fail it"),
     "held by the dead": Trouble("C10", "claimed by a worker that is gone, and nothing would ever end it"),
     "endless": Trouble("C10", "claimed by no worker, and nothing would ever end it"),

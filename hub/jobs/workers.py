@@ -143,7 +143,7 @@ class Workers:
 
     async def get(self, worker: str) -> Worker:
         """The worker; raises `WorkerNotFound`."""
-        found = await self._read([worker])
+        found = await self.several([worker])
         if not found:
             raise unknown(worker)
         return found[0]
@@ -154,16 +154,17 @@ class Workers:
 
     async def page(self, limit: int, offset: int) -> Page[Worker]:
         """All workers of all users."""
-        return await self._pages.read([self._store.keys.workers], limit, offset, self._read)
+        return await self._pages.read([self._store.keys.workers], limit, offset, self.several)
 
     async def page_of_room(self, room: str, limit: int, offset: int) -> Page[Worker]:
         """The workers of the jobs that are seen from a room."""
         own = "@*" if room == "*" else room
         lists = [room] if room in (GLOBAL, INTERNAL) else [own, "*"]
         keys = [self._store.keys.room_workers(name) for name in lists]
-        return await self._pages.read(keys, limit, offset, self._read)
+        return await self._pages.read(keys, limit, offset, self.several)
 
-    async def _read(self, ids: list[str]) -> list[Worker]:
+    async def several(self, ids: list[str]) -> list[Worker]:
+        """Those of these that are there."""
         return [_worker(reply) for reply in await self._describe(rest=ids) if reply]
 
 

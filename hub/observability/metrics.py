@@ -142,7 +142,7 @@ tasks_put_off = Gauge(
     "hub_tasks_put_off", "Pending tasks that are not due yet, read when scraped.", multiprocess_mode="mostrecent"
 )
 tasks_held = Gauge(
-    "hub_tasks_held", "Tasks that workers have claimed or run, of the first 1,000 workers; read when scraped.",
+    "hub_tasks_held", "Tasks that are claimed or run; read when scraped.",
     multiprocess_mode="mostrecent",
 )  # fmt: skip
 dead_letters = Gauge(

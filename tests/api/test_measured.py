@@ -10,6 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from hub.jobs.models import Claim, JobRequest, Options, Result
+from hub.jobs.names import dashed
 from hub.observability import metrics
 from hub.sweeping.tasks import TaskSweeperService
 from tests.world import eventually, publish, wait_until
@@ -159,6 +160,25 @@ async def test_tasks_in_the_hands_of_workers_and_dead_letters_are_shown(make_api
         assert await shown() == (1, 1)
         await hub.tasks.move(claimed.id, "cancelled", user=USER)
         assert await shown() == (0, 1)
+
+
+async def test_tasks_of_more_workers_than_anybody_lists_at_once_are_all_counted_and_found(make_api, redis):
+    """A thousand and one workers serve another job, and stand before the one that has a task in hand."""
+    async with make_api() as api:
+        hub = api._transport.app.app.state.serving.hub
+        last = await worker_of(hub, "Last")
+        with redis.pipeline(transaction=False) as pipe:
+            for number in range(1_001):
+                pipe.zadd("hub:workers", {f"{number:032x}": number})
+                pipe.sadd(f"hub:worker_jobs:{number:032x}", "r1:analysis:First")
+            pipe.execute()
+        await hub.tasks.submit("r1", "r1:analysis:Last", ["{}"], USER)
+        (task,) = await hub.tasks.claim(last, USER, Claim())
+        assert (await scrape(api))[("hub_tasks_held",)] == 1
+        found = (await api.get("/console/tasks?status=claimed")).json()
+        assert ([each["id"] for each in found["tasks"]], found["complete"]) == ([dashed(task.id)], True)
+        jobs = {row["job"]: row["workers"] for row in (await api.get("/console/jobs")).json()["jobs"]}
+        assert jobs == {"r1:analysis:First": 0, "r1:analysis:Last": 1}
 
 
 async def test_a_scrape_costs_redis_the_same_however_many_tasks_and_jobs_wait(make_api, redis, monkeypatch):

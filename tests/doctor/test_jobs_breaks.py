@@ -65,12 +65,10 @@ TASKS: dict[str, tuple[Break, Said]] = {
         },
     ),
     "a queue that is not found by its first task": (
-        lambda s: s.redis.zrem("hub:heads", JOB),
-        {("C9", f"job {JOB}", UNFOUND)},
+        lambda s: s.redis.zrem("hub:heads", JOB), {("C9", f"job {JOB}", UNFOUND)},
     ),
     "a queue that is found too late": (
-        lambda s: s.redis.zadd("hub:heads", {JOB: 9e15}),
-        {("C9", f"job {JOB}", UNFOUND)},
+        lambda s: s.redis.zadd("hub:heads", {JOB: 9e15}), {("C9", f"job {JOB}", UNFOUND)},
     ),
     "a queue that is found and empty": (
         lambda s: s.redis.zadd("hub:heads", {SHARED: 5}),
@@ -108,6 +106,10 @@ TASKS: dict[str, tuple[Break, Said]] = {
     "a task in the queue that nobody knows": (
         lambda s: s.redis.zadd(f"hub:queue:{JOB}", {NOBODY: 5}),
         {("C9", f"hub:queue:{JOB} {NOBODY}", "would let a task be claimed"), ("C9", f"job {JOB}", UNFOUND)},
+    ),
+    "a held task that is not counted, and one that is over and is": (
+        lambda s: s.redis.zrem("hub:held_tasks", s.running) and s.redis.zadd("hub:held_tasks", {s.over: 5}),
+        {("C12", "task {running}", "claimed, but not among all"), ("C12", "hub:held_tasks {over.key}", "names what")},
     ),
     "a task its worker does not list": (
         lambda s: s.redis.srem(f"hub:worker_tasks:{s.local}", s.claimed),

@@ -19,7 +19,7 @@ from hub.jobs.names import dashed, to_id
 from hub.wire import time_text
 
 router = APIRouter(include_in_schema=False)
-_WORKERS: Final = 1000
+_WORKERS: Final = 1000  # whose jobs are read at a time
 _JOBS: Final = 1000
 _LOOKED: Final = 2000  # finished tasks that are looked through for those somebody asks for
 OPEN: Final = ("claimed", "running")
@@ -50,13 +50,23 @@ async def job(request: Request, full: str) -> Response:
 
 @router.get("/console/workers")
 async def workers(request: Request) -> Response:
-    """The workers with what they hold and how long they have been silent, on the hub clock."""
+    """The workers with what they hold and how long they have been silent, on the hub clock; with `silent=1` those that
+    have been so for longer than they may."""
     hub = await _hub(request)
-    keys = hub.store.keys
+    keys, timeout_s = hub.store.keys, hub.settings.worker_timeout_s
     offset, limit = bodies.page(request)
-    found = await hub.workers.page(limit, offset)
-    ids = [each.id for each in found.items]
     clock = int(await hub.store.read("HGET", keys.store, "clock_ms") or 0)
+    if request.query_params.get("silent") == "1":
+        late = ("-inf", f"({clock - timeout_s * 1000}")
+        found = Page(
+            await hub.workers.several(
+                await hub.store.read("ZRANGE", keys.worker_beats, *late, "BYSCORE", "LIMIT", offset, limit)
+            ),
+            await hub.store.read("ZCOUNT", keys.worker_beats, *late),
+        )
+    else:
+        found = await hub.workers.page(limit, offset)
+    ids = [each.id for each in found.items]
     beats = await hub.store.read("ZMSCORE", keys.worker_beats, *ids) if ids else []
     held = await hub.store.read_all(("SCARD", keys.worker_tasks(each)) for each in ids)
     served = await hub.store.read_all(("SMEMBERS", keys.worker_jobs(each)) for each in ids)
@@ -68,7 +78,6 @@ async def workers(request: Request) -> Response:
         }
         for worker, beat, tasks, names in zip(found.items, beats, held, served, strict=True)
     ]  # fmt: skip
-    timeout_s = hub.settings.worker_timeout_s
     return reply({"workers": rows, "total": found.total, "timeoutSeconds": timeout_s, "now": in_ms(hub, 0)})
 
 
@@ -120,7 +129,7 @@ async def _found(hub: Hub, status: str, wanted: _Wish, limit: int, offset: int) 
         task for task in await tasks.several(ids)
         if (status in ("dead", "later") or task.status == status) and wanted.fits(task)
     ]  # fmt: skip
-    if status in OPEN or status == "pending":
+    if status == "pending":
         fitting.sort(key=lambda task: -task.created_us)
     return Page(fitting[offset : offset + limit], len(fitting)), complete
 
@@ -128,15 +137,10 @@ async def _found(hub: Hub, status: str, wanted: _Wish, limit: int, offset: int) 
 async def _nominated(hub: Hub, status: str, wanted: _Wish) -> tuple[list[str], bool]:
     """Tasks that may be of a status, as many as are looked through, and whether these are all."""
     keys, store = hub.store.keys, hub.store
-    if status in OPEN:
-        workers = await store.read("ZRANGE", keys.workers, 0, _WORKERS - 1)
-        held = await store.read_all(("SMEMBERS", keys.worker_tasks(each)) for each in workers)
-        ids = [task for some in held for task in some]
-        return ids[:_LOOKED], len(workers) < _WORKERS and len(ids) <= _LOOKED
     if status == "pending":
         page = await hub.tasks.pending([wanted.job] if wanted.job else await _waiting(hub), _LOOKED, 0)
         return [task.id for task in page.items], page.total <= _LOOKED
-    key = {"dead": keys.dead, "later": keys.later}.get(status, keys.finished)
+    key = {"dead": keys.dead, "later": keys.later, **dict.fromkeys(OPEN, keys.held_tasks)}.get(status, keys.finished)
     total, ids = await store.read_all([("ZCARD", key), ("ZREVRANGE", key, 0, _LOOKED - 1)])
     return list(ids), total <= _LOOKED
 
@@ -154,13 +158,12 @@ async def _waiting(hub: Hub) -> list[str]:
 
 async def _names(hub: Hub) -> list[str]:
     """The jobs that somebody serves or something waits for."""
-    keys, store = hub.store.keys, hub.store
-    waiting, workers = await store.read_all(
-        [("ZRANGE", keys.heads, 0, _JOBS - 1), ("ZRANGE", keys.workers, 0, _WORKERS - 1)]
-    )
-    executors = await store.read("SMEMBERS", keys.executors)
-    served = await store.read_all(("SMEMBERS", keys.worker_jobs(each)) for each in workers)
-    return sorted({*waiting, *executors, *(name for names in served for name in names)})[:_JOBS]
+    keys, store, offset = hub.store.keys, hub.store, 0
+    names = {*await _waiting(hub), *await store.read("SMEMBERS", keys.executors)}
+    while workers := await store.read("ZRANGE", keys.workers, offset, offset + _WORKERS - 1):
+        names.update(await store.read("SUNION", *(keys.worker_jobs(each) for each in workers)))
+        offset += _WORKERS
+    return sorted(names)[:_JOBS]
 
 
 async def _counts(hub: Hub, names: list[str]) -> tuple[list[int], list[int], list[Any]]:

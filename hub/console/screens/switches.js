@@ -39,9 +39,8 @@ function release(of) {
     title: `Release the brake on ${of}?`,
     load: async () => {
       if (of === "workers") {
-        const found = await get("console/workers?limit=1000");
-        const silent = found.workers.filter((/** @type {any} */ w) => w.sinceBeatMs > found.timeoutSeconds * 1000);
-        return { ...named(silent.map((/** @type {any} */ w) => w.id)), what: html`<p>All workers that are silent now are removed, on all hubs; what they held fails or is tried again. These are silent:</p>` };
+        const found = await get("console/workers?silent=1&limit=1000");
+        return { ...named(found.workers.map((/** @type {any} */ w) => w.id)), count: found.total, what: html`<p>All workers that are silent now are removed, on all hubs; what they held fails or is tried again. These are silent:</p>` };
       }
       const found = await get("nodes?detail=1&state=stale&limit=1000");
       return { ...named(found.nodes.map((/** @type {any} */ n) => n.nodeId)), count: found.total, what: html`<p>All nodes that are silent now are removed, on all hubs, and their leases end. These are silent:</p>` };

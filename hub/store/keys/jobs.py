@@ -80,6 +80,7 @@ class OfJobs(Section):
     internal_tasks = One(
         "hub:internal_tasks", "zset", "task of an `@internal` job -> its start, on the hub clock", "when it ends"
     )
+    held_tasks = One("hub:held_tasks", "zset", "claimed or running task -> when it was submitted", "when it ends")
     finished = One("hub:finished", "zset", "task -> when it ended", "with the task")
     dead = One("hub:dead", "zset", "failed task whose attempts are used up -> when it ended", "with the task")
     # Each end as five texts: status, error, claim, request and worker.

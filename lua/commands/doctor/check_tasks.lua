@@ -33,6 +33,7 @@ command.read('doctor/check_tasks', {
       if how == 'waits' then
         say('waits nowhere', not redis.call('ZSCORE', t.due and keys.later or keys.job_queue(t.job), id))
       elseif how == 'held' then
+        say('not counted', tonumber(redis.call('ZSCORE', keys.held_tasks, id) or '') ~= at)
         look_at_holder(say, t)
       else
         say('never forgotten', not (t.done and redis.call('ZSCORE', keys.finished, id)))

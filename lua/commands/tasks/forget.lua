@@ -15,6 +15,7 @@ command.finish('tasks/forget', {
     redis.call('DEL', keys.task(id), keys.payload(id), keys.task_result(id), keys.task_log(id))
     redis.call('ZREM', keys.finished, id)
     redis.call('ZREM', keys.dead, id)
+    redis.call('ZREM', keys.held_tasks, id)  -- where a hub of an earlier version has ended it
   end
   local over = redis.call('ZRANGE', keys.deleted_jobs, '-inf', before, 'BYSCORE', 'LIMIT', 0, a.limit)
   local gone = 0

@@ -15,7 +15,7 @@ TASK = ("job", "room", "status", "user", "worker", "error", "attempt", "max", "p
 SINGLE = {
     "workers": "zset", "worker_beats": "scores", "dead_workers": "set", "deleted_jobs": "zset", "later": "zset",
     "runtimes": "scores", "silences": "scores", "ownerless": "scores", "internal_tasks": "zset", "finished": "zset",
-    "dead": "zset",
+    "dead": "zset", "held_tasks": "zset",
 }  # fmt: skip
 FAMILIES = {
     "worker_jobs": "set", "worker_rooms": "hash", "worker_tasks": "set", "room_workers": "zset", "job_workers": "set",
@@ -86,6 +86,7 @@ def said(model: Model) -> dict[str, Any]:
         "internal_tasks": set(),
         "finished": ended,
         "dead": model.dead,
+        "held_tasks": {t.id for t in tasks.values() if t.status in ACTIVE},
         "room_jobs": groups((full.split(":")[0], full) for full, job in jobs.items() if not job.deleted),
         "job_workers": groups((full, name) for name, worker in workers.items() for full in worker.jobs),
         "payload": {t.id: t.payload for t in tasks.values() if t.payload != "{}"},
