@@ -27,7 +27,6 @@ _REASON_MAX: Final = 500
 _OWN: Final = "/console/session"  # to log out: whatever one may do
 _CREDENTIALS: Final = (b"x-hub-secret", b"authorization")
 _ADMINS: Final = ("/admin/tokens", "/console/logins", "/console/links")
-_NOT_NOTED: Final = (_OWN, "/console/links", "/admin/sweep")  # which write what they do by themselves
 # What nodes say of themselves may hold anything; by its token a lease is ended.
 _PRIVATE: Final = ("/diagnostics/worker-env/", "/console/leases/")
 _STILL_S: Final = 2.0
@@ -97,7 +96,7 @@ class Door:
 
     async def note(self, visit: Visit, scope: Scope) -> None:
         """Write a change that was made into the audit log, with the reason that was given for it."""
-        if scope["method"] in SAFE or scope["path"] in _NOT_NOTED:
+        if scope["method"] in SAFE or scope["path"] == _OWN:
             return
         by, role = (visit.login.name, visit.login.role) if visit.login else ("none: the hub is open", "admin")
         await self._serving.hub.audit.write(
@@ -158,7 +157,7 @@ class Door:
 
 def _check_reason(scope: Scope, reason: str) -> None:
     """Raise `NoReason` for a change that is to be noted without one."""
-    if scope["method"] not in SAFE and scope["path"] not in _NOT_NOTED and not reason.strip():
+    if scope["method"] not in SAFE and scope["path"] != _OWN and not reason.strip():
         raise NoReason("A change that is made in the console needs a reason, for the audit log: send x-hub-reason.")
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from hub import __version__, errors
 from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.console.door import NoReason
 from hub.api.contract.operation import ANYBODY, EXTRA, TOKEN, Operation, Raw
 from hub.api.contract.parameters import ANSWER_HEADERS, PATH, Parameter
 from hub.api.contract.problems import Detail, Problem, ValidationFault
@@ -47,7 +48,7 @@ _ALWAYS: Final = (
     errors.ForeignKey, errors.StoreFault, errors.UnknownReply, errors.Unavailable, errors.Stopping,
     errors.StoreUnavailable, errors.Late,
 )  # fmt: skip
-_CHANGING: Final = (errors.NotJson, errors.Forbidden)  # pages of browsers
+_CHANGING: Final = (errors.NotJson, errors.Forbidden, NoReason)  # pages of browsers
 _OF_BODIES: Final = (errors.InvalidJson, errors.MissingMember, errors.InvalidValue)
 
 
