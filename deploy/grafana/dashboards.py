@@ -160,9 +160,9 @@ OPERATORS: dict[str, list[Panel]] = {
             "Slowest routes",
             {
                 "{{route}}": "topk(8, histogram_quantile(0.99, sum by (route, le) "
-                f"(rate(hub_http_request_seconds_bucket[{RATE}]))))"
+                f"(rate(hub_http_request_seconds_bucket{{route!=\"/socket.io/\"}}[{RATE}]))))"
             },
-            "The 99th of a hundred, waiting included.", "s",
+            "The 99th of a hundred, waiting included; without polls of sockets.", "s",
         ),
         Panel("Batches to Redis", quantiles("hub_redis_seconds"), "How long they take to come back.", "s"),
         Panel(

@@ -50,7 +50,7 @@ class Edge:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, self._one_sentence(send))
         elif scope["path"].startswith(sockets.PATH):
-            await self._socket(scope, receive, send)
+            await (self._poll if scope["type"] == "http" else self._socket)(scope, receive, send)
         elif scope["type"] == "http" and tracing.on:
             with tracing.request(scope["method"], scope["headers"]):
                 await self._http(scope, receive, send)
@@ -69,6 +69,21 @@ class Edge:
             await send(message)
 
         return say
+
+    async def _poll(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A request of those who are without a WebSocket: counted as any other."""
+        scope[measured.ROUTE], started, code = sockets.PATH, time.perf_counter(), 0
+
+        async def put(message: Message) -> None:
+            nonlocal code
+            code = message.get("status", code)
+            await send(message)
+
+        with tracing.request(scope["method"], scope["headers"]) if tracing.on else nullcontext():
+            try:
+                await self._socket(scope, receive, put)
+            finally:
+                measured.note(scope, code, time.perf_counter() - started)
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:

@@ -88,6 +88,30 @@ class Tracing:
         ):  # fmt: skip
             yield
 
+    @contextmanager
+    def event(self, name: str, headers: Sequence[tuple[bytes, bytes]]) -> Iterator[None]:
+        """A span around what a client says over a socket that was opened with these headers, below what they name."""
+        if not self.on:
+            yield
+            return
+        from opentelemetry.trace import SpanKind
+
+        with self._tracer.start_as_current_span(
+            f"socket {name}", context=_parent(headers), kind=SpanKind.SERVER, record_exception=False,
+            set_status_on_exception=False, attributes={"hub.socket.event": name},
+        ):  # fmt: skip
+            yield
+
+    def refused(self, code: str, *, failed: bool = False) -> None:
+        """What the current span is about was not done, for this reason; `failed`: by a fault of the hub."""
+        if self.on:
+            from opentelemetry.trace import Status, StatusCode, get_current_span
+
+            span = get_current_span()
+            span.set_attribute("hub.refused", code)
+            if failed:
+                span.set_status(Status(StatusCode.ERROR))
+
     def answered(self, method: str, route: str, code: int) -> None:
         """The request of the current span has got its answer."""
         from opentelemetry.trace import Status, StatusCode, get_current_span

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from hub.errors import StartRefused
 from hub.observability.tracing import wanted
 from tests.observability.collector import Collector
+from tests.socket_client import SocketClient
 from tests.world import PATIENCE_S, HubProcess, clean_environment, free_port, wait_until
 
 SERVER = 2  # the kind of a span
@@ -150,6 +152,24 @@ def test_whoever_runs_a_task_is_linked_to_who_submitted_it(traced: HubProcess, c
         assert one(collector, "PATCH /v1/joblib/tasks/{task_id}", number).links == [submitted]
     (key,) = redis.keys("hub:trace:task:*")
     assert 86_000 < redis.ttl(key) <= 86_400
+
+
+@pytest.mark.parametrize("transport", ["polling", "websocket"])
+async def test_what_a_client_says_over_a_socket_is_a_span_below_who_opened_it(traced, collector, transport):
+    client = SocketClient()
+    sent = {"x-hub-secret": traced.admin_secret, **of(7)}
+    await client.connect(traced.url, sent, transports=[transport])
+    assert await client.call("room_join", {"room_id": "r1"}, timeout=PATIENCE_S) == {"status": "ok"}
+    assert "room_id" in await client.call("room_leave", {}, timeout=PATIENCE_S)
+    await client.shutdown()
+    said = ("connect", "room_join", "room_leave")
+    spans = {name: await asyncio.to_thread(one, collector, f"socket {name}", trace(7)) for name in said}
+    assert {(span.kind, span.parent) for span in spans.values()} == {(SERVER, f"{7:016x}")}
+    if transport == "polling":
+        opened = await asyncio.to_thread(one, collector, "GET /socket.io/", trace(7))
+        assert (opened.parent, opened.facts["http.response.status_code"]) == (f"{7:016x}", 200)
+    assert spans["room_join"].facts == {"hub.socket.event": "room_join"}
+    assert spans["room_leave"].facts == {"hub.socket.event": "room_leave", "hub.refused": "ignored"}
 
 
 def test_without_those_variables_nothing_is_kept_and_nothing_is_sent(start_hub, redis):

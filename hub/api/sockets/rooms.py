@@ -24,6 +24,7 @@ from hub.errors import HubError, Stopping, StoreUnavailable, Unauthorized
 from hub.jobs.names import check_room, parse_full_name, to_id
 from hub.observability import metrics
 from hub.observability.logs import get_logger
+from hub.observability.tracing import tracing
 
 HEARD_S = 2.0  # for Redis to confirm that events are heard
 ROOMS_MAX = 5_000  # of one connection
@@ -77,6 +78,10 @@ class Rooms:
 
     async def connect(self, sid: str, environ: dict[str, Any], auth: Any = None) -> None:
         """Let a client in, or refuse him with a text."""
+        with tracing.event("connect", environ["asgi.scope"]["headers"]):
+            await self._connect(sid, environ, auth)
+
+    async def _connect(self, sid: str, environ: dict[str, Any], auth: Any) -> None:
         try:
             shown = _shown(environ["asgi.scope"], auth)
             caller = await self._who(shown)
@@ -85,10 +90,12 @@ class Rooms:
         except Exception as error:  # noqa: BLE001 - refused below
             if (refusal := _refusal(error)) is not None:
                 _log.debug("socket refused", why=refusal.code)
+                tracing.refused(refusal.code)
                 if isinstance(refusal, Unauthorized):
                     token = auth.get("token") if isinstance(auth, dict) else None
                     await slow_down(self._serving, environ["asgi.scope"], str(token or ""))
                 raise Refused(_text(refusal)) from None
+            tracing.refused("internal", failed=True)
             metrics.unhandled.inc()
             _log.error("socket not connected", why=repr(error), exc_info=error)
             raise Refused("The hub failed on this connection.") from None
@@ -133,20 +140,28 @@ class Rooms:
             connection = self.connections.get(sid)
             if connection is None:
                 return "This connection has ended."
+            with tracing.event(event, self._server.get_environ(sid)["asgi.scope"]["headers"]):
+                return await answer(sid, connection, *said)
+
+        async def answer(sid: str, connection: Connection, *said: Any) -> Any:
             if early_s := connection.early_s(time.monotonic()):
                 await asyncio.sleep(early_s)  # python-engineio reads nothing of this client meanwhile
             try:
                 with suppress(StoreUnavailable):  # then the next round finds out
                     if not await self._is_who_came(connection):
+                        tracing.refused(Unauthorized.code)
                         return "Unauthorized"
                 await act(sid, connection, said[0] if said else None)
             except Ignored as reason:
+                tracing.refused("ignored")
                 _log.debug("event ignored", said=event, why=str(reason), sid=sid)
                 return str(reason)
             except Exception as error:  # noqa: BLE001 - the connection goes on; the line and the counter tell of it
                 if (refusal := _refusal(error)) is not None:
+                    tracing.refused(refusal.code)
                     _log.debug("event refused", said=event, why=refusal.code, sid=sid)
                     return _text(refusal)
+                tracing.refused("internal", failed=True)
                 metrics.unhandled.inc()
                 _log.error("event failed", said=event, why=repr(error), exc_info=error)
                 return "The hub failed on this event."
