@@ -112,11 +112,12 @@ class HubClock:
 
     async def _heard(self, reply: list[Any], asked_at: float) -> None:
         match reply:
-            case ["ok", generation, clock_ms, leads, _, expire, by, at, now_ms]:
+            case ["ok", generation, clock_ms, leads, _, expire, by, at, now_ms, token]:
                 self._back()
                 self.leads.set() if leads else self.leads.clear()
                 self._store.hear(generation, int(clock_ms), int(now_ms))
                 self._store.asked_at = asked_at
+                self._store.highest_token = max(self._store.highest_token, token, key=int)
                 if generation != self._store.generation:
                     await self._store.replaced(generation)  # the switch may be restored by that: see the next tick
                 else:

@@ -1,6 +1,6 @@
 -- Move the hub clock: a hub can hear. Also elects the hub that sweeps: the last one stays it while it ticks.
 -- Returns {'ok', generation, clock_ms, 1 | 0 (this hub sweeps), ms until settled, run-time expire switch or '', by, at,
---   the time of Redis in ms}
+--   the time of Redis in ms, the highest token}
 command.change('store/tick', {
   'hub_id',
   'leader_ms: number',  -- how long a silent leader stays the leader
@@ -15,5 +15,5 @@ command.change('store/tick', {
   if not store.hearing then redis.call('UNLINK', keys.ended, keys.renewed) end
   redis.call('ZADD', keys.hubs, store.clock_ms, a.hub_id)
   return {'ok', store.generation, store.clock_ms, leads, math.max(0, store.settle_left_ms), leader[3] or '',
-    leader[4] or '', leader[5] or '', store.now_ms}
+    leader[4] or '', leader[5] or '', store.now_ms, store.token}
 end)

@@ -18,6 +18,7 @@ HUBS = 3
 GRACE_S = 5.0  # HUB_REVOKE_GRACE_SECONDS
 TURNS = 20  # of the event loop, in which whatever waits for nothing but this process has done its next step
 HEARS_S = 3.0  # after a disturbance whoever listens is told of everything within so long
+BEHIND_MS = 3 * 3_600_000  # the clock of the second server
 LAST_MS = 1000  # what a server loses at most with appendfsync everysec, and a replica that lags
 FENCE_S = 3.5  # a hub that was heard no more for as long, and a tick, changes nothing
 SETTLED_MS = 4000  # after which everybody has said what he knows
@@ -100,6 +101,7 @@ class Base:
         stage = self.stage
         for server in stage.servers:
             server.begin()
+        stage.servers[1].set_clock(-BEHIND_MS)
         stage.primary, stage.up = stage.servers[0], True
         for box in self.boxes:
             box.wire.held = box.wire.twice = False

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 import orjson
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from hub.api.app import create_app
 from hub.api.auth import Secrets
@@ -19,8 +20,9 @@ from hub.api.gate import Gate
 from hub.core import Hub
 from hub.errors import StoreUnavailable
 from hub.store.clock import PERIOD_S
-from hub.store.connection import make_client, make_primary
+from hub.store.connection import make_client
 from hub.store.library import Library, library
+from hub.store.primary import Primary
 from hub.store.store import Store
 from hub.sweeping.tasks import TaskSweeperService
 from hub.sweeping.workers import WorkerSweeperService
@@ -93,6 +95,25 @@ class Call:
                 self.status = self._status
 
 
+class Watch:
+    """The Sentinels, who all agree."""
+
+    in_cluster = False
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+
+    async def find(self) -> tuple[str, int]:
+        """The primary, as an address."""
+        server = self._wire.server()
+        if server is None:
+            raise RedisConnectionError("there is no primary")
+        return server.name, 6379
+
+    async def close(self) -> None:
+        """There is nothing to let go of."""
+
+
 class Box:
     """One hub; `begin` makes it anew, with nothing remembered."""
 
@@ -114,7 +135,7 @@ class Box:
         self.deaf = False  # nobody's calls get through to it
         self.running.set()
         self.calls, self.ticking, self.rounding = [], None, None
-        primary = make_primary(self.settings.redis_url, self.settings)
+        primary = Primary(Watch(self.wire))
         store = Store(make_client(self.settings.redis_url, self.settings, primary), "", primary)
         store.library = shifted()
         await store.open()

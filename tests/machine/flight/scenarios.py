@@ -34,6 +34,21 @@ FAIL_BACK = (
     _("beat"), _("fail_over", c=ALL), _("pass", S5), _("mark"), _("borrow"), _("fail_over", c=LOST), _("pass", S5),
     _("borrow", b=1),
 )  # fmt: skip
+DEMOTED = (
+    _("beat"), _("borrow", c=LONG), _("demote", c=ALL), _("borrow", c=LONG), _("pass", S5, 1), _("borrow", b=1),
+    _("borrow", b=1),
+)  # fmt: skip
+RETURNED_TO_THE_DEMOTED = (
+    _("beat"), _("borrow", c=LONG), _("demote", c=ALL), _("give_back"), _("pass", S5, 1), _("borrow", b=1),
+    _("verify_old", b=1),
+)  # fmt: skip
+WIPED_BEHIND = tuple(  # the second server, whose clock is behind; the hub that opens it anew has lent nothing there
+    (
+        _("beat"), _("fail_over", c=ALL), _("pass", S5), _("borrow", b=2, c=LONG), *known, _("wipe", c=1), _("tick"),
+        *(known and (_("beat"),)), _("tick", b=2), _("beat"), _("pass", S5), _("verify", b=1),
+    )
+    for known in ((), (_("beat"),))
+)  # fmt: skip
 CLAIMED_UNREAD = _("employ"), _("freeze", c=EARLY), _("claim", c=PLAIN), _("submit", b=1), _("thaw")
 CLAIMED_LATE = tuple(
     (_("employ"), _("freeze", c=where), _("claim", c=KEYED), _("again", b=1), _("submit", b=1), _("thaw"))
@@ -166,6 +181,10 @@ BRAKE_OFF = (
 SCENARIOS: dict[str, Scenario] = {
     "a server that was primary before gives no token again": Scenario("token", FAIL_BACK, "borrow 2"),
     "a failover and the way back lend nothing twice": Scenario("twice", FAIL_BACK, "borrow 2"),
+    "what a demoted primary lent is lent to nobody else": Scenario("twice", DEMOTED, "borrow 2"),
+    "what was returned to a demoted primary does not come back": Scenario("back", RETURNED_TO_THE_DEMOTED, "return 1"),
+    "what is lent outlives a wiped server whose clock is behind": Scenario("lost", WIPED_BEHIND[0], "verify 1"),
+    "what is reported to a wiped server whose clock is behind is lent": Scenario("lost", WIPED_BEHIND[1], "verify 1"),
     "a claim that its hub had not read yet is not carried out late": Scenario("gone", CLAIMED_UNREAD, "submit 1"),
     "a claim that was told elsewhere that there is nothing is not carried out late": Scenario(
         "gone", CLAIMED_LATE[0], "claim 1"

@@ -1,9 +1,10 @@
 """Messages in flight: any call may be held back, doubled, or carried out late by a hub that stood still, on a store
 that lost its last second, was wiped, restarted, failed over or failed back.
 
-Three whole hubs share two servers in this process; agents, borrowers and workers speak HTTP to whichever they like, and
-believe what they were told until they are told otherwise. After every step the rules of `World` hold; at the end
-everybody comes to rest, and nothing is left over. `HUB_FLIGHT_STEPS` makes it longer; seeds are printed.
+Three whole hubs share two servers, whose clocks differ by hours, in this process; agents, borrowers and workers speak
+HTTP to whichever they like, and believe what they were told until they are told otherwise. After every step the rules
+of `World` hold; at the end everybody comes to rest, and nothing is left over. `HUB_FLIGHT_STEPS` makes it longer; seeds
+are printed.
 """
 
 import gc

@@ -20,7 +20,7 @@ class Wire:
     """All connections of one hub. `server` says where a new one leads to, None while nobody answers."""
 
     def __init__(self, path: str, server: Callable[[], Server | None]) -> None:
-        self.path, self._server = path, server
+        self.path, self.server = path, server
         self.links: set[Link] = set()
         self.held = False  # whatever comes from the hub waits
         self.twice = False  # the next change is carried out, and its answer is lost with the connection
@@ -29,7 +29,7 @@ class Wire:
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_unix_server(lambda: Link(self, self._server()), self.path)
+        self._listener = await loop.create_unix_server(lambda: Link(self, self.server()), self.path)
 
     async def stop(self) -> None:
         self.cut()
@@ -50,7 +50,7 @@ class Wire:
         self.held, self.stall_after = False, -1
         for link in list(self.links):
             link.stalled = False
-            if link.server is not self._server() or link.starts != link.server.starts:
+            if link.server is not self.server() or link.starts != link.server.starts:
                 link.close()
             else:
                 link.pump()

@@ -192,6 +192,8 @@ class World(Work):
             self.observe()
         await self.sweep(self.live_box(b))
         self.observe()
+        if self.settled and not any(box.frozen or box.wire.waiting for box in self.boxes):
+            await self.look_for_idlers()
 
     async def everybody_beats(self, b: int) -> None:
         if box := self.live_box(b):
@@ -231,14 +233,14 @@ class World(Work):
             return self.image[1]
         return self.stage.primary.image()
 
-    def comes_back(self) -> None:
+    def comes_back(self, cut: list[Box]) -> None:
         kept = {(slot, int(t)) for slot in OF if (t := self.redis.hget(f"session:{slot}", "leaseToken"))}
         self.lose(kept, {slot for slot in OF if self.redis.zscore(KEYS.revoked, slot) is not None})
         for worker in self.workers:
             self.settle_runs(worker)
         self.unsettle()
         self.disturb()
-        for box in self.boxes:
+        for box in cut:
             box.wire.cut() if not box.frozen else None
 
     def settle_runs(self, worker: Any) -> None:
@@ -281,8 +283,21 @@ class World(Work):
             stage.primary.restore(image)
             await self.back()
 
+    async def do_demote(self, a: int, b: int, c: int) -> None:
+        """The other server takes over, and nobody tells the one before: it answers a hub that is still connected, or
+        all, until they ask who the primary is. What chance would do meanwhile is lost, and known to be.
+        """
+        stage = self.stage
+        if stage.up and self.settled:
+            image = self.lost_image(c)
+            stage.primary = stage.servers[stage.primary is stage.servers[0]]
+            stage.primary.promotions += 1
+            stage.primary.restore(image)
+            self.comes_back([box for box in self.boxes if b % 4 < 3 and box is not self.box(b)])
+            await self.calm()
+
     async def back(self) -> None:
-        self.comes_back()
+        self.comes_back(self.boxes)
         await self.calm()
 
     async def do_go_down(self, a: int, b: int, c: int) -> None:
