@@ -373,11 +373,12 @@ class World(Work):
                     self.complain("task", f"worker {worker.number} has {task} in the books and does not know of it")
 
     async def look_for_idlers(self) -> None:
-        """Nobody waits beside a free slot. A machine that is busy with other things may still be about to tell them."""
+        """Nobody waits beside a free slot. Hubs go on with their rounds, which tell them what they were handed."""
         for _ in range(LOOKS):
             if not (found := self.idlers()):
                 return
             await asyncio.sleep(0.05)
+            await asyncio.gather(*(self.tick(box) for box in self.live()))
             await self.calm()
         self.complain("idle", found)
 
