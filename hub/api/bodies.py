@@ -127,9 +127,9 @@ def _header(request: Request, name: str) -> str:
         return given
 
 
-def new_run_id() -> str:
-    """A run id for a borrow that names none: UTC time to the millisecond, a hyphen, 32 hex digits."""
-    now = datetime.now(UTC)
+def new_run_id(now_s: float) -> str:
+    """A run id for a borrow that names none: that time in UTC to the millisecond, a hyphen, 32 hex digits."""
+    now = datetime.fromtimestamp(now_s, UTC)
     return f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}-{secrets.token_hex(16)}"
 
 

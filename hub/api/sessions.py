@@ -84,7 +84,7 @@ async def borrow(request: Request) -> Response:
     started = time.monotonic()
     try:
         said = bodies.borrowing(document)
-        wanted = _borrow_request(request, hub.settings, said, label, bodies.run_id(request, said.run_id))
+        wanted = _borrow_request(request, hub, said, label, bodies.run_id(request, said.run_id))
         if tracing.on and wanted.keyed:  # it may be asked for again, and is the same ticket then
             await traces.follow(hub.store, traces.ticket(wanted.request))
             traces.keep(hub.store, traces.ticket(wanted.request))
@@ -129,9 +129,8 @@ def _wanted(document: dict[str, Any], settings: Settings) -> Label:
     return parse_label(given, parse_kinds(settings.label_kinds), wildcards=settings.borrow_wildcards)
 
 
-def _borrow_request(
-    request: Request, settings: Settings, said: bodies.Borrowing, label: Label, run: str
-) -> BorrowRequest:
+def _borrow_request(request: Request, hub: Hub, said: bodies.Borrowing, label: Label, run: str) -> BorrowRequest:
+    settings = hub.settings
     ttl_s = settings.borrow_ttl_s if said.ttl_s is None else said.ttl_s
     ttl_s = min(max(ttl_s, settings.borrow_ttl_min_s), 86_400, settings.max_session_ttl_s)
     key, attempt = bodies.request_key(request), f"try-{secrets.token_hex(12)}"
@@ -141,7 +140,7 @@ def _borrow_request(
     return BorrowRequest(
         label=label.text,
         ttl_ms=int(ttl_s * 1000),
-        run=run or bodies.new_run_id(),
+        run=run or bodies.new_run_id(hub.store.wall_s()),
         request=key or attempt,
         attempt=attempt,
         fingerprint=hashlib.sha256(asked.encode()).hexdigest()[:16],

@@ -50,3 +50,13 @@ async def test_the_audit_log_says_by_the_clock_of_redis_when_something_was_done(
     actions = [entry["action"] for entry in entries]
     assert actions == ["node.drain", "register.denied", "register.success"]
     assert all(began.timestamp() <= of(entry["timestampUtc"]) <= time.time() for entry in entries)
+
+
+async def test_a_run_that_nobody_named_begins_with_the_time_of_redis(wrong):
+    async with wrong.client("node") as node, wrong.client("runner") as runner:
+        body = {"nodeId": "n1", "pools": {LABEL: 1}}
+        assert (await node.post("/node/register", json=body)).status_code == 200
+        before = time.time()
+        run = (await runner.post("/session/borrow", json={"labelKey": LABEL})).headers["correlation-id"]
+        begun = datetime.strptime(run.partition("-")[0] + "000+0000", "%Y%m%d%H%M%S%f%z").timestamp()
+        assert before - SLACK_S < begun < time.time() + SLACK_S
