@@ -37,6 +37,7 @@ from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.callers import for_nobody
 from hub.store.keys import key_part
+from hub.store.replicas import Replicas
 from hub.store.store import Store
 
 KEEP_OWN_S = 60  # how long a request without one is: longer than any repeat by the hub itself
@@ -65,6 +66,7 @@ class Leases:
         self._grace_ms = int(settings.revoke_grace_s * 1000)
         self._keep_key_s = keep_key_s(settings)
         self.memory = Memory(store, settings)
+        self._replicas = Replicas(store, settings.grant_replicas, settings.redis_timeout_s)
         self._busy_until = 0.0
         self._lend_now = store.script("capacity/lend_now")
         self._borrow = store.script("capacity/borrow")
@@ -83,15 +85,17 @@ class Leases:
         place and the same grant. Whatever was not delivered is taken back, at the latest when the store answers again.
         """
         await self._queue.be_configured()
-        waited = False
+        waited = granted = False
         try:
             with self._queue.watch(wanted.request, wanted.label) as woken:
                 answer = await self._first_try(wanted)
                 if isinstance(answer, Waiting):
                     waited = True
                     answer = await self._wait(wanted, answer, woken, gone)
+            granted = True
+            await self._replicas.confirm()
         except (StoreUnavailable, asyncio.CancelledError) as error:
-            if waited or not isinstance(error, NotSent):
+            if waited or granted or not isinstance(error, NotSent):
                 self._store.later(lambda: self._take_back(wanted))
             raise
         self.memory.lent(answer)

@@ -149,6 +149,8 @@ class HubSettings(BaseSettings):
     """Unused grants end after this; 0: never. Too low: slow starters lose their slot; too high: it hardly matters."""
     revoke_grace_s: Annotated[float, _seconds("HUB_REVOKE_GRACE_SECONDS", 0, 600)] = 5.0
     """How long a slot waits for a holder whose grant ended early. Too low: he may overlap; too high: idle slots."""
+    grant_replicas: Annotated[int, _count("HUB_GRANT_REPLICAS", 0, 5)] = 0
+    """Replicas of Redis that have a grant before its borrower does. Too few: a failover loses it; too many: 503s."""
     borrow_ttl_sweep_s: Annotated[float, _seconds("HUB_BORROW_TTL_SWEEP_SECONDS", 0.05)] = 10.0
     """Pause between lease sweeps. Too low: work for nothing; too high: lapsed slots come back later."""
     borrow_ttl_sweep_min_s: Annotated[float, _seconds("HUB_BORROW_TTL_SWEEP_MIN_SECONDS", 0.05)] = 5.0

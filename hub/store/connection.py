@@ -78,6 +78,10 @@ async def open_store(settings: Settings) -> AsyncIterator[Store]:
     if settings.redis_url:
         async with _connected(settings.redis_url, settings) as store:
             yield store
+    elif settings.grant_replicas:
+        raise StartRefused(
+            "HUB_GRANT_REPLICAS needs a Redis with replicas; name it in HUB_REDIS_URL, or leave it at 0."
+        )
     elif find_server():
         embedded = EmbeddedRedis(settings.data_dir)
         url = await embedded.start()
@@ -159,8 +163,18 @@ async def check_server(client: Redis, settings: Settings, shown: str) -> None:
         raise StartRefused(
             f"Redis at {shown} does not keep functions for the hub ({error}); allow it the commands FUNCTION and FCALL."
         ) from None
+    await _warn(
+        client, info, shown, may_move=is_sentinel(settings.redis_url or "") or is_cluster(settings.redis_url or "")
+    )
+
+
+async def _warn(client: Redis, info: dict[str, Any], shown: str, *, may_move: bool) -> None:
+    """Say what of its promises the hub cannot keep on this server."""
     if not int(info.get("aof_enabled", 0)) and not await _saves(client):
         _log.warning("store not persisted", redis=shown, why="neither an append-only file nor snapshots are on")
+    if may_move and "min_slaves_good_slaves" not in info:  # which is told where min-replicas-to-write is set
+        why = "min-replicas-to-write is 0: a primary without its replicas goes on taking grants, which a failover loses"
+        _log.warning("grants may be lost", redis=shown, why=why)
 
 
 async def _saves(client: Redis) -> bool:

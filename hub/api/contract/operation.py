@@ -21,11 +21,14 @@ from hub.errors import (
     Settling,
     WaitedInVain,
 )
+from hub.store.replicas import NotReplicated
 
 TOKEN: Final = "bearer"  # a bearer token, beside the roles of `hub.api.auth`
 ANYBODY: Final = "anybody"
 CALLER: Final = (TOKEN, ADMIN)  # of the jobs API
-NO_SLOT: Final = (NoCapacity, Capped, WaitedInVain, DeadlineMissed, LabelQueueFull, RunQueueFull, Settling)
+NO_SLOT: Final = (
+    NoCapacity, Capped, WaitedInVain, DeadlineMissed, LabelQueueFull, RunQueueFull, Settling, NotReplicated,
+)  # fmt: skip
 EXTRA: Final = "operation"
 
 
