@@ -8,9 +8,8 @@
     |- TooLarge 413, NotJson 415, KeyReused 422; NoReason 422 of hub/api/console/door.py
     |- Internal, ForeignKey, StoreFault, UnknownReply 500; NodeSilent, NodeRefused of hub/capacity/nodes/asking.py
     |- Unavailable 503       Settling, Stopping, StoreUnavailable, Late, RecordsUnavailable  (all carry Retry-After)
-    |                        NotReplicated of hub/store/replicas.py
     |  |- NoCapacity         Capped, WaitedInVain, DeadlineMissed, LabelQueueFull, RunQueueFull
-    |                        HubUnavailable, raised by the SDK alone
+    |                        HubUnavailable, raised by the SDK alone; NotReplicated of hub/store/replicas.py
     |- JobsProblem           InvalidRoomId, InvalidCategory 400, Forbidden 403,
     |                        JobNotFound, WorkerNotFound, TaskNotFound, ProviderNotFound 404,
     |                        SchemaConflict, InvalidTaskTransition, ResultNotAsked 409,

@@ -11,12 +11,13 @@ import typer
 
 from hub.cli import output
 from hub.cli.inputs import Usage
+from hub.cli.options import AsJson
 
 if TYPE_CHECKING:
     from hub.store.backup import Copied
     from hub.store.store import Store
 
-app = typer.Typer(help="Copy what is in Redis into a file, and back.", no_args_is_help=True)
+app = typer.Typer(help="Copy what is in Redis into a file, and back; show its format.", no_args_is_help=True)
 
 
 @app.command("export")
@@ -43,6 +44,33 @@ def restore(
     from hub.store.backup import read_copy
 
     asyncio.run(_copied(lambda store: read_copy(store, file), "are in the store"))
+
+
+@app.command("version")
+def version(as_json: AsJson = False) -> None:
+    """Show the format of the store, and the versions of the hub whose functions are on its server."""
+    asyncio.run(_version(as_json))
+
+
+async def _version(as_json: bool) -> None:
+    from hub.cli.direct import store_settings, store_shown
+    from hub.store.connection import open_store
+    from hub.store.library import FORMAT
+
+    settings = store_settings("The format of a store is read from Redis itself")
+    async with open_store(settings) as store:
+        found = int(await store.read("HGET", store.keys.store, "format"))
+        idle, own = await store.libraries(), store.library.name
+    if as_json:
+        others = [{"name": name, "idleSeconds": round(idle_s)} for name, idle_s in idle.items()]
+        output.put_json({"format": found, "writes": FORMAT, "library": own, "otherLibraries": others})
+        return
+    output.put(
+        f"{store_shown(settings)} has format {found}; this hub reads formats up to {FORMAT} and writes {FORMAT}."
+    )
+    output.put(f"The functions of this hub are {own}.")
+    for name, idle_s in idle.items():
+        output.put(f"Those of another version are {name}, last used {output.duration(idle_s)} ago.")
 
 
 async def _copied(copy: Callable[[Store], Awaitable[Copied]], where: str) -> None:

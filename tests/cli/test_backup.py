@@ -1,7 +1,10 @@
-"""`hub store export` and `hub store import`."""
+"""`hub store export`, `hub store import` and `hub store version`."""
 
 from __future__ import annotations
 
+import json
+
+from hub.store.library import FORMAT, library
 from tests.cli.command import Command
 from tests.world import RedisServer, wait_until
 
@@ -32,3 +35,21 @@ def test_what_is_no_file_is_said_in_one_sentence(lone_command: Command, tmp_path
     assert lone_command("store", "import", str(tmp_path)).stderr == f"hub: There is no file {tmp_path}.\n"
     missing = tmp_path / "no" / "copy"
     assert lone_command("store", "export", str(missing)).stderr == f"hub: {missing.parent} is no folder.\n"
+
+
+def test_the_version_of_a_store_is_its_format_and_whose_functions_are_there(
+    own_hub, own_command: Command, redis_server: RedisServer
+):
+    at = {"HUB_REDIS_URL": redis_server.url}
+    later = library().replaced("-- Whether nodes are alive.", "-- Whether nodes live.")
+    assert later.name != library().name
+    redis_server.client().function_load(later.text)
+    said = own_command("store", "version", **at).stdout.splitlines()
+    assert said[:2] == [
+        f"{redis_server.url} has format {FORMAT}; this hub reads formats up to {FORMAT} and writes {FORMAT}.",
+        f"The functions of this hub are {library().name}.",
+    ]
+    assert said[2].startswith(f"Those of another version are {later.name}, last used ")
+    found = json.loads(own_command("store", "version", "--json", **at).stdout)
+    assert (found["format"], found["writes"], found["library"]) == (FORMAT, FORMAT, library().name)
+    assert [each["name"] for each in found["otherLibraries"]] == [later.name]
