@@ -28,7 +28,7 @@ def run() -> list[Figure]:
         validating = stack.enter_context(machine.baseline_server("validating"))
         hub = stack.enter_context(machine.hub_server(redis, HUB_NODE_TIMEOUT="3600"))  # its nodes never beat
         labels = [f"gpu:a100:zone-{n:02d}" for n in range(POOLS)]
-        asyncio.run(_offer(redis, labels))
+        asyncio.run(offer(redis, labels))
         bodies = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "borrows"
         bodies.write_text("".join(json.dumps({"labelKey": label, "ttlSeconds": 300}) + "\n" for label in labels))
         sides: dict[str, Callable[[], Load]] = {
@@ -41,13 +41,14 @@ def run() -> list[Figure]:
         for number in range(1 + ROUNDS):
             for name, side in sides.items():
                 seen = side()
-                asyncio.run(_take_back(redis))
+                asyncio.run(take_back(redis))
                 if number:  # the first round only warms up
                     found[name].append(seen)
         return _figures(found, asyncio.run(_free(redis)))
 
 
-async def _offer(redis: Redis, labels: list[str]) -> None:
+async def offer(redis: Redis, labels: list[str]) -> None:
+    """Slots of nodes that never beat, as many for each label."""
     await fleet.register(redis, range(POOLS), timeout_s=3600)
     async with fleet.hub_on(redis) as hub:
         for number, label in enumerate(labels):
@@ -55,7 +56,7 @@ async def _offer(redis: Redis, labels: list[str]) -> None:
             await fleet.publish(hub, fleet.node_id(number), label, names, policy="reuse")
 
 
-async def _take_back(redis: Redis) -> None:
+async def take_back(redis: Redis) -> None:
     """What the load generator still held when its time was over."""
     async with fleet.hub_on(redis) as hub:
         slots = await hub.store.read("ZRANGE", hub.store.keys.deadlines, 0, -1)
