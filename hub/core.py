@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hub.audit import AuditLog
+from hub.capacity.agreed import Agreed
 from hub.capacity.hints import Hints
 from hub.capacity.leases import Leases
 from hub.capacity.nodes.nodes import Nodes
@@ -32,12 +33,13 @@ class Hub:
         self.store = store
         store.node_timeout_ms = int(settings.node_timeout_s * 1000)
         self.clock = HubClock(store)
+        self.agreed = Agreed(store, settings, self.clock.hub_id)
         self.audit = AuditLog(store, settings.audit_max_entries)
-        self.nodes = Nodes(store, settings)
+        self.nodes = Nodes(store)
         self.pools = Pools(store, settings)
-        self.hints = Hints(store, settings, self.pools)
-        self.queue = Queue(store, settings, self.pools, self.clock.hub_id)
-        self.leases = Leases(store, settings, self.pools, self.queue)
+        self.hints = Hints(store, self.agreed, self.pools)
+        self.queue = Queue(store, self.pools, self.agreed, self.clock.hub_id)
+        self.leases = Leases(store, settings, self.pools, self.queue, self.agreed)
         self.watching = Watching(store)
         self.tickets = Tickets(store, self.leases.memory)
         pages = Pages(store)

@@ -25,6 +25,7 @@ from hub.api import (
     pools,
     queue,
     sessions,
+    shared,
     tokens,
     watch,
     worker_env,
@@ -64,7 +65,7 @@ from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
 
 _CAPACITY = (joining, nodes, sessions, watch, queue, pools)
-_OPERATORS = (admin, caps, tokens, events, ops, worker_env, documentation)
+_OPERATORS = (admin, caps, shared, tokens, events, ops, worker_env, documentation)
 _JOBS = (workers, jobs, tasks, progress, providers, dead)
 _CONSOLE = (overview, people, sights, stuck, work, pages)  # the last takes what is left below /console/
 _ABOUT: dict[str, Any] = {
@@ -101,7 +102,7 @@ def create_app(
             hub = Hub(store, settings)
             app.state.serving = Serving(hub, Secrets(settings), tokens_file, gate)
             app.state.sockets, app.state.door = Sockets(app.state.serving), Door(app.state.serving)
-            await hub.queue.configure(over=sweep)  # a command that works straight on Redis overrules no hub
+            await hub.agreed.agree(speaks=sweep)  # a command that works straight on Redis overrules no hub
             await offer(hub, internal_jobs)
             webhook = Webhook(posted_to)
             recovering = _record_sweepers(hub, sources, webhook)
@@ -175,7 +176,7 @@ async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
     _log.info(
         "sweepers started",
         node_interval_s=settings.node_sweep_interval_s,
-        node_timeout_s=settings.node_timeout_s,
+        node_timeout_s=hub.nodes.timeout_ms / 1000,
         expire=expires,
         said_by=said_by,
         lease_interval_s=settings.borrow_ttl_sweep_s,

@@ -45,9 +45,8 @@ async def set_cap(request: Request, label: str) -> Response:
     Waiters a higher cap lets in are served before this answers; what is lent beyond a lower one stays lent.
     """
     hub = allowed(request, ADMIN)
-    settings = hub.settings
     if label != ALL:
-        label = parse_label(label, parse_kinds(settings.label_kinds), wildcards=settings.borrow_wildcards).text
+        label = parse_label(label, parse_kinds(hub.settings.label_kinds), wildcards=hub.agreed.holds.wildcards).text
     said = CapBody.read(await bodies.read_body(request))
     cap = said.cap
     by = (said.by or remote_ip(request) or "unknown")[:100]

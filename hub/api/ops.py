@@ -249,10 +249,10 @@ async def diagnostics(request: Request) -> Response:
     settings = hub.settings
     config = {
         "redisUrl": mask_url(settings.redis_url or "embedded"),
-        "borrowTrailingFallback": settings.borrow_trailing_fallback,
-        "borrowPrefixExpand": settings.borrow_prefix_expand,
-        "borrowWildcards": settings.borrow_wildcards,
-        "nodeTimeoutSeconds": settings.node_timeout_s,
+        "borrowTrailingFallback": hub.agreed.holds.trailing,
+        "borrowPrefixExpand": hub.agreed.holds.prefix,
+        "borrowWildcards": hub.agreed.holds.wildcards,
+        "nodeTimeoutSeconds": hub.nodes.timeout_ms / 1000,
         "dashboardUrl": settings.dashboard_url,
         "version": __version__[:15],
     }

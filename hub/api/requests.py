@@ -36,6 +36,7 @@ RUN_NAME_MAX = 128
 WAIT_MAX_S = 86_400
 WATCH_MAX_S = 30
 CAP_MAX = 999_999_999
+SETTING_MAX = 10_000  # characters: some hundred caps
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789 ._-")
 _BROWSER: Mapping[str, tuple[str, ...]] = {"browserId": ("browserId", "slotId")}
 _NEITHER = "missing labelKey|browserId"
@@ -145,6 +146,12 @@ def _braked(value: Any, name: str) -> str:
 
 def _said_by(value: Any, name: str) -> str:
     return "" if value is None else as_text(value, name)
+
+
+def _setting(value: Any, name: str) -> str | None:
+    if isinstance(value, str) and len(value) > SETTING_MAX:
+        raise InvalidValue(f"{name} has at most {SETTING_MAX} characters", member=name)
+    return None if value is None else as_text(value, name)
 
 
 _FINITE = float_schema(strict=True, allow_inf_nan=False)
@@ -283,6 +290,19 @@ class CapBody(Body):
             maximum=CAP_MAX,
         ),
         told("Most leases in flight under the label; 0 for no limit, null clears what was set.", 4),
+    ]
+    by: By = ""
+
+
+class SettingBody(Body):
+    """A setting of all hubs; null clears what was set."""
+
+    nulls = True
+    missing = {"value": ("missing value: a text as in the environment, or null to clear it", "value")}
+    value: Annotated[
+        str | None,
+        Member(_setting, type=["string", "null"], maxLength=SETTING_MAX),
+        told("The value, as it is written in the environment; null clears what was set.", "90"),
     ]
     by: By = ""
 

@@ -74,7 +74,7 @@ async def borrow(request: Request) -> Response:
         if serving(request).stopping:
             raise Stopping()
         document = await bodies.read_body(request)
-        label = _wanted(document, hub.settings)
+        label = _wanted(document, hub)
     except HubError as error:
         if isinstance(error, Unauthorized | Stopping | MissingMember | InvalidLabel):
             metrics.borrow_outcomes.labels("unknown", "denied").inc()
@@ -122,11 +122,11 @@ async def hung_up(request: Request) -> None:
         pass
 
 
-def _wanted(document: dict[str, Any], settings: Settings) -> Label:
+def _wanted(document: dict[str, Any], hub: Hub) -> Label:
     given = bodies.text(document, "labelKey")
     if not given:
         raise MissingMember("missing labelKey", member="labelKey")
-    return parse_label(given, parse_kinds(settings.label_kinds), wildcards=settings.borrow_wildcards)
+    return parse_label(given, parse_kinds(hub.settings.label_kinds), wildcards=hub.agreed.holds.wildcards)
 
 
 def _borrow_request(request: Request, hub: Hub, said: bodies.Borrowing, label: Label, run: str) -> BorrowRequest:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from difflib import get_close_matches
 
+from hub.capacity.agreed import Agreed
 from hub.capacity.labels import SEGMENTS_MAX
 from hub.capacity.pools import Pools
 from hub.errors import NoSuchPool
-from hub.settings import Settings
 from hub.store.store import Store
 
 KNOWN_S = 5.0  # for so long a label that a pool could serve is not looked at again
@@ -20,12 +20,10 @@ LIKE = 0.7  # how much alike two labels are of which one was meant, of 1
 class Hints:
     """Says what is wrong with a label that no pool serves; nothing is asked of one that was served lately."""
 
-    def __init__(self, store: Store, settings: Settings, pools: Pools) -> None:
+    def __init__(self, store: Store, agreed: Agreed, pools: Pools) -> None:
         self._store = store
         self._pools = pools
-        self._shorter = settings.borrow_trailing_fallback
-        self._longer = settings.borrow_prefix_expand
-        self._wildcards = settings.borrow_wildcards
+        self._agreed = agreed
         self._served: dict[str, float] = {}
         self._labels: tuple[float, list[str]] = (0.0, [])
 
@@ -47,16 +45,16 @@ class Hints:
         if now - self._served.get(label, -KNOWN_S) < KNOWN_S:
             return True
         segments = label.split(":")
-        if self._wildcards and "*" in segments:
+        if self._agreed.holds.wildcards and "*" in segments:
             return True  # which pools it fits is for the script that lends to say
-        least = 2 if self._shorter else len(segments)
+        least = 2 if self._agreed.holds.trailing else len(segments)
         stems = [":".join(segments[:count]) for count in range(len(segments), least - 1, -1)] or [label]
-        keys, upto = self._store.keys, SEGMENTS_MAX + 1 if self._longer else len(segments)
+        keys, upto = self._store.keys, SEGMENTS_MAX + 1 if self._agreed.holds.prefix else len(segments)
         asked: list[tuple[str | int, ...]] = [("ZMSCORE", keys.pools, *stems)]
         asked += [("ZMSCORE", keys.open_pools(str(stem.count(":") + 1)), stem) for stem in stems]  # of other programs
         places = [keys.pools, *(keys.open_pools(str(count)) for count in range(len(segments) + 1, upto))]
         bounds = (f"[{label}:", f"({label};", "BYLEX", "LIMIT", 0, 1)  # ';' follows ':'
-        longer = [("ZRANGE", place, *bounds) for place in places] if self._longer else []
+        longer = [("ZRANGE", place, *bounds) for place in places] if self._agreed.holds.prefix else []
         found = await self._store.read_all([*asked, *longer])
         served = any(score is not None for scores in found[: len(asked)] for score in scores) or any(
             found[len(asked) :]

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from hub.capacity.agreed import Agreed
 from hub.capacity.memory import Memory
 from hub.capacity.models import BorrowRequest, Grant, Session, Waiting, read_item
 from hub.capacity.pools import Pools
@@ -54,16 +55,16 @@ def keep_key_s(settings: Settings, ttl_ms: int = 0) -> int:
 class Leases:
     """Keeps grants. Every method is one script; each is safe to repeat."""
 
-    def __init__(self, store: Store, settings: Settings, pools: Pools, queue: Queue) -> None:
+    def __init__(self, store: Store, settings: Settings, pools: Pools, queue: Queue, agreed: Agreed) -> None:
         self._store = store
         self._pools = pools
         self._queue = queue
+        self._agreed = agreed
         self._max_per_label = settings.borrow_queue_max_per_label
         self._max_per_run = settings.borrow_queue_max_per_run
         self._default_ttl_ms = int(settings.borrow_ttl_s * 1000)
         self._max_ms = int(settings.max_session_ttl_s * 1000)
         self._idle_ms = int(settings.idle_timeout_s * 1000)
-        self._grace_ms = int(settings.revoke_grace_s * 1000)
         self._keep_key_s = keep_key_s(settings)
         self.memory = Memory(store, settings)
         self._replicas = Replicas(store, settings.grant_replicas, settings.redis_timeout_s)
@@ -84,7 +85,7 @@ class Leases:
         or `CallerGone` when `gone`, which is called once waiting begins, ends first. The same request id gets the same
         place and the same grant. Whatever was not delivered is taken back, at the latest when the store answers again.
         """
-        await self._queue.be_configured()
+        await self._agreed.once()
         waited = granted = False
         try:
             with self._queue.watch(wanted.request, wanted.label) as woken:
@@ -226,7 +227,7 @@ class Leases:
         if word == "reused":
             raise KeyReused("This Idempotency-Key was used with another request; use a new key")
         if word in ("returned", "ended"):
-            self.memory.over(slot, ended, grace_ms=self._grace_ms if revokes == "1" else 0)
+            self.memory.over(slot, ended, grace_ms=self._agreed.holds.grace_ms if revokes == "1" else 0)
         metrics.returns.labels(word).inc()
         return word, pool, run
 

@@ -10,18 +10,16 @@ from itertools import islice
 from typing import Any
 
 from hub.batched import batched
-from hub.capacity.labels import parse_caps
+from hub.capacity.agreed import Agreed
 from hub.capacity.pools import Pools
 from hub.errors import StoreUnavailable, UnknownReply
 from hub.observability import metrics
 from hub.observability.logs import get_logger
-from hub.settings import Settings
 from hub.store.rounds import rounds
 from hub.store.store import Store
 
 ROUND_S = 1.0  # a lost announcement, or capacity that appeared unnoticed, is found within this time
 BATCH = 200  # tickets per script: under 0.5 ms
-PATIENT = 5  # rounds: of a hub that was restarted, what the one before it wanted counts for three more seconds
 LABELS = 20  # queues looked at again per script
 LABELS_MAX = 300  # and per round, about 15 ms of Redis; the next round goes on with the others
 SERVED_MAX = 32  # waiters one script serves from slots that were free already
@@ -32,27 +30,21 @@ _log = get_logger("hub.queue")
 class Queue:
     """Keeps one hub's part of the queue. Order and limits are in the store; here are only the calls that wait."""
 
-    def __init__(self, store: Store, settings: Settings, pools: Pools, hub_id: str) -> None:
+    def __init__(self, store: Store, pools: Pools, agreed: Agreed, hub_id: str) -> None:
         self.hub_id = hub_id
         self.stopping = False
         self._store = store
-        self._settings = settings
         self._pools = pools
+        self._agreed = agreed
         self._waiting: dict[str, list[asyncio.Event]] = {}
         self._labels: dict[str, int] = {}  # label -> calls here that wait for it; those looked at last are at the end
         self._check = store.script("queue/check")
         self._retire = store.script("queue/retire")
-        self._agree = store.script("queue/agree")
-        self._configure = store.script("queue/configure")
         self._resume = store.script("nodes/resume")
         self._relend = store.script("capacity/relend")
         self._set_cap = store.script("queue/set_cap")
         self._review = store.script("queue/review")
-        self._configured = False
-        self._emptied = False  # since then the store may not know what held before
-        self._differs = 0  # rounds for which the node timeout of other hubs has held instead of ours
         self._looking: asyncio.Future[None] | None = None
-        store.when_replaced(self._configure_again)
 
     @contextmanager
     def watch(self, ticket: str, label: str) -> Iterator[asyncio.Event]:
@@ -89,45 +81,6 @@ class Queue:
         self.stopping = True
         for ticket in self._waiting:
             self.wake(ticket)
-
-    async def configure(self, *, over: bool = True) -> None:
-        """Say what holds for all hubs: matching, caps of the environment. With `over` False only if nobody has."""
-        settings = self._settings
-        flags = (settings.borrow_trailing_fallback, settings.borrow_prefix_expand, settings.borrow_wildcards)
-        caps = parse_caps(settings.borrow_concurrency_caps)
-        timeout_ms = int(settings.node_timeout_s * 1000)
-        if over:
-            timeout_ms = await self._agree_on_timeout()
-        await self._configure(
-            options="".join(str(int(flag)) for flag in flags),
-            timeout_ms=timeout_ms,
-            default=settings.borrow_concurrency_default,
-            over=int(over),
-            grace_ms=int(settings.revoke_grace_s * 1000),
-            rest=[text for label, cap in caps.items() for text in (label, cap)],
-        )
-        self._configured = True
-
-    async def _configure_again(self) -> None:
-        self._emptied = True
-        await self.configure()
-
-    async def _agree_on_timeout(self) -> int:
-        """The node timeout that holds, in ms: of hubs that want different ones the first, and the others follow."""
-        wanted = int(self._settings.node_timeout_s * 1000)
-        held, self._emptied = self._emptied and self._store.agreed_timeout_ms, False
-        holds: int = await self._agree(hub=self.hub_id, mine=held or wanted)
-        self._store.agreed_timeout_ms = holds
-        self._differs = self._differs + 1 if holds != wanted else 0
-        if self._differs == PATIENT:
-            why = "hubs that run already have another one, which holds for all until every hub has been given the same"
-            _log.warning("node timeout differs", given_s=wanted / 1000, holds_s=holds / 1000, why=why)
-        return holds
-
-    async def be_configured(self) -> None:
-        """As `configure`, once and without overruling a hub that serves."""
-        if not self._configured:
-            await self.configure(over=False)
 
     async def caps(self) -> list[tuple[str, str, int]]:
         """(label, `run-time` or `environment`, most live grants); the label is `*` for all without one of their own."""
@@ -175,12 +128,11 @@ class Queue:
         _log.error("queue not looked after", why=repr(error))
 
     async def look_after(self) -> None:
-        """One round: hubs and nodes come and gone, announcements that were lost, capacity that appeared unnoticed.
+        """One round: what hubs agree on, hubs and nodes come and gone, lost announcements, unnoticed capacity.
 
         In this order: those whose hub is gone are out of the way when the others are served.
         """
-        if self._differs:
-            await self._agree_on_timeout()
+        await self._agreed.round()
         await self._resume()
         while (await self._relend(limit=BATCH // 10))[1] >= BATCH // 10:
             pass

@@ -67,6 +67,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     },
     "Look": {
         "status": Entry("status:status", "Say how the fleet is, and name every trouble."),
+        "config": Entry("config:config_app", "Show the settings that all hubs share, or set one for all of them."),
         "top": Entry("top:top", "Watch pools, nodes, the queue and tasks as they change."),
         "nodes": Entry("look:nodes", "", hidden=True),
         "pools": Entry("look:pools", "", hidden=True),

@@ -1,11 +1,12 @@
-"""Options that many commands have."""
+"""Options that many commands have, and groups whose first command need not be said."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from hub.cli.inputs import read_url
 
@@ -32,3 +33,13 @@ TokenFile = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="Show at most so many.")]
 Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="A command to run, after two dashes.")]
+
+
+class ShowsByDefault(TyperGroup):
+    """A group that shows what there is unless the first word is another command of it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As click does, with `show` put before what begins with no command."""
+        if not args or args[0] not in (*self.commands, "-h", "--help"):
+            args = ["show", *args]
+        return super().parse_args(ctx, args)

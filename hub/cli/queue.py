@@ -6,13 +6,12 @@ import asyncio
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from hub.cli import output, tables
 from hub.cli.admin import caller
 from hub.cli.inputs import read_id, read_label
 from hub.cli.look import members, whole_seconds
-from hub.cli.options import AsJson, Secret, Url
+from hub.cli.options import AsJson, Secret, ShowsByDefault, Url
 from hub.cli.reach import Address, Reach, Role, address, plain_logs, reach
 
 LABELS, TICKETS = 20, 1000  # asked for at a time: as many tickets as a hub shows in one answer
@@ -24,18 +23,8 @@ _LESS_WANTED = ("WAITING SINCE", "PRIORITY", "RUN")
 _CAP_COLUMNS = ("LABEL", "AT MOST", "SET BY", "LIVE", "WAITING")
 
 
-class _ShowsByDefault(TyperGroup):
-    """A group that shows what there is unless the first word is another command of it."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As click does, with `show` put before what begins with no command."""
-        if not args or args[0] not in (*self.commands, "-h", "--help"):
-            args = ["show", *args]
-        return super().parse_args(ctx, args)
-
-
-queue_app = typer.Typer(cls=_ShowsByDefault, help="Show who waits (`hub queue [LABEL]`), or give a place up.")
-caps_app = typer.Typer(cls=_ShowsByDefault, help="Show how many grants of a label may be live at once, or change it.")
+queue_app = typer.Typer(cls=ShowsByDefault, help="Show who waits (`hub queue [LABEL]`), or give a place up.")
+caps_app = typer.Typer(cls=ShowsByDefault, help="Show how many grants of a label may be live at once, or change it.")
 
 
 def read_cap_label(text: str) -> str:

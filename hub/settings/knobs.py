@@ -51,7 +51,7 @@ class Knob:
             value = self.read(text.strip())
         except ValueError as reason:
             shown = MASK if self.secret else repr(text[:80])
-            raise BadSetting(f"{self.name}={shown} {reason}{self._bounds()}.") from None
+            raise BadSetting(f"{self.name}={shown} {reason}{self.bounds()}.") from None
         if isinstance(value, bool) or not isinstance(value, int | float):
             return value, None
         clamped = clamp(value, self.minimum, self.maximum)
@@ -61,7 +61,7 @@ class Knob:
             note = f"{self.name}={text.strip()} is beyond its {limit}; {clamped:g} is used"
         return (clamped * self.scale if self.scale != 1 else clamped), note
 
-    def _bounds(self) -> str:
+    def bounds(self) -> str:
         """What a number may be, behind why a text is none."""
         if self.minimum is None and self.maximum is None:
             return ""

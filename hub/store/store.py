@@ -46,8 +46,7 @@ class Store:
         self.generation: str | None = None
         self._born, self.emptied = "", False  # the generation it began with; whether nothing is left of another
         self.highest_token = "0"  # of all grants, as the last tick heard, and of those that this hub made
-        self.agreed_timeout_ms = 0  # of nodes, where hubs have said what holds for all of them
-        self.node_timeout_ms = 0  # for a store that was emptied; whoever makes a hub of it sets it
+        self.node_timeout_ms = 0  # that holds, as far as it was heard; a store that was emptied is given it
         self.heard_at: float | None = None  # when the hub clock ticked last, by the monotonic clock
         self.asked_at: float | None = None  # when that tick was sent
         self.clock_ms = self.highest_ms = 0  # the hub clock as this hub heard it last, and the highest it ever heard

@@ -113,12 +113,16 @@ class Brake:
         self._key = store.keys.brake if nodes else store.keys.worker_brake
         self._percent = settings.sweeper_brake_percent
         self._minimum = settings.sweeper_brake_min
-        self._timeout_ms = int((settings.node_timeout_s if nodes else settings.worker_timeout_s) * 1000)
+        self._worker_timeout_ms = int(settings.worker_timeout_s * 1000)
         interval_s = settings.node_sweep_interval_s if nodes else settings.worker_sweep_interval_s
         self._interval_ms = int(interval_s * 1000)
         self._brake = store.script("sweeping/brake")
         self._release = store.script("sweeping/release_brake")
         self._find_stale = store.script("sweeping/find_stale")
+
+    @property
+    def _timeout_ms(self) -> int:
+        return self._store.node_timeout_ms if self._of == "nodes" else self._worker_timeout_ms
 
     async def judge(self, nominated: Nominated, *, dry_run: bool) -> Verdict:
         """Whether this pass may expire all that is stale. Looks at each node only where there may be too many."""

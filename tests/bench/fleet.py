@@ -37,7 +37,7 @@ async def hub_on(redis: Redis, **changes: Any) -> AsyncIterator[Hub]:
     settings = Settings(redis_url=url_of(redis), sweeper_expire=True, redis_timeout_s=60.0, **changes)
     async with open_store(settings) as store:
         hub = Hub(store, settings)
-        await hub.queue.be_configured()
+        await hub.agreed.once()
         yield hub
 
 

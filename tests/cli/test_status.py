@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import httpx
 
 from tests.cli.command import Command, register
@@ -61,3 +63,31 @@ def test_something_critical_is_told_from_a_warning(own_command: Command, own_hub
     waiting.kill()
     assert said.returncode == 4, said.stdout
     assert "critical: Overloaded. 1 borrower waits, and no slot for gpu:a100 is free" in said.stdout
+
+
+def test_a_hub_that_was_given_other_settings_is_told_of_and_what_holds_is_shown(
+    own_command: Command, own_hub: HubProcess, start_hub: Callable[..., HubProcess]
+) -> None:
+    register(own_hub, "n1", pools={"gpu:a100": 1})
+    own_command("expire", "on")
+    assert own_command("config").stderr == ""
+    other = start_hub(
+        HUB_REDIS_URL=own_hub.redis_url, HUB_KEY_PREFIX=own_hub.environment.get("HUB_KEY_PREFIX", ""),
+        HUB_NODE_TIMEOUT=own_hub.environment["HUB_NODE_TIMEOUT"], HUB_BORROW_WILDCARDS="true",
+    )  # fmt: skip
+    wait_until(lambda: own_command("status").returncode == 3, why=other.log)
+    said = own_command("status")
+    assert (
+        "1 hub was given other settings than those that hold for all. HUB_BORROW_WILDCARDS=true where false"
+        in said.stdout
+    )
+    shown = {row["name"]: row for row in own_command.json("config")["settings"]}["HUB_BORROW_WILDCARDS"]
+    ((hub, given),) = shown["otherwise"].items()
+    assert (shown["value"], given) == ("false", "true")
+    table = own_command("config")
+    rows = [line.split(maxsplit=3) for line in table.stdout.splitlines()]
+    assert ["HUB_BORROW_WILDCARDS", "false", "-", f"true by hub {hub}"] in rows
+    assert "Give every hub the same" in table.stderr
+    other.kill()
+    wait_until(lambda: "Give every hub" not in own_command("config").stderr)
+    assert own_command("status").returncode == 0

@@ -135,6 +135,11 @@ class Walk:
         self.admin("POST", "/admin/sweep", {"dryRun": True})
         self.admin("PUT", "/admin/caps/gpu:a100", {"cap": 3})
         self.admin("GET", "/admin/caps")
+        self.admin("PUT", "/admin/settings/HUB_NODE_TIMEOUT", {"value": "90", "by": "ann"})
+        self.admin("PUT", "/admin/settings/HUB_NODE_TIMEOUT", {"value": "soon"}, status=400)
+        self.admin("PUT", "/admin/settings/HUB_PORT", {"value": "1"}, status=404)
+        self.admin("GET", "/admin/settings")
+        self.admin("PUT", "/admin/settings/HUB_NODE_TIMEOUT", {"value": None})
         self.admin("GET", "/audit")
 
     def tokens(self) -> None:

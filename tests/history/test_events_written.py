@@ -37,7 +37,7 @@ async def hub(hub: Hub, request: pytest.FixtureRequest) -> Hub:
         return first
 
     hub.store.call = again  # type: ignore[method-assign]
-    await hub.queue.configure()
+    await hub.agreed.agree()
     return hub
 
 

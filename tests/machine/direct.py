@@ -9,6 +9,7 @@ from typing import Any
 from redis import Redis
 from redis.exceptions import ResponseError
 
+from hub.capacity.shared import Shared
 from hub.core import Hub
 from hub.doctor import Finding, examine
 from hub.store.connection import make_client
@@ -46,9 +47,9 @@ class Direct:
         self._known = "0"
         self.open()
         self.redis.hset(self.keys.store, mapping={"clock_ms": 3_600_000, "tick_ms": STOPPED_MS})
-        rest = [text for pair in caps.items() for text in pair]
-        chosen = {"options": options, "timeout_ms": TIMEOUT_MS, "default": default_cap, "grace_ms": grace_ms}
-        self.call("queue/configure", **chosen, over=1, rest=rest)
+        trailing, prefix, wildcards = (flag == "1" for flag in options)
+        given = Shared(TIMEOUT_MS, trailing, prefix, wildcards, default_cap, tuple(caps.items()), grace_ms)
+        self.call("queue/agree", hub="", given=given.text)
 
     def open(self, run_id: str = "r") -> None:
         """What a hub does that finds the server without functions, or the store unopened: as `hub.store.store`."""

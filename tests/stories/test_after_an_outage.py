@@ -28,7 +28,7 @@ async def test_borrows_that_were_refused_in_an_outage_leave_nothing_to_take_back
     settings = settings_for(server.url)
     async with open_store(settings) as store:
         hub = Hub(store, settings)
-        await hub.queue.configure()
+        await hub.agreed.agree()
         server.kill()
         await hub.clock.tick()
         for number in range(20):

@@ -24,7 +24,7 @@ def some(number: int, one: str, many: str = "") -> str:
 
 def troubles(seen: dict[str, Any]) -> list[Trouble]:
     """What is wrong, the worst first, from what `overview` gathers."""
-    found = [*_of_nodes(seen), *_of_the_queue(seen), *_of_the_sweep(seen), *_of_work(seen)]
+    found = [*_of_nodes(seen), *_of_the_queue(seen), *_of_the_sweep(seen), *_of_hubs(seen), *_of_work(seen)]
     return sorted(found, key=lambda each: each.level != "critical")
 
 
@@ -90,6 +90,24 @@ def _of_the_sweep(seen: dict[str, Any]) -> list[Trouble]:
             )
         )  # fmt: skip
     return found
+
+
+def _of_hubs(seen: dict[str, Any]) -> list[Trouble]:
+    differ = [each for each in seen["shared"] if each["otherwise"]]
+    if not differ:
+        return []
+    hubs = {hub for each in differ for hub in each["otherwise"]}
+    said = (
+        f"{each['name']}={value or 'nothing'} where {each['agreed'] or 'nothing'} holds"
+        for each in differ for value in sorted(set(each["otherwise"].values()))
+    )  # fmt: skip
+    return [
+        Trouble(
+            "settings-differ", "warning",
+            f"{some(len(hubs), 'hub was', 'hubs were')} given other settings than those that hold for all",
+            f"{', '.join(said)}. Give every hub the same, or hub config set NAME VALUE for all.", "settings",
+        )
+    ]  # fmt: skip
 
 
 def _of_the_queue(seen: dict[str, Any]) -> list[Trouble]:

@@ -52,13 +52,14 @@ async def overview(request: Request) -> Response:
 
 
 async def _look(hub: Hub, request: Request) -> dict[str, Any]:
-    nodes, slots, queue, tasks, stuck, brakes, sweeper = await asyncio.gather(
+    nodes, slots, queue, tasks, stuck, brakes, sweeper, shared = await asyncio.gather(
         _nodes(hub), _slots(hub), _queue(hub), _tasks(hub), _stuck(hub, request.app.state.sources), _brakes(hub),
-        _sweeper(hub),
+        _sweeper(hub), _shared(hub),
     )  # fmt: skip
     seen: dict[str, Any] = {
         "nodes": nodes, "slots": slots, "queue": queue, "tasks": tasks, "stuck": stuck, "brakes": brakes,
-        "sweeper": sweeper, "hubs": await hub.store.read("ZCARD", hub.store.keys.hubs), "now": in_ms(hub, 0),
+        "sweeper": sweeper, "shared": shared,
+        "hubs": await hub.store.read("ZCARD", hub.store.keys.hubs), "now": in_ms(hub, 0),
     }  # fmt: skip
     found = troubles(seen)
     return {"sentence": sentence(seen, found), "troubles": [each._asdict() for each in found], **seen}
@@ -119,11 +120,11 @@ async def _queue(hub: Hub) -> dict[str, Any]:
 
 async def _pools_of(hub: Hub, labels: list[str]) -> list[list[str] | None]:
     """The first pools that may serve each label, free or not; None with wildcards: nobody can tell so cheaply."""
-    keys, settings, wanted = hub.store.keys, hub.settings, []
+    keys, matching, wanted = hub.store.keys, hub.agreed.holds, []
     commands: list[tuple[Any, ...]] = []
     for label in labels:
         parts = label.split(":")
-        short = range(len(parts) - 1, 1, -1) if settings.borrow_trailing_fallback else ()
+        short = range(len(parts) - 1, 1, -1) if matching.trailing else ()
         wanted.append([label, *(":".join(parts[:n]) for n in short)])
         commands.append(("ZMSCORE", keys.pools, *wanted[-1]))
         commands.append(("ZRANGE", keys.pools, f"[{label}:", f"({label};", "BYLEX", "LIMIT", 0, _POOLS))
@@ -131,7 +132,7 @@ async def _pools_of(hub: Hub, labels: list[str]) -> list[list[str] | None]:
     pools: list[list[str] | None] = []
     for label, stems, scores, longer in zip(labels, wanted, found[::2], found[1::2], strict=True):
         some = [stem for stem, score in zip(stems, scores, strict=True) if score is not None]
-        some += longer if settings.borrow_prefix_expand else []
+        some += longer if matching.prefix else []
         pools.append(None if "*" in label.split(":") else some)
     return pools
 
@@ -191,3 +192,8 @@ async def _sweeper(hub: Hub) -> dict[str, Any]:
         "source": "setting" if override is None else "run-time", "setBy": by, "setAtUtc": at,
         "setting": hub.settings.sweeper_expire,
     }  # fmt: skip
+
+
+async def _shared(hub: Hub) -> list[dict[str, Any]]:
+    """The settings that all hubs share, with those that hubs were given otherwise."""
+    return [{"name": each.name, "agreed": each.agreed, "otherwise": each.otherwise} for each in await hub.agreed.look()]

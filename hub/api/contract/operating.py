@@ -126,6 +126,25 @@ class Caps(TypedDict):
     caps: Annotated[list[Cap], told("Those of their own.", [])]
 
 
+class SharedSetting(TypedDict):
+    """A setting that all hubs must share."""
+
+    name: Annotated[str, told("Its name in the environment.", "HUB_NODE_TIMEOUT")]
+    value: Annotated[str, told("What holds for all hubs, as it is written in the environment.", "60")]
+    agreed: Annotated[str, told("What hubs agree on, which holds where no operator has set anything.", "60")]
+    setBy: Annotated[str | None, told("Who set it at run time; null where nobody has.", "ann@rack-7")]
+    setAtUtc: Annotated[str | None, told("When; null where nobody has.", w.TIME)]
+    otherwise: Annotated[
+        dict[str, str], told("Hubs that were given another value, and which one.", {"5f0e7d21c4b89a36": "90"})
+    ]
+
+
+class SharedSettings(TypedDict):
+    """The settings that all hubs must share."""
+
+    settings: Annotated[list[SharedSetting], told("All of them.", [])]
+
+
 class Token(TypedDict):
     """A token, without its secret."""
 

@@ -23,7 +23,6 @@ from hub.capacity.nodes.models import (
 )
 from hub.errors import NodeIdCollides, Settling, Superseded, UnknownNode, UnknownReply
 from hub.observability.logs import get_logger
-from hub.settings import Settings
 from hub.store.keys import key_part
 from hub.store.store import Store
 
@@ -49,9 +48,8 @@ class Removal:
 class Nodes:
     """Keeps nodes. Every change is one script, in batches where a node has many slots."""
 
-    def __init__(self, store: Store, settings: Settings) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._timeout_ms = int(settings.node_timeout_s * 1000)
         self.beats = Beats(store, lambda: self.timeout_ms)
         self._register = store.script("nodes/register")
         self._leave = store.script("nodes/leave")
@@ -64,8 +62,8 @@ class Nodes:
 
     @property
     def timeout_ms(self) -> int:
-        """The node timeout that holds: what the hubs agree on, else the one of this hub."""
-        return self._store.agreed_timeout_ms or self._timeout_ms
+        """The node timeout that holds for all hubs."""
+        return self._store.node_timeout_ms
 
     async def register(
         self,

@@ -12,8 +12,9 @@ class OfTheStore(Section):
     # switch expire, expire_by, expire_at; turn (counter of the queues), line_ms (the last arrival in one),
     # line_clock_ms (the hub clock then), options (matching), timeout_ms (of nodes), grace_ms (of what is revoked),
     # revoked_ms (until when a holder may believe in it); history_max (entries), noted:<event> (the last one a hub
-    # wrote), wants:<hub> (its node timeout); tokens_changed (when one was last revoked, or the first was made);
-    # counted_us (until when ended tasks are counted for the metrics). One per store, never deleted.
+    # wrote), shared (the settings that hubs agree on), given:<hub> (those it was given), set:<setting> (what an
+    # operator set over them); tokens_changed (when one was last revoked, or the first was made); counted_us (until
+    # when ended tasks are counted for the metrics). One per store, never deleted.
     store = One(
         "hub:store",
         "hash",

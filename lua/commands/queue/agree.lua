@@ -1,22 +1,21 @@
--- Which node timeout holds for all hubs: that of the first of them, until all that are heard want another one. Safe to
--- repeat. Returns the node timeout in ms that holds
+-- What holds for all hubs: of hubs that were given different settings the first one's, until every hub that ticks has been
+-- given the same; `given` is the same text for the same settings. Safe to repeat, and written only when it is new. Returns
+-- {what they agree on, then what an operator has set over it: a text per setting, '' for nothing}
 command.change('queue/agree', {
-  'hub',
-  'mine',  -- the node timeout that this hub was given, ms
+  'hub',    -- '' of a command that is no hub: it overrules none
+  'given',  -- settings as JSON
 }, function(a)
-  redis.call('HSET', keys.store, 'wants:' .. a.hub, a.mine)
-  local agreed = true
-  for _, field in ipairs(redis.call('HKEYS', keys.store)) do
-    local other = string.match(field, '^wants:(.+)$')
-    if other and other ~= a.hub and not hubs.is_heard(other) then
-      redis.call('HDEL', keys.store, field)
-    elseif other and redis.call('HGET', keys.store, field) ~= a.mine then
-      agreed = false
+  local holds, before = unpack(redis.call('HMGET', keys.store, 'shared', 'given:' .. a.hub))
+  if a.hub ~= '' and before ~= a.given then redis.call('HSET', keys.store, 'given:' .. a.hub, a.given) end
+  if not holds or (a.hub ~= '' and (holds ~= a.given or before ~= a.given)) then
+    local all = shared.all_given(a.given)
+    if not holds or (all and holds ~= a.given) then
+      holds = a.given
+      redis.call('HSET', keys.store, 'shared', holds)
+      shared.apply()
     end
   end
-  if agreed or not store.node_timeout_ms then
-    store.node_timeout_ms = a.mine
-    redis.call('HSET', keys.store, 'timeout_ms', a.mine)
-  end
-  return tonumber(store.node_timeout_ms)
+  local answer = {holds}
+  for _, said in ipairs(shared.set()) do answer[#answer + 1] = said or '' end
+  return answer
 end)

@@ -30,7 +30,7 @@ async def hubs(redis_server: RedisServer, changes: dict[str, Any]) -> AsyncItera
         found = []
         for _ in range(2):
             found.append(Hub(await stack.enter_async_context(open_store(settings)), settings))
-            await found[-1].queue.configure()
+            await found[-1].agreed.agree()
         running = [
             asyncio.create_task(job)
             for hub in found

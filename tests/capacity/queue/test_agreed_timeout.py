@@ -1,8 +1,9 @@
-"""Hubs that were given different node timeouts: one holds for all, it is said, and it changes when all want another."""
+"""Hubs that were given different settings: one's hold for all, it is said, and they change when all want others."""
 
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable
 
 import httpx
@@ -12,7 +13,7 @@ from redis import Redis
 from tests.world import PATIENCE_S, HubProcess, wait_until
 
 Start = Callable[..., HubProcess]
-WARNING = re.compile(r"WARNING node timeout differs .*")
+WARNING = re.compile(r"WARNING settings differ .*")
 
 
 def holds(redis: Redis) -> float:
@@ -48,8 +49,8 @@ async def test_a_hub_with_another_timeout_follows_those_that_run_and_says_so(
     assert (holds(redis), used_by(first), used_by(second)) == (100, 100, 100)
     wait_until(lambda: WARNING.search(second.log()) is not None, why=second.log)
     (said,) = WARNING.findall(second.log())
-    assert "given_s=400" in said
-    assert "holds_s=100" in said
+    assert 'given="HUB_NODE_TIMEOUT=400"' in said
+    assert 'holds="HUB_NODE_TIMEOUT=100"' in said
     assert not WARNING.search(first.log())
     first.kill()
     wait_until(lambda: holds(redis) == 400, why=second.log)  # the last one wants it, so that it holds
@@ -81,3 +82,53 @@ async def test_a_store_that_was_emptied_gets_the_one_that_held(
     wait_until(lambda: "store replaced" in first.log() and "store replaced" in second.log(), why=second.log)
     wait_until(lambda: holds(redis) == 100)
     assert (used_by(first), used_by(second)) == (100, 100)
+
+
+@pytest.mark.slow
+async def test_a_hub_that_stood_still_hears_that_another_one_s_settings_hold_since_then(
+    first: HubProcess, start_hub: Start, redis: Redis
+) -> None:
+    second = start_hub(HUB_NODE_TIMEOUT="400")
+    first.signal(signal.SIGSTOP)
+    try:
+        wait_until(lambda: holds(redis) == 400, why=second.log)
+    finally:
+        first.signal(signal.SIGCONT)
+    wait_until(lambda: WARNING.search(first.log()) is not None, why=first.log)
+    assert holds(redis) == 400
+    assert used_by(first) == pytest.approx(400, abs=40)
+
+
+@pytest.mark.slow
+async def test_matching_and_caps_of_the_hubs_that_run_are_not_rewritten(
+    first: HubProcess, start_hub: Start, redis: Redis
+) -> None:
+    second = start_hub(HUB_NODE_TIMEOUT="100", HUB_BORROW_WILDCARDS="true", HUB_BORROW_CONCURRENCY_CAPS="gpu:a100=2")
+    wait_until(lambda: WARNING.search(second.log()) is not None, why=second.log)
+    (said,) = WARNING.findall(second.log())
+    assert 'given="HUB_BORROW_WILDCARDS=true HUB_BORROW_CONCURRENCY_CAPS=gpu:a100=2"' in said
+    assert 'holds="HUB_BORROW_WILDCARDS=false HUB_BORROW_CONCURRENCY_CAPS="' in said
+    assert redis.hget("hub:store", "options") in (b"110", "110")
+    assert redis.hgetall("hub:caps") == {}
+    first.kill()
+    wait_until(lambda: redis.hget("hub:store", "options") in (b"111", "111"), why=second.log)
+    assert len(redis.hgetall("hub:caps")) == 1
+
+
+@pytest.mark.slow
+def test_what_an_operator_sets_holds_for_every_hub_and_for_those_that_come_later(
+    first: HubProcess, start_hub: Start, redis: Redis
+) -> None:
+    second = start_hub(HUB_NODE_TIMEOUT="100")
+    answer = httpx.put(
+        f"{first.url}/admin/settings/HUB_NODE_TIMEOUT", json={"value": "300"},
+        headers={"x-hub-secret": first.admin_secret}, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert (answer.status_code, holds(redis)) == (200, 300)
+    wait_until(lambda: used_by(second) > 200, why=second.log)
+    for hub in (first, second):
+        hub.kill()
+    third = start_hub(HUB_NODE_TIMEOUT="100")
+    assert holds(redis) == 300
+    assert used_by(third) == pytest.approx(300, abs=40)
+    assert not WARNING.search(third.log())  # it was given what the hubs agree on

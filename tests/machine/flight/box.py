@@ -141,7 +141,7 @@ class Box:
         await store.open()
         store.ticks = True
         self.hub = Hub(store, self.settings)
-        await self.hub.queue.configure(over=True)
+        await self.hub.agreed.agree()
         self.edge.app.state.serving = Serving(self.hub, Secrets(self.settings), TokensFile(None), Gate(self.settings))
         self.edge.app.state.serving.standstill = self  # the time of this process jumps
         self.node_sweeper, self.lease_sweeper = sweepers(self.hub)

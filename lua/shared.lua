@@ -1,0 +1,42 @@
+-- The settings that all hubs share: those that hubs were given, and what an operator has set over them.
+local shared = {}
+
+shared.NAMES = {'timeout_ms', 'trailing', 'prefix', 'wildcards', 'default', 'caps', 'grace_ms'}
+
+-- What an operator has set, as text: a field for each of NAMES, false where nothing is set.
+function shared.set()
+  local fields = {}
+  for i, name in ipairs(shared.NAMES) do fields[i] = 'set:' .. name end
+  return redis.call('HMGET', keys.store, unpack(fields))
+end
+
+-- Whether every hub that ticks was given these; what was noted of the others is taken out.
+function shared.all_given(given)
+  local all, fields = true, redis.call('HGETALL', keys.store)
+  for i = 1, #fields, 2 do
+    local hub = string.match(fields[i], '^given:(.+)$')
+    if hub and fields[i + 1] ~= given then
+      if hubs.is_heard(hub) then all = false else redis.call('HDEL', keys.store, fields[i]) end
+    end
+  end
+  return all
+end
+
+-- Write what holds to where the other commands read it: what is set, else what the hubs agree on.
+function shared.apply()
+  local holds = cjson.decode(redis.call('HGET', keys.store, 'shared'))
+  for i, said in ipairs(shared.set()) do
+    if said then holds[shared.NAMES[i]] = cjson.decode(said).value end
+  end
+  local options = ''
+  for _, name in ipairs({'trailing', 'prefix', 'wildcards'}) do options = options .. (holds[name] and '1' or '0') end
+  redis.call('HSET', keys.store, 'options', options, 'timeout_ms', holds.timeout_ms, 'grace_ms', holds.grace_ms)
+  for _, field in ipairs(redis.call('HKEYS', keys.caps)) do
+    if field == 'env' or string.sub(field, 1, 4) == 'env:' then redis.call('HDEL', keys.caps, field) end
+  end
+  if holds.default > 0 then redis.call('HSET', keys.caps, 'env', holds.default) end
+  for _, cap in ipairs(holds.caps) do redis.call('HSET', keys.caps, 'env:' .. cap[1], cap[2]) end
+  caps.note()
+end
+
+return shared
