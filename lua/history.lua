@@ -19,4 +19,12 @@ function history.ticket(what, t, why)
   history.note(what, 'ticket', t.id, 'label', t.label, 'run', t.run or '', 'why', why)
 end
 
+-- Nobody attends a ticket, which keeps its place: only after that it is told that somebody does again. Who asks again and
+-- again comes and goes with each call, and is told of once.
+function history.away(t, why)
+  if (why == 'timeout' or why == 'gone') and redis.call('HSETNX', keys.ticket(t.id), 'asks_again', '1') == 0 then return end
+  redis.call('HSET', keys.ticket(t.id), 'told_away', '1')
+  history.ticket('ticket.away', t, why)
+end
+
 return history

@@ -30,7 +30,8 @@ function queue.attend(t, hub, attempt, until_ms)
   redis.call('HSET', keys.ticket(t.id), 'hub', hub, 'attempt', attempt, 'until_ms', until_ms)
   redis.call('PERSIST', keys.ticket(t.id))
   redis.call('HDEL', keys.ticket(t.id), 'handed')
-  if tickets.join(t, until_ms) then history.ticket('ticket.waiting', t, 'again') end
+  tickets.join(t, until_ms)
+  if redis.call('HDEL', keys.ticket(t.id), 'told_away') == 1 then history.ticket('ticket.waiting', t, 'again') end
 end
 
 -- Points of priority count as seconds in the queue, so that nothing starves. No two newcomers arrive at the same instant.

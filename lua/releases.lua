@@ -41,7 +41,7 @@ function releases.take_back(request, slot, token, why)
   redis.call('DEL', keys.request(request))
   local t = tickets.read(request)
   if t.label then
-    history.ticket('ticket.away', t, 'undone')
+    history.away(t, 'undone')
     redis.call('PERSIST', keys.ticket(request))
     redis.call('HDEL', keys.ticket(request), 'handed')
     redis.call('ZADD', keys.ticket_deadlines, store.clock_ms + tickets.AWAY_MS, request)

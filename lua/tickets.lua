@@ -43,7 +43,7 @@ end
 function tickets.set_aside(t, why)
   local waited = tickets.step_out(t)
   if t.keyed then
-    if waited then history.ticket('ticket.away', t, why) end
+    if waited then history.away(t, why) end
     redis.call('ZADD', keys.ticket_deadlines, store.clock_ms + tickets.AWAY_MS, t.id)
     return 'away'
   end
