@@ -324,7 +324,9 @@ class Leases:
 
 
 def _not_reported(slot: str) -> Settling:
-    return Settling(f"The store was lost, and the node of {slot} has yet to say what is lent", retry_after_s=1)
+    return Settling(
+        f"The store was lost, and the node of {slot} has yet to say what is lent; ask again", retry_after_s=1
+    )
 
 
 def _refusal(wanted: BorrowRequest, reply: list[Any]) -> HubError | None:

@@ -258,6 +258,8 @@ async def _give_back(at: Address, slot_id: str, label: str | None, by: Right, as
             try:
                 session = await hub.get("sessions", slot_id)
             except NotFound:
+                if by.token:  # a store that was lost may be about to hear of it: then this says so
+                    await hub.get("leases", slot_id, "verify", token=by.token)
                 raise NotFound(f"The slot {slot_id} is not lent.") from None
             if by == Right():
                 raise HubError(_whose(slot_id, session))

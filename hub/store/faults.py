@@ -92,8 +92,15 @@ def translated(error: Exception) -> Exception:
         return ForeignKey("A key of the hub holds another type than the hub writes; hub doctor tells which.")
     if not (is_away(error) or _moves(error)):
         return error
-    away = StoreUnavailable(
-        "Redis does not answer; whether the change was made is not known, and repeating it is safe."
-    )
+    away = StoreUnavailable("Redis does not answer.")
     away.__cause__ = error
     return away
+
+
+def unanswered(error: StoreUnavailable, *, changes: bool) -> StoreUnavailable:
+    """What is told of a call that Redis did not answer: of one that changes something, that it may have done so."""
+    if not changes or type(error) is not StoreUnavailable:
+        return error
+    return StoreUnavailable(
+        "Redis does not answer; whether the change was made is not known, and repeating it is safe."
+    )

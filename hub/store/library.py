@@ -39,7 +39,7 @@ EXTERNAL = ("times", "record_times", "records")
 FORMAT = 1  # of what the commands keep in a store; one that says a higher number is of a later version of the hub
 LAST_USED = "last_used"  # the function that says when a hub used the library last
 NO_FENCE = ("", "")  # of a call by a program that does not tick
-_DECLARED = re.compile(r"^command(?:\.\w+)?\('([a-z_/]+)', \{(.*?)\}, function", re.MULTILINE | re.DOTALL)
+_DECLARED = re.compile(r"^command(?:\.(\w+))?\('([a-z_/]+)', \{(.*?)\}, function", re.MULTILINE | re.DOTALL)
 _ARGUMENT = re.compile(r"'((?:\.\.\.)?\w+)(?:: number)?',[ ]*(?:--.*)?$", re.MULTILINE)
 # While a library is loaded, Lua has `redis.register_function` and nothing else; afterwards it looks for globals in two
 # tables. So modules see locals of the same names, which the first call sets.
@@ -69,6 +69,7 @@ class Command:
     name: str
     arguments: tuple[str, ...]
     takes_rest: bool
+    changes: bool
 
     @classmethod
     def declared(cls, text: str) -> Command:
@@ -76,9 +77,10 @@ class Command:
         found = _DECLARED.search(text)
         if found is None:
             raise ValueError("the file of a command declares it: command.change('room/name', {'argument', ...}, ...")
-        arguments = _ARGUMENT.findall(found[2])
+        arguments = _ARGUMENT.findall(found[3])
         named = tuple(each for each in arguments if not each.startswith("..."))
-        return cls(found[1], named, len(named) < len(arguments))
+        changes = not (found[1] or "").startswith("read")
+        return cls(found[2], named, len(named) < len(arguments), changes)
 
     def ordered(self, rest: Iterable[Any], named: dict[str, Any]) -> list[Any]:
         """The arguments in order; raises TypeError for names that are not its own."""
@@ -150,7 +152,7 @@ def script(name: str) -> Script:
     text = f"{modules(*EXTERNAL)}{_RUN}{source}return answer\n"
     sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
     declared = Command.declared(source)
-    return Script(declared.name, declared.arguments, declared.takes_rest, text, sha)
+    return Script(declared.name, declared.arguments, declared.takes_rest, declared.changes, text, sha)
 
 
 def _module(name: str) -> str:

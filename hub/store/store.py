@@ -16,7 +16,7 @@ from hub.errors import Late, NotSent, StoreFault, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.callers import is_urgent, until_ms, urgent
-from hub.store.faults import LostAgain, Overdue, as_late, refuse_unopened, translated
+from hub.store.faults import LostAgain, Overdue, as_late, refuse_unopened, translated, unanswered
 from hub.store.keys import Keys
 from hub.store.library import FORMAT, NO_FENCE, Command, Library, library
 from hub.store.loading import MISSING, call, idle_libraries
@@ -61,8 +61,7 @@ class Store:
         self.library: Library = library()
         self._queue: deque[tuple[tuple[Any, ...], asyncio.Future[Any]]] = deque()
         self._sender: asyncio.Task[None] | None = None
-        self._opening = asyncio.Lock()
-        self._openings = 0
+        self._opening, self._openings = asyncio.Lock(), 0
         self._when_replaced: list[Callable[[], Awaitable[None]]] = []
         self._debts: deque[Callable[[], Awaitable[None]]] = deque(maxlen=10_000)
 
@@ -303,6 +302,8 @@ class Store:
         for _ in range(OPENINGS):
             try:
                 return await send(call)
+            except StoreUnavailable as error:
+                raise unanswered(error, changes=command.changes) from error.__cause__
             except ResponseError as error:
                 if (late := as_late(error)) is not None:
                     raise late from None

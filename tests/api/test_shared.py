@@ -64,7 +64,12 @@ async def test_what_is_set_counts_at_once(make_api):
     ("name", "body", "status", "says"),
     [
         ("HUB_NODE_TIMEOUT", {"value": "soon"}, 400, "it is a number from 1 to"),
-        ("HUB_NODE_TIMEOUT", {"value": "0"}, 400, "HUB_NODE_TIMEOUT='0' is out of its bounds: it is a number from 1 to"),
+        (
+            "HUB_NODE_TIMEOUT",
+            {"value": "0"},
+            400,
+            "HUB_NODE_TIMEOUT='0' is out of its bounds: it is a number from 1 to",
+        ),
         ("HUB_BORROW_WILDCARDS", {"value": "yes"}, 400, "is neither true nor false"),
         ("HUB_BORROW_CONCURRENCY_CAPS", {"value": "gpu=x"}, 400, "such as gpu:a100=4"),
         ("HUB_BORROW_CONCURRENCY_CAPS", {"value": "a" * 10_001}, 400, "at most 10000 characters"),
@@ -72,7 +77,9 @@ async def test_what_is_set_counts_at_once(make_api):
         ("HUB_PORT", {"value": "1"}, 404, "none of the settings that all hubs share: HUB_NODE_TIMEOUT"),
     ],
 )
-async def test_what_a_setting_cannot_be_is_refused_in_a_sentence_and_changes_nothing(make_api, name, body, status, says):
+async def test_what_a_setting_cannot_be_is_refused_in_a_sentence_and_changes_nothing(
+    make_api, name, body, status, says
+):
     async with make_api() as api:
         before = await shown(api)
         answer = await api.put(f"/admin/settings/{name}", json=body)

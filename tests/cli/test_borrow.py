@@ -212,6 +212,14 @@ def test_a_slot_can_be_returned_by_name_by_label_or_by_token(command: Command):
     assert (again.returncode, again.stdout) == (0, "s1: already returned.\n")
 
 
+def test_what_a_lost_store_has_yet_to_hear_of_is_not_told_to_be_returned(own_command: Command):
+    """A store that has just been opened anew: its nodes have the time of a timeout to say what of them is lent."""
+    said = own_command("return", "s1", "--token", "1882637656915968002")
+    assert said.returncode == 1
+    assert said.stderr == ("hub: The store was lost, and the node of s1 has yet to say what is lent; ask again.\n")
+    assert own_command("return", "s1", "--token", "1").stderr == "hub: The slot s1 is not lent.\n"
+
+
 def test_a_return_needs_to_be_yours(command: Command):
     command.start("borrow", "gpu:a100", "--run", "r7").until_out("TOKEN")
     refused = command("return", "s1")
