@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from hub.cli import output, tables
+from hub.cli.bars import Bar
 from hub.cli.inputs import Usage
 from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, operating, reach
@@ -167,7 +168,8 @@ async def _doctor(as_json: bool, *, repair: bool) -> int:
     async with open_store(settings) as store:
         patience = asyncio.create_task(_ask_for_patience())
         try:
-            findings = await examine(store, repair=repair, settings=settings)
+            with Bar("keys", await store.read("DBSIZE")) as bar:
+                findings = await examine(store, repair=repair, settings=settings, seen=bar.to)
             idle = await store.libraries()
         finally:
             patience.cancel()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from typing import Annotated, Any
 
 import typer
 
 from hub.cli import output
+from hub.cli.bars import Bar
 from hub.cli.child import Signals
 from hub.cli.inputs import read_deadline, read_id
 from hub.cli.options import AsJson, Secret, Url
@@ -90,11 +92,13 @@ async def _until_safe(hub: Reach, node: str) -> dict[str, Any]:
     """What the hub says of a draining node once it is safe to kill; interrupted, the node goes on draining."""
     task = asyncio.current_task()
     assert task is not None
-    told = ""
-    with Signals(lambda _: task.cancel()):
+    told, bar = "", None
+    with Signals(lambda _: task.cancel()), ExitStack() as drawn:
         try:
             while True:
                 said = await _departure(hub, node)
+                bar = bar or drawn.enter_context(Bar("returned", most := int(said.get("lent") or 0)))
+                bar.to(most - int(said.get("lent") or 0))
                 if said.get("safe"):
                     return said
                 if said.get("draining") is False:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import uuid
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -15,6 +17,7 @@ from hub.cli.child import Child, Signals
 from hub.cli.inputs import Ended, Usage, check_command, read_id, read_label, seconds
 from hub.cli.options import AsJson, Command, Secret, Url
 from hub.cli.reach import Address, address, listens, plain_logs, reach, secret_refused
+from hub.cli.standing import standing
 from hub.cli.surroundings import without_secrets
 from hub.client import HubClient, Slot
 from hub.errors import HubError, HubUnavailable, LeaseLost, NoCapacity, NoSuchPool, NotFound, Unauthorized
@@ -40,6 +43,7 @@ class BorrowRequest:
     wait_s: float
     priority: int
     wait_for_pool: bool = False
+    quiet: bool = False
 
 
 def borrow(
@@ -51,7 +55,8 @@ def borrow(
     ] = None,
     run: Annotated[str | None, typer.Option(parser=read_id, metavar="RUN", help="The run the slot is for.")] = None,
     wait: Annotated[
-        float, typer.Option(parser=seconds(least=0), metavar="SECONDS", help="Wait in line so long while none is free.")
+        float,
+        typer.Option(parser=seconds(least=0), metavar="SECONDS", help="Wait in the queue so long while none is free."),
     ] = 0.0,
     priority: Annotated[
         int, typer.Option(min=-100, max=100, help="A point of it counts as a second in the queue.")
@@ -62,6 +67,7 @@ def borrow(
     on_refusal: Annotated[
         int, typer.Option("--exit-code-on-refusal", min=1, max=255, help="The exit code where no slot was lent.")
     ] = NO_SLOT,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not tell the place in the queue.")] = False,
     as_json: AsJson = False,
     url: Url = None,
     secret: Secret = None,
@@ -77,7 +83,7 @@ def borrow(
         check_command(command)
         if as_json:
             raise Usage("--json prints the slot and COMMAND gets it in its environment: give one of the two.")
-    wanted = BorrowRequest(label, ttl, run, wait, priority, wait_for_pool)
+    wanted = BorrowRequest(label, ttl, run, wait, priority, wait_for_pool, quiet)
     try:
         return asyncio.run(_borrow(address(url, secret, "runner"), wanted, command or [], as_json))
     except NoCapacity as error:
@@ -127,17 +133,8 @@ async def _borrow(at: Address, wanted: BorrowRequest, command: list[str], as_jso
         try:
             if wanted.wait_s == 0 and not await listens(at.url):
                 raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
-            async with (
-                HubClient(at.url, at.secret) as client,
-                client.borrow(
-                    wanted.label,
-                    ttl=wanted.ttl_s,
-                    run=wanted.run,
-                    wait=wanted.wait_s,
-                    priority=wanted.priority,
-                    wait_for_pool=wanted.wait_for_pool,
-                ) as slot,
-            ):
+            async with HubClient(at.url, at.secret) as client, AsyncExitStack() as held:
+                slot = await _come(client, at, wanted, held)
                 if command:
                     return await _run(slot, command, signals)
                 await _hold(slot, signals, as_json)
@@ -152,6 +149,22 @@ async def _borrow(at: Address, wanted: BorrowRequest, command: list[str], as_jso
             raise HubError(f"Interrupted before a slot of {wanted.label} was lent.") from None
     output.note(f"{slot.id} is given back.")
     return 0
+
+
+async def _come(client: HubClient, at: Address, wanted: BorrowRequest, held: AsyncExitStack) -> Slot:
+    """Borrow the slot, until `held` ends; whoever waits for it is told where he stands."""
+    ticket = uuid.uuid4().hex
+    borrowing = client.borrow(
+        wanted.label,
+        ttl=wanted.ttl_s,
+        run=wanted.run,
+        wait=wanted.wait_s,
+        priority=wanted.priority,
+        wait_for_pool=wanted.wait_for_pool,
+        ticket=ticket,
+    )
+    async with standing(at, ticket, wanted.label) if wanted.wait_s and not wanted.quiet else nullcontext():
+        return await held.enter_async_context(borrowing)
 
 
 async def _hold(slot: Slot, signals: Signals, as_json: bool) -> None:

@@ -137,7 +137,7 @@ class Reach:
 async def reach(at: Address) -> AsyncIterator[Reach]:
     """The hub at this address; where none listens there and none was asked for by name, straight on Redis."""
     if await listens(at.url):
-        connection = _over_http(at)
+        connection = over_http(at)
     elif at.chosen:
         raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
     else:
@@ -169,7 +169,8 @@ async def listens(url: str) -> bool:
 
 
 @asynccontextmanager
-async def _over_http(at: Address) -> AsyncIterator[AsyncTransport]:
+async def over_http(at: Address) -> AsyncIterator[AsyncTransport]:
+    """How a hub is reached that listens, or that may come."""
     yield AsyncTransport(at.url, at.secret, "")
 
 

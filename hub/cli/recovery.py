@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hub.cli import output, tables
+from hub.cli.bars import Bar, is_watched
 from hub.cli.child import Signals
 from hub.cli.inputs import YEAR_S, Usage, shown, span
 from hub.cli.known import forget
@@ -216,8 +217,9 @@ class _Work:
 
     async def _all(self, records: Records) -> None:
         try:
-            while await self._batch(records, None):
-                pass
+            with Bar("reset", await records.count() if is_watched() else None) as bar:
+                while await self._batch(records, None):
+                    bar.to(len(self.reset) + len(self.failed))
         except HubError:
             with suppress(HubError):  # what went wrong with the reset is what is told
                 self.held = await records.count()

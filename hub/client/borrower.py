@@ -65,6 +65,7 @@ class HubClient:
         wait: float | None = 0.0,
         priority: int = 0,
         wait_for_pool: bool = True,
+        ticket: str | None = None,
     ) -> Borrowing:
         """`async with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
 
@@ -76,7 +77,14 @@ class HubClient:
         return Borrowing(
             self,
             lambda: self.acquire(
-                label, ttl=ttl, run=run, run_name=run_name, wait=wait, priority=priority, wait_for_pool=wait_for_pool
+                label,
+                ttl=ttl,
+                run=run,
+                run_name=run_name,
+                wait=wait,
+                priority=priority,
+                wait_for_pool=wait_for_pool,
+                ticket=ticket,
             ),
         )
 
@@ -90,13 +98,15 @@ class HubClient:
         wait: float | None = 0.0,
         priority: int = 0,
         wait_for_pool: bool = True,
+        ticket: str | None = None,
     ) -> Slot:
         """A slot of `label` for `ttl` seconds (the hub's default when None); you `renew` and `give_back` it.
 
         `run` is the id the grant is filed under (made up by the hub when None), `run_name` a text for people. While
         nothing is free it waits in the queue for `wait` seconds, with None for ever, with 0 not at all; a point of
         `priority`, from -100 to 100, counts as a second in the queue. The place is kept when a hub stops or dies, and
-        given up when the task is cancelled.
+        given up when the task is cancelled. `ticket` names it, new for each borrow, so that others may ask the hub for
+        it with `GET /queue/{ticket}`; it is made up when None.
 
         Raises `NoCapacity` when there is no slot in that time: as `WaitedInVain` after a wait, `DeadlineMissed`
         at once when the hub expects it to take longer, `LabelQueueFull` or `RunQueueFull` when too many wait already,
@@ -105,7 +115,7 @@ class HubClient:
         raises `NoSuchPool` then, at once, with the label that was probably meant.
         """
         wanted = waiting.BorrowRequest(
-            label, ttl, run, run_name, priority, math.inf if wait is None else wait, wait_for_pool
+            label, ttl, run, run_name, priority, math.inf if wait is None else wait, wait_for_pool, ticket
         )
         return await self._http.run(waiting.borrow(wanted, self._policy))
 

@@ -58,6 +58,7 @@ class SyncHubClient:
         wait: float | None = 0.0,
         priority: int = 0,
         wait_for_pool: bool = True,
+        ticket: str | None = None,
         on_lost: OnLost | None = None,
     ) -> SyncBorrowing:
         """`with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
@@ -69,7 +70,14 @@ class SyncHubClient:
         return SyncBorrowing(
             self,
             lambda: self.acquire(
-                label, ttl=ttl, run=run, run_name=run_name, wait=wait, priority=priority, wait_for_pool=wait_for_pool
+                label,
+                ttl=ttl,
+                run=run,
+                run_name=run_name,
+                wait=wait,
+                priority=priority,
+                wait_for_pool=wait_for_pool,
+                ticket=ticket,
             ),
             on_lost,
         )
@@ -84,13 +92,14 @@ class SyncHubClient:
         wait: float | None = 0.0,
         priority: int = 0,
         wait_for_pool: bool = True,
+        ticket: str | None = None,
     ) -> Slot:
         """As `HubClient.acquire`: a slot for `ttl` seconds, or `NoCapacity` after `wait` seconds (None: never).
 
         The place in the queue is given up when the wait is interrupted, by Ctrl-C or by what a signal handler raises.
         """
         wanted = waiting.BorrowRequest(
-            label, ttl, run, run_name, priority, math.inf if wait is None else wait, wait_for_pool
+            label, ttl, run, run_name, priority, math.inf if wait is None else wait, wait_for_pool, ticket
         )
         return self._http.run(waiting.borrow(wanted, self._policy))
 

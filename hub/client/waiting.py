@@ -68,6 +68,7 @@ class BorrowRequest:
     priority: int = 0
     wait_s: float = 0.0
     wait_for_pool: bool = True
+    ticket: str | None = None
 
     def body(self, left_s: float) -> dict[str, Any]:
         """What is sent to a hub when `left_s` seconds of the wait are left."""
@@ -94,8 +95,8 @@ class _Place:
 def borrow(wanted: BorrowRequest, policy: RetryPolicy) -> Steps[Slot]:
     """Borrow a slot, waiting as long as `wanted` says; when broken off or refused, the place is given up."""
     started_s = now_s()
+    place = _Place() if wanted.ticket is None else _Place(wanted.ticket)
     while True:
-        place = _Place()
         try:
             return (yield from _ask(wanted, policy, started_s, place))
         except (GeneratorExit, Withdrawn):  # nobody is left to send anything; somebody else has given the place up
@@ -104,6 +105,7 @@ def borrow(wanted: BorrowRequest, policy: RetryPolicy) -> Steps[Slot]:
             # An attempt whose answer was lost had taken a slot, and its lease ended before the next got through.
             if now_s() >= started_s + max(policy.trouble_s, wanted.wait_s):
                 raise
+            place = _Place()
         except BaseException:
             if place.known:
                 yield from _give_up(wanted, place)

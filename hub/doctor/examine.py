@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from hub.doctor.checks import SLACK_S, Checks, Suspicion, Words
@@ -27,15 +27,21 @@ class Finding:
 
 
 async def examine(
-    store: Store, *, repair: bool = False, settings: Settings | None = None, pause_s: float = 0.5
+    store: Store,
+    *,
+    repair: bool = False,
+    settings: Settings | None = None,
+    pause_s: float = 0.5,
+    seen: Callable[[int], None] = lambda _: None,
 ) -> list[Finding]:
     """Every broken invariant of a store, which may be in use; with `repair` those that can be are repaired.
 
     Changes under way are not reported: a suspicion counts when two later checks, `pause_s` apart, confirm it; where
     a sweep of a running hub would repair it, when one has had the time to. What other programs wrote and the hub has
     not taken in yet is no finding. `settings` are those of the hubs; without them they are read from the environment.
+    `seen` is told how many keys were looked at.
     """
-    return await _Examination(store, settings or load_settings(), pause_s).run(repair)
+    return await _Examination(store, settings or load_settings(), pause_s).run(repair, seen)
 
 
 class _Examination:
@@ -45,8 +51,8 @@ class _Examination:
         self._pause_s = pause_s
         self._checks = Checks(store, settings)
 
-    async def run(self, repair: bool) -> list[Finding]:
-        suspicions = await self._expected(await Walk(self._store, self._checks).everything())
+    async def run(self, repair: bool, seen: Callable[[int], None]) -> list[Finding]:
+        suspicions = await self._expected(await Walk(self._store, self._checks).everything(seen))
         for _ in range(2):
             if suspicions:
                 await asyncio.sleep(self._pause_s)

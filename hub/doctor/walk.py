@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from hub.capacity.labels import parse_label
 from hub.capacity.models import listed_id
@@ -38,15 +38,17 @@ class Walk:
         self._tokens: dict[str, str] = {}  # token -> slot
         self._jobs = JobWalk(store, self._check)
 
-    async def everything(self) -> dict[Suspicion, Words]:
+    async def everything(self, seen: Callable[[int], None]) -> dict[Suspicion, Words]:
         """Check at all there is; the answer may hold what was only changing at that moment."""
         await self._check("store", [("",)])
         await self._check("libraries", [(library,) for library in await self._store.libraries()])
         async for batch in members_of(self._store, self._keys.nodes, "set"):
             self._odd |= {part: raw for raw in batch if (part := key_part(raw)) != raw}
             await self._check("nodes", [(raw, key_part(raw)) for raw in batch])
+        keys = 0
         async for names in keys_of(self._store, self._keys.prefix):
             await self._page(names)
+            seen(keys := keys + len(names))
         await self._jobs.finish()
         await self._check("places", [seen_subject(slot, seen) for slot, seen in self._doubtful.items()])
         return self.suspicions

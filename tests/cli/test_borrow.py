@@ -116,7 +116,25 @@ def test_a_wait_can_be_interrupted(command: Command, shared_hub: HubProcess):
     waiting = command.start("borrow", "gpu:a100", "--wait", "60")
     wait_until(lambda: requests(shared_hub) > before)
     waiting.signal(signal.SIGTERM)
-    assert (waiting.end(), waiting.err) == (1, "hub: Interrupted before a slot of gpu:a100 was lent.\n")
+    assert waiting.end() == 1
+    assert waiting.err.endswith("hub: Interrupted before a slot of gpu:a100 was lent.\n")
+
+
+def test_whoever_waits_hears_each_place_once_and_nothing_when_quiet(command: Command):
+    held = command.start("borrow", "gpu:a100")
+    held.until_out("TOKEN")
+    first = command.start("borrow", "gpu:a100", "--wait", "60", "--quiet")
+    wait_until(lambda: command.ask("/queue")["waiting"] == 1)
+    second = command.start("borrow", "gpu:a100", "--wait", "60", "--", "echo", "mine")
+    second.until_err("hub: waiting for gpu:a100: number 2 in the queue, ")
+    first.signal(signal.SIGTERM)
+    second.until_err("hub: waiting for gpu:a100: number 1 in the queue, ")
+    assert (first.end(), first.err) == (1, "hub: Interrupted before a slot of gpu:a100 was lent.\n")
+    held.signal(signal.SIGTERM)
+    assert (second.end(), second.out) == (0, "mine\n")
+    assert [line.split(",")[0][-12:] for line in second.err.splitlines() if "waiting for" in line] == [
+        "in the queue", "in the queue",
+    ]  # fmt: skip
 
 
 def test_a_signal_is_for_the_command_and_the_slot_comes_back_when_that_has_ended(command: Command, tmp_path: Path):

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import signal
 import struct
 import subprocess
 import sys
@@ -150,3 +151,25 @@ def test_what_a_command_started_is_ended_too_when_the_lease_is_lost(terminal, ow
     own_hub.kill()
     assert running.end() == 1
     wait_until(lambda: not alive(int((tmp_path / "pid").read_text())))
+
+
+def test_whoever_waits_sees_his_place_change_in_one_line(terminal, command: Command):
+    command.start("borrow", "gpu:a100").until_out("TOKEN")
+    waiting = terminal(command, "borrow", "gpu:a100", "--wait", "60")
+    waiting.until("number 1 in the queue")
+    waiting.type("\x03")
+    assert waiting.end() == 1
+    assert "Interrupted before a slot" in waiting.shown
+    assert waiting.shown.endswith("\n")
+    assert "\x1b[?25h" in waiting.shown  # the cursor is back
+
+
+def test_long_work_shows_how_far_it_is(terminal, own_command: Command, own_hub: HubProcess):
+    register(own_hub, "n2", pools={"gpu:h100": 1})
+    held = own_command.start("borrow", "gpu:h100")
+    held.until_out("TOKEN")
+    draining = terminal(own_command, "drain", "n2", "--wait")
+    draining.until("0/1")
+    held.signal(signal.SIGTERM)
+    draining.until("is safe to kill")
+    assert draining.end() == 0

@@ -1,0 +1,42 @@
+"""How far something long is, on stderr: drawn where somebody looks, and nothing where a program reads."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import TracebackType
+from typing import Any, Self
+
+
+def is_watched() -> bool:
+    """Whether stderr is a terminal that can be drawn on."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+
+
+class Bar:
+    """`with Bar("reset", total) as bar:` - `bar.to(done)` says how far it is; gone when the block ends."""
+
+    def __init__(self, what: str, total: int | None) -> None:
+        self._what, self._total = what, total
+        self._drawn: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        if is_watched():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+            self._drawn = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._task = self._drawn.add_task(self._what, total=self._total)
+            self._drawn.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self._drawn is not None:
+            self._drawn.stop()
+
+    def to(self, done: int) -> None:
+        """So many are done."""
+        if self._drawn is not None:
+            self._drawn.update(self._task, completed=done)
