@@ -41,6 +41,14 @@ NOUNS: dict[str, dict[str, Entry]] = {
         "ls": Entry("look:sessions", "Show what is lent.", of="all"),
         "show": Entry("look:sessions", "Show the session of a slot.", of="one"),
     },
+    "job": {
+        "ls": Entry("jobs:jobs", "Show the jobs that are seen from a room.", of="all"),
+        "show": Entry("jobs:jobs", "Show a job, with its workers and its schema.", of="one"),
+    },
+    "worker": {
+        "ls": Entry("jobs:workers", "Show the workers."),
+        "show": Entry("history:why", "Show a worker, and why it is as it is.", of="one"),
+    },
     "task": {
         "ls": Entry("jobs:tasks", "Show the tasks submitted to a room.", of="all"),
         "show": Entry("jobs:tasks", "Show a task, with its result, progress and log.", of="one"),
@@ -80,8 +88,10 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "manual": Entry("manual:manual", "Read the manual of this version."),
     },
     "Jobs": {
-        "jobs": Entry("jobs:jobs", "Show the jobs that are seen from a room."),
-        "workers": Entry("jobs:workers", "Show the workers."),
+        "job": Entry("", "Jobs: ls, show."),
+        "worker": Entry("", "Workers: ls, show."),
+        "jobs": Entry("jobs:jobs", "", hidden=True),
+        "workers": Entry("jobs:workers", "", hidden=True),
         "task": Entry("", "Tasks: ls, show, submit, cancel, retry."),
         "tasks": Entry("jobs:tasks", "", hidden=True),
         "submit": Entry("jobs:submit", "Submit a task to a job."),
@@ -166,9 +176,10 @@ def _narrowed(command: Any, entry: Entry) -> Any:
 app = typer.Typer(
     cls=Listed,
     help="Lends what exists once - browsers, GPUs, licences - and takes it back when its holder is gone.",
-    epilog="nodes, pools, sessions and tasks are `node ls` and so on; drain, cordon, undrain, cancel and retry need no "
-    "noun. Settings come from the environment and the nearest .env file. "
-    "Exit codes: 0 done, 1 refused or failed, 2 wrong usage.",
+    epilog="nodes, pools, sessions, jobs, workers and tasks are `node ls` and so on; drain, cordon, undrain, cancel "
+    "and retry need no noun. --utc, --wide and --verbose may stand behind any command. Settings come from the "
+    "environment and the nearest .env file. Exit codes: 0 done, 1 refused or failed, 2 wrong usage; with --json a "
+    "failure is a line of JSON on stderr.",
     invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -191,6 +202,10 @@ def _root(
     verbose: Annotated[  # taken off the line before it is read here, so that it may stand behind any command
         bool, typer.Option(telling.VERBOSE, help="Say where settings come from, and what is done otherwise than asked.")
     ] = False,
+    utc: Annotated[
+        bool, typer.Option(telling.UTC, help="Show times as they are, in UTC, instead of how long ago they were.")
+    ] = False,
+    wide: Annotated[bool, typer.Option(telling.WIDE, help="Show whole tables, wider than the terminal.")] = False,
 ) -> None:
     if context.invoked_subcommand is None:
         output.put(context.get_help())

@@ -13,7 +13,7 @@ from hub.cli import output, tables
 from hub.cli.job_inputs import TaskId, Token
 from hub.cli.jobs import Row, ask_to_retry, show_tasks
 from hub.cli.jobs_api import Caller, caller, jobs_api
-from hub.cli.look import whole_seconds
+from hub.cli.moments import when
 from hub.cli.options import AsJson, Limit, Secret, Url
 
 app = typer.Typer(help="Look at dead letters, submit them anew, or take them off the list.")
@@ -78,7 +78,7 @@ def _facts(task: Row) -> Iterable[tuple[str, Any]]:
     yield "JOB", task.get("job_name")
     yield "ROOM", task.get("room_id")
     yield "ATTEMPTS", task.get("attempt")
-    yield "SUBMITTED", whole_seconds(task.get("created_at"))
-    yield "ENDED", whole_seconds(task.get("completed_at"))
+    yield "SUBMITTED", when(task.get("created_at"))
+    yield "ENDED", when(task.get("completed_at"))
     yield "ERROR", task.get("error")
     yield "PAYLOAD", json.dumps(task.get("payload"), ensure_ascii=False)

@@ -43,11 +43,11 @@ def _run(words: Sequence[str]) -> int:
     except Unauthorized as error:
         from hub.cli.reach import secret_refused  # whatever was refused has imported it
 
-        return _end(secret_refused(error), REFUSED)
+        return _end(secret_refused(error), REFUSED, error)
     except Ended as error:
-        return _end(str(error), error.code)
+        return _end(str(error), error.code, error.__context__ if isinstance(error.__context__, Exception) else None)
     except HubError as error:
-        return _end(error.detail or error.code, REFUSED)
+        return _end(error.detail or error.code, REFUSED, error)
     except ModuleNotFoundError as error:  # a command's module is imported when it is called
         if str(error.name).startswith("hub."):
             raise
@@ -68,6 +68,11 @@ def _usage_sentence(error: Exception) -> str:
     return f"{message.rstrip('.')}; see `{path} --help`."
 
 
-def _end(sentence: str, code: int) -> int:
-    output.note(sentence if sentence.endswith((".", "?", "!")) else f"{sentence}.")
+def _end(sentence: str, code: int, error: Exception | None = None) -> int:
+    sentence = sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."
+    if telling.asked(telling.JSON):
+        known = error if isinstance(error, HubError) else None
+        output.put_problem(known.code if known else "usage" if code == WRONG_USAGE else "failed", sentence, code)
+    else:
+        output.note(sentence)
     return code

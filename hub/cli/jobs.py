@@ -25,7 +25,7 @@ from hub.cli.job_inputs import (
     read_uuid,
 )
 from hub.cli.jobs_api import Caller, JobsApi, caller, jobs_api
-from hub.cli.look import whole_seconds
+from hub.cli.moments import when
 from hub.cli.options import AsJson, Limit, Secret, Url
 from hub.errors import HubError, Unavailable
 from hub.jobs.models import TERMINAL
@@ -44,6 +44,9 @@ _LESS_WANTED = ("STARTED", "WORKER", "ENDED", "ROOM", "POSITION")
 
 
 def jobs(
+    job: Annotated[
+        str | None, typer.Argument(parser=read_full_name, metavar="[JOB]", help="Only this one, with its schema.")
+    ] = None,
     room: Room = None,
     limit: Limit = 1000,
     as_json: AsJson = False,
@@ -52,6 +55,9 @@ def jobs(
     token: Token = None,
 ) -> None:
     """Show the jobs that are seen from a room, newest first; without --room those of @global."""
+    if job is not None:
+        _show_job(as_json, asyncio.run(_job(caller(url, secret, token), room or _room_of(job), job)))
+        return
     where = ("rooms", room or GLOBAL, "jobs")
     found = asyncio.run(_pages(caller(url, secret, token), limit, "full_name", where))
     show(as_json, "jobs", found, _JOB_COLUMNS, _job_row, numbers=("WORKERS",))
@@ -153,6 +159,23 @@ def retry(task: TaskId, as_json: AsJson = False, url: Url = None, secret: Secret
         output.put(str(answer.get("id")))
 
 
+async def _job(who: Caller, room: str, job: str) -> Row:
+    async with jobs_api(who) as api:
+        return await api.ask("GET", "rooms", room, "jobs", job)
+
+
+def _show_job(as_json: bool, job: Row) -> None:
+    if as_json:
+        output.put_json(job)
+        return
+    workers = job.get("workers") or ()
+    facts = ("JOB", job.get("full_name")), ("WORKERS", len(workers)), ("SCHEMA", _json(job.get("schema") or None))
+    tables.put_facts(facts)
+    if workers:
+        output.put("")
+        tables.put_table(("WORKER",), [(worker,) for worker in workers])
+
+
 async def _task(who: Caller, task: str) -> Row:
     async with jobs_api(who) as api:
         return await api.ask("GET", "tasks", task)
@@ -165,7 +188,7 @@ def show_task(as_json: bool, task: Row) -> None:
         return
     tables.put_facts((name, value) for name, value in _task_facts(task) if value is not None)
     for said in task.get("log", ()):
-        output.put(output.one_line(f"{whole_seconds(said.get('at'))}  {said.get('text')}"))
+        output.put(output.one_line(f"{when(said.get('at'))}  {said.get('text')}"))
 
 
 def _task_facts(task: Row) -> Iterable[tuple[str, Any]]:
@@ -176,12 +199,12 @@ def _task_facts(task: Row) -> Iterable[tuple[str, Any]]:
     yield "POSITION", task.get("queue_position")
     yield "ATTEMPT", f"{task['attempt']} of {task.get('maxAttempts')}" if task.get("attempt") else None
     for name, member in (("SUBMITTED", "created_at"), ("STARTED", "started_at"), ("ENDED", "completed_at")):
-        yield name, whole_seconds(task[member]) if task.get(member) else None
+        yield name, when(task[member]) if task.get(member) else None
     yield "WORKER", task.get("worker_id")
     if task.get("progress") is not None or task.get("message"):
         share = "" if task.get("progress") is None else f"{task['progress']:.0%} "
         yield "PROGRESS", f"{share}{task.get('message') or ''}".strip()
-        yield "SAID AT", whole_seconds(task.get("progress_at"))
+        yield "SAID AT", when(task.get("progress_at"))
     yield "ERROR", task.get("error")
     yield "PAYLOAD", json.dumps(task.get("payload"), ensure_ascii=False)
     yield "RESULT", "lost" if task.get("resultLost") else _json(task.get("result"))
@@ -288,12 +311,12 @@ def _job_row(job: Row) -> Iterable[Any]:
 
 
 def _worker_row(worker: Row) -> Iterable[Any]:
-    return worker.get("id"), whole_seconds(worker.get("last_heartbeat")), worker.get("job_count")
+    return worker.get("id"), when(worker.get("last_heartbeat")), worker.get("job_count")
 
 
 def _task_row(task: Row) -> Iterable[Any]:
     return (
         task.get("id"), task.get("status"), task.get("job_name"), task.get("room_id"),
-        *(whole_seconds(task.get(name)) for name in ("created_at", "started_at", "completed_at")),
+        *(when(task.get(name)) for name in ("created_at", "started_at", "completed_at")),
         task.get("queue_position"), task.get("worker_id"), task.get("error"),
     )  # fmt: skip

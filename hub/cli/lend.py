@@ -15,6 +15,7 @@ import typer
 from hub.cli import output, tables
 from hub.cli.child import Child, Signals
 from hub.cli.inputs import Ended, Usage, check_command, read_id, read_label, seconds
+from hub.cli.moments import when
 from hub.cli.options import AsJson, Command, Secret, Url
 from hub.cli.reach import Address, address, listens, plain_logs, reach, secret_refused
 from hub.cli.standing import standing
@@ -140,7 +141,7 @@ async def _borrow(at: Address, wanted: BorrowRequest, command: list[str], as_jso
                 await _hold(slot, signals, as_json)
         except NoSuchPool as error:
             said = str(error) if str(error).endswith("?") else f"{error};"
-            raise HubError(f"{said} --wait-for-pool waits for one that comes later.") from None
+            raise NoSuchPool(f"{said} --wait-for-pool waits for one that comes later.") from None
         except NoCapacity as error:
             if wanted.wait_s:
                 raise
@@ -291,6 +292,7 @@ async def _give_back(at: Address, slot_id: str, label: str | None, by: Right, as
 def _whose(slot_id: str, session: dict[str, Any]) -> str:
     left = output.duration(session.get("secondsLeft"))
     return (
-        f"The slot {slot_id} is lent to run {session.get('runId') or '(none)'} as {session.get('labelKey')} since "
-        f"{session.get('borrowedAtUtc')}, {left} left. Say --token or --run if it is yours, else --force --reason TEXT."
+        f"The slot {slot_id} is lent to run {session.get('runId') or '(none)'} as {session.get('labelKey')}, borrowed "
+        f"{when(session.get('borrowedAtUtc'))}, {left} left. "
+        "Say --token or --run if it is yours, else --force --reason TEXT."
     )

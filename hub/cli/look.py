@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
 from hub.capacity.nodes.models import State
 from hub.cli import output, tables
+from hub.cli.child import Signals
 from hub.cli.inputs import Usage, read_id, read_label
+from hub.cli.moments import when
 from hub.cli.options import AsJson, Limit, Secret, Url
 from hub.cli.reach import Address, Reach, looking, reach
 from hub.errors import HubError
 
 PAGE = 500
+WATCH_S = 2.0
 
 _NODE_COLUMNS = ("NODE", "STATE", "SLOTS", "LENT", "LAST BEAT", "LABELS")
 _POOL_COLUMNS = ("POOL", "SLOTS", "FREE", "LENT", "HELD BACK", "MAINTENANCE")
@@ -28,6 +33,7 @@ def nodes(
         str | None, typer.Argument(parser=read_id, metavar="NODE", help="Only this one, with its slots.")
     ] = None,
     state: Annotated[State | None, typer.Option(help="Only nodes in this state.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show them again every two seconds, until Ctrl-C.")] = False,
     limit: Limit = 1000,
     as_json: AsJson = False,
     url: Url = None,
@@ -35,7 +41,8 @@ def nodes(
 ) -> None:
     """Show the registered nodes."""
     _one_of(("NODE", node), ("--state", state))
-    asyncio.run(_nodes(looking(url, secret), as_json, limit=limit, state=state, node=node))
+    look = _nodes(looking(url, secret), as_json, limit=limit, state=state, node=node, watch=watch)
+    asyncio.run(look)
 
 
 def pools(
@@ -91,15 +98,37 @@ def _one_of(*given: tuple[str, object]) -> None:
         raise Usage(f"{' and '.join(names)} exclude each other.")
 
 
-async def _nodes(at: Address, as_json: bool, *, limit: int, state: str | None, node: str | None) -> None:
-    """Show the registered nodes, or one with its slots."""
+async def _nodes(at: Address, as_json: bool, *, limit: int, state: str | None, node: str | None, watch: bool) -> None:
+    """Show the registered nodes, or one with its slots, once or again and again."""
     async with reach(at) as hub:
-        if node is not None:
-            found = await hub.get("nodes", node)
-            _show_one(found, as_json, _node_facts, ("SLOT", "POOL", "STATE"), _node_slots)
+        if not watch:
+            _show_nodes(await _look_at_nodes(hub, limit, state, node), as_json, one=node is not None)
             return
-        total, rows = await _all_nodes(hub, limit, state)
-    _show(as_json, total, "nodes", rows, _NODE_COLUMNS, _node_row, numbers=("SLOTS", "LENT"))
+        task = asyncio.current_task()
+        assert task is not None
+        with Signals(lambda _: task.cancel()), suppress(asyncio.CancelledError):
+            while True:
+                found = await _look_at_nodes(hub, limit, state, node)
+                if as_json:
+                    output.put(json.dumps(found))
+                else:
+                    tables.begin_picture(f"every {output.duration(WATCH_S)}, until Ctrl-C")
+                    _show_nodes(found, as_json, one=node is not None)
+                await asyncio.sleep(WATCH_S)
+
+
+async def _look_at_nodes(hub: Reach, limit: int, state: str | None, node: str | None) -> dict[str, Any]:
+    if node is not None:
+        return await hub.get("nodes", node)
+    total, rows = await _all_nodes(hub, limit, state)
+    return {"total": total, "nodes": rows}
+
+
+def _show_nodes(found: dict[str, Any], as_json: bool, *, one: bool) -> None:
+    if one:
+        _show_one(found, as_json, _node_facts, ("SLOT", "POOL", "STATE"), _node_slots)
+    else:
+        _show(as_json, found["total"], "nodes", found["nodes"], _NODE_COLUMNS, _node_row, numbers=("SLOTS", "LENT"))
 
 
 async def _pools(at: Address, as_json: bool, *, limit: int, label: str | None) -> None:
@@ -217,7 +246,7 @@ def _node_row(node: dict[str, Any]) -> Iterable[Any]:
 
 def _node_facts(node: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     yield from zip(_NODE_COLUMNS, _node_row(node), strict=True)
-    yield "LAST SEEN", node.get("lastSeenUtc")
+    yield "LAST SEEN", when(node.get("lastSeenUtc"))
     yield "CAPACITY", node.get("capacity")
     yield "APPS", ", ".join(map(str, node.get("apps") or ()))
     yield "ADDRESS", node.get("baseUrl")
@@ -247,12 +276,6 @@ def _ago(ms: Any) -> str:
     return f"{output.duration(ms / 1000)} ago" if isinstance(ms, int | float) else "never"
 
 
-def whole_seconds(time_text: Any) -> str:
-    """A time of the wire without the fraction nobody reads."""
-    text = str(time_text or "")
-    return text.split(".")[0] + "Z" if "." in text else text
-
-
 def _pool_row(pool: dict[str, Any]) -> Iterable[Any]:
     return (
         pool.get("label"), pool.get("total"), pool.get("available"), pool.get("borrowed"), pool.get("heldBack"),
@@ -274,5 +297,5 @@ def _demand(found: dict[str, Any]) -> Iterable[tuple[str, Any]]:
 def _session_row(session: dict[str, Any]) -> Iterable[Any]:
     return (
         session.get("browserId"), session.get("poolLabel"), session.get("labelKey"), session.get("nodeId"),
-        session.get("runId"), whole_seconds(session.get("borrowedAtUtc")), output.duration(session.get("secondsLeft")),
+        session.get("runId"), when(session.get("borrowedAtUtc")), output.duration(session.get("secondsLeft")),
     )  # fmt: skip

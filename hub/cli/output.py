@@ -32,6 +32,12 @@ def note(sentence: str) -> None:
         print(f"hub: {one_line(sentence)}", file=sys.stderr, flush=True)
 
 
+def put_problem(code: str, detail: str, exit_code: int) -> None:
+    """Why a command that was to print JSON did not, as a line of JSON on stderr: stdout has a result or nothing."""
+    with suppress(BrokenPipeError):
+        print(json.dumps({"code": code, "detail": detail, "exitCode": exit_code}), file=sys.stderr, flush=True)
+
+
 def one_line(text: str) -> str:
     """Foreign text without anything that breaks a line or that a terminal would obey."""
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

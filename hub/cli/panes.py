@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hub.cli import output
-from hub.cli.look import whole_seconds
+from hub.cli.moments import when
 from hub.cli.reach import Reach
 
 ROWS: Final = 500  # asked for at a time
@@ -120,7 +120,7 @@ PANES: Final = (
     )),
     Pane("tasks", _tasks, (
         _name("TASK", "id"), _name("JOB", "job_name"), _of("STATUS", "status"),
-        _of("SUBMITTED", "created_at", whole_seconds),
+        _of("SUBMITTED", "created_at", when),
         _of("ATTEMPT", "attempt", number=True), _name("ERROR", "error"),
     ), by=3),
 )  # fmt: skip

@@ -10,7 +10,8 @@ import typer
 from hub.cli import output, tables
 from hub.cli.admin import caller
 from hub.cli.inputs import read_id, read_label
-from hub.cli.look import members, whole_seconds
+from hub.cli.look import members
+from hub.cli.moments import when
 from hub.cli.options import AsJson, Secret, ShowsByDefault, Url
 from hub.cli.reach import Address, Reach, Role, address, plain_logs, reach
 
@@ -130,7 +131,7 @@ async def _queues(hub: Reach, label: str | None, limit: int) -> dict[str, Any]:
 def _row(queue: dict[str, Any], ticket: dict[str, Any]) -> tuple[Any, ...]:
     return (
         queue["labelKey"], ticket["position"], ticket["ticket"], ticket["runId"], ticket["priority"],
-        whole_seconds(ticket["sinceUtc"]), output.duration(ticket["estimatedWaitSeconds"]),
+        when(ticket["sinceUtc"]), output.duration(ticket["estimatedWaitSeconds"]),
     )  # fmt: skip
 
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("SOURCE", "ID", "STATUS", "UPDATED", "AGE", "RESETS")
 _WATCHED = ("SOURCE", "STUCK", "OLDEST", "THRESHOLD", "TROUBLE")
-_TOP_LEFT = "\x1b[H\x1b[J"  # and nothing below it
 _PAUSE_S = 5.0
 _PREVIEW = 1000  # records that a dry run shows at most
 
@@ -349,13 +348,10 @@ async def _look_around(opened: Opened) -> list[dict[str, Any]]:
 
 
 def _put_round(rows: list[dict[str, Any]], interval_s: float, as_json: bool) -> None:
-    now = _time(datetime.now(UTC))
     if as_json:
-        output.put(json.dumps({"atUtc": now, "sources": rows}))
+        output.put(json.dumps({"atUtc": _time(datetime.now(UTC)), "sources": rows}))
         return
-    terminal = sys.stdout.isatty()
-    ends = f"  every {output.duration(interval_s)}, until Ctrl-C" if terminal else ""
-    output.put(f"{_TOP_LEFT if terminal else ''}{now}{ends}")
+    tables.begin_picture(f"every {output.duration(interval_s)}, until Ctrl-C")
     cells = [
         (
             row["source"], row["stuck"], output.duration(row["oldestSeconds"]),
@@ -364,7 +360,7 @@ def _put_round(rows: list[dict[str, Any]], interval_s: float, as_json: bool) -> 
         for row in rows
     ]  # fmt: skip
     tables.put_table(_WATCHED, cells, numbers=("STUCK", "OLDEST", "THRESHOLD"))
-    if not terminal:
+    if not sys.stdout.isatty():
         output.put("")
 
 

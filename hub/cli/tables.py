@@ -6,17 +6,21 @@ import io
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, TextIO
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TextIO
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hub.cli import output
+from hub.cli import output, telling
 
 # What a table may take where nobody looks at it through a window: no line of it is broken.
 UNBOUNDED = 100_000
 GAP = 3
+_TOP_LEFT: Final = "\x1b[H\x1b[J"  # and nothing below it
+# Columns of what somebody copies into the next command.
+IDS: Final = frozenset({"NODE", "POOL", "SLOT", "RUN", "LABEL", "TICKET", "TASK", "JOB", "WORKER", "ID", "SETTING"})
 
 _STATE_STYLES = {
     "alive": "green", "suspect": "yellow", "stale": "red", "draining": "cyan",
@@ -37,30 +41,42 @@ def put_table(
     """
     shown = list(columns)
     cells = [dict(zip(columns, map(_cell, row), strict=True)) for row in rows]
+    widths = {name: max([len(name), *(row[name].cell_len for row in cells)]) for name in columns}
+    width = _width(sys.stdout)
     for column in expendable:
-        widths = [max([len(name), *(row[name].cell_len for row in cells)]) for name in shown]
-        if sum(widths) + GAP * (len(widths) - 1) <= _width(sys.stdout):
+        if sum(widths[name] for name in shown) + GAP * (len(shown) - 1) <= width:
             break
         shown.remove(column)
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for column in shown:
-        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if column in numbers else "left"
+        least_width = widths[column] if column in IDS else None
+        table.add_column(column, justify=justify, overflow="fold", min_width=least_width, no_wrap=column in IDS)
     for row in cells:
         table.add_row(*(row[column] for column in shown))
-    output.put(render(table, sys.stdout))
+    # An id is copied, so it is never broken: a terminal that is too narrow for the ids breaks the lines itself.
+    least = sum(widths[name] if name in IDS else len(name) for name in shown) + GAP * (len(shown) - 1)
+    output.put(render(table, sys.stdout, least))
 
 
-def render(thing: Any, stream: TextIO) -> str:
+def begin_picture(beside: str) -> None:
+    """The line above a picture that is shown again and again: on a terminal at the place of the last one."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    output.put(f"{_TOP_LEFT}{now}  {beside}" if sys.stdout.isatty() else now)
+
+
+def render(thing: Any, stream: TextIO, least: int = 0) -> str:
     """The text of something Rich can show, as wide and as coloured as the stream bears it."""
     terminal = stream.isatty()
-    console = Console(file=io.StringIO(), force_terminal=terminal, width=_width(stream), highlight=False)
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=max(least, _width(stream)), highlight=False)
     with console.capture() as capture:
         console.print(thing)
     return "\n".join(line.rstrip() for line in capture.get().rstrip("\n").split("\n"))
 
 
 def _width(stream: TextIO) -> int:
-    return shutil.get_terminal_size().columns if stream.isatty() else UNBOUNDED
+    bounded = stream.isatty() and not telling.asked(telling.WIDE)
+    return shutil.get_terminal_size().columns if bounded else UNBOUNDED
 
 
 def _cell(value: Any) -> Text:

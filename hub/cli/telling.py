@@ -1,4 +1,5 @@
-"""What a command says beside its result, on stderr: each thing once, and details only to those who ask for them."""
+"""What a command says beside its result, on stderr: each thing once, details only to those who ask. And what may stand
+behind any command."""
 
 from __future__ import annotations
 
@@ -6,19 +7,25 @@ from collections.abc import Sequence
 
 from hub.cli import output
 
-VERBOSE = "--verbose"
+VERBOSE, UTC, WIDE, JSON = "--verbose", "--utc", "--wide", "--json"
+_ANYWHERE = (VERBOSE, UTC, WIDE)
 
 _said: set[str] = set()
 _asked_for: set[str] = set()
 
 
 def begin(words: Sequence[str]) -> list[str]:
-    """Begin a command; the words of its line without `--verbose`, which may stand anywhere before two dashes."""
+    """Begin a command; the words of its line without the options that may stand anywhere before two dashes."""
     end = words.index("--") if "--" in words else len(words)
     _said.clear()
     _asked_for.clear()
-    _asked_for.update(word for word in words[:end] if word == VERBOSE)
-    return [*(word for word in words[:end] if word != VERBOSE), *words[end:]]
+    _asked_for.update(word for word in words[:end] if word in (*_ANYWHERE, JSON))
+    return [*(word for word in words[:end] if word not in _ANYWHERE), *words[end:]]
+
+
+def asked(option: str) -> bool:
+    """Whether an option is on the line of this command."""
+    return option in _asked_for
 
 
 def once(sentence: str) -> None:

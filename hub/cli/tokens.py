@@ -15,7 +15,8 @@ from pydantic import SecretStr
 from hub.cli import output, tables
 from hub.cli.direct import store_settings, store_shown
 from hub.cli.inputs import Usage, read_id, shown
-from hub.cli.look import PAGE, members, whole_seconds
+from hub.cli.look import PAGE, members
+from hub.cli.moments import when
 from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, Reach, operating, reach
 from hub.client.transport import AsyncTransport
@@ -184,7 +185,7 @@ def _row(token: dict[str, Any], where: str) -> tuple[Any, ...]:
     scopes = " ".join(rights) if kind == "user" else kind
     return (
         token.get("id"), token.get("user"), token.get("superuser"), scopes,
-        created and whole_seconds(created), token.get("active"), where,
+        created and when(created), token.get("active"), where,
     )  # fmt: skip
 
 

@@ -48,6 +48,11 @@ def test_jobs_and_workers_are_shown_by_room(command: Command, joblib: Joblib, ro
     assert found["total"] == 3
     assert {first, second} < {worker["id"] for worker in found["workers"]}
     assert first in command("workers").stdout
+    shown = command("job", "show", f"{room}:modifiers:a", "--room", room).stdout
+    assert [first in shown, second in shown] == [True, True]
+    assert command.json("job", "show", f"{room}:modifiers:a", "--room", room)["full_name"] == f"{room}:modifiers:a"
+    assert first in command("worker", "ls", "--room", room).stdout
+    assert "alive" in command("worker", "show", first).stdout
     cut = command("workers", "--room", room, "--limit", "1")
     assert (len(rows(cut.stdout)), cut.stderr) == (1, "hub: 1 of 3 workers shown; --limit shows more.\n")
 

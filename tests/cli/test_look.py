@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ import pytest
 
 from hub.cli import look, main
 from tests.cli.command import Command, leave, register
-from tests.world import PATIENCE_S, HubProcess
+from tests.world import PATIENCE_S, HubProcess, wait_until
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -148,3 +150,29 @@ def test_something_else_that_answers_is_not_taken_for_a_hub(command: Command, tm
     other.communicate()
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "Traceback" not in done.stderr
+
+
+def test_times_are_how_long_ago_they_were_and_with_utc_as_they_are(command: Command, fleet):
+    since = [re.split(r"  +", command("session", "ls", *words).stdout.splitlines()[1])[5] for words in ((), ("--utc",))]
+    assert re.fullmatch(r"[0-9.]+ (s|min|h)( [0-9]+ (s|min))? ago", since[0])
+    assert re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z", since[1])
+
+
+def test_with_json_a_failure_is_a_line_of_json_on_stderr(command: Command):
+    done = command("node", "show", "nobody", "--json")
+    assert (done.returncode, done.stdout) == (1, "")
+    said = json.loads(done.stderr)
+    assert (said["code"], said["exitCode"]) == ("unknown-node", 1)
+    assert "nobody" in said["detail"]
+    wrong = command("node", "ls", "--json", "--limit", "none")
+    assert (json.loads(wrong.stderr)["code"], json.loads(wrong.stderr)["exitCode"]) == ("usage", 2)
+    refused = command("borrow", "gpu:t4", "--json")
+    assert (json.loads(refused.stderr)["code"], refused.returncode) == ("no-such-pool", 1)
+
+
+def test_nodes_are_shown_again_and_again(command: Command):
+    watching = command.start("node", "ls", "--watch", "--json")
+    wait_until(lambda: watching.out.count("\n") >= 2, why=lambda: watching.err)
+    watching.signal(signal.SIGINT)
+    assert (watching.end(), watching.err) == (0, "")
+    assert [json.loads(line)["total"] for line in watching.out.splitlines()][:2] == [3, 3]

@@ -101,6 +101,20 @@ def test_a_table_has_colours_and_keeps_to_the_width_of_the_terminal(terminal, co
     assert plain.count("r") >= 60  # folded, not cut off
 
 
+def test_an_id_is_never_broken_and_with_wide_nothing_is(terminal, command: Command, shared_hub: HubProcess):
+    """What somebody copies into the next command stands in one line, however narrow the terminal."""
+    name = "rack-" + "7" * 90
+    register(shared_hub, name, pools={"gpu:v100": 1}, labels={"rack": "r" * 60})
+    try:
+        for words in ((), ("--wide",)):
+            seen = terminal(command, "nodes", *words)
+            assert seen.end() == 0
+            assert name in seen.shown
+            assert ("rack=" + "r" * 60 in seen.shown) == (words != ()), seen.shown
+    finally:
+        leave(shared_hub, name)
+
+
 def test_ctrl_c_gives_a_held_slot_back(terminal, command: Command):
     held = terminal(command, "borrow", "gpu:a100")
     held.until("until you stop")
