@@ -112,6 +112,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "demo": Entry("demo:demo", "Try it: a hub with a Redis of its own and three agents."),
         "serve": Entry("serving:serve", "Run a hub."),
         "internal-worker": Entry("internal:internal_worker", "Run tasks of the @internal jobs."),
+        "completion": Entry("completing:completion", "Make a shell complete commands, options and ids."),
         "token": Entry("tokens:app", "Make, list and revoke the tokens of users and of nodes."),
     },
 }

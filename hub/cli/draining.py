@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hub.cli import output
+from hub.cli import completing, output
 from hub.cli.bars import Bar
 from hub.cli.child import Signals
 from hub.cli.inputs import read_deadline, read_id
@@ -17,7 +17,9 @@ from hub.cli.reach import Address, Reach, operating, reach
 from hub.errors import HubError, Unavailable, UnknownNode
 
 LOOK_S = 1.0
-NodeId = Annotated[str, typer.Argument(parser=read_id, metavar="NODE", help="The id of the node.")]
+NodeId = Annotated[
+    str, typer.Argument(parser=read_id, metavar="NODE", help="The id of the node.", autocompletion=completing.nodes)
+]
 
 
 def drain(

@@ -24,6 +24,10 @@ def main(words: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no reason to fail
+    if "_HUB_COMPLETE" in os.environ:
+        from hub.cli import completing
+
+        completing.begin()
     try:
         return _run(telling.begin(sys.argv[1:] if words is None else words))
     except output.ReaderGone:

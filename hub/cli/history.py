@@ -14,7 +14,6 @@ from hub.cli import output, tables
 from hub.cli.child import Signals
 from hub.cli.inputs import read_id, read_label
 from hub.cli.job_inputs import read_uuid
-from hub.cli.moments import when
 from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, Reach, address, listens, plain_logs, reach
 from hub.errors import HubError, HubUnavailable, NotFound
@@ -212,8 +211,8 @@ def _put(event: dict[str, Any], as_json: bool) -> None:
 
 def _line(event: dict[str, Any]) -> str:
     facts = " ".join(f"{name}={_fact(value)}" for name, value in event.items() if name not in _OWN)
-    at = when(event.get("atUtc"))
-    return output.one_line(f"{at:<20}  {event.get('event')}  {facts}  {event.get('rule') or ''}".rstrip())
+    when = str(event.get("atUtc") or "")[:23]
+    return output.one_line(f"{when:<23}  {event.get('event')}  {facts}  {event.get('rule') or ''}".rstrip())
 
 
 def _words(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hub.cli import output, tables
+from hub.cli import completing, output, tables
 from hub.cli.child import Child, Signals
 from hub.cli.inputs import Ended, Usage, check_command, read_id, read_label, seconds
 from hub.cli.moments import when
@@ -33,6 +33,16 @@ STOP_AHEAD_SHARE = 0.1
 OVER_GRACE_S = 1.0
 _LOOK_S = 1.0
 
+Wanted = Annotated[
+    str,
+    typer.Argument(
+        parser=read_label,
+        metavar="LABEL",
+        help="What to borrow, such as gpu:a100.",
+        autocompletion=completing.pools,
+    ),
+]
+
 
 @dataclass(frozen=True)
 class BorrowRequest:
@@ -48,7 +58,7 @@ class BorrowRequest:
 
 
 def borrow(
-    label: Annotated[str, typer.Argument(parser=read_label, metavar="LABEL", help="What to borrow, such as gpu:a100.")],
+    label: Wanted,
     command: Command = None,
     ttl: Annotated[
         float | None,
@@ -96,7 +106,9 @@ def borrow(
 
 
 def give_back(
-    slot: Annotated[str, typer.Argument(parser=read_id, metavar="SLOT", help="The id of the slot.")],
+    slot: Annotated[
+        str, typer.Argument(parser=read_id, metavar="SLOT", help="The id of the slot.", autocompletion=completing.slots)
+    ],
     label: Annotated[
         str | None, typer.Option(parser=read_label, metavar="LABEL", help="Its pool; else looked up.")
     ] = None,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from hub.capacity.nodes.models import State
-from hub.cli import output, tables
+from hub.cli import completing, output, tables
 from hub.cli.child import Signals
 from hub.cli.inputs import Usage, read_id, read_label
 from hub.cli.moments import when
@@ -30,7 +30,10 @@ _LESS_WANTED = ("SINCE", "ASKED FOR", "NODE")
 
 def nodes(
     node: Annotated[
-        str | None, typer.Argument(parser=read_id, metavar="NODE", help="Only this one, with its slots.")
+        str | None,
+        typer.Argument(
+            parser=read_id, metavar="NODE", help="Only this one, with its slots.", autocompletion=completing.nodes
+        ),
     ] = None,
     state: Annotated[State | None, typer.Option(help="Only nodes in this state.")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Show them again every two seconds, until Ctrl-C.")] = False,
@@ -46,7 +49,10 @@ def nodes(
 
 
 def pools(
-    label: Annotated[str | None, typer.Argument(parser=read_label, metavar="LABEL", help="Only this one.")] = None,
+    label: Annotated[
+        str | None,
+        typer.Argument(parser=read_label, metavar="LABEL", help="Only this one.", autocompletion=completing.pools),
+    ] = None,
     limit: Limit = 1000,
     as_json: AsJson = False,
     url: Url = None,
@@ -57,7 +63,9 @@ def pools(
 
 
 def autoscale(
-    label: Annotated[str, typer.Argument(parser=read_label, metavar="LABEL", help="The pool.")],
+    label: Annotated[
+        str, typer.Argument(parser=read_label, metavar="LABEL", help="The pool.", autocompletion=completing.pools)
+    ],
     least: Annotated[int | None, typer.Option("--min", min=0, max=1_000_000, help="Want at least so many.")] = None,
     most: Annotated[int | None, typer.Option("--max", min=0, max=1_000_000, help="Want at most so many.")] = None,
     headroom: Annotated[
@@ -75,7 +83,10 @@ def autoscale(
 
 
 def sessions(
-    slot: Annotated[str | None, typer.Argument(parser=read_id, metavar="SLOT", help="Only this one.")] = None,
+    slot: Annotated[
+        str | None,
+        typer.Argument(parser=read_id, metavar="SLOT", help="Only this one.", autocompletion=completing.slots),
+    ] = None,
     label: Annotated[str | None, typer.Option(parser=read_label, metavar="LABEL", help="Asked for as this.")] = None,
     pool: Annotated[str | None, typer.Option(parser=read_label, metavar="LABEL", help="Served by this pool.")] = None,
     node: Annotated[str | None, typer.Option(parser=read_id, metavar="NODE", help="On this node.")] = None,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hub.cli import output, tables
+from hub.cli import completing, output, tables
 from hub.cli.admin import caller
 from hub.cli.inputs import read_id, read_label
 from hub.cli.look import members
@@ -35,14 +35,22 @@ def read_cap_label(text: str) -> str:
 
 CapLabel = Annotated[
     str,
-    typer.Argument(parser=read_cap_label, metavar="LABEL", help="The label; '*': all without a cap of their own."),
+    typer.Argument(
+        parser=read_cap_label,
+        metavar="LABEL",
+        help="The label; '*': all without a cap of their own.",
+        autocompletion=completing.pools,
+    ),
 ]
 
 
 @queue_app.command("ls")
 @queue_app.command("show")
 def show_queue(
-    label: Annotated[str | None, typer.Argument(parser=read_label, metavar="LABEL", help="Only this one.")] = None,
+    label: Annotated[
+        str | None,
+        typer.Argument(parser=read_label, metavar="LABEL", help="Only this one.", autocompletion=completing.pools),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="Show at most so many who wait.")] = 1000,
     as_json: AsJson = False,
     url: Url = None,

@@ -242,7 +242,7 @@ def test_a_return_needs_to_be_yours(command: Command):
     command.start("borrow", "gpu:a100", "--run", "r7").until_out("TOKEN")
     refused = command("return", "s1")
     assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (1, "", 1)
-    assert "The slot s1 is lent to run r7 as gpu:a100 since " in refused.stderr
+    assert "The slot s1 is lent to run r7 as gpu:a100, borrowed " in refused.stderr
     assert "--force --reason TEXT" in refused.stderr
     other = command("return", "s1", "--run", "r8")
     assert (other.returncode, other.stderr) == (1, "hub: The slot s1 is not lent to run r8; nothing was changed.\n")

@@ -92,7 +92,7 @@ def test_a_wrong_command_line_is_refused_in_one_sentence_before_anything_is_sent
     code = main(line.split())
     out, err = capsys.readouterr()
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("hub: ")
+    assert err.startswith('{"code": "usage", ' if "--json" in line.partition(" -- ")[0] else "hub: ")
     assert sentence in err
 
 
