@@ -123,6 +123,22 @@ async def test_a_wait_that_ends_leaves_nothing_behind(crowd, redis):
     assert left <= {"hub:store", "hub:hubs", "hub:history", "hub:pace:pay:chromium"}
 
 
+async def test_nobody_is_refused_on_a_guess_and_an_estimate_does_not_fall_while_nothing_changes(crowd, redis):
+    hub = crowd.hub
+    await offer(hub, "pay:chromium", "s1")
+    await crowd.come("holder", "pay:chromium")
+    assert (await hub.tickets.prospect("pay:chromium", 0)).estimate_ms == -1  # nothing has been handed on yet
+    await crowd.come("first", "pay:chromium", limit_ms=1)
+    assert crowd.waiting() == ["first"]
+    redis.hset("hub:pace:pay:chromium", "gap_ms", 60_000)
+    estimates = []
+    for _ in range(6):  # half a minute after the other
+        estimates.append((await hub.tickets.prospect("pay:chromium", 0)).estimate_ms)
+        redis.hincrby("hub:pace:pay:chromium", "mark_ms", -30_000)
+    assert estimates == sorted(estimates)
+    assert 119_000 < estimates[0] < estimates[-1]  # two have to be served
+
+
 async def test_a_wait_that_is_expected_to_be_too_long_is_refused_and_an_old_pace_refuses_nobody(crowd, redis):
     await offer(crowd.hub, "pay:chromium", "s1")
     await crowd.come("holder", "pay:chromium")
