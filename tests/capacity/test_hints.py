@@ -30,18 +30,28 @@ async def test_a_pool_whose_slots_are_all_lent_serves(api, label):
     assert "hint" not in full.json()
 
 
-async def test_longer_pools_serve_where_the_hub_lends_from_them_and_pools_of_other_programs_too(make_api, redis):
-    async with make_api() as api:
+async def test_longer_pools_serve_and_pools_of_other_programs_too(api, redis):
+    await publish(api, "n1", **{"gpu:a100:eu": ["s1"]})
+    push(redis, "cpu:big", ("c1", "n7"))
+    assert (await borrow(api, "gpu:a100", waitForPool=False)).status_code == 200
+    assert (await borrow(api, "cpu:big", waitForPool=False)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "label", "status"),
+    [
+        ({"borrow_prefix_expand": False}, "gpu:a100", 404),
+        ({"borrow_trailing_fallback": False}, "gpu:a100:eu:x", 404),
+        ({"borrow_wildcards": False}, "gpu:*:us", 404),
+        ({"borrow_wildcards": True}, "gpu:*:us", 503),
+        ({}, "gpu:a100:eu:x", 503),
+    ],
+)
+async def test_a_pool_serves_where_the_hub_lends_from_it(make_api, options, label, status):
+    async with make_api(**options) as api:
         await publish(api, "n1", **{"gpu:a100:eu": ["s1"]})
-        push(redis, "cpu:big", ("c1", "n7"))
-        assert (await borrow(api, "gpu:a100", waitForPool=False)).status_code == 200
-        assert (await borrow(api, "cpu:big", waitForPool=False)).status_code == 200
-    async with make_api(borrow_prefix_expand=False) as api:
-        assert (await borrow(api, "gpu:a100", waitForPool=False)).status_code == 404
-    async with make_api(borrow_trailing_fallback=False) as api:
-        assert (await borrow(api, "gpu:a100:eu:x", waitForPool=False)).status_code == 404
-    async with make_api(borrow_wildcards=True) as api:
-        assert (await borrow(api, "gpu:*:us", waitForPool=False, maxWaitSeconds=0)).status_code == 503
+        assert (await borrow(api, "gpu:a100:eu")).status_code == 200
+        assert (await borrow(api, label, waitForPool=False, maxWaitSeconds=0)).status_code == status
 
 
 async def test_who_may_wait_for_a_pool_waits_as_ever_and_gets_the_first_slot_of_one_that_comes(make_api):

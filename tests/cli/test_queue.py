@@ -63,7 +63,7 @@ def test_who_waits_is_shown_in_the_order_of_the_line(command: Command):
     assert (done.returncode, done.stderr) == (0, "")
     head, *rows = [line.split() for line in done.stdout.splitlines()]
     assert head == ["LABEL", "POSITION", "TICKET", "RUN", "PRIORITY", "WAITING", "SINCE", "ESTIMATE"]
-    assert [(row[0], row[1], row[2][:4], row[3], row[4], row[6]) for row in rows] == [
+    assert [(row[0], row[1], row[2][:4], row[3], row[4], row[-1]) for row in rows] == [
         (LABEL, "1", "key-", "r2", "50", "-"),
         (LABEL, "2", "key-", "r1", "0", "-"),
     ]
