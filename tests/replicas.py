@@ -154,20 +154,28 @@ class Trio:
         return next(server for server in self.servers if server.known == port)
 
     def fail_over(self) -> None:
-        """A planned failover; returns when the Sentinels agree on it."""
-        before = self.primary
-        wait_until(lambda: self._ready_to_fail_over(before))
-        self.wait_for_another(before)
+        """A planned failover; returns when the Sentinels agree on it.
 
-    def _ready_to_fail_over(self, before: Server) -> bool:
-        with contextlib.suppress(RedisError), self.sentinels[0].client() as client:
-            return bool(client.sentinel_failover(SERVICE))
-        return self.primary is not before
+        It is asked for again where they gave it up: one that has not heard yet that a replica is to be promoted makes
+        it a replica again.
+        """
+        before = self.primary
+
+        def over() -> bool:
+            with contextlib.suppress(RedisError), self.sentinels[0].client() as client:
+                if int(self._state(self.sentinels[0])["port"]) == before.known:
+                    client.sentinel_failover(SERVICE)  # refused while one is under way
+            return self._is_another(before)
+
+        wait_until(over, 60)
 
     def wait_for_another(self, before: Server) -> None:
         """Until the Sentinels agree that another server is the primary."""
-        wait_until(lambda: {int(self._state(each)["port"]) for each in self.sentinels} != {before.known}
-                   and len({int(self._state(each)["port"]) for each in self.sentinels}) == 1, 60)  # fmt: skip
+        wait_until(lambda: self._is_another(before), 60)
+
+    def _is_another(self, before: Server) -> bool:
+        ports = {int(self._state(each)["port"]) for each in self.sentinels}
+        return len(ports) == 1 and ports != {before.known}
 
     def never_promote(self, server: Server) -> None:
         """Until the Sentinels know that this one is never to be the primary."""
