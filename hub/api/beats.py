@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any
 
 from hub.api import bodies, measured
 from hub.api.auth import HEADER, NODE
 from hub.api.deps import Serving
 from hub.api.hot import HEARTBEAT
 from hub.api.nodes import orders_json
+from hub.api.private import Cycle
 from hub.api.speakers import speaks
 from hub.capacity.nodes.models import Beat, Orders
 from hub.errors import Forbidden, HubError, Unauthorized
@@ -27,7 +27,7 @@ _SECRET = HEADER.encode()
 _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
 
 
-def take(serving: Serving, cycle: Any, give_up: Callable[[], None]) -> bool:
+def take(serving: Serving, cycle: Cycle, give_up: Callable[[], None]) -> bool:
     """Answer the heartbeat in a request-response cycle of the server; False when it is not for us.
 
     `give_up` is called later when it turns out that the ordinary way must answer.
@@ -59,7 +59,7 @@ def take(serving: Serving, cycle: Any, give_up: Callable[[], None]) -> bool:
     return True
 
 
-def _read(serving: Serving, cycle: Any) -> Beat:
+def _read(serving: Serving, cycle: Cycle) -> Beat:
     node = None  # whom the caller speaks for, where it is not for everybody
     if not serving.secrets.open:
         given = b""

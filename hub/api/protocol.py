@@ -9,12 +9,11 @@ from typing import Any, ClassVar
 
 import httptools
 import orjson
-from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from hub.api import beats, events, gate
 from hub.api.connections import Connections
 from hub.api.deps import Serving
+from hub.api.private import HIGH_WATER_LIMIT, HttpToolsProtocol
 from hub.api.problems import MEDIA_TYPE, problem
 from hub.api.tls import Certificates, names_in, show
 from hub.api.writing import JoinedWrites

@@ -17,10 +17,10 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
-from uvicorn.supervisors import Multiprocess
 
 from hub.api.app import create_app
 from hub.api.deps import Serving
+from hub.api.private import Multiprocess
 from hub.api.protocol import REST_S, HubProtocol
 from hub.api.sockets import Sockets
 from hub.api.sockets.protocol import SocketProtocol, UpgradingProtocol

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-
+from hub.api.private import WebSocketsSansIOProtocol
 from hub.api.protocol import NEVER, HubProtocol
 from hub.api.sockets.turns import Turns
 from hub.api.writing import cut, expect_to_be_read

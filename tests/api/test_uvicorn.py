@@ -1,0 +1,140 @@
+"""What the hub uses of uvicorn that uvicorn does not promise is known by name, and what would break without it.
+
+After a new release of uvicorn these tests say what to look at: a name that is gone fails with what it is for.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.supervisors import Multiprocess
+
+from hub.api.private import Cycle
+
+API = Path(__file__).parents[2] / "hub" / "api"
+HTTP = {
+    "_should_upgrade": "an `Upgrade` outside of the sockets' path is answered as plain HTTP",
+    "_start_asgi_task": "heartbeats are answered without a task; streams of events can be cut",
+    "client": "connections of one address are counted and bounded",
+    "connection_lost": "timers end and the connection is no longer counted",
+    "connection_made": "slow clients have a time, and answers are written in one piece",
+    "cycle": "bodies are read into it; a connection whose body is missing is not waited for without end",
+    "data_received": "heads and chunks are bounded, and a heartbeat is taken when all of it is there",
+    "eof_received": "a client that has said its last word is let go",
+    "expect_100_continue": "a body that is announced is asked for",
+    "flow": "a client that sends faster than is read is held back, and is not blamed for it",
+    "handle_websocket_upgrade": "Socket.IO gets a WebSocket",
+    "headers": "hosts, origins and certificates are looked at before anything else",
+    "loop": "times of a connection, on the clock of its loop",
+    "on_body": "bodies are passed on",
+    "on_header": "headers that make a request unusual are noted while it is read",
+    "on_headers_complete": "long heads are refused",
+    "on_message_begin": "the head has its time",
+    "on_message_complete": "an idle connection has the time of keep-alive",
+    "on_response_complete": "the next request of a connection begins, in its order",
+    "parser": "an offer to speak another protocol is left out, and the request read as HTTP",
+    "pipeline": "requests that wait for the answers before them are counted and bounded",
+    "send_400_response": "what is no HTTP is answered with a problem document",
+    "server_state": "requests are counted",
+    "timeout_keep_alive": "an idle connection is closed in time",
+    "transport": "answers are written in one piece, and connections closed or cut",
+    "url": "the sockets' path is known before the request is routed",
+}
+SOCKETS = {
+    "close_timeout": "a client that does not answer a goodbye is let go",
+    "conn": "the log says no session ids; pings are bounded",
+    "connection_lost": "the connection is no longer counted",
+    "data_received": "a client that says much at once is read a piece at a time",
+    "disconnected": "a connection is cut once",
+    "handle_connect": "a connection that is not read can be cut",
+    "handle_ping": "a client that does not read gets one answer to its pings",
+    "handshake_complete": "a refused handshake is not touched any more",
+    "logger": "the log says no session ids",
+    "queue": "nothing is read while what was read before waits",
+    "read_paused": "the same",
+    "receive": "sockets take turns",
+    "scope": "whoever serves the socket can cut it",
+    "transport": "reading is paused, and connections cut",
+    "writable": "a client that does not read gets one answer to its pings",
+}
+SUPERVISOR = {
+    "handle_hup": "SIGHUP reaches the processes, and does not replace them",
+    "processes": "the same",
+}
+CYCLE = {
+    "scope": "headers of a heartbeat",
+    "transport": "the answer to a heartbeat, and the cut of an answer that cannot be finished",
+    "body": "a heartbeat is read from it",
+    "keep_alive": "a connection that is to be closed is answered the ordinary way",
+    "more_body": "a heartbeat is taken when all of it is there",
+    "disconnected": "nothing is changed for a caller who has hung up",
+    "response_started": "an answer to a heartbeat ends its request",
+    "response_complete": "the same",
+    "message_event": "whoever waits for a body is told of it",
+    "on_response": "the next request of a connection begins",
+}
+SUBCLASSES = {
+    "HubProtocol": ("protocol.py", HttpToolsProtocol, HTTP),
+    "UpgradingProtocol": ("sockets/protocol.py", HttpToolsProtocol, HTTP),
+    "SocketProtocol": ("sockets/protocol.py", WebSocketsSansIOProtocol, SOCKETS),
+    "_Supervisor": ("server.py", Multiprocess, SUPERVISOR),
+}
+
+
+def has(cls: type) -> set[str]:
+    """The names that a class, or one that it comes from, defines or gives its objects."""
+    names = set(dir(cls)) - set(dir(object))
+    for each in cls.__mro__[:-1]:
+        if each.__module__.startswith("uvicorn"):
+            names |= set(re.findall(r"\bself\.(\w+)", inspect.getsource(each)))
+    return names
+
+
+def uses(file: str, name: str) -> set[str]:
+    """The names that a class of ours defines, or uses of itself or of what it comes from."""
+    tree = ast.parse((API / file).read_text())
+    (found,) = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == name]
+    inside = [node for node in ast.walk(found) if isinstance(node, ast.Attribute)]
+    of_itself = {node.attr for node in inside if isinstance(node.value, ast.Name) and node.value.id == "self"}
+    of_super = {
+        node.attr
+        for node in inside
+        if isinstance(node.value, ast.Call) and getattr(node.value.func, "id", "") == "super"
+    }
+    defined = {node.name for node in found.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return of_itself | of_super | defined
+
+
+@pytest.mark.parametrize("ours", SUBCLASSES)
+def test_every_name_that_is_used_of_uvicorn_says_what_it_is_for(ours: str):
+    file, theirs, table = SUBCLASSES[ours]
+    assert (uses(file, ours) & has(theirs)) - set(table) == set()
+
+
+@pytest.mark.parametrize(
+    ("theirs", "table"),
+    [(HttpToolsProtocol, HTTP), (WebSocketsSansIOProtocol, SOCKETS), (Multiprocess, SUPERVISOR),
+     (RequestResponseCycle, CYCLE)],
+)  # fmt: skip
+def test_uvicorn_has_them_still(theirs: type, table: dict[str, str]):
+    gone = {name: f"this breaks: {what}" for name, what in table.items() if name not in has(theirs)}
+    assert gone == {}
+
+
+def test_no_name_is_listed_that_is_not_used():
+    used = {theirs: set[str]() for _, theirs, _ in SUBCLASSES.values()}
+    for ours, (file, theirs, _) in SUBCLASSES.items():
+        used[theirs] |= uses(file, ours)
+    assert {name for _, theirs, table in SUBCLASSES.values() for name in set(table) - used[theirs]} == set()
+    assert set(CYCLE) == {name for name in (*Cycle.__annotations__, *vars(Cycle)) if not name.startswith("_")}
+
+
+def test_one_file_imports_what_uvicorn_does_not_promise():
+    private = re.compile(r"^\s*(?:from|import) uvicorn\.", re.MULTILINE)
+    assert [path.name for path in API.parent.rglob("*.py") if private.search(path.read_text())] == ["private.py"]
