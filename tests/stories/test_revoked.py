@@ -20,6 +20,7 @@ from hub.client.exchange import RetryPolicy
 from hub.core import Hub
 from hub.doctor import examine
 from hub.store.monitor import ConnectionMonitor
+from hub.store.store import SETTLE_MS
 from tests.client.live import LABEL, agent_of, client_of
 from tests.world import HubProcess, age_node, beat, borrow, eventually, give_back, publish
 
@@ -276,6 +277,24 @@ async def test_a_client_that_only_renews_overlaps_for_no_longer_than_from_the_gr
         await give_back(lent, LABEL, "s1", leaseToken=others[0][1] if others else token)
         token = (await borrow(lent, LABEL)).json()["leaseToken"]
     assert longest == overlap_ms
+
+
+async def test_the_grace_of_a_slot_that_was_taken_away_outlives_a_store_that_was_emptied(
+    lent: httpx.AsyncClient, redis: Redis
+) -> None:
+    hub: Hub = lent._transport.app.app.state.serving.hub  # type: ignore[attr-defined]
+    await hub.clock.tick()
+    await give_back(lent, LABEL, "s1", revoke=True)
+    redis.flushall()
+    await hub.clock.tick()
+    await publish(lent, "n1", **{LABEL: ["s1", "s2"]})
+    redis.hincrby("hub:store", "clock_ms", SETTLE_MS + 1)
+    assert (await borrow(lent, LABEL, run="r2")).json()["browserId"] == "s2"
+    assert not await is_free(lent, hub)
+    assert (await borrow(lent, LABEL, run="r2")).json()["code"] == "no-capacity"
+    redis.hincrby("hub:store", "clock_ms", GRACE_MS - SETTLE_MS)
+    assert await is_free(lent, hub)
+    assert (await borrow(lent, LABEL, run="r2")).json()["browserId"] == "s1"
 
 
 async def test_the_word_of_its_last_holder_ends_the_grace(lent: httpx.AsyncClient, hub: Hub) -> None:
