@@ -94,9 +94,10 @@ class Handler:
     category: str
     name: str
     schema: Mapping[str, Any]
-    call: Callable[[Any, Task], Any]
+    call: Callable[..., Any]
     model: type[Model] | None = None
     max_runtime_s: float | None = None
+    takes_task: bool = True
 
     @property
     def full_name(self) -> str:
@@ -107,10 +108,11 @@ class Handler:
         """Run a task and say what came of it; returns when nothing of it runs any more. Raises only when cancelled."""
         try:
             payload = task.payload if self.model is None else self.model.model_validate(task.payload)
+            arguments = (payload, task) if self.takes_task else (payload,)
             if is_async(self.call):
-                returned = await self._awaited(payload, task)
+                returned = await self._awaited(arguments)
             else:
-                returned = await self._in_thread(payload, task, threads, say)
+                returned = await self._in_thread(arguments, task, threads, say)
             value = value_of(returned)
         except (Exception, SystemExit) as error:  # whatever a handler raises, the worker lives on
             log.error("task %s of %s failed", task.id, task.job_name, exc_info=error)
@@ -123,18 +125,18 @@ class Handler:
         else:
             say(Report(task.id, "completed", value=value))
 
-    async def _awaited(self, payload: Any, task: Task) -> Any:
+    async def _awaited(self, arguments: tuple[Any, ...]) -> Any:
         limit = asyncio.timeout(self.max_runtime_s)
         try:
             async with limit:
-                return await self.call(payload, task)
+                return await self.call(*arguments)
         except TimeoutError as error:
             if limit.expired():
                 raise TimeoutError(RUNTIME_EXCEEDED) from error
             raise
 
-    async def _in_thread(self, payload: Any, task: Task, threads: Threads, say: Say) -> Any:
-        ended = threads.run(self.call, payload, task)
+    async def _in_thread(self, arguments: tuple[Any, ...], task: Task, threads: Threads, say: Say) -> Any:
+        ended = threads.run(self.call, *arguments)
         if self.max_runtime_s is not None and not (await asyncio.wait([ended], timeout=self.max_runtime_s))[0]:
             # A thread cannot be stopped: the hub is told, and the place is taken until the function returns.
             say(Report(task.id, "failed", RUNTIME_EXCEEDED))

@@ -25,6 +25,7 @@ from hub.client.jobs.sockets import Message, Socket
 from hub.client.jobs.stock import Readahead
 from hub.client.jobs.tasks import Held
 from hub.client.jobs.telling import Teller
+from hub.client.jobs.typed import model_of, takes_task
 from hub.client.jobs.wire import SyncWire, Token, Wire
 from hub.errors import HubError, WorkerNotFound
 from hub.retries import pause_s
@@ -114,21 +115,23 @@ class Worker:
         room: str | None = None,
         max_runtime: float | None = None,
     ) -> Callable[[Function], Function]:
-        """Run the tasks of a job with the decorated function, `handler(payload, task)`; plain functions run in threads.
+        """Run the tasks of a job with the decorated function, `handler(payload, task)` or `handler(payload)`; plain
+        functions run in threads.
 
-        `name` is that of the function by default. With a model as `schema` the payload is one, and a task that does not
-        fit fails. A task fails that takes longer than `max_runtime` seconds: an async handler is cancelled.
+        `name` is that of the function by default. With a model as `schema`, or as the annotation of the payload, the
+        payload is one, and a task that does not fit fails. A task fails that takes longer than `max_runtime` seconds:
+        an async handler is cancelled.
         """
 
         def registered(function: Function) -> Function:
             if self._loop is not None:
                 raise RuntimeError("jobs are registered before the worker runs")
-            model = schema if isinstance(schema, type) else None
+            model = model_of(function) if schema is None else schema if isinstance(schema, type) else None
             known = model.model_json_schema() if model is not None else schema
             handler = Handler(
                 room or self._room, str(category), name or function.__name__,
                 known or {},  # type: ignore[arg-type]
-                function, model, max_runtime,
+                function, model, max_runtime, takes_task(function),
             )  # fmt: skip
             self._runner.handlers[handler.full_name] = handler
             return function

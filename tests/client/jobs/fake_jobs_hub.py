@@ -219,7 +219,7 @@ class JobsHub(FakeHub):
         else:
             outcome = "ok"
             self.reports.append((report["id"], report["status"]))
-            task.update(status=report["status"], error=report.get("error"), last=key)
+            task.update(status=report["status"], error=report.get("error"), result=report.get("result"), last=key)
             if report["status"] == "pending":
                 task["worker_id"] = None
         return {"id": report["id"], "outcome": outcome}
@@ -234,7 +234,7 @@ class JobsHub(FakeHub):
             task["status"], ()
         ):
             return refusal(409, "invalid-task-transition")
-        task.update(status=body["status"], error=body.get("error"))
+        task.update(status=body["status"], error=body.get("error"), result=body.get("result"))
         return task
 
     def _upload(self, request: httpx.Request) -> httpx.Response:

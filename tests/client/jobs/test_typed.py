@@ -1,0 +1,118 @@
+"""Handlers that say by their annotations what they take."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import BaseModel
+
+from hub.client.jobs import Task, Worker
+from tests.client.fake_hub import eventually
+from tests.client.jobs.fake_jobs_hub import JobsHub
+
+if TYPE_CHECKING:
+    from somewhere import Unknown
+
+
+class Turn(BaseModel):
+    angle: float
+
+
+class Turned(BaseModel):
+    """What came of a turn."""
+
+    left: float
+
+
+class Holder:
+    async def __call__(self, payload: Turn) -> Turned:
+        return Turned(left=360 - payload.angle)
+
+    def turn(self, payload: Turn, task: Task) -> dict[str, Any]:
+        return {"left": payload.angle, "room": task.room_id}
+
+
+async def turn(payload: Turn) -> Turned:
+    return Turned(left=360 - payload.angle)
+
+
+def turn_in_thread(payload: Turn) -> Turned:
+    return Turned(left=360 - payload.angle)
+
+
+def untyped(payload, task):
+    return payload
+
+
+def plainly_typed(payload: dict[str, Any], task: Task | None = None) -> list[Any]:
+    return [payload, task is not None]
+
+
+def of_unknown(payload: Unknown, task: Task) -> Any:
+    return payload
+
+
+def of_all(*arguments: Any) -> int:
+    return len(arguments)
+
+
+def worker_of(hub: JobsHub) -> Worker:
+    transports = {"transport": hub.async_transport(), "sync_transport": hub.transport()}
+    return Worker("http://hub", "t0ken", **transports, polling_interval=0.02, grace=5.0)
+
+
+async def come_to(hub: JobsHub, function: Any, payload: dict[str, Any], **options: Any) -> tuple[dict[str, Any], Any]:
+    """The schema a handler is registered with, and what a task of it came to."""
+    worker = worker_of(hub)
+    worker.job("modifiers", "Turn", **options)(function)
+    async with worker:
+        (task,) = hub.add("@global:modifiers:Turn", payload)
+        await eventually(lambda: hub.statuses([task]) <= {"completed", "failed"})
+    ended = hub.tasks[task]
+    return hub.jobs["@global:modifiers:Turn"]["schema"], ended["error"] or ended["result"]
+
+
+@pytest.mark.parametrize("function", [turn, turn_in_thread, Holder()])
+async def test_the_annotation_gives_the_schema_the_payload_is_a_model_and_so_may_be_the_result(
+    hub: JobsHub, function: Any
+) -> None:
+    assert await come_to(hub, function, {"angle": 90}) == (Turn.model_json_schema(), {"left": 270.0})
+
+
+async def test_a_handler_may_have_the_task_beside_it(hub: JobsHub) -> None:
+    schema, result = await come_to(hub, Holder().turn, {"angle": 90})
+    assert (schema, result) == (Turn.model_json_schema(), {"left": 90.0, "room": "r1"})
+
+
+async def test_a_task_fails_that_does_not_fit_the_annotation(hub: JobsHub) -> None:
+    _, error = await come_to(hub, turn, {"angle": "much"})
+    assert "angle" in error
+
+
+@pytest.mark.parametrize(
+    ("function", "result"),
+    [(untyped, {"angle": 90}), (plainly_typed, [{"angle": 90}, True]), (of_all, 2)],
+)
+async def test_what_is_annotated_with_no_model_has_no_schema_and_gets_what_was_submitted(
+    hub: JobsHub, function: Any, result: Any
+) -> None:
+    assert await come_to(hub, function, {"angle": 90}) == ({}, result)
+
+
+async def test_an_annotation_that_is_not_there_when_it_runs_is_told_and_changes_nothing(
+    hub: JobsHub, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "hub.client"):
+        assert await come_to(hub, of_unknown, {"angle": 90}) == ({}, {"angle": 90})
+    assert "Unknown" in caplog.text
+
+
+async def test_a_schema_that_is_given_wins_over_the_annotation(hub: JobsHub) -> None:
+    given: Mapping[str, Any] = {"type": "object"}
+    assert await come_to(hub, plainly_typed, {"angle": 90}, schema=given) == (given, [{"angle": 90}, True])
+    schema, error = await come_to(hub, turn, {"angle": 90}, schema=given)
+    assert schema == given
+    assert "angle" in error  # it reads a model, and was given an object
