@@ -15,6 +15,7 @@ from starlette.routing import compile_path
 from starlette.types import Scope
 
 from hub.api import nodes, sessions
+from hub.api.console import overview, people
 from hub.api.joblib import tasks, workers
 from hub.api.joblib.paths import PREFIX
 
@@ -42,6 +43,8 @@ HOT = (
     Hot("POST", f"{PREFIX}/rooms/{{room_id}}/tasks/{{job_name:full}}", tasks.submit),
     Hot("PATCH", f"{PREFIX}/workers/{{worker_id}}", workers.beat),
     Hot("PATCH", f"{PREFIX}/tasks/{{task_id}}", tasks.move),
+    Hot("GET", "/console/overview", overview.overview),  # once a second by each page that is open
+    Hot("GET", "/console/me", people.me),
 )
 TEMPLATES = {hot.endpoint: hot.path for hot in HOT}
 _PLAIN = {(hot.method, hot.path): hot.endpoint for hot in HOT if "{" not in hot.path}

@@ -12,12 +12,13 @@ from hub.history.events import Event, Wanted, parse_id
 from hub.history.reading import History
 from hub.observability import metrics
 from hub.observability.logs import get_logger
-from hub.store.follow import Follower
+from hub.store.follow import BATCH, Follower
 from hub.store.store import Store
 
 LISTENERS_MAX = 100  # per process
 WAITING_MAX = 2_000  # events per listener; one that is further behind reads too slowly
 TOGETHER = 16  # events handed out in one turn of the loop, each to everybody
+TURN_S = 0.1  # between reads that found less than a batch: each wakes everybody who listens
 PAUSE_S = 0.5  # before Redis is asked again after it did not answer
 _log = get_logger("hub.events")
 
@@ -127,13 +128,16 @@ class Live:
                     if generation != self._store.generation:
                         generation = self._store.generation
                         await self._step_back(follower)
-                    for number, entry in enumerate(await follower.next(self._position)):
+                    entries = await follower.next(self._position)
+                    for number, entry in enumerate(entries):
                         self._hand_out(Event.read(entry))
                         if number % TOGETHER == 0:
                             await asyncio.sleep(0)
                             if self._reader is not me:
                                 return
                     failing = False
+                    if 0 < len(entries) < BATCH:
+                        await asyncio.sleep(TURN_S)
                 except Exception as error:  # noqa: BLE001 - whoever listens goes on listening; the line tells of it, once
                     metrics.event_reads_failed.inc()
                     if not failing:

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -32,7 +32,9 @@ EVENTS, CHANGES = 150, 30
 NODES, LOOKS = 10_000, 9
 CONSOLES = 50
 BEATS, CONNECTIONS = 1_000, 50  # heartbeats a second, and the connections on which they come
-ROUNDS, SECONDS = 9, 4
+LABEL, EVENTS_A_SECOND = "bench:console", 20  # a slot of it is borrowed and returned half as often
+TIMEOUT_S = 3_600  # nobody is silent for as long as this takes
+ROUNDS, SECONDS = 15, 3
 HEARTBEAT = "/node/heartbeat"
 
 # Ends when the page has been painted with what the selector finds, and says when that was; it looks at each change.
@@ -65,7 +67,9 @@ def run() -> list[Figure]:
         raise machine.Missing("The benchmarks need chromium, and it could not be installed: please install it.")
     with ExitStack() as stack:
         redis = stack.enter_context(machine.redis_server())
-        hub = stack.enter_context(machine.hub_server(redis, HUB_ADMIN_SECRET=ADMIN_SECRET, HUB_NODE_TIMEOUT="600"))
+        hub = stack.enter_context(
+            machine.hub_server(redis, HUB_ADMIN_SECRET=ADMIN_SECRET, HUB_NODE_TIMEOUT=str(TIMEOUT_S))
+        )
         seen = asyncio.run(_in_the_browser(redis, hub))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         beats = folder / "beats"
@@ -85,9 +89,13 @@ async def _in_the_browser(redis: Redis, port: int) -> Seen:
     seen = Seen()
     async with _looking(port) as looker:
         seen.figures += [await _to_the_events(looker, port), await _to_the_list(looker, port)]
-        await fleet.register(redis, range(NODES), timeout_s=600)
+        await fleet.register(redis, range(NODES), timeout_s=TIMEOUT_S)
         seen.figures += await _many_nodes(looker)
-        seen.calls = await _calls(looker)
+        async with _node(port) as client:
+            offered = {"nodeId": "busy", "policy": "reuse", "pools": {LABEL: 1}}
+            (await client.post("/node/register", json=offered)).raise_for_status()
+        with _happenings(port):
+            seen.calls = await _calls(looker)
     return seen
 
 
@@ -174,7 +182,7 @@ async def _script_ms(session: Any) -> float:
 
 
 async def _calls(looker: Looker) -> dict[str, float]:
-    """What a page that shows the overview asks for, while nodes beat."""
+    """What a page that shows the overview asks for while events flow."""
     asked: Counter[str] = Counter()
     await looker.go("overview")
     await asyncio.sleep(2)
@@ -197,24 +205,27 @@ def _node(port: int, secret: str = machine.NODE_SECRET) -> httpx.AsyncClient:
 
 
 def _cost(port: int, beats: Path, calls: dict[str, float]) -> list[Figure]:
-    """Processor time at a steady rate of heartbeats, and how many fit: without consoles and with fifty, in turn."""
+    """Processor time at a steady rate of heartbeats, and how many fit: without consoles and with fifty, in turn, while
+    the same events flow."""
     pause_ms = 1000 * CONNECTIONS // BEATS
     steady = partial(machine.load, "paced", port, CONNECTIONS, SECONDS, HEARTBEAT, machine.NODE_SECRET, str(beats))
     most = partial(machine.load, "post", port, 128, SECONDS, HEARTBEAT, machine.NODE_SECRET, str(beats))
     shares: dict[bool, list[float]] = {True: [], False: []}
     rates: dict[bool, list[float]] = {True: [], False: []}
-    for number in range(ROUNDS):
-        for there in ((True, False), (False, True))[number % 2]:
-            with _open_consoles(port, CONSOLES if there else 0, calls):
-                shares[there].append(_share_of_a_core(port, lambda: steady(str(pause_ms))))
-                rates[there].append(most().per_second)
+    with _happenings(port):
+        for number in range(ROUNDS):
+            for there in ((True, False), (False, True))[number % 2]:
+                with _open_consoles(port, calls) if there else nullcontext():
+                    shares[there].append(_share_of_a_core(port, lambda: steady(str(pause_ms))))
+                    rates[there].append(most().per_second)
     more = median(a - b for a, b in zip(shares[True], shares[False], strict=True))
     rounds = Rounds.of(rates[True], rates[False])
     asked = sum(calls.values())
     note = f"{median(shares[True]):.1f} % of a core against {median(shares[False]):.1f} %, {asked:.1f} calls/s of each"
     many = f"{median(rates[True]):,.0f}/s against {median(rates[False]):,.0f}/s, {rounds.spread}"
+    name = f"what {CONSOLES} consoles cost at {BEATS:,} beats and {EVENTS_A_SECOND} events/s"
     return [
-        Figure(f"what {CONSOLES} consoles cost at {BEATS:,} beats/s", more, at_most=5, unit=" %", note=note),
+        Figure(name, more, at_most=5, unit=" %", note=note),
         Figure(f"heartbeats/s with {CONSOLES} consoles against none", rounds.median, at_least=0.98, note=many),
     ]
 
@@ -234,8 +245,21 @@ def _cpu_s(port: int) -> float:
 
 
 @contextmanager
-def _open_consoles(port: int, many: int, calls: dict[str, float]) -> Iterator[None]:
-    command = [sys.executable, "-m", "tests.bench.consoles", f"http://127.0.0.1:{port}", ADMIN_SECRET, str(many)]
+def _open_consoles(port: int, calls: dict[str, float]) -> Iterator[None]:
+    with _beside(port, "consoles", ADMIN_SECRET, str(CONSOLES), said=json.dumps(calls) + "\n"):
+        yield
+
+
+@contextmanager
+def _happenings(port: int) -> Iterator[None]:
+    with _beside(port, "happenings", machine.RUNNER_SECRET, LABEL, str(EVENTS_A_SECOND / 2)):
+        yield
+
+
+@contextmanager
+def _beside(port: int, module: str, *arguments: str, said: str = "") -> Iterator[None]:
+    """A module of this folder on the core of the load, from when it is ready."""
+    command = [sys.executable, "-m", f"tests.bench.{module}", f"http://127.0.0.1:{port}", *arguments]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         preexec_fn=partial(machine.keep_to, machine.LOAD_CORE),
@@ -243,8 +267,10 @@ def _open_consoles(port: int, many: int, calls: dict[str, float]) -> Iterator[No
         assert process.stdin
         assert process.stdout
         try:
-            print(json.dumps(calls), file=process.stdin, flush=True)
+            process.stdin.write(said)
+            process.stdin.flush()
             assert process.stdout.readline() == "ready\n"
             yield
+            assert process.poll() is None, f"{module} has ended"
         finally:
             process.kill()

@@ -28,7 +28,7 @@ export function leave() {
   if (me) me = { ...me, login: null };
 }
 
-setInterval(() => document.hidden || !me?.login || askMe(), 5_000);
+setInterval(() => document.hidden || !me?.login || askMe(), 15_000); // any refusal of what is shown asks at once
 
 /** @returns {Me|null} */
 export function useMe() {

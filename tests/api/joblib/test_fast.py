@@ -10,6 +10,7 @@ import pytest
 
 from hub.api import beats, hot, nodes, sessions
 from hub.api.app import create_app
+from hub.api.console import overview, people
 from hub.api.joblib import tasks, workers
 from tests.api.joblib.people import JOB, TOKENS, Person
 from tests.world import settings_for
@@ -96,7 +97,7 @@ def test_the_four_whose_rate_matters_take_the_short_way(method, path, endpoint):
 
 
 def test_what_takes_the_short_way_is_what_the_router_has_there():
-    routes = [route for module in (nodes, sessions, tasks, workers) for route in module.router.routes]
+    routes = [route for module in (nodes, sessions, tasks, workers, overview, people) for route in module.router.routes]
     routed = {(method, route.path): route.endpoint for route in routes for method in route.methods}
     assert [(each.method, each.path) for each in hot.HOT if routed.get(each[:2]) is not each.endpoint] == []
     assert hot.find({"method": "POST", "path": beats.PATH}) is hot.HEARTBEAT.endpoint
