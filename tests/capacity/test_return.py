@@ -244,3 +244,12 @@ async def test_why_an_operator_ends_a_lease_is_in_the_audit_log(api, redis):
     assert (await api.post("/session/return", json=said)).json() == {"returned": "s1", "runId": "r1"}
     [entry] = [json.loads(each) for each in redis.lrange("audit:entries", 0, -1) if "session.revoke" in each]
     assert entry["Details"] == {"slotId": "s1", "runId": "r1", "reason": "it hangs"}
+
+
+async def test_an_operator_who_says_twice_that_a_lease_ends_does_not_end_the_grace_of_its_holder(api, grant):
+    said = {"labelKey": LABEL, "browserId": "s1", "leaseToken": grant["leaseToken"]}
+    for _ in range(2):
+        await api.post("/session/return", json={**said, "revoke": True})
+        assert (await borrow(api, LABEL)).status_code == 503
+    await api.post("/session/return", json=said)  # the holder has stopped
+    assert (await borrow(api, LABEL)).json()["browserId"] == "s1"

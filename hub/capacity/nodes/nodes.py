@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from hub.batched import batched
 from hub.capacity.nodes.beats import Beats
 from hub.capacity.nodes.draining import Draining
 from hub.capacity.nodes.models import (
@@ -27,6 +28,7 @@ from hub.store.keys import key_part
 from hub.store.store import Store
 
 BATCH = 64  # slots per script where each costs a dozen commands: under 2 ms
+UPGRADE_S, UPGRADE_BATCH = 300, 500  # how long nodes are asked to rebuild their slots; so many by one script
 LOOK = 1000  # slots per script that only looks at where they are: under 2 ms
 SEARCHED = 20_000  # nodes that one call looks through for a text
 _log = get_logger("hub.capacity.nodes")
@@ -51,6 +53,7 @@ class Nodes:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.beats = Beats(store, lambda: self.timeout_ms)
+        self._ask_upgrade = store.script("nodes/ask_upgrade")
         self._register = store.script("nodes/register")
         self._leave = store.script("nodes/leave")
         self._prune = store.script("nodes/prune")
@@ -323,8 +326,8 @@ class Nodes:
     async def request_upgrade(self, node_id: str) -> list[str]:
         """Ask one node, or `all`, to rebuild its slots (for 300 s); returns whom."""
         targets = await self.ids() if node_id.lower() == "all" else [node_id]
-        keys = self._store.keys
-        await self._store.read_all(("SET", keys.node_upgrade(key_part(each)), "1", "EX", 300) for each in targets)
+        for batch in batched(targets, UPGRADE_BATCH):
+            await self._ask_upgrade(seconds=UPGRADE_S, rest=[key_part(each) for each in batch])
         return targets
 
     def _node(self, node_id: str, row: list[Any]) -> Node:

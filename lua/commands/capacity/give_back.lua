@@ -35,8 +35,8 @@ command.finish('capacity/give_back', {
   end
 
   if a.token ~= '' and session[1] ~= a.token then
-    -- He was told, and says that he has stopped.
-    if revocations.believed_in(a.slot) and redis.call('HGET', keys.revoked_tokens, a.slot) == a.token then
+    -- He was told, and says that he has stopped. An operator who says twice that it ends does not know that.
+    if a.revokes ~= '1' and revocations.believed_in(a.slot) and redis.call('HGET', keys.revoked_tokens, a.slot) == a.token then
       revocations.forget(a.slot)
       placing.offer_again(a.slot)
     end

@@ -1,0 +1,8 @@
+-- Ask nodes to withdraw, drain and rebuild their slots. Safe to repeat. Returns {'ok'}
+command.change('nodes/ask_upgrade', {
+  'seconds',  -- for how long they are asked
+  '...parts',
+}, function(a, argv)
+  for i = 2, #argv do redis.call('SET', keys.node_upgrade(argv[i]), '1', 'EX', a.seconds) end
+  return {'ok'}
+end)
