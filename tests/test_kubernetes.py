@@ -226,6 +226,24 @@ def test_a_pool_is_scaled_by_the_slots_that_its_nodes_lend_and_never_to_nothing(
     assert "replicas" not in of("Deployment")["gpu-a100-eu"]["spec"]
 
 
+def test_the_example_scales_workers_by_the_tasks_that_each_runs_at_a_time():
+    (scaled,) = yaml.safe_load_all((HERE / "workers-keda.yaml").read_text())
+    workers = of("Deployment")[scaled["spec"]["scaleTargetRef"]["name"]]
+    assert scaled["metadata"]["namespace"] == workers["metadata"]["namespace"]
+    assert scaled["spec"]["minReplicaCount"] >= 1
+    (trigger,) = scaled["spec"]["triggers"]
+    (command,) = [each["command"] for each in workers["spec"]["template"]["spec"]["containers"]]
+    assert f"--concurrency={trigger['metadata']['targetValue']}" in command
+    (pool,) = of("ScaledObject").values()
+    (alike,) = pool["spec"]["triggers"]
+    host = re.compile(r"^http://([\w.-]+):8080/autoscale/")
+    assert host.match(trigger["metadata"]["url"])[1] == host.match(alike["metadata"]["url"])[1]
+    assert re.search(r"/autoscale/jobs/@internal:[^:?]+:[^:?]+\?headroom=1$", trigger["metadata"]["url"])
+    assert trigger["authenticationRef"] == alike["authenticationRef"]
+    same = ("valueLocation", "authMode", "method", "keyParamName")
+    assert [trigger["metadata"][name] for name in same] == [alike["metadata"][name] for name in same]
+
+
 def test_a_node_knows_its_pod_and_may_do_nothing_but_write_to_pods():
     found = pods()["gpu-a100-eu"]["spec"]
     env = {each["name"]: each["valueFrom"]["fieldRef"]["fieldPath"] for each in found["containers"][0]["env"]}

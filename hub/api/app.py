@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from hub import __version__
 from hub.api import (
     admin,
+    autoscaling,
     caps,
     documentation,
     events,
@@ -64,7 +65,7 @@ from hub.sweeping.tasks import INTERVAL_S, LINE_S, TaskSweeperService
 from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
 
-_CAPACITY = (joining, nodes, sessions, watch, queue, pools)
+_CAPACITY = (joining, nodes, sessions, watch, queue, autoscaling, pools)
 _OPERATORS = (admin, caps, shared, tokens, events, ops, worker_env, documentation)
 _JOBS = (workers, jobs, tasks, progress, providers, dead)
 _CONSOLE = (overview, people, sights, stuck, work, pages)  # the last takes what is left below /console/

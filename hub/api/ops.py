@@ -30,6 +30,7 @@ from hub.settings import mask_url, own_variables
 
 router = APIRouter(tags=["operations"])
 COUNTED_S = 1.0  # how old the counts may be that strangers are shown
+HELD_MAX = 1000  # tasks in hand that are counted by job
 SEEN_S = 120  # a node heard within this time makes the hub ready
 
 
@@ -169,6 +170,7 @@ async def show_metrics(request: Request) -> Response:
         multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         registry.register(metrics.queue_length)
         registry.register(metrics.pending_tasks)
+        registry.register(metrics.jobs_at_work)
         registry.register(metrics.zombies)
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
@@ -217,14 +219,24 @@ async def _refresh_tasks(hub: Hub) -> None:
     keys = hub.store.keys
     heads = await hub.store.read("ZRANGE", keys.heads, 0, metrics.LABELS_MAX - 1, "WITHSCORES")
     lengths = await hub.store.read_all(("ZCARD", keys.job_queue(full)) for full, _ in heads)
-    now_s, shown = hub.store.wall_s(), dict[str, tuple[int, float]]()
+    now_s, shown = hub.store.wall_s(), dict[str, tuple[float, ...]]()
     for (full, score), length in zip(heads, lengths, strict=True):
         if length:  # else it was claimed meanwhile
             job = metrics.bounded_job(full)
             pending, age_s = shown.get(job, (0, 0.0))
             shown[job] = pending + length, max(age_s, now_s - float(score) / 1e6)
     metrics.pending_tasks.found = shown
-    metrics.tasks_held.set(await hub.store.read("ZCARD", keys.held_tasks))
+    count, ids = await hub.store.read_all([("ZCARD", keys.held_tasks), ("ZRANGE", keys.held_tasks, 0, HELD_MAX - 1)])
+    metrics.tasks_held.set(count)
+    held = Counter(filter(None, await hub.store.read_all(("HGET", keys.task(task), "job") for task in ids)))
+    jobs = list(dict.fromkeys([*(full for full, _ in heads), *held]))
+    workers = await hub.store.read_all(("SCARD", keys.job_workers(full)) for full in jobs)
+    at_work: dict[str, tuple[float, ...]] = {}
+    for full, serving_it in zip(jobs, workers, strict=True):
+        job = metrics.bounded_job(full)
+        others, more = at_work.get(job, (0, 0))
+        at_work[job] = others + held[full], more + serving_it
+    metrics.jobs_at_work.found = at_work
 
 
 async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:

@@ -14,15 +14,13 @@ from hub.api.contract import parameters as p
 from hub.api.contract.operation import operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, reply
-from hub.api.members import whole_number
 from hub.api.nodes import shown as shown_node
 from hub.capacity.labels import Label, parse_label
 from hub.capacity.pools import Pool
 from hub.core import Hub
-from hub.errors import InvalidLabel, InvalidValue, NotFound
+from hub.errors import InvalidLabel, NotFound
 
 router = APIRouter(tags=["pools"])
-DESIRED_MAX = 1_000_000  # slots: far above any pool
 WORKERS_MAX = 100  # nodes shown beside the pools; the whole list is at /nodes
 _COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # their flags would be another pool's companion keys
 
@@ -84,43 +82,6 @@ async def pool(request: Request, label: str) -> Response:
         raise NotFound(f"pool {found.label} has no slots")
     (version,) = await hub.pools.versions([found.label])
     return reply(_shown(found, version))
-
-
-@router.get(
-    "/autoscale/{label:path}",
-    **operation("getDemand", (RUNNER, ADMIN), fleet.Demand, p.MIN, p.MAX, p.HEADROOM, refusals=(InvalidLabel,)),
-)
-async def autoscale(request: Request, label: str) -> Response:
-    """How many slots a pool should have: those lent and those its live waiters need, with `headroom` more to spare,
-    within `min` and `max`. A pool without slots is answered too: somebody may be waiting for its first one.
-
-    A waiter that several pools may serve counts for each of them; one that its cap keeps waiting counts for none. With
-    `truncated` so many labels are waited for that `waiting` and `desired` are the least there may be.
-    """
-    hub = allowed(request, RUNNER, ADMIN)
-    query = request.query_params
-    spare = whole_number(query.get("headroom", "0"), "headroom", 0, DESIRED_MAX)
-    least = whole_number(query.get("min", "0"), "min", 0, DESIRED_MAX)
-    most = whole_number(query.get("max", str(DESIRED_MAX)), "max", 0, DESIRED_MAX)
-    if least > most:
-        raise InvalidValue("min must not be above max", member="min")
-    found = await hub.pools.demand(parse_label(label).text)
-    hint = "" if found.published else await hub.hints.of(found.label)
-    return reply(
-        {
-            **({"hint": hint} if hint else {}),
-            "label": found.label,
-            "held": found.lent,
-            "free": found.free,
-            "heldBack": found.held_back,
-            "total": found.published,
-            "waiting": found.waiting,
-            "waitingLabels": found.labels,
-            "desired": min(max(found.lent + found.waiting + spare, least), most),
-            "maintenanceActive": found.maintenance,
-            "truncated": found.truncated,
-        }
-    )
 
 
 def _shown(pool: Pool, version: str | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import secrets
 from typing import Any
 
 from hub.errors import Forbidden, JobNotFound, SchemaConflict, UnknownReply
-from hub.jobs.models import Job, JobRequest, Page
+from hub.jobs.models import Job, JobDemand, JobRequest, Page
 from hub.jobs.names import SHARED, check_category, full_name, parse_full_name, schema_digest
 from hub.jobs.pages import Pages
 from hub.jobs.workers import superseded, unknown
@@ -14,6 +14,7 @@ from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
 
+LOOKED_AT_MAX = 2000  # workers and tasks in one look: some milliseconds
 _log = get_logger("hub.jobs")
 
 
@@ -27,6 +28,7 @@ class Jobs:
         self._register = store.script("jobs/register")
         self._ensure_internal = store.script("jobs/ensure_internal")
         self._describe = store.script("jobs/describe")
+        self._demand = store.script("jobs/demand")
 
     async def register(self, wanted: JobRequest, schema: Any, user: str, superuser: bool) -> tuple[Job, bool]:
         """The job with the worker that serves it now, and whether it is new or was taken back.
@@ -76,6 +78,15 @@ class Jobs:
         """The active jobs that are seen from a room."""
         rooms = [room] if room in SHARED else [room, *SHARED]
         return await self._pages.read([self._store.keys.room_jobs(r) for r in rooms], limit, offset, self._read)
+
+    async def demand(self, full: str) -> JobDemand:
+        """What there is to do for a job, at one moment; also for one that nobody offers. Raises `JobNotFound` for a
+        name that is none.
+        """
+        if parse_full_name(full) is None:
+            raise no_job(full)
+        pending, put_off, held, workers, truncated = await self._demand(full=full, limit=LOOKED_AT_MAX)
+        return JobDemand(full, pending, put_off, held, workers, bool(truncated))
 
     async def _read(self, names: list[str]) -> list[Job]:
         return [_job(reply) for reply in await self._describe(rest=names) if reply]

@@ -67,6 +67,20 @@ class Job(Named):
 
 
 @dataclass(frozen=True)
+class JobDemand:
+    """The tasks of a job that can be claimed, that are put off, that are claimed or run, and its workers. truncated: it
+    may have more that are held.
+    """
+
+    job: str
+    pending: int
+    put_off: int
+    held: int
+    workers: int
+    truncated: bool
+
+
+@dataclass(frozen=True)
 class Task:
     """A task. `position` counts from 1 among the pending tasks of its job; `due_us` is set while it is put off; `claim`
     names the last claim of it.

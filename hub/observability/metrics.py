@@ -44,22 +44,17 @@ class QueueLength(Collector):
         yield found
 
 
-class PendingTasks(Collector):
-    """Tasks that can be claimed, by job, as they were when last read; no `Gauge`, for the same reason."""
+class ByJob(Collector):
+    """Gauges by job, as they were when last read; no `Gauge`, for the same reason."""
 
-    def __init__(self) -> None:
-        self.found: dict[str, tuple[int, float]] = {}  # job -> how many, age of the first of them
+    def __init__(self, gauges: dict[str, str]) -> None:
+        self.found: dict[str, tuple[float, ...]] = {}  # job -> a number per gauge
+        self._gauges = gauges  # name -> what it says
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """The two gauges this is."""
-        for place, (name, what) in enumerate(
-            {
-                "hub_tasks_pending": "Tasks that can be claimed, read when scraped: of the 200 jobs that wait longest.",
-                "hub_tasks_oldest_pending_seconds": "Age of the task that is claimed next, from its submission, a "
-                "second more per point of its priority; read when scraped.",
-            }.items()
-        ):
+        """All of them."""
+        for place, (name, what) in enumerate(self._gauges.items()):
             family = GaugeMetricFamily(name, what, labels=["job_name"])
             for job, numbers in self.found.items():
                 family.add_metric([job], numbers[place])
@@ -134,7 +129,19 @@ workers_registered = Gauge(
     "hub_workers_registered", "Workers, read by each worker sweep and when scraped.", multiprocess_mode="mostrecent"
 )
 workers_removed = Counter("hub_workers_removed_total", "Workers that a sweep removed.", ["why"])
-pending_tasks = PendingTasks()
+pending_tasks = ByJob(
+    {
+        "hub_tasks_pending": "Tasks that can be claimed, read when scraped: of the 200 jobs that wait longest.",
+        "hub_tasks_oldest_pending_seconds": "Age of the task that is claimed next, from its submission, a second more "
+        "per point of its priority; read when scraped.",
+    }
+)
+jobs_at_work = ByJob(
+    {
+        "hub_job_tasks_held": "Tasks that are claimed or run, of the 1,000 submitted first; read when scraped.",
+        "hub_job_workers": "Workers of a job with such tasks, or of the 200 that wait longest; read when scraped.",
+    }
+)
 jobs_waiting = Gauge(
     "hub_jobs_waiting", "Jobs with tasks that can be claimed, read when scraped.", multiprocess_mode="mostrecent"
 )

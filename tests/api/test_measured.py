@@ -133,6 +133,22 @@ async def test_what_waits_for_workers_is_shown_by_job(make_api, redis):
         assert ("hub_tasks_pending", ("job_name", "r1:analysis:Idle")) not in found
         assert (found[("hub_jobs_waiting",)], found[("hub_tasks_put_off",)]) == (1, 1)
         assert found[("hub_workers_registered",)] == 2
+        assert (found["hub_job_workers", job], found["hub_job_tasks_held", job]) == (1, 0)
+
+
+async def test_what_workers_have_in_hand_is_shown_by_job(make_api):
+    async with make_api() as api:
+        hub = api._transport.app.app.state.serving.hub
+        worker = await worker_of(hub, "Works")
+        await hub.jobs.register(JobRequest("r1", "analysis", "Works"), {}, USER, superuser=True)
+        await worker_of(hub, "Idle")
+        await hub.tasks.submit("r1", "r1:analysis:Works", ["{}"] * 3, USER)
+        await hub.tasks.claim(worker, USER, Claim(most=3))
+        found = await scrape(api)
+        job = ("job_name", "r1:analysis:Works")
+        assert (found["hub_job_workers", job], found["hub_job_tasks_held", job]) == (2, 3)
+        assert ("hub_job_workers", ("job_name", "r1:analysis:Idle")) not in found
+        assert ("hub_tasks_pending", job) not in found
 
 
 async def test_tasks_in_the_hands_of_workers_and_dead_letters_are_shown(make_api):
@@ -209,7 +225,7 @@ async def test_a_scrape_costs_redis_the_same_however_many_tasks_and_jobs_wait(ma
         for n in range(metrics.LABELS_MAX + 100):
             redis.zadd("hub:heads", {f"r1:analysis:J{n}": n})
             redis.zadd(f"hub:queue:r1:analysis:J{n}", {"f" * 32: n})
-        assert await commands() == few + metrics.LABELS_MAX - 1
+        assert await commands() == few + 2 * (metrics.LABELS_MAX - 1)  # what waits, and who works on it
 
 
 async def test_every_end_of_a_task_is_counted_once_whatever_ended_it(make_api, redis):

@@ -112,6 +112,8 @@ class Walk:
         self.runner("GET", "/pools/no:such", status=404)
         self.runner("GET", f"/autoscale/{LABEL}?headroom=1")
         self.runner("GET", "/autoscale/gpu:a10O")
+        self.runner("GET", "/autoscale/jobs/@global:analysis:Square?headroom=1")
+        self.runner("GET", "/autoscale/jobs/Square", status=404)
         self.admin("POST", f"/admin/pools/{LABEL}/restart")
 
     def operators(self) -> None:

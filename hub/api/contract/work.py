@@ -70,6 +70,20 @@ class ListedJob(TypedDict):
     workers: Workers
 
 
+class JobDemand(TypedDict):
+    """How many tasks of a job there are to work on."""
+
+    job: w.FullName
+    pending: Annotated[int, told("How many of its tasks can be claimed.", 7, ge=0)]
+    putOff: Annotated[int, told("How many of its tasks are not due yet.", 1, ge=0)]
+    held: Annotated[int, told("How many of its tasks are claimed or run.", 4, ge=0)]
+    workers: Annotated[int, told("How many workers serve it; executors of `@internal` jobs are none.", 1, ge=0)]
+    desired: Annotated[int, told("How many tasks there should be room for.", 11, ge=0)]
+    truncated: Annotated[
+        bool, told("Its workers hold so much that `held` and `desired` are the least there may be.", False)
+    ]
+
+
 class JobPage(TypedDict):
     """A page of jobs."""
 

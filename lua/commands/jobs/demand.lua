@@ -1,0 +1,36 @@
+-- What an autoscaler needs to know of a job, in one look: the tasks that can be claimed, those that are put off, those that
+-- are claimed or run, and its workers. At most `limit` workers, or tasks of workers that serve several jobs, are looked at.
+-- Changes nothing. Returns {pending, put off, held, workers, 1 | 0 (there may be more that are held)}
+command.read('jobs/demand', {
+  'full',
+  'limit: number',
+}, function(a)
+  local held, left, more = 0, a.limit, 0
+  local function count(ids)
+    for _, id in ipairs(ids) do
+      if left == 0 then
+        more = 1
+        return
+      end
+      left = left - 1
+      if redis.call('HGET', keys.task(id), 'job') == a.full then held = held + 1 end
+    end
+  end
+
+  local linked = redis.call('SMEMBERS', keys.job_workers(a.full))
+  if names.is_internal(a.full) then count(redis.call('ZRANGE', keys.internal_tasks, 0, a.limit)) end
+  for _, worker in ipairs(linked) do
+    if left == 0 then
+      more = 1
+      break
+    end
+    left = left - 1
+    if redis.call('SCARD', keys.worker_jobs(worker)) == 1 then
+      held = held + redis.call('SCARD', keys.worker_tasks(worker))
+    else
+      count(redis.call('SMEMBERS', keys.worker_tasks(worker)))
+    end
+  end
+  return {redis.call('ZCARD', keys.job_queue(a.full)), tonumber(redis.call('HGET', keys.job(a.full), 'later') or '0'), held,
+    #linked, more}
+end)
