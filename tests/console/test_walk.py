@@ -66,6 +66,11 @@ BEYOND = """[...document.querySelectorAll('main *')].filter((each) => !each.clos
   && each.getBoundingClientRect().right > 391).map((each) => each.outerHTML.slice(0, 90))"""
 
 
+# Tables of which something is seen by scrolling sideways alone, with what the first row of each has there.
+ASIDE = """[...document.querySelectorAll('main .rows')].filter((each) => each.scrollWidth > each.clientWidth + 1)
+  .map((each) => [each.querySelector('caption, thead')?.textContent.slice(0, 40), each.scrollWidth - each.clientWidth])"""
+
+
 # Keeps what moved without being asked to: of texts that change, such as "as of 2 s ago", only their own beginning may.
 SHIFTS = """() => {
   globalThis.shifts = [];
@@ -179,12 +184,15 @@ async def test_nothing_jumps_while_numbers_are_fetched_again(looker):
 
 
 async def test_nothing_stands_beyond_the_edge_of_a_small_screen(looker):
+    """Neither of the page nor of a table: nobody knows that a table goes on there."""
     await looker.page.set_viewport_size({"width": 390, "height": 844})
     wide, wrong = {}, {}
     for name, view in VIEWS.items():
         await looker.go(view)
         if await looker.page.evaluate("document.documentElement.scrollWidth") > 390:
             wide[name] = await looker.page.evaluate(BEYOND)
+        if found := await looker.page.evaluate(ASIDE):
+            wide[f"tables of {name}"] = found
         if found := await barriers(looker.page, "light"):
             wrong[name] = found
     await looker.page.set_viewport_size({"width": 1280, "height": 860})

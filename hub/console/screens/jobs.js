@@ -50,7 +50,7 @@ function List({ route }) {
       { head: "Worker", grow: true, cell: (/** @type {any} */ w) => html`<a href=${to(["why", "worker", w.id])}><code>${w.id}</code></a>` },
       { head: "State", cell: (/** @type {any} */ w) => html`<${State} state=${silent(w) ? "suspect" : "alive"} text=${silent(w) ? "silent" : "alive"}/>` },
       { head: "Last beat", num: true, time: true, cell: (/** @type {any} */ w) => (w.sinceBeatMs === null ? "–" : `${span(w.sinceBeatMs / 1000)} ago`) },
-      { head: "Holds", num: true, cell: (/** @type {any} */ w) => num(w.tasks) },
+      { head: "Holds", num: true, less: true, cell: (/** @type {any} */ w) => num(w.tasks) },
       { head: "Jobs", less: true, cell: (/** @type {any} */ w) => w.jobs.slice(0, 3).map((/** @type {string} */ j) => html`<a class="tag" key=${j} href=${to(["jobs", j])}>${j}</a>`) },
       ...(may("dead") && may("moveTasks") ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ w) => html`<button type="button" class="quiet" aria-label=${`Remove worker ${w.id}`} onClick=${() => remove(w)}>Remove…</button>` }] : []),
     ]} empty=${html`<p class="faint">No worker is there.</p>`}/><${Pager} offset=${offset} limit=${LIMIT} total=${workers.data.total}/>`}</section></${Shown}>`;

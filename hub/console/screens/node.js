@@ -61,7 +61,7 @@ export function Node({ id }) {
       ["State", html`<${State} state=${stateOf(node)}/>${node.service && html` <${State} state=${node.service}/>`}`],
       ["Cordoned because", node.reason],
       ["Last beat", node.kept ? `${beat(node)}: silent since then, and kept because expiry is off` : beat(node)],
-      ["Said so", html`<${Time} at=${node.lastSeenUtc}/>`], ["Lent", `${num(node.lent)} of ${num(node.slots)} slots`],
+      ["Last seen at", html`<${Time} at=${node.lastSeenUtc}/>`], ["Lent", `${num(node.lent)} of ${num(node.slots)} slots`],
       ["Drain ends what is lent in", node.deadlineSecondsLeft === null ? undefined : span(node.deadlineSecondsLeft)],
       ["Safe to switch off", kill.data && html`<${State} state=${kill.data.safe ? "ok" : "waiting"} text=${kill.data.reason}/>`],
       ["Labels", Object.entries(node.labels).map(([name, value]) => html`<span class="tag" key=${name}>${name}=${String(value)}</span>`)],

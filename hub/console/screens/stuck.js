@@ -41,7 +41,7 @@ function List() {
         { head: "Source", grow: true, cell: (/** @type {any} */ s) => html`<a href=${to(["stuck", s.name])}>${s.name}</a>` },
         { head: "Alert", cell: (/** @type {any} */ s) => html`<${State} state=${s.level}/>` },
         { head: "Stuck", num: true, cell: (/** @type {any} */ s) => num(s.found) },
-        { head: "Counted", less: true, cell: (/** @type {any} */ s) => (s.atMs === null ? "not yet" : html`<${Time} at=${s.atMs}/>`) },
+        { head: "Counted", cell: (/** @type {any} */ s) => (s.atMs === null ? "not yet" : html`<${Time} at=${s.atMs}/>`) },
         { head: "Before", less: true, cell: (/** @type {any} */ s) => s.before ?? "–" },
         { head: "Here", less: true, cell: (/** @type {any} */ s) => (s.here ? "this hub knows it" : "another hub declared it") },
       ]} empty=${html`<${Empty} title="No source is declared" command="hub recovery check --file sources.toml">A source names a table or a set of keys in which records may get stuck: <code>HUB_RECOVERY_FILE</code>. See the <a href="#/manual/recovery">manual on recovery</a>.</${Empty}>`}/>
