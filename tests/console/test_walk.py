@@ -66,9 +66,9 @@ BEYOND = """[...document.querySelectorAll('main *')].filter((each) => !each.clos
   && each.getBoundingClientRect().right > 391).map((each) => each.outerHTML.slice(0, 90))"""
 
 
-# Tables of which something is seen by scrolling sideways alone, with what the first row of each has there.
+# Tables of which something is seen by scrolling sideways alone, and how far each goes on.
 ASIDE = """[...document.querySelectorAll('main .rows')].filter((each) => each.scrollWidth > each.clientWidth + 1)
-  .map((each) => [each.querySelector('caption, thead')?.textContent.slice(0, 40), each.scrollWidth - each.clientWidth])"""
+  .map((each) => [each.querySelector('caption')?.textContent, each.scrollWidth - each.clientWidth])"""
 
 
 # Keeps what moved without being asked to: of texts that change, such as "as of 2 s ago", only their own beginning may.
