@@ -1,4 +1,5 @@
-"""`make mutants`: plants each mistake in a copy of the project and lets the state machine look for it that covers it.
+"""`make mutants`: plants each mistake in a copy of the project and lets the state machine look for it that covers it,
+or the test that is there for it.
 
 Exits 1 when one is not found within a few times the steps of the test itself, when the text it replaces is not there
 any more, or when a machine finds something in the project as it is. Words of its description as arguments choose some.
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -38,12 +40,25 @@ def attempt(mistake: Mistake | None, machine: str = "queue") -> dict[str, Any]:
         for part in ("hub", "lua", "tests"):
             shutil.copytree(TOP / part, tree / part)
         if mistake:
-            path = tree / "lua" / mistake.script
+            path = tree / ("" if mistake.script.startswith("hub/") else "lua") / mistake.script
             text = path.read_text() if path.exists() else ""
             if text.count(mistake.old) != 1:
                 return {"broken": f"its text is there {text.count(mistake.old)} times"}
             path.write_text(text.replace(mistake.old, mistake.new))
+            if mistake.test:
+                shutil.copy(TOP / "pyproject.toml", tree)
+                return _test(tree, mistake.test)
         return _run(tree, machine)
+
+
+def _test(tree: Path, name: str) -> dict[str, Any]:
+    started = time.monotonic()
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "tests/capacity/queue/test_regressions.py"]
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    done = subprocess.run([*command, "-k", name], cwd=tree, env=environment, text=True, capture_output=True)
+    if done.returncode not in (0, 1):
+        return {"broken": done.stdout[-500:]}
+    return {"found": name if done.returncode else None, "steps": 1, "seconds": round(time.monotonic() - started, 1)}
 
 
 def _run(tree: Path, machine: str) -> dict[str, Any]:
@@ -86,7 +101,7 @@ def main() -> int:
     ]
     print(f"{'':<9} {'steps':>7} {'time':>7}  mistake", flush=True)
     needed = {"flight": FLIGHT, "jobs": TASKS, "queue": MISTAKES}
-    for machine in (machine for machine in BUDGET if set(needed[machine]) & set(chosen)):
+    for machine in (machine for machine in BUDGET if set(needed[machine]) & {each for each in chosen if not each.test}):
         sound, line = row(None, attempt(None, machine))
         print(line, flush=True)
         if not sound:

@@ -14,7 +14,7 @@ from hub.capacity.models import BorrowRequest, Grant
 from hub.core import Hub
 from hub.errors import NoCapacity, StoreUnavailable, WaitedInVain
 from tests.capacity.queue.crowd import offer, wanted
-from tests.world import age_node, beat, borrow, eventually, listed, publish, push
+from tests.world import add_node, age_node, beat, borrow, eventually, listed, publish, push
 
 POOL = "gpu:a100"
 _numbers = itertools.count()
@@ -47,6 +47,50 @@ async def silence(hub: Hub, redis: Redis, name: str) -> None:
     redis.hincrby("hub:store", "clock_ms", 3500)
     await hub.clock.tick()
     redis.zadd("hub:hubs", {name: int(redis.hget("hub:store", "clock_ms")) - 3500})
+
+
+# -- what one call makes possible for several
+
+
+async def test_a_newcomer_does_not_pass_the_cap_that_a_waiter_has_just_reached(hub, redis):
+    await add_node(hub, "n1")
+    await hub.queue.set_cap(POOL, 1)
+    assert (await ask(hub))[0] == "waiting"
+    push(redis, POOL, ("s1", "n1"), ("s2", "n1"))  # nobody was told
+    assert (await ask(hub, wait_ms=0))[0] == "empty"
+    assert len(listed(redis, f"inuse:{POOL}")) == 1
+    assert redis.zcard(f"hub:queue:{POOL}") == 0
+
+
+async def test_a_publication_that_ends_a_maintenance_serves_all_who_wait(hub, redis):
+    await offer(hub, POOL, "s1", "s2")
+    await hub.pools.restart(POOL)
+    for _ in range(3):
+        assert (await ask(hub))[0] == "waiting"
+    for slot in ("s1", "s2"):
+        await hub.pools.withdraw("n1", slot)
+    await offer(hub, POOL, "s3", "s4")
+    redis.pexpire(f"maintenance:{POOL}", 1_800_000 - 10_500)  # it goes on for ten seconds
+    await offer(hub, POOL, "s5")
+    assert len(listed(redis, f"inuse:{POOL}")) == 3
+    assert not listed(redis, f"available:{POOL}")
+
+
+async def test_a_beat_of_a_suspect_that_ends_a_maintenance_serves_all_who_wait(api, hub, redis):
+    await publish(api, "n2", **{POOL: ["s5"]})
+    age_node(redis, "n2", 40)
+    assert (await ask(hub, wait_ms=0))[0] == "empty"  # it is held back
+    await publish(api, "n1", **{POOL: ["s1", "s2"]})
+    await hub.pools.restart(POOL)
+    for _ in range(3):
+        assert (await ask(hub))[0] == "waiting"
+    for slot in ("s1", "s2"):
+        await hub.pools.withdraw("n1", slot)
+    await publish(api, "n1", **{POOL: ["s3", "s4"]})
+    redis.pexpire(f"maintenance:{POOL}", 1_800_000 - 10_500)
+    await beat(api, "n2", recycled=["s5"])
+    assert len(listed(redis, f"inuse:{POOL}")) == 3
+    assert not listed(redis, f"available:{POOL}")
 
 
 # -- slots of suspects
