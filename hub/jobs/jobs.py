@@ -49,6 +49,8 @@ class Jobs:
             user=user,
             made_for="0" if wanted.worker else "1",
             incarnation=wanted.incarnation,
+            attempts=wanted.max_attempts,
+            backoff_ms=wanted.backoff_ms,
         )
         match reply:
             case [("created" | "joined") as word, job, worker, workers, *before]:

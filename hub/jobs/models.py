@@ -144,7 +144,9 @@ class Provider(Named):
 
 @dataclass(frozen=True)
 class JobRequest:
-    """A job as a worker registers it; without `worker` a new one is made for it. `incarnation`: the process it is."""
+    """A job as a worker registers it; without `worker` a new one is made for it. `incarnation`: the process it is.
+    max_attempts, backoff_ms: of its tasks that say nothing of that.
+    """
 
     room: str
     category: str
@@ -152,6 +154,8 @@ class JobRequest:
     schema: str = "{}"
     worker: str | None = None
     incarnation: str = ""
+    max_attempts: int = 1
+    backoff_ms: int = 1000
 
 
 @dataclass(frozen=True)
@@ -166,8 +170,8 @@ class Options:
     """What a submitter may ask for beyond the plain submit.
 
     priority: a point is a second in the queue. due_us: not before this time. max_attempts, backoff_ms: a task that
-    fails is tried again after a pause that doubles with each attempt, up to an hour. max_silence_ms: how long it may
-    say nothing while it runs, 0 for ever.
+    fails is tried again after a pause that doubles with each attempt, up to an hour; as_the_job: these are as the job
+    was registered with. max_silence_ms: how long it may say nothing while it runs, 0 for ever.
     """
 
     priority: int = 0
@@ -175,6 +179,7 @@ class Options:
     max_attempts: int = 1
     backoff_ms: int = 1000
     max_silence_ms: int = field(default=0, repr=False)
+    as_the_job: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True)

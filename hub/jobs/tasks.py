@@ -91,7 +91,7 @@ class Tasks:
                 user=user,
                 priority=options.priority,
                 due_us=options.due_us,
-                attempts=options.max_attempts,
+                attempts="" if options.as_the_job else options.max_attempts,
                 backoff_ms=options.backoff_ms,
                 silence_ms=options.max_silence_ms,
                 key=key,

@@ -43,8 +43,9 @@ async def register(request: Request) -> Response:
     hub = serving(request).hub
     schema = bodies.schema(said, body, hub.settings)
     wanted = JobRequest(
-        room, said.category, said.name, schema, said.worker_id.hex if said.worker_id else None, said.incarnation
-    )
+        room, said.category, said.name, schema, said.worker_id.hex if said.worker_id else None, said.incarnation,
+        said.max_attempts, int(said.backoff_s * 1000),
+    )  # fmt: skip
     job, created = await hub.jobs.register(wanted, said.schema_, who.user, who.superuser)
     return answers.reply(answers.job(job), 201 if created else 200)
 

@@ -48,6 +48,8 @@ Moment = Annotated[
 ]
 Seconds = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=NAME_MAX)]
+Attempts = Annotated[StrictInt, told("How often it may be tried.", 3, ge=1, le=100)]
+Backoff = Annotated[Seconds, told("Seconds before the next attempt, twice as many each time.", 5, ge=0, le=3600)]
 ClaimName = Annotated[str, told("The name of the claim that is meant.", "1790000000000000", pattern=r"^[0-9]{1,20}$")]
 MediaType = Annotated[str, told("Of what it answers.", "application/json", max_length=255, pattern=r"^[ -~]*$")]
 TaskId = Annotated[UUID, told("The id of the task.", TASK)]
@@ -81,9 +83,13 @@ class JobBody(BaseModel):
 
 
 class ServedBody(JobBody):
-    """A job, and which process of the worker registers it: the latest one is the worker."""
+    """A job, which process of the worker registers it - the latest one is the worker - and how its tasks are tried that
+    say nothing of that themselves; the latest registration counts.
+    """
 
     incarnation: Process = ""
+    max_attempts: Attempts = Field(default=1, alias="maxAttempts")
+    backoff_s: Backoff = Field(default=1, alias="backoffSeconds")
 
 
 class ProviderBody(JobBody):
@@ -101,12 +107,8 @@ class SubmitBody(BaseModel):
     ) = None
     priority: Annotated[StrictInt, told("The higher one is claimed first.", 0, ge=-100, le=100)] | None = None
     not_before: Moment | None = Field(default=None, alias="notBefore")
-    max_attempts: Annotated[StrictInt, told("How often it may be tried.", 3, ge=1, le=100)] | None = Field(
-        default=None, alias="maxAttempts"
-    )
-    backoff_s: (
-        Annotated[Seconds, told("Seconds before the next attempt, twice as many each time.", 5, ge=0, le=3600)] | None
-    ) = Field(default=None, alias="backoffSeconds")
+    max_attempts: Attempts | None = Field(default=None, alias="maxAttempts")
+    backoff_s: Backoff | None = Field(default=None, alias="backoffSeconds")
     max_silence_s: (
         Annotated[Seconds, told("It fails when it says nothing for so long.", 60, ge=1, le=YEAR_S)] | None
     ) = Field(default=None, alias="maxSilenceSeconds")

@@ -103,7 +103,7 @@ def _options(said: SubmitBody, full: str) -> Options:
             "for an @internal job"
         )
         raise bodies.malformed("unsupported", ["body"], message, None)
-    return Options(**given)
+    return Options(**given, as_the_job=said.max_attempts is None and said.backoff_s is None)
 
 
 @router.post(

@@ -121,9 +121,19 @@ def new_worker() -> Send:
     return Send("POST", place("workers"))
 
 
-def job(room: str, category: str, name: str, schema: Mapping[str, Any], worker_id: str | None) -> Send:
+def job(
+    room: str,
+    category: str,
+    name: str,
+    schema: Mapping[str, Any],
+    worker_id: str | None,
+    attempts: int = 1,
+    backoff_s: float = 1.0,
+) -> Send:
     """Register a job; without a worker the hub makes one."""
-    body = {"category": category, "name": name, "schema": schema, "incarnation": incarnation()}
+    body: dict[str, Any] = {"category": category, "name": name, "schema": schema, "incarnation": incarnation()}
+    if attempts > 1:
+        body |= {"maxAttempts": attempts, "backoffSeconds": backoff_s}
     return Send("PUT", place("rooms", room, "jobs"), {**body, **({"worker_id": worker_id} if worker_id else {})})
 
 

@@ -98,11 +98,18 @@ class Handler:
     model: type[Model] | None = None
     max_runtime_s: float | None = None
     takes_task: bool = True
+    attempts: int = 1
+    backoff_s: float = 1.0
 
     @property
     def full_name(self) -> str:
         """The full name of the job."""
         return f"{self.room}:{self.category}:{self.name}"
+
+    @property
+    def offer(self) -> tuple[str, str, str, Mapping[str, Any]]:
+        """What it is registered as: room, category, name, schema."""
+        return self.room, self.category, self.name, self.schema
 
     async def run(self, task: Task, threads: Threads, say: Say) -> None:
         """Run a task and say what came of it; returns when nothing of it runs any more. Raises only when cancelled."""

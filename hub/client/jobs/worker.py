@@ -114,14 +114,19 @@ class Worker:
         schema: Mapping[str, Any] | type[Model] | None = None,
         room: str | None = None,
         max_runtime: float | None = None,
+        attempts: int = 1,
+        backoff: float = 1.0,
     ) -> Callable[[Function], Function]:
         """Run the tasks of a job with the decorated function, `handler(payload, task)` or `handler(payload)`; plain
         functions run in threads.
 
         `name` is that of the function by default. With a model as `schema`, or as the annotation of the payload, the
         payload is one, and a task that does not fit fails. A task fails that takes longer than `max_runtime` seconds:
-        an async handler is cancelled.
+        an async handler is cancelled. A task that fails is tried up to `attempts` times, `backoff` seconds later and
+        each time after twice as long, unless its submitter says how often.
         """
+        if not 1 <= attempts <= 100 or not 0 <= backoff <= 3600:
+            raise ValueError("attempts are from 1 to 100, backoff is from 0 to 3600 seconds")
 
         def registered(function: Function) -> Function:
             if self._loop is not None:
@@ -131,7 +136,7 @@ class Worker:
             handler = Handler(
                 room or self._room, str(category), name or function.__name__,
                 known or {},  # type: ignore[arg-type]
-                function, model, max_runtime, takes_task(function),
+                function, model, max_runtime, takes_task(function), attempts, backoff,
             )  # fmt: skip
             self._runner.handlers[handler.full_name] = handler
             return function
@@ -283,7 +288,7 @@ class Worker:
                     worker_id = await self._id_of(calls.new_worker(), "id")
                 while left:
                     job = left[0]
-                    await self._id_of(calls.job(job.room, job.category, job.name, job.schema, worker_id), "worker_id")
+                    await self._id_of(calls.job(*job.offer, worker_id, job.attempts, job.backoff_s), "worker_id")
                     left.pop(0)
                 break
             except HubError as error:

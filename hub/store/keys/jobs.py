@@ -29,7 +29,8 @@ class OfJobs(Section):
     room_workers = Each(
         "hub:room_workers:{room}", "zset", "workers with a job in this room", "a member with its worker"
     )
-    # Fields: id, at, schema, digest, tasks (records), later (put off), back (the request that took it back); deleted,
+    # Fields: id, at, schema, digest, attempts and backoff_ms (of tasks that say nothing of that; where there is more
+    # than one), tasks (records), later (put off), back (the request that took it back); deleted,
     # the time, of a soft-deleted one. Deleted when it was soft-deleted for HUB_TASK_RETENTION_SECONDS and its last
     # task is forgotten.
     job = Each(

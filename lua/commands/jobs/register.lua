@@ -11,6 +11,8 @@ command.change('jobs/register', {
   'user',
   'made_for',     -- '1': the worker is new
   'incarnation',  -- the process that is the worker, '' where it does not say so
+  'attempts',     -- of its tasks that say nothing of that
+  'backoff_ms',
 }, function(a)
   local job = redis.call('HMGET', keys.job(a.full), 'id', 'digest', 'deleted', 'back')
   if job[1] and not job[3] and job[2] ~= a.digest then return {'conflict'} end
@@ -27,6 +29,11 @@ command.change('jobs/register', {
     redis.call('ZADD', keys.room_jobs(names.room_of(a.full)), at, a.full)
   elseif jobs.revive(a.full) then
     redis.call('HSET', keys.job(a.full), 'schema', a.schema, 'digest', a.digest, 'back', a.id)  -- a repeat is to know its work
+  end
+  if a.attempts == '1' then
+    redis.call('HDEL', keys.job(a.full), 'attempts', 'backoff_ms')
+  else
+    redis.call('HSET', keys.job(a.full), 'attempts', a.attempts, 'backoff_ms', a.backoff_ms)
   end
   if not owner then
     workers.create(a.worker, a.user)

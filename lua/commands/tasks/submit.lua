@@ -7,7 +7,7 @@ command.change('tasks/submit', {
   'user',
   'priority',     -- seconds ahead in the queue
   'due_us',       -- not before this time, '0' at once
-  'attempts',
+  'attempts',     -- '' for as many as the job says, and its back-off
   'backoff_ms',
   'silence_ms',   -- how long it may say nothing while it runs, '0' for ever
   'key',          -- of the request, '' for none
@@ -15,12 +15,13 @@ command.change('tasks/submit', {
   'keep_s',       -- how long a key is remembered: no longer than its tasks
   '...tasks',     -- per task: id, payload
 }, function(a, argv)
-  local job = redis.call('HMGET', keys.job(a.full), 'at', 'deleted')
+  local job = redis.call('HMGET', keys.job(a.full), 'at', 'deleted', 'attempts', 'backoff_ms')
   if not job[1] then return {'job'} end
   local before = a.key ~= '' and redis.call('GET', keys.submitted(a.key))
   if before and before ~= a.fingerprint then return {'reused'} end
   if job[2] and not before then return {'job'} end
   if a.key ~= '' and not before then redis.call('SET', keys.submitted(a.key), a.fingerprint, 'EX', a.keep_s) end
+  if a.attempts == '' then a.attempts, a.backoff_ms = job[3] or '1', job[4] or a.backoff_ms end
   local put_off_us = tonumber(a.due_us) > store.now_us and tonumber(a.due_us) or nil
   local answers, made = {'ok'}, 0
   local function make(id, payload)
