@@ -86,6 +86,9 @@ class HubClock:
             self._answer = asyncio.Event()
         except (StoreUnavailable, RedisError) as error:
             await self._lost(error)
+        except Exception as error:  # noqa: BLE001 - a hub whose clock has ended would be without Redis for ever
+            metrics.unhandled.inc()
+            await self._lost(error)
         finally:
             self._store.tick_is_over(heard)
         if heard:

@@ -68,8 +68,11 @@ class Primary:
 
     async def greet(self, connection: Any) -> None:
         """The beginning of every connection. Raises `AnotherServer`, or ConnectionError for a replica."""
-        await connection.on_connect()
-        identity = await _identity(connection)
+        try:
+            await connection.on_connect()
+            identity = await _identity(connection)
+        except AttributeError as error:  # redis-py: it was dropped while it was made, and has nothing to write to
+            raise RedisConnectionError("the connection was dropped while it was made") from error
         if self.identity is None:
             self.identity = identity
         elif self.identity != identity:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from unittest.mock import AsyncMock
 
 import pytest
+from redis.asyncio.connection import AbstractConnection
 
 from hub.core import Hub
+from hub.errors import StoreUnavailable
 from hub.store import clock as clock_module
 from hub.store.connection import open_store
 from hub.store.keys import Keys
@@ -143,3 +146,33 @@ async def test_one_hub_sweeps_and_another_takes_over_when_it_is_silent(hub, sett
         await other.clock.tick()
         await hub.clock.tick()
         assert (hub.clock.leads.is_set(), other.clock.leads.is_set()) == (False, True)
+
+
+async def test_a_connection_that_is_dropped_while_it_is_made_ends_no_clock(hub, monkeypatch):
+    """By somebody else who notices a failover at the same moment: redis-py has nothing to write to then."""
+    await hub.clock.tick()
+    send = AbstractConnection._send_packed_command
+
+    async def dropped(connection, command):
+        await connection.disconnect()
+        return await send(connection, command)
+
+    await hub.store.drop_connections()
+    with monkeypatch.context() as patched:
+        patched.setattr(AbstractConnection, "_send_packed_command", dropped)
+        with pytest.raises(StoreUnavailable):
+            await hub.store.check()
+        await hub.clock.tick()
+        assert hub.clock.away_since is not None
+    await hub.clock.tick()
+    assert hub.clock.away_since is None
+
+
+async def test_whatever_a_tick_ends_with_the_hub_clock_goes_on(hub, monkeypatch):
+    await hub.clock.tick()
+    with monkeypatch.context() as patched:
+        patched.setattr(hub.store, "check", AsyncMock(side_effect=AttributeError("nobody thought of it")))
+        await hub.clock.tick()
+        assert hub.clock.away_since is not None
+    await hub.clock.tick()
+    assert hub.clock.away_since is None
