@@ -59,6 +59,7 @@ command.change('capacity/borrow', {
         leases.grant(wanted, found)
         history.note('grant.lent', 'slot', found.slot, 'node', found.node, 'pool', found.pool, 'label', a.label, 'run', a.run,
           'ticket', a.request, 'ttl_ms', a.ttl_ms)
+        serving.opened()
         return {'ok', found.slot, found.token, found.item, found.pool, found.ttl_ms, found.ttl_ms, a.run, work.dropped}
       end
       handoffs.hand_on(waiter, found)
