@@ -205,7 +205,8 @@ class Fleet(Base):
 
     # -- operators
 
-    async def drain(self, node: str, box: Box, *, on: bool, deadline_s: int | None = None) -> None:
+    async def drain(self, node: str, box: Box, *, on: bool, deadline_s: int | None = None, reason: str = "") -> None:
+        """Or, with a reason, cordon it."""
         if on and deadline_s is not None:
             self.excuse(node, "a drain")
         self.draining.add(node)
@@ -217,10 +218,12 @@ class Fleet(Base):
                 if on:
                     self.drained[node] = self.now_s
 
-        body = {"deadlineSeconds": deadline_s} if deadline_s is not None else None
-        path = f"/admin/nodes/{node}/{'drain' if on else 'undrain'}"
+        body: dict[str, Any] | None = {"deadlineSeconds": deadline_s} if deadline_s is not None else None
+        what = "cordon" if reason else "drain" if on else "undrain"
+        path = f"/admin/nodes/{node}/{what}"
+        body = {"reason": reason} if reason else body
         self.drained.pop(node, None)
-        await self.send(Errand("drain" if on else "undrain", "POST", path, body, took, repeatable=False), box)
+        await self.send(Errand(what, "POST", path, body, took, repeatable=False), box)
 
     def fresh(self, agent: Agent) -> bool:
         """Whether it was heard so recently that nobody may expire it."""

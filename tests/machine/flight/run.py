@@ -19,10 +19,10 @@ LENGTH = 100
 # How often each kind of step is taken, beside the others.
 WEIGHTS = {
     "beat": 4, "report": 2, "take_off": 3, "put_back": 3, "succeed": 1, "old_beats": 1, "old_leaves": 1,
-    "fall_silent": 1, "drain": 1, "undrain": 1,
+    "fall_silent": 1, "drain": 1, "cordon": 1, "undrain": 1,
     "borrow": 14, "wait_for": 3, "renew": 5, "verify": 3, "verify_old": 2, "give_back": 8, "end_by_hand": 2,
     "listen": 3,
-    "employ": 3, "worker_beat": 2, "worker_silent": 1, "submit": 5, "claim": 8, "finish": 6,
+    "employ": 3, "worker_beat": 2, "worker_silent": 1, "submit": 5, "claim": 8, "finish": 6, "cancel": 2,
     "again": 8, "freeze": 4, "thaw": 3, "twice": 2, "stall": 1, "flow": 2,
     "pass": 7, "still": 1, "tick": 2, "sweep": 2,
     "mark": 3, "restart": 1, "wipe": 1, "fail_over": 2, "go_down": 1, "come_up": 3,

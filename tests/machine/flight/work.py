@@ -40,6 +40,7 @@ class Work(Lend):
         self.workers = [Worker(n, str(uuid.UUID(int=n + 1))) for n in range(WORKERS)]
         self.told_ends: dict[str, str] = {}  # task -> how it ended, as was answered
         self.submitted: list[str] = []
+        self.unwanted: set[str] = set()  # tasks that somebody has asked to cancel
         self.task_lost_s = -1.0  # when the store last lost something of tasks
 
     def worker(self, which: int) -> Worker:
@@ -132,8 +133,8 @@ class Work(Lend):
                 return  # it was another one then
             if call.status == 200:
                 for task in call.answer["tasks"]:
-                    if self.told_ends.get(task["id"]) == "completed":
-                        self.complain("done", f"worker {worker.number} is given {task['id']}, which was completed")
+                    if (end := self.told_ends.get(task["id"])) in ("completed", "cancelled"):
+                        self.complain("done", f"worker {worker.number} is given {task['id']}, which was {end}")
                     worker.runs[task["id"]] = task.get("claim", "")
             elif call.status == 404:
                 self.was_removed(worker)
@@ -158,6 +159,20 @@ class Work(Lend):
 
         key = f"f{next(self.numbers)}" if keyed else ""
         await self.send(Errand("report", "PATCH", f"{API}/tasks/{task}", body, took, key=key), box)
+
+    async def cancel(self, task: str, box: Box) -> None:
+        """By whoever submitted it."""
+        self.unwanted.add(task)
+
+        def took(call: Call, box: Box) -> None:
+            if call.status == 200:
+                self.told_ends[task] = "cancelled"
+                for worker in self.workers:
+                    worker.runs.pop(task, None)
+
+        key = f"x{next(self.numbers)}"
+        body = {"status": "cancelled"}
+        await self.send(Errand("cancel", "PATCH", f"{API}/tasks/{task}", body, took, key=key), box)
 
     # -- what the store says
 
@@ -190,7 +205,7 @@ class Work(Lend):
 
     def look_at_run(self, worker: Worker, task: str) -> None:
         """An attempt ends when its worker says so, or is dead."""
-        if self.clock_ms() - worker.heard_ms >= WORKER_S * 1000 or self.task_lost_s >= 0:
+        if self.clock_ms() - worker.heard_ms >= WORKER_S * 1000 or self.task_lost_s >= 0 or task in self.unwanted:
             return
         status, by = self.redis.hmget(KEYS.task(task.replace("-", "")), "status", "worker")
         if by != worker.id.replace("-", "") or status not in ("claimed", "running"):

@@ -66,6 +66,9 @@ class World(Work):
     async def do_drain(self, a: int, b: int, c: int) -> None:
         await self.drain(sorted(SLOTS)[a % len(SLOTS)], self.box(b), on=True, deadline_s=(None, 1, 10)[c % 3])
 
+    async def do_cordon(self, a: int, b: int, c: int) -> None:
+        await self.drain(sorted(SLOTS)[a % len(SLOTS)], self.box(b), on=True, reason="its fan")
+
     async def do_undrain(self, a: int, b: int, c: int) -> None:
         await self.drain(sorted(SLOTS)[a % len(SLOTS)], self.box(b), on=False)
 
@@ -121,6 +124,10 @@ class World(Work):
         busy = [worker for worker in self.workers if worker.runs]
         if busy:
             await self.report(busy[a % len(busy)], a, self.box(b), failed=c % 2 == 1, keyed=c % 4 < 2)
+
+    async def do_cancel(self, a: int, b: int, c: int) -> None:
+        if self.submitted:
+            await self.cancel(self.submitted[a % len(self.submitted)], self.box(b))
 
     # -- messages
 
