@@ -293,6 +293,11 @@ SERVING = (
         "what a beat makes possible is not served",
         "test_a_beat_of_a_suspect_that_ends_a_maintenance_serves_all_who_wait",
     ),
+    Mistake(
+        "commands/nodes/prune.lua", "serving.opened()\n", "",
+        "what the removal of the last slots of a node makes possible is not served",
+        "test_the_removal_of_the_last_slots_of_a_node_serves_who_waits_below_a_cap",
+    ),
     *(
         Mistake(script, "serving.opened()\n", "", f"what {what} makes possible is not served")
         for script, what in {
@@ -302,7 +307,6 @@ SERVING = (
             "commands/capacity/undo.lua": "an undo",
             "commands/capacity/describe_pools.lua": "the end of a maintenance that is looked at",
             "commands/nodes/leave.lua": "a leave",
-            "commands/nodes/prune.lua": "the removal of the last slots of a node",
             "commands/nodes/resume.lua": "the return of a suspect",
             "commands/sweeping/end_drained.lua": "the deadline of a drain",
             "commands/queue/retire.lua": "the end of a hub",

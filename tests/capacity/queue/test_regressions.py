@@ -11,6 +11,7 @@ from redis import Redis
 
 from hub.capacity import queue
 from hub.capacity.models import BorrowRequest, Grant
+from hub.capacity.nodes import nodes
 from hub.core import Hub
 from hub.errors import NoCapacity, StoreUnavailable, WaitedInVain
 from tests.capacity.queue.crowd import offer, wanted
@@ -91,6 +92,20 @@ async def test_a_beat_of_a_suspect_that_ends_a_maintenance_serves_all_who_wait(a
     await beat(api, "n2", recycled=["s5"])
     assert len(listed(redis, f"inuse:{POOL}")) == 3
     assert not listed(redis, f"available:{POOL}")
+
+
+async def test_the_removal_of_the_last_slots_of_a_node_serves_who_waits_below_a_cap(hub, redis, monkeypatch):
+    monkeypatch.setattr(nodes, "BATCH", 1)
+    await hub.queue.set_cap(POOL, 2)
+    await offer(hub, POOL, "s1", "s2")
+    for _ in range(2):
+        assert (await ask(hub, wait_ms=0))[0] == "ok"
+    await offer(hub, POOL, "s3", "s4", node="n2")
+    for _ in range(2):
+        assert (await ask(hub))[0] == "waiting"
+    await hub.nodes.leave("n1")
+    assert redis.zcard(f"hub:queue:{POOL}") == 0
+    assert len(listed(redis, f"inuse:{POOL}")) == 2
 
 
 # -- slots of suspects
