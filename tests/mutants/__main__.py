@@ -28,7 +28,7 @@ from tests.mutants.mistakes import MISTAKES, Mistake
 
 TOP = Path(__file__).parent.parent.parent
 AT_ONCE = 2
-BUDGET = {"queue": 3 * EXAMPLES, "jobs": 24 * JOBS_EXAMPLES, "flight": STEPS}
+BUDGET = {"queue": 3 * EXAMPLES, "jobs": 24 * JOBS_EXAMPLES, "flight": 8 * STEPS}
 MOST_S = 1200  # for one attempt; the whole budget takes a few minutes
 
 

@@ -50,6 +50,42 @@ FLIGHT = (
         "who listens is not told that his grant is over",
     ),
     Mistake(
+        "hub/store/primary.py", "        elif self.identity != identity:\n", "        elif False:\n",
+        "a connection does not ask who the server is, which was primary before",
+    ),
+    Mistake(
+        "hub/api/edge.py", "await check_caller(scope, found)", "pass",
+        "a hub that stood still carries out what nobody waits for",
+    ),
+    Mistake(
+        "hub/capacity/memory.py", "self._store.clock_ms - self._keep_ms", "self._store.clock_ms + self._keep_ms",
+        "a hub does not know any more what it lent before an outage",
+    ),
+    Mistake(
+        "reports.lua", "  return ended and not numbers.above(token, ended)\n", "  return false\n",
+        "what was returned between two restarts, or before a late report, is lent again",
+    ),
+    Mistake(
+        "reports.lua", "return store.hearing and token ~= ''", "return token ~= ''",
+        "a lease that was returned while its node was gone comes back with it",
+    ),
+    Mistake(
+        "reports.lua", "  if #token ~= 19 or", "  if true or",
+        "a lease is called over before hubs have said what they lent",
+    ),
+    Mistake(
+        "drains.lua", "  if not said[1] then return {} end\n  redis.call('DEL', key)\n", "  if true then return {} end\n",
+        "a drain is lost with the store",
+    ),
+    Mistake(
+        "speakers.lua", "  if number == '' then return false end\n  local by, last", "  if true then return false end\n  local by, last",
+        "a withdrawal that is late takes a slot off offer",
+    ),
+    Mistake(
+        "commands/sweeping/brake.lua", "  if a.of == 'workers' then store.reporting = false end", "  ",
+        "the brake on workers does not work after a restart",
+    ),
+    Mistake(
         "commands/capacity/still_held.lua", "words[#words + 1] = word", "words[#words + 1] = 'ok'",
         "who listens is told that he holds what was taken from him",
     ),
