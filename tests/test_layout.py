@@ -385,6 +385,6 @@ def test_the_top_level_is_exactly_what_it_should_be():
 
 def test_every_mistake_that_is_planted_has_its_place():
     """What is not there any more proves nothing: the mutant goes where the rule went."""
-    found = {f"{each.script}: {each.why}": (TOP / "lua" / each.script).read_text().count(each.old) for each in
+    found = {f"{each.script}: {each.why}": (TOP / each.path).read_text().count(each.old) for each in
              (*FLIGHT, *TASKS, *MISTAKES)}  # fmt: skip
     assert {why for why, times in found.items() if times != 1} == set()

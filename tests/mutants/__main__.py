@@ -40,7 +40,7 @@ def attempt(mistake: Mistake | None, machine: str = "queue") -> dict[str, Any]:
         for part in ("hub", "lua", "tests"):
             shutil.copytree(TOP / part, tree / part)
         if mistake:
-            path = tree / ("" if mistake.script.startswith("hub/") else "lua") / mistake.script
+            path = tree / mistake.path
             text = path.read_text() if path.exists() else ""
             if text.count(mistake.old) != 1:
                 return {"broken": f"its text is there {text.count(mistake.old)} times"}

@@ -14,6 +14,11 @@ class Mistake(NamedTuple):
     why: str
     test: str = ""  # the one of `tests/capacity/queue/test_regressions.py` that finds it: chance takes too long
 
+    @property
+    def path(self) -> str:
+        """Where it is planted."""
+        return self.script if self.script.startswith("hub/") else f"lua/{self.script}"
+
 
 GRANTS = (
     Mistake(

@@ -46,6 +46,7 @@ class Fleet(Base):
         super().__init__(*given, **named)
         self.agents = {node: [Agent(node)] for node in SLOTS}
         self.drained: dict[str, float] = {}
+        self.drained_at: dict[str, Box] = {}  # the hub that took the drain
         self.draining: set[str] = set()  # asked for, and not answered yet
 
     def agent(self, which: int) -> Agent:
@@ -216,7 +217,7 @@ class Fleet(Base):
             if call.status == 200:
                 self.drained.pop(node, None)
                 if on:
-                    self.drained[node] = self.now_s
+                    self.drained[node], self.drained_at[node] = self.now_s, box
 
         body: dict[str, Any] | None = {"deadlineSeconds": deadline_s} if deadline_s is not None else None
         what = "cordon" if reason else "drain" if on else "undrain"

@@ -289,6 +289,8 @@ class Lend(Fleet):
         self.lost_ms, self.lost_s = self.clock_ms(), self.now_s
         heard_s, self.down_s = self.down_s or self.now_s, None  # an outage makes nothing older
         self.orphans |= self.seen - self.told.keys()
+        for node in [node for node in self.drained if self.drained_at[node].frozen]:
+            del self.drained[node]  # its node may not have heard of it yet, and the hub that has stands still
         for tokens in self.ended.values():
             tokens -= self.lapsed  # of a lapse no hub but the store knows
         for agent in [agent for agents in self.agents.values() for agent in agents]:
