@@ -189,7 +189,7 @@ class Fleet(Base):
 
     async def leave(self, agent: Agent, box: Box) -> None:
         agent.left = True
-        if not self.speakers(agent.node):
+        if not any(other.registered for other in self.speakers(agent.node)):
             self.excuse(agent.node, "its node left")
 
         def took(call: Call, box: Box) -> None:
