@@ -189,7 +189,9 @@ class Fleet(Base):
 
     async def leave(self, agent: Agent, box: Box) -> None:
         agent.left = True
-        if not any(other.registered for other in self.speakers(agent.node)):
+        agents = self.agents[agent.node]
+        newer = agents[agents.index(agent) + 1 :]
+        if not any(other.registered for other in newer if other in self.speakers(agent.node)):
             self.excuse(agent.node, "its node left")
 
         def took(call: Call, box: Box) -> None:

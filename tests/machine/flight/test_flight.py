@@ -19,7 +19,10 @@ from tests.machine.flight.scenarios import SCENARIOS
 
 # A connection that is cut while one task reads it and another unsubscribes is made anew by both: redis-py leaves one of
 # the two to the garbage collector. So does whoever is cut off while he connects.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed <(StreamWriter|socket):ResourceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed (transport )?<(StreamWriter|socket|_SelectorSocket):ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:loop is closed:ResourceWarning"),
+]
 STEPS = 1_200
 SHORTEN = 200  # tries to find fewer steps that break the same rule
 
