@@ -24,6 +24,7 @@ KNOWN = {
     "nodeId": "n1", "NodeId": "n1", "node_id": "n1", "labelKey": LABEL, "label": LABEL, "browserId": "s1",
     "slotId": "s2", "slot_id": "s1", "slot": "s1", "leaseToken": "1", "pools": {LABEL: 2}, "lent": {"s1": "7"},
     "policy": "reuse", "kind": "slot", "id": "s1", "ticket": "fuzzed",
+    "name": "HUB_BORROW_WILDCARDS", "job_name": "fuzzed:modifiers:Job",
 }  # fmt: skip
 DOCUMENT = json.loads(FILE.read_bytes())
 OPERATIONS = [
