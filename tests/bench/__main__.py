@@ -14,6 +14,7 @@ from tests.bench.report import Figure, kept
 BENCHMARKS = {  # name of the module -> what it measures
     "heartbeats": "heartbeats over HTTP to one hub process",
     "borrowing": "borrow and return over HTTP to one hub process",
+    "processes": "what a processor second does in one, two and four processes of a hub",
     "replicas": "borrow and return over HTTP when each grant waits for a replica",
     "scripts": "Redis time of a borrow and of a return",
     "queue_fairness": "shares of labels under unequal load, and priorities",
