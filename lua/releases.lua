@@ -30,7 +30,9 @@ function releases.is_late(record, run, arrived_ms)
   if record.unseen or (run ~= '' and run == record.before and run ~= record.run) then return true end
   if arrived_ms == '' or store.reporting then return false end
   local granted_ms, seen_ms = unpack(redis.call('HMGET', keys.slot(record.slot), 'granted_ms', 'seen_ms'))
-  return granted_ms and tonumber(seen_ms or granted_ms) > tonumber(arrived_ms)
+  if not granted_ms or tonumber(seen_ms or granted_ms) <= tonumber(arrived_ms) then return false end
+  -- When no hub has ticked for a while the hub clock goes on where it did last, up to a second behind its last reading.
+  return tonumber(arrived_ms) >= tonumber(redis.call('HGET', keys.store, 'resumed_ms') or '0')
 end
 
 -- Take back the grant that a request was answered with and nobody received: its slot goes to whoever is next. A ticket

@@ -52,6 +52,7 @@ function store.begin(told_of, told_ms, until_ms)
     return redis.error_reply('OVERDUE the caller waits no longer; nothing was done')
   end
   store.now_ms, store.now_us, store.clock_ms, store.generation = now_ms, seconds * 1000000 + micros, clock_ms, said[1]
+  store.resumes = silence_ms > 2000
   store.settle_ms, store.settle_left_ms = said[4], (said[4] or 0) - clock_ms
   if said[5] ~= store.options or not store.trailing then  -- how labels are matched: '1' or '0' each
     store.options = said[5]

@@ -8,13 +8,14 @@ class OfTheStore(Section):
     owner = "hub/store/"
 
     # Fields: format (of what is kept; 1 where there is none), generation, born (the one with which it began), run_id,
-    # token (counter), last_us (counter of jobs), clock_ms, tick_ms, settle_ms, leader, leader_until_ms and the run-time
-    # switch expire, expire_by, expire_at; turn (counter of the queues), line_ms (the last arrival in one),
-    # line_clock_ms (the hub clock then), options (matching), timeout_ms (of nodes), grace_ms (of what is revoked),
-    # revoked_ms (until when a holder may believe in it); history_max (entries), noted:<event> (the last one a hub
-    # wrote), shared (the settings that hubs agree on), given:<hub> (those it was given), set:<setting> (what an
-    # operator set over them); tokens_changed (when one was last revoked, or the first was made); counted_us (until
-    # when ended tasks are counted for the metrics). One per store, never deleted.
+    # token (counter), last_us (counter of jobs), clock_ms, tick_ms, resumed_ms (a second after it stood still),
+    # confirm (a write to wait for), settle_ms, leader, leader_until_ms and the run-time switch expire, expire_by,
+    # expire_at; turn (counter of the queues), line_ms (the last arrival in one), line_clock_ms (the hub clock then),
+    # options (matching), timeout_ms (of nodes), grace_ms (of what is revoked), revoked_ms (until when a holder may
+    # believe in it); history_max (entries), noted:<event> (the last one a hub wrote), shared (the settings that hubs
+    # agree on), given:<hub> (those it was given), set:<setting> (what an operator set over them); tokens_changed (when
+    # one was last revoked, or the first was made); counted_us (until when ended tasks are counted for the metrics).
+    # One per store, never deleted.
     store = One(
         "hub:store",
         "hash",

@@ -12,6 +12,7 @@ command.change('store/tick', {
     redis.call('HSET', keys.store, 'leader', a.hub_id, 'leader_until_ms', store.now_ms + a.leader_ms)
   end
   redis.call('HSET', keys.store, 'clock_ms', store.clock_ms, 'tick_ms', store.now_ms)
+  if store.resumes then redis.call('HSET', keys.store, 'resumed_ms', store.clock_ms + 1000) end
   if not store.hearing then redis.call('UNLINK', keys.ended, keys.renewed) end
   redis.call('ZADD', keys.hubs, store.clock_ms, a.hub_id)
   return {'ok', store.generation, store.clock_ms, leads, math.max(0, store.settle_left_ms), leader[3] or '',
