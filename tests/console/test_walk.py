@@ -75,7 +75,8 @@ ASIDE = """[...document.querySelectorAll('main .rows')].filter((each) => each.sc
 SHIFTS = """() => {
   globalThis.shifts = [];
   new PerformanceObserver((seen) => shifts.push(...seen.getEntries().filter((each) => !each.hadRecentInput)
-    .flatMap((each) => each.sources.map(({ node }) => node?.nodeType === 3 ? node.parentElement : node))
+    .flatMap((each) => each.sources.map(({ node }) => node?.nodeType === 3 ? node.parentElement.closest('td.num.time')
+      ? null : node.parentElement : node)) // an age that has a digit more begins further left in its cell
     .filter((moved) => moved && !moved.closest('.asof, .keys')).map((moved) => moved.outerHTML.slice(0, 90))))
     .observe({ type: 'layout-shift' });
 }"""
