@@ -109,7 +109,7 @@ def run(settings: Settings) -> int:
     if embedded:
         asyncio.run(embedded.start())
     try:
-        if settings.redis_url or sources:
+        if settings.redis_url or sources or settings.grant_replicas:
             asyncio.run(_check_store(settings, sources))
         return _serve(settings)
     finally:
