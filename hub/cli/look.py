@@ -14,7 +14,7 @@ from hub.capacity.nodes.models import State
 from hub.cli import completing, output, tables
 from hub.cli.child import Signals
 from hub.cli.inputs import Usage, read_id, read_label
-from hub.cli.moments import when
+from hub.cli.moments import since, when
 from hub.cli.options import AsJson, Limit, Secret, Url
 from hub.cli.reach import Address, Reach, looking, reach
 from hub.errors import HubError
@@ -250,7 +250,7 @@ def _show_one(
 
 def _node_row(node: dict[str, Any]) -> Iterable[Any]:
     return (
-        node.get("nodeId"), _state(node), node.get("slots"), node.get("lent"), _ago(node.get("sinceBeatMs")),
+        node.get("nodeId"), _state(node), node.get("slots"), node.get("lent"), since(node.get("sinceBeatMs")),
         output.pairs(node.get("labels")),
     )  # fmt: skip
 
@@ -281,10 +281,6 @@ def _state(node: dict[str, Any]) -> str:
     if service == "lending":
         return state
     return f"{state}, {service}" if left is None else f"{state}, {service} for {output.duration(left)}"
-
-
-def _ago(ms: Any) -> str:
-    return f"{output.duration(ms / 1000)} ago" if isinstance(ms, int | float) else "never"
 
 
 def _pool_row(pool: dict[str, Any]) -> Iterable[Any]:

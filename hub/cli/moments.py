@@ -20,3 +20,8 @@ def when(text: Any, now: datetime | None = None) -> str:
         return at.strftime("%Y-%m-%dT%H:%M:%SZ")
     seconds = ((now or datetime.now(UTC)) - at).total_seconds()
     return f"{output.duration(seconds)} ago" if seconds >= 0 else f"in {output.duration(-seconds)}"
+
+
+def since(ms: Any) -> str:
+    """`12 s ago` for a time in ms that has passed since; `never` where it is not known."""
+    return f"{output.duration(ms / 1000)} ago" if isinstance(ms, int | float) else "never"

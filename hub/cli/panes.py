@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hub.cli import output
-from hub.cli.moments import when
+from hub.cli.moments import since, when
 from hub.cli.reach import Reach
 
 ROWS: Final = 500  # asked for at a time
@@ -67,10 +67,6 @@ def _name(title: str, member: str) -> Column:
     return Column(title, _member(member), gives=True)
 
 
-def _ago(ms: Any) -> str:
-    return f"{output.duration(ms / 1000)} ago" if isinstance(ms, int | float) else "never"
-
-
 def _service(row: Mapping[str, Any]) -> str:
     state, service = str(row.get("state")), str(row.get("service", "lending"))
     return state if service == "lending" else f"{state}, {service}"
@@ -111,7 +107,7 @@ PANES: Final = (
     )),
     Pane("nodes", _nodes, (
         _name("NODE", "nodeId"), Column("STATE", _service), _of("SLOTS", "slots", number=True),
-        _of("LENT", "lent", number=True), _of("LAST BEAT", "sinceBeatMs", _ago, number=True),
+        _of("LENT", "lent", number=True), _of("LAST BEAT", "sinceBeatMs", since, number=True),
     )),
     Pane("queue", _queue, (
         _name("LABEL", "label"), _of("POSITION", "position", number=True), _name("TICKET", "ticket"),
