@@ -139,7 +139,7 @@ servers:
 	[ -z "$$missing" ] || $(call INSTALL,$$missing) \
 	  || { echo "The tests need $$missing, and it could not be installed: please install it." >&2; exit 1; }
 
-# What others generate clients of the contract with; it shares no version with the hub.
+# What others generate clients of the contract with, and pyright for the programs of the manual; it shares no version with the hub.
 CLIENTS := $(VENV).clients
 .PHONY: clients
 clients: $(CLIENTS)/.installed

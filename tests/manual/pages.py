@@ -12,6 +12,7 @@ MANUAL = TOP / "hub" / "manual"
 PAGES = sorted(MANUAL.glob("*.md"))
 DOCUMENTS = [TOP / "README.md", *PAGES, *sorted((TOP / ".github").rglob("*.md")), TOP / "tests" / "README.md"]
 _EXAMPLE = re.compile(r"^<!-- run(?:: (.+?))? -->\n```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"^<!-- file: (\S+) -->\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 class Example(NamedTuple):
@@ -33,6 +34,11 @@ def examples() -> Iterator[Example]:
     for document in DOCUMENTS:
         for shows, language, text in _EXAMPLE.findall(document.read_text()):
             yield Example(document, shows, language, text)
+
+
+def files(document: Path) -> dict[str, str]:
+    """What a page shows as files that its programs lie beside: name and content."""
+    return dict(_FILE.findall(document.read_text()))
 
 
 def rows(text: str) -> list[list[str]]:

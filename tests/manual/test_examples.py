@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Command, Running
-from tests.manual.pages import TOP, Example, examples
+from tests.manual.pages import TOP, Example, examples, files
 from tests.world import free_port
 
 FOUND = list(examples())
@@ -33,6 +34,8 @@ def test_something_is_shown_in_each_way():
     assert {(example.document.name, example.language) for example in FOUND} >= {
         ("README.md", "sh"),
         ("README.md", "python"),
+        ("cookbook.md", "python"),
+        ("cookbook.md", "sh"),
     }
 
 
@@ -44,7 +47,11 @@ def test_what_the_readme_starts_is_the_demo():
 @pytest.mark.parametrize("example", FOUND, ids=lambda e: f"{e.document.name} {e.shows or e.language}")
 def test_what_is_shown_can_be_run(example: Example, demo: tuple[Command, str], tmp_path: Path):
     command, url = demo
-    text = example.text.replace("http://127.0.0.1:8080", url).replace(".venv/bin/", f"{Path(sys.executable).parent}/")
+    tools = Path(sys.executable).parent
+    text = example.text.replace("http://127.0.0.1:8080", url).replace(".venv/bin/", f"{tools}/")
+    text = re.sub(r"\b8000\b", str(free_port()), text)
+    for name, content in files(example.document).items():
+        (tmp_path / name).write_text(content)
     if example.language == "python":
         file = tmp_path / "example.py"
         file.write_text(text)
@@ -52,8 +59,7 @@ def test_what_is_shown_can_be_run(example: Example, demo: tuple[Command, str], t
     else:
         assert example.language == "sh"
         words = ["bash", "-euo", "pipefail", "-c", text]
-    done = subprocess.run(
-        words, env={**command.environment, "HUB_URL": url}, capture_output=True, text=True, timeout=90, cwd=tmp_path
-    )
+    environment = {**command.environment, "HUB_URL": url, "PATH": f"{tools}{os.pathsep}{command.environment['PATH']}"}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=90, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert example.shows in done.stdout, (done.stdout, done.stderr)
