@@ -150,8 +150,18 @@ class HubClient:
         """One pool; raises `NotFound` when there is none of this label."""
         return await self._http.run(calls.one("pools", label, self._policy))
 
-    async def sessions(self, *, limit: int = 100, offset: int = 0, **where: str) -> dict[str, Any]:
-        """A page `{"total", "sessions"}` of what is lent; at most one filter of label, pool, node or run."""
+    async def sessions(
+        self,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        label: str | None = None,
+        pool: str | None = None,
+        node: str | None = None,
+        run: str | None = None,
+    ) -> dict[str, Any]:
+        """A page `{"total", "sessions"}` of what is lent; at most one filter, of label, pool, node or run."""
+        where = calls.filters(label=label, pool=pool, node=node, run=run)
         return await self._http.run(calls.sessions(limit, offset, where, self._policy))
 
     async def session(self, slot_id: str) -> dict[str, Any]:

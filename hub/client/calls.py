@@ -67,6 +67,11 @@ def pools(limit: int, offset: int, policy: RetryPolicy) -> Steps[dict[str, Any]]
     return (yield from _read(("pools",), {"limit": str(limit), "offset": str(offset)}, policy))
 
 
+def filters(**asked: str | None) -> dict[str, str]:
+    """Those filters of a list that were asked for."""
+    return {name: value for name, value in asked.items() if value is not None}
+
+
 def sessions(limit: int, offset: int, where: Mapping[str, str], policy: RetryPolicy) -> Steps[dict[str, Any]]:
     """A page of the live sessions."""
     return (yield from _read(("sessions",), {"limit": str(limit), "offset": str(offset), **where}, policy))

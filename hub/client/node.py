@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar, Unpack
 from hub.client.announcing import Announcing
 from hub.client.guard import Guard
 from hub.client.node_thread import NodeThread
+from hub.client.options import spelt_out
 from hub.client.progress import Progress
 from hub.client.state import AgentOptions, AgentState
 
@@ -31,6 +32,7 @@ class NodeAgent:
     Callbacks are called on the event loop that entered the block.
     """
 
+    @spelt_out(AgentOptions)
     def __init__(self, node_id: str, **options: Unpack[AgentOptions]) -> None:
         self._state = AgentState(node_id, options)
         self._progress = Progress(options.get("max_silence"), self._soon)

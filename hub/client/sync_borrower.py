@@ -131,8 +131,18 @@ class SyncHubClient:
         """As `HubClient.pool`: one pool, or `NotFound`."""
         return self._http.run(calls.one("pools", label, self._policy))
 
-    def sessions(self, *, limit: int = 100, offset: int = 0, **where: str) -> dict[str, Any]:
+    def sessions(
+        self,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        label: str | None = None,
+        pool: str | None = None,
+        node: str | None = None,
+        run: str | None = None,
+    ) -> dict[str, Any]:
         """As `HubClient.sessions`: a page of what is lent."""
+        where = calls.filters(label=label, pool=pool, node=node, run=run)
         return self._http.run(calls.sessions(limit, offset, where, self._policy))
 
     def session(self, slot_id: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from hub.client.announcing import Announcing
 from hub.client.node_thread import NodeThread
+from hub.client.options import spelt_out
 from hub.client.progress import Progress
 from hub.client.state import AgentOptions, AgentState
 from hub.errors import HubUnavailable
@@ -25,12 +26,13 @@ class SyncNodeAgent:
     the agent: `failure` says so, and `stop` (the end of the `with`) raises it.
     """
 
+    @spelt_out(AgentOptions)
     def __init__(self, node_id: str, **options: Unpack[AgentOptions]) -> None:
         self._state = AgentState(node_id, options)
         self._progress = Progress(options.get("max_silence"))
         self._announcing = Announcing(self._state, options, self._progress, _in_worker_thread)
-        self._ready = threading.Event()
-        self._thread = NodeThread(self._announcing, self._ready.set, self._ready.set)
+        self._ready, self._ended = threading.Event(), threading.Event()
+        self._thread = NodeThread(self._announcing, self._ready.set, self._end)
 
     def __enter__(self) -> Self:
         self.start()
@@ -54,10 +56,20 @@ class SyncNodeAgent:
 
     def stop(self) -> None:
         """Leave, and return once that is done (a few seconds at most); raises what ended the agent before."""
+        self._ended.set()
         self._thread.stop()
         self._thread.join()
         if self.failure is not None:
             raise self.failure
+
+    def run(self) -> None:
+        """As `NodeAgent.run`: be the node until `stop()` in another thread, or Ctrl-C; raises what ended it before."""
+        with self:
+            self.stopped()
+
+    def stopped(self) -> None:
+        """Return once `stop` was called, or something has ended the agent."""
+        self._ended.wait()
 
     def progress(self) -> None:
         """Say that the program gets on; with `max_silence` it must, at least that often."""
@@ -92,6 +104,11 @@ class SyncNodeAgent:
         """Whether the hub lends nothing of this node at present."""
         return self._state.draining
 
+    @property
+    def callback_errors(self) -> int:
+        """How many callbacks have raised; each is also logged."""
+        return self._announcing.callback_errors
+
     def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
         """As `NodeAgent.publish`: offer more slots; what became of each."""
         return self._call(self._announcing.publish(slots))
@@ -103,6 +120,10 @@ class SyncNodeAgent:
     def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """As `NodeAgent.verify`: whether the slot is lent under this token at this moment."""
         return self._call(self._announcing.verify(slot_id, token))
+
+    def _end(self) -> None:
+        self._ended.set()
+        self._ready.set()
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
         done = self._thread.submit(work)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from hub.client import SyncNodeAgent, Unauthorized
 from hub.errors import HubUnavailable
 from tests.client.fake_hub import FakeHub, Reset
-from tests.world import wait_until
+from tests.world import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -60,3 +61,29 @@ def test_starting_gives_up_when_told_for_how_long_to_try(hub: FakeHub) -> None:
     hub.say("POST /node/register", *[Reset()] * 1000)
     with pytest.raises(HubUnavailable, match="no hub took node n1 within"):
         agent_of(hub).start(timeout=0.1)
+
+
+def test_run_is_the_node_until_another_thread_says_stop(hub: FakeHub) -> None:
+    agent = agent_of(hub)
+    running = threading.Thread(target=agent.run)
+    running.start()
+    wait_until(lambda: "n1" in hub.nodes)
+    agent.stop()
+    running.join(PATIENCE_S)
+    assert (running.is_alive(), hub.nodes) == (False, {})
+
+
+def test_run_raises_what_ends_the_node(hub: FakeHub) -> None:
+    agent = agent_of(hub)
+    hub.say("POST /node/heartbeat", (401, "unauthorized"))
+    with pytest.raises(Unauthorized):
+        agent.run()
+
+
+def test_callbacks_that_raise_are_counted(hub: FakeHub) -> None:
+    def raises(lent: Mapping[str, str]) -> None:
+        raise RuntimeError("not now")
+
+    with agent_of(hub, on_lent=raises) as agent:
+        hub.lent, hub.version = {"s9": "5"}, 1
+        wait_until(lambda: agent.callback_errors == 1)

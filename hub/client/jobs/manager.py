@@ -22,6 +22,7 @@ from hub.client.jobs.serving import Serving, Signals
 from hub.client.jobs.sockets import Message, Socket
 from hub.client.jobs.tasks import SubmitOptions, TaskInfo
 from hub.client.jobs.wire import SyncWire, Token
+from hub.client.options import spelt_out
 from hub.errors import HubError
 
 if TYPE_CHECKING:
@@ -209,6 +210,7 @@ class JobManager(Listener):
 
     # -- submitting ---------------------------------------------------------------------------------------------------
 
+    @spelt_out(SubmitOptions)
     def submit(
         self, extension: Extension, room: str, *, job_room: str = "@global", **options: Unpack[SubmitOptions]
     ) -> str:
@@ -216,6 +218,7 @@ class JobManager(Listener):
         job = job_name(type(extension), job_room)
         return self._wire.run(submitting.submit(job, extension.model_dump(mode="json"), room, options))
 
+    @spelt_out(SubmitOptions)
     def submit_many(
         self, extensions: Sequence[Extension], room: str, *, job_room: str = "@global", **options: Unpack[SubmitOptions]
     ) -> list[str]:

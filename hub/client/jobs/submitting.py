@@ -15,6 +15,7 @@ from hub.client.jobs.calls import TROUBLE_S, ask, lasting, move, place, task
 from hub.client.jobs.endings import ResultLost, TaskCancelled, TaskFailed
 from hub.client.jobs.tasks import SubmitOptions, TaskInfo
 from hub.client.jobs.wire import SyncWire, Token, Wire
+from hub.client.options import spelt_out
 from hub.errors import TooLarge
 from hub.retries import now_s
 
@@ -145,10 +146,12 @@ class JobsClient:
         """Close the connections."""
         await self._wire.close()
 
+    @spelt_out(SubmitOptions)
     async def submit(self, job: str, payload: Mapping[str, Any], room: str, **options: Unpack[SubmitOptions]) -> str:
         """Submit a task to `room:category:name` from `room`; its id. Raises `JobNotFound` when there is no such job."""
         return await self._wire.run(submit(job, payload, room, options))
 
+    @spelt_out(SubmitOptions)
     async def submit_many(
         self, job: str, payloads: Sequence[Mapping[str, Any]], room: str, **options: Unpack[SubmitOptions]
     ) -> list[str]:
@@ -198,10 +201,12 @@ class SyncJobsClient:
         """Close the connections, unless they were given."""
         self._wire.close()
 
+    @spelt_out(SubmitOptions)
     def submit(self, job: str, payload: Mapping[str, Any], room: str, **options: Unpack[SubmitOptions]) -> str:
         """As `JobsClient.submit`: the id of the task."""
         return self._wire.run(submit(job, payload, room, options))
 
+    @spelt_out(SubmitOptions)
     def submit_many(
         self, job: str, payloads: Sequence[Mapping[str, Any]], room: str, **options: Unpack[SubmitOptions]
     ) -> list[str]:

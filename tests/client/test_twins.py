@@ -1,0 +1,106 @@
+"""What the SDK offers to asyncio it offers to threads, under the same names; and every option stands in a signature."""
+
+from __future__ import annotations
+
+import inspect
+import io
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import hub.client
+import hub.client.jobs
+from hub.client import borrower, sync_borrower
+
+PACKAGES: tuple[ModuleType, ...] = (hub.client, hub.client.jobs)
+OVERRIDDEN = {hub.client.jobs.Extension.run}  # programs write it, with what they registered beside their class
+TYPES = {"AsyncBaseTransport": "BaseTransport", "Borrowing": "SyncBorrowing"}
+
+
+def public() -> Iterator[tuple[str, type]]:
+    for package in PACKAGES:
+        for name in package.__all__:
+            found = getattr(package, name)
+            if (
+                inspect.isclass(found)
+                and not issubclass(found, Exception)
+                and found.__module__.startswith("hub.client")
+            ):
+                yield name, found
+
+
+CLASSES = dict(public())
+TWINS = {name.removeprefix("Sync"): name for name in CLASSES if name.startswith("Sync")}
+PAIRS = [(CLASSES[name], CLASSES[twin]) for name, twin in TWINS.items()]
+PAIRS.append((borrower.Borrowing, sync_borrower.SyncBorrowing))
+
+
+def members(kind: type) -> dict[str, Any]:
+    """Its methods and properties, and how it is made."""
+    found = {name: each for name, each in inspect.getmembers_static(kind) if not name.startswith("_")}
+    return found | {"__init__": inspect.getattr_static(kind, "__init__")}
+
+
+def said(annotation: Any) -> str:
+    """An annotation as the twin has it."""
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    for ours, theirs in TYPES.items():
+        text = text.replace(ours, theirs)
+    return text
+
+
+def calls() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name, kind in CLASSES.items():
+        for member, each in members(kind).items():
+            if inspect.isfunction(each) and each.__module__.startswith("hub.client") and each not in OVERRIDDEN:
+                yield f"{name}.{member}", each
+
+
+def test_the_classes_for_asyncio_have_a_twin():
+    is_async = {name for name, kind in CLASSES.items() if "__aenter__" in vars(kind)}
+    assert {"HubClient", "NodeAgent", "JobsClient", "Worker"} <= is_async
+    assert is_async - TWINS.keys() <= {"Worker"}
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=lambda kind: kind.__name__)
+def test_a_twin_has_every_method_and_every_parameter_of_it(ours: type, theirs: type):
+    theirs_has = members(theirs)
+    for name, each in members(ours).items():
+        assert name in theirs_has, f"{theirs.__name__} has no {name}"
+        if not inspect.isfunction(each):
+            assert type(theirs_has[name]) is type(each), name
+            continue
+        known, twin = inspect.signature(each), inspect.signature(theirs_has[name])
+        if name == "__init__" and (ours, theirs) == PAIRS[-1]:  # made by `borrow` alone
+            continue
+        for parameter in known.parameters.values():
+            assert parameter.name in twin.parameters, f"{theirs.__name__}.{name} takes no {parameter.name}"
+            other = twin.parameters[parameter.name]
+            assert (other.kind, other.default) == (parameter.kind, parameter.default), f"{name}({parameter.name})"
+            assert set(said(parameter.annotation).split(" | ")) <= set(said(other.annotation).split(" | ")), name
+        assert twin.return_annotation == said(known.return_annotation), name
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=lambda kind: kind.__name__)
+def test_blocks_have_both_ends(ours: type, theirs: type):
+    assert {"__aenter__", "__aexit__"} <= vars(ours).keys()
+    assert {"__enter__", "__exit__"} <= vars(theirs).keys()
+
+
+@pytest.mark.parametrize(("name", "call"), list(calls()), ids=lambda each: each if isinstance(each, str) else "")
+def test_every_option_stands_in_the_signature(name: str, call: Callable[..., Any]):
+    kinds = {parameter.kind for parameter in inspect.signature(call).parameters.values()}
+    assert inspect.Parameter.VAR_KEYWORD not in kinds, name
+
+
+def test_help_shows_the_options():
+    shown = io.StringIO()
+    with redirect_stdout(shown):
+        help(hub.client.NodeAgent.__init__)
+        help(hub.client.jobs.SyncJobsClient.submit)
+        help(hub.client.SyncHubClient.sessions)
+    for option in ("on_lent: ", "max_silence: ", "max_attempts: int", "idempotency_key: str", "pool: "):
+        assert option in shown.getvalue()
