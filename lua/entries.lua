@@ -3,19 +3,12 @@ local entries = {}
 
 -- The private indexes of the jobs API by kind; `owner` is what an index is about, `member` what stands in it.
 entries.held_in = {worker_tasks = 'set', worker_providers = 'set', dead_workers = 'set', payload = 'string',
-  task_result = 'string', task_log = 'string', provider_name = 'string'}  -- all others are sorted sets
+  task_result = 'string', task_log = 'string', provider_name = 'string', unique = 'string'}  -- all others are sorted sets
 
 function entries.of(kind, owner, member)
-  local single = {later = keys.later, heads = keys.heads, ownerless = keys.ownerless, internal_tasks = keys.internal_tasks,
-    runtimes = keys.runtimes, silences = keys.silences, held_tasks = keys.held_tasks, finished = keys.finished, dead = keys.dead,
-    workers = keys.workers, worker_beats = keys.worker_beats, dead_workers = keys.dead_workers, deleted_jobs = keys.deleted_jobs,
-    hung_up = keys.hung_up}
-  local many = {room_tasks = keys.room_tasks, job_tasks = keys.job_tasks, job_queue = keys.job_queue, worker_tasks = keys.worker_tasks,
-    room_workers = keys.room_workers, room_jobs = keys.room_jobs, room_providers = keys.room_providers,
-    worker_providers = keys.worker_providers, payload = keys.payload, task_result = keys.task_result,
-    task_log = keys.task_log, provider_name = keys.provider_name}
-  if entries.held_in[kind] == 'string' then return many[kind](member) end
-  return single[kind] or many[kind](owner)
+  local key = keys[kind]
+  if type(key) == 'string' then return key end
+  return key(entries.held_in[kind] == 'string' and member or owner)
 end
 
 function entries.lists(kind, owner, member)
@@ -69,6 +62,10 @@ function entries.belongs(kind, owner, member)
   if kind == 'heads' then return redis.call('EXISTS', keys.job_queue(member)) == 1 end
   if kind == 'provider_name' then
     return redis.call('HGET', keys.provider(redis.call('GET', keys.provider_name(member)) or ''), 'id') == member
+  end
+  if kind == 'unique' then
+    local of = redis.call('HGET', keys.task(redis.call('GET', keys.unique(member)) or ''), 'unique')
+    return redis.call('PTTL', keys.unique(member)) > 0 or (of and string.match(of, '^%x+') == member)
   end
   if kind == 'worker_providers' then return redis.call('HGET', keys.provider(member), 'worker') == owner end
   if kind == 'room_providers' then

@@ -34,6 +34,7 @@ function outcomes.close(t, status, error, request, result)
     t.error = error
   end
   if result and result ~= '' and status == 'completed' then redis.call('SET', keys.task_result(t.id), result) end
+  uniques.let_go(t, status)
   redis.call('ZADD', keys.finished, t.done, t.id)
   if status == 'failed' and t.max then redis.call('ZADD', keys.dead, t.done, t.id) end
   notifications.publish(keys.task_done(t.id), '')

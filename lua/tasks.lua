@@ -3,7 +3,7 @@ local tasks = {}
 
 -- A task's record, and the lists of its room and of its job there, in which every task stands by its status.
 local FIELDS = {'job', 'room', 'status', 'at', 'worker', 'started', 'done', 'error', 'user', 'attempt', 'max', 'prio', 'due',
-  'backoff_ms', 'last', 'back', 'claim', 'silence'}
+  'backoff_ms', 'last', 'back', 'claim', 'silence', 'unique'}
 
 function tasks.read(id)
   local values = redis.call('HMGET', keys.task(id), unpack(FIELDS))

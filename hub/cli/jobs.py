@@ -120,6 +120,12 @@ def submit(
     max_silence: Annotated[
         float | None, typer.Option(min=1, help="Seconds it may run and say nothing before it fails.")
     ] = None,
+    unique_key: Annotated[
+        str | None, typer.Option(help="The task that stands for this key is shown instead, where there is one.")
+    ] = None,
+    unique_for: Annotated[
+        float | None, typer.Option(min=0, help="Seconds from its submit for which a completed task stands for its key.")
+    ] = None,
     key: Annotated[
         str | None, typer.Option(parser=read_key, metavar="KEY", help="The same key within 24 h gets the same task.")
     ] = None,
@@ -135,6 +141,8 @@ def submit(
         "notBefore": not_before,
         "maxAttempts": max_attempts,
         "maxSilenceSeconds": max_silence,
+        "uniqueKey": unique_key,
+        "uniqueSeconds": unique_for,
     }
     wanted |= {name: value for name, value in given.items() if value is not None}
     where = ("rooms", room or _room_of(job), "tasks", job)

@@ -16,7 +16,7 @@ ZSETS = (
     *("held_tasks", "finished", "dead", "workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs"),
     *("room_providers", "hung_up"),
 )
-STRINGS = ("payload", "task_result", "task_log", "provider_name")  # keys that are such members by themselves
+STRINGS = ("payload", "task_result", "task_log", "provider_name", "unique")  # keys that are such members by themselves
 _OF_WORKERS = ("worker", "worker_jobs", "worker_rooms", "worker_tasks", "worker_providers")
 _OF_JOBS = ("job", "job_queue", "job_workers")
 

@@ -83,7 +83,7 @@ class JobDemand:
 @dataclass(frozen=True)
 class Task:
     """A task. `position` counts from 1 among the pending tasks of its job; `due_us` is set while it is put off; `claim`
-    names the last claim of it.
+    names the last claim of it; it `stood` for the unique key of a submit that is answered with it.
     """
 
     id: str
@@ -103,6 +103,7 @@ class Task:
     priority: int = 0
     due_us: int | None = None
     claim: str = ""
+    stood: bool = False
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,8 @@ class Options:
 
     priority: a point is a second in the queue. due_us: not before this time. max_attempts, backoff_ms: a task that
     fails is tried again after a pause that doubles with each attempt, up to an hour; as_the_job: these are as the job
-    was registered with. max_silence_ms: how long it may say nothing while it runs, 0 for ever.
+    was registered with. max_silence_ms: how long it may say nothing while it runs, 0 for ever. unique_key: of
+    its job in its room there is one task under it at a time, and when that is completed for unique_ms after its submit.
     """
 
     priority: int = 0
@@ -180,6 +182,8 @@ class Options:
     backoff_ms: int = 1000
     max_silence_ms: int = field(default=0, repr=False)
     as_the_job: bool = field(default=False, repr=False)
+    unique_key: str = field(default="", repr=False)
+    unique_ms: int = field(default=0, repr=False)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import astuple, replace
 from functools import partial
@@ -30,13 +29,12 @@ from hub.jobs.names import INTERNAL, dashed
 from hub.jobs.pages import Pages
 from hub.jobs.recent import Recent
 from hub.jobs.replies import shown_of, task_of
+from hub.jobs.submits import BATCH, batches, derived, request_of, unique_of
 from hub.jobs.workers import not_yours, superseded, unknown
 from hub.observability import metrics
 from hub.settings import Settings
 from hub.store.store import Store
 
-BITE_CHARACTERS = 1_048_576  # and of payloads
-BATCH = 64  # tasks submitted, or reported, per script: 2 to 3 ms
 PLAIN, ONE = Options(), Claim()
 KEY_S = 86_400  # for which an Idempotency-Key of a submit is remembered
 RECHECK_S = 5.0  # without a notification for so long, the store is asked all the same
@@ -68,11 +66,12 @@ class Tasks:
     async def submit(
         self, room: str, full: str, payloads: Sequence[str], user: str, options: Options = PLAIN, key: str = ""
     ) -> list[Task]:
-        """The new tasks, in order; with a key, those that the same request was given within the last 24 h.
+        """The new tasks, in order; with a key, those that the same request was given within the last 24 h. In the
+        place of a task with a unique key that another one stands for, that one.
 
         Raises `JobNotFound`, and `KeyReused` when the key came with another request.
         """
-        key, ids, fingerprint = _ids(key, user, room, full, payloads, options)
+        key, ids, fingerprint = request_of(key, user, room, full, payloads, options)
         if full.startswith(f"{INTERNAL}:"):  # claimed at once by whoever executes it: nothing to put off or to repeat
             calls = (
                 self._dispatch.submit(room, full, payload, user, task, key=key, fingerprint=fingerprint)
@@ -82,9 +81,9 @@ class Tasks:
             metrics.tasks_submitted.inc(len(sent))
             return sent
         made: list[Task] = []
-        for start, end in _batches(payloads):
+        for start, end in batches(payloads):
             pairs = zip(ids[start:end], payloads[start:end], strict=True)
-            again = partial(
+            submit = partial(
                 self._submit,
                 full=full,
                 room=room,
@@ -94,13 +93,18 @@ class Tasks:
                 attempts="" if options.as_the_job else options.max_attempts,
                 backoff_ms=options.backoff_ms,
                 silence_ms=options.max_silence_ms,
+                unique=unique_of(room, full, options),
                 key=key,
                 fingerprint=fingerprint,
                 keep_s=self._keep_s,
                 rest=[text for pair in pairs for text in pair],
             )
-            made += self._submitted(await again(), full)
-            self._recent.note(again, sum(map(len, payloads[start:end])))
+            found = self._submitted(await submit(told=0), full)
+            if [task.id for task in found] == ids[start:end]:
+                self._recent.note(partial(submit, told=1), sum(map(len, payloads[start:end])))
+            else:  # the one that stands for its unique key; who made that says it again
+                found = [replace(found[0], stood=True)]
+            made += found
         metrics.tasks_submitted.inc(len(made))
         return made
 
@@ -316,7 +320,7 @@ class Tasks:
         Raises `TaskNotFound`, `Forbidden` for anybody but its submitter or a superuser, `InvalidTaskTransition` while
         it has not failed, and `JobNotFound` when its job is no more.
         """
-        new = _derived(f"{user}\0{key}\0{task}") if key else new_id()
+        new = derived(f"{user}\0{key}\0{task}") if key else new_id()
         again = partial(self._again, id=task, new=new, user=user, superuser=int(superuser))
         match await again():
             case ["ok", found]:
@@ -349,36 +353,6 @@ class Tasks:
 
 def _statuses(status: str | None) -> Sequence[str]:
     return STATUSES if status is None else [status]
-
-
-def _batches(payloads: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """From where to where they go to Redis together: no script keeps it busy for long."""
-    start = size = 0
-    for end, payload in enumerate(payloads):
-        if end > start and (end - start == BATCH or size + len(payload) > BITE_CHARACTERS):
-            yield start, end
-            start, size = end, 0
-        size += len(payload)
-    yield start, len(payloads)
-
-
-def _ids(
-    key: str, user: str, room: str, full: str, payloads: Sequence[str], options: Options
-) -> tuple[str, list[str], str]:
-    """The key as it is kept, an id per payload - the same for the same key - and the fingerprint of the request."""
-    if not key:
-        return "", [new_id() for _ in payloads], ""
-    kept = hashlib.sha256(f"{user}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    wanted = repr((room, full, options, list(payloads))) + (
-        f" {silence}" if (silence := options.max_silence_ms) else ""
-    )
-    fingerprint = hashlib.sha256(wanted.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return kept, [_derived(f"{kept}\0{fingerprint}\0{number}") for number in range(len(payloads))], fingerprint
-
-
-def _derived(seed: str) -> str:
-    digest = hashlib.sha256(seed.encode()).hexdigest()
-    return f"{digest[:12]}4{digest[13:16]}{'89ab'[int(digest[16], 16) % 4]}{digest[17:32]}"
 
 
 def no_task(task: str) -> TaskNotFound:

@@ -2,78 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from hub.core import Hub
 from hub.errors import Settling, TaskNotFound
 from hub.jobs import recent
-from hub.jobs.models import LOST, Claim, JobRequest, Options, Result
+from hub.jobs.models import LOST, Claim, Options, Result
 from hub.store.connection import open_store
-from tests.world import RedisServer, eventually, settings_for
+from tests.world import settings_for
 
 USER = "a" * 32
 JOB = "r1:modifiers:A"
-
-
-class Forgetful:
-    """A hub on a Redis that forgets what came after `keep`."""
-
-    def __init__(self, folder, server, hub):
-        self.server, self.hub, self._older = server, hub, folder / "older"
-
-    async def worker(self):
-        job, _ = await self.hub.jobs.register(JobRequest("r1", "modifiers", "A"), {}, USER, superuser=False)
-        return job.worker
-
-    async def submit(self, **options):
-        [task] = await self.hub.tasks.submit("r1", JOB, ['{"n":1}'], USER, Options(**options))
-        return task.id
-
-    async def claim(self, worker, **more):
-        [task] = await self.hub.tasks.claim(worker, USER, Claim(start=True, **more))
-        return task
-
-    async def say(self, worker, task, status, error="", value=""):
-        assert await self.hub.tasks.finish(worker, USER, [Result(task.id, status, error, task.claim, value)]) == ["ok"]
-
-    def keep(self):
-        shutil.copytree(self.server.folder, self._older)
-
-    async def forget(self):
-        self.server.kill()
-        shutil.rmtree(self.server.folder)
-        shutil.copytree(self._older, self.server.folder)
-        self.server.start()
-
-    async def recall(self, hub=None):
-        clock = (hub or self.hub).clock
-
-        async def back():
-            await clock.tick()
-            return clock.away_since is None
-
-        await eventually(back)
-        await clock.tick()
-
-    async def status(self, task):
-        return (await self.hub.tasks.get(task)).status
-
-
-@pytest.fixture
-async def lossy(tmp_path):
-    folder = tmp_path / "redis"
-    folder.mkdir()
-    server = RedisServer(folder, append_fsync="always")
-    server.start()
-    try:
-        async with open_store(settings_for(server.url)) as store:
-            hub = Hub(store, settings_for(server.url))
-            await hub.clock.tick()
-            yield Forgetful(tmp_path, server, hub)
-    finally:
-        server.stop()
 
 
 @pytest.mark.parametrize("status", ["completed", "failed", "cancelled"])

@@ -106,9 +106,9 @@ def shown(found: Shown) -> dict[str, Any]:
 
 
 def submitted(found: Task) -> Response:
-    """The answer to a submit: the task, where to look for it, and when."""
+    """The answer to a submit: the task, where to look for it, and when; 200 where it was there already."""
     headers = {"location": f"{PREFIX}/tasks/{dashed(found.id)}", "retry-after": "1"}
-    return reply(task(found), 202, headers)
+    return reply(task(found), 200 if found.stood else 202, headers)
 
 
 def provider(found: Provider) -> dict[str, Any]:

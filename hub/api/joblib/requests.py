@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, Field, StrictBool, StrictInt, model_validator
@@ -112,6 +112,29 @@ class SubmitBody(BaseModel):
     max_silence_s: (
         Annotated[Seconds, told("It fails when it says nothing for so long.", 60, ge=1, le=YEAR_S)] | None
     ) = Field(default=None, alias="maxSilenceSeconds")
+    unique_key: (
+        Annotated[
+            str,
+            told(
+                "Of its job in its room there is one task under it at a time.",
+                "import-42",
+                min_length=1,
+                max_length=255,
+            ),
+        ]
+        | None
+    ) = Field(default=None, alias="uniqueKey")
+    unique_s: (
+        Annotated[Seconds, told("For so long after its submit also when it was completed.", 60, ge=0, le=YEAR_S)] | None
+    ) = Field(default=None, alias="uniqueSeconds")
+
+    @model_validator(mode="after")
+    def _of_one_task(self) -> Self:
+        if self.unique_s is not None and self.unique_key is None:
+            raise PydanticCustomError("unique", "uniqueSeconds should come with a uniqueKey")
+        if self.unique_key is not None and self.payloads is not None:
+            raise PydanticCustomError("unique", "uniqueKey should be left out beside payloads")
+        return self
 
 
 class ResultBody(BaseModel):

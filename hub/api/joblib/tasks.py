@@ -47,7 +47,7 @@ _KEY = "Idempotency-Key"
     **operation(
         "submitTask",
         CALLER,
-        {202: work.Task | work.TaskIds},
+        {202: work.Task | work.TaskIds, 200: work.Task},
         p.KEY,
         body=SubmitBody,
         headers=("Location", "Retry-After"),
@@ -57,7 +57,8 @@ _KEY = "Idempotency-Key"
 async def submit(request: Request) -> Response:
     """Submit a task to a job, or with `payloads` up to 1,000 at once; then the answer is their ids, in order.
 
-    With an `Idempotency-Key` a repeat within 24 h is answered with the same tasks.
+    With an `Idempotency-Key` a repeat within 24 h is answered with the same tasks. With a `uniqueKey` that another task
+    stands for, the answer is 200 with that one, and nothing is submitted.
     """
     room, full = request.path_params["room_id"], request.path_params["job_name"]
     check_room(room)
@@ -92,14 +93,15 @@ def _options(said: SubmitBody, full: str) -> Options:
     due_us = None if said.not_before is None else moment_us(said.not_before)
     backoff_ms = None if said.backoff_s is None else int(said.backoff_s * 1000)
     silence_ms = None if said.max_silence_s is None else int(said.max_silence_s * 1000)
-    asked = {
+    asked: dict[str, Any] = {
         "priority": said.priority, "due_us": due_us, "max_attempts": said.max_attempts, "backoff_ms": backoff_ms,
-        "max_silence_ms": silence_ms,
+        "max_silence_ms": silence_ms, "unique_key": said.unique_key,
+        "unique_ms": None if said.unique_s is None else int(said.unique_s * 1000),
     }  # fmt: skip
     given = {name: value for name, value in asked.items() if value is not None}
     if given and full.startswith(f"{INTERNAL}:"):
         message = (
-            "priority, notBefore, maxAttempts, backoffSeconds and maxSilenceSeconds should be left out "
+            "priority, notBefore, maxAttempts, backoffSeconds, maxSilenceSeconds and uniqueKey should be left out "
             "for an @internal job"
         )
         raise bodies.malformed("unsupported", ["body"], message, None)

@@ -72,6 +72,8 @@ def _submission(job: str, room: str, body: dict[str, Any], options: SubmitOption
         ("max_attempts", "maxAttempts"),
         ("backoff", "backoffSeconds"),
         ("max_silence", "maxSilenceSeconds"),
+        ("unique_key", "uniqueKey"),
+        ("unique_for", "uniqueSeconds"),
     ):
         if (value := options.get(name)) is not None:
             body[member] = value

@@ -30,6 +30,10 @@ class SubmitOptions(TypedDict, total=False):
     """Seconds to the second attempt, doubled with each further one up to an hour."""
     max_silence: float
     """A task that runs and says nothing (`task.progress`, `task.log`) for so many seconds fails, or is tried again."""
+    unique_key: str
+    """Of its job in its room there is one task under this key at a time: another submit gets that one."""
+    unique_for: float
+    """For so many seconds after its submit also when it was completed; without it only until then."""
     idempotency_key: str
     """The same key with the same tasks gives the tasks that were submitted with it before, for 24 hours."""
 

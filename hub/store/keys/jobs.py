@@ -47,8 +47,9 @@ class OfJobs(Section):
     # done, error, last (request of the last move), back (of those that queued it again, the latest four by line),
     # claim (names the last claim of it; only rises), had (the user it was then taken from), unstuck (how often it was
     # brought back from a worker that did not start it), entry (its message, of an @internal job); where asked for
-    # prio, attempt, max, backoff_ms, due, silence (ms); progress, message, said (when) and heard (the request) of
-    # what it said of itself. Deleted HUB_TASK_RETENTION_SECONDS after its end.
+    # prio, attempt, max, backoff_ms, due, silence (ms), unique (its key, and for how long after its submit);
+    # progress, message, said (when) and heard (the request) of what it said of itself. Deleted
+    # HUB_TASK_RETENTION_SECONDS after its end.
     task = Each(
         "hub:task:{task}",
         "hash",
@@ -96,9 +97,15 @@ class OfJobs(Section):
     submitted = Each(
         "hub:submitted:{request}",
         "string",
-        "fingerprint of a submit with a key",
+        "fingerprint of a submit with a key; the task that was there already",
         "24 h, or the retention of its tasks",
         seconds=86400,
+    )
+    unique = Each(
+        "hub:unique:{key}",
+        "string",
+        "the task that stands for a unique key",
+        "with the end of its task; of one that was completed, until its window is over",
     )
     task_done = Each("hub:task_done:{task}", "channel", "this task has ended", "")
     job_notice = Each("hub:job_bell:{job}", "channel", "a task of this job can be claimed", "")

@@ -20,7 +20,7 @@ SINGLE = {
 FAMILIES = {
     "worker_jobs": "set", "worker_rooms": "hash", "worker_tasks": "set", "room_workers": "zset", "job_workers": "set",
     "room_jobs": "zset", "job_queue": "list", "room_tasks": "list", "job_tasks": "list", "payload": "text",
-    "task_result": "text", "task_log": "log",
+    "task_result": "text", "task_log": "log", "unique": "text",
 }  # fmt: skip
 
 
@@ -90,6 +90,7 @@ def said(model: Model) -> dict[str, Any]:
         "room_jobs": groups((full.split(":")[0], full) for full, job in jobs.items() if not job.deleted),
         "job_workers": groups((full, name) for name, worker in workers.items() for full in worker.jobs),
         "payload": {t.id: t.payload for t in tasks.values() if t.payload != "{}"},
+        "unique": model.uniques,
         "task_log": {t.id: t.log for t in tasks.values() if t.log},
         "task_result": {t.id: t.result for t in tasks.values() if t.result},
     }

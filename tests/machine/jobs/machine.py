@@ -195,7 +195,7 @@ class JobsMachine(RuleBasedStateMachine):
 
     # -- tasks ----------------------------------------------------------------------------------------------------
 
-    def do_submit(self, full: str, room: str, user: str, count: int, **options: int) -> None:
+    def do_submit(self, full: str, room: str, user: str, count: int, unique: str = "", **options: int) -> None:
         chosen = {"priority": 0, "attempts": 1, "backoff_ms": 1000, **options}
         later = bool(chosen.pop("later", 0))
         chosen["silence_ms"] = SILENCE_MS if chosen["priority"] > 0 else 0
@@ -204,7 +204,7 @@ class JobsMachine(RuleBasedStateMachine):
         rest = [text for pair in zip(ids, payloads, strict=True) for text in pair]
         answer = self.call(
             "tasks/submit", full=full, room=room, user=user, due_us=4 * 10**15 if later else 0,
-            key="", fingerprint="", keep_s=9,
+            key="", fingerprint="", keep_s=9, unique=unique, told=0,
             rest=rest, **chosen,
         )  # fmt: skip
         job = self.model.jobs.get(full)
@@ -212,10 +212,17 @@ class JobsMachine(RuleBasedStateMachine):
             assert answer == ["job"]
             return
         assert answer[0] == "ok"
+        stood = self.model.tasks.get(self.model.uniques.get(unique.partition(":")[0], ""))
+        if stood is not None:
+            assert [reply[0] for reply in answer[1:]] == [stood.id]
+            return
         for reply, payload in zip(answer[1:], payloads, strict=True):
             task = Task(reply[0], full, room, user, int(reply[4]), payload, chosen["attempts"], chosen["priority"])
             task.backoff_ms, task.later, task.silence_ms = chosen["backoff_ms"], later, chosen["silence_ms"]
             self.model.tasks[task.id] = task
+            if unique:
+                task.unique = unique
+                self.model.uniques[unique.partition(":")[0]] = task.id
         if not self.twice:
             places = {task.id: place for place, task in enumerate(self.model.queue(full), 1)}
             assert [reply[15] for reply in answer[1:]][-1:] == [places.get(ids[-1], "")]
@@ -226,6 +233,12 @@ class JobsMachine(RuleBasedStateMachine):
     def submit(self, full: str, room: str, user: str, count: int, **options: int) -> None:
         if len(self.model.tasks) < 25:
             self.do_submit(full, room, user, count, **options)
+
+    @step(full=names, user=users, later=st.booleans(), window_us=st.sampled_from([0, 10**15]))
+    def submit_what_there_is_once(self, full: str, user: str, later: bool, window_us: int) -> None:
+        if len(self.model.tasks) < 25:
+            unique = f"{JOBS.index(full):032x}:{window_us}"
+            self.do_submit(full, "r1", user, 1, unique, later=later, attempts=2)
 
     @step(number=which, user=users, most=st.sampled_from([1, 1, 2, 5]), start=st.booleans(), keyed=st.booleans(),
           runtime_ms=st.sampled_from([0, 0, TIMEOUT_MS]))  # fmt: skip

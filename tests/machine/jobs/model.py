@@ -49,6 +49,7 @@ class Task:
     unstuck: int = 0
     result: str = ""
     log: list[str] = field(default_factory=list)
+    unique: str = ""  # its key, and for how many microseconds after its submit
     silence_ms: int = 0  # that it may run without a word
     had: str | None = None  # the user whose worker had it when it was queued again
 
@@ -75,6 +76,7 @@ class Model:
         self.silences: dict[str, int] = {}
         self.ownerless: dict[str, int] = {}
         self.dead: set[str] = set()
+        self.uniques: dict[str, str] = {}  # unique key -> the task that stands for it, also a forgotten one
 
     def workers_of(self, full: str) -> set[str]:
         return {name for name, worker in self.workers.items() if full in worker.jobs}
@@ -151,6 +153,9 @@ class Model:
         self.let_go(task)
         task.result = result if status == "completed" else ""
         task.status, task.later, task.error = status, False, error or None
+        key, _, window_us = task.unique.partition(":")
+        if self.uniques.get(key) == task.id and (status != "completed" or window_us == "0"):
+            del self.uniques[key]
         if status == "failed" and task.max > 1:
             self.dead.add(task.id)
 

@@ -1,0 +1,176 @@
+"""Unique tasks: of a job in its room there is one at a time under a key, and for a while after its submit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from hub.core import Hub
+from hub.jobs.models import Claim, JobRequest, Options, Result
+from hub.store.connection import open_store
+from tests.jobs.conftest import JOB, USER
+from tests.world import settings_for
+
+OTHER = "r1:modifiers:B"
+ONE = Options(unique_key="import-42")
+HOUR = Options(unique_key="import-42", unique_ms=3_600_000)
+
+
+async def serve(hub, *names):
+    """A worker for jobs in the room r1."""
+    worker = None
+    for name in names or ("A",):
+        job, _ = await hub.jobs.register(JobRequest("r1", "modifiers", name, worker=worker), {}, USER, superuser=False)
+        worker = job.worker
+    return worker
+
+
+async def submit(hub, options=ONE, job=JOB, room="r1", key=""):
+    [task] = await hub.tasks.submit(room, job, ['{"n":1}'], USER, options, key)
+    return task
+
+
+async def claim(hub, worker):
+    [task] = await hub.tasks.claim(worker, USER, Claim(start=True))
+    return task
+
+
+async def end(hub, worker, task, status):
+    assert await hub.tasks.finish(worker, USER, [Result(task.id, status, "", task.claim)]) == ["ok"]
+
+
+def keys(redis):
+    return redis.keys("hub:unique:*")
+
+
+async def test_a_second_submit_is_answered_with_the_task_that_is_not_over(hub, redis):
+    worker = await serve(hub)
+    first = await submit(hub)
+    assert (await submit(hub)).id == first.id  # pending
+    task = await claim(hub, worker)
+    again = await submit(hub)
+    assert (again.id, again.status, again.stood, first.stood) == (first.id, "running", True, False)
+    assert redis.zcard(f"hub:queue:{JOB}") == 0
+    await end(hub, worker, task, "completed")
+    assert keys(redis) == []
+    assert (await submit(hub)).id != first.id
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+async def test_a_task_that_came_to_nothing_frees_its_key_at_once(hub, redis, status):
+    worker = await serve(hub)
+    first = await submit(hub, HOUR)
+    await end(hub, worker, await claim(hub, worker), status)
+    assert keys(redis) == []
+    assert (await submit(hub, HOUR)).id != first.id
+
+
+async def test_a_task_that_is_tried_again_keeps_its_key(hub):
+    worker = await serve(hub)
+    first = await submit(hub, Options(unique_key="import-42", max_attempts=2, backoff_ms=0))
+    await end(hub, worker, await claim(hub, worker), "failed")
+    assert (await submit(hub)).id == first.id
+
+
+async def test_a_completed_task_stands_for_its_key_until_its_window_is_over(hub, redis):
+    worker = await serve(hub)
+    first = await submit(hub, HOUR)
+    assert redis.ttl(keys(redis)[0]) == -1  # as long as it takes
+    await end(hub, worker, await claim(hub, worker), "completed")
+    [key] = keys(redis)
+    assert redis.pexpiretime(key) == first.created_us // 1000 + 3_600_000
+    assert (await submit(hub, HOUR)).id == first.id
+    redis.pexpireat(key, 1)
+    assert (await submit(hub, HOUR)).id != first.id
+
+
+async def test_a_key_is_of_one_job_in_one_room(hub):
+    await serve(hub, "A", "B")
+    made = [await submit(hub), await submit(hub, job=OTHER), await submit(hub, room="r2")]
+    made.append(await submit(hub, Options(unique_key="import-43")))
+    assert len({task.id for task in made}) == 4
+
+
+async def test_of_many_submits_at_many_hubs_one_makes_a_task(hub, settings):
+    await serve(hub)
+    async with open_store(settings) as store:
+        hubs = [hub, Hub(store, settings)]
+        found = await asyncio.gather(*(submit(hubs[n % 2]) for n in range(40)))
+    assert len({task.id for task in found}) == 1
+    assert [task.stood for task in found].count(False) == 1
+
+
+async def test_a_request_that_is_repeated_late_is_answered_as_before(hub, settings):
+    worker = await serve(hub)
+    first = await submit(hub, key="k1")
+    assert (await submit(hub, key="k2")).id == first.id
+    await end(hub, worker, await claim(hub, worker), "completed")
+    third = await submit(hub, key="k3")
+    async with open_store(settings) as store:
+        elsewhere = Hub(store, settings)
+        found = [(await submit(elsewhere, key=key)).id for key in ("k1", "k2", "k3")]
+    assert found == [first.id, first.id, third.id]
+
+
+async def test_a_task_that_is_retried_by_hand_stands_for_no_key(hub):
+    worker = await serve(hub)
+    first = await submit(hub)
+    await end(hub, worker, await claim(hub, worker), "failed")
+    second = await submit(hub)
+    assert (await hub.tasks.retry(first.id, USER, superuser=False)).id != second.id
+    assert (await submit(hub)).id == second.id
+
+
+async def test_a_store_that_lost_it_is_told_again_who_stands_for_a_key(lossy):
+    await lossy.worker()
+    lossy.keep()
+    url = lossy.server.url
+    async with open_store(settings_for(url)) as store:
+        other = Hub(store, settings_for(url))
+        await other.clock.tick()
+        first = await submit(lossy.hub)
+        assert (await submit(other)).id == first.id
+        await lossy.forget()
+        await lossy.recall(other)  # who was answered with it does not make another one in its place
+        await lossy.recall()
+        assert (await submit(other)).id == first.id
+    assert lossy.server.client().zcard(f"hub:queue:{JOB}") == 1
+
+
+async def test_the_end_of_a_unique_task_that_was_lost_frees_its_key_again(lossy):
+    worker = await lossy.worker()
+    await submit(lossy.hub)
+    task = await lossy.claim(worker)
+    lossy.keep()
+    await lossy.say(worker, task, "completed")
+    await lossy.forget()
+    await lossy.recall()
+    assert (await submit(lossy.hub)).id != task.id
+
+
+async def test_on_the_wire_the_answer_is_200_with_the_task_that_was_there(api):
+    road = f"/v1/joblib/rooms/r1/tasks/{JOB}"
+    await api.put("/v1/joblib/rooms/r1/jobs", json={"category": "modifiers", "name": "A"})
+    made = [await api.post(road, json={"payload": {"n": n}, "uniqueKey": "k", "uniqueSeconds": 60}) for n in (1, 2)]
+    assert [answer.status_code for answer in made] == [202, 200]
+    assert made[0].json() == made[1].json()
+    assert made[0].headers["location"] == made[1].headers["location"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "where"),
+    [
+        ({"uniqueKey": ""}, ["body", "uniqueKey"]),
+        ({"uniqueKey": "k" * 256}, ["body", "uniqueKey"]),
+        ({"uniqueKey": "k", "uniqueSeconds": -1}, ["body", "uniqueSeconds"]),
+        ({"uniqueKey": "k", "uniqueSeconds": 31_536_001}, ["body", "uniqueSeconds"]),
+        ({"uniqueSeconds": 60}, ["body"]),
+        ({"uniqueKey": "k", "payloads": [{}]}, ["body"]),
+    ],
+)
+async def test_what_cannot_be_is_refused(api, wrong, where):
+    await api.put("/v1/joblib/rooms/r1/jobs", json={"category": "modifiers", "name": "A"})
+    answer = await api.post(f"/v1/joblib/rooms/r1/tasks/{JOB}", json=wrong)
+    assert answer.status_code == 422
+    assert answer.json()["detail"][0]["loc"] == where
