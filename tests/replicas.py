@@ -174,8 +174,26 @@ class Trio:
         wait_until(lambda: self._is_another(before), 60)
 
     def _is_another(self, before: Server) -> bool:
-        ports = {int(self._state(each)["port"]) for each in self.sentinels}
-        return len(ports) == 1 and ports != {before.known}
+        return self._agreed_port() not in (None, before.known)
+
+    def _agreed_port(self) -> int | None:
+        """Of the primary on which the Sentinels agree; None while one of them is about to promote another server.
+
+        Two of them may do so one after the other, so that the first agreement holds for half a second.
+        """
+        states = [self._state(each) for each in self.sentinels]
+        ports = {int(state["port"]) for state in states}
+        return ports.pop() if len(ports) == 1 and all(state["flags"] == "master" for state in states) else None
+
+    def takes_writes(self) -> bool:
+        """Whether the Sentinels agree on a primary and it has the replicas it needs, where it needs any."""
+        port = self._agreed_port()
+        for server in self.servers:
+            if server.known == port:
+                with contextlib.suppress(RedisError), server.client(socket_timeout=1) as client:
+                    found = client.info("replication")
+                    return found["role"] == "master" and int(found.get("min_slaves_good_slaves", 1)) > 0
+        return False
 
     def never_promote(self, server: Server) -> None:
         """Until the Sentinels know that this one is never to be the primary."""

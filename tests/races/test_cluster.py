@@ -14,7 +14,7 @@ import pytest
 
 from tests.cli.command import Command
 from tests.cluster import TIMEOUT_MS, RedisCluster
-from tests.races.test_failover import FAILOVERS, FAULTS, Load, agreed
+from tests.races.test_failover import FAILOVERS, FAULTS, Load
 from tests.world import SLACK_S, eventually
 
 pytestmark = pytest.mark.race
@@ -39,6 +39,12 @@ def two_hubs(start_hub):
         return [start_hub(**settings | changes) for _ in range(2)]
 
     return start
+
+
+async def agreed(change, *arguments):
+    """Do what makes the servers agree on another owner; when they did."""
+    await asyncio.to_thread(change, *arguments)
+    return time.monotonic()
 
 
 async def is_back(load, since, within_s, what):
