@@ -13,31 +13,16 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from hub import __version__
-from hub.api import (
-    admin,
-    autoscaling,
-    caps,
-    documentation,
-    events,
-    joining,
-    measured,
-    nodes,
-    ops,
-    pools,
-    queue,
-    sessions,
-    shared,
-    tokens,
-    watch,
-    worker_env,
-)
 from hub.api.auth import Secrets
+from hub.api.capacity import autoscaling, caps, joining, leases, nodes, pools, queue, watch
 from hub.api.console import overview, pages, people, sights, stuck, work
 from hub.api.console.door import Door
 from hub.api.deps import Serving
-from hub.api.edge import Edge
-from hub.api.gate import Gate
-from hub.api.joblib import dead, jobs, progress, providers, tasks, workers
+from hub.api.edge import measured
+from hub.api.edge.edge import Edge
+from hub.api.edge.gate import Gate
+from hub.api.jobs import dead, jobs, progress, providers, tasks, workers
+from hub.api.operators import admin, documentation, events, ops, shared, tokens, worker_env
 from hub.api.problems import on_http_error, on_hub_error
 from hub.api.sockets import Sockets
 from hub.core import Hub
@@ -65,7 +50,7 @@ from hub.sweeping.tasks import INTERVAL_S, LINE_S, TaskSweeperService
 from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
 
-_CAPACITY = (joining, nodes, sessions, watch, queue, autoscaling, pools)
+_CAPACITY = (joining, nodes, leases, watch, queue, autoscaling, pools)
 _OPERATORS = (admin, caps, shared, tokens, events, ops, worker_env, documentation)
 _JOBS = (workers, jobs, tasks, progress, providers, dead)
 _CONSOLE = (overview, people, sights, stuck, work, pages)  # the last takes what is left below /console/

@@ -12,11 +12,11 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from hub.api.auth import Secrets
-from hub.api.forwarded import Proxies
-from hub.api.freight import Freight
-from hub.api.gate import Gate
-from hub.api.guesses import Guesses
-from hub.api.standstill import READ_S, Standstill
+from hub.api.edge.forwarded import Proxies
+from hub.api.edge.freight import Freight
+from hub.api.edge.gate import Gate
+from hub.api.edge.guesses import Guesses
+from hub.api.http.standstill import READ_S, Standstill
 from hub.core import Hub
 from hub.errors import CallerGone, Stopping
 from hub.history.live import Live

@@ -10,7 +10,7 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
-from hub.api.edge import Edge
+from hub.api.edge.edge import Edge
 from hub.api.sockets.protocol import UpgradingProtocol
 from tests.world import PATIENCE_S, eventually
 

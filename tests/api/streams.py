@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlencode
 
-from hub.api.edge import Edge
-from hub.api.events import ABORT
+from hub.api.edge.edge import Edge
+from hub.api.operators.events import ABORT
 from tests.contract.speech import check_heard
 from tests.world import PATIENCE_S, eventually
 

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from hub.api import pools as pools_api
+from hub.api.capacity import pools as pools_api
 from hub.errors import StoreFault
 from hub.observability import metrics
 from hub.store.store import Store

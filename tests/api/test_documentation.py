@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 from hub.api.contract.file import FILE
-from hub.api.documentation import TYPES
+from hub.api.operators.documentation import TYPES
 
 TOP = Path(__file__).parents[2]
 ASSETS = TOP / "hub" / "api" / "assets"

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from hub.api import events as events_api
 from hub.api.app import create_app
-from hub.api.edge import Edge
+from hub.api.edge.edge import Edge
+from hub.api.operators import events as events_api
 from hub.history import live
 from hub.history.events import Event
 from hub.store.follow import Follower

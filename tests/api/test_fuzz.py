@@ -30,7 +30,7 @@ DOCUMENT = json.loads(FILE.read_bytes())
 OPERATIONS = [
     f"{method.upper()} {path}"
     for path, methods in sorted(DOCUMENT["paths"].items())
-    if not path.startswith("/v1/joblib")  # they refuse in a way of their own: tests/api/joblib/test_fuzz.py
+    if not path.startswith("/v1/joblib")  # they refuse in a way of their own: tests/api/jobs/test_fuzz.py
     for method in sorted(methods)
 ]
 ENDLESS = {"GET /events"}  # its answer goes on for as long as somebody listens

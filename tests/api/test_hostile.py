@@ -41,8 +41,9 @@ BOUNDS = {
 }
 # Bounds that no setting allows: a hub that has these shows in a second what others show in a minute.
 HURRY = """
-import hub.api.server as server
-from hub.api import events, protocol, writing
+import hub.api.http.server as server
+from hub.api.http import protocol, writing
+from hub.api.operators import events
 from hub.api.sockets import protocol as sockets_protocol, sockets
 sockets_protocol.GOODBYE_S = server.REST_S = protocol.REST_S = events.SEND_S = sockets.SEND_S = writing.UNREAD_S = 0.5
 writing.RATE = 1 << 24

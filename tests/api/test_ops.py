@@ -11,8 +11,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from hub.api import ops
-from hub.api.ops import Breaker
+from hub.api.operators import ops
+from hub.api.operators.ops import Breaker
 from hub.errors import StoreUnavailable
 from hub.observability import metrics
 from hub.store.notifications import Notifications

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hub.api import bodies
-from hub.api.node_requests import BeatBody
-from hub.api.requests import BorrowBody, ReturnBody
+from hub.api.capacity.node_requests import BeatBody
+from hub.api.capacity.requests import BorrowBody, ReturnBody
 from hub.errors import HubError
 
 ANYTHING = st.one_of(

@@ -11,8 +11,8 @@ from collections import Counter
 
 import pytest
 
-from hub.api import beats, protocol
 from hub.api.app import create_app
+from hub.api.http import beats, protocol
 from tests.api.roads import Ordinary, Road, Shortcut
 from tests.world import settings_for
 

@@ -15,7 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.supervisors import Multiprocess
 
-from hub.api.private import Cycle
+from hub.api.http.private import Cycle
 
 API = Path(__file__).parents[2] / "hub" / "api"
 HTTP = {

@@ -13,7 +13,7 @@ from typing import Any
 import hiredis
 from redis import Redis
 
-from hub.api.sessions import KEEP_OWN_S
+from hub.api.capacity.leases import KEEP_OWN_S
 from hub.capacity.models import BorrowRequest, Slot, slot_item
 from hub.core import Hub
 from hub.settings import Settings

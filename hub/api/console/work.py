@@ -11,7 +11,7 @@ from starlette.responses import Response
 from hub.api import bodies
 from hub.api.deps import in_ms, reply, serving
 from hub.api.identity import Caller, reader
-from hub.api.joblib import answers
+from hub.api.jobs import answers
 from hub.core import Hub
 from hub.errors import Forbidden, InvalidValue
 from hub.jobs.models import Job, Page, Task

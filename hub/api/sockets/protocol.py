@@ -8,10 +8,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from hub.api.private import WebSocketsSansIOProtocol
-from hub.api.protocol import NEVER, HubProtocol
+from hub.api.http.private import WebSocketsSansIOProtocol
+from hub.api.http.protocol import NEVER, HubProtocol
+from hub.api.http.writing import cut, expect_to_be_read
 from hub.api.sockets.turns import Turns
-from hub.api.writing import cut, expect_to_be_read
 
 PATH: Final = "/socket.io/"
 PIECE: Final = 512  # bytes: some messages, each of which costs a hundredth of a millisecond to tell from the next

@@ -18,7 +18,7 @@ from hub.api.auth import HEADER
 from hub.api.credentials import slow_down
 from hub.api.deps import Serving
 from hub.api.identity import Caller, Shown, allow, known
-from hub.api.joblib import walls
+from hub.api.jobs import walls
 from hub.api.sockets.events import Events
 from hub.errors import HubError, Stopping, StoreUnavailable, Unauthorized
 from hub.jobs.names import check_room, parse_full_name, to_id

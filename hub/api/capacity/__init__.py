@@ -1,0 +1,1 @@
+"""The routes of capacity: nodes, pools, leases, the queue."""

@@ -1,0 +1,91 @@
+"""What autoscalers ask: how many slots a pool should have, and how many tasks of a job there are to work on."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api.auth import ADMIN, RUNNER
+from hub.api.capacity.members import whole_number
+from hub.api.contract import fleet, work
+from hub.api.contract import parameters as p
+from hub.api.contract.operation import operation
+from hub.api.deps import allowed, reply
+from hub.api.jobs import paths  # noqa: F401 - it makes `full` known to paths
+from hub.capacity.labels import parse_label
+from hub.errors import InvalidLabel, InvalidValue, JobNotFound
+
+router = APIRouter()
+DESIRED_MAX = 1_000_000  # slots or tasks: far above any pool
+
+
+@router.get(
+    "/autoscale/jobs/{job_name:full}",
+    tags=["jobs"],
+    **operation("getJobDemand", (RUNNER, ADMIN), work.JobDemand, p.MIN, p.MAX, p.HEADROOM, refusals=(JobNotFound,)),
+)
+async def of_job(request: Request) -> Response:
+    """How many tasks of a job there are to work on: those claimed or running and those that can be claimed, with
+    `headroom` more to spare, within `min` and `max`. An autoscaler divides it by what one worker runs at a time.
+
+    A job that nobody offers is answered too: its first worker is yet to come. With `truncated` its workers hold so much
+    that `held` and `desired` are the least there may be.
+    """
+    hub = allowed(request, RUNNER, ADMIN)
+    least, most, spare = _bounds(request)
+    found = await hub.jobs.demand(request.path_params["job_name"])
+    return reply(
+        {
+            "job": found.job,
+            "pending": found.pending,
+            "putOff": found.put_off,
+            "held": found.held,
+            "workers": found.workers,
+            "desired": min(max(found.held + found.pending + spare, least), most),
+            "truncated": found.truncated,
+        }
+    )
+
+
+@router.get(
+    "/autoscale/{label:path}",
+    tags=["pools"],
+    **operation("getDemand", (RUNNER, ADMIN), fleet.Demand, p.MIN, p.MAX, p.HEADROOM, refusals=(InvalidLabel,)),
+)
+async def of_pool(request: Request, label: str) -> Response:
+    """How many slots a pool should have: those lent and those its live waiters need, with `headroom` more to spare,
+    within `min` and `max`. A pool without slots is answered too: somebody may be waiting for its first one.
+
+    A waiter that several pools may serve counts for each of them; one that its cap keeps waiting counts for none. With
+    `truncated` so many labels are waited for that `waiting` and `desired` are the least there may be.
+    """
+    hub = allowed(request, RUNNER, ADMIN)
+    least, most, spare = _bounds(request)
+    found = await hub.pools.demand(parse_label(label).text)
+    hint = "" if found.published else await hub.hints.of(found.label)
+    return reply(
+        {
+            **({"hint": hint} if hint else {}),
+            "label": found.label,
+            "held": found.lent,
+            "free": found.free,
+            "heldBack": found.held_back,
+            "total": found.published,
+            "waiting": found.waiting,
+            "waitingLabels": found.labels,
+            "desired": min(max(found.lent + found.waiting + spare, least), most),
+            "maintenanceActive": found.maintenance,
+            "truncated": found.truncated,
+        }
+    )
+
+
+def _bounds(request: Request) -> tuple[int, int, int]:
+    """The least, the most, and what to spare; raises `InvalidValue`."""
+    query = request.query_params
+    spare = whole_number(query.get("headroom", "0"), "headroom", 0, DESIRED_MAX)
+    least = whole_number(query.get("min", "0"), "min", 0, DESIRED_MAX)
+    most = whole_number(query.get("max", str(DESIRED_MAX)), "max", 0, DESIRED_MAX)
+    if least > most:
+        raise InvalidValue("min must not be above max", member="min")
+    return least, most, spare

@@ -1,0 +1,87 @@
+"""How many grants of a label may be live at once: looking at it, and changing it for all hubs while they run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import bodies
+from hub.api.auth import ADMIN
+from hub.api.capacity.requests import CapBody
+from hub.api.contract import operating
+from hub.api.contract.operation import operation
+from hub.api.credentials import origin
+from hub.api.deps import allowed, remote_ip, reply
+from hub.capacity.labels import parse_kinds, parse_label
+from hub.core import Hub
+from hub.errors import InvalidLabel
+
+router = APIRouter(tags=["admin"])
+CAP_MAX = 999_999_999
+ALL = "*"  # every label without a cap of its own
+
+
+@router.get("/admin/caps", **operation("listCaps", (ADMIN,), operating.Caps))
+async def caps(request: Request) -> Response:
+    """The caps by label, with what is live and who waits; `default` is for labels without one of their own.
+
+    0 is no limit. One set at run time wins over one of the environment.
+    """
+    hub = allowed(request, ADMIN)
+    found = await _in_force(hub)
+    default, source = found.pop(ALL)
+    rows = await _rows(hub, found)
+    return reply({"default": default, "defaultSource": source, "caps": rows})
+
+
+@router.put(
+    "/admin/caps/{label:path}", **operation("setCap", (ADMIN,), operating.Cap, body=CapBody, refusals=(InvalidLabel,))
+)
+async def set_cap(request: Request, label: str) -> Response:
+    """Set the cap of a label, or of all without one of their own (`*`), for all hubs; null clears what was set.
+
+    Waiters a higher cap lets in are served before this answers; what is lent beyond a lower one stays lent.
+    """
+    hub = allowed(request, ADMIN)
+    if label != ALL:
+        label = parse_label(label, parse_kinds(hub.settings.label_kinds), wildcards=hub.agreed.holds.wildcards).text
+    said = CapBody.read(await bodies.read_body(request))
+    cap = said.cap
+    by = (said.by or remote_ip(request) or "unknown")[:100]
+    await hub.queue.set_cap(label, cap)
+    shown = "cleared" if cap is None else cap
+    await hub.audit.write(
+        "admin",
+        "cap.set",
+        actor=by,
+        **await origin(request),
+        labelKey=label,
+        cap=shown,
+    )
+    found = await _in_force(hub)
+    (row,) = await _rows(hub, {label: found.get(label, (found[ALL][0], "default"))})
+    return reply(row)
+
+
+async def _in_force(hub: Hub) -> dict[str, tuple[int, str]]:
+    """Label -> (cap, who says so). `ALL` is always there."""
+    found = {ALL: (0, "default")}
+    for label, source, cap in await hub.queue.caps():  # in order: what was set at run time comes last
+        found[label] = (cap, source)
+    return found
+
+
+async def _rows(hub: Hub, caps: dict[str, tuple[int, str]]) -> list[dict[str, Any]]:
+    keys = hub.store.keys
+    counted = [label for label in caps if label != ALL]
+    counts = await hub.store.read_all(
+        ("ZCARD", key) for label in counted for key in (keys.in_flight(label), keys.queue(label))
+    )
+    live = dict(zip(counted, zip(counts[::2], counts[1::2], strict=True), strict=True))
+    rows = []
+    for label, (cap, source) in caps.items():
+        in_flight, waiting = live.get(label, (None, None))
+        rows.append({"labelKey": label, "cap": cap, "source": source, "inFlight": in_flight, "waiting": waiting})
+    return rows

@@ -1,0 +1,38 @@
+"""Nodes that join: with a token they share, each makes one of its own, which speaks for it alone."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import bodies
+from hub.api.auth import HEADER
+from hub.api.capacity.node_requests import JoinBody
+from hub.api.contract import fleet
+from hub.api.contract.operation import TOKEN, operation
+from hub.api.credentials import origin
+from hub.api.deps import reply, serving
+from hub.api.identity import bearer
+from hub.errors import NodeTaken, Unauthorized
+from hub.tokens.models import JOIN
+
+router = APIRouter(tags=["nodes"])
+
+
+@router.post("/node/join", **operation("joinNode", (TOKEN,), {201: fleet.Joined}, body=JoinBody, refusals=(NodeTaken,)))
+async def join(request: Request) -> Response:
+    """Make a token for the node that calls, in exchange for the token it shows, which is one to join with.
+
+    Once: 409 `node-taken` when the node has a token already, is registered, or had its token revoked within a week. A
+    repeat with the same secret changes nothing.
+    """
+    found = serving(request)
+    shown = bearer(request.headers.getlist("authorization")) or request.headers.get(HEADER, "")
+    holder = await found.holders.resolve(shown)
+    if holder is None or not holder.active or holder.kind != JOIN:
+        raise Unauthorized()
+    said = JoinBody.read(await bodies.read_body(request))
+    node = said.node_id
+    token = await found.hub.tokens.join(node, said.sha256)
+    await found.hub.audit.write("node", "join", actor=node, **await origin(request), id=token.id)
+    return reply({"nodeId": node, "id": token.id}, status=201)

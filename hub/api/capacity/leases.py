@@ -1,0 +1,342 @@
+"""Borrow, return, renew, verify, and looking at what is lent."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import time
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import bodies, traces
+from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.capacity.requests import AttributeBody, BorrowBody, RenewBody, ReturnBody
+from hub.api.contract import lending
+from hub.api.contract import parameters as p
+from hub.api.contract.operation import NO_SLOT, TOKEN, operation
+from hub.api.credentials import origin
+from hub.api.deps import allowed, in_ms, is_gone, reply, serving
+from hub.api.speakers import speaker
+from hub.capacity.labels import Label, parse_kinds, parse_label
+from hub.capacity.leases import KEEP_OWN_S, keep_key_s
+from hub.capacity.models import RUN_MAX, BorrowRequest, Grant, Session, text_of
+from hub.core import Hub
+from hub.errors import (
+    CallerGone,
+    Forbidden,
+    GrantOver,
+    HubError,
+    InvalidLabel,
+    InvalidValue,
+    KeyReused,
+    MissingMember,
+    NoCapacity,
+    NoSuchPool,
+    NotFound,
+    Settling,
+    Stopping,
+    Unauthorized,
+    WaitedInVain,
+    Withdrawn,
+)
+from hub.observability import metrics
+from hub.observability.tracing import tracing
+from hub.settings import Settings
+from hub.store.keys import key_part
+
+router = APIRouter(tags=["sessions"])
+IN_VAIN = (WaitedInVain, CallerGone)
+
+
+@router.post(
+    "/session/borrow",
+    **operation(
+        "borrowSlot",
+        (RUNNER,),
+        lending.Grant,
+        p.KEY,
+        *p.RUN,
+        body=BorrowBody,
+        headers=("Correlation-Id",),
+        refusals=(InvalidLabel, NoSuchPool, GrantOver, Withdrawn, KeyReused, *NO_SLOT),
+    ),
+)
+async def borrow(request: Request) -> Response:
+    """Borrow a slot of a pool, waiting in the queue while none is free.
+
+    Answers 503 when it is not to be had; `code` says why: `timeout`, `deadline`, `per-label-cap`, `per-run-cap`. Where
+    no pool serves the label, `hint` says so, and with `"waitForPool": false` it is 404 `no-such-pool` at once.
+    """
+    try:
+        hub = allowed(request, RUNNER)
+        if serving(request).stopping:
+            raise Stopping()
+        document = await bodies.read_body(request)
+        label = _wanted(document, hub)
+    except HubError as error:
+        if isinstance(error, Unauthorized | Stopping | MissingMember | InvalidLabel):
+            metrics.borrow_outcomes.labels("unknown", "denied").inc()
+        raise
+    shown = metrics.bounded(label.text)
+    metrics.borrow_requests.labels(shown).inc()
+    started = time.monotonic()
+    try:
+        said = bodies.borrowing(document)
+        wanted = _borrow_request(request, hub, said, label, bodies.run_id(request, said.run_id))
+        if tracing.on and wanted.keyed:  # it may be asked for again, and is the same ticket then
+            await traces.follow(hub.store, traces.ticket(wanted.request))
+            traces.keep(hub.store, traces.ticket(wanted.request))
+        if not said.waits_for_pool:
+            await hub.hints.check(label.text)
+        grant = await _lend(hub, request, wanted)
+        if tracing.on:
+            traces.keep(hub.store, traces.lease(grant.slot, grant.token))
+    except HubError as error:
+        metrics.borrow_outcomes.labels(shown, "timeout" if isinstance(error, IN_VAIN) else "denied").inc()
+        raise
+    finally:
+        metrics.borrow_latency.labels(shown).observe(time.monotonic() - started)
+    if await is_gone(request):
+        await hub.leases.undo(wanted, grant)
+    metrics.borrow_outcomes.labels(shown, "success").inc()
+    return reply(granted(hub, grant, said.run_name or None), grant.run)
+
+
+async def _lend(hub: Hub, request: Request, wanted: BorrowRequest) -> Grant:
+    try:
+        return await hub.leases.borrow(wanted, lambda: hung_up(request))
+    except NoCapacity as error:
+        if "position" not in error.facts:  # it never stood in the queue: say where it would have
+            place = await hub.tickets.prospect(wanted.label, wanted.priority)
+            error.facts.update(place.facts())
+        if hint := await hub.hints.of(wanted.label):
+            error.facts["hint"] = hint
+        raise
+
+
+async def hung_up(request: Request) -> None:
+    """Ends when the caller has hung up."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _wanted(document: dict[str, Any], hub: Hub) -> Label:
+    given = bodies.text(document, "labelKey")
+    if not given:
+        raise MissingMember("missing labelKey", member="labelKey")
+    return parse_label(given, parse_kinds(hub.settings.label_kinds), wildcards=hub.agreed.holds.wildcards)
+
+
+def _borrow_request(request: Request, hub: Hub, said: bodies.Borrowing, label: Label, run: str) -> BorrowRequest:
+    settings = hub.settings
+    ttl_s = settings.borrow_ttl_s if said.ttl_s is None else said.ttl_s
+    ttl_s = min(max(ttl_s, settings.borrow_ttl_min_s), 86_400, settings.max_session_ttl_s)
+    key, attempt = bodies.request_key(request), f"try-{secrets.token_hex(12)}"
+    asked = f"{label.text}\0{ttl_s}\0{run}"
+    wait_s = longest_wait_s(settings)
+    limit_s = said.limit_s
+    return BorrowRequest(
+        label=label.text,
+        ttl_ms=int(ttl_s * 1000),
+        run=run or bodies.new_run_id(hub.store.wall_s()),
+        request=key or attempt,
+        attempt=attempt,
+        fingerprint=hashlib.sha256(asked.encode()).hexdigest()[:16],
+        keep_s=keep_key_s(settings, int(ttl_s * 1000)) if key else KEEP_OWN_S,
+        keyed=key is not None,
+        priority=said.priority,
+        wait_ms=int(1000 * (wait_s if limit_s is None else min(limit_s, wait_s))),
+        limit_ms=-1 if limit_s is None else int(limit_s * 1000),
+    )
+
+
+def longest_wait_s(settings: Settings) -> float:
+    """How long a call may wait in the queue: it must be answered before the time of the request is over."""
+    return min(settings.borrow_queue_timeout_s, settings.request_timeout_s * 0.95)
+
+
+def granted(hub: Hub, grant: Grant, run_name: str | None) -> dict[str, Any]:
+    """A grant as its borrower is answered."""
+    said = grant.said
+    endpoint, kind = said.get("webSocketEndpoint"), said.get("browserType")
+    return {
+        "browserId": grant.slot,
+        "webSocketEndpoint": endpoint if isinstance(endpoint, str) else "",
+        "labelKey": grant.label,
+        "browserType": kind,
+        "nodeId": text_of(said, "nodeId", grant.item) or None,
+        "runName": run_name,
+        "expiresAtUtc": in_ms(hub, grant.left_ms),
+        "matchedLabel": grant.pool,
+        "leaseToken": grant.token,
+        "ttlSeconds": grant.left_ms / 1000 if grant.left_ms % 1000 else grant.left_ms // 1000,
+        "runId": grant.run,
+        "item": said,
+    }
+
+
+@router.post(
+    "/session/return",
+    **operation(
+        "returnSlot",
+        (RUNNER, NODE, TOKEN),
+        lending.Returned,
+        p.KEY,
+        *p.RUN,
+        body=ReturnBody,
+        headers=("Correlation-Id",),
+        refusals=(InvalidLabel, Forbidden, KeyReused),
+    ),
+)
+async def give_back(request: Request) -> Response:
+    """Give a slot back. Any number of repetitions answers 200; those that changed nothing carry a note.
+
+    An operator who ends somebody else's lease says `revoke`: its holder is told, and the slot is lent on when he has
+    stopped or `HUB_REVOKE_GRACE_SECONDS` are over; with `force` at once. A `reason` beside it goes into the audit log.
+    With `onlyRun` nothing is ended but a lease of the run that the call names.
+    """
+    hub = serving(request).hub
+    arrived_ms = hub.store.latest_ms()
+    who = await speaker(request, RUNNER, NODE)
+    said = bodies.returning(await bodies.read_body(request))
+    slot, label = said.slot, parse_label(said.label)
+    run = bodies.run_id(request, said.run_id)
+    key = bodies.request_key(request)
+    await who.check_slot(request, key_part(slot.strip()))
+    if tracing.on and said.token:
+        await traces.follow(hub.store, traces.lease(slot, said.token))
+    word, _, run_of_grant = await hub.leases.give_back(
+        key_part(slot.strip()), label.text, said.token,
+        run=run, only_run=said.only_run, key=key, revokes=said.revokes, arrived_ms=arrived_ms,
+    )  # fmt: skip
+    answer = {"returned": slot}
+    if word != "returned":
+        answer["note"] = "already returned"
+    if said.only_run or said.reason:
+        answer["runId"] = run_of_grant
+    if said.reason and said.revokes and word in ("returned", "ended"):
+        facts = {"slotId": slot, "runId": run_of_grant, "reason": said.reason}
+        await hub.audit.write("session", "session.revoke", **await origin(request), **facts)
+    return reply(answer, (run or run_of_grant) if word in ("returned", "ended") else "")
+
+
+@router.post(
+    "/session/renew",
+    **operation("renewLease", (RUNNER,), lending.Renewed, body=RenewBody, refusals=(GrantOver, Settling)),
+)
+async def renew(request: Request) -> Response:
+    """Extend a lease, never beyond the longest life of a grant. Answers 409 `grant-over` when it has ended."""
+    hub = allowed(request, RUNNER)
+    said = RenewBody.read(await bodies.read_body(request))
+    slot, token, ttl_s = said.browser_id, said.lease_token, said.ttl_seconds
+    if ttl_s is not None:
+        ttl_s = min(max(ttl_s, hub.settings.borrow_ttl_min_s), hub.settings.max_session_ttl_s)
+    if tracing.on:
+        await traces.follow(hub.store, traces.lease(slot, token))
+    held, left_ms = await hub.leases.renew(key_part(slot.strip()), token, None if ttl_s is None else int(ttl_s * 1000))
+    return reply(
+        {"browserId": slot, "leaseToken": held, "ttlSeconds": left_ms / 1000, "expiresAtUtc": in_ms(hub, left_ms)}
+    )
+
+
+@router.get(
+    "/leases/{slot}/verify",
+    **operation("verifyLease", (RUNNER, NODE, ADMIN, TOKEN), lending.Verified, p.FENCE, refusals=(Forbidden, Settling)),
+)
+async def verify(request: Request, slot: str) -> Response:
+    """Whether a fencing token is that of the grant that holds the slot now; for the side that owns the resource."""
+    who, hub = await speaker(request, RUNNER, NODE, ADMIN), serving(request).hub
+    token = request.query_params.get("token", "")
+    if not token:
+        raise MissingMember("missing token: ask with ?token=", member="token")
+    await who.check_slot(request, key_part(slot))
+    word, left_ms = await hub.leases.verify(key_part(slot), token)
+    if word == "ok":
+        return reply({"slotId": slot, "valid": True, "ttlSeconds": left_ms / 1000})
+    return reply({"slotId": slot, "valid": False, "reason": word})
+
+
+@router.get(
+    "/sessions",
+    **operation(
+        "listLeases",
+        (RUNNER, ADMIN),
+        lending.SessionPage,
+        p.OFFSET,
+        p.LIMIT,
+        p.OF_LABEL,
+        p.OF_POOL,
+        p.OF_NODE,
+        p.OF_RUN,
+    ),
+)
+async def sessions(request: Request) -> Response:
+    """What is lent, the grants that end first at the top; all, or those of one label, pool, node or run."""
+    hub = allowed(request, RUNNER, ADMIN)
+    offset, limit = bodies.page(request)
+    filters = {
+        name: request.query_params[name] for name in ("label", "pool", "node", "run") if name in request.query_params
+    }
+    if len(filters) > 1:
+        raise InvalidValue("filter by one of label, pool, node or run at a time")
+    total, slots = await _page(hub, offset, limit, **filters)
+    found = await hub.leases.sessions(slots)
+    return reply({"total": total, "sessions": [_session(each) for each in found if each]})
+
+
+async def _page(
+    hub: Hub,
+    offset: int,
+    limit: int,
+    label: str | None = None,
+    pool: str | None = None,
+    node: str | None = None,
+    run: str | None = None,
+) -> tuple[int, list[str]]:
+    keys = hub.store.keys
+    if label is not None:
+        return await hub.leases.page(keys.in_flight(label), offset, limit)
+    if run is not None:
+        return await hub.leases.page(keys.run(run), offset, limit)
+    if node is not None:
+        return await hub.nodes.lent(node, offset, limit)
+    if pool is not None:
+        return await hub.pools.lent(pool, offset, limit)
+    return await hub.leases.page(keys.deadlines, offset, limit)
+
+
+@router.get("/sessions/{slot}", **operation("getLease", (RUNNER, ADMIN), lending.Session, refusals=(NotFound,)))
+async def session(request: Request, slot: str) -> Response:
+    """The live grant of a slot; 404 when it is not lent."""
+    hub = allowed(request, RUNNER, ADMIN)
+    found = await hub.leases.session(key_part(slot))
+    if found is None:
+        raise NotFound(f"slot {slot} is not lent")
+    return reply(_session(found))
+
+
+def _session(found: Session) -> dict[str, Any]:
+    return {
+        "browserId": found.slot,
+        "labelKey": found.label,
+        "poolLabel": found.pool,
+        "runId": found.run,
+        "nodeId": found.node,
+        "borrowedAtUtc": found.borrowed_at,
+        "ttlSeconds": found.ttl_s,
+        "secondsLeft": found.left_ms / 1000,
+    }
+
+
+@router.post(
+    "/results/browser/{slot}/test", **operation("mapSlotToTest", (RUNNER,), lending.Mapped, *p.RUN, body=AttributeBody)
+)
+async def attribute(request: Request, slot: str) -> Response:
+    """Map a slot to the test that runs on it, for six hours or until its grant ends."""
+    hub = allowed(request, RUNNER)
+    said = AttributeBody.read(await bodies.read_body(request))
+    test = said.test_id.strip()
+    await hub.leases.attribute(slot, test[:RUN_MAX], bodies.run_id(request, said.run_id))
+    return reply({"mapped": slot, "testId": test})

@@ -1,0 +1,398 @@
+"""Register, heartbeat, publish, leave, and looking at nodes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import bodies
+from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.capacity.members import whole_number
+from hub.api.capacity.node_requests import SLOTS_MAX, BeatBody, BeatsBody, CallerBody, PublishBody, RegisterBody
+from hub.api.contract import fleet
+from hub.api.contract import parameters as p
+from hub.api.contract.operation import ANYBODY, TOKEN, operation
+from hub.api.contract.words import NodeId
+from hub.api.credentials import credential
+from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
+from hub.api.problems import problem
+from hub.api.speakers import Speaker, speaker
+from hub.audit import entry
+from hub.capacity.labels import Label, parse_kinds, parse_label
+from hub.capacity.models import Slot
+from hub.capacity.nodes.models import (
+    STATES,
+    Beat,
+    Node,
+    Order,
+    Orders,
+    Registration,
+    check_node_id,
+    next_beat_ms,
+    shown_asked,
+)
+from hub.core import Hub
+from hub.errors import (
+    Forbidden,
+    HubError,
+    InvalidJson,
+    InvalidLabel,
+    InvalidValue,
+    NodeIdCollides,
+    Settling,
+    SlotLent,
+    Superseded,
+    Unauthorized,
+    UnknownNode,
+)
+
+router = APIRouter(tags=["nodes"])
+_REFUSED = {
+    "taken": "another node has published a slot with this id",
+    "late": "a later call of the same process has withdrawn it",
+}
+
+
+@router.post(
+    "/node/register",
+    **operation(
+        "registerNode",
+        (NODE, TOKEN),
+        fleet.Registered,
+        body=RegisterBody,
+        refusals=(InvalidLabel, NodeIdCollides, Forbidden, Superseded, Settling),
+    ),
+)
+async def register(request: Request) -> Response:
+    """Announce a node, or bring its entry up to date; it counts as a beat. May publish slots in the same call."""
+    ip = remote_ip(request)
+    hub = serving(request).hub
+    try:
+        who = await speaker(request, NODE)
+    except Unauthorized:
+        await hub.audit.refused("node", "register.denied", ip, "unauthorized")
+        raise
+    try:
+        document = await bodies.read_body(request)
+    except InvalidJson as error:
+        reason = error.facts.get("reason", "invalid-json")
+        await hub.audit.refused("node", "register.denied", ip, reason)
+        raise
+    said = RegisterBody.read(document)
+    node = _registration(said)
+    who.check(node.node_id)
+    slots = _publication(hub, node.node_id, said, document)
+    facts: dict[str, Any] = {"apps": len(node.apps), "capacity": node.capacity, "labels": len(node.labels)}
+    by = await credential(request)
+    new, old = (
+        entry("node", action, actor=node.node_id, by=by, remote_ip=ip, **facts)
+        for action in ("register.success", "register.update")
+    )
+    registered = await hub.nodes.register(
+        node, _pool_labels(hub, node), new, old, hub.audit.max_entries, said.drain_call
+    )
+    answer: dict[str, Any] = {
+        "registered": node.node_id,
+        "nextBeatMs": next_beat_ms(hub.nodes.timeout_ms),
+        "version": registered.version,
+    }
+    if registered.term:
+        answer["term"] = registered.term
+    if registered.lent:
+        answer["lent"] = registered.lent
+        answer["lentFor"] = shown_asked(registered.lent_for)
+    if "slots" in document or "pools" in document:
+        words = await hub.pools.publish(node.node_id, slots, said.policy, **said.caller()._asdict())
+        answer["slots"] = _published(slots, words)
+    return reply(answer)
+
+
+def _registration(said: RegisterBody) -> Registration:
+    return Registration(
+        said.node_id, said.apps, said.capacity, said.labels, said.base_url.strip(), said.incarnation, said.term
+    )
+
+
+def _pool_labels(hub: Hub, node: Registration) -> list[str]:
+    """Real nodes name their pools as apps, and may have filled them before they register."""
+    return [app for app in node.apps[:SLOTS_MAX] if hub.pools.usable(app)]
+
+
+def _publication(hub: Hub, node_id: str, said: PublishBody, document: dict[str, Any]) -> list[Slot]:
+    kinds = parse_kinds(hub.settings.label_kinds)
+    labels: dict[str, Label] = {name: parse_label(name, kinds) for name in bodies.named_labels(said)}
+    return bodies.slots(said, document, node_id, labels)
+
+
+def _published(slots: list[Slot], words: list[str]) -> list[dict[str, Any]]:
+    shown = []
+    for slot, word in zip(slots, words, strict=True):
+        row = {"browserId": slot.id, "labelKey": slot.pool, "status": "refused" if word in _REFUSED else word}
+        if word in _REFUSED:
+            row["reason"] = _REFUSED[word]
+        shown.append(row)
+    return shown
+
+
+@router.post(
+    "/node/{node_id:path}/slots",
+    **operation(
+        "publishSlots",
+        (NODE, TOKEN),
+        fleet.Published,
+        body=PublishBody,
+        refusals=(InvalidLabel, Forbidden, UnknownNode, Superseded),
+    ),
+)
+async def publish(request: Request, node_id: str) -> Response:
+    """Put slots of a registered node on offer. A repeat changes nothing; each slot is answered on its own."""
+    who, hub = await speaker(request, NODE), serving(request).hub
+    document = await bodies.read_body(request)
+    node, said = check_node_id(node_id), PublishBody.read(document)
+    who.check(node)
+    slots = _publication(hub, node, said, document)
+    words = await hub.pools.publish(node, slots, said.policy, **said.caller()._asdict()) if slots else []
+    if not slots:
+        await hub.nodes.get(node)
+    return reply({"nodeId": node, "published": words.count("published"), "slots": _published(slots, words)})
+
+
+@router.delete(
+    "/node/{node_id:path}/slots/{slot_id}",
+    **operation(
+        "withdrawSlot",
+        (NODE, TOKEN),
+        fleet.Withdrawn,
+        p.ONLY_FREE,
+        p.INCARNATION,
+        p.NUMBER,
+        refusals=(Forbidden, UnknownNode, SlotLent, Superseded),
+    ),
+)
+async def withdraw(request: Request, node_id: str, slot_id: str) -> Response:
+    """Take a slot off offer because it is gone; a grant of it ends at once, or with `onlyFree=1` keeps it there."""
+    who, hub, node = await speaker(request, NODE), serving(request).hub, check_node_id(node_id)
+    who.check(node)
+    query = request.query_params
+    only_free, caller = query.get("onlyFree") in ("1", "true"), CallerBody.read(query).caller()
+    word, ended = await hub.pools.withdraw(node, slot_id, only_free=only_free, **caller._asdict())
+    answer: dict[str, Any] = {"withdrawn": slot_id, "ended": ended}
+    if word == "unknown":
+        answer["note"] = "not published"
+    elif word == "late":
+        answer["note"] = "published again by a later call"
+    return reply(answer)
+
+
+@router.delete(
+    "/node/{node_id:path}",
+    **operation("leaveNode", (NODE, TOKEN), fleet.Left, p.INCARNATION, refusals=(Forbidden, Superseded)),
+)
+async def leave(request: Request, node_id: str) -> Response:
+    """Leave: the node's slots are withdrawn, lent ones ended, at once. A token it made by joining is forgotten.
+
+    A process that names its `incarnation` ends only what is its own: 409 `superseded` when another is the node by now.
+    """
+    who, found = await speaker(request, NODE), serving(request)
+    who.check(check_node_id(node_id))
+    answer = await remove(found.hub, node_id, CallerBody.read(request.query_params).incarnation)
+    if who.token:
+        await found.hub.tokens.left(who.token)
+        found.holders.forget()
+    return answer
+
+
+async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Response:
+    """Take a node off the books and say what that ended."""
+    node = check_node_id(node_id)
+    gone = await hub.nodes.leave(node, incarnation)
+    answer: dict[str, Any] = {"left": node, "slots": gone.slots, "ended": len(gone.ended)}
+    if not gone.known:
+        answer["note"] = "not registered"
+    return reply(answer)
+
+
+@router.post(
+    "/node/heartbeat", **operation("sendHeartbeat", (NODE, TOKEN), fleet.Orders, body=BeatBody, refusals=(Forbidden,))
+)
+async def heartbeat(request: Request) -> Response:
+    """Say that a node is alive, and learn what it must do. Answered once Redis has it."""
+    who, hub = await speaker(request, NODE), serving(request).hub
+    beat = bodies.beat(await bodies.read_body(request))
+    who.check(beat.node_id)
+    return reply(_orders(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms))
+
+
+def orders_json(beat: Beat, orders: Orders, timeout_ms: int) -> bytes:
+    """The answer to a heartbeat."""
+    return orjson.dumps(_orders(beat, orders, timeout_ms))
+
+
+def _orders(beat: Beat, orders: Orders, timeout_ms: int) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "nodeId": beat.node_id,
+        "known": orders.known,
+        "drain": orders.drain,
+        "recycle": orders.recycle,
+        "nextBeatMs": next_beat_ms(timeout_ms),
+        "version": orders.version,
+    }
+    if orders.lent is not None:
+        answer["lent"] = orders.lent
+        if orders.lent_for:
+            answer["lentFor"] = shown_asked(orders.lent_for)
+        if orders.offers:
+            answer["offers"] = orders.offers
+        if orders.drain_call:
+            answer["drainCall"] = orders.drain_call.as_json()
+    if orders.superseded:
+        answer["superseded"] = True
+    return answer
+
+
+@router.post("/node/heartbeats", **operation("sendHeartbeats", (NODE, TOKEN), fleet.Beaten, body=BeatsBody))
+async def heartbeats(request: Request) -> Response:
+    """Up to 1,000 heartbeats in one call, for an agent per host; each is answered on its own."""
+    who, hub = await speaker(request, NODE), serving(request).hub
+    listed = BeatsBody.read(await bodies.read_body(request)).beats
+    answers = await asyncio.gather(*(_one(hub, who, each, request.url.path) for each in listed))
+    return reply({"beats": answers})
+
+
+async def _one(hub: Hub, who: Speaker, document: Any, path: str) -> dict[str, Any]:
+    try:
+        beat = bodies.beat(document)
+        who.check(beat.node_id)
+        return _orders(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms)
+    except HubError as error:
+        if error.status == 503:
+            raise
+        said = document.get("nodeId") if isinstance(document, dict) else None
+        return {"nodeId": said if isinstance(said, str) else None, "error": problem(error, path)}
+
+
+@router.get(
+    "/nodes",
+    **operation(
+        "listNodes",
+        (ANYBODY, RUNNER, ADMIN, NODE),
+        list[NodeId] | fleet.NodePage,
+        p.DETAIL,
+        p.LIMIT,
+        p.CURSOR,
+        p.STATE,
+        p.SEARCH,
+    ),
+)
+async def nodes(request: Request) -> Response:
+    """The ids of all nodes; with `detail=1` a page of nodes as operators see them: all, those of one `state`, or those
+    whose id, labels or pools contain `q`.
+
+    With `q` alone 20,000 nodes are looked through at a time: `total` is how many are registered, and `next` goes on.
+    """
+    query = request.query_params
+    if query.get("detail") not in ("1", "true"):
+        return reply(await serving(request).hub.nodes.ids())
+    hub = allowed(request, RUNNER, ADMIN, NODE)
+    _, limit = bodies.page(request)
+    state, cursor, text = query.get("state"), query.get("cursor", "0"), bodies.search(request)
+    if state is not None and state not in STATES:
+        raise InvalidValue(f"state must be one of {', '.join(STATES)}", member="state")
+    start = whole_number(cursor, "cursor", 0, 2**64 - 1)
+    if state is None:
+        total, ids, after = await (
+            hub.nodes.find(text, str(start), limit) if text else hub.nodes.page(str(start), limit)
+        )
+        found = await hub.nodes.describe(ids)
+    else:
+        total, found = await hub.nodes.in_state(state, start, limit, text)
+        after = str(start + limit) if start + limit < total else None
+    return reply({"total": total, "nodes": [shown(node) for node in found], "next": after})
+
+
+@router.get(
+    "/nodes/{node_id:path}/safe-to-kill",
+    **operation(
+        "checkSafeToKill",
+        (RUNNER, ADMIN, NODE, TOKEN),
+        fleet.Departure,
+        refusals=(InvalidValue, Forbidden, UnknownNode, Settling),
+    ),
+)
+async def safe_to_kill(request: Request, node_id: str) -> Response:
+    """Whether a node can be shut down without anybody noticing: it drains, and nothing of it is lent.
+
+    404 when it is not registered: it has left or was expired, and nothing is known to be of it. For a node timeout
+    after a loss of the store that is not certain, and the answer is 503 `settling`.
+    """
+    who, hub = await speaker(request, RUNNER, ADMIN, NODE), serving(request).hub
+    node_id = check_node_id(node_id)
+    who.check(node_id)
+    found = await hub.nodes.safe_to_kill(node_id)
+    return reply(
+        {
+            "nodeId": node_id,
+            "safe": found.safe,
+            "draining": found.draining,
+            "lent": found.lent,
+            "reason": found.reason,
+            "deadlineSecondsLeft": in_seconds(found.deadline_left_ms),
+        }
+    )
+
+
+@router.get(
+    "/nodes/{node_id:path}",
+    **operation(
+        "getNode", (RUNNER, ADMIN, NODE, TOKEN), fleet.NodeInFull, refusals=(InvalidValue, Forbidden, UnknownNode)
+    ),
+)
+async def node(request: Request, node_id: str) -> Response:
+    """One node with its slots, and with what it was told to do; 404 when it is not registered."""
+    who, hub = await speaker(request, RUNNER, ADMIN, NODE), serving(request).hub
+    who.check(check_node_id(node_id))
+    found = await hub.nodes.get(check_node_id(node_id))
+    slots = await hub.nodes.slots(found.id)
+    listed = [{"browserId": slot, "labelKey": pool, "state": place} for slot, pool, place in slots]
+    orders = [_order(each) for each in await hub.nodes.orders(found, (slot for slot, _, _ in slots))]
+    return reply({**shown(found), "slotList": listed, "orders": orders})
+
+
+def _order(order: Order) -> dict[str, Any]:
+    return {
+        "order": order.word,
+        "secondsLeft": in_seconds(order.left_ms),
+        **({"reason": order.reason} if order.reason else {}),
+        **({"slots": order.slots} if order.slots else {}),
+    }
+
+
+def shown(node: Node) -> dict[str, Any]:
+    """A node as JSON."""
+    try:
+        labels = orjson.loads(node.labels)
+    except orjson.JSONDecodeError:
+        labels = {}
+    if not isinstance(labels, dict):
+        labels = {}
+    return {
+        "nodeId": node.id,
+        "state": node.state,
+        "draining": node.draining,
+        "deadlineSecondsLeft": in_seconds(node.deadline_left_ms),
+        "lastSeenUtc": node.last_seen or None,
+        "sinceBeatMs": node.since_beat_ms,
+        **({"service": node.service} if node.service != "lending" else {}),
+        **({"reason": node.cordon} if node.cordon else {}),
+        **({"kept": True} if node.kept else {}),
+        "capacity": int(node.capacity[:18]) if node.capacity.isdecimal() else None,
+        "apps": node.apps,
+        "labels": labels,
+        "baseUrl": node.base_url or None,
+        "slots": node.slots,
+        "lent": node.lent,
+    }

@@ -1,0 +1,178 @@
+"""The fair queue: who waits, what has become of a ticket, attending it again, and giving it up."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import bodies, traces
+from hub.api.auth import ADMIN, RUNNER
+from hub.api.capacity.leases import granted, hung_up, longest_wait_s
+from hub.api.capacity.members import whole_number
+from hub.api.contract import lending
+from hub.api.contract import parameters as p
+from hub.api.contract.operation import NO_SLOT, operation
+from hub.api.deps import allowed, is_gone, reply, serving
+from hub.capacity.labels import parse_label
+from hub.capacity.leases import keep_key_s
+from hub.capacity.models import BorrowRequest, Ticket
+from hub.capacity.tickets import LabelQueue
+from hub.core import Hub
+from hub.errors import (
+    GrantOver,
+    InvalidLabel,
+    InvalidValue,
+    KeyReused,
+    Stopping,
+    TicketGranted,
+    UnknownTicket,
+    WaitedInVain,
+    Withdrawn,
+)
+from hub.history.tickets import ticket_ids
+from hub.wire import time_text
+
+router = APIRouter(tags=["queue"])
+TICKETS_MAX = 1000  # of one label
+SHOWN_MAX = 20_000  # tickets in one answer
+
+
+@router.get(
+    "/queue",
+    **operation(
+        "listQueue", (RUNNER, ADMIN), lending.Queue, p.OFFSET, p.LIMIT, p.TICKETS, p.OF_LABEL, refusals=(InvalidLabel,)
+    ),
+)
+async def queue(request: Request) -> Response:
+    """Who waits, by label, those whose turn is next at the top: a page of the labels, or one, and of each the first
+    `tickets` in the queue.
+
+    `away` counts tickets nobody attends at the moment: they are passed over and keep their place for a minute.
+    """
+    hub = allowed(request, RUNNER, ADMIN)
+    offset, limit = bodies.page(request)
+    query = request.query_params
+    tickets = whole_number(query.get("tickets", "20"), "tickets", 0, TICKETS_MAX)
+    if limit * tickets > SHOWN_MAX:
+        raise InvalidValue(f"limit times tickets must not be above {SHOWN_MAX}", member="tickets")
+    one = parse_label(query["label"]).text if "label" in query else None
+    total, waiting, away = await hub.tickets.counts()
+    queues = await hub.tickets.queues([one] if one else await hub.tickets.labels(offset, limit), tickets)
+    queues = [queue for queue in queues if queue.waiting]  # the others have been served since
+    shown = [_queue(queue) for queue in queues]
+    return reply({"total": len(queues) if one else total, "waiting": waiting, "away": away, "labels": shown})
+
+
+def _queue(queue: LabelQueue) -> dict[str, Any]:
+    return {
+        "labelKey": queue.label,
+        "waiting": queue.waiting,
+        "turn": queue.turn,
+        "cap": queue.cap,
+        "inFlight": queue.in_flight,
+        "estimatedWaitSeconds": _estimate(queue.estimate_ms),
+        "tickets": [
+            {name: value for name, value in _place(ticket).items() if name not in ("labelKey", "state")}
+            for ticket in queue.tickets
+        ],
+    }
+
+
+def _place(ticket: Ticket) -> dict[str, Any]:
+    return {
+        "ticket": ticket.id,
+        "state": ticket.state,
+        "labelKey": ticket.label,
+        "position": ticket.position,
+        "runId": ticket.run,
+        "priority": ticket.priority,
+        "sinceUtc": time_text(datetime.fromtimestamp(ticket.since_ms / 1000, UTC)),
+        "estimatedWaitSeconds": _estimate(ticket.estimate_ms),
+        "secondsLeft": ticket.left_ms / 1000,
+    }
+
+
+def _estimate(estimate_ms: int) -> float | None:
+    return estimate_ms / 1000 if estimate_ms >= 0 else None
+
+
+@router.get(
+    "/queue/{ticket:path}",
+    **operation(
+        "getTicket",
+        (RUNNER, ADMIN),
+        lending.WaitingTicket | lending.GrantedTicket,
+        p.PREFER,
+        headers=("Correlation-Id", "Preference-Applied"),
+        refusals=(UnknownTicket, GrantOver, Withdrawn, KeyReused, *NO_SLOT),
+    ),
+)
+async def look(request: Request, ticket: str) -> Response:
+    """What has become of a borrow, named by its `Idempotency-Key` or by its ticket: `waiting`, `away` or `granted`.
+
+    A plain look changes nothing; a grant it shows is still that of whoever waits for it. With `Prefer: wait=N`, and
+    with the runner's secret, this call attends a ticket that has a key as a repeat of the borrow would: its place is
+    kept, a grant is this caller's, and the answer comes once there is one or after N seconds. Then, and when the caller
+    hangs up, the place is kept for another minute. Answers 409 `grant-over` when the grant has ended, and 409
+    `withdrawn` when the ticket is given up meanwhile.
+    """
+    hub = allowed(request, RUNNER, ADMIN)
+    found = await hub.tickets.find(*ticket_ids(ticket))
+    wait_s = min(bodies.wait_preference(request) or 0, int(longest_wait_s(hub.settings)))
+    if not wait_s or not found.keyed:
+        return _shown(hub, found)
+    allowed(request, RUNNER)
+    answer = _shown(hub, await _attend(request, hub, found, wait_s))
+    answer.headers["preference-applied"] = f"wait={wait_s}"
+    return answer
+
+
+async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ticket:
+    """The ticket once it is granted, or as it is after so long."""
+    if serving(request).stopping:
+        raise Stopping()
+    wanted = BorrowRequest(
+        label=ticket.label,
+        ttl_ms=ticket.ttl_ms,
+        run=ticket.run,
+        request=ticket.id,
+        attempt=f"try-{secrets.token_hex(12)}",
+        fingerprint=ticket.fingerprint,
+        keep_s=keep_key_s(hub.settings, ticket.ttl_ms),
+        keyed=True,
+        priority=ticket.priority,
+        wait_ms=wait_s * 1000,
+    )
+    await traces.follow(hub.store, traces.ticket(wanted.request))
+    try:
+        grant = await hub.leases.borrow(wanted, lambda: hung_up(request))
+    except WaitedInVain:
+        return await hub.tickets.find(ticket.id)
+    if await is_gone(request):
+        await hub.leases.undo(wanted, grant)
+    traces.keep(hub.store, traces.lease(grant.slot, grant.token))
+    return Ticket(ticket.id, "granted", grant.label, grant.run, grant=grant)
+
+
+def _shown(hub: Hub, ticket: Ticket) -> Response:
+    if ticket.grant is None:
+        return reply(_place(ticket), ticket.run)
+    return reply({"ticket": ticket.id, "state": "granted", **granted(hub, ticket.grant, None)}, ticket.run)
+
+
+@router.delete(
+    "/queue/{ticket:path}",
+    **operation("cancelTicket", (RUNNER, ADMIN), lending.Cancelled, refusals=(UnknownTicket, GrantOver, TicketGranted)),
+)
+async def give_up(request: Request, ticket: str) -> Response:
+    """Give up a borrow that waits; the call that attends it is answered 409 `withdrawn` at once. Safe to repeat.
+
+    Answers 409 `ticket-granted` when it holds a slot by now, and 409 `grant-over` when it did.
+    """
+    hub = allowed(request, RUNNER, ADMIN)
+    await hub.tickets.cancel(*ticket_ids(ticket))
+    return reply({"cancelled": True})

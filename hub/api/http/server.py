@@ -1,0 +1,255 @@
+"""Serving over HTTP: uvicorn, one process or several, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import multiprocessing
+import os
+import shutil
+import signal
+import ssl
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from hub.api.app import create_app
+from hub.api.deps import Serving
+from hub.api.http.private import Multiprocess
+from hub.api.http.protocol import REST_S, HubProtocol
+from hub.api.http.tls import Certificates
+from hub.api.sockets import Sockets
+from hub.api.sockets.protocol import SocketProtocol, UpgradingProtocol
+from hub.api.sockets.sockets import MESSAGE_BYTES
+from hub.errors import StartRefused
+from hub.internal.registry import load_internal_jobs
+from hub.observability.logs import configure_logs, get_logger
+from hub.observability.tracing import wanted
+from hub.recovery.file import declared
+from hub.recovery.kinds import open_records
+from hub.recovery.models import Source
+from hub.recovery.webhook import webhook_url
+from hub.settings import BadSetting, Settings, load_settings, mask_url
+from hub.settings.addresses import has_password_in_plain_text
+from hub.store.connection import open_store
+from hub.store.embedded import EmbeddedRedis, find_server
+from hub.tokens.file import read_tokens
+
+LINGER_S = 1.0  # between refusing borrows and closing the door: load balancers look at /health/ready about that often
+GRACEFUL_S = 10  # for requests that run when the door is closed
+SECRET_MIN = 16  # characters
+_log = get_logger("hub.serve")
+
+
+def take_over(serving: Serving, sockets: Sockets) -> None:
+    """What a started application needs of its server: the short cut for heartbeats, and time to stop."""
+    HubProtocol.serving = serving
+    HubProtocol.known_hosts = serving.gate.known
+    # What start-up made stays; collections then look at what requests make, and less often.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    refuse_before_stopping(serving, sockets)
+
+
+def refuse_before_stopping(serving: Serving, sockets: Sockets) -> None:
+    """On the first signal refuse new borrows and turn unready, still take returns, and stop a moment later.
+
+    Wraps the handlers that the server has set; on a second signal they act at once.
+    """
+    loop = asyncio.get_running_loop()
+
+    def wrap(number: signal.Signals) -> None:
+        stop = signal.getsignal(number)
+
+        def handle(given: int, frame: FrameType | None) -> None:
+            if serving.stopping:
+                loop.call_soon_threadsafe(sockets.hang_up)
+                stop(given, frame)  # type: ignore[operator, misc]
+                return
+            serving.stop()
+            _log.info("stopping", signal=signal.Signals(given).name, linger_s=LINGER_S)
+
+            def stop_now() -> None:
+                sockets.hang_up()  # the server would wait for polls to be answered
+                stop(given, frame)  # type: ignore[operator, misc]
+
+            loop.call_later(LINGER_S, stop_now)
+
+        if callable(stop):
+            signal.signal(number, handle)
+
+    wrap(signal.SIGTERM)
+    wrap(signal.SIGINT)
+
+
+def run(settings: Settings) -> int:
+    """Serve until SIGTERM or SIGINT; returns the exit code. Raises `StartRefused` before it listens."""
+    try:
+        settings.refuse_open_access_beyond_loopback()
+        settings.refuse_tls_in_part()
+    except BadSetting as error:
+        raise StartRefused(str(error)) from None
+    if settings.tokens_file:
+        read_tokens(settings.tokens_file)  # with several processes each would say it for itself
+    if settings.tls_cert:
+        Certificates(settings)
+    load_internal_jobs(settings)
+    wanted(os.environ)
+    sources = declared(settings)
+    webhook_url(settings)
+    # Held open until the end: whether the store can be used is known now, in one sentence, and worker processes that
+    # come and go share one embedded server.
+    embedded = None if settings.redis_url or not find_server() else EmbeddedRedis(settings.data_dir)
+    if embedded:
+        asyncio.run(embedded.start())
+    try:
+        if settings.redis_url or sources or settings.grant_replicas:
+            asyncio.run(_check_store(settings, sources))
+        return _serve(settings)
+    finally:
+        if embedded:
+            asyncio.run(embedded.stop())
+
+
+async def _check_store(settings: Settings, sources: Sequence[Source]) -> None:
+    """Whether the store can be used, and whether the sources can be reached at all; not whether they answer."""
+    async with open_store(settings) as store:
+        for source in sources:
+            await open_records(source, store, settings).close()
+
+
+def _serve(settings: Settings) -> int:
+    if settings.open_access:
+        _log.warning("open access", host=settings.host, why="no secret is set: all on this machine may do anything")
+    elif not settings.node_secret:
+        _log.warning("no node secret", why="HUB_NODE_SECRET is not set: only nodes with tokens of their own register")
+    if not settings.open_access:
+        _warn_of_weak_doors(settings)
+    if settings.listens_beyond_loopback and not settings.tls_cert:
+        why = "secrets can be read on their way: set HUB_TLS_CERT, or let only a proxy with TLS reach this address"
+        _log.warning("no tls", host=settings.host, why=why)
+    if settings.redis_url and has_password_in_plain_text(settings.redis_url):
+        _log.warning("redis without tls", redis=mask_url(settings.redis_url), why="its password can be read on its way")
+    if settings.workers > 1:
+        return _run_many(settings)
+    app = _application(settings)
+    server = uvicorn.Server(uvicorn.Config(app, **_options(settings)))
+    server.run()
+    return 0 if server.started else 1
+
+
+def _warn_of_weak_doors(settings: Settings) -> None:
+    """Say which doors are easier to open than whoever set up this hub may think."""
+    secrets = {
+        "HUB_RUNNER_SECRET": settings.runner_secret,
+        "HUB_NODE_SECRET": settings.node_secret,
+        "HUB_ADMIN_SECRET": settings.admin_secret,
+    }
+    for name, secret in secrets.items():
+        members = [member.strip() for member in secret.get_secret_value().split(",")] if secret else []
+        if any(0 < len(member) < SECRET_MIN for member in members):
+            _log.warning("short secret", setting=name, why=f"fewer than {SECRET_MIN} characters can be guessed")
+    if settings.runner_secret and not settings.admin_secret:
+        _log.warning("no admin secret", why="HUB_ADMIN_SECRET is not set: the runners' opens admin calls")
+    if settings.anonymous_reads:
+        _log.warning(
+            "anonymous reads", why="HUB_ANONYMOUS_READS is true: who can connect reads the payloads of all tasks"
+        )
+
+
+def _run_many(settings: Settings) -> int:
+    """Several processes behind one socket; they share nothing but Redis and a folder of metrics."""
+    folder = tempfile.mkdtemp(prefix="capacity-hub-metrics-")
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+    os.environ["HUB_WORKERS"] = str(settings.workers)
+    config = uvicorn.Config(
+        "hub.api.http.server:worker_app", factory=True, workers=settings.workers, **_options(settings)
+    )
+    supervisor = _Supervisor(config, sockets=[config.bind_socket()])
+    supervisor.passes_on = settings.tokens_file is not None or settings.tls_cert is not None
+    try:
+        supervisor.run()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+def _bound(settings: Settings) -> None:
+    """What a client may make this process wait for, and how many connections there may be."""
+    HubProtocol.head_timeout_s = settings.request_headers_timeout_s
+    HubProtocol.body_timeout_s = settings.request_timeout_s + REST_S
+    HubProtocol.all_open.configure(settings)
+
+
+class _Supervisor(Multiprocess):
+    """Passes SIGHUP on, for the tokens file and certificates. Replacing every process instead, as uvicorn does, would
+    cut sockets, and stop half way when one is slow to start.
+    """
+
+    passes_on = False  # without a file to read again a process has no use for it, and would end
+
+    def handle_hup(self) -> None:
+        for process in self.processes:
+            if self.passes_on and process.pid is not None:
+                os.kill(process.pid, signal.SIGHUP)
+
+
+def worker_app() -> Any:
+    """The application of one of several processes; it reads the settings of its environment itself."""
+    threading.Thread(target=_end_with_the_supervisor, name="supervisor-watch", daemon=True).start()
+    settings = load_settings()
+    configure_logs(settings)
+    return _application(settings)
+
+
+def _application(settings: Settings) -> Any:
+    _bound(settings)
+    return create_app(settings, when_started=take_over, on_sighup=_read_certificates if settings.tls_cert else None)
+
+
+def _read_certificates() -> None:
+    if HubProtocol.certificates is not None:
+        HubProtocol.certificates.read_again()
+
+
+def _tls(settings: Settings, _: uvicorn.Config, __: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    """Called once in each process that serves."""
+    HubProtocol.certificates = Certificates(settings)
+    return HubProtocol.certificates.context
+
+
+def _end_with_the_supervisor() -> None:
+    """Stop as on SIGTERM when the process that started this one is gone: nobody else would end it."""
+    supervisor = multiprocessing.parent_process()
+    if supervisor is not None:
+        supervisor.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    return {
+        "host": settings.host,
+        "port": settings.port,
+        "ssl_context_factory": partial(_tls, settings) if settings.tls_cert else None,
+        "http": UpgradingProtocol,
+        "loop": "uvloop",
+        "ws": SocketProtocol,
+        "ws_max_size": MESSAGE_BYTES,
+        "ws_ping_interval": None,  # Socket.IO has pings of its own
+        "ws_per_message_deflate": False,  # events are short, and a compressor is 32 kB a connection
+        "lifespan": "on",
+        "log_config": None,
+        "access_log": False,
+        "proxy_headers": False,
+        "server_header": False,
+        "date_header": False,
+        "timeout_keep_alive": int(settings.keep_alive_timeout_s),
+        "timeout_graceful_shutdown": GRACEFUL_S,
+        "timeout_worker_healthcheck": 30,  # while it imports, on a busy machine, a process answers nothing
+    }

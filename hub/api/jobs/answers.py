@@ -1,0 +1,129 @@
+"""Workers, jobs, tasks and providers as the wire has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import orjson
+from starlette.responses import Response
+
+from hub.api.jobs.bodies import Slice
+from hub.api.jobs.paths import PREFIX
+from hub.jobs.models import LOST, Job, Page, Provider, Shown, Task, Worker
+from hub.jobs.names import dashed, time_text
+
+T = TypeVar("T")
+
+
+def reply(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """A JSON answer."""
+    return Response(orjson.dumps(document), status, headers, "application/json")
+
+
+def nothing() -> Response:
+    """The answer to what is done, when there is nothing to say."""
+    return Response(status_code=204)
+
+
+def page(found: Page[T], asked: Slice, shown: Callable[[T], dict[str, Any]]) -> Response:
+    """A page of a list in its envelope."""
+    items = [shown(item) for item in found.items]
+    return reply({"items": items, "total": found.total, "limit": asked.limit, "offset": asked.offset})
+
+
+def beaten(worker: str, at_us: int) -> bytes:
+    """The answer to a heartbeat: a worker and the time of its last one."""
+    return b'{"id":"%b","last_heartbeat":"%b"}' % (dashed(worker).encode(), time_text(at_us).encode())
+
+
+def worker(found: Worker) -> dict[str, Any]:
+    """A worker in a list."""
+    return {"id": dashed(found.id), "last_heartbeat": time_text(found.beat_us), "job_count": found.jobs}
+
+
+def job(found: Job) -> dict[str, Any]:
+    """A job in full."""
+    return {
+        "id": dashed(found.id),
+        "room_id": found.room,
+        "category": found.category,
+        "name": found.name,
+        "full_name": found.full,
+        "schema": orjson.Fragment(found.schema),
+        "workers": [dashed(each) for each in found.workers],
+        "worker_id": dashed(found.worker) if found.worker else None,
+    }
+
+
+def job_line(found: Job) -> dict[str, Any]:
+    """A job in a list."""
+    workers = [dashed(each) for each in found.workers]
+    return {"full_name": found.full, "category": found.category, "name": found.name, "workers": workers}
+
+
+def task(found: Task) -> dict[str, Any]:
+    """A task. What only some callers ask for stands there only where it was asked for."""
+    shown: dict[str, Any] = {
+        "id": dashed(found.id),
+        "job_name": found.job,
+        "room_id": found.room,
+        "status": found.status,
+        "created_at": time_text(found.created_us),
+        "started_at": _time(found.started_us),
+        "completed_at": _time(found.completed_us),
+        "worker_id": dashed(found.worker) if found.worker else None,
+        "error": found.error,
+        "payload": orjson.Fragment(found.payload),
+        "queue_position": found.position,
+    }
+    if found.max_attempts > 1:
+        shown |= {"attempt": found.attempt, "maxAttempts": found.max_attempts}
+    if found.priority:
+        shown["priority"] = found.priority
+    if found.due_us is not None:
+        shown["notBefore"] = time_text(found.due_us)
+    return shown
+
+
+def shown(found: Shown) -> dict[str, Any]:
+    """A task for who asks for it alone: with what it came to."""
+    document = task(found.task)
+    if found.result == LOST:
+        document["resultLost"] = True
+    elif found.result:
+        document["result"] = orjson.Fragment(found.result)
+    if found.max_silence_ms:
+        document["maxSilenceSeconds"] = found.max_silence_ms / 1000
+    if found.said_us is not None:
+        document |= {
+            "progress": found.progress,
+            "message": found.message or None,
+            "progress_at": time_text(found.said_us),
+            "log": [{"at": time_text(at_us), "text": text} for at_us, text in found.log],
+        }
+    return document
+
+
+def submitted(found: Task) -> Response:
+    """The answer to a submit: the task, where to look for it, and when; 200 where it was there already."""
+    headers = {"location": f"{PREFIX}/tasks/{dashed(found.id)}", "retry-after": "1"}
+    return reply(task(found), 200 if found.stood else 202, headers)
+
+
+def provider(found: Provider) -> dict[str, Any]:
+    """A provider; its content type shows in what it answers."""
+    return {
+        "id": dashed(found.id),
+        "room_id": found.room,
+        "category": found.category,
+        "name": found.name,
+        "full_name": found.full,
+        "schema": orjson.Fragment(found.schema),
+        "worker_id": dashed(found.worker),
+        "created_at": time_text(found.created_us),
+    }
+
+
+def _time(at_us: int | None) -> str | None:
+    return None if at_us is None else time_text(at_us)

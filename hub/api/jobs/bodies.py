@@ -1,0 +1,263 @@
+"""Reading requests to the jobs API: what does not validate is answered as FastAPI and pydantic would."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]
+from typing import Any, NamedTuple, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from hub.api.deps import serving
+from hub.api.edge.freight import LIGHT
+from hub.api.jobs.requests import MANY, JobBody, PageQuery, ResultBody, SubmitBody, TasksQuery
+from hub.api.jobs.slices import Slices, compact, is_deep
+from hub.errors import Malformed, TooLarge
+from hub.jobs.names import preferred_wait, to_id
+from hub.settings import Settings
+
+NESTING_MAX = 128  # levels of a payload or schema: readers of JSON give up at 200 and more
+SHOWN_BYTES = 64 * 1024  # of a larger body no part is shown again in the refusal
+OFFSET_MAX = 10**15  # further than any list goes, and exact in every number on the way
+KEY_MAX = 255
+
+M = TypeVar("M", bound=BaseModel)
+_scan = JSONDecoder().scan_once  # type: ignore[attr-defined]
+_blank = re.compile(r"[ \t\n\r]*").match
+_LEVELS = f"Input should have at most {NESTING_MAX} levels"
+_UUID = "Input should be a valid UUID"
+
+
+class Slice(NamedTuple):
+    """Which part of a list is asked for, and tasks of which status."""
+
+    limit: int
+    offset: int
+    status: str | None
+
+
+class Body(NamedTuple):
+    """A body that is JSON: its text and what that says."""
+
+    text: bytes
+    document: dict[str, Any]
+    read: dict[str, Any] | None = None  # the texts of members, when they have been taken apart already
+
+    def opaque(self, name: str) -> str:
+        """A member as it was sent, without the blanks between its parts."""
+        if self.read is not None:
+            return str(self.read[name])
+        return compact(self._member(name))
+
+    def opaque_list(self, name: str) -> list[str]:
+        """The items of a member that is a list, each as it was sent."""
+        return [compact(item) for _, item in _parts(self._member(name))]
+
+    def _member(self, name: str) -> str:
+        return dict(_parts(self.text.decode()))[name]  # of two with one name the last counts, for every reader
+
+
+def malformed(kind: str, where: Iterable[str | int], message: str, given: Any) -> Malformed:
+    """One thing that is wrong with a request, as pydantic says it."""
+    return Malformed(errors=[{"type": kind, "loc": list(where), "msg": message, "input": given}])
+
+
+async def read(request: Request, model: type[M]) -> tuple[M, Body]:
+    """The body of a request; raises `Malformed` and `TooLarge`. The content type does not matter.
+
+    Large ones are read one at a time, and those with many parts a slice at a time: others are served meanwhile.
+    """
+    text = await request.body()
+    if not text:
+        raise malformed("missing", ["body"], "Field required", None)
+    if len(text) <= LIGHT:
+        return _whole(text, model)
+    async with serving(request).freight.turn:
+        await asyncio.sleep(0)
+        if model is SubmitBody:
+            return await _sliced(text, model, serving(request).hub.settings.task_payload_max_bytes)
+        return _whole(text, model)
+
+
+async def _sliced(text: bytes, model: type[M], most: int) -> tuple[M, Body]:
+    slices = Slices(text, most, MANY, NESTING_MAX)
+    await slices.read()
+    return validated(model, slices.document, "body", text), Body(text, slices.document, slices.texts)
+
+
+def _whole(text: bytes, model: type[M]) -> tuple[M, Body]:
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise malformed("json_invalid", ["body", error.pos], "JSON decode error", {}) from None
+    if not isinstance(document, dict):
+        message = "Input should be a valid dictionary or object to extract fields from"
+        raise malformed("model_attributes_type", ["body"], message, _shown(document, text))
+    return validated(model, document, "body", text), Body(text, document)
+
+
+def validated(model: type[M], document: Any, where: str, text: bytes = b"") -> M:
+    """The model of what was sent there; raises `Malformed` with all that is wrong about it."""
+    try:
+        return model.model_validate(document)
+    except ValidationError as error:
+        wrong = [
+            {"type": e["type"], "loc": [where, *e["loc"]], "msg": e["msg"], "input": _shown(e["input"], text)}
+            for e in error.errors(include_url=False, include_context=False)
+        ]
+    raise Malformed(errors=wrong)
+
+
+def _shown(given: Any, text: bytes) -> Any:
+    """A part of what was sent, for the refusal; nothing of what is large, or nested too deeply to be written again."""
+    if len(text) > SHOWN_BYTES:
+        return None
+    try:
+        orjson.dumps(given)
+    except TypeError:
+        return None
+    return given
+
+
+def path_id(request: Request, name: str) -> str:
+    """An id that is part of the path, as 32 hex digits; raises `Malformed`."""
+    given = request.path_params[name]
+    try:
+        return to_id(given)
+    except ValueError:
+        raise malformed("uuid_parsing", ["path", name], _UUID, given) from None
+
+
+def request_key(request: Request, user: str) -> str:
+    """The `Idempotency-Key` of a user's call, digested so that any text fits into a key; empty without one."""
+    given = request.headers.get("idempotency-key")
+    if given is None:
+        return ""
+    if not given.strip() or len(given) > KEY_MAX:
+        message = f"String should have 1 to {KEY_MAX} characters that are no blanks"
+        raise malformed("string_length", ["header", "idempotency-key"], message, given[:KEY_MAX])
+    return digest_of(user, given)
+
+
+def digest_of(user: str, key: str) -> str:
+    """A key as it is kept."""
+    return hashlib.sha256(f"{user}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def wait_preference(request: Request) -> int | None:
+    """Seconds of `Prefer: wait=N`, None without it."""
+    given = request.headers.getlist("prefer")
+    return preferred_wait(", ".join(given)) if given else None
+
+
+def part(request: Request, model: type[PageQuery] = PageQuery) -> Slice:
+    """The part of a list that the query asks for; raises `Malformed`."""
+    asked = validated(model, dict(request.query_params), "query")
+    return Slice(asked.limit, min(asked.offset, OFFSET_MAX), asked.status if isinstance(asked, TasksQuery) else None)
+
+
+def schema(said: JobBody, body: Body, settings: Settings) -> str:
+    """The schema of a job or a provider as it was sent; raises `TooLarge` and `Malformed`."""
+    name = next((name for name in ("schema", "schema_") if name in body.document), None)
+    if name is None:
+        return "{}"
+    text = body.opaque(name)
+    _check(text, settings.schema_max_bytes, ("body", name))
+    return text
+
+
+def payloads(said: SubmitBody, body: Body, settings: Settings) -> list[str]:
+    """The payload of a submit, or all of them, as they were sent; raises `TooLarge` and `Malformed`."""
+    most = settings.task_payload_max_bytes
+    if said.payloads is None:
+        texts = [body.opaque("payload") if "payload" in body.document else "{}"]
+        wheres: list[tuple[str | int, ...]] = [("body", "payload")]
+    else:
+        if "payload" in body.document:
+            raise malformed("either", ("body", "payload"), "Input should be left out beside payloads", None)
+        if body.read is not None:
+            return list(body.read["payloads"])
+        texts = body.opaque_list("payloads")
+        wheres = [("body", "payloads", number) for number in range(len(texts))]
+    for text, where in zip(texts, wheres, strict=True):
+        _check(text, most, where)
+    return texts
+
+
+def result(body: Body, settings: Settings) -> str:
+    """What a task came to, as it was sent, empty for nothing; raises `TooLarge` and `Malformed`."""
+    if body.document.get("result") is None:
+        return ""
+    text, most = body.opaque("result"), settings.task_result_max_bytes
+    if is_longer(text, most):
+        raise TooLarge(too_large(text, most))
+    _check(text, most, ("body", "result"))
+    return text
+
+
+def results(said: Sequence[ResultBody], body: Body) -> list[str]:
+    """The same for each of the reports of a claim, however long they are; raises `Malformed`."""
+    if all(each.result is None for each in said):
+        return [""] * len(said)
+    texts: list[str] = []
+    for number, each in enumerate(body.opaque_list("results")):
+        text = "" if said[number].result is None else dict(_parts(each))["result"]
+        if is_deep(text, NESTING_MAX):
+            raise malformed("nesting", ("body", "results", number, "result"), _LEVELS, None)
+        texts.append(text)
+    return texts
+
+
+def is_longer(text: str, most: int) -> bool:
+    """Whether a text has more bytes than this."""
+    return len(text) > most or (not text.isascii() and len(text.encode()) > most)
+
+
+def too_large(text: str, most: int) -> str:
+    """What there is to do about a result that is."""
+    return (
+        f"The result has {len(text.encode())} bytes, and {most} are allowed (HUB_TASK_RESULT_MAX_BYTES): "
+        "store it elsewhere and return a reference to it."
+    )
+
+
+def _check(text: str, most: int, where: tuple[str | int, ...]) -> None:
+    if is_longer(text, most):
+        raise TooLarge(f"{'.'.join(map(str, where[1:]))} has more than {most} bytes.")
+    if is_deep(text, NESTING_MAX):
+        raise malformed("nesting", where, _LEVELS, None)
+
+
+def _parts(text: str) -> Iterator[tuple[str, str]]:
+    """(name, text) of each member of an object, ("", text) of each item of a list; the text is known to be JSON."""
+    at = _after_blanks(text, 0)
+    named = text[at] == "{"
+    at = _after_blanks(text, at + 1)
+    while text[at] not in "}]":
+        name = ""
+        if named:
+            name, at = scanstring(text, at + 1)
+            at = _after_blanks(text, _after_blanks(text, at) + 1)
+        end = _end(text, at)
+        yield name, text[at:end]
+        at = _after_blanks(text, end)
+        if text[at] == ",":
+            at = _after_blanks(text, at + 1)
+
+
+def _end(text: str, at: int) -> int:
+    try:
+        end: int = _scan(text, at)[1]
+    except (ValueError, RecursionError):  # digits by the thousand; levels by the thousand
+        raise malformed("json_invalid", ["body", at], "JSON decode error", {}) from None
+    return end
+
+
+def _after_blanks(text: str, at: int) -> int:
+    found = _blank(text, at)
+    return found.end() if found else at

@@ -1,0 +1,64 @@
+"""Dead letters: tasks that failed for the last time they might."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api.contract import parameters as p
+from hub.api.contract import work
+from hub.api.contract.operation import CALLER, operation
+from hub.api.deps import serving
+from hub.api.identity import caller
+from hub.api.jobs import answers, bodies, walls
+from hub.api.jobs.callers import SUBMIT, operator
+from hub.api.jobs.paths import PREFIX
+from hub.api.jobs.requests import PageQuery
+from hub.errors import InvalidTaskTransition, JobNotFound, KeyReused, TaskNotFound
+
+router = APIRouter(prefix=PREFIX, tags=["dead letters"])
+
+
+@router.get("/dead", **operation("listDeadLetters", CALLER, work.TaskPage, query=PageQuery))
+async def listed(request: Request) -> Response:
+    """The dead letters, newest first."""
+    await operator(request)
+    asked = bodies.part(request)
+    return answers.page(await serving(request).hub.tasks.dead_page(asked.limit, asked.offset), asked, answers.task)
+
+
+@router.get("/dead/{task_id}", **operation("getDeadLetter", CALLER, work.Task, refusals=(TaskNotFound,)))
+async def look(request: Request) -> Response:
+    """One dead letter."""
+    await operator(request)
+    task = bodies.path_id(request, "task_id")
+    return answers.reply(answers.task(await serving(request).hub.tasks.dead(task)))
+
+
+@router.delete("/dead/{task_id}", **operation("dropDeadLetter", CALLER, {204: None}, refusals=(TaskNotFound,)))
+async def drop(request: Request) -> Response:
+    """Take a task off the list; it stays failed."""
+    await operator(request)
+    task = bodies.path_id(request, "task_id")
+    await serving(request).hub.tasks.drop_dead(task)
+    return answers.nothing()
+
+
+@router.post(
+    "/tasks/{task_id}/retry",
+    **operation(
+        "retryTask",
+        CALLER,
+        {202: work.Task},
+        p.KEY,
+        headers=("Location", "Retry-After"),
+        refusals=(TaskNotFound, JobNotFound, InvalidTaskTransition, KeyReused),
+    ),
+)
+async def retry(request: Request) -> Response:
+    """A new task like one that has failed or was cancelled; a dead letter is one no longer. For its submitter."""
+    who = await caller(request, SUBMIT)
+    task, hub = bodies.path_id(request, "task_id"), serving(request).hub
+    await walls.reach_task(who, hub, task)
+    key = bodies.request_key(request, who.user)
+    return answers.submitted(await hub.tasks.retry(task, who.user, who.superuser, key))

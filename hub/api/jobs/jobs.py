@@ -1,0 +1,93 @@
+"""Jobs: registered, looked at, and listed."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api.contract import work
+from hub.api.contract.operation import CALLER, operation
+from hub.api.deps import serving
+from hub.api.identity import caller, reader
+from hub.api.jobs import answers, bodies, walls
+from hub.api.jobs.callers import WORKER
+from hub.api.jobs.paths import PREFIX
+from hub.api.jobs.requests import PageQuery, ServedBody, TasksQuery
+from hub.errors import InvalidCategory, InvalidRoomId, JobNotFound, SchemaConflict, Superseded, WorkerNotFound
+from hub.jobs.models import JobRequest
+from hub.jobs.names import check_room
+
+router = APIRouter(prefix=PREFIX, tags=["jobs"])
+
+
+@router.put(
+    "/rooms/{room_id}/jobs",
+    **operation(
+        "registerJob",
+        CALLER,
+        {201: work.Job, 200: work.Job},
+        body=ServedBody,
+        refusals=(InvalidRoomId, InvalidCategory, SchemaConflict, WorkerNotFound, Superseded),
+    ),
+)
+async def register(request: Request) -> Response:
+    """Offer a job: 201 when it is new or was taken back, 200 when it was there with the same schema.
+
+    Without `worker_id` a worker is made for it.
+    """
+    room = request.path_params["room_id"]
+    check_room(room)
+    who = await caller(request, WORKER)
+    walls.enter(who, room)
+    said, body = await bodies.read(request, ServedBody)
+    hub = serving(request).hub
+    schema = bodies.schema(said, body, hub.settings)
+    wanted = JobRequest(
+        room, said.category, said.name, schema, said.worker_id.hex if said.worker_id else None, said.incarnation,
+        said.max_attempts, int(said.backoff_s * 1000),
+    )  # fmt: skip
+    job, created = await hub.jobs.register(wanted, said.schema_, who.user, who.superuser)
+    return answers.reply(answers.job(job), 201 if created else 200)
+
+
+@router.get(
+    "/rooms/{room_id}/jobs", **operation("listJobs", CALLER, work.JobPage, query=PageQuery, refusals=(InvalidRoomId,))
+)
+async def listed(request: Request) -> Response:
+    """The jobs that are seen from a room, newest first."""
+    who = await reader(request)
+    asked = bodies.part(request)
+    room = request.path_params["room_id"]
+    check_room(room)
+    walls.look_into(who, room)
+    found = await serving(request).hub.jobs.page(room, asked.limit, asked.offset)
+    return answers.page(found, asked, answers.job_line)
+
+
+@router.get(
+    "/rooms/{room_id}/jobs/{job_name:full}/tasks",
+    **operation("listTasksOfJob", CALLER, work.TaskPage, query=TasksQuery, refusals=(InvalidRoomId, JobNotFound)),
+)
+async def tasks(request: Request) -> Response:
+    """The tasks of a job that were submitted to a room, newest first."""
+    who = await reader(request)
+    asked = bodies.part(request, TasksQuery)
+    room = request.path_params["room_id"]
+    check_room(room)
+    full = request.path_params["job_name"]
+    walls.look_into(who, room, walls.room_of(full))
+    found = await serving(request).hub.tasks.page_of_job(room, full, asked.status, asked.limit, asked.offset)
+    return answers.page(found, asked, answers.task)
+
+
+@router.get(
+    "/rooms/{room_id}/jobs/{job_name:full}",
+    **operation("getJob", CALLER, work.Job, refusals=(InvalidRoomId, JobNotFound)),
+)
+async def look(request: Request) -> Response:
+    """An active job by its full name, room:category:name."""
+    who = await reader(request)
+    room, full = request.path_params["room_id"], request.path_params["job_name"]
+    check_room(room)
+    walls.look_into(who, room, walls.room_of(full))
+    return answers.reply(answers.job(await serving(request).hub.jobs.get(full)))

@@ -1,0 +1,37 @@
+"""How large the body of a request to the jobs API may be, by its path."""
+
+from __future__ import annotations
+
+from hub.api.jobs.paths import PREFIX
+from hub.settings import Settings
+
+BATCH_BYTES = 16 * 1024 * 1024  # payloads of one call that submits many
+REPORTS_BYTES = 1024 * 1024  # what workers report together, at least
+SLACK_BYTES = 64 * 1024  # for what stands around a payload or a schema, and for blanks
+
+
+class Limits:
+    """Bounds in bytes. A body may be larger than the payload in it: that one is measured when it has been read."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._plain = settings.max_control_body_bytes
+        self._result = settings.provider_result_max_bytes
+        most = max(settings.task_payload_max_bytes, settings.task_result_max_bytes, REPORTS_BYTES)
+        self._report = most + SLACK_BYTES
+        self._submit = max(settings.task_payload_max_bytes, BATCH_BYTES) + SLACK_BYTES
+        self._schema = max(self._plain, settings.schema_max_bytes + SLACK_BYTES)
+
+    def of(self, path: str) -> int:
+        """The bound for a path below the prefix."""
+        noun, _, rest = path[len(PREFIX) + 1 :].partition("/")
+        if noun == "tasks":  # the error of a task may be a long text, and so may its result
+            return self._report
+        if noun == "providers":
+            return self._result if rest.endswith("/results") else self._plain
+        if noun == "rooms":
+            what = rest.partition("/")[2].partition("/")[0]
+            if what == "tasks":
+                return self._submit
+            if what in ("jobs", "providers"):
+                return self._schema
+        return self._plain

@@ -1,0 +1,48 @@
+"""Progress: what tasks say of themselves while they run."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api.contract import parameters as p
+from hub.api.contract import work
+from hub.api.contract.operation import CALLER, operation
+from hub.api.deps import check_listening, serving
+from hub.api.identity import caller
+from hub.api.jobs import answers, bodies, walls
+from hub.api.jobs.callers import WORKER
+from hub.api.jobs.paths import PREFIX
+from hub.api.jobs.requests import ProgressBody
+from hub.errors import KeyReused, WorkerNotFound
+from hub.jobs.models import Said
+from hub.jobs.names import dashed
+
+router = APIRouter(prefix=PREFIX, tags=["tasks"])
+
+
+@router.post(
+    "/tasks/progress",
+    **operation(
+        "reportProgress", CALLER, work.Progressed, p.KEY, body=ProgressBody, refusals=(WorkerNotFound, KeyReused)
+    ),
+)
+async def note(request: Request) -> Response:
+    """Note how far tasks are and what they log, for the owner of the worker that runs them.
+
+    Who looks at a task is shown it, and a task that may not be silent for long (`maxSilenceSeconds`) may be so again.
+    Send what changed a few times a second at most. An outcome other than `ok` says that the task is not the worker's
+    any more. With an `Idempotency-Key` a repeat adds nothing to a log.
+    """
+    who = await caller(request, WORKER)
+    body, _ = await bodies.read(request, ProgressBody)
+    key, worker = bodies.request_key(request, who.user), body.worker_id.hex
+    hub = serving(request).hub
+    await walls.reach_worker(who, hub, worker)
+    await check_listening(request)
+    said = [
+        Said(each.id.hex, each.claim or "", each.progress, each.message or "", tuple(each.log)) for each in body.tasks
+    ]
+    words = await hub.progress.note(worker, who.user, said, key)
+    outcomes = [{"id": dashed(each.task), "outcome": word} for each, word in zip(said, words, strict=True)]
+    return answers.reply({"tasks": outcomes})

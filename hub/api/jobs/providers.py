@@ -1,0 +1,173 @@
+"""Providers: registered, asked for data, answering, and looked at."""
+
+from __future__ import annotations
+
+import re
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api.contract import parameters as p
+from hub.api.contract import work
+from hub.api.contract.operation import CALLER, Raw, operation
+from hub.api.deps import serving
+from hub.api.identity import caller, reader
+from hub.api.jobs import answers, bodies, waiting, walls
+from hub.api.jobs.callers import READ, WORKER
+from hub.api.jobs.paths import PREFIX
+from hub.api.jobs.requests import PageQuery, ProviderBody
+from hub.core import Hub
+from hub.errors import InvalidCategory, InvalidRoomId, ProviderNotFound, ProviderTimeout, ResultNotAsked, WorkerNotFound
+from hub.jobs.models import Provider, ProviderRequest
+from hub.jobs.names import check_room
+
+# What a browser may show. Workers say what it is, and pages of theirs would be pages of the hub.
+_SHOWN = re.compile(r"\s*(image/[a-z0-9.+-]+|application/([a-z0-9.-]+\+)?json)\s*(;|$)", re.IGNORECASE)
+router = APIRouter(prefix=PREFIX, tags=["providers"])
+
+
+@router.put(
+    "/rooms/{room_id}/providers",
+    **operation(
+        "registerProvider",
+        CALLER,
+        {201: work.Provider, 200: work.Provider},
+        body=ProviderBody,
+        refusals=(InvalidRoomId, InvalidCategory, WorkerNotFound),
+    ),
+)
+async def register(request: Request) -> Response:
+    """Offer a provider of data: 201 when it is new, 200 when it replaces the caller's own. Without `worker_id` a
+    worker is made for it."""
+    room = request.path_params["room_id"]
+    check_room(room)
+    who = await caller(request, WORKER)
+    walls.enter(who, room)
+    said, body = await bodies.read(request, ProviderBody)
+    hub = serving(request).hub
+    wanted = ProviderRequest(
+        room,
+        said.category,
+        said.name,
+        bodies.schema(said, body, hub.settings),
+        said.worker_id.hex if said.worker_id else None,
+        content_type=said.content_type,
+    )
+    provider, created = await hub.providers.register(wanted, who.user, who.superuser)
+    return answers.reply(answers.provider(provider), 201 if created else 200)
+
+
+@router.get(
+    "/rooms/{room_id}/providers",
+    **operation("listProviders", CALLER, work.ProviderPage, query=PageQuery, refusals=(InvalidRoomId,)),
+)
+async def listed(request: Request) -> Response:
+    """The providers that are seen from a room, newest first."""
+    who = await reader(request)
+    asked = bodies.part(request)
+    room = request.path_params["room_id"]
+    check_room(room)
+    walls.look_into(who, room)
+    found = await serving(request).hub.providers.page(room, asked.limit, asked.offset)
+    return answers.page(found, asked, answers.provider)
+
+
+@router.get(
+    "/rooms/{room_id}/providers/{name:full}/info",
+    **operation("getProvider", CALLER, work.Provider, refusals=(InvalidRoomId, ProviderNotFound)),
+)
+async def look(request: Request) -> Response:
+    """A provider by its full name, room:category:name."""
+    who = await reader(request)
+    room, full = request.path_params["room_id"], request.path_params["name"]
+    check_room(room)
+    walls.look_into(who, room, walls.room_of(full))
+    found = await serving(request).hub.providers.get(room, full)
+    return answers.reply(answers.provider(found))
+
+
+@router.get(
+    "/rooms/{room_id}/providers/{name:full}",
+    **operation(
+        "readProvider",
+        CALLER,
+        Raw("*/*"),
+        p.PREFER,
+        headers=("Preference-Applied",),
+        refusals=(InvalidRoomId, ProviderNotFound, ProviderTimeout),
+    ),
+)
+async def read(request: Request) -> Response:
+    """What a provider answers for the parameters of the query, asked for or from the cache.
+
+    Waits a few seconds for it, with `Prefer: wait=N` N seconds; 504 when there is none by then.
+    """
+    who = await caller(request, READ)
+    room, full = request.path_params["room_id"], request.path_params["name"]
+    check_room(room)
+    walls.look_into(who, room, walls.room_of(full))
+    hub = serving(request).hub
+    provider = await hub.providers.get(room, full)
+    preferred, longest_s = bodies.wait_preference(request), hub.settings.provider_long_poll_max_s
+    wait_s = min(hub.settings.provider_long_poll_default_s if preferred is None else preferred, longest_s)
+    params = dict(request.query_params)
+    headers = {"x-content-type-options": "nosniff", "content-security-policy": "sandbox"}
+    if not _SHOWN.match(provider.content_type):
+        headers["content-disposition"] = "attachment"
+    body = await hub.providers.cached(provider, params)
+    if body is None:
+        body = await _awaited(request, hub, provider, params, wait_s)
+        await caller(request, READ)  # his token may have been revoked meanwhile
+        if preferred is not None:
+            headers["preference-applied"] = f"wait={wait_s:g}"
+    return Response(body, headers=headers, media_type=provider.content_type)
+
+
+async def _awaited(request: Request, hub: Hub, provider: Provider, params: dict[str, str], wait_s: float) -> bytes:
+    async def look(seconds: float) -> bytes | None:
+        try:
+            return await hub.providers.read(provider, params, seconds)
+        except ProviderTimeout:
+            return None
+
+    found = await waiting.wait(request, wait_s, look, lambda body: body is not None)
+    if found is None:
+        raise ProviderTimeout(f"Provider {provider.full} did not answer within {wait_s:g} s")
+    return found
+
+
+@router.delete(
+    "/providers/{provider_id}", **operation("removeProvider", CALLER, {204: None}, refusals=(ProviderNotFound,))
+)
+async def remove(request: Request) -> Response:
+    """Delete a provider. For its owner and superusers."""
+    who = await caller(request, WORKER)
+    provider, hub = bodies.path_id(request, "provider_id"), serving(request).hub
+    await walls.reach_provider(who, hub, provider)
+    await hub.providers.delete(provider, who.user, who.superuser)
+    return answers.nothing()
+
+
+@router.post(
+    "/providers/{provider_id}/results",
+    **operation(
+        "answerProvider",
+        CALLER,
+        {204: None},
+        p.HASH,
+        body=Raw("application/octet-stream"),
+        refusals=(ProviderNotFound, ResultNotAsked),
+    ),
+)
+async def upload(request: Request) -> Response:
+    """What a provider answers to the request of this hash, in bytes as they are. For its owner and superusers."""
+    who = await caller(request, WORKER)
+    provider = bodies.path_id(request, "provider_id")
+    digest = request.headers.get("x-request-hash")
+    if digest is None:
+        raise bodies.malformed("missing", ["header", "x-request-hash"], "Field required", None)
+    hub = serving(request).hub
+    await walls.reach_provider(who, hub, provider)
+    body = await request.body()
+    await hub.providers.upload(provider, digest, body, who.user, who.superuser)
+    return answers.nothing()

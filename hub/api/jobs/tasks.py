@@ -1,0 +1,275 @@
+"""Tasks: submitted, claimed, moved on, looked at, waited for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import traces
+from hub.api.contract import parameters as p
+from hub.api.contract import work
+from hub.api.contract.operation import CALLER, operation
+from hub.api.deps import check_listening, is_gone, serving
+from hub.api.identity import Caller, allow, caller, reader
+from hub.api.jobs import answers, bodies, waiting, walls
+from hub.api.jobs.callers import SUBMIT, WORKER, mover
+from hub.api.jobs.paths import PREFIX
+from hub.api.jobs.requests import ClaimBody, MoveBody, ResultBody, SubmitBody, TasksQuery, moment_us
+from hub.core import Hub
+from hub.errors import (
+    Forbidden,
+    InternalJobNotConfigured,
+    InvalidRoomId,
+    InvalidTaskTransition,
+    JobNotFound,
+    KeyReused,
+    Settling,
+    Superseded,
+    TaskNotFound,
+    Unauthorized,
+    WorkerNotFound,
+)
+from hub.jobs.models import TERMINAL, Claim, Options, Result, Task
+from hub.jobs.names import INTERNAL, check_room, dashed
+from hub.jobs.workers import not_yours
+from hub.observability.tracing import tracing
+from hub.store.callers import for_nobody
+
+router = APIRouter(prefix=PREFIX, tags=["tasks"])
+_KEY = "Idempotency-Key"
+
+
+@router.post(
+    "/rooms/{room_id}/tasks/{job_name:full}",
+    **operation(
+        "submitTask",
+        CALLER,
+        {202: work.Task | work.TaskIds, 200: work.Task},
+        p.KEY,
+        body=SubmitBody,
+        headers=("Location", "Retry-After"),
+        refusals=(InvalidRoomId, JobNotFound, KeyReused, InternalJobNotConfigured),
+    ),
+)
+async def submit(request: Request) -> Response:
+    """Submit a task to a job, or with `payloads` up to 1,000 at once; then the answer is their ids, in order.
+
+    With an `Idempotency-Key` a repeat within 24 h is answered with the same tasks. With a `uniqueKey` that another task
+    stands for, the answer is 200 with that one, and nothing is submitted.
+    """
+    room, full = request.path_params["room_id"], request.path_params["job_name"]
+    check_room(room)
+    who = await caller(request, SUBMIT)
+    walls.enter(who, room)
+    walls.look_into(who, walls.room_of(full))
+    said, body = await bodies.read(request, SubmitBody)
+    hub = serving(request).hub
+    payloads, options = bodies.payloads(said, body, hub.settings), _options(said, full)
+    key = bodies.request_key(request, who.user)
+    if hub.settings.validate_payloads == "submit":
+        await _check(hub, full, payloads, many=said.payloads is not None)
+    await check_listening(request)
+    made = await hub.tasks.submit(room, full, payloads, who.user, options, key)
+    if tracing.on:
+        traces.keep(hub.store, *(traces.task(task.id) for task in made[: traces.SOME]))
+    if said.payloads is None:
+        return answers.submitted(made[0])
+    return answers.reply({"ids": [dashed(task.id) for task in made]}, 202, {"retry-after": "1"})
+
+
+async def _check(hub: Hub, full: str, payloads: list[str], *, many: bool) -> None:
+    """Raise `Malformed` when a payload does not fit the schema of the job, and `JobNotFound`."""
+    fault = await hub.validation.check(full, (await hub.jobs.get(full)).schema, payloads)
+    if fault is not None:
+        where = ["payloads", fault.number] if many else ["payload"]
+        raise bodies.malformed("schema", ["body", *where, *fault.path], fault.message, None)
+
+
+def _options(said: SubmitBody, full: str) -> Options:
+    """What is asked for beyond the plain submit; raises `Malformed` for an `@internal` job, which knows none of it."""
+    due_us = None if said.not_before is None else moment_us(said.not_before)
+    backoff_ms = None if said.backoff_s is None else int(said.backoff_s * 1000)
+    silence_ms = None if said.max_silence_s is None else int(said.max_silence_s * 1000)
+    asked: dict[str, Any] = {
+        "priority": said.priority, "due_us": due_us, "max_attempts": said.max_attempts, "backoff_ms": backoff_ms,
+        "max_silence_ms": silence_ms, "unique_key": said.unique_key,
+        "unique_ms": None if said.unique_s is None else int(said.unique_s * 1000),
+    }  # fmt: skip
+    given = {name: value for name, value in asked.items() if value is not None}
+    if given and full.startswith(f"{INTERNAL}:"):
+        message = (
+            "priority, notBefore, maxAttempts, backoffSeconds, maxSilenceSeconds and uniqueKey should be left out "
+            "for an @internal job"
+        )
+        raise bodies.malformed("unsupported", ["body"], message, None)
+    return Options(**given, as_the_job=said.max_attempts is None and said.backoff_s is None)
+
+
+@router.post(
+    "/tasks/claim",
+    **operation(
+        "claimTasks",
+        CALLER,
+        work.Claimed,
+        p.KEY,
+        body=ClaimBody,
+        refusals=(WorkerNotFound, KeyReused, Superseded, Settling),
+    ),
+)
+async def claim(request: Request) -> Response:
+    """The oldest task of all the jobs of a worker, or null; for its owner alone.
+
+    `limit` asks for several, `waitSeconds` waits for one, `start` takes them as running. `results` says first what has
+    become of others. With an `Idempotency-Key` a repeat is answered with the same tasks while the worker holds them, or
+    again with none. Claims with a limit or a key name each `claim`; reports that repeat the name count for no other.
+    """
+    who = await caller(request, WORKER)
+    said, body = await bodies.read(request, ClaimBody)
+    key = bodies.request_key(request, who.user)
+    hub, worker = serving(request).hub, said.worker_id.hex
+    await walls.reach_worker(who, hub, worker)
+    await check_listening(request)
+    outcomes = []
+    if said.results:
+        outcomes = await _reported(hub, said.results, body, worker, who, key)
+    elif said.limit == 0 and (await hub.workers.get(worker)).user != who.user:
+        raise not_yours(worker)
+    tasks = [] if said.limit == 0 else await _claimed(request, hub, said, who, key)
+    named = said.limit is not None or bool(key)
+    shown = [answers.task(task) | ({"claim": task.claim} if named else {}) for task in tasks]
+    if tracing.on:
+        came_from = await traces.follow(hub.store, *(traces.task(task.id) for task in tasks))
+        for task, told in zip(tasks, shown, strict=True):
+            if text := came_from.get(traces.task(task.id)):
+                told["traceparent"] = text
+    answer: dict[str, Any] = {"task": shown[0] if shown else None}
+    if said.limit is not None:
+        answer["tasks"] = shown
+    if said.limit is not None or said.results is not None:
+        answer["results"] = outcomes
+    return answers.reply(answer)
+
+
+async def _reported(
+    hub: Hub, said: list[ResultBody], body: bodies.Body, worker: str, who: Caller, key: str
+) -> list[dict[str, str]]:
+    """What has become of a worker's reports. A task fails whose result is too large: nobody will report it anew."""
+    values, most = bodies.results(said, body), hub.settings.task_result_max_bytes
+    reports, large = [], set()
+    for each, value in zip(said, values, strict=True):
+        report = Result(each.id.hex, each.status, each.error or "", each.claim or "", value)
+        if bodies.is_longer(value, most):
+            large.add(report.task)
+            report = Result(report.task, "failed", bodies.too_large(value, most), report.claim)
+        reports.append(report)
+    if tracing.on:
+        await traces.follow(hub.store, *(traces.task(report.task) for report in reports))
+    words = await hub.tasks.finish(worker, who.user, reports, key)
+    return [
+        {"id": dashed(report.task), "outcome": "too-large" if word == "ok" and report.task in large else word}
+        for report, word in zip(reports, words, strict=True)
+    ]
+
+
+async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key: str) -> list[Task]:
+    """The tasks a claim gets. When the caller has hung up they are given back, unless he can ask for them again; and
+    when his token was revoked while he waited."""
+    worker, user = said.worker_id.hex, who.user
+    runtime_ms = int((said.runtime_s or 0) * 1000)
+    wait_s = min(said.wait_s or 0, hub.settings.long_poll_max_wait_s)
+    wanted = Claim(said.limit or 1, bool(said.start), runtime_ms, key, final=not wait_s, incarnation=said.incarnation)
+
+    async def gone() -> bool:
+        return await is_gone(request)
+
+    async def look(seconds: float) -> list[Task]:
+        return await hub.tasks.claim_or_wait(worker, user, wanted, seconds, gone)
+
+    found = await hub.tasks.claim(worker, user, wanted, gone)
+    if not found and wait_s:
+        found = await waiting.wait(request, wait_s, look, bool)
+        try:
+            await caller(request, WORKER)
+        except (Unauthorized, Forbidden):
+            await _give_back(hub, worker, user, found)
+            raise
+        if not found and key and not await is_gone(request):
+            found = await hub.tasks.claim(worker, user, replace(wanted, final=True), gone)
+    if found and not key and await is_gone(request):
+        await _give_back(hub, worker, user, found)
+    return found
+
+
+async def _give_back(hub: Hub, worker: str, user: str, tasks: list[Task]) -> None:
+    with for_nobody():
+        await hub.tasks.finish(worker, user, [Result(task.id, "pending", claim=task.claim) for task in tasks])
+
+
+@router.get(
+    "/rooms/{room_id}/tasks",
+    **operation("listTasksOfRoom", CALLER, work.TaskPage, query=TasksQuery, refusals=(InvalidRoomId,)),
+)
+async def of_room(request: Request) -> Response:
+    """The tasks submitted to a room, newest first."""
+    who = await reader(request)
+    asked = bodies.part(request, TasksQuery)
+    room = request.path_params["room_id"]
+    check_room(room)
+    walls.look_into(who, room)
+    found = await serving(request).hub.tasks.page_of_room(room, asked.status, asked.limit, asked.offset)
+    return answers.page(found, asked, answers.task)
+
+
+@router.get(
+    "/tasks/{task_id}",
+    **operation(
+        "getTask", CALLER, work.TaskInFull, p.PREFER, headers=("Preference-Applied",), refusals=(TaskNotFound,)
+    ),
+)
+async def look(request: Request) -> Response:
+    """A task with its result; with `Prefer: wait=N` as soon as it has ended, or as it is after N seconds."""
+    who = await reader(request)
+    task = bodies.path_id(request, "task_id")
+    hub = serving(request).hub
+    found = await hub.tasks.show(task)
+    walls.see_task(who, found.task)
+    wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
+    if not wait_s or found.task.status in TERMINAL:
+        return answers.reply(answers.shown(found))
+    found = await waiting.wait(request, wait_s, lambda s: hub.tasks.wait(task, s), lambda t: t.task.status in TERMINAL)
+    await reader(request)  # his token may have been revoked meanwhile
+    return answers.reply(answers.shown(found), headers={"preference-applied": f"wait={wait_s:g}"})
+
+
+@router.patch(
+    "/tasks/{task_id}",
+    **operation(
+        "moveTask", CALLER, work.Task, p.KEY, body=MoveBody, refusals=(TaskNotFound, InvalidTaskTransition, KeyReused)
+    ),
+)
+async def move(request: Request) -> Response:
+    """Give a task another status: for the owner of the worker that holds it, and to cancel it for its submitter.
+
+    A completed one may come with its `result`, any JSON. With an `Idempotency-Key` a repeat is answered alike while the
+    task has not moved on.
+    """
+    who = await mover(request)
+    task = bodies.path_id(request, "task_id")
+    said, body = await bodies.read(request, MoveBody)
+    if said.status != "cancelled":
+        allow(who, WORKER)
+    key = bodies.request_key(request, who.user)
+    hub = serving(request).hub
+    await walls.reach_task(who, hub, task)
+    value = bodies.result(body, hub.settings)
+    await check_listening(request)
+    if tracing.on:
+        await traces.follow(hub.store, traces.task(task))
+    moved = await hub.tasks.move(
+        task, said.status, said.error or "",
+        user=who.user, superuser=who.superuser, request=key, claim=said.claim or "", value=value,
+    )  # fmt: skip
+    return answers.reply(answers.task(moved))

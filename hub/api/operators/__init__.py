@@ -1,0 +1,1 @@
+"""The routes of operators: what they look at and what they change."""

@@ -1,0 +1,276 @@
+"""What operators do: drain, remove, upgrade, switch and run the sweepers, read the audit log."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import bodies
+from hub.api.auth import ADMIN
+from hub.api.capacity.members import whole_number
+from hub.api.capacity.node_requests import CordonBody
+from hub.api.capacity.nodes import remove
+from hub.api.capacity.requests import DrainBody, ReleaseBody, SweepBody, SwitchBody
+from hub.api.contract import fleet, operating
+from hub.api.contract import parameters as p
+from hub.api.contract.operation import TOKEN, operation
+from hub.api.credentials import origin
+from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
+from hub.api.speakers import speaker
+from hub.capacity.nodes.models import DrainCall, check_node_id
+from hub.core import Hub
+from hub.errors import BrakeOff, Forbidden, InvalidValue, UnknownNode
+from hub.sweeping.brake import Brake
+from hub.sweeping.leases import LeaseSweeperService
+from hub.sweeping.nodes import NodeSweeperService
+from hub.sweeping.reconciler import Reconciler
+
+router = APIRouter(tags=["admin"])
+
+
+@router.post(
+    "/admin/nodes/{node_id:path}/drain",
+    **operation(
+        "drainNode",
+        (ADMIN, TOKEN),
+        operating.Switched,
+        body=DrainBody,
+        optional=True,
+        refusals=(Forbidden, UnknownNode),
+    ),
+)
+async def drain(request: Request, node_id: str) -> Response:
+    """Stop lending a node's slots; those that are lent stay with their borrowers, until the deadline if one is given.
+    For operators, and for the node itself.
+
+    It counts from this call, on the hub clock. A repeated call replaces it, and without one takes it away.
+    """
+    node = await _operated(request, node_id)
+    deadline_s = DrainBody.read(await bodies.read_body(request, optional=True)).deadline_seconds
+    left_ms = None if deadline_s is None else int(deadline_s * 1000)
+    more = {} if left_ms is None else {"deadlineSeconds": left_ms / 1000}
+    return await _switch(request, node, DrainCall(True, left_ms=left_ms), "node.drain", more)
+
+
+@router.post(
+    "/admin/nodes/{node_id:path}/cordon",
+    **operation("cordonNode", (ADMIN, TOKEN), operating.Switched, body=CordonBody, refusals=(Forbidden, UnknownNode)),
+)
+async def cordon(request: Request, node_id: str) -> Response:
+    """Lend nothing more of a node, and say why; what is lent stays, and the node goes on as it is. Undrain ends it.
+
+    It takes the place of a drain, and a drain takes its place: the last call decides. It survives a lost store.
+    """
+    node = await _operated(request, node_id)
+    body = CordonBody.read(await bodies.read_body(request))
+    return await _switch(request, node, DrainCall(True, reason=body.reason), "node.cordon", {"reason": body.reason})
+
+
+@router.post(
+    "/admin/nodes/{node_id:path}/undrain",
+    **operation("undrainNode", (ADMIN, TOKEN), operating.Switched, refusals=(InvalidValue, Forbidden, UnknownNode)),
+)
+async def undrain(request: Request, node_id: str) -> Response:
+    """Lend a node's slots again: its drain or its cordon is over."""
+    return await _switch(request, await _operated(request, node_id), DrainCall(False), "node.undrain", {})
+
+
+async def _operated(request: Request, node_id: str) -> str:
+    """The node, for its operators and for itself; raises what refuses everybody else."""
+    who, node = await speaker(request, ADMIN), check_node_id(node_id)
+    who.check(node)
+    return node
+
+
+async def _switch(request: Request, node: str, call: DrainCall, action: str, more: dict[str, Any]) -> Response:
+    hub = serving(request).hub
+    now = await hub.nodes.drain(node, call)
+    facts: dict[str, Any] = {"nodeId": node, "heldBack": now.held, "lent": now.lent, **more}
+    await hub.audit.write("admin", action, **await origin(request), **facts)
+    return reply(
+        {
+            "nodeId": node,
+            "draining": now.draining and not call.reason,
+            **({"cordoned": True, "reason": call.reason} if call.reason else {}),
+            "heldBack": now.held,
+            "lent": now.lent,
+            "deadlineSecondsLeft": in_seconds(now.deadline_left_ms),
+        }
+    )
+
+
+@router.post(
+    "/admin/nodes/{node_id:path}/sidecar/upgrade",
+    **operation("upgradeNode", (ADMIN,), operating.Upgrading, refusals=(InvalidValue,)),
+)
+async def upgrade(request: Request, node_id: str) -> Response:
+    """Ask a node, or `all`, to withdraw, drain and rebuild its slots."""
+    hub = allowed(request, ADMIN)
+    node = check_node_id(node_id)
+    targets = await hub.nodes.request_upgrade(node)
+    await hub.audit.write(
+        "admin", "node.sidecar.upgrade", actor="dashboard", **await origin(request),
+        requested=node, scheduled=len(targets), targets=",".join(targets[:100]),
+    )  # fmt: skip
+    return reply({"scheduled": len(targets), "targets": targets})
+
+
+@router.delete("/admin/nodes/{node_id:path}", **operation("removeNode", (ADMIN,), fleet.Left, refusals=(InvalidValue,)))
+async def remove_node(request: Request, node_id: str) -> Response:
+    """Take a node off the books: its slots are withdrawn, lent ones ended, at once."""
+    hub = allowed(request, ADMIN)
+    answer = await remove(hub, node_id)
+    await hub.audit.write("admin", "node.remove", **await origin(request), nodeId=node_id)
+    return answer
+
+
+@router.get("/admin/sweeper", **operation("getSweeper", (ADMIN,), operating.Sweeper))
+async def sweeper(request: Request) -> Response:
+    """Whether stale nodes are removed, who says so, and what the brake does."""
+    return reply(await _switch_state(allowed(request, ADMIN)))
+
+
+@router.put("/admin/sweeper", **operation("switchSweeper", (ADMIN,), operating.Sweeper, body=SwitchBody))
+async def switch(request: Request) -> Response:
+    """Turn expiry on or off for all hubs, or back to each hub's setting with null."""
+    hub = allowed(request, ADMIN)
+    said = SwitchBody.read(await bodies.read_body(request))
+    wanted = said.expire
+    by = said.by or remote_ip(request) or "unknown"
+    await hub.clock.switch_expire(wanted, by[:100])
+    shown = "default" if wanted is None else str(wanted).lower()
+    await hub.audit.write(
+        "admin",
+        "sweeper.expire",
+        actor=by[:100],
+        **await origin(request),
+        expire=shown,
+    )
+    return reply(await _switch_state(hub))
+
+
+async def _switch_state(hub: Hub) -> dict[str, Any]:
+    override, by, at = await hub.clock.read_switch()
+    return {
+        "expire": hub.settings.sweeper_expire if override is None else override,
+        "source": "setting" if override is None else "run-time",
+        "setBy": by,
+        "setAtUtc": at,
+        "setting": hub.settings.sweeper_expire,
+        "brake": await Brake(hub.store, hub.settings).status(),
+    }
+
+
+@router.get("/admin/brake", **operation("getBrake", (ADMIN,), operating.Brake, p.OF_BRAKE))
+async def brake(request: Request) -> Response:
+    """Whether so many nodes, or with `of=workers` workers, are silent at once that the sweeper holds most of them back,
+    and who released it.
+    """
+    hub = allowed(request, ADMIN)
+    return reply(await Brake(hub.store, hub.settings, _braked(request.query_params.get("of"))).status())
+
+
+@router.post(
+    "/admin/brake/release",
+    **operation("releaseBrake", (ADMIN,), operating.Brake, body=ReleaseBody, optional=True, refusals=(BrakeOff,)),
+)
+async def release_brake(request: Request) -> Response:
+    """Have all nodes, or all workers, removed that are silent now, on all hubs.
+
+    The brake is ready again when that is done.
+    """
+    hub = allowed(request, ADMIN)
+    said = ReleaseBody.read(await bodies.read_body(request, optional=True))
+    of = said.of
+    by = (said.by or remote_ip(request) or "unknown")[:100]
+    brake = Brake(hub.store, hub.settings, of)
+    await brake.release(by)
+    await hub.audit.write(
+        "admin",
+        "brake.release",
+        severity="Warning",
+        actor=by,
+        **await origin(request),
+        of=of,
+    )
+    return reply(await brake.status())
+
+
+def _braked(of: Any) -> Literal["nodes", "workers"]:
+    """Whose brake is meant; raises `InvalidValue`."""
+    match of:
+        case None | "nodes":
+            return "nodes"
+        case "workers":
+            return "workers"
+    raise InvalidValue("of must be nodes or workers", member="of")
+
+
+@router.post("/admin/sweep", **operation("runSweep", (ADMIN,), operating.Swept, body=SweepBody, optional=True))
+async def sweep(request: Request) -> Response:
+    """Run one pass of both sweepers now and say what it did; with `dryRun` what it would do."""
+    hub = allowed(request, ADMIN)
+    dry_run = SweepBody.read(await bodies.read_body(request, optional=True)).dry_run
+    hub.clock.expire_override, _, _ = await hub.clock.read_switch()
+    audit = Reconciler(hub.store, hub.settings, hub.pools)
+    leases = await LeaseSweeperService(hub.store, hub.settings, hub.leases, audit, hub.audit).sweep(dry_run=dry_run)
+    service = NodeSweeperService(hub.store, hub.settings, hub.nodes, hub.clock, audit, hub.audit)
+    nodes = await service.sweep(dry_run=dry_run)
+    if not dry_run:
+        await hub.audit.write(
+            "admin", "sweep", **await origin(request), expired=nodes.expired,
+            returned=leases.expired,
+        )  # fmt: skip
+    return reply(
+        {
+            "dryRun": dry_run,
+            "expire": service.expires,
+            "brake": nodes.brake,
+            "nodes": {
+                "scanned": nodes.scanned,
+                "stale": nodes.stale,
+                "expired": nodes.expired,
+                "refreshed": nodes.refreshed,
+                "heldBack": nodes.held,
+                "errors": nodes.errors,
+                "elapsedMs": nodes.elapsed_ms,
+                "names": nodes.names,
+            },
+            "leases": {
+                "processed": leases.scanned,
+                "returned": leases.expired,
+                "drained": leases.drained,
+                "errors": leases.errors,
+                "elapsedMs": leases.elapsed_ms,
+            },
+        }
+    )
+
+
+@router.get(
+    "/audit",
+    **operation(
+        "listAudit", (ADMIN,), list[operating.AuditEntry], p.SKIP, p.TAKE, p.CATEGORY, p.ACTION, p.SINCE, p.SEARCH
+    ),
+)
+async def audit_log(request: Request) -> Response:
+    """The audit log, newest first; of `q` those that contain it. A `sinceUtc` that cannot be read is ignored, as the
+    wire says."""
+    hub = allowed(request, ADMIN)
+    query = request.query_params
+    skip = whole_number(query.get("skip", "0"), "skip", 0, 10**9)
+    take = whole_number(query.get("take", "100"), "take", 1, 10**9)
+    since = _instant(query.get("sinceUtc", ""))
+    text = bodies.search(request)
+    return reply(await hub.audit.read(skip, take, query.get("category"), query.get("action"), since, text))
+
+
+def _instant(given: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(given)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,171 @@
+"""What happened, why things are as they are, and what happens now, as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from hub.api import bodies
+from hub.api.auth import ADMIN, RUNNER
+from hub.api.capacity.members import whole_number
+from hub.api.contract import operating
+from hub.api.contract import parameters as p
+from hub.api.contract.operation import Raw, operation
+from hub.api.deps import allowed, reply, serving
+from hub.errors import InvalidValue, NotFound, StoreUnavailable
+from hub.history.events import NAMES, Event, Wanted, parse_id, wanted
+from hub.history.live import Listener, Live
+from hub.history.why import KINDS, why
+from hub.observability import metrics
+from hub.wire import to_json
+
+router = APIRouter(tags=["events"])
+PATH = "/events"  # the one path whose answer has no end, and no time limit
+KEEP_ALIVE_S = 15.0  # shorter than any proxy waits
+SEND_S = 20.0  # for a listener to take what was sent; then his connection is cut
+TOGETHER = 20  # events in one turn of the loop: a hundred listeners may be as far behind
+RETRY_MS = 2000  # a listener that was cut off comes back after so long
+_SHOWN = 'id: 1750000000000-0\nevent: grant.lent\ndata: {"event": "grant.lent"}\n\n'
+ABORT = "hub.abort"  # in the extensions of a request: cuts its connection
+_FILTERS = dict.fromkeys(("kind", *NAMES), "string")
+
+
+def _which(query: Mapping[str, str]) -> Wanted:
+    return wanted(query.get("kind", ""), {name: query[name] for name in NAMES if name in query})
+
+
+@router.get("/history", **operation("listEvents", (RUNNER, ADMIN), operating.Events, p.LIMIT, *p.EVENTS_OF))
+async def history(request: Request) -> Response:
+    """What happened last, newest first: all, or that of some kinds and about one node, slot, pool, run, ticket, worker,
+    task or job.
+
+    `complete` says that there is nothing older, neither beyond `limit` nor trimmed from the bounded history.
+    """
+    allowed(request, RUNNER, ADMIN)
+    limit = whole_number(request.query_params.get("limit", "100"), "limit", 1, bodies.PAGE_MAX)
+    found = await serving(request).live.history.find(_which(request.query_params), limit)
+    return reply({"events": [event.document() for event in found.events], "complete": found.complete})
+
+
+@router.get(
+    "/why/{kind}/{id:path}",
+    **operation("explain", (RUNNER, ADMIN), operating.Explanation, p.WHY_LIMIT, refusals=(NotFound,)),
+)
+async def explain(request: Request, kind: str, id: str) -> Response:
+    """Why a `node`, `slot`, `ticket`, `run`, `task`, `worker` or `job` is as it is: what happened, by which rule, and
+    what comes next. 404 when nothing is known of it.
+
+    A ticket is named by its id or by the `Idempotency-Key` of its borrow, a job by its full name.
+    """
+    hub = allowed(request, RUNNER, ADMIN)
+    if kind not in KINDS:
+        raise InvalidValue(f"kind must be one of {', '.join(KINDS)}, not {kind!r:.60}", member="kind")
+    limit = whole_number(request.query_params.get("limit", "50"), "limit", 1, bodies.PAGE_MAX)
+    found = await why(hub, serving(request).live.history, kind, id, limit)
+    return reply(found.document())
+
+
+@router.get(
+    PATH,
+    **operation("followEvents", (RUNNER, ADMIN), Raw("text/event-stream", _SHOWN), p.AFTER, p.LAST_EVENT, *p.EVENTS_OF),
+)
+async def events(request: Request) -> Response:
+    """What happens from now on, or after the event of `Last-Event-ID` (or `?after=`), as server-sent events.
+
+    `gap`: events before the next one have been trimmed. `slow`: this stream was not read and ends; come back with the
+    last id. A comment comes every 15 s.
+    """
+    allowed(request, RUNNER, ADMIN)
+    which = _which(request.query_params)
+    name, given = "after", request.query_params.get("after", "")
+    if not given:
+        name, given = "Last-Event-ID", request.headers.get("last-event-id", "")
+    after = "{}-{}".format(*parse_id(given, name)) if given.strip() else None
+    return EventStream(serving(request).live, which, after)
+
+
+class EventStream(Response):
+    """The answer that goes on until the listener, the hub, or the patience with a slow listener ends."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, live: Live, which: Wanted, after: str | None) -> None:
+        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+        del self.headers["content-length"]
+        self._live = live
+        self._which = which
+        self._after = after
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with self._live.listen(self._which) as listener:
+            since = self._live.position
+            begin = f"retry: {RETRY_MS}\nid: {self._after or since}\n\n".encode()
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            sending = asyncio.create_task(self._send(scope, send, listener, begin, since))
+            watching = asyncio.create_task(_until_gone(receive))
+            try:
+                await asyncio.wait((sending, watching), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for task in (sending, watching):
+                    task.cancel()
+                await asyncio.wait((sending, watching))
+        if not sending.cancelled():
+            sending.result()
+
+    async def _send(self, scope: Scope, send: Send, listener: Listener, begin: bytes, since: str) -> None:
+        async def put(body: bytes, *, more: bool = True) -> None:
+            async with asyncio.timeout(SEND_S):
+                await send({"type": "http.response.body", "body": body, "more_body": more})
+
+        try:
+            with suppress(StoreUnavailable):  # it ends here, and the listener comes back with the last id he saw
+                await put(begin)
+                if self._after is not None:
+                    await self._replay(put, self._after, since)
+                await self._follow(put, listener)
+            if listener.slow:
+                metrics.event_streams_slow.inc()
+                await put(b'event: slow\ndata: {"rule":"Too much waited to be sent; come back with the last id."}\n\n')
+            await put(b"", more=False)
+        except TimeoutError:
+            metrics.event_streams_slow.inc()
+            scope.get("extensions", {}).get(ABORT, lambda: None)()
+
+    async def _replay(self, put: Callable[..., Awaitable[None]], after: str, since: str) -> None:
+        """What happened between the two ids, as far as it is still there."""
+        upto = parse_id(since, "id")
+        while True:
+            page = await self._live.history.after(after)
+            if page.oldest is not None:
+                what = {"after": after, "oldest": page.oldest, "rule": "Older events have been trimmed."}
+                await put(b"event: gap\ndata: " + to_json(what) + b"\n\n")
+            events = [event for event in page.events if parse_id(event.id, "id") <= upto]
+            if fitting := [event for event in events if self._which.fits(event)]:
+                await put(b"".join(map(_frame, fitting)))
+            if page.last or len(events) < len(page.events):
+                return
+            after = page.events[-1].id
+
+    async def _follow(self, put: Callable[..., Awaitable[None]], listener: Listener) -> None:
+        while not (listener.over or listener.slow):
+            if found := await listener.take(KEEP_ALIVE_S):
+                for at in range(0, len(found), TOGETHER):
+                    await put(b"".join(map(_frame, found[at : at + TOGETHER])))
+                    await asyncio.sleep(0)
+            elif not (listener.over or listener.slow):
+                await put(f": nothing new\nid: {self._live.position}\n\n".encode())
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _frame(event: Event) -> bytes:
+    what = " ".join(event.what.split()).encode("utf-8", "replace")
+    return b"id: %b\nevent: %b\ndata: %b\n\n" % (event.id.encode(), what, event.json)

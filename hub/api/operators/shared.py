@@ -1,0 +1,49 @@
+"""The settings that all hubs must share: looking at them, and changing one for all hubs while they run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api import bodies
+from hub.api.auth import ADMIN, RUNNER
+from hub.api.capacity.requests import SettingBody
+from hub.api.contract import operating
+from hub.api.contract.operation import operation
+from hub.api.credentials import origin
+from hub.api.deps import allowed, remote_ip, reply
+from hub.capacity.agreed import SharedSetting
+from hub.errors import BadInput, NotFound
+
+router = APIRouter(tags=["admin"])
+
+
+@router.get("/admin/settings", **operation("listSettings", (RUNNER, ADMIN), operating.SharedSettings))
+async def settings(request: Request) -> Response:
+    """What holds for all hubs, who set it, and which hubs were given something else."""
+    hub = allowed(request, RUNNER, ADMIN)
+    return reply({"settings": [_row(each) for each in await hub.agreed.look()]})
+
+
+@router.put(
+    "/admin/settings/{name}",
+    **operation("setSetting", (ADMIN,), operating.SharedSetting, body=SettingBody, refusals=(BadInput, NotFound)),
+)
+async def set_setting(request: Request, name: str) -> Response:
+    """Set a setting for all hubs, whatever each was given; null clears what was set. Other hubs follow in a second."""
+    hub = allowed(request, ADMIN)
+    said = SettingBody.read(await bodies.read_body(request))
+    by = (said.by or remote_ip(request) or "unknown")[:100]
+    await hub.agreed.set(name, said.value, by)
+    value = "cleared" if said.value is None else said.value.strip()[:200]
+    await hub.audit.write("admin", "setting.set", actor=by, **await origin(request), setting=name, value=value)
+    return reply(next(_row(each) for each in await hub.agreed.look() if each.name == name))
+
+
+def _row(found: SharedSetting) -> dict[str, Any]:
+    return {
+        "name": found.name, "value": found.value, "agreed": found.agreed, "setBy": found.by, "setAtUtc": found.at,
+        "otherwise": found.otherwise,
+    }  # fmt: skip

@@ -1,0 +1,116 @@
+"""The short way and the router answer alike, whatever they are asked."""
+
+import asyncio
+import re
+from contextlib import asynccontextmanager
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from hub.api.app import create_app
+from hub.api.capacity import leases, nodes
+from hub.api.console import overview, people
+from hub.api.edge import hot
+from hub.api.http import beats
+from hub.api.jobs import tasks, workers
+from tests.api.jobs.people import JOB, TOKENS, Person
+from tests.world import settings_for
+
+SOME = "3f1c9a64-7d2e-4b58-9c11-5e0a8f7b2d43"  # an id that nothing has
+VOLATILE = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d{4}-\d\d-\d\dT[\d:.]+Z")
+
+
+@asynccontextmanager
+async def both_ways(redis_server, tmp_path):
+    """Alice by the way of all requests, and Alice past the router's front."""
+    path = tmp_path / "tokens.toml"
+    path.write_text(TOKENS)
+    edge = create_app(settings_for(redis_server.url, tokens_file=path), sweep=False)
+    plain = httpx.ASGITransport(app=edge.app, raise_app_exceptions=False)
+    async with (
+        edge.app.router.lifespan_context(edge.app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app=edge), base_url="http://hub") as short,
+        httpx.AsyncClient(transport=plain, base_url="http://hub") as routed,
+    ):
+        yield short, routed
+
+
+def shown(answer):
+    """All of an answer but ids and times."""
+    headers = {name: VOLATILE.sub("*", value) for name, value in answer.headers.items()}
+    return answer.status_code, headers, VOLATILE.sub("*", answer.text)
+
+
+REQUESTS = [
+    ("PATCH", "/workers/{worker}", b""), ("PATCH", "/workers/{worker}", b"{nonsense"),
+    ("PATCH", f"/workers/{SOME}", b""),
+    ("PATCH", "/workers/{foreign}", b""), ("PATCH", "/workers/x", b""), ("PATCH", "/workers/x%0A", b""),
+    ("PATCH", "/workers/", b""), ("PATCH", "/workers", b""), ("PATCH", "/workers/{worker}/", b""),
+    ("PATCH", "/workers/{worker}/x", b""), ("PATCH", "/workers/%2F", b""), ("PUT", "/workers/{worker}", b""),
+    ("POST", "/tasks/claim", b'{"worker_id":"{worker}"}'), ("POST", "/tasks/claim", b'{"worker_id":"{foreign}"}'),
+    ("POST", "/tasks/claim", b""), ("POST", "/tasks/claim", b"[]"), ("POST", "/tasks/claim/", b"{}"),
+    ("POST", "/tasks/claim%0A", b'{"worker_id":"{worker}"}'), ("POST", "/tasks/claims", b"{}"),
+    ("PATCH", "/tasks/{task}", b'{"status":"cancelled"}'), ("PATCH", "/tasks/{task}", b'{"status":"pending"}'),
+    ("PATCH", "/tasks/{task}", b'{"status":"x"}'), ("PATCH", f"/tasks/{SOME}", b'{"status":"running"}'),
+    ("PATCH", "/tasks/claim", b"{}"), ("PATCH", "/tasks/{task}/retry", b"{}"), ("PATCH", "/tasks//", b"{}"),
+    ("POST", f"/rooms/lab/tasks/lab:{JOB}", b'{"payload":{"a":[1.0]}}'), ("POST", f"/rooms/lab/tasks/lab:{JOB}", b""),
+    ("POST", f"/rooms/lab/tasks/lab%3A{quote(JOB, safe='')}", b"{}"), ("POST", "/rooms/lab/tasks/", b"{}"),
+    ("POST", "/rooms/lab/tasks/a/b//c:d:e/", b"{}"), ("POST", "/rooms/lab/tasks", b"{}"),
+    ("POST", "/rooms//tasks/x", b"{}"), ("POST", "/rooms/lab//tasks/x", b"{}"), ("POST", "/rooms/a%2Fb/tasks/x", b"{}"),
+    ("POST", "/rooms/a:b/tasks/x", b"{}"), ("POST", "/rooms/tasks/tasks/tasks", b"{}"),
+    ("POST", "/rooms/lab/task/x", b"{}"),
+    ("POST", f"/rooms/n%0A/tasks/lab:{JOB}", b"{}"), ("POST", "/rooms/lab/tasks/a%0Ab:c:d%0A", b"{}"),
+    ("POST", f"/rooms/lab/tasks/lab:{JOB}", b'{"payload":{"a":1},"payloads":[{}]}'),
+    ("POST", f"/rooms/lab/tasks/lab:{JOB}", b'{"payloads":[{},{}]}'), ("POST", "/rooms/lab/jobs", b"{}"),
+]  # fmt: skip
+
+
+async def test_whatever_is_asked_the_answer_is_the_one_of_the_router(redis_server, redis, tmp_path):
+    answers = []
+    for way in (0, 1):
+        redis.flushall()
+        async with both_ways(redis_server, tmp_path) as apis:
+            alice, bob, stranger = (Person(apis[way], name) for name in ("alice", "bob", "stranger"))
+            known = {"{worker}": await alice.offering(), "{foreign}": await bob.worker(), "{task}": await alice.task()}
+            found = []
+            for person in (stranger, alice):
+                for method, path, content in REQUESTS:
+                    for name, value in known.items():
+                        path, content = path.replace(name, value), content.replace(name.encode(), value.encode())
+                    answer = await person.call(method, path, content=content)
+                    found.append((method, VOLATILE.sub("*", path), *shown(answer)))
+        answers.append(found)
+    assert answers[0] == answers[1]
+    assert {200, 202, 400, 401, 403, 404, 405, 409, 422} == {status for _, _, status, _, _ in answers[0]}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "endpoint"),
+    [
+        ("PATCH", f"/workers/{SOME}", workers.beat), ("PATCH", f"/tasks/{SOME}", tasks.move),
+        ("POST", "/tasks/claim", tasks.claim), ("POST", f"/rooms/lab/tasks/lab:{JOB}", tasks.submit),
+        ("GET", "/workers", None), ("GET", f"/tasks/{SOME}", None), ("POST", "/workers", None),
+    ],
+)  # fmt: skip
+def test_the_four_whose_rate_matters_take_the_short_way(method, path, endpoint):
+    assert hot.find({"method": method, "path": f"/v1/joblib{path}"}) is endpoint
+    assert hot.find({"method": method, "path": path}) is None
+
+
+def test_what_takes_the_short_way_is_what_the_router_has_there():
+    routes = [route for module in (nodes, leases, tasks, workers, overview, people) for route in module.router.routes]
+    routed = {(method, route.path): route.endpoint for route in routes for method in route.methods}
+    assert [(each.method, each.path) for each in hot.HOT if routed.get(each[:2]) is not each.endpoint] == []
+    assert hot.find({"method": "POST", "path": beats.PATH}) is hot.HEARTBEAT.endpoint
+    assert hot.find({"method": "GET", "path": beats.PATH}) is None
+
+
+async def test_heartbeats_that_come_together_go_to_redis_together(alice, redis):
+    worker = await alice.worker()
+    await alice.call("PATCH", f"/workers/{worker}")
+    before = redis.info("commandstats")["cmdstat_fcall"]["calls"]
+    answers = await asyncio.gather(*(alice.call("PATCH", f"/workers/{worker}") for _ in range(100)))
+    times = [answer.json()["last_heartbeat"] for answer in answers]
+    assert len(set(times)) == 100  # each later than the one before
+    assert redis.info("commandstats")["cmdstat_fcall"]["calls"] - before <= 20
