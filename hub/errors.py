@@ -4,7 +4,7 @@
     |- BadInput 400          InvalidJson, MissingMember, InvalidValue, InvalidLabel, NodeIdCollides
     |- NotFound 404          UnknownNode, UnknownTicket, NoSuchPool
     |- Unauthorized 401, Foreign 403, MethodNotAllowed 405, RequestTimedOut, CallerGone 408
-    |- GrantOver, Withdrawn, SlotLent, TicketGranted, BrakeOff, NodeTaken, Superseded 409
+    |- LeaseOver, Withdrawn, SlotLent, TicketGranted, BrakeOff, NodeTaken, Superseded 409
     |- TooLarge 413, NotJson 415, KeyReused 422; NoReason 422 of hub/api/console/door.py
     |- Internal, ForeignKey, StoreFault, UnknownReply 500; NodeSilent, NodeRefused of hub/capacity/nodes/asking.py
     |- Unavailable 503       Settling, Stopping, StoreUnavailable, Late, RecordsUnavailable  (all carry Retry-After)
@@ -104,8 +104,8 @@ class RequestTimedOut(HubError):
     status = 408
 
 
-class GrantOver(HubError):
-    """The grant this call speaks of has ended; the slot may belong to somebody else by now."""
+class LeaseOver(HubError):
+    """The lease this call speaks of has ended; the slot may belong to somebody else by now."""
 
     code = "grant-over"
     status = 409
@@ -183,7 +183,7 @@ class NoCapacity(Unavailable):
 
 
 class Capped(NoCapacity):
-    """The requested label has as many live grants as its cap allows, and the caller would not wait."""
+    """The requested label has as many live leases as its cap allows, and the caller would not wait."""
 
     code = "capped"
 

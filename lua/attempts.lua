@@ -1,8 +1,8 @@
 -- The attempts of a request.
 local attempts = {}
 
--- Who has fetched a grant: attempts of one request, separated by commas. Each may have been delivered, and nobody knows
--- in which order they were sent: the grant is taken back when the callers of all of them are gone.
+-- Who has fetched a lease: attempts of one request, separated by commas. Each may have been delivered, and nobody knows
+-- in which order they were sent: the lease is taken back when the callers of all of them are gone.
 function attempts.has(owners, attempt)
   return string.find(',' .. owners .. ',', ',' .. attempt .. ',', 1, true) ~= nil
 end

@@ -1,7 +1,7 @@
--- Caps: how many grants of a label may be live at once.
+-- Caps: how many leases of a label may be live at once.
 local caps = {}
 
--- The most live grants of a label, 0 for no limit; a value set at run time wins over one from the environment.
+-- The most live leases of a label, 0 for no limit; a value set at run time wins over one from the environment.
 function caps.of(label)
   if not store.has_caps then return 0 end
   local set = redis.call('HMGET', keys.caps, 'set:' .. label, 'env:' .. label, 'set', 'env')

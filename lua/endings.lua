@@ -1,15 +1,15 @@
--- Endings: what goes when a grant ends, and what is remembered of it.
+-- Endings: what goes when a lease ends, and what is remembered of it.
 local endings = {}
 
--- A grant has ended. While nodes and hubs may still say that it is lent, because they do not know, that is remembered;
--- also of a grant that was made since the loss, for there may be another one before everybody has spoken.
+-- A lease has ended. While nodes and hubs may still say that it is lent, because they do not know, that is remembered;
+-- also of a lease that was made since the loss, for there may be another one before everybody has spoken.
 function endings.note_ended(slot, token)
   if not (store.hearing and token) then return end
   local ended = redis.call('HGET', keys.ended, slot)
   if not ended or numbers.above(token, ended) then redis.call('HSET', keys.ended, slot, token) end
 end
 
--- A grant does not count for this label any more, which may make room under its cap.
+-- A lease does not count for this label any more, which may make room under its cap.
 function endings.uncount(slot, label)
   redis.call('ZREM', keys.in_flight(label), slot)
   if turns.anybody() and redis.call('ZSCORE', keys.turns, label) then
@@ -18,7 +18,7 @@ function endings.uncount(slot, label)
   end
 end
 
--- End the grant of a slot: session, deadline, footprints, mappings, the in-flight count of the label it was asked for.
+-- End the lease of a slot: session, deadline, footprints, mappings, the in-flight count of the label it was asked for.
 -- Where the slot goes is the caller's.
 function endings.finish(slot, label, run, part)
   if store.hearing then endings.note_ended(slot, redis.call('HGET', keys.session(slot), 'leaseToken')) end

@@ -8,7 +8,7 @@ function handoffs.hand_on(t, found)
   history.note('grant.handed', 'slot', found.slot, 'node', found.node, 'pool', found.pool, 'label', t.label, 'run', t.run,
     'ticket', t.id, 'ttl_ms', t.ttl_ms)
   if t.keyed then
-    redis.call('HSET', keys.ticket(t.id), 'handed', '1')  -- its place, should the grant have to be undone
+    redis.call('HSET', keys.ticket(t.id), 'handed', '1')  -- its place, should the lease have to be undone
     redis.call('EXPIRE', keys.ticket(t.id), 60)
   else
     redis.call('DEL', keys.ticket(t.id))

@@ -8,7 +8,7 @@ function history.note(what, ...)
   redis.pcall('XADD', keys.history, 'MAXLEN', '~', store.history_max or '20000', '*', 'event', what, ...)
 end
 
--- What became of a slot or of its grant; of: slot node pool label run, what is not known is left out.
+-- What became of a slot or of its lease; of: slot node pool label run, what is not known is left out.
 function history.slot(what, of, why)
   history.note(what, 'slot', of.slot, 'node', of.node or '', 'pool', of.pool or '', 'label', of.label or '', 'run',
     of.run or '', 'why', why)

@@ -1,4 +1,4 @@
--- Leases: how a grant is made.
+-- Leases: how a lease is made.
 local leases = {}
 
 function leases.note_run(slot, run)
@@ -6,24 +6,24 @@ function leases.note_run(slot, run)
   redis.call('ZADD', keys.run(run), numbers.whole(store.now_ms), slot)
 end
 
--- Make a grant of a slot that is in no list: in-use list, session, deadline, footprints, indexes, in one go.
--- grant: slot item pool node part label run token ttl_ms idle_ms. Needs the two times of `store`.
-function leases.lend(grant)
-  local slot, ttl_ms = grant.slot, grant.ttl_ms
-  local at, idle_ms = numbers.whole(store.now_ms), numbers.whole(grant.idle_ms)
-  redis.call('RPUSH', keys.inuse(grant.pool), grant.item)
+-- Make a lease of a slot that is in no list: in-use list, session, deadline, footprints, indexes, in one go.
+-- lease: slot item pool node part label run token ttl_ms idle_ms. Needs the two times of `store`.
+function leases.lend(lease)
+  local slot, ttl_ms = lease.slot, lease.ttl_ms
+  local at, idle_ms = numbers.whole(store.now_ms), numbers.whole(lease.idle_ms)
+  redis.call('RPUSH', keys.inuse(lease.pool), lease.item)
   redis.call('SET', keys.borrow_ttl(slot), '1', 'PX', numbers.whole(ttl_ms))
-  if grant.idle_ms > 0 then redis.call('SET', keys.borrow_idle(slot), '1', 'PX', idle_ms) end
-  redis.call('HSET', keys.session(slot), 'browserId', slot, 'labelKey', grant.label, 'runId', grant.run,
-    'nodeId', grant.node, 'borrowedAtUtc', times.text(store.now_ms), 'ttlSeconds', string.format('%.14g', ttl_ms / 1000),
-    'poolLabel', grant.pool, 'leaseToken', grant.token)
-  redis.call('HSET', keys.slot(slot), 'place', 'lent', 'label', grant.label, 'run', grant.run, 'granted_ms',
+  if lease.idle_ms > 0 then redis.call('SET', keys.borrow_idle(slot), '1', 'PX', idle_ms) end
+  redis.call('HSET', keys.session(slot), 'browserId', slot, 'labelKey', lease.label, 'runId', lease.run,
+    'nodeId', lease.node, 'borrowedAtUtc', times.text(store.now_ms), 'ttlSeconds', string.format('%.14g', ttl_ms / 1000),
+    'poolLabel', lease.pool, 'leaseToken', lease.token)
+  redis.call('HSET', keys.slot(slot), 'place', 'lent', 'label', lease.label, 'run', lease.run, 'granted_ms',
     numbers.whole(store.clock_ms), 'visible_ms', numbers.whole(store.now_ms + ttl_ms), 'watch_idle', idle_ms)
   redis.call('ZADD', keys.deadlines, numbers.whole(store.clock_ms + ttl_ms), slot)
-  redis.call('ZADD', keys.in_flight(grant.label), at, slot)
-  if grant.run ~= '' then leases.note_run(slot, grant.run) end
-  redis.call('HSET', keys.lent(grant.part), slot, grant.token)
-  redis.call('HINCRBY', keys.orders(grant.part), 'version', '1')
+  redis.call('ZADD', keys.in_flight(lease.label), at, slot)
+  if lease.run ~= '' then leases.note_run(slot, lease.run) end
+  redis.call('HSET', keys.lent(lease.part), slot, lease.token)
+  redis.call('HINCRBY', keys.orders(lease.part), 'version', '1')
 end
 
 -- What is lent of a node and was asked for under another label than that of its pool, or in a run, so that the node can
@@ -48,7 +48,7 @@ local function idle_of(own_ms, hub_idle_ms, ttl_ms)
 end
 
 -- The next token. It has more digits than a Lua number holds, so the last nine are counted here and the rest is text;
--- every thousand million grants Redis carries over.
+-- every thousand million leases Redis carries over.
 function leases.next_token()
   local low = string.sub(store.token, -9) + 1
   if #store.token > 9 and low < 1000000000 then

@@ -22,7 +22,7 @@ function nodes.is_unknown(record, patience_ms)
   return store.clock_ms - tonumber(record.adopted_ms or '-inf') > patience_ms
 end
 
--- Drop up to `limit` slots of a node wherever they are, ending their grants. Returns slots dropped, grants ended, left.
+-- Drop up to `limit` slots of a node wherever they are, ending their leases. Returns slots dropped, leases ended, left.
 function nodes.prune(part, limit)
   local ended = {}
   local popped = redis.call('SPOP', keys.node_slots(part), limit)

@@ -2,7 +2,7 @@
 local placing = {}
 
 -- Send on a slot that is in no list: to the waiter whose turn it is, else to the tail of its pool; it is held back while
--- its node drains or is suspect, or its last holder may still believe in a grant that ended early. A waiter gets the
+-- its node drains or is suspect, or its last holder may still believe in a lease that ended early. A waiter gets the
 -- slot that is next in the pool, which is another one when only a cap had kept it free. Every path that frees a slot ends
 -- here. Returns 'lent' | 'free' | 'held'.
 function placing.place(slot, part, pool, item)

@@ -1,7 +1,7 @@
 -- The queue: who waits for a slot, and what he is answered.
 local queue = {}
 
--- What a repeat of a granted request is answered: its grant as it is now, of which this attempt is an owner then.
+-- What a repeat of a granted request is answered: its lease as it is now, of which this attempt is an owner then.
 function queue.granted(record, request, attempt, fingerprint, hub)
   local asked, slot, token, owners = string.match(record, '^(.-)|(.*)|(%d+)|(.*)$')
   if asked ~= fingerprint then return {'reused'} end

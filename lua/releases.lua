@@ -1,7 +1,7 @@
--- Releases: grants that end, with the way of their slots.
+-- Releases: leases that end, with the way of their slots.
 local releases = {}
 
--- End a grant and send its slot on; `what` and `why` go into the history. Returns whether the item was still in the
+-- End a lease and send its slot on; `what` and `why` go into the history. Returns whether the item was still in the
 -- in-use list: a node may have removed it itself. A slot that its node has not reported since the store was lost is not
 -- lent on.
 function releases.release(slot, record, recycle_s, what, why)
@@ -13,7 +13,7 @@ function releases.release(slot, record, recycle_s, what, why)
   if recycle_s > 0 and record.policy ~= 'reuse' then slots.mark_recycle(slot, record.part, recycle_s) end
   if listed and not record.unreported then
     if placing.place(slot, record.part, record.pool, record.item) == 'lent' then
-      redis.call('HSET', keys.slot(slot), 'before', record.run or '')  -- a late repeat of his return means his own grant
+      redis.call('HSET', keys.slot(slot), 'before', record.run or '')  -- a late repeat of his return means his own lease
     end
   else
     slots.drop(slot, record.pool, record.part)
@@ -22,7 +22,7 @@ function releases.release(slot, record, recycle_s, what, why)
   return listed
 end
 
--- Whether a return without a token came before anybody could know of the grant that is there, and means one before: its
+-- Whether a return without a token came before anybody could know of the lease that is there, and means one before: its
 -- waiter has yet to hear of it, it names the run before, or its hub got it sooner ('' where nobody knows when that was).
 -- After a loss the hub clock may have gone on by more than that hub knew.
 function releases.is_late(record, run, arrived_ms)
@@ -35,8 +35,8 @@ function releases.is_late(record, run, arrived_ms)
   return tonumber(arrived_ms) >= tonumber(redis.call('HGET', keys.store, 'resumed_ms') or '0')
 end
 
--- Take back the grant that a request was answered with and nobody received: its slot goes to whoever is next. A ticket
--- with a key keeps the place it had. Returns the slot, nil when that grant is over.
+-- Take back the lease that a request was answered with and nobody received: its slot goes to whoever is next. A ticket
+-- with a key keeps the place it had. Returns the slot, nil when that lease is over.
 function releases.take_back(request, slot, token, why)
   if redis.call('HGET', keys.session(slot), 'leaseToken') ~= token then return nil end
   tickets.settle_delivery(slot, request)

@@ -1,7 +1,7 @@
--- Revocations: grants that end early.
+-- Revocations: leases that end early.
 local revocations = {}
 
--- Grants that end before their time, and not by their holder: he is told at once, and the slot is not lent on until he
+-- Leases that end before their time, and not by their holder: he is told at once, and the slot is not lent on until he
 -- says that he has stopped or the grace is over, whichever comes first.
 function revocations.revoke(slot, grace_ms)
   local token = redis.call('HGET', keys.session(slot), 'leaseToken')
@@ -10,7 +10,7 @@ function revocations.revoke(slot, grace_ms)
   notifications.publish(keys.revoked_notice(slot), token)
 end
 
--- The last holder of a slot, under this token, may believe in his grant until then, on the hub clock.
+-- The last holder of a slot, under this token, may believe in his lease until then, on the hub clock.
 function revocations.keep(slot, token, until_ms)
   redis.call('ZADD', keys.revoked, numbers.digits(until_ms), slot)
   redis.call('HSET', keys.revoked_tokens, slot, token)
@@ -24,7 +24,7 @@ end
 -- The ms that the grace of a hub's setting lasts.
 function revocations.grace_ms() return tonumber(store.grace_ms or '5000') end
 
--- Whether the last holder of a slot may still believe in his grant.
+-- Whether the last holder of a slot may still believe in his lease.
 function revocations.believed_in(slot)
   local until_ms = store.revoking and redis.call('ZSCORE', keys.revoked, slot)
   return until_ms and tonumber(until_ms) > store.clock_ms

@@ -1,7 +1,7 @@
 -- Serving: what waiters are given of slots that are free already.
 local serving = {}
 
--- Serve waiters from slots that are free already: a cap was raised or a grant under it ended, a maintenance is over,
+-- Serve waiters from slots that are free already: a cap was raised or a lease under it ended, a maintenance is over,
 -- a node came back, another program put slots into a list. At most 32 in one call.
 -- From one pool, to whoever is next.
 function serving.pool(pool)

@@ -30,7 +30,7 @@ function store.is_shut() return redis.error_reply('UNOPENED no hub has opened th
 --   it is lent;
 -- * hearing: the same time is given to a store that is new: all hubs may be, too, while nodes and borrowers are not. After it
 --   what the store says is all there is: nothing that was lent before is taken for lent any more;
--- * revoking: whether there may be a slot whose last holder believes in a grant that ended early.
+-- * revoking: whether there may be a slot whose last holder believes in a lease that ended early.
 -- A store that was emptied, or opened by another server since, has another generation: the caller opens it.
 -- Nothing late is done: a call carries the store and the hub clock as its hub heard them last ('' from a program that does
 -- not tick). A hub that knows another store, or has not ticked for six periods, is taken to be gone: who asked it may have

@@ -52,7 +52,7 @@ function tickets.set_aside(t, why)
   return 'dropped'
 end
 
--- A grant that was handed on has been picked up, at whichever hub, or is taken back: its hub owes it to nobody any more.
+-- A lease that was handed on has been picked up, at whichever hub, or is taken back: its hub owes it to nobody any more.
 -- Returns whether it did until now.
 function tickets.settle_delivery(slot, ticket)
   local hub = redis.call('HGET', keys.slot(slot), 'unseen')

@@ -2,7 +2,7 @@
 local work = {}
 
 work.dropped = {}   -- what was found in a list and cannot be lent: pool, reason, item, ...
-work.headroom = {}  -- labels that were waited for while a grant under them ended: serving.opened looks at them again
+work.headroom = {}  -- labels that were waited for while a lease under them ended: serving.opened looks at them again
 work.reopened = {}  -- pools whose maintenance this call has ended: serving.opened serves from them
 
 function work.begin()

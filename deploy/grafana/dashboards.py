@@ -79,7 +79,7 @@ OPERATORS: dict[str, list[Panel]] = {
             "Errors, 1 h", "sum(increase(hub_unhandled_errors_total[1h]))", "Requests that ended in a 500, and work "
             "given up on an error.", limits=BAD_ABOVE_0,
         ),
-        stat("Lent", "max(hub_sessions)", "Live grants."),
+        stat("Lent", "max(hub_sessions)", "Live leases."),
         stat("Free", "sum(max by (label) (hub_pool_available_total))", "Free slots.", limits=LOW_IS_BAD),
         stat("Waiting", "sum(max by (label) (hub_borrow_queue_length)) or vector(0)", "Borrowers in the queue."),
         stat("Workers", "max(hub_workers_registered)", "Workers of jobs."),

@@ -1,1 +1,1 @@
-"""Slots, the pools they lie in, and the grants of them."""
+"""Slots, the pools they lie in, and the leases of them."""

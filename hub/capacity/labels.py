@@ -95,7 +95,7 @@ def parse_kinds(text: str) -> frozenset[str]:
 
 
 def parse_caps(text: str) -> dict[str, int]:
-    """Label -> most live grants, from `LABEL=N,LABEL=N`. Parts that are not such a pair are left out; the last wins."""
+    """Label -> most live leases, from `LABEL=N,LABEL=N`. Parts that are not such a pair are left out; the last wins."""
     caps: dict[str, int] = {}
     for part in text.split(","):
         left, _, right = part.partition("=")

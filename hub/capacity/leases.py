@@ -1,4 +1,4 @@
-"""Grants: lend a slot, extend it, take it back; and the memory of what this hub lent a moment ago."""
+"""Leases: lend a slot, extend it, take it back; and the memory of what this hub lent a moment ago."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from typing import Any
 
 from hub.capacity.agreed import Agreed
 from hub.capacity.memory import Memory
-from hub.capacity.models import BorrowRequest, Grant, Session, Waiting, read_item
+from hub.capacity.models import BorrowRequest, Lease, LeaseRecord, Waiting, read_item
 from hub.capacity.pools import Pools
 from hub.capacity.queue import Queue
 from hub.errors import (
     CallerGone,
     Capped,
     DeadlineMissed,
-    GrantOver,
     HubError,
     KeyReused,
     LabelQueueFull,
+    LeaseOver,
     NoCapacity,
     NotSent,
     RunQueueFull,
@@ -53,7 +53,7 @@ def keep_key_s(settings: Settings, ttl_ms: int = 0) -> int:
 
 
 class Leases:
-    """Keeps grants. Every method is one script; each is safe to repeat."""
+    """Keeps leases. Every method is one script; each is safe to repeat."""
 
     def __init__(self, store: Store, settings: Settings, pools: Pools, queue: Queue, agreed: Agreed) -> None:
         self._store = store
@@ -78,12 +78,12 @@ class Leases:
         self._lapse = store.script("capacity/lapse")
         self._attribute = store.script("capacity/attribute")
 
-    async def borrow(self, wanted: BorrowRequest, gone: Callable[[], Awaitable[None]] | None = None) -> Grant:
+    async def borrow(self, wanted: BorrowRequest, gone: Callable[[], Awaitable[None]] | None = None) -> Lease:
         """Lend a slot, waiting in the queue for up to `wanted.wait_ms` where there is none.
 
-        Raises `NoCapacity` or one of its kinds, `Settling`, `Stopping`, `GrantOver`, `KeyReused`, `StoreUnavailable`,
+        Raises `NoCapacity` or one of its kinds, `Settling`, `Stopping`, `LeaseOver`, `KeyReused`, `StoreUnavailable`,
         or `CallerGone` when `gone`, which is called once waiting begins, ends first. The same request id gets the same
-        place and the same grant. Whatever was not delivered is taken back, at the latest when the store answers again.
+        place and the same lease. Whatever was not delivered is taken back, at the latest when the store answers again.
         """
         await self._agreed.once()
         waited = granted = False
@@ -102,7 +102,7 @@ class Leases:
         self.memory.lent(answer)
         return answer
 
-    async def _first_try(self, wanted: BorrowRequest) -> Grant | Waiting:
+    async def _first_try(self, wanted: BorrowRequest) -> Lease | Waiting:
         try:
             return await self._try(wanted, repeated=False)
         except (LabelQueueFull, RunQueueFull, DeadlineMissed):
@@ -115,7 +115,7 @@ class Leases:
 
     async def _wait(
         self, wanted: BorrowRequest, place: Waiting, woken: asyncio.Event, gone: Callable[[], Awaitable[None]] | None
-    ) -> Grant:
+    ) -> Lease:
         """Until the ticket is granted; gives the place up on every other way out."""
         until = time.monotonic() + wanted.wait_ms / 1000
         leaving = asyncio.ensure_future(gone()) if gone else None
@@ -128,7 +128,7 @@ class Leases:
                 if woken.is_set():
                     woken.clear()
                     answer = await self._try_again(replace(wanted, wait_ms=max(1, int(left_s * 1000))), until)
-                    if isinstance(answer, Grant):
+                    if isinstance(answer, Lease):
                         return answer
                     place = answer
             return await self._give_up(wanted, place)
@@ -139,7 +139,7 @@ class Leases:
             if leaving:
                 leaving.cancel()
 
-    async def _try_again(self, wanted: BorrowRequest, until: float) -> Grant | Waiting:
+    async def _try_again(self, wanted: BorrowRequest, until: float) -> Lease | Waiting:
         """As `_try`, through an outage of the store as long as there is time: the place is kept in it."""
         while True:
             try:
@@ -149,21 +149,21 @@ class Leases:
                     raise
                 await asyncio.sleep(OUTAGE_POLL_S)
 
-    async def _give_up(self, wanted: BorrowRequest, place: Waiting) -> Grant:
-        """Leave the queue; raises the reason, or returns a grant that was made at the last moment."""
+    async def _give_up(self, wanted: BorrowRequest, place: Waiting) -> Lease:
+        """Leave the queue; raises the reason, or returns a lease that was made at the last moment."""
         why = "stopping" if self._queue.stopping else "timeout"
         word, *_ = await self._undo(request=wanted.request, attempt=wanted.attempt, hub=self._queue.hub_id, why=why)
         if word == "granted":
             answer = await self._try(wanted, repeated=True)
-            if isinstance(answer, Grant):
+            if isinstance(answer, Lease):
                 return answer
-            await self._take_back(wanted)  # that grant was taken back meanwhile, and we stand in the queue again
+            await self._take_back(wanted)  # that lease was taken back meanwhile, and we stand in the queue again
         facts = {"ticket": wanted.request, **place.facts()}
         if self._queue.stopping:
             raise Stopping("The hub is stopping", **facts)
         raise WaitedInVain(f"Borrow timed out after {wanted.wait_ms / 1000:g}s for {wanted.label}", **facts)
 
-    async def _try(self, wanted: BorrowRequest, *, repeated: bool) -> Grant | Waiting:
+    async def _try(self, wanted: BorrowRequest, *, repeated: bool) -> Lease | Waiting:
         asked: dict[str, Any] = {
             "label": wanted.label,
             "ttl_ms": wanted.ttl_ms,
@@ -202,19 +202,19 @@ class Leases:
                 raise NoCapacity(f"No browser available for {wanted.label}")
         raise _refusal(wanted, reply) or UnknownReply(self._borrow.name, reply)
 
-    def _granted(self, wanted: BorrowRequest, reply: list[Any]) -> Grant:
+    def _granted(self, wanted: BorrowRequest, reply: list[Any]) -> Lease:
         _, slot, token, item, pool, left_ms, ttl_ms, run, dropped = reply
         _log_dropped(dropped)
-        return Grant(slot, token, wanted.label, pool, run, ttl_ms, left_ms, item, read_item(item))
+        return Lease(slot, token, wanted.label, pool, run, ttl_ms, left_ms, item, read_item(item))
 
     async def give_back(
         self, slot: str, hint: str, token: str = "", *,
         run: str = "", only_run: bool = False, key: str | None = None, revokes: str = "", arrived_ms: int | None = None,
     ) -> tuple[str, str, str]:  # fmt: skip
-        """End a grant. Returns (word, pool, run); the word is `returned`, `ended`, `not lent` or `stale token`.
+        """End a lease. Returns (word, pool, run); the word is `returned`, `ended`, `not lent` or `stale token`.
 
         Without a token nothing is ended that was made after `arrived_ms`, when the caller asked for it.
-        With `only_run` nothing is ended but a grant of `run`. `revokes` is set where it is not its holder who ends it:
+        With `only_run` nothing is ended but a lease of `run`. `revokes` is set where it is not its holder who ends it:
         with `1` he is told, and has the time of the grace before the slot is lent on; with `2` it is lent on at once.
         Raises `KeyReused` when the request id `key` was used for something else.
         """
@@ -232,7 +232,7 @@ class Leases:
         return word, pool, run
 
     async def renew(self, slot: str, token: str, ttl_ms: int | None) -> tuple[str, int]:
-        """Extend a lease; returns its token and the ms it now has left, or raises `GrantOver`, or `Settling`."""
+        """Extend a lease; returns its token and the ms it now has left, or raises `LeaseOver`, or `Settling`."""
         reply = await self._renew(slot=slot, token=token, ttl_ms=ttl_ms or self._default_ttl_ms, max_ms=self._max_ms)
         match reply:
             case ["ok", held, left_ms]:
@@ -243,11 +243,11 @@ class Leases:
                 raise _not_reported(slot)
             case ["over"]:
                 metrics.renewals.labels("over").inc()
-                raise GrantOver(f"The grant of {slot} is over")
+                raise LeaseOver(f"The lease of {slot} is over")
         raise UnknownReply(self._renew.name, reply)
 
     async def verify(self, slot: str, token: str) -> tuple[str, int]:
-        """Whether `token` is that of the grant holding `slot`: (`ok`, ms left), or (`not lent` and the like, 0).
+        """Whether `token` is that of the lease holding `slot`: (`ok`, ms left), or (`not lent` and the like, 0).
 
         Raises `Settling` while nodes report what the store has lost.
         """
@@ -257,10 +257,10 @@ class Leases:
         return word, left_ms[0] if left_ms else 0
 
     async def attribute(self, slot: str, test: str, run: str) -> None:
-        """Map a slot to a test, and to a run when it has none, for six hours or until its grant ends."""
+        """Map a slot to a test, and to a run when it has none, for six hours or until its lease ends."""
         await self._attribute(slot=key_part(slot), test=test, run=run)
 
-    async def undo(self, wanted: BorrowRequest, grant: Grant) -> None:
+    async def undo(self, wanted: BorrowRequest, lease: Lease) -> None:
         """Take back what an attempt was granted, unless another one has it too: its caller is gone.
 
         Raises `StoreUnavailable`; it is done when the store is back.
@@ -269,44 +269,44 @@ class Leases:
             await self._take_back(wanted)
         except (StoreUnavailable, asyncio.CancelledError):
             if not wanted.keyed:  # should the store be lost before that is done, nobody is to have it
-                self.memory.over(grant.slot, grant.token)
+                self.memory.over(lease.slot, lease.token)
             self._store.later(lambda: self._take_back(wanted))
             raise
 
     async def _take_back(self, wanted: BorrowRequest) -> None:
         with for_nobody():
-            word, *grant = await self._undo(
+            word, *lease = await self._undo(
                 request=wanted.request, attempt=wanted.attempt, hub=self._queue.hub_id, why="gone"
             )
         if word == "undone":
-            self.memory.over(*grant)
+            self.memory.over(*lease)
             metrics.grants_undone.inc()
-            _log.info("grant undone", slot=grant[0])
+            _log.info("lease undone", slot=lease[0])
 
     async def lapse(self, slots: Sequence[str]) -> list[str]:
-        """What became of nominated grants, a word for each; `lua/commands/capacity/lapse.lua` lists the words."""
+        """What became of nominated leases, a word for each; `lua/commands/capacity/lapse.lua` lists the words."""
         return list(await self._lapse(rest=slots))
 
-    async def session(self, slot: str) -> Session | None:
-        """The live grant of a slot, None when there is none."""
-        (found,) = await self.sessions([slot])
+    async def find(self, slot: str) -> LeaseRecord | None:
+        """The live lease of a slot, None when there is none."""
+        (found,) = await self.find_all([slot])
         return found
 
-    async def sessions(self, slots: Sequence[str]) -> list[Session | None]:
-        """The live grants of slots, None where there is none (any more)."""
+    async def find_all(self, slots: Sequence[str]) -> list[LeaseRecord | None]:
+        """The live leases of slots, None where there is none (any more)."""
         keys = self._store.keys
         fields = ("labelKey", "poolLabel", "runId", "nodeId", "borrowedAtUtc", "ttlSeconds")
         rows = await self._store.read_all(("HMGET", keys.session(key_part(slot)), *fields) for slot in slots)
         left = await self._left([key_part(slot) for slot in slots])
         return [
-            Session(slot, row[0], row[1] or "", row[2] or "", row[3] or "", row[4] or "", float(row[5] or 0), ms)
+            LeaseRecord(slot, row[0], row[1] or "", row[2] or "", row[3] or "", row[4] or "", float(row[5] or 0), ms)
             if row[0]
             else None
             for slot, row, ms in zip(slots, rows, left, strict=True)
         ]
 
     async def _left(self, slots: Sequence[str]) -> list[int]:
-        """Ms until each grant lapses, at least 0; good to half a second, the period of the hub clock."""
+        """Ms until each lease lapses, at least 0; good to half a second, the period of the hub clock."""
         if not slots:
             return []
         keys = self._store.keys
@@ -346,7 +346,7 @@ def _refusal(wanted: BorrowRequest, reply: list[Any]) -> HubError | None:
         case ["settling", left_ms]:
             return Settling("The store was lost and is being put together again", retry_after_s=left_ms / 1000)
         case ["over", slot]:
-            return GrantOver(f"The grant of {slot} that this Idempotency-Key made has ended; use a new key")
+            return LeaseOver(f"The lease of {slot} that this Idempotency-Key made has ended; use a new key")
         case ["reused"]:
             return KeyReused("This Idempotency-Key was used with another request; use a new key")
         case ["undone"]:

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from hub.capacity.models import Grant
+from hub.capacity.models import Lease
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.keys import key_part
 from hub.store.store import Store
 
-BATCH = 50  # grants that are over, per script call: each may have to be ended, which takes 0.1 ms
+BATCH = 50  # leases that are over, per script call: each may have to be ended, which takes 0.1 ms
 _log = get_logger("hub.capacity")
 
 Dated = OrderedDict[str, tuple[int, Any]]  # when it was, on the hub clock in ms; the oldest first
 
 
 class Memory:
-    """Grants made, renewed and over, by slot, and tickets given up, of the last third of a node timeout.
+    """Leases made, renewed and over, by slot, and tickets given up, of the last third of a node timeout.
 
     All of it is dated by the hub clock, which stands still while no hub can hear: an outage makes nothing older, and
     what a hub slept through, or was cut off from, makes everything older that it remembers.
@@ -27,9 +27,9 @@ class Memory:
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store = store
-        # A node hears of a grant with its next beat, a sixth of its timeout later; until then only we know.
+        # A node hears of a lease with its next beat, a sixth of its timeout later; until then only we know.
         self._keep_ms = max(1000, int(settings.node_timeout_s * 1000 / 3))
-        self.grants: Dated = OrderedDict()
+        self.leases: Dated = OrderedDict()
         self.renewals: Dated = OrderedDict()
         self.ends: Dated = OrderedDict()
         self.given_up: Dated = OrderedDict()
@@ -39,21 +39,21 @@ class Memory:
         self._cancel = store.script("queue/cancel")
         store.when_replaced(self.recall)
 
-    def lent(self, grant: Grant) -> None:
-        """This grant was made: it is to come back should the store lose it."""
-        self._store.highest_token = max(self._store.highest_token, grant.token, key=int)
-        self._note(self.grants, grant.slot, grant)
+    def lent(self, lease: Lease) -> None:
+        """This lease was made: it is to come back should the store lose it."""
+        self._store.highest_token = max(self._store.highest_token, lease.token, key=int)
+        self._note(self.leases, lease.slot, lease)
 
     def renewed(self, slot: str, token: str, left_ms: int) -> None:
         """The holder was told that this lease goes on for so long."""
         self._note(self.renewals, slot, (token, left_ms))
 
     def over(self, slot: str, token: str, *, grace_ms: int = 0) -> None:
-        """The grant of this slot is over, and is to end as well when it comes back from elsewhere.
+        """The lease of this slot is over, and is to end as well when it comes back from elsewhere.
 
         With `grace_ms` its holder was not asked: for so long he may believe in it, and the slot is not lent on.
         """
-        self.grants.pop(slot, None)
+        self.leases.pop(slot, None)
         self.renewals.pop(slot, None)
         if token:
             self._note(self.ends, slot, (token, self._store.clock_ms + grace_ms if grace_ms else 0))
@@ -76,26 +76,26 @@ class Memory:
         for start in range(0, len(renewed), 3 * BATCH):
             await self._note_renewed(rest=renewed[start : start + 3 * BATCH])
         adopted = 0
-        for at_ms, grant in list(self.grants.values()):
-            adopted += await self._bring_back(grant, grant.left_ms - max(0, self._store.clock_ms - at_ms))
+        for at_ms, lease in list(self.leases.values()):
+            adopted += await self._bring_back(lease, lease.left_ms - max(0, self._store.clock_ms - at_ms))
         for ticket in list(self.given_up):
             await self._cancel(ticket=ticket)
         metrics.grants_readopted.inc(adopted)
-        _log.warning("grants recalled", remembered=len(self.grants), adopted=adopted)
+        _log.warning("leases recalled", remembered=len(self.leases), adopted=adopted)
 
-    async def _bring_back(self, grant: Grant, left_ms: int) -> bool:
+    async def _bring_back(self, lease: Lease, left_ms: int) -> bool:
         if left_ms <= 0:
             return False
-        node = grant.said.get("nodeId") or ""
+        node = lease.said.get("nodeId") or ""
         (word,) = await self._readopt(
-            slot=grant.slot,
-            pool=grant.pool,
-            item=grant.item,
+            slot=lease.slot,
+            pool=lease.pool,
+            item=lease.item,
             node=node,
             part=key_part(node),
-            label=grant.label,
-            run=grant.run,
-            token=grant.token,
+            label=lease.label,
+            run=lease.run,
+            token=lease.token,
             ttl_ms=left_ms,
         )
         return bool(word == "adopted")
@@ -107,6 +107,6 @@ class Memory:
 
     def _forget_old(self) -> None:
         horizon = self._store.clock_ms - self._keep_ms
-        for memory in (self.grants, self.renewals, self.ends, self.given_up):
+        for memory in (self.leases, self.renewals, self.ends, self.given_up):
             while memory and next(iter(memory.values()))[0] < horizon:
                 memory.popitem(last=False)

@@ -27,7 +27,7 @@ class Slot:
     pool: str
     item: str
     idle_ms: str = ""  # its own idle rule; empty: the hub's
-    token: str = ""  # of the grant the node knows it to be lent under
+    token: str = ""  # of the lease the node knows it to be lent under
     asked: tuple[str, str] = ("", "")  # under which label, and in which run, that was asked for
 
 
@@ -115,7 +115,7 @@ class BorrowRequest:
     attempt: str  # of this call alone
     fingerprint: str
     keep_s: int
-    keyed: bool = False  # the caller knows the request id, and may come back for his place or his grant
+    keyed: bool = False  # the caller knows the request id, and may come back for his place or his lease
     priority: int = 0
     wait_ms: int = 0  # how long this call may wait in the queue
     limit_ms: int = -1  # refuse at once when the wait is expected to take longer; -1: never
@@ -150,7 +150,7 @@ class Ticket:
     ttl_ms: int = 0
     fingerprint: str = ""
     keep_s: int = 0
-    grant: Grant | None = None
+    lease: Lease | None = None
 
     @property
     def keyed(self) -> bool:
@@ -159,7 +159,7 @@ class Ticket:
 
 
 @dataclass(frozen=True)
-class Grant:
+class Lease:
     """A slot in somebody's hands: `left_ms` until it lapses, measured when the store answered."""
 
     slot: str
@@ -174,8 +174,8 @@ class Grant:
 
 
 @dataclass(frozen=True)
-class Session:
-    """A live grant as the store describes it."""
+class LeaseRecord:
+    """A live lease as the store describes it."""
 
     slot: str
     label: str

@@ -111,7 +111,7 @@ class Pools:
     async def withdraw(
         self, node_id: str, slot: str, *, only_free: bool = False, incarnation: str = "", number: str = ""
     ) -> tuple[str, bool]:
-        """(`withdrawn`, `unknown`, or `late` when it was published since; whether a grant ended).
+        """(`withdrawn`, `unknown`, or `late` when it was published since; whether a lease ended).
 
         Raises `InvalidValue` for another node's slot, `SlotLent` for a lent one when only a free one was to go, and
         `UnknownNode` or `Superseded` for a process that is not the node.

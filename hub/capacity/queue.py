@@ -1,4 +1,4 @@
-"""The fair queue, as one hub sees it: who waits here, being told of grants, and looking after what nobody attends."""
+"""The fair queue, as one hub sees it: who waits here, being told of leases, and looking after what nobody attends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BATCH = 200  # tickets per script: under 0.5 ms
 LABELS = 20  # queues looked at again per script
 LABELS_MAX = 300  # and per round, about 15 ms of Redis; the next round goes on with the others
 SERVED_MAX = 32  # waiters one script serves from slots that were free already
-RETIRE_BATCH = 25  # waiters, and grants that go to somebody else: under 4 ms
+RETIRE_BATCH = 25  # waiters, and leases that go to somebody else: under 4 ms
 _log = get_logger("hub.queue")
 
 
@@ -83,7 +83,7 @@ class Queue:
             self.wake(ticket)
 
     async def caps(self) -> list[tuple[str, str, int]]:
-        """(label, `run-time` or `environment`, most live grants); the label is `*` for all without one of their own."""
+        """(label, `run-time` or `environment`, most live leases); the label is `*` for all without one of their own."""
         rows = await self._store.read("HGETALL", self._store.keys.caps)
         found = []
         for name, cap in rows.items():
@@ -94,7 +94,7 @@ class Queue:
     async def set_cap(self, label: str, cap: int | None) -> tuple[int, int]:
         """Set the cap of a label (`*`: of all without one of their own) at run time, or clear it with None.
 
-        Returns the cap that holds now and how many grants are live; waiters a higher cap lets in are served.
+        Returns the cap that holds now and how many leases are live; waiters a higher cap lets in are served.
         """
         reply = await self._set_cap(label="" if label == "*" else label, cap="" if cap is None else cap)
         match reply:

@@ -8,8 +8,8 @@ from typing import Any
 
 from hub.batched import batched
 from hub.capacity.memory import Memory
-from hub.capacity.models import Grant, Ticket, Waiting, read_item
-from hub.errors import GrantOver, TicketGranted, UnknownReply, UnknownTicket
+from hub.capacity.models import Lease, Ticket, Waiting, read_item
+from hub.errors import LeaseOver, TicketGranted, UnknownReply, UnknownTicket
 from hub.store.store import Store
 
 BATCH = 50  # tickets or labels per script: about 1 ms
@@ -42,19 +42,19 @@ class Tickets:
         self._cancel = store.script("queue/cancel")
 
     async def find(self, *names: str) -> Ticket:
-        """The first of these ids that is a ticket: with a place in the queue, or with its grant.
+        """The first of these ids that is a ticket: with a place in the queue, or with its lease.
 
-        Raises `UnknownTicket` when none is one, and `GrantOver` when what it was granted has ended.
+        Raises `UnknownTicket` when none is one, and `LeaseOver` when what it was granted has ended.
         """
         for name, row in zip(names, await self._look(rest=names), strict=True):
             match row:
                 case ["over", slot]:
-                    raise GrantOver(f"This ticket was granted {slot}, and that grant has ended; borrow with a new key")
+                    raise LeaseOver(f"This ticket was granted {slot}, and that lease has ended; borrow with a new key")
                 case ["granted", slot, label, run, token, pool, item, left_ms, ttl_ms, fingerprint]:
                     said = read_item(item or "")
-                    grant = Grant(slot, token, label, pool or "", run or "", ttl_ms, left_ms, item or "", said)
-                    found = Ticket(name, "granted", label, grant.run, ttl_ms=ttl_ms, fingerprint=fingerprint)
-                    return replace(found, grant=grant)
+                    lease = Lease(slot, token, label, pool or "", run or "", ttl_ms, left_ms, item or "", said)
+                    found = Ticket(name, "granted", label, lease.run, ttl_ms=ttl_ms, fingerprint=fingerprint)
+                    return replace(found, lease=lease)
                 case ["unknown"]:
                     continue
                 case _:
@@ -68,7 +68,7 @@ class Tickets:
     async def cancel(self, *names: str) -> None:
         """Give up the first of these ids that is a ticket; the call that attends it ends with `Withdrawn`.
 
-        Safe to repeat. Raises `TicketGranted` when it holds a slot by now, `GrantOver` when it did, or `UnknownTicket`.
+        Safe to repeat. Raises `TicketGranted` when it holds a slot by now, `LeaseOver` when it did, or `UnknownTicket`.
         """
         for name in names:
             reply = await self._cancel(ticket=name)
@@ -80,7 +80,7 @@ class Tickets:
                     what = "give it back with POST /session/return, or hub return"
                     raise TicketGranted(f"This ticket holds {slot} by now; {what}", browserId=slot)
                 case ["over", slot]:
-                    raise GrantOver(f"This ticket was granted {slot}, and that grant has ended; there is nothing left")
+                    raise LeaseOver(f"This ticket was granted {slot}, and that lease has ended; there is nothing left")
                 case ["unknown"]:
                     continue
             raise UnknownReply(self._cancel.name, reply)

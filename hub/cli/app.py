@@ -71,7 +71,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "drain": Entry("draining:drain", "", hidden=True),
         "cordon": Entry("draining:cordon", "", hidden=True),
         "undrain": Entry("draining:undrain", "", hidden=True),
-        "caps": Entry("queue:caps_app", "Show or change how many grants of a label may be live at once."),
+        "caps": Entry("queue:caps_app", "Show or change how many leases of a label may be live at once."),
     },
     "Look": {
         "status": Entry("status:status", "Say how the fleet is, and name every trouble."),

@@ -29,7 +29,7 @@ NO_SLOT, NOT_ALLOWED, NO_HUB = 75, 77, 69
 # How long before its lease ends a command that could not be kept in it is asked to stop: time to put things in order.
 STOP_AHEAD_S = 5.0
 STOP_AHEAD_SHARE = 0.1
-# The hub said that the grant has ended: the slot may be somebody else's already.
+# The hub said that the lease has ended: the slot may be somebody else's already.
 OVER_GRACE_S = 1.0
 _LOOK_S = 1.0
 

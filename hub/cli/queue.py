@@ -25,7 +25,7 @@ _CAP_COLUMNS = ("LABEL", "AT MOST", "SET BY", "LIVE", "WAITING")
 
 
 queue_app = typer.Typer(cls=ShowsByDefault, help="Show who waits (`hub queue [LABEL]`), or give a place up.")
-caps_app = typer.Typer(cls=ShowsByDefault, help="Show how many grants of a label may be live at once, or change it.")
+caps_app = typer.Typer(cls=ShowsByDefault, help="Show how many leases of a label may be live at once, or change it.")
 
 
 def read_cap_label(text: str) -> str:
@@ -88,7 +88,7 @@ def set_cap(
     url: Url = None,
     secret: Secret = None,
 ) -> None:
-    """Let at most N grants of a label be live at once, at all hubs. Whoever a higher cap lets in is served."""
+    """Let at most N leases of a label be live at once, at all hubs. Whoever a higher cap lets in is served."""
     asyncio.run(_set_cap(_asking(url, secret, "admin"), label, cap, as_json))
 
 
@@ -173,6 +173,6 @@ async def _set_cap(at: Address, label: str, cap: int | None, as_json: bool) -> N
         output.put_json(answer)
         return
     name = "any label without a cap of its own" if label == ALL else label
-    limit = f"At most {output.plural(answer.get('cap'), 'grant')}" if answer.get("cap") else "Any number of grants"
+    limit = f"At most {output.plural(answer.get('cap'), 'lease')}" if answer.get("cap") else "Any number of leases"
     now = "" if label == ALL else f"; {answer.get('inFlight')} live, {answer.get('waiting')} waiting"
     output.put(f"{limit} of {name} may be live at once ({answer.get('source')}){now}.")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from hub.errors import GrantOver, HubError, HubUnavailable, LeaseLost, NoCapacity, Unauthorized, Unavailable
+from hub.errors import HubError, HubUnavailable, LeaseLost, LeaseOver, NoCapacity, Unauthorized, Unavailable
 
 if TYPE_CHECKING:
     from hub.client.borrower import HubClient
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AgentOptions",
-    "GrantOver",
     "HubClient",
     "HubError",
     "HubUnavailable",
     "LeaseLost",
+    "LeaseOver",
     "NoCapacity",
     "NodeAgent",
     "Slot",

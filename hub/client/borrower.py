@@ -102,7 +102,7 @@ class HubClient:
     ) -> Slot:
         """A slot of `label` for `ttl` seconds (the hub's default when None); you `renew` and `give_back` it.
 
-        `run` is the id the grant is filed under (made up by the hub when None), `run_name` a text for people. While
+        `run` is the id the lease is filed under (made up by the hub when None), `run_name` a text for people. While
         nothing is free it waits in the queue for `wait` seconds, with None for ever, with 0 not at all; a point of
         `priority`, from -100 to 100, counts as a second in the queue. The place is kept when a hub stops or dies, and
         given up when the task is cancelled. `ticket` names it, new for each borrow, so that others may ask the hub for
@@ -122,12 +122,12 @@ class HubClient:
     async def renew(self, slot: Slot, ttl: float | None = None) -> None:
         """Let the lease last `ttl` seconds from now (what was asked for before when None; the hub may grant less).
 
-        Raises `LeaseLost` when the hub has ended the grant. Not needed inside `borrow`.
+        Raises `LeaseLost` when the hub has ended the lease. Not needed inside `borrow`.
         """
         await self._http.run(renew(slot, ttl, self._policy))
 
     async def give_back(self, slot: Slot) -> bool:
-        """Give the slot back; False when the grant had ended before. Safe to repeat, never touches a later borrower."""
+        """Give the slot back; False when the lease had ended before. Safe to repeat, never touches a later borrower."""
         return await self._http.run(calls.give_back(slot, self._policy))
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:

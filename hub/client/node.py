@@ -122,7 +122,7 @@ class NodeAgent:
         return await self._in_thread(self._announcing.publish(slots))
 
     async def withdraw(self, slot_id: str) -> bool:
-        """Take a slot out of what is offered; whether that ended a grant of it. Safe to repeat.
+        """Take a slot out of what is offered; whether that ended a lease of it. Safe to repeat.
 
         Raises a `HubError` when the hub could not be told now: the agent withdraws the slot as soon as it can.
         """

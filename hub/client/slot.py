@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hub.client.exchange import Answer, Pause, RetryPolicy, Send, Steps, exchange, readable
-from hub.errors import GrantOver, HubError, LeaseLost
+from hub.errors import HubError, LeaseLost, LeaseOver
 from hub.retries import now_s, pause_s
 
 # How long before the hub may lend the slot again its holder is stopped: time for the block to notice.
@@ -23,7 +23,7 @@ class Slot:
 
     `id` names the slot and `endpoint` is where it is reached (may be empty); `label` is what was asked for and
     `matched_label` the pool that served it; `token` is the fencing token to show to the resource; `node_id`, `run`
-    (the run id the hub filed the grant under) and `item` (everything the node published about the slot) are facts;
+    (the run id the hub filed the lease under) and `item` (everything the node published about the slot) are facts;
     `ttl_s` is the length of the lease as it was granted, of a borrow that had to be repeated at first what was left.
     `lost` is a `threading.Event`, set once the slot is no longer yours; `returned` tells that you gave it back.
     """
@@ -120,9 +120,9 @@ def renew(slot: Slot, ttl_s: float | None, policy: RetryPolicy) -> Steps[None]:
         answer = yield from exchange(Send("POST", "/session/renew", body), policy)
         with readable():
             granted_s = float(answer.data["ttlSeconds"])
-    except GrantOver as over:
+    except LeaseOver as over:
         slot.revoked = True
-        raise slot.loss(over.detail or "the hub ended the grant") from over
+        raise slot.loss(over.detail or "the hub ended the lease") from over
     except HubError:
         slot.maybe_shortened(slot.ttl_s if asked_s is None else asked_s, sent_s)
         raise

@@ -108,7 +108,7 @@ class SyncHubClient:
         self._http.run(renew(slot, ttl, self._policy))
 
     def give_back(self, slot: Slot) -> bool:
-        """As `HubClient.give_back`: False when the grant had ended before."""
+        """As `HubClient.give_back`: False when the lease had ended before."""
         return self._http.run(calls.give_back(slot, self._policy))
 
     def verify(self, slot_id: str, token: str) -> dict[str, Any]:

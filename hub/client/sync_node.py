@@ -114,7 +114,7 @@ class SyncNodeAgent:
         return self._call(self._announcing.publish(slots))
 
     def withdraw(self, slot_id: str) -> bool:
-        """As `NodeAgent.withdraw`: take a slot out of what is offered; whether that ended a grant of it."""
+        """As `NodeAgent.withdraw`: take a slot out of what is offered; whether that ended a lease of it."""
         return self._call(self._announcing.withdraw(slot_id))
 
     def verify(self, slot_id: str, token: str) -> dict[str, Any]:

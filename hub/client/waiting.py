@@ -30,8 +30,8 @@ from hub.client.exchange import (
 from hub.client.slot import Slot, whole
 from hub.errors import (
     DeadlineMissed,
-    GrantOver,
     HubError,
+    LeaseOver,
     NoCapacity,
     NotFound,
     Settling,
@@ -89,7 +89,7 @@ class _Place:
     """One key, and what the hub may have made of it."""
 
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
-    known: bool = False  # the hub may have a place or a grant for it
+    known: bool = False  # the hub may have a place or a lease for it
 
 
 def borrow(wanted: BorrowRequest, policy: RetryPolicy) -> Steps[Slot]:
@@ -101,7 +101,7 @@ def borrow(wanted: BorrowRequest, policy: RetryPolicy) -> Steps[Slot]:
             return (yield from _ask(wanted, policy, started_s, place))
         except (GeneratorExit, Withdrawn):  # nobody is left to send anything; somebody else has given the place up
             raise
-        except GrantOver:
+        except LeaseOver:
             # An attempt whose answer was lost had taken a slot, and its lease ended before the next got through.
             if now_s() >= started_s + max(policy.trouble_s, wanted.wait_s):
                 raise
@@ -153,7 +153,7 @@ def _request(wanted: BorrowRequest, place: _Place, left_s: float, policy: RetryP
 
 
 def _may_know(outcome: Outcome, error: HubError) -> bool:
-    """Whether an attempt that ended like this may have left a place or a grant behind."""
+    """Whether an attempt that ended like this may have left a place or a lease behind."""
     if isinstance(outcome, Unreachable):
         return outcome.sent
     return isinstance(error, WaitedInVain) or (passing(error) and not isinstance(error, NoCapacity | Settling))
@@ -174,7 +174,7 @@ def _give_up(wanted: BorrowRequest, place: _Place) -> Steps[None]:
     """Let nobody stand behind us, and nothing be lent to us, any more."""
     ticket = path("queue", place.key)
     try:
-        for _ in range(3):  # between two of these calls a grant may come, or be taken back by the hub
+        for _ in range(3):  # between two of these calls a lease may come, or be taken back by the hub
             try:
                 yield from exchange(Send("DELETE", ticket), GIVE_UP_POLICY)
                 return
@@ -183,7 +183,7 @@ def _give_up(wanted: BorrowRequest, place: _Place) -> Steps[None]:
             if "leaseToken" in answer.data:
                 yield from give_back(Slot(answer), GIVE_UP_POLICY)
                 return
-    except (NotFound, GrantOver):
-        pass  # there is neither a place nor a grant
+    except (NotFound, LeaseOver):
+        pass  # there is neither a place nor a lease
     except HubError as error:
         log.warning("the place in the queue for %s was not given up and lapses in a minute: %s", wanted.label, error)

@@ -32,9 +32,9 @@ SLOTS = {
     "session left": Trouble("C3", "not lent, but there is a session"),
     "deadline left": Trouble("C3", "not lent, but there is a deadline"),
     "footprint left": Trouble("C3", "not lent, but there is a footprint of a lease"),
-    "grant left": Trouble("C3", "not lent, but its record still names a grant"),
+    "lease left": Trouble("C3", "not lent, but its record still names a lease"),
     "token left": Trouble("C3", "not lent, but its node is told a token"),
-    "token above": Trouble("C2", "its token is above the counter, so that the next grant's would not be greater"),
+    "token above": Trouble("C2", "its token is above the counter, so that the next lease's would not be greater"),
     "overdue": Trouble("C10", "its lease is over by more than a sweep interval"),
     "footprint for ever": Trouble("C12", "a footprint that never lapses, and no session"),
 }
@@ -45,7 +45,7 @@ PLACES = {
 }
 MEMBERS = {"stray": Trouble("C12", "names what does not belong there", settles=True)}
 # The same, where it breaks more than tidiness.
-STRAYS = {"in_flight": Trouble("C4", "counts a grant that is over or was asked for under another label", settles=True)}
+STRAYS = {"in_flight": Trouble("C4", "counts a lease that is over or was asked for under another label", settles=True)}
 POOLS = {
     "pool unknown": Trouble("C1", "has slots, but is not among the known pools"),
     "pool left": Trouble("C12", "among the known pools, but has no slots"),
@@ -85,7 +85,7 @@ WAITS = {"waited for": Trouble("C5", "has a free slot that somebody waits for", 
 RUNS = {"miscounted": Trouble("C12", "the number of its waiters is not what is kept of it")}
 HUBS = {
     "waiters left": Trouble("C10", "is gone, but waiters of it are left", settles=True),
-    "undelivered": Trouble("C6", "is gone, but grants it never delivered are left", settles=True),
+    "undelivered": Trouble("C6", "is gone, but leases it never delivered are left", settles=True),
 }
 LIFETIMES = {"for ever": Trouble("C12", "has no lifetime, and nothing would ever delete it")}
 KEYS = {
@@ -93,5 +93,5 @@ KEYS = {
     "wrong type": Trouble("C12", "holds something else than the hub keeps there"),
 }
 LIBRARIES = {"unused": Trouble("C12", "a library of functions that no hub has used for a day")}
-TOKENS = {"same token": Trouble("C2", "two grants have this token")}
+TOKENS = {"same token": Trouble("C2", "two leases have this token")}
 UNREADABLE = Trouble("C12", "cannot be read: a key of it holds something else than the hub keeps there")

@@ -5,7 +5,7 @@ from __future__ import annotations
 # event, or event and code -> the sentence
 _RULES = {
     "node.registered": "It was not on the books; it stays there while it beats at least every HUB_NODE_TIMEOUT.",
-    "node.left": "It said goodbye, or an operator removed it: its slots are withdrawn and its grants have ended.",
+    "node.left": "It said goodbye, or an operator removed it: its slots are withdrawn and its leases have ended.",
     "node.expired": "Silent for longer than HUB_NODE_TIMEOUT on the hub clock, and expiry is on, so it was removed.",
     "node.superseded": "A newer process registered under its id: that one is the node now, and the one before is told "
     "to stop with its next beat; what it still says changes nothing.",
@@ -25,9 +25,9 @@ _RULES = {
     "slot.withdrawn unreported": "Its node has not named it since the store was lost, so it is not lent on.",
     "grant.lent": "It was free longest in the best pool for the label, which was below its cap with nobody before.",
     "grant.handed": "It became free, and this ticket was first in the queue of the label whose turn it was.",
-    "grant.adopted": "The hub learned of a grant that it had not made itself.",
-    "grant.adopted reported": "The store had lost the grant, and the node of the slot reported it.",
-    "grant.adopted recalled": "The store had lost the grant, and the hub that made it brought it back.",
+    "grant.adopted": "The hub learned of a lease that it had not made itself.",
+    "grant.adopted reported": "The store had lost the lease, and the node of the slot reported it.",
+    "grant.adopted recalled": "The store had lost the lease, and the hub that made it brought it back.",
     "grant.adopted foreign": "Another program wrote the session, or moved the item to the lent ones.",
     "grant.returned": "It was given back.",
     "grant.returned removed": "It was given back, and its node had already taken the slot away.",
@@ -52,7 +52,7 @@ _RULES = {
     "ticket.left stopping": "The hub that attended it was stopping; without an Idempotency-Key it cannot come back.",
     "ticket.left hub": "The hub that attended it is gone; without an Idempotency-Key it cannot come back.",
     "ticket.left cancelled": "It was given up by whoever knows it.",
-    "cap.set": "An operator set how many grants of the label may be live at once, for all hubs.",
+    "cap.set": "An operator set how many leases of the label may be live at once, for all hubs.",
     "cap.set cleared": "An operator cleared the cap; HUB_BORROW_CONCURRENCY_CAPS and its default hold again.",
     "pool.maintenance": "An operator restarts the pool: nothing of it is lent until its slots are replaced.",
     "pool.maintenance over": "Its slots were replaced, or two minutes were over, so it lends again.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hub.capacity.models import Session
+from hub.capacity.models import LeaseRecord
 from hub.core import Hub
 from hub.history.explained import Now, Step
 from hub.store.keys import key_part
@@ -14,7 +14,7 @@ async def slot_now(hub: Hub, slot: str) -> Now | None:
     """A slot on offer or lent, as it is; None for one the store does not know."""
     keys = hub.store.keys
     record: dict[str, str] = await hub.store.read("HGETALL", keys.slot(key_part(slot)))
-    session = await hub.leases.session(slot)
+    session = await hub.leases.find(slot)
     if not record and session is None:
         return None
     facts: dict[str, Any] = {
@@ -30,7 +30,7 @@ async def slot_now(hub: Hub, slot: str) -> Now | None:
     return await _free(hub, record, facts)
 
 
-async def _lent(hub: Hub, slot: str, record: dict[str, str], session: Session | None, facts: dict[str, Any]) -> Now:
+async def _lent(hub: Hub, slot: str, record: dict[str, str], session: LeaseRecord | None, facts: dict[str, Any]) -> Now:
     if session is None:
         because = "It is in the list of lent slots and nobody holds a session of it; another program put it there."
         rule = "A sweep sends back what is lent without a session."
@@ -50,11 +50,11 @@ async def _lent(hub: Hub, slot: str, record: dict[str, str], session: Session | 
         [("HGET", hub.store.keys.store, "clock_ms"), ("PTTL", hub.store.keys.borrow_idle(key_part(slot)))]
     )
     if int(record.get("watch_idle", "0")) > 0 and idle_ms > 0:
-        steps.append(Step("grant.lapsed", "Unless it is used: its idle rule ends the grant.", idle_ms))
+        steps.append(Step("grant.lapsed", "Unless it is used: its idle rule ends the lease.", idle_ms))
     if "granted_ms" in record:
         longest_ms = int(hub.settings.max_session_ttl_s * 1000)
         left_ms = max(0, int(float(record["granted_ms"])) + longest_ms - int(clock_ms or 0))
-        rule = "No renewal goes beyond HUB_MAX_SESSION_TTL_SECONDS from the grant."
+        rule = "No renewal goes beyond HUB_MAX_SESSION_TTL_SECONDS from when it was lent."
         steps.append(Step("grant.lapsed", rule, max(left_ms, session.left_ms)))
     because = f"Run {session.run or '(none)'} holds it, asked for as {session.label}, since {session.borrowed_at}."
     return Now("lent", because, facts, tuple(steps))

@@ -51,14 +51,14 @@ async def ticket_now(hub: Hub, ticket: str) -> Now | None:
             rule = f"Unless it is served before: the time this call may wait is over, and {over[1]}."
             return await _waiting(hub, label, position, takes_ms, facts, Step(over[0], rule, left_ms))
         case ["granted", slot, label, run, *_]:
-            session = await hub.leases.session(slot)
+            session = await hub.leases.find(slot)
             left_ms = session.left_ms if session else 0
             rule = "Unless it is returned or renewed: the lease is over on the hub clock."
             facts = {"slot": slot, "label": label, "run": run, "secondsLeft": left_ms / 1000}
             step = Step("grant.lapsed", rule, left_ms)
             return Now("granted", f"It was given {slot}, which run {run or '(none)'} holds.", facts, (step,))
         case ["over", slot]:
-            because = f"It was given {slot}, and that grant has ended; the same Idempotency-Key gets no other."
+            because = f"It was given {slot}, and that lease has ended; the same Idempotency-Key gets no other."
             return Now("over", because, {"slot": slot})
     return None
 
@@ -71,8 +71,8 @@ async def _waiting(hub: Hub, label: str, position: int, takes_ms: int, facts: di
     cap = int(next((each for each in caps if each is not None), 0))
     before = f"{position - 1} wait before it" if position > 1 else "It is the first in the queue"
     if cap and live >= cap:
-        because = f"{before} of {label}, and {live} of {cap} grants that the cap of {label} allows are live."
-        rule = f"When a grant of {label} ends, or its cap is raised (hub caps): first come, first served."
+        because = f"{before} of {label}, and {live} of {cap} leases that the cap of {label} allows are live."
+        rule = f"When a lease of {label} ends, or its cap is raised (hub caps): first come, first served."
     else:
         hint = await hub.hints.of(label)
         because = (
@@ -88,7 +88,7 @@ async def run_now(hub: Hub, run: str, past: Found) -> Now | None:
     """What a run holds and waits for; None when it does neither. Its tickets are found by what happened to it."""
     keys = hub.store.keys
     total, slots = await hub.leases.page(keys.run(run), 0, SHOWN)
-    held = [session for session in await hub.leases.sessions(slots) if session is not None]
+    held = [session for session in await hub.leases.find_all(slots) if session is not None]
     pending = int(await hub.store.read("HGET", keys.pending, run) or 0)
     known = list(dict.fromkeys(event.facts["ticket"] for event in past.events if "ticket" in event.facts))[:SHOWN]
     waiting = [

@@ -101,16 +101,16 @@ pool_utilization = Gauge(
     ["label"],
     multiprocess_mode="mostrecent",
 )
-returns = Counter("hub_returns_total", "Ends of grants by a return call.", ["outcome"])
+returns = Counter("hub_returns_total", "Ends of leases by a return call.", ["outcome"])
 renewals = Counter("hub_renewals_total", "Renewals of leases.", ["outcome"])
 waiters_dropped = Counter("hub_waiters_dropped_total", "Waiters whose hub was gone or whose time was over.")
 queue_length = QueueLength()
-grants_undone = Counter("hub_grants_undone_total", "Grants taken back because their caller was gone.")
-grants_readopted = Counter("hub_grants_readopted_total", "Grants a hub brought back after the store had lost them.")
+grants_undone = Counter("hub_grants_undone_total", "Leases taken back because their caller was gone.")
+grants_readopted = Counter("hub_grants_readopted_total", "Leases a hub brought back after the store had lost them.")
 
 heartbeats = Counter("hub_heartbeats_total", "Heartbeats answered.", ["known"])
 nodes_registered = Gauge("hub_nodes_registered", "Registered nodes.", multiprocess_mode="mostrecent")
-sessions = Gauge("hub_sessions", "Live grants.", multiprocess_mode="mostrecent")
+sessions = Gauge("hub_sessions", "Live leases.", multiprocess_mode="mostrecent")
 
 sweeps = Counter("hub_sweeps_total", "Passes of a sweeper.", ["service"])
 sweep_errors = Counter("hub_sweep_errors_total", "Records a sweeper failed on.", ["service"])

@@ -142,21 +142,21 @@ class HubSettings(BaseSettings):
     borrow_ttl_min_s: Annotated[float, _seconds("HUB_BORROW_TTL_MIN_SECONDS", 0.05, 86_400)] = 60.0
     """Least lease length that is accepted, also of the two settings around it. Lower it in tests only."""
     max_session_ttl_s: Annotated[float, _seconds("HUB_MAX_SESSION_TTL_SECONDS", 0.05)] = 86_400.0
-    """Longest life of a grant, renewals included. Too low: long work is cut off; too high: stuck holders stay."""
+    """Longest life of a lease, renewals included. Too low: long work is cut off; too high: stuck holders stay."""
     idempotency_s: Annotated[float, _seconds("HUB_IDEMPOTENCY_SECONDS", 60, YEAR_S)] = 3600.0
     """How long an Idempotency-Key of borrow or return is remembered, at least for the lease. Each costs 0.2 kB."""
     idle_timeout_s: Annotated[float, _seconds("HUB_IDLE_TIMEOUT_SECONDS")] = 0.0
-    """Unused grants end after this; 0: never. Too low: slow starters lose their slot; too high: it hardly matters."""
+    """Unused leases end after this; 0: never. Too low: slow starters lose their slot; too high: it hardly matters."""
     revoke_grace_s: Annotated[float, _seconds("HUB_REVOKE_GRACE_SECONDS", 0, 600)] = 5.0
-    """How long a slot waits for a holder whose grant ended early. Too low: he may overlap; too high: idle slots."""
+    """How long a slot waits for a holder whose lease ended early. Too low: he may overlap; too high: idle slots."""
     grant_replicas: Annotated[int, _count("HUB_GRANT_REPLICAS", 0, 5)] = 0
-    """Replicas of Redis that have a grant before its borrower does. Too few: a failover loses it; too many: 503s."""
+    """Replicas of Redis that have a lease before its borrower does. Too few: a failover loses it; too many: 503s."""
     borrow_ttl_sweep_s: Annotated[float, _seconds("HUB_BORROW_TTL_SWEEP_SECONDS", 0.05)] = 10.0
     """Pause between lease sweeps. Too low: work for nothing; too high: lapsed slots come back later."""
     borrow_ttl_sweep_min_s: Annotated[float, _seconds("HUB_BORROW_TTL_SWEEP_MIN_SECONDS", 0.05)] = 5.0
     """Least lease sweep interval that is accepted. Lower it in tests only."""
     borrow_concurrency_default: Annotated[int, _count("HUB_BORROW_CONCURRENCY_DEFAULT")] = 0
-    """Live grants per label without a cap of its own; 0: no cap. Too low: free slots stay unused."""
+    """Live leases per label without a cap of its own; 0: no cap. Too low: free slots stay unused."""
     borrow_concurrency_caps: Annotated[str, Knob("HUB_BORROW_CONCURRENCY_CAPS", read_caps)] = ""
     """Caps per label as LABEL=N, separated by commas. Too low: free slots of that label stay unused."""
 
@@ -323,7 +323,7 @@ def _contradictions(settings: Settings) -> list[str]:
     if settings.borrow_ttl_s > settings.max_session_ttl_s:
         found.append(
             "HUB_BORROW_TTL_SECONDS is above HUB_MAX_SESSION_TTL_SECONDS; "
-            f"no grant lives longer than {settings.max_session_ttl_s:g} s"
+            f"no lease lives longer than {settings.max_session_ttl_s:g} s"
         )
     if settings.node_timeout_s <= settings.redis_timeout_s:
         found.append("HUB_NODE_TIMEOUT is not above REDIS_ASYNC_TIMEOUT_MS; one slow answer of Redis can cost a node")

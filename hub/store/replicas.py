@@ -16,7 +16,7 @@ MOST = 1024  # callers for whom one WAIT is enough: those of an instant
 
 
 class NotReplicated(StoreUnavailable):
-    """Fewer replicas than `HUB_GRANT_REPLICAS` have confirmed a grant in time: it is taken back."""
+    """Fewer replicas than `HUB_GRANT_REPLICAS` have confirmed a lease in time: it is taken back."""
 
     code = "not-replicated"
 
@@ -48,12 +48,12 @@ class Replicas(Batches[None, None]):
                 pipe.execute_command("WAIT", self._number, self._wait_ms)
                 _, confirmed = await pipe.execute()
         except ResponseError as error:
-            raise NotReplicated(f"Redis does not say whether replicas have the grant ({error})") from error
+            raise NotReplicated(f"Redis does not say whether replicas have the lease ({error})") from error
         except (RedisError, OSError) as error:
             raise translated(error) from error
         if int(confirmed) < self._number:
             raise NotReplicated(
-                f"{confirmed} of {self._number} replicas confirmed the grant within {self._wait_ms / 1000:g} s; "
+                f"{confirmed} of {self._number} replicas confirmed the lease within {self._wait_ms / 1000:g} s; "
                 "it was taken back"
             )
         return [None] * len(items)

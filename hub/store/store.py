@@ -45,7 +45,7 @@ class Store:
         self.notifications = Notifications(client, in_cluster=self.in_cluster)
         self.generation: str | None = None
         self._born, self.emptied = "", False  # the generation it began with; whether nothing is left of another
-        self.highest_token = "0"  # of all grants, as the last tick heard, and of those that this hub made
+        self.highest_token = "0"  # of all leases, as the last tick heard, and of those that this hub made
         self.node_timeout_ms = 0  # that holds, as far as it was heard; a store that was emptied is given it
         self.heard_at: float | None = None  # when the hub clock ticked last, by the monotonic clock
         self.asked_at: float | None = None  # when that tick was sent

@@ -11,15 +11,15 @@ from hub.observability.logs import get_logger
 from hub.store.keys import key_part
 from hub.store.store import Store
 
-BATCH = 64  # grants per script: under 2 ms when all of them end
+BATCH = 64  # leases per script: under 2 ms when all of them end
 NODES_MAX = 1_000  # per pass; the rest is still there in the next one
-GRANTS_MAX = 20_000  # per pass, the same
+LEASES_MAX = 20_000  # per pass, the same
 SHOWN_MAX = 100  # slots named in an audit entry
 _log = get_logger("hub.sweeping")
 
 
 class DrainDeadlines:
-    """Nominates nodes whose drain deadline has passed on the hub clock; the script looks again and ends the grants."""
+    """Nominates nodes whose drain deadline has passed on the hub clock; the script looks again and ends the leases."""
 
     def __init__(self, store: Store, log: AuditLog) -> None:
         self._store = store
@@ -27,15 +27,15 @@ class DrainDeadlines:
         self._end_drained = store.script("sweeping/end_drained")
 
     async def overdue(self) -> int:
-        """How many grants a pass would end now."""
+        """How many leases a pass would end now."""
         keys = self._store.keys
         return sum(await self._store.read_all(("HLEN", keys.lent(key_part(node))) for node in await self._due()))
 
     async def enforce(self) -> tuple[int, int]:
-        """One pass: (grants ended, nodes that could not be looked at)."""
+        """One pass: (leases ended, nodes that could not be looked at)."""
         ended = errors = 0
         for node_id in await self._due():
-            if ended >= GRANTS_MAX:
+            if ended >= LEASES_MAX:
                 break
             try:
                 ended += await self._end(node_id)

@@ -17,16 +17,16 @@ from hub.sweeping.batches import each
 from hub.sweeping.drains import DrainDeadlines
 from hub.sweeping.reconciler import Reconciler
 
-BATCH = 32  # grants per script: under 4 ms when all of them end and go to waiters
+BATCH = 32  # leases per script: under 4 ms when all of them end and go to waiters
 OVERDUE_MAX = 20_000  # per pass; the rest is still there in the next one
-LIVE_MAX = 5_000  # live grants looked at per pass for footprints that somebody deleted
+LIVE_MAX = 5_000  # live leases looked at per pass for footprints that somebody deleted
 LINES_MAX = 100  # lines per pass in the log
 _log = get_logger("hub.sweeping")
 
 
 @dataclass
 class LeaseSweep:
-    """What one pass did. `scanned` is the number of grants examined, live ones included; `drained` ended because the
+    """What one pass did. `scanned` is the number of leases examined, live ones included; `drained` ended because the
     deadline of their node's drain has passed."""
 
     scanned: int = 0
@@ -47,7 +47,7 @@ class LeaseSweep:
 
 
 class LeaseSweeperService:
-    """Nominates grants that are overdue on the hub clock, and a stretch of the others; the script decides."""
+    """Nominates leases that are overdue on the hub clock, and a stretch of the others; the script decides."""
 
     def __init__(self, store: Store, settings: Settings, leases: Leases, audit: Reconciler, log: AuditLog) -> None:
         self._store = store

@@ -31,13 +31,13 @@ async def test_a_lease_says_by_the_clock_of_redis_when_it_ends(wrong):
         body = {"nodeId": "n1", "pools": {LABEL: 1}}
         assert (await node.post("/node/register", json=body)).status_code == 200
         before = time.time()
-        grant = (await runner.post("/session/borrow", json={"labelKey": LABEL, "ttlSeconds": 600})).json()
-        held = {"browserId": grant["browserId"], "leaseToken": grant["leaseToken"]}
+        lease = (await runner.post("/session/borrow", json={"labelKey": LABEL, "ttlSeconds": 600})).json()
+        held = {"browserId": lease["browserId"], "leaseToken": lease["leaseToken"]}
         renewed = (await runner.post("/session/renew", json={**held, "ttlSeconds": 600})).json()
         after = time.time()
-    for said in (grant, renewed):
+    for said in (lease, renewed):
         assert before - SLACK_S < of(said["expiresAtUtc"]) - 600 < after + SLACK_S
-    assert of(grant["expiresAtUtc"]) <= of(renewed["expiresAtUtc"]) + SLACK_S
+    assert of(lease["expiresAtUtc"]) <= of(renewed["expiresAtUtc"]) + SLACK_S
 
 
 async def test_the_audit_log_says_by_the_clock_of_redis_when_something_was_done(wrong):

@@ -67,7 +67,7 @@ async def served(make_served) -> AsyncIterator[Served]:
 
 
 async def lend(served: Served, slot: str = "s1", run: str = "r1") -> None:
-    """A grant and its end: two events."""
+    """A lease and its end: two events."""
     assert (await borrow(served.api, POOL, run=run)).json()["browserId"] == slot
     await give_back(served.api, POOL, slot)
 
@@ -91,7 +91,7 @@ async def test_a_listener_hears_what_happens_after_he_came_with_the_rule_behind_
     ("query", "heard"),
     [
         ({"kind": "node"}, ["node.registered"]),
-        ({"kind": "grant,pool"}, ["slot.published", "slot.published", "grant.lent", "grant.returned"]),
+        ({"kind": "lease,pool"}, ["slot.published", "slot.published", "grant.lent", "grant.returned"]),
         ({"slot": "s1"}, ["slot.published", "grant.lent", "grant.returned"]),
         ({"node": "n1", "kind": "pool"}, ["slot.published", "slot.published"]),
         ({"run": "r1"}, ["grant.lent", "grant.returned"]),

@@ -110,7 +110,7 @@ def test_a_grant_whose_caller_went_away_is_undone(live):
     with socket.create_connection(("127.0.0.1", live.port)) as caller:
         caller.sendall(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
         time.sleep(2)  # the hub has the request and waits for Redis
-    wait_until(lambda: any(line["slot"] == "g1" for line in facts_of(live.log(), "grant undone")), why=live.log)
+    wait_until(lambda: any(line["slot"] == "g1" for line in facts_of(live.log(), "lease undone")), why=live.log)
     assert not redis.exists("live:session:g1")
     assert not redis.exists("live:recycle:g1")
     post(live, "node", "/node/heartbeat", {"nodeId": "n-gone"})

@@ -71,7 +71,7 @@ async def test_pools_of_other_programs_are_shown_after_a_sweep(api, redis):
 
 @pytest.fixture
 async def lent(api):
-    """Six grants: three labels, two nodes, two runs."""
+    """Six leases: three labels, two nodes, two runs."""
     await publish(api, "n1", **{"a:b": ["s1", "s2", "s3"]})
     await publish(api, "n2", **{"c:d": ["t1", "t2", "t3"]})
     for number, label in enumerate(("a:b", "a:b", "a:b:more", "c:d", "c:d", "c:d")):

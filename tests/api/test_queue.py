@@ -76,10 +76,10 @@ async def test_e7_a_slot_that_is_returned_goes_to_whoever_waits_with_all_that_be
     third = await people.come(run="r3", ttlSeconds=120)
     await give_back(people.api, LABEL, "s2")
     answer = await asyncio.wait_for(third, PATIENCE_S)
-    grant = answer.json()
-    assert (grant["browserId"], answer.headers["correlation-id"]) == ("s2", "r3")
-    assert grant["ttlSeconds"] == pytest.approx(120, abs=2)
-    assert grant["expiresAtUtc"]
+    lease = answer.json()
+    assert (lease["browserId"], answer.headers["correlation-id"]) == ("s2", "r3")
+    assert lease["ttlSeconds"] == pytest.approx(120, abs=2)
+    assert lease["expiresAtUtc"]
     assert (redis.hget("session:s2", "runId"), redis.get("browser_run:s2")) == ("r3", "r3")
     assert 115 < redis.ttl("borrow_ttl:s2") <= 120
 

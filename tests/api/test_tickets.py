@@ -47,15 +47,15 @@ async def test_a_granted_ticket_is_shown_as_the_borrow_was_answered(people: Peop
     await in_use(people, "s1")
     call = await people.come(key="k1", run="r1")
     await give_back(people.api, LABEL, "s1")
-    grant = (await call).json()
+    lease = (await call).json()
     answer = await people.look("k1")
     shown = answer.json()
     assert answer.headers["correlation-id"] == "r1"
     assert (shown.pop("state"), shown.pop("ticket")[:4]) == ("granted", "key-")
     passing = ("expiresAtUtc", "ttlSeconds")
-    assert shown.keys() == grant.keys()
+    assert shown.keys() == lease.keys()
     assert {name: shown[name] for name in shown if name not in passing} == {
-        name: grant[name] for name in grant if name not in passing
+        name: lease[name] for name in lease if name not in passing
     }
     assert shown["ttlSeconds"] == pytest.approx(900, abs=5)
 
@@ -136,11 +136,11 @@ async def test_a_ticket_without_a_key_can_only_be_looked_at(people: People):
 
 
 async def test_a_grant_made_while_nobody_asked_is_taken_by_whoever_attends(people: People):
-    """The plain look leaves the grant with its attempt; with a preference the caller holds it."""
+    """The plain look leaves the lease with its attempt; with a preference the caller holds it."""
     await publish(people.api, "n1", **{LABEL: ["s1"]})
-    grant = (await people.start(key="k1")).json()
+    lease = (await people.start(key="k1")).json()
     answer = await people.look("k1", "wait=5")
-    assert (answer.json()["state"], answer.json()["leaseToken"]) == ("granted", grant["leaseToken"])
+    assert (answer.json()["state"], answer.json()["leaseToken"]) == ("granted", lease["leaseToken"])
 
 
 async def test_looking_is_for_operators_too_but_attending_takes_the_grant_and_is_for_runners(make_people):

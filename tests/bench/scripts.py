@@ -11,7 +11,7 @@ from statistics import median
 
 from redis import Redis
 
-from hub.capacity.models import BorrowRequest, Grant
+from hub.capacity.models import BorrowRequest, Lease
 from hub.core import Hub
 from tests.bench import fleet, machine
 from tests.bench.report import Figure, Rounds
@@ -88,8 +88,8 @@ async def _all_marked(hub: Hub, redis: Redis) -> float:
     return usec
 
 
-async def _borrow(hub: Hub, redis: Redis, label: str, count: int) -> tuple[list[Grant], float]:
-    grants: list[Grant] = []
+async def _borrow(hub: Hub, redis: Redis, label: str, count: int) -> tuple[list[Lease], float]:
+    grants: list[Lease] = []
 
     async def borrow(wanted: BorrowRequest) -> None:
         grants.append(await hub.leases.borrow(wanted))
@@ -97,7 +97,7 @@ async def _borrow(hub: Hub, redis: Redis, label: str, count: int) -> tuple[list[
     return grants, await fleet.usec_per_script(redis, [partial(borrow, fleet.wanted(label)) for _ in range(count)])
 
 
-async def _give_back(hub: Hub, redis: Redis, grants: list[Grant]) -> float:
+async def _give_back(hub: Hub, redis: Redis, grants: list[Lease]) -> float:
     return await fleet.usec_per_script(
         redis, [partial(hub.leases.give_back, each.slot, each.label, each.token) for each in grants]
     )

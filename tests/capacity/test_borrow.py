@@ -24,11 +24,11 @@ async def test_a_grant_is_answered_with_every_member_of_the_contract(api):
     await api.post("/node/register", json={"nodeId": "blade-9", "slots": [slot]})
     before = datetime.now(UTC)
     answer = await borrow(api, f"{LABEL}:emea", run="run-7", runName="  Nightly 1.2_b-c ", ttlSeconds=120)
-    grant = answer.json()
-    ends = datetime.fromisoformat(grant.pop("expiresAtUtc"))
+    lease = answer.json()
+    ends = datetime.fromisoformat(lease.pop("expiresAtUtc"))
     assert 119 <= (ends - before).total_seconds() <= 120 + (datetime.now(UTC) - before).total_seconds()
-    assert grant.pop("leaseToken").isdigit()
-    assert grant == {
+    assert lease.pop("leaseToken").isdigit()
+    assert lease == {
         "browserId": "s1",
         "webSocketEndpoint": "ws://n1/s1",
         "labelKey": f"{LABEL}:emea",
@@ -48,23 +48,23 @@ async def test_a_grant_is_answered_with_every_member_of_the_contract(api):
 
 async def test_a_minimal_item_of_another_program_is_lent_with_nulls_for_what_it_does_not_say(api, redis):
     push(redis, LABEL, ("s1", "n7"))
-    grant = (await borrow(api, LABEL)).json()
-    assert {name: grant[name] for name in ("webSocketEndpoint", "browserType", "nodeId", "runName")} == {
+    lease = (await borrow(api, LABEL)).json()
+    assert {name: lease[name] for name in ("webSocketEndpoint", "browserType", "nodeId", "runName")} == {
         "webSocketEndpoint": "", "browserType": None, "nodeId": "n7", "runName": None
     }  # fmt: skip
-    assert grant["item"] == {"nodeId": "n7", "browserId": "s1"}
+    assert lease["item"] == {"nodeId": "n7", "browserId": "s1"}
 
 
 async def test_a_grant_leaves_session_clocks_and_mapping_from_one_instant(make_api, redis):
     async with make_api(idle_timeout_s=120) as api:
         push(redis, LABEL, ("s1", "n1"))
         item = redis.lindex(f"available:{LABEL}", 0)
-        grant = (await borrow(api, f"{LABEL}:emea", run="r1")).json()
+        lease = (await borrow(api, f"{LABEL}:emea", run="r1")).json()
     session = redis.hgetall("session:s1")
     assert TIME.fullmatch(session.pop("borrowedAtUtc"))
     assert session == {
         "browserId": "s1", "labelKey": f"{LABEL}:emea", "runId": "r1", "nodeId": "n1", "ttlSeconds": "900",
-        "poolLabel": LABEL, "leaseToken": grant["leaseToken"],
+        "poolLabel": LABEL, "leaseToken": lease["leaseToken"],
     }  # fmt: skip
     assert redis.lrange(f"inuse:{LABEL}", 0, -1) == [item]
     assert not redis.exists(f"available:{LABEL}")
@@ -250,9 +250,9 @@ async def test_tokens_rise_from_grant_to_grant(api):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     tokens = []
     for _ in range(6):
-        grant = (await borrow(api, LABEL)).json()
-        tokens.append(int(grant["leaseToken"]))
-        await give_back(api, LABEL, grant["browserId"])
+        lease = (await borrow(api, LABEL)).json()
+        tokens.append(int(lease["leaseToken"]))
+        await give_back(api, LABEL, lease["browserId"])
     assert tokens == sorted(set(tokens))
 
 

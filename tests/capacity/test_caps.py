@@ -1,4 +1,4 @@
-"""Caps on live grants per requested label: checked with the grant, counted over everything that ends one."""
+"""Caps on live leases per requested label: checked with the lease, counted over everything that ends one."""
 
 from __future__ import annotations
 

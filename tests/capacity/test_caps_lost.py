@@ -12,19 +12,19 @@ POOL, ASKED = "pay:chromium", "pay:chromium:eu"
 
 @pytest.fixture
 async def lent(make_api, redis):
-    """(client, hub, the grant, what the node was told of it): one of a capped label, served by the pool above it."""
+    """(client, hub, the lease, what the node was told of it): one of a capped label, served by the pool above it."""
     async with make_api(borrow_concurrency_caps=f"{ASKED}=1") as api:
         hub = api._transport.app.app.state.serving.hub
         await publish(api, "n1", **{POOL: ["s1", "s2"]})
-        grant = (await borrow(api, ASKED, run="nightly")).json()
+        lease = (await borrow(api, ASKED, run="nightly")).json()
         assert (await borrow(api, ASKED)).json()["code"] == "capped"
-        yield api, hub, grant, await beat(api, "n1")
+        yield api, hub, lease, await beat(api, "n1")
 
 
 async def wipe(api, hub, redis):
     """The store is emptied, and the hub says nothing yet. Returns what it remembers."""
-    remembered = dict(hub.leases.memory.grants)
-    hub.leases.memory.grants.clear()
+    remembered = dict(hub.leases.memory.leases)
+    hub.leases.memory.leases.clear()
     redis.flushall()
     assert (await beat(api, "n1"))["known"] is False
     return remembered
@@ -46,14 +46,14 @@ async def report(api, told):
 
 
 async def test_a_node_that_reports_first_says_under_which_label_a_slot_was_asked_for(lent, redis):
-    api, hub, grant, told = lent
+    api, hub, lease, told = lent
     await wipe(api, hub, redis)
     await report(api, told)
     await opened(hub, redis)
     assert (await borrow(api, ASKED)).json()["code"] == "capped"
     found = (await api.get("/sessions/s1")).json()
     assert (found["labelKey"], found["runId"]) == (ASKED, "nightly")
-    held = {"leaseToken": grant["leaseToken"], "onlyRun": True, "runId": "nightly"}
+    held = {"leaseToken": lease["leaseToken"], "onlyRun": True, "runId": "nightly"}
     assert (await give_back(api, ASKED, "s1", **held)).json()["returned"] == "s1"
     assert (await borrow(api, ASKED)).json()["browserId"] == "s2"
 
@@ -63,7 +63,7 @@ async def test_a_hub_that_recalls_a_grant_names_one_that_its_node_has_reported_w
     api, hub, _, told = lent
     remembered = await wipe(api, hub, redis)
     await report(api, {"lent": told["lent"]})
-    hub.leases.memory.grants.update(remembered)
+    hub.leases.memory.leases.update(remembered)
     await hub.leases.memory.recall()
     await opened(hub, redis)
     assert (await borrow(api, ASKED)).json()["code"] == "capped"
@@ -73,11 +73,11 @@ async def test_a_hub_that_recalls_a_grant_names_one_that_its_node_has_reported_w
 
 
 async def test_a_process_that_takes_a_node_over_is_told_under_which_label_its_slots_were_asked_for(lent):
-    api, _, grant, _ = lent
+    api, _, lease, _ = lent
     took = (await api.post("/node/register", json={"nodeId": "n1", "incarnation": "first"})).json()
     assert "lentFor" not in took  # nobody was the node before, who could have known more
     took = (await api.post("/node/register", json={"nodeId": "n1", "incarnation": "second"})).json()
-    assert took["lent"] == {"s1": grant["leaseToken"]}
+    assert took["lent"] == {"s1": lease["leaseToken"]}
     assert took["lentFor"] == {"s1": {"labelKey": ASKED, "runId": "nightly"}}
 
 

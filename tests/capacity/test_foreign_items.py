@@ -140,7 +140,7 @@ async def test_an_id_that_is_no_text_at_all_does_not_break_the_hub(api, redis):
     redis.rpush(FREE, b'{"nodeId":"\xff","browserId":"\xfe"}')
     answer = await borrow(api, LABEL)
     assert answer.status_code in (200, 503), answer.text
-    assert (answer.status_code == 200) == bool(redis.llen(LENT)), "a grant nobody was answered"
+    assert (answer.status_code == 200) == bool(redis.llen(LENT)), "a lease nobody was answered"
     for path in ("/pools", "/sessions", "/nodes", "/nodes?detail=1"):
         assert (await api.get(path)).status_code == 200
 

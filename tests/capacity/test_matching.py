@@ -72,8 +72,8 @@ async def test_a_label_is_served_from_the_pool_the_table_names(make_api, redis, 
             assert (answer.status_code, answer.json()["code"]) == (503, "no-capacity")
             assert not redis.keys("inuse:*")
             return
-        grant = answer.json()
-        assert (grant["matchedLabel"], grant["browserId"], grant["labelKey"]) == (chosen, slots[chosen], wanted)
+        lease = answer.json()
+        assert (lease["matchedLabel"], lease["browserId"], lease["labelKey"]) == (chosen, slots[chosen], wanted)
         assert listed(redis, f"inuse:{chosen}") == [slots[chosen]]
 
 

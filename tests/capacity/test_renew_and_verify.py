@@ -19,19 +19,19 @@ def renew(api, **body):
     return api.post("/session/renew", json={"browserId": "s1", **body})
 
 
-async def test_a_renewal_extends_the_lease_from_now(api, redis, grant):
-    answer = (await renew(api, leaseToken=grant["leaseToken"], ttlSeconds=500)).json()
-    assert answer.pop("expiresAtUtc") > grant["expiresAtUtc"]
+async def test_a_renewal_extends_the_lease_from_now(api, redis, lease):
+    answer = (await renew(api, leaseToken=lease["leaseToken"], ttlSeconds=500)).json()
+    assert answer.pop("expiresAtUtc") > lease["expiresAtUtc"]
     assert answer.pop("ttlSeconds") == pytest.approx(500, abs=1)
-    assert answer == {"browserId": "s1", "leaseToken": grant["leaseToken"]}
+    assert answer == {"browserId": "s1", "leaseToken": lease["leaseToken"]}
     assert redis.ttl("borrow_ttl:s1") == pytest.approx(500, abs=SLACK_S)
 
 
-async def test_a_renewal_without_a_length_asks_for_the_default(api, grant):
+async def test_a_renewal_without_a_length_asks_for_the_default(api, lease):
     assert (await renew(api)).json()["ttlSeconds"] == pytest.approx(900, abs=1)
 
 
-async def test_a_renewal_never_shortens_a_lease(api, grant):
+async def test_a_renewal_never_shortens_a_lease(api, lease):
     assert (await renew(api, ttlSeconds=60)).json()["ttlSeconds"] == pytest.approx(100, abs=1)
 
 
@@ -55,8 +55,8 @@ async def test_a_renewal_extends_the_idle_clock_as_well(make_api, redis):
 
 
 @pytest.mark.parametrize("how", ["returned", "lent again", "overdue", "never lent", "wrong token"])
-async def test_a_grant_that_is_over_cannot_be_renewed(api, hub, grant, how):
-    token = grant["leaseToken"]
+async def test_a_grant_that_is_over_cannot_be_renewed(api, hub, lease, how):
+    token = lease["leaseToken"]
     if how in ("returned", "lent again"):
         await give_back(api, LABEL, "s1")
     if how == "lent again":
@@ -79,7 +79,7 @@ async def test_a_grant_that_is_over_cannot_be_renewed(api, hub, grant, how):
         ({"leaseToken": {}}, "invalid-value"),
     ],
 )
-async def test_a_renewal_that_makes_no_sense_is_refused_and_changes_nothing(api, redis, grant, body, code):
+async def test_a_renewal_that_makes_no_sense_is_refused_and_changes_nothing(api, redis, lease, body, code):
     answer = await renew(api, **body)
     assert (answer.status_code, answer.json()["code"]) == (400, code)
     assert redis.ttl("borrow_ttl:s1") == pytest.approx(100, abs=SLACK_S)
@@ -93,21 +93,21 @@ async def verify(api, slot, token):
     return found
 
 
-async def test_the_token_of_the_grant_is_valid_for_as_long_as_it_lasts(api, hub, grant):
-    good = await verify(api, "s1", grant["leaseToken"])
+async def test_the_token_of_the_grant_is_valid_for_as_long_as_it_lasts(api, hub, lease):
+    good = await verify(api, "s1", lease["leaseToken"])
     assert good.pop("ttlSeconds") == pytest.approx(100, abs=1)
     assert good == {"valid": True}
     assert await verify(api, "s1", "1") == {"valid": False, "reason": "stale token"}
     assert await verify(api, "s2", "1") == {"valid": False, "reason": "not lent"}
     await age_lease(hub, "s1")
-    assert await verify(api, "s1", grant["leaseToken"]) == {"valid": False, "reason": "lapsed"}
+    assert await verify(api, "s1", lease["leaseToken"]) == {"valid": False, "reason": "lapsed"}
     await give_back(api, LABEL, "s1")
-    assert await verify(api, "s1", grant["leaseToken"]) == {"valid": False, "reason": "not lent"}
+    assert await verify(api, "s1", lease["leaseToken"]) == {"valid": False, "reason": "not lent"}
     later = (await borrow(api, LABEL)).json()
     assert (await verify(api, "s1", later["leaseToken"]))["valid"]
-    assert await verify(api, "s1", grant["leaseToken"]) == {"valid": False, "reason": "stale token"}
+    assert await verify(api, "s1", lease["leaseToken"]) == {"valid": False, "reason": "stale token"}
 
 
-async def test_a_verification_without_a_token_is_refused(api, grant):
+async def test_a_verification_without_a_token_is_refused(api, lease):
     answer = await api.get("/leases/s1/verify")
     assert (answer.status_code, answer.json()["code"]) == (400, "missing-member")

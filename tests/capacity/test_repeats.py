@@ -1,4 +1,4 @@
-"""Idempotency-Key, and grants whose caller cannot have received them."""
+"""Idempotency-Key, and leases whose caller cannot have received them."""
 
 from __future__ import annotations
 
@@ -145,9 +145,9 @@ async def test_an_undo_leaves_alone_what_a_repeat_was_granted_meanwhile(hub, oth
     with pytest.raises(StoreUnavailable):
         await hub.leases.borrow(wanted("try-1"))
     holder = hub if where == "the same hub" else other_hub
-    grant = await holder.leases.borrow(wanted("try-2"))
+    lease = await holder.leases.borrow(wanted("try-2"))
     await hub.clock.tick()
-    assert (await holder.leases.verify(grant.slot, grant.token))[0] == "ok"
+    assert (await holder.leases.verify(lease.slot, lease.token))[0] == "ok"
 
 
 async def test_a_repeat_after_the_undo_is_granted_anew(hub, other_hub, api, monkeypatch):
@@ -162,10 +162,10 @@ async def test_a_repeat_after_the_undo_is_granted_anew(hub, other_hub, api, monk
 async def test_an_undo_ends_no_later_grant_of_the_same_slot(hub, api):
     await publish(api, "n1", **{LABEL: ["s1"]})
     first = wanted("own-1", "own-1")
-    grant = await hub.leases.borrow(first)
+    lease = await hub.leases.borrow(first)
     await give_back(api, LABEL, "s1")
     second = await hub.leases.borrow(wanted("own-2", "own-2"))
-    await hub.leases.undo(first, grant)
+    await hub.leases.undo(first, lease)
     assert (await hub.leases.verify("s1", second.token))[0] == "ok"
 
 
@@ -185,9 +185,9 @@ async def test_a_key_costs_what_the_setting_and_the_manual_say(api, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
     headers = {"idempotency-key": secrets.token_hex(16)}
     asked = {"labelKey": LABEL, "runId": secrets.token_hex(16)}
-    grant = (await api.post("/session/borrow", json=asked, headers=headers)).json()
+    lease = (await api.post("/session/borrow", json=asked, headers=headers)).json()
     headers = {"idempotency-key": secrets.token_hex(16)}
-    held = {"labelKey": LABEL, "browserId": "s1", "leaseToken": grant["leaseToken"]}
+    held = {"labelKey": LABEL, "browserId": "s1", "leaseToken": lease["leaseToken"]}
     assert (await api.post("/session/return", json=held, headers=headers)).status_code == 200
     kept = redis.keys("hub:request:key-*")
     cost_kb = max(redis.memory_usage(key) for key in kept) / 1000

@@ -1,4 +1,4 @@
-"""POST /session/return: what ends, what only looks as if it did, and whose grant it is."""
+"""POST /session/return: what ends, what only looks as if it did, and whose lease it is."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_a_slot_goes_back_to_the_tail(api, redis):
     assert listed(redis, f"available:{LABEL}") == ["s2", "s3", "s1"]
 
 
-async def test_a_second_return_changes_nothing_and_says_so(api, redis, grant):
+async def test_a_second_return_changes_nothing_and_says_so(api, redis, lease):
     await give_back(api, LABEL, "s1")
     before = picture(redis)
     answer = await give_back(api, LABEL, "s1")
@@ -62,14 +62,14 @@ async def test_a_slot_that_never_was_is_returned_with_a_note(api, redis):
         {"labelKey": LABEL, "browserId": "  "}, {"labelKey": None, "browserId": "s1"},
     ],
 )  # fmt: skip
-async def test_a_missing_member_is_named_and_nothing_is_released(api, redis, grant, body):
+async def test_a_missing_member_is_named_and_nothing_is_released(api, redis, lease, body):
     answer = await api.post("/session/return", json=body)
     assert (answer.status_code, answer.json()["code"]) == (400, "missing-member")
     assert answer.json()["detail"] == "missing labelKey|browserId"
     assert redis.exists("session:s1")
 
 
-async def test_a_bad_label_releases_nothing(api, redis, grant):
+async def test_a_bad_label_releases_nothing(api, redis, lease):
     answer = await give_back(api, "a::b", "s1")
     assert answer.json()["detail"].startswith("invalid labelKey:")
     assert redis.exists("session:s1")
@@ -84,7 +84,7 @@ async def test_part_of_an_id_is_not_the_id(api, redis):
     assert listed(redis, f"inuse:{LABEL}") == ["s1", "s10"]
 
 
-async def test_the_label_of_the_call_is_only_a_hint(api, redis, grant):
+async def test_the_label_of_the_call_is_only_a_hint(api, redis, lease):
     answer = await give_back(api, "quite:other", "s1")
     assert answer.json() == {"returned": "s1"}
     assert listed(redis, f"available:{LABEL}") == ["s1"]
@@ -97,11 +97,11 @@ async def test_a_slot_served_by_fallback_returns_to_its_own_pool(api, redis):
     assert listed(redis, f"available:{LABEL}") == ["s1"]
 
 
-async def test_a_token_of_an_earlier_grant_ends_nothing(api, redis, grant):
-    await give_back(api, LABEL, "s1", leaseToken=grant["leaseToken"])
+async def test_a_token_of_an_earlier_grant_ends_nothing(api, redis, lease):
+    await give_back(api, LABEL, "s1", leaseToken=lease["leaseToken"])
     later = (await borrow(api, LABEL)).json()
     before = picture(redis, own=True)
-    answer = await give_back(api, LABEL, "s1", leaseToken=grant["leaseToken"])
+    answer = await give_back(api, LABEL, "s1", leaseToken=lease["leaseToken"])
     assert answer.json() == {"returned": "s1", "note": "already returned"}
     after = picture(redis, own=True)
     assert {key: after[key] for key in before if key != "hub:store"} == {
@@ -110,18 +110,18 @@ async def test_a_token_of_an_earlier_grant_ends_nothing(api, redis, grant):
     assert (await give_back(api, LABEL, "s1", leaseToken=later["leaseToken"])).json() == {"returned": "s1"}
 
 
-async def test_no_other_token_ends_a_grant(api, redis, grant):
-    for token in ("0", "1", grant["leaseToken"][:-1], grant["leaseToken"] + "0", "x", f" {grant['leaseToken']}"):
+async def test_no_other_token_ends_a_grant(api, redis, lease):
+    for token in ("0", "1", lease["leaseToken"][:-1], lease["leaseToken"] + "0", "x", f" {lease['leaseToken']}"):
         assert "note" in (await give_back(api, LABEL, "s1", leaseToken=token)).json()
         assert redis.exists("session:s1")
-    assert "note" not in (await give_back(api, LABEL, "s1", leaseToken=int(grant["leaseToken"]))).json()
+    assert "note" not in (await give_back(api, LABEL, "s1", leaseToken=int(lease["leaseToken"]))).json()
 
 
-async def test_an_empty_token_is_no_token(api, redis, grant):
+async def test_an_empty_token_is_no_token(api, redis, lease):
     assert (await give_back(api, LABEL, "s1", leaseToken="")).json() == {"returned": "s1"}
 
 
-async def test_a_return_names_the_run_it_was_attributed_to(api, grant):
+async def test_a_return_names_the_run_it_was_attributed_to(api, lease):
     answer = await api.post("/session/return", json={"labelKey": LABEL, "browserId": "s1"})
     assert answer.headers["correlation-id"] == "r1"
     again = await api.post("/session/return", json={"labelKey": LABEL, "browserId": "s1"})
@@ -210,7 +210,7 @@ async def test_a_node_may_return_and_a_stranger_may_not(make_api):
         assert status == {"a": (401, None), "": (401, None), "x": (401, None), "n": (200, None), "r": (200, None)}
 
 
-async def test_attributing_a_test_maps_the_slot_and_only_fills_in_a_missing_run(api, redis, grant):
+async def test_attributing_a_test_maps_the_slot_and_only_fills_in_a_missing_run(api, redis, lease):
     answer = await api.post("/results/browser/s1/test", json={"testId": " t1 ", "runId": "other"})
     assert answer.json() == {"mapped": "s1", "testId": "t1"}
     assert (redis.get("browser_test:s1"), redis.get("browser_run:s1")) == ("t1", "r1")
@@ -246,8 +246,8 @@ async def test_why_an_operator_ends_a_lease_is_in_the_audit_log(api, redis):
     assert entry["Details"] == {"slotId": "s1", "runId": "r1", "reason": "it hangs"}
 
 
-async def test_an_operator_who_says_twice_that_a_lease_ends_does_not_end_the_grace_of_its_holder(api, grant):
-    said = {"labelKey": LABEL, "browserId": "s1", "leaseToken": grant["leaseToken"]}
+async def test_an_operator_who_says_twice_that_a_lease_ends_does_not_end_the_grace_of_its_holder(api, lease):
+    said = {"labelKey": LABEL, "browserId": "s1", "leaseToken": lease["leaseToken"]}
     for _ in range(2):
         await api.post("/session/return", json={**said, "revoke": True})
         assert (await borrow(api, LABEL)).status_code == 503

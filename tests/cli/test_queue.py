@@ -116,10 +116,10 @@ def test_caps_are_shown_set_and_cleared(command: Command, shared_hub: HubProcess
     (row,) = [line.split() for line in command("caps").stdout.splitlines()[1:]]
     assert row == ["all", "others", "no", "limit", "default", "-", "-"]
     assert command("caps", "set", LABEL, "1").stdout == (
-        f"At most 1 grant of {LABEL} may be live at once (run-time); 1 live, 0 waiting.\n"
+        f"At most 1 lease of {LABEL} may be live at once (run-time); 1 live, 0 waiting.\n"
     )
     assert command("caps", "set", "*", "5").stdout == (
-        "At most 5 grants of any label without a cap of its own may be live at once (run-time).\n"
+        "At most 5 leases of any label without a cap of its own may be live at once (run-time).\n"
     )
     rows = [line.split() for line in command("caps").stdout.splitlines()[1:]]
     assert rows == [[LABEL, "1", "run-time", "1", "0"], ["all", "others", "5", "run-time", "-", "-"]]
@@ -127,7 +127,7 @@ def test_caps_are_shown_set_and_cleared(command: Command, shared_hub: HubProcess
     assert command.json("caps") == {"default": 5, "defaultSource": "run-time", "caps": [cap]}
     assert command.json("caps", "set", LABEL, "0") == {**cap, "cap": 0}
     assert command("caps", "clear", LABEL).stdout == (
-        f"At most 5 grants of {LABEL} may be live at once (default); 1 live, 0 waiting.\n"
+        f"At most 5 leases of {LABEL} may be live at once (default); 1 live, 0 waiting.\n"
     )
     admin = {"x-hub-secret": shared_hub.admin_secret}
     entries = httpx.get(f"{shared_hub.url}/audit?action=cap.set", headers=admin, timeout=PATIENCE_S).json()

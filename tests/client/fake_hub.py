@@ -54,7 +54,7 @@ class FakeHub:
         self.seen: list[Seen] = []
         self.free = ["s1", "s2"]
         self.lent: dict[str, str] = {}
-        self.grants: dict[str, dict[str, Any]] = {}
+        self.leases: dict[str, dict[str, Any]] = {}
         self.nodes: dict[str, dict[str, dict[str, Any]]] = {}
         self.version = 0
         self.recycle: list[str] = []
@@ -127,21 +127,21 @@ class FakeHub:
             case "DELETE", ["node", node_id]:
                 return {"left": node_id, "slots": len(self.nodes.pop(node_id, {}))}
             case "DELETE", ["queue", key]:
-                return problem(409, "ticket-granted") if key in self.grants else {"cancelled": True}
+                return problem(409, "ticket-granted") if key in self.leases else {"cancelled": True}
             case "GET", ["queue", key]:
-                return {"state": "granted", "ttlSeconds": self.ttl_s, **self.grants[key]}
+                return {"state": "granted", "ttlSeconds": self.ttl_s, **self.leases[key]}
             case "GET", ["nodes", node_id]:
                 return {"nodeId": node_id, "slotList": [{"browserId": s} for s in self.nodes.get(node_id, {})]}
         return {"path": seen.path}
 
     def _borrow(self, seen: Seen) -> Any:
         key = seen.headers["idempotency-key"]
-        if key not in self.grants:
+        if key not in self.leases:
             if not self.free:
                 return problem(503, "no-capacity", "0.01")
-            slot_id, token = self.free.pop(0), str(len(self.grants) + 1)
+            slot_id, token = self.free.pop(0), str(len(self.leases) + 1)
             self.lent[slot_id] = token
-            self.grants[key] = {
+            self.leases[key] = {
                 "browserId": slot_id,
                 "webSocketEndpoint": "ws://there",
                 "labelKey": seen.body["labelKey"],
@@ -151,8 +151,8 @@ class FakeHub:
                 "item": {"memoryGb": 80},
                 "since": seen.at,
             }
-        left_s = round(self.grants[key]["since"] + self.ttl_s - seen.at, 3)
-        answer = {**self.grants[key], "ttlSeconds": left_s}
+        left_s = round(self.leases[key]["since"] + self.ttl_s - seen.at, 3)
+        answer = {**self.leases[key], "ttlSeconds": left_s}
         return httpx.Response(200, json=answer, headers={"correlation-id": seen.body.get("runId", "made-up")})
 
     def _publish(self, slots: dict[str, dict[str, Any]], seen: Seen) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from hub.client import exchange as module
 from hub.client.exchange import Answer, Pause, RetryPolicy, Send, Unreachable, exchange
 from hub.errors import (
     BadInput,
-    GrantOver,
     HubError,
     HubUnavailable,
     InvalidLabel,
     InvalidValue,
+    LeaseOver,
     NoCapacity,
     SlotLent,
     StoreUnavailable,
@@ -83,7 +83,7 @@ def test_trouble_is_tried_again(clock: Clock, trouble: object) -> None:
         (response(400, "bad-request"), BadInput),
         (response(400, "invalid-value"), InvalidValue),
         (response(400, "invalid-label"), InvalidLabel),
-        (response(409, "grant-over"), GrantOver),
+        (response(409, "grant-over"), LeaseOver),
         (response(409, "slot-lent"), SlotLent),
         (response(503, "no-capacity"), NoCapacity),
         (httpx.Response(200, text="<html>", request=httpx.Request("POST", URL)), HubError),
@@ -129,6 +129,6 @@ def test_back_off_doubles_to_its_limit_and_is_jittered() -> None:
 
 @pytest.mark.parametrize("before", [[], [LOST, LOST], [response(*AWAY)], [LOST, response(*AWAY)]])
 def test_an_answer_is_dated_by_the_request_it_answers_and_by_none_before_it(clock: Clock, before: list[object]) -> None:
-    """It names what is left of a lease, also when an earlier attempt has made the grant."""
+    """It names what is left of a lease, also when an earlier attempt has made the lease."""
     answer, _ = play(clock, [*before, response(200)], RetryPolicy(trouble_s=50), took_s=1)
     assert answer.since_s == clock.now - 1

@@ -207,15 +207,15 @@ async def test_a_store_that_was_emptied_is_told_everything_and_the_holder_keeps_
 async def test_slots_that_got_lost_in_redis_are_back_within_a_beat_of_the_sweep_that_finds_it_out(
     live_hub: HubProcess, lent: int
 ) -> None:
-    """With a grant the agent has not heard of yet: it hears of it, and the grant goes on."""
+    """With a lease the agent has not heard of yet: it hears of it, and the lease goes on."""
     async with agent_of(live_hub, slots=3) as agent, client_of(live_hub) as client, live_hub.client() as raw:
-        grants = [await client.acquire(LABEL) for _ in range(lent)]
+        leases = [await client.acquire(LABEL) for _ in range(lent)]
         assert live_hub.redis.delete(f"available:{LABEL}")
         (await raw.post("/admin/sweep")).raise_for_status()
         await until_slots(client, list(agent.slots))
         await eventually(lambda: live_hub.redis.llen(f"available:{LABEL}") == 3 - lent)
-        await eventually(lambda: agent.lent == {slot.id: slot.token for slot in grants})
-        for slot in grants:
+        await eventually(lambda: agent.lent == {slot.id: slot.token for slot in leases})
+        for slot in leases:
             await client.renew(slot)
             assert await client.give_back(slot)
 

@@ -86,19 +86,19 @@ async def test_a_returned_slot_is_lent_to_nobody_until_it_is_fresh(
 
 async def test_a_grant_made_just_before_its_slot_would_be_made_fresh_goes_on(live_hub: HubProcess) -> None:
     asked: list[str] = []
-    grants: list[Slot] = []
+    leases: list[Slot] = []
 
     async def borrow() -> None:
-        grants.append(await client.acquire(LABEL))
+        leases.append(await client.acquire(LABEL))
 
     async with client_of(live_hub) as client:
         way = BeforeWithdrawing(borrow)
         async with agent_of(live_hub, on_recycle=asked.append, transport=way) as agent:
             await use(client)
-            await eventually(lambda: grants and agent.lent == {SLOT: grants[0].token})
-            assert (await client.verify(SLOT, grants[0].token))["valid"]
+            await eventually(lambda: leases and agent.lent == {SLOT: leases[0].token})
+            assert (await client.verify(SLOT, leases[0].token))["valid"]
             assert asked == []
-            assert await client.give_back(grants[0])
+            assert await client.give_back(leases[0])
             await eventually(lambda: asked == [SLOT])
             assert (await client.acquire(LABEL, wait=60)).id == SLOT
 

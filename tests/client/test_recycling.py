@@ -1,4 +1,4 @@
-"""Making slots fresh after they were lent: nobody loses a grant by it, and nobody borrows what is being rebuilt."""
+"""Making slots fresh after they were lent: nobody loses a lease by it, and nobody borrows what is being rebuilt."""
 
 from __future__ import annotations
 

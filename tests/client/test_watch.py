@@ -22,7 +22,7 @@ def test_whoever_hears_first_that_a_lease_is_over_its_holder_says_that_he_has_st
     slot = Slot(Answer(GRANT, {}, 0.0))
     if first == "the renewal":  # as `renew` does on 409
         slot.revoked = True
-        slot.loss("the hub ended the grant")
+        slot.loss("the hub ended the lease")
     if first == "its own return":
         slot.given_back()
     steps = look([slot], 1.0)

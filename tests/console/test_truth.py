@@ -65,7 +65,7 @@ async def test_charts_draw_what_happened_and_say_it_to_screen_readers(looker, ho
     await house.borrow(label)
     (await house.admin.delete("/admin/nodes/gone")).raise_for_status()  # a lease that ends early
     seen = (await house.admin.get("/console/overview")).json()
-    events = (await house.admin.get("/history?kind=grant,ticket,node&limit=1000")).json()["events"]
+    events = (await house.admin.get("/history?kind=lease,ticket,node&limit=1000")).json()["events"]
     happened = Counter(event["event"] for event in events)
     await looker.go("overview")
     charts = looker.page.locator(".charts [role=img]")
@@ -74,7 +74,7 @@ async def test_charts_draw_what_happened_and_say_it_to_screen_readers(looker, ho
     await looker.page.get_by_role("img", name=f"Now: borrowers {seen['queue']['waiting']}.").wait_for()
     said = [await chart.get_attribute("aria-label") or "" for chart in await charts.all()]
     assert [text.partition(",")[0] for text in said] == [
-        "Slots", "Waiting", "Grants per second", "Wait for a slot", "Ended early",
+        "Slots", "Waiting", "Leases per second", "Wait for a slot", "Ended early",
     ]  # fmt: skip
     waits = re.compile(r"^Wait for a slot, the last 15 minutes\. Now: p50 [0-9.]+ m?s.*, p99 [0-9.]+ m?s.*\.$")
     await looker.page.get_by_role("img", name=waits).wait_for()  # once the history was read

@@ -141,15 +141,15 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
         lambda r: r.zadd("hub:open:3", {POOL: 0}),
         {("C12", "pool gpu:a100", "among the pools with free slots")},
     ),
-    "a grant without a session": (
+    "a lease without a session": (
         lambda r: r.delete("session:s1"),
         {("C2", "slot s1", "lent, but there is no session")},
     ),
-    "a grant without a deadline": (
+    "a lease without a deadline": (
         lambda r: r.zrem("hub:deadlines", "s1"),
         {("C2", "slot s1", "lent, but no deadline")},
     ),
-    "a grant without its footprint": (
+    "a lease without its footprint": (
         lambda r: r.delete("borrow_ttl:s1"),
         {("C2", "slot s1", "lent, but its footprint was deleted")},
     ),
@@ -161,7 +161,7 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
         lambda r: r.hset("hub:lent:n1", "s1", "17"),
         {("C2", "slot s1", "lent, but the token its node is told")},
     ),
-    "a node that is not told of a grant": (
+    "a node that is not told of a lease": (
         lambda r: r.hdel("hub:lent:n1", "s1"),
         {("C2", "slot s1", "lent, but the token its node is told")},
     ),
@@ -189,7 +189,7 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
         lambda r: r.set("borrow_idle:s9", "1", ex=60),
         {("C3", "slot s9", "not lent, but there is a footprint")},
     ),
-    "a grant in the record of a slot that is free": (
+    "a lease in the record of a slot that is free": (
         lambda r: r.hset("hub:slot:s2", "granted_ms", "5"),
         {("C3", "slot s2", "not lent, but its record")},
     ),
@@ -197,23 +197,23 @@ BREAKS: dict[str, tuple[Callable[[Redis], object], set[tuple[str, str, str]]]] =
         lambda r: r.hset("hub:lent:n1", "s2", "5"),
         {("C3", "slot s2", "not lent, but its node"), ("C12", "hub:lent:n1 s2", "names what")},
     ),
-    "a grant that is not counted": (
+    "a lease that is not counted": (
         lambda r: r.zrem("hub:asked:gpu:a100:eu", "s1"),
         {("C4", "slot s1", "lent, but not counted")},
     ),
-    "a grant counted for another label": (
+    "a lease counted for another label": (
         lambda r: r.zadd("hub:asked:gpu:h100", {"s1": 1}),
-        {("C4", "hub:asked:gpu:h100 s1", "counts a grant")},
+        {("C4", "hub:asked:gpu:h100 s1", "counts a lease")},
     ),
     "a count of a slot that is gone": (
         lambda r: r.zadd("hub:asked:gpu:a100:eu", {"s77": 1}),
-        {("C4", "hub:asked:gpu:a100:eu s77", "counts a grant")},
+        {("C4", "hub:asked:gpu:a100:eu s77", "counts a lease")},
     ),
-    "a grant under two labels": (
+    "a lease under two labels": (
         lambda r: r.hset("hub:slot:s1", "label", POOL),
         {("C4", "slot s1", "lent, but session and record"), ("C4", "slot s1", "lent, but not counted")},
     ),
-    "a grant that its run does not know": (
+    "a lease that its run does not know": (
         lambda r: r.zrem("hub:run:r1", "s1"),
         {("C4", "slot s1", "lent, but not listed for its run")},
     ),

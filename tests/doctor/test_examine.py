@@ -36,8 +36,8 @@ async def use_it(api: httpx.AsyncClient, name: int, rounds: dict[int, int]) -> N
         for label in ("gpu:a100:eu", POOL, "gpu:h100", "gpu:*"):
             answer = await borrow(api, label, run=f"r{rolls.randrange(3)}")
             if answer.status_code == 200:
-                grant = answer.json()
-                body = {"browserId": grant["browserId"], "labelKey": label, "leaseToken": grant["leaseToken"]}
+                lease = answer.json()
+                body = {"browserId": lease["browserId"], "labelKey": label, "leaseToken": lease["leaseToken"]}
                 await api.post("/session/renew", json=body)
                 if rolls.random() < 0.9:
                     await api.post("/session/return", json=body)

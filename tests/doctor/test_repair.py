@@ -19,37 +19,37 @@ POOL = "gpu:a100"
 async def held(api: httpx.AsyncClient, *slots: str) -> dict[str, Any]:
     """Publish slots of n1 and borrow the first."""
     await publish(api, "n1", **{POOL: list(slots)})
-    grant: dict[str, Any] = (await borrow(api, POOL)).json()
-    return grant
+    lease: dict[str, Any] = (await borrow(api, POOL)).json()
+    return lease
 
 
-async def valid(api: httpx.AsyncClient, grant: dict[str, Any]) -> bool:
-    answer = await api.get(f"/leases/{grant['browserId']}/verify", params={"token": grant["leaseToken"]})
+async def valid(api: httpx.AsyncClient, lease: dict[str, Any]) -> bool:
+    answer = await api.get(f"/leases/{lease['browserId']}/verify", params={"token": lease["leaseToken"]})
     return bool(answer.json()["valid"])
 
 
 async def test_a_holder_keeps_a_slot_that_was_on_offer_behind_his_back(
     api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
-    grant = await held(api, "s1")
+    lease = await held(api, "s1")
     redis.rpush("available:gpu:a100", redis.lindex("inuse:gpu:a100", 0))
     redis.delete("inuse:gpu:a100")
     assert len(await problems(hub, repair=True)) == 1
     assert (listed(redis, "available:gpu:a100"), listed(redis, "inuse:gpu:a100")) == ([], ["s1"])
-    assert await valid(api, grant)
+    assert await valid(api, lease)
 
 
 async def test_a_lent_slot_lost_from_its_list_is_offered_again_once_its_node_names_it(
     api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
-    grant = await held(api, "s1")
+    lease = await held(api, "s1")
     redis.delete("inuse:gpu:a100")
     assert len(await problems(hub, repair=True)) == 1
-    assert await valid(api, grant)
+    assert await valid(api, lease)
     told = (await api.post("/node/heartbeat", json={"nodeId": "n1", "version": 1})).json()
     assert told["known"] is False  # so it registers, and names what it has
     await publish(api, "n1", **{POOL: ["s1"]})
-    back = {"labelKey": POOL, "browserId": "s1", "leaseToken": grant["leaseToken"]}
+    back = {"labelKey": POOL, "browserId": "s1", "leaseToken": lease["leaseToken"]}
     assert "note" not in (await api.post("/session/return", json=back)).json()
     assert listed(redis, "available:gpu:a100") == ["s1"]
 
@@ -57,31 +57,31 @@ async def test_a_lent_slot_lost_from_its_list_is_offered_again_once_its_node_nam
 async def test_a_lent_slot_lost_from_its_list_that_its_node_does_not_name_is_gone_with_the_grant(
     api: httpx.AsyncClient, hub: Hub, redis: Redis
 ) -> None:
-    grant = await held(api, "s1")
+    lease = await held(api, "s1")
     redis.delete("inuse:gpu:a100")
     assert len(await problems(hub, repair=True)) == 1
-    back = {"labelKey": POOL, "browserId": "s1", "leaseToken": grant["leaseToken"]}
+    back = {"labelKey": POOL, "browserId": "s1", "leaseToken": lease["leaseToken"]}
     await api.post("/session/return", json=back)
     assert redis.keys("*:gpu:a100") == []
     assert await problems(hub) == []
 
 
 async def test_a_lost_deadline_is_what_is_left_of_the_footprint(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
-    grant = await held(api, "s1")
+    lease = await held(api, "s1")
     redis.zrem("hub:deadlines", "s1")
     redis.pexpire("borrow_ttl:s1", 90_000)
     redis.hdel("hub:slot:s1", "visible_ms")
     assert len(await problems(hub, repair=True)) == 1
     left_s = (await api.get("/sessions/s1")).json()["secondsLeft"]
     assert 80 < left_s < 92  # as read from the last tick
-    assert await valid(api, grant)
+    assert await valid(api, lease)
 
 
 async def test_tokens_rise_after_a_lost_counter(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:
-    grant = await held(api, "s1", "s2")
+    lease = await held(api, "s1", "s2")
     redis.hdel("hub:store", "token")
     assert len(await problems(hub, repair=True)) == 2
-    assert int((await borrow(api, POOL)).json()["leaseToken"]) > int(grant["leaseToken"])
+    assert int((await borrow(api, POOL)).json()["leaseToken"]) > int(lease["leaseToken"])
 
 
 async def test_a_grant_that_nobody_can_prove_ends_and_its_slot_is_lent_again(
@@ -114,7 +114,7 @@ async def test_two_grants_with_one_token_are_reported(api: httpx.AsyncClient, hu
     for where in ("session:s2", "hub:lent:n1"):
         field = "leaseToken" if where.startswith("session") else "s2"
         redis.hset(where, field, redis.hget("session:s1", "leaseToken") or "")
-    assert await problems(hub, repair=True) == ["C2 slots s1, s2: two grants have this token"]
+    assert await problems(hub, repair=True) == ["C2 slots s1, s2: two leases have this token"]
 
 
 async def test_repairs_of_what_is_not_broken_change_nothing(api: httpx.AsyncClient, hub: Hub, redis: Redis) -> None:

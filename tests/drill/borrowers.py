@@ -93,7 +93,7 @@ class Borrowers:
                 return self._granted(label, answer)
             code = answer.data["code"]
             self.refusals[code] += 1
-            if answer.status == 409:  # the grant of this key was made, not delivered, and has been taken back
+            if answer.status == 409:  # the lease of this key was made, not delivered, and has been taken back
                 key = secrets.token_hex(12)
             elif answer.status != 503:
                 raise AssertionError(f"a borrow was answered {answer.status}: {answer.body!r}")

@@ -19,7 +19,7 @@ COMES_BACK_WITHIN_S = 60.0
 class Scenario:
     """An outage: `act` lets it happen and returns when it is over.
 
-    `empties`: the store knows of no grant until its node has said so; a return before that costs nobody a lease.
+    `empties`: the store knows of no lease until its node has said so; a return before that costs nobody a lease.
     """
 
     title: str
@@ -171,7 +171,7 @@ async def _outcome(
         faults=tuple(stage.faults),
         details=(
             f"{borrowers.waiting:,} borrowers wait; wanted slots that nobody has: {dict(idle)}",
-            f"{borrowers.granted:,} grants; {forgotten:,} times a node had to register again; "
+            f"{borrowers.granted:,} leases; {forgotten:,} times a node had to register again; "
             f"{len(borrowers.late)} returns found nothing to end; borrowers were refused {dict(borrowers.refusals)}",
             *lost[:5],
             *twice[:5],

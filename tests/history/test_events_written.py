@@ -74,9 +74,9 @@ async def publish(hub: Hub, *slots: str, node: str = "n1", pool: str = POOL, tok
 async def test_a_slot_from_its_publication_to_its_withdrawal(hub, happened):
     for _ in range(2):
         await offer(hub, POOL, "s1")
-    grant = await hub.leases.borrow(wanted(POOL))
-    await hub.leases.give_back("s1", POOL, grant.token)
-    await hub.leases.give_back("s1", POOL, grant.token)
+    lease = await hub.leases.borrow(wanted(POOL))
+    await hub.leases.give_back("s1", POOL, lease.token)
+    await hub.leases.give_back("s1", POOL, lease.token)
     await hub.pools.withdraw("n1", "s1")
     assert happened() == [
         "node.registered n1", "slot.published s1", "grant.lent s1", "grant.returned s1", "slot.withdrawn asked s1",
@@ -254,9 +254,9 @@ async def test_a_ticket_that_is_cancelled(hub, crowd, happened):
 async def test_a_grant_nobody_received_is_undone_and_its_ticket_keeps_its_place(hub, crowd, happened):
     await offer(hub, POOL, "s1")
     asked = wanted(POOL)
-    grant = await hub.leases.borrow(asked)
+    lease = await hub.leases.borrow(asked)
     for _ in range(2):
-        await hub.leases.undo(asked, grant)
+        await hub.leases.undo(asked, lease)
     assert happened()[3:] == ["grant.undone gone s1"]
 
 
@@ -295,7 +295,7 @@ async def test_grants_that_a_store_has_lost_are_brought_back(hub, redis, happene
     await offer(hub, POOL, "s1", "s2")
     first = await hub.leases.borrow(wanted(POOL))
     second = await hub.leases.borrow(wanted(POOL))
-    hub.leases.memory.grants.pop(second.slot)
+    hub.leases.memory.leases.pop(second.slot)
     redis.flushall()
     await hub.store.open()
     await add_node(hub, "n1")
@@ -326,8 +326,8 @@ async def test_the_brake_and_sweeps_that_found_something(hub, redis, happened):
 async def test_a_history_that_cannot_be_written_fails_nothing(hub, redis):
     redis.set("hub:history", "another program's")
     await offer(hub, POOL, "s1")
-    grant = await hub.leases.borrow(wanted(POOL))
-    assert (await hub.leases.give_back("s1", POOL, grant.token))[0] == "returned"
+    lease = await hub.leases.borrow(wanted(POOL))
+    assert (await hub.leases.give_back("s1", POOL, lease.token))[0] == "returned"
     assert (await hub.nodes.leave("n1")).slots == 1
 
 
@@ -335,15 +335,15 @@ async def test_the_history_is_trimmed_to_what_the_settings_say(hub, redis):
     redis.hset("hub:store", "history_max", 100)
     await offer(hub, POOL, "s1")
     for _ in range(300):
-        grant = await hub.leases.borrow(wanted(POOL))
-        await hub.leases.give_back("s1", POOL, grant.token)
+        lease = await hub.leases.borrow(wanted(POOL))
+        await hub.leases.give_back("s1", POOL, lease.token)
     assert 100 <= redis.xlen("hub:history") <= 250
 
 
 def noted_events() -> set[str]:
     """The events that commands write, by their text."""
     return set(
-        re.findall(r"""'((?:node|slot|pool|grant|ticket|cap|brake|sweep|worker|job|task)\.\w+)'""", library().text)
+        re.findall(r"""'((?:node|slot|pool|lease|ticket|cap|brake|sweep|worker|job|task)\.\w+)'""", library().text)
     )
 
 

@@ -47,7 +47,7 @@ FLIGHT = (
     ),
     Mistake(
         "revocations.lua", "  notifications.publish(keys.revoked_notice(slot), token)\n", "",
-        "who listens is not told that his grant is over",
+        "who listens is not told that his lease is over",
     ),
     Mistake(
         "hub/store/primary.py", "        elif self.identity != identity:\n", "        elif False:\n",

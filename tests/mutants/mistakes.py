@@ -23,19 +23,19 @@ class Mistake(NamedTuple):
 GRANTS = (
     Mistake(
         "endings.lua", "  redis.call('ZREM', keys.in_flight(label), slot)\n", "",
-        "a grant that ended still counts against the cap of its label",
+        "a lease that ended still counts against the cap of its label",
     ),
     Mistake(
         "endings.lua", "  redis.call('ZREM', keys.deadlines, slot)\n", "",
-        "a grant that ended leaves its deadline behind",
+        "a lease that ended leaves its deadline behind",
     ),
     Mistake(
         "endings.lua", "    redis.call('HINCRBY', keys.orders(part), 'version', 1)\n", "",
-        "a node does not hear that a grant of its slot ended",
+        "a node does not hear that a lease of its slot ended",
     ),
     Mistake(
         "endings.lua", "keys.borrow_idle(slot), keys.browser_run(slot)", "keys.browser_run(slot)",
-        "a grant that ended leaves its idle clock behind",
+        "a lease that ended leaves its idle clock behind",
     ),
     Mistake(
         "endings.lua", "redis.call('ZREM', keys.run(run), slot)", "redis.call('ZREM', keys.run(run), '')",
@@ -47,19 +47,19 @@ GRANTS = (
     ),
     Mistake(
         "commands/capacity/undo.lua", "if others ~= '' then\n", "if false then\n",
-        "a hub undoes the grant that its caller has fetched elsewhere",
+        "a hub undoes the lease that its caller has fetched elsewhere",
     ),
     Mistake(
         "releases.lua", "if redis.call('HGET', keys.session(slot), 'leaseToken') ~= token then return nil end\n", "",
-        "an undo ends a later grant of the same slot",
+        "an undo ends a later lease of the same slot",
     ),
     Mistake(
         "queue.lua", "  if held[1] ~= token then return {'over', slot} end\n", "  if not held[1] then return {'over', slot} end\n",
-        "a repeat is answered with the grant that somebody else holds by now",
+        "a repeat is answered with the lease that somebody else holds by now",
     ),
     Mistake(
         "commands/capacity/give_back.lua", "if a.token == '' and releases.is_late(record, a.run, a.arrived_ms) then return done('not lent', record.pool) end\n", "",
-        "a return that comes twice ends the grant of the next in the queue",
+        "a return that comes twice ends the lease of the next in the queue",
     ),
     Mistake(
         "commands/capacity/renew.lua", "math.max(deadline, math.min(store.clock_ms + a.ttl_ms, latest))", "math.min(store.clock_ms + a.ttl_ms, latest)",
@@ -94,7 +94,7 @@ PLACES = (
     ),
     Mistake(
         "revocations.lua", "  if grace_ms > 0 then revocations.keep", "  if false then revocations.keep",
-        "nobody notes that a holder has yet to hear that his grant is over",
+        "nobody notes that a holder has yet to hear that his lease is over",
     ),
     Mistake(
         "commands/capacity/relend.lua", "'-inf', store.clock_ms,", "'-inf', store.clock_ms - 1,",
@@ -130,7 +130,7 @@ PLACES = (
     ),
     Mistake(
         "nodes.lua", "      endings.finish(slot, record[4], record[5], part)\n", "",
-        "grants outlive their node",
+        "leases outlive their node",
     ),
     Mistake(
         "nodes.lua", "  redis.call('SREM', keys.draining, id)\n", "",
@@ -150,7 +150,7 @@ PLACES = (
     ),
     Mistake(
         "commands/sweeping/end_drained.lua", "if tonumber(due) > store.clock_ms then return {'nothing'} end\n", "",
-        "a drain ends grants before its deadline",
+        "a drain ends leases before its deadline",
     ),
     Mistake(
         "commands/nodes/expire.lua", "if word == 'stale' and store.reporting then word = 'fresh' end", "",
@@ -197,11 +197,11 @@ LINE = (
     ),
     Mistake(
         "handoffs.lua", "  redis.call('HSET', keys.slot(found.slot), 'unseen', t.hub)\n", "",
-        "nobody knows whether a grant was picked up",
+        "nobody knows whether a lease was picked up",
     ),
     Mistake(
         "handoffs.lua", "  redis.call('SADD', keys.handed(t.hub), t.id)\n", "",
-        "a grant whose hub died before it was delivered is never taken back",
+        "a lease whose hub died before it was delivered is never taken back",
     ),
     Mistake(
         "endings.lua", "    turns.reoffer(label)\n", "",
@@ -225,7 +225,7 @@ LINE = (
     ),
     Mistake(
         "caps.lua", "redis.call('ZCARD', keys.in_flight(label)) >= cap", "redis.call('ZCARD', keys.in_flight(label)) > cap",
-        "one grant more than the cap allows",
+        "one lease more than the cap allows",
     ),
     Mistake(
         "caps.lua", "set[1] or set[2] or set[3] or set[4]", "set[2] or set[1] or set[3] or set[4]",
@@ -234,7 +234,7 @@ LINE = (
     Mistake(
         "queue.lua", "  owners = tickets.settle_delivery(slot, request) and attempt or attempts.add(owners, attempt)\n",
         "  owners = attempts.add(owners, attempt)\n",
-        "a grant picked up at another hub is taken back when the first one dies",
+        "a lease picked up at another hub is taken back when the first one dies",
     ),
     Mistake(
         "queue.lua", "  if t.hub ~= hub then redis.call('SREM', keys.waiters(t.hub), t.id) end\n", "",
@@ -250,7 +250,7 @@ LINE = (
     ),
     Mistake(
         "commands/capacity/borrow.lua", "not (waiter and caps.reached(a.label)) and matching.find(a.label)", "matching.find(a.label)",
-        "a newcomer gets a grant above the cap that waiters have just reached",
+        "a newcomer gets a lease above the cap that waiters have just reached",
         "test_a_newcomer_does_not_pass_the_cap_that_a_waiter_has_just_reached",
     ),
     Mistake(
@@ -263,15 +263,15 @@ LINE = (
     ),
     Mistake(
         "commands/capacity/lend_now.lua", "if store.anybody_waits or store.settle_left_ms", "if store.settle_left_ms",
-        "the short way to a grant overtakes those who wait",
+        "the short way to a lease overtakes those who wait",
     ),
     Mistake(
         "commands/capacity/lend_now.lua", " or caps.reached(a.label)\n", "\n",
-        "the short way to a grant knows no cap",
+        "the short way to a lease knows no cap",
     ),
     Mistake(
         "commands/capacity/undo.lua", "redis.call('SREM', keys.handed(a.hub), a.request)", "",
-        "a hub owes a grant that it has given back",
+        "a hub owes a lease that it has given back",
     ),
     Mistake(
         "commands/queue/retire.lua", "  if t.label then history.ticket('ticket.left', t, tickets.step_out(t) and 'timeout' or 'forgotten') end\n", "",

@@ -26,7 +26,7 @@ async def keep_for_ever(job: dict[str, Any], name: str, note: Note) -> None:
 
 
 class _Careful:
-    """One grant, from the wanted to the return."""
+    """One lease, from the wanted to the return."""
 
     def __init__(self, job: dict[str, Any], name: str, note: Note, http: httpx.AsyncClient) -> None:
         self._job, self._name, self._note, self._http = job, name, note, http

@@ -21,7 +21,7 @@ SETTINGS = {
     "HUB_NODE_TIMEOUT": str(NODE_TIMEOUT_S),
     "HUB_NODE_SWEEP_INTERVAL_SECONDS": "0.5",
     "HUB_BORROW_TTL_SWEEP_SECONDS": "0.5",
-    "HUB_BORROW_TTL_SECONDS": str(TTL_S),  # also of grants that a node brings back
+    "HUB_BORROW_TTL_SECONDS": str(TTL_S),  # also of leases that a node brings back
 }
 
 

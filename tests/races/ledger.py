@@ -82,9 +82,9 @@ def _held_twice(found: Iterable[Hold]) -> list[str]:
     for hold in found:
         by_slot[hold.slot].append(hold)
     wrong = []
-    for slot, grants in by_slot.items():
-        grants.sort(key=lambda hold: hold.begin)
-        for before, after in itertools.pairwise(grants):
+    for slot, leases in by_slot.items():
+        leases.sort(key=lambda hold: hold.begin)
+        for before, after in itertools.pairwise(leases):
             if after.token <= before.token:
                 wrong.append(f"{slot}: token {after.token} came after {before.token}")
             if after.begin < before.end:
@@ -108,7 +108,7 @@ def unanswered(lines: Iterable[Line], patience_s: float) -> list[Line]:
 
 
 def revived(lines: Iterable[Line]) -> list[str]:
-    """Every grant that was valid again, or held by anybody, after its return had been answered."""
+    """Every lease that was valid again, or held by anybody, after its return had been answered."""
     returned: dict[tuple[str, str], float] = {}
     wrong = []
     for line in sorted(lines, key=lambda each: each["at"]):
@@ -120,7 +120,7 @@ def revived(lines: Iterable[Line]) -> list[str]:
 
 
 def expires_elsewhen(lines: Iterable[Line], by_s: float) -> list[str]:
-    """Every grant of which a hub named an end that is off by more than that from the one its holder counted himself."""
+    """Every lease of which a hub named an end that is off by more than that from the one its holder counted himself."""
     told = [line for line in lines if line["event"] == "holds"]
     return [
         f"{line['slot']} under {line['token']} ends {line['expires'] - line['until']:+.0f} s off: {line}"

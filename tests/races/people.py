@@ -82,7 +82,7 @@ async def wait_for_ever(job: dict[str, Any], name: str, note: Note) -> None:
 
 @dataclass
 class _Ask:
-    """One wanted to be served; `id` is in the log, and the run of the grant."""
+    """One wanted to be served; `id` is in the log, and the run of the lease."""
 
     id: str
     label: str

@@ -59,6 +59,6 @@ async def test_fifty_borrowers_ten_slots_two_hubs_and_everybody_may_die(
     cut_by_expiry(found, chaos.logs())
     assert broken(found, borrowers.lines()) == []
     assert chaos.complaints() == [], chaos.logs()
-    print(f"{len(found)} grants; killed {chaos.kills}")
+    print(f"{len(found)} leases; killed {chaos.kills}")
     assert min(chaos.kills.values()) >= 2
     assert len(found) > 5 * SECONDS

@@ -20,9 +20,9 @@ from tests.world import SLACK_S, eventually
 pytestmark = pytest.mark.race
 TAG = "{hub}:"
 FILLERS = 100_000  # keys that move with those of the hub
-BACK_S = TIMEOUT_MS / 1000 + 3  # from the fault to the next grant
+BACK_S = TIMEOUT_MS / 1000 + 3  # from the fault to the next lease
 TIMEOUT_S = 3  # of nodes, where a slot moves
-MOVED_S = 1.0  # from the end of a move to the next grant
+MOVED_S = 1.0  # from the end of a move to the next lease
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ async def agreed(change, *arguments):
 
 
 async def is_back(load, since, within_s, what):
-    """Wait for grants, the first of which is made in time. Prints how long it took."""
+    """Wait for leases, the first of which is made in time. Prints how long it took."""
     back_s = await load.goes_on() - since
     print(f"writing again {back_s:.2f} s after {what}")
     assert back_s < within_s + SLACK_S

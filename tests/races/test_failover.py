@@ -28,7 +28,7 @@ SLOTS = 12
 BORROWERS = 10
 FAILOVERS = int(os.environ.get("HUB_FAILOVERS", "2"))
 FAULTS = max(1, FAILOVERS // 5)
-BACK_S = 2.0  # from the moment when the primary takes writes to the next grant
+BACK_S = 2.0  # from the moment when the primary takes writes to the next lease
 
 
 class Load:
@@ -38,7 +38,7 @@ class Load:
         self._hubs = hubs
         self._ports = [hub.port for hub in hubs]
         self.lines: list[dict] = []
-        self.grants: list[tuple[float, int]] = []
+        self.leases: list[tuple[float, int]] = []
         self._running: list[asyncio.Task] = []
 
     async def __aenter__(self):
@@ -75,10 +75,10 @@ class Load:
         if answer.status_code != 200:
             assert answer.status_code == 503, answer.text
             return
-        grant = answer.json()
-        slot, token = grant["browserId"], grant["leaseToken"]
+        lease = answer.json()
+        slot, token = lease["browserId"], lease["leaseToken"]
         now = time.time()
-        self.grants.append((time.monotonic(), int(token)))
+        self.leases.append((time.monotonic(), int(token)))
         hold = {"who": name, "slot": slot, "token": token, "node": "n1"}
         self.lines.append({"at": now, "event": "holds", "until": now + 60, **hold})
         await asyncio.sleep(random.uniform(0.05, 0.3))
@@ -92,36 +92,36 @@ class Load:
 
         await eventually(returned)
 
-    async def goes_on(self, grants: int = 20) -> float:
-        """Wait for so many more grants; when the first of them was made."""
-        before = len(self.grants)
+    async def goes_on(self, leases: int = 20) -> float:
+        """Wait for so many more leases; when the first of them was made."""
+        before = len(self.leases)
 
         async def more():
-            return len(self.grants) >= before + grants
+            return len(self.leases) >= before + leases
 
         await eventually(more, 60)
-        return self.grants[before][0]
+        return self.leases[before][0]
 
     async def is_back(self, trio: Trio) -> None:
-        """Wait for grants: the first is made in time after the Sentinels agree on a primary that takes writes. Prints
+        """Wait for leases: the first is made in time after the Sentinels agree on a primary that takes writes. Prints
         how long it took.
 
         A Sentinel may promote a second server before the first has its replica back; nobody can write until one is.
         """
-        before, since = len(self.grants), time.monotonic()
+        before, since = len(self.leases), time.monotonic()
         async with asyncio.timeout(90):
-            while len(self.grants) == before:
+            while len(self.leases) == before:
                 if not await asyncio.to_thread(trio.takes_writes):
                     since = time.monotonic()
                 await asyncio.sleep(0.02)
-        back_s = self.grants[before][0] - since
+        back_s = self.leases[before][0] - since
         print(f"writing again {max(0, back_s):.2f} s after the primary took writes")
         assert back_s < BACK_S + SLACK_S
         await self.goes_on()
 
     def verdict(self):
         """What was wrong: (holds that overlap or whose tokens fall, tokens that were given twice)."""
-        tokens = [token for _, token in self.grants]
+        tokens = [token for _, token in self.leases]
         return broken(holds(self.lines), self.lines), [token for token in set(tokens) if tokens.count(token) > 1]
 
 
@@ -226,7 +226,7 @@ async def test_a_failover_and_the_way_back_that_both_lose_what_was_written_last_
         for _ in range(2 * FAULTS):
             before = lagging.primary
             others = [] if lines else await asyncio.to_thread(lagging.part, before)
-            await load.goes_on()  # grants that are lost
+            await load.goes_on()  # leases that are lost
             before.signal(signal.SIGSTOP)
             for each in others:
                 each.signal(signal.SIGCONT)

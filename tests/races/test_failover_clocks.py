@@ -47,9 +47,9 @@ class Line:
 
     async def _borrow(self, name):
         answer = await borrow(self._api, LABEL, run=name, maxWaitSeconds=600)
-        grant = answer.json()
+        lease = answer.json()
         self.served.append(name if answer.status_code == 200 else f"{name}: {answer.text}")
-        await done(lambda: give_back(self._api, LABEL, grant["browserId"], leaseToken=grant["leaseToken"]))
+        await done(lambda: give_back(self._api, LABEL, lease["browserId"], leaseToken=lease["leaseToken"]))
 
     async def waiting(self):
         answer = await done(lambda: self._api.get("/queue"))

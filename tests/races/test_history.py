@@ -82,7 +82,7 @@ def test_everything_that_was_answered_can_be_true(faults: Faults, tmp_path: Path
     found, notes = holds(borrowers.lines()), whole_notes(log)
     cut_by_dead_nodes(found, nodes.lines(), NODE_TIMEOUT_S)
     tasks = sum(note["what"] == "ended" for note in notes)
-    print(f"{len(found)} grants, {tasks} tasks, {faults.wires.lost} answers lost; {dict(faults.done)}")
+    print(f"{len(found)} leases, {tasks} tasks, {faults.wires.lost} answers lost; {dict(faults.done)}")
     wrong = broken(found, borrowers.lines()) + revived(borrowers.lines()) + ended_twice(notes)
     wrong += expires_elsewhen(borrowers.lines(), EXPIRES_S)
     assert not wrong, "\n".join([f"{len(wrong)} things cannot be true, seed {SEED}", *wrong[:10], *faults.story])

@@ -45,10 +45,10 @@ async def test_of_two_returns_at_the_same_moment_one_is_the_first(
     async with hubs[0].client("node") as node, hubs[0].client("runner") as one, hubs[1].client("runner") as other:
         await publish(node, "n1", **{POOL: ["s1", "s2"]})
         for turn in range(200):
-            grant = (await borrow(one, POOL)).json()
-            back = {"labelKey": POOL, "browserId": grant["browserId"]}
+            lease = (await borrow(one, POOL)).json()
+            back = {"labelKey": POOL, "browserId": lease["browserId"]}
             if turn % 2:
-                back["leaseToken"] = grant["leaseToken"]
+                back["leaseToken"] = lease["leaseToken"]
             answers = await asyncio.gather(*(api.post("/session/return", json=back) for api in (one, other)))
             assert [answer.status_code for answer in answers] == [200, 200]
             assert sorted("note" in answer.json() for answer in answers) == [False, True]
@@ -60,7 +60,7 @@ async def test_two_returns_at_the_same_moment_give_the_slot_to_one_waiter_who_ke
     start_hub: Callable[..., HubProcess], redis: Redis
 ) -> None:
     """Told apart by the token or by the run. One without either that comes when the hub of the waiter has heard of his
-    grant may mean that.
+    lease may mean that.
     """
     hubs = [start_hub(HUB_NODE_TIMEOUT="600"), start_hub(HUB_NODE_TIMEOUT="600")]
     lost = 0
@@ -70,26 +70,26 @@ async def test_two_returns_at_the_same_moment_give_the_slot_to_one_waiter_who_ke
 
     async with hubs[0].client("node") as node, hubs[0].client("runner") as one, hubs[1].client("runner") as other:
         await publish(node, "n1", **{POOL: ["s1"]})
-        grant = (await borrow(one, POOL, run="r")).json()
+        lease = (await borrow(one, POOL, run="r")).json()
         for turn in range(200):
             waiter = asyncio.create_task(borrow(random.choice((one, other)), POOL, run=f"r{turn}"))
             await eventually(in_line)
             back = {"labelKey": POOL, "browserId": "s1"}
             named = ("leaseToken", "runId", "")[turn % 3]
-            back |= {named: grant[named]} if named else {}
+            back |= {named: lease[named]} if named else {}
             answers = await asyncio.gather(*(api.post("/session/return", json=back) for api in (one, other)))
             notes = [answer.json().get("note") for answer in answers]
-            before, grant = grant, (await waiter).json()
-            assert int(grant["leaseToken"]) > int(before["leaseToken"])
+            before, lease = lease, (await waiter).json()
+            assert int(lease["leaseToken"]) > int(before["leaseToken"])
             if not named and notes == [None, None]:
                 lost += 1
                 assert (listed(redis, f"available:{POOL}"), redis.keys("hub:asked:*")) == (["s1"], [])
-                grant = (await borrow(one, POOL, run=f"r{turn}")).json()
+                lease = (await borrow(one, POOL, run=f"r{turn}")).json()
             assert named == "" or sorted(notes, key=str) == [None, "already returned"]
-            assert redis.hget("session:s1", "leaseToken") == grant["leaseToken"]
+            assert redis.hget("session:s1", "leaseToken") == lease["leaseToken"]
             assert (redis.llen(f"available:{POOL}"), listed(redis, f"inuse:{POOL}")) == (0, ["s1"])
             assert (redis.zcard(f"hub:asked:{POOL}"), redis.keys("hub:handed:*")) == (1, [])
-    print(f"of 67 pairs of returns without token or run {lost} met the waiter's grant")
+    print(f"of 67 pairs of returns without token or run {lost} met the waiter's lease")
 
 
 async def test_a_beat_and_an_expiry_of_the_same_node_never_both_win(
@@ -171,7 +171,7 @@ async def test_a_hub_that_stops_refuses_borrows_and_still_takes_returns(
     hub = start_hub(linger_s=PATIENCE_S)
     async with hub.client("node") as node, hub.client("runner") as runner:
         await publish(node, "n1", **{POOL: ["s1", "s2"]})
-        grant = (await borrow(runner, POOL)).json()
+        lease = (await borrow(runner, POOL)).json()
         hub.signal(signal.SIGTERM)
 
         async def stopping() -> bool:
@@ -180,7 +180,7 @@ async def test_a_hub_that_stops_refuses_borrows_and_still_takes_returns(
         await eventually(stopping)
         refused = await borrow(runner, POOL)
         assert (refused.status_code, refused.json()["code"], refused.headers["retry-after"]) == (503, "stopping", "30")
-        back = {"labelKey": POOL, "browserId": grant["browserId"], "leaseToken": grant["leaseToken"]}
+        back = {"labelKey": POOL, "browserId": lease["browserId"], "leaseToken": lease["leaseToken"]}
         returned = await runner.post("/session/return", json=back)
         assert (returned.status_code, returned.json()) == (200, {"returned": "s1"})
     hub.signal(signal.SIGTERM)

@@ -76,7 +76,7 @@ async def test_a_redis_killed_under_load_costs_nothing_but_the_time_it_was_away(
             assert int(refused.headers["retry-after"]) > 0
         own_redis.start()
         back = time.time()
-        wait_until(lambda: grants(back) >= 6, 5 + SLACK_S, lambda: f"{grants(back)} grants soon after Redis came back")
+        wait_until(lambda: grants(back) >= 6, 5 + SLACK_S, lambda: f"{grants(back)} leases soon after Redis came back")
         wait_until(lambda: own_redis.client().scard("nodes") == 2, 1 + SLACK_S)
         wait_until(lambda: grants(back) > 20)
     finally:

@@ -62,7 +62,7 @@ async def test_whoever_waits_in_line_is_served_or_told_whoever_dies(
     assert unanswered(lines, 8.0) == []
     assert chaos.complaints() == [], chaos.logs()
     ends = Counter(line["how"] for line in lines if line["event"] == "ends")
-    print(f"{len(found)} grants; {dict(ends)}; killed {chaos.kills}; up to {watch.waiters} in line")
+    print(f"{len(found)} leases; {dict(ends)}; killed {chaos.kills}; up to {watch.waiters} in line")
     print(f"a waiter stood beside a free slot for up to {watch.beside_s:.1f} s")
     assert (watch.beside_s < 2.0, watch.left) == (True, set())
     assert {"granted", "timeout", "gave up", "cut"} <= ends.keys()

@@ -191,13 +191,13 @@ async def test_a_restored_copy_lends_nothing_twice(start_hub, redis_server, anot
 
 
 async def lent_soon(runners, wanted):
-    """The grant, as soon as there is one."""
-    grants = []
+    """The lease, as soon as there is one."""
+    leases = []
 
     async def is_lent():
         answer = await runners.post("/session/borrow", json=wanted)
-        grants.extend([answer.json()] if answer.is_success else [])
-        return bool(grants)
+        leases.extend([answer.json()] if answer.is_success else [])
+        return bool(leases)
 
     await eventually(is_lent)
-    return grants[0]
+    return leases[0]

@@ -133,7 +133,7 @@ async def test_a_server_that_cannot_serve_is_away_and_the_hub_clock_stands_still
     async with make_api(redis_url=sick.url, key_prefix=MARK) as api:
         hub = api._transport.app.app.state.serving.hub
         await publish(api, "n1", **{LABEL: ["s1", "s2"]})
-        grant = (await borrow(api, LABEL)).json()
+        lease = (await borrow(api, LABEL)).json()
         await hub.clock.tick()
         connections, clock_ms = sick.connections(), hub.store.clock_ms
         assert connections
@@ -157,7 +157,7 @@ async def test_a_server_that_cannot_serve_is_away_and_the_hub_clock_stands_still
         sick.plain.hincrby(hub.store.keys.store, "clock_ms", SETTLE_MS)
         await publish(api, "n1", **{LABEL: ["s1", "s2"]})
         assert (await borrow(api, LABEL)).json()["browserId"] == "s2"
-        held = await api.get(f"/leases/s1/verify?token={grant['leaseToken']}")
+        held = await api.get(f"/leases/s1/verify?token={lease['leaseToken']}")
         assert held.json()["valid"] is True
 
 

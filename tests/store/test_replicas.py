@@ -82,7 +82,7 @@ async def test_a_grant_that_no_replica_confirms_is_refused_and_taken_back(api, p
     second.signal(signal.SIGSTOP)
     refused = await borrow(runner, LABEL)
     assert (refused.status_code, refused.json()["code"]) == (503, "not-replicated")
-    assert refused.json()["detail"] == "0 of 1 replicas confirmed the grant within 1 s; it was taken back"
+    assert refused.json()["detail"] == "0 of 1 replicas confirmed the lease within 1 s; it was taken back"
     assert float(refused.headers["retry-after"]) > 0
 
     async def back():

@@ -48,8 +48,8 @@ async def test_e3_returning_again_changes_nothing(blade, redis):
 
 
 async def test_e4_a_slot_served_by_fallback_comes_back_under_the_label_that_was_asked_for(blade, redis):
-    grant = (await borrow(blade, f"{LABEL}:emea", run="r2")).json()
-    assert (grant["browserId"], grant["labelKey"]) == ("s1", f"{LABEL}:emea")
+    lease = (await borrow(blade, f"{LABEL}:emea", run="r2")).json()
+    assert (lease["browserId"], lease["labelKey"]) == ("s1", f"{LABEL}:emea")
     assert (await give_back(blade, f"{LABEL}:emea", "s1")).json() == {"returned": "s1"}
     assert listed(redis, FREE) == ["s2", "s1"]
 
@@ -57,9 +57,9 @@ async def test_e4_a_slot_served_by_fallback_comes_back_under_the_label_that_was_
 async def test_e5_the_lease_is_clamped(blade):
     leases = []
     for ttl in (5, 100_000, "abc", "120"):
-        grant = (await borrow(blade, LABEL, ttlSeconds=ttl)).json()
-        leases.append(grant["ttlSeconds"])
-        await give_back(blade, LABEL, grant["browserId"])
+        lease = (await borrow(blade, LABEL, ttlSeconds=ttl)).json()
+        leases.append(lease["ttlSeconds"])
+        await give_back(blade, LABEL, lease["browserId"])
     assert leases == [60, 86_400, 900, 120]
 
 

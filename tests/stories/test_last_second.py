@@ -75,9 +75,9 @@ async def power(tmp_path, make_api):
 async def test_a_slot_whose_renewal_was_lost_is_not_lent_before_the_end_that_its_holder_was_told(power):
     api = power.api
     await publish(api, "n1", **{LABEL: ["s1"]})
-    grant = (await borrow(api, LABEL, ttlSeconds=TTL_MS / 1000)).json()
+    lease = (await borrow(api, LABEL, ttlSeconds=TTL_MS / 1000)).json()
     lent = (await beat(api, "n1"))["lent"]
-    held = {"browserId": "s1", "leaseToken": grant["leaseToken"]}
+    held = {"browserId": "s1", "leaseToken": lease["leaseToken"]}
     power.note()
     renewed = await api.post("/session/renew", json={**held, "ttlSeconds": RENEWED_MS / 1000})
     assert renewed.json()["ttlSeconds"] == RENEWED_MS / 1000
@@ -87,7 +87,7 @@ async def test_a_slot_whose_renewal_was_lost_is_not_lent_before_the_end_that_its
     power.pass_by(TTL_MS + 1_000)  # past the end that it had before
     await power.sweep()
     assert await power.lent() == "no-capacity"
-    assert (await api.get(f"/leases/s1/verify?token={grant['leaseToken']}")).json()["valid"] is True
+    assert (await api.get(f"/leases/s1/verify?token={lease['leaseToken']}")).json()["valid"] is True
     power.pass_by(RENEWED_MS - TTL_MS)  # and past the end that its holder was told
     await power.sweep()
     assert await power.lent() == "s1"
@@ -96,7 +96,7 @@ async def test_a_slot_whose_renewal_was_lost_is_not_lent_before_the_end_that_its
 async def test_a_borrow_that_was_given_up_is_not_waiting_again(power):
     api = power.api
     await publish(api, "n1", **{LABEL: ["s1"]})
-    grant = (await borrow(api, LABEL)).json()
+    lease = (await borrow(api, LABEL)).json()
     lent = (await beat(api, "n1"))["lent"]
     asked = {"json": {"labelKey": LABEL, "maxWaitSeconds": 600}, "headers": {"idempotency-key": "k1"}}
     waits = asyncio.create_task(api.post("/session/borrow", **asked))
@@ -114,7 +114,7 @@ async def test_a_borrow_that_was_given_up_is_not_waiting_again(power):
     assert await tickets() == []
     offer = {"nodeId": "n1", "slots": [{"labelKey": LABEL, "slotId": "s1"}], "lent": lent}
     assert (await api.post("/node/register", json=offer)).status_code == 200
-    await give_back(api, LABEL, "s1", leaseToken=grant["leaseToken"])
+    await give_back(api, LABEL, "s1", leaseToken=lease["leaseToken"])
     assert await power.lent() == "s1"
     again = await api.post("/session/borrow", **asked)
     assert again.json()["code"] == "withdrawn"

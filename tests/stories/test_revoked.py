@@ -31,7 +31,7 @@ STEP_MS = 2_500
 NO_POLL = """
 from hub.capacity.watching import Watching
 wait = Watching.wait
-Watching.wait = lambda self, grants, _, ended: wait(self, grants, 3600, ended)
+Watching.wait = lambda self, leases, _, ended: wait(self, leases, 3600, ended)
 """
 
 How = Callable[[HubProcess, Slot], Awaitable[None]]

@@ -67,7 +67,7 @@ async def test_what_only_its_node_still_knows_to_be_lent_is_not_lent_again(world
     world.keep()
     await borrow(world.api, LABEL)
     said = await beat(world.api, "n1")
-    world.hub.leases.memory.grants.clear()  # longer ago than hubs remember
+    world.hub.leases.memory.leases.clear()  # longer ago than hubs remember
     await world.roll_back()
     if beats_first:
         # Today: known, version 0, lent {} - and the node's book takes that for the truth.
@@ -89,13 +89,13 @@ async def test_nothing_of_a_node_is_lent_before_it_has_reported(world):
 async def test_what_a_hub_brought_back_and_was_given_back_is_free_when_its_node_still_names_it(world):
     await publish(world.api, "n1", **{LABEL: ["s1"]})
     world.keep()
-    grant = (await borrow(world.api, LABEL)).json()
+    lease = (await borrow(world.api, LABEL)).json()
     known = (await beat(world.api, "n1"))["lent"]
     await world.roll_back()
     world.settle()
-    assert world.server.client().hget("session:s1", "leaseToken") == grant["leaseToken"]
-    await give_back(world.api, LABEL, "s1", leaseToken=grant["leaseToken"])
-    assert await world.lent() is None  # its node may know of a later grant
+    assert world.server.client().hget("session:s1", "leaseToken") == lease["leaseToken"]
+    await give_back(world.api, LABEL, "s1", leaseToken=lease["leaseToken"])
+    assert await world.lent() is None  # its node may know of a later lease
     body = {"nodeId": "n1", "slots": [{"labelKey": LABEL, "slotId": "s1"}], "lent": known}
     assert (await world.api.post("/node/register", json=body)).json()["slots"][0]["status"] == "unchanged"
     assert await world.lent() == "s1"
@@ -103,10 +103,10 @@ async def test_what_a_hub_brought_back_and_was_given_back_is_free_when_its_node_
 
 async def test_a_return_that_was_lost_with_the_end_of_the_file_stays_a_return(world):
     await publish(world.api, "n1", **{LABEL: ["s1"]})
-    grant = (await borrow(world.api, LABEL)).json()
+    lease = (await borrow(world.api, LABEL)).json()
     known = (await beat(world.api, "n1"))["lent"]
     world.keep()
-    await give_back(world.api, LABEL, "s1", leaseToken=grant["leaseToken"])
+    await give_back(world.api, LABEL, "s1", leaseToken=lease["leaseToken"])
     await world.roll_back()
     world.settle()
     body = {"nodeId": "n1", "slots": [{"labelKey": LABEL, "slotId": "s1"}], "lent": known}
@@ -127,11 +127,11 @@ async def test_a_slot_published_after_the_copy_comes_back_with_the_next_beat(wor
 async def test_a_second_restart_before_everybody_has_spoken_does_not_make_what_was_lost_stay_lost(world):
     await publish(world.api, "n1", **{LABEL: ["s1"]})
     world.keep()
-    grant = (await borrow(world.api, LABEL)).json()
+    lease = (await borrow(world.api, LABEL)).json()
     known = (await beat(world.api, "n1"))["lent"]
     world.restart_older()
     settings = settings_for(world.server.url)
-    async with open_store(settings) as store:  # a hub that made no grants opens it
+    async with open_store(settings) as store:  # a hub that made no leases opens it
         await Hub(store, settings).clock.tick()
     world.server.kill()
     world.server.start()
@@ -140,4 +140,4 @@ async def test_a_second_restart_before_everybody_has_spoken_does_not_make_what_w
     body = {"nodeId": "n1", "slots": slots, "lent": known}
     answer = (await world.api.post("/node/register", json=body)).json()
     assert [slot["status"] for slot in answer["slots"]] == ["lent"]
-    assert world.server.client().hget("session:s1", "leaseToken") == grant["leaseToken"]
+    assert world.server.client().hget("session:s1", "leaseToken") == lease["leaseToken"]

@@ -60,31 +60,31 @@ async def test_a_script_cache_that_was_flushed_is_filled_again_unnoticed(serving
 async def test_after_a_wipe_nodes_are_told_to_register_and_nothing_is_lent_until_hubs_have_spoken(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
-    grant = (await borrow(api, LABEL)).json()
+    lease = (await borrow(api, LABEL)).json()
     redis.flushall()
     assert (await beat(api, "n1"))["known"] is False
     refused = await borrow(api, LABEL)
     assert (refused.status_code, refused.json()["code"]) == (503, "settling")
     assert 1 <= int(refused.headers["retry-after"]) <= 3
     await notice(hub)
-    assert redis.hget("session:s1", "leaseToken") == grant["leaseToken"]
+    assert redis.hget("session:s1", "leaseToken") == lease["leaseToken"]
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     settle(redis)
     later = (await borrow(api, LABEL)).json()
     assert later["browserId"] == "s2"
-    assert int(later["leaseToken"]) > int(grant["leaseToken"])
+    assert int(later["leaseToken"]) > int(lease["leaseToken"])
     assert (await borrow(api, LABEL)).json()["code"] == "no-capacity"
-    assert (await give_back(api, LABEL, "s1", leaseToken=grant["leaseToken"])).json() == {"returned": "s1"}
+    assert (await give_back(api, LABEL, "s1", leaseToken=lease["leaseToken"])).json() == {"returned": "s1"}
     assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
 
 
 async def test_what_a_hub_has_forgotten_its_node_still_knows(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
-    grant = (await borrow(api, LABEL)).json()
+    lease = (await borrow(api, LABEL)).json()
     known = (await beat(api, "n1"))["lent"]
-    assert known == {"s1": grant["leaseToken"]}
-    hub.leases.memory.grants.clear()
+    assert known == {"s1": lease["leaseToken"]}
+    hub.leases.memory.leases.clear()
     redis.flushall()
     await notice(hub)
     settle(redis)
@@ -92,7 +92,7 @@ async def test_what_a_hub_has_forgotten_its_node_still_knows(serving, redis):
     answer = await api.post("/node/register", json={"nodeId": "n1", "slots": slots, "lent": known})
     assert [slot["status"] for slot in answer.json()["slots"]] == ["lent", "published"]
     assert [(await borrow(api, LABEL)).json().get("browserId") for _ in range(2)] == ["s2", None]
-    renewed = await api.post("/session/renew", json={"browserId": "s1", "leaseToken": grant["leaseToken"]})
+    renewed = await api.post("/session/renew", json={"browserId": "s1", "leaseToken": lease["leaseToken"]})
     assert renewed.status_code == 200
 
 
@@ -124,11 +124,11 @@ async def test_a_grant_that_was_returned_is_not_brought_back(serving, redis):
 async def test_a_recalled_slot_its_node_never_reports_is_not_lent_on(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
-    grant = (await borrow(api, LABEL)).json()
+    lease = (await borrow(api, LABEL)).json()
     redis.flushall()
     await notice(hub)
     settle(redis)
-    await give_back(api, LABEL, "s1", leaseToken=grant["leaseToken"])
+    await give_back(api, LABEL, "s1", leaseToken=lease["leaseToken"])
     assert redis.keys("available:*") == []
     assert (await borrow(api, LABEL)).json()["code"] == "no-capacity"
 
@@ -146,7 +146,7 @@ async def test_tokens_rise_over_any_number_of_wipes(serving, redis):
     for _ in range(3):
         await publish(api, "n1", **{LABEL: ["s1"]})
         tokens.append(int((await borrow(api, LABEL)).json()["leaseToken"]))
-        hub.leases.memory.grants.clear()
+        hub.leases.memory.leases.clear()
         redis.flushall()
         await notice(hub)
         settle(redis)
@@ -180,7 +180,7 @@ async def test_a_killed_server_that_comes_back_older_does_not_lend_a_lent_slot_a
             hub = api._transport.app.app.state.serving.hub
             await publish(api, "n1", **{LABEL: ["s1", "s2"]})
             shutil.copytree(server.folder, tmp_path / "older")
-            grant = (await borrow(api, LABEL)).json()
+            lease = (await borrow(api, LABEL)).json()
             server.kill()
             await hub.clock.tick()
             refused = await borrow(api, LABEL)
@@ -192,13 +192,13 @@ async def test_a_killed_server_that_comes_back_older_does_not_lend_a_lent_slot_a
             server.start()
             await hub.clock.tick()
             redis = server.client()
-            assert redis.hget("session:s1", "leaseToken") == grant["leaseToken"]
+            assert redis.hget("session:s1", "leaseToken") == lease["leaseToken"]
             assert (await borrow(api, LABEL)).json()["code"] == "settling"
             settle(redis)
             assert (await borrow(api, LABEL)).json()["code"] == "no-capacity"  # s2 may have been lent, too
             await tell(api)
             later = (await borrow(api, LABEL)).json()
-            assert (later["browserId"], int(later["leaseToken"]) > int(grant["leaseToken"])) == ("s2", True)
+            assert (later["browserId"], int(later["leaseToken"]) > int(lease["leaseToken"])) == ("s2", True)
     finally:
         server.stop()
 
@@ -224,14 +224,14 @@ async def test_after_a_restart_a_node_that_does_not_report_is_lent_from_after_on
 
 
 async def wiped(api, hub, redis):
-    """A slot is lent, the store is emptied, and no hub remembers. Returns the grant as its holder knows it."""
+    """A slot is lent, the store is emptied, and no hub remembers. Returns the lease as its holder knows it."""
     await publish(api, "n1", **{LABEL: ["s1"]})
-    grant = (await borrow(api, LABEL)).json()
-    hub.leases.memory.grants.clear()
+    lease = (await borrow(api, LABEL)).json()
+    hub.leases.memory.leases.clear()
     redis.flushall()
     await notice(hub)
     settle(redis)
-    return {"browserId": "s1", "labelKey": LABEL, "leaseToken": grant["leaseToken"]}
+    return {"browserId": "s1", "labelKey": LABEL, "leaseToken": lease["leaseToken"]}
 
 
 async def report(api, held, *, again=False):
@@ -264,26 +264,26 @@ async def test_a_slot_given_back_before_its_node_has_reported_is_free_when_it_ha
 async def test_a_recalled_slot_given_back_before_its_node_has_reported_is_free_when_it_has(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
-    grant = (await borrow(api, LABEL)).json()
-    assert (await beat(api, "n1"))["lent"] == {"s1": grant["leaseToken"]}
+    lease = (await borrow(api, LABEL)).json()
+    assert (await beat(api, "n1"))["lent"] == {"s1": lease["leaseToken"]}
     redis.flushall()
     await notice(hub)
     settle(redis)
-    assert (await give_back(api, LABEL, "s1", leaseToken=grant["leaseToken"])).json() == {"returned": "s1"}
-    assert await report(api, grant) == "published"
+    assert (await give_back(api, LABEL, "s1", leaseToken=lease["leaseToken"])).json() == {"returned": "s1"}
+    assert await report(api, lease) == "published"
     assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
 
 
 async def test_a_recalled_lease_stays_lent_when_its_node_reports_it(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
-    grant = (await borrow(api, LABEL)).json()
+    lease = (await borrow(api, LABEL)).json()
     redis.flushall()
     await notice(hub)
     settle(redis)
-    assert [await report(api, grant), await report(api, grant, again=True)] == ["lent", "lent"]
+    assert [await report(api, lease), await report(api, lease, again=True)] == ["lent", "lent"]
     assert (await borrow(api, LABEL)).json()["code"] == "no-capacity"
-    renewed = await api.post("/session/renew", json={"browserId": "s1", "leaseToken": grant["leaseToken"]})
+    renewed = await api.post("/session/renew", json={"browserId": "s1", "leaseToken": lease["leaseToken"]})
     assert renewed.status_code == 200
 
 
@@ -293,15 +293,15 @@ async def test_a_slot_lent_at_one_hub_and_given_back_at_another_is_free_whoever_
 ):
     api, lender = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
-    grant = (await borrow(api, LABEL)).json()
-    assert (await beat(api, "n1"))["lent"] == {"s1": grant["leaseToken"]}
+    lease = (await borrow(api, LABEL)).json()
+    assert (await beat(api, "n1"))["lent"] == {"s1": lease["leaseToken"]}
     async with open_store(settings) as store:
         taker = Hub(store, settings)
-        assert (await taker.leases.give_back("s1", LABEL, grant["leaseToken"]))[0] == "returned"
+        assert (await taker.leases.give_back("s1", LABEL, lease["leaseToken"]))[0] == "returned"
         redis.flushall()
         await notice(*((lender, taker) if lender_first else (taker, lender)))
     settle(redis)
-    assert await report(api, grant) == "published"
+    assert await report(api, lease) == "published"
     assert (await borrow(api, LABEL)).json()["browserId"] == "s1"
 
 
@@ -322,12 +322,12 @@ async def test_what_a_hub_says_was_given_back_ends_no_later_grant_of_the_slot(se
 async def test_a_slot_given_back_just_before_the_loss_is_free_although_its_node_says_lent(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
-    grant = (await borrow(api, LABEL)).json()
-    await give_back(api, LABEL, "s1", leaseToken=grant["leaseToken"])
+    lease = (await borrow(api, LABEL)).json()
+    await give_back(api, LABEL, "s1", leaseToken=lease["leaseToken"])
     redis.flushall()
     await notice(hub)
     settle(redis)
-    assert await report(api, grant) == "published"
+    assert await report(api, lease) == "published"
 
 
 async def test_a_lease_that_nobody_reports_is_over_after_one_timeout(serving, redis, settings):
@@ -357,7 +357,7 @@ async def test_a_grant_of_a_slot_whose_return_was_lost_as_well_replaces_the_olde
     old = (await borrow(api, LABEL, run="old")).json()["leaseToken"]
     redis.hset("hub:store", "run_id", "before")
     redis.function_flush()
-    hub.leases.memory.grants.clear()
+    hub.leases.memory.leases.clear()
     await notice(hub)
     newer = str(int(redis.hget("hub:store", "lost_above")) + 5)
     slots = [{"labelKey": LABEL, "slotId": "s1"}]

@@ -200,7 +200,7 @@ async def test_a_ticket_says_its_place_and_what_it_waits_for(patient):
         assert (await why(patient, "ticket", found["id"]))["state"] == "waiting"
         await patient.put(f"/admin/caps/{POOL}", json={"cap": 1})
         capped = await why(patient, "ticket", "first ticket")
-        assert "1 of 1 grants that the cap" in capped["because"]
+        assert "1 of 1 leases that the cap" in capped["because"]
 
 
 async def test_a_ticket_that_was_served_leads_to_its_slot(patient):

@@ -68,7 +68,7 @@ async def test_two_hubs_do_not_make_it_run_twice_as_fast(hub, redis):
 
 async def test_a_lease_whose_footprint_ran_out_while_the_clock_stood_still_gets_it_back(api, hub, redis):
     await publish(api, "n1", **{LABEL: ["s1"]})
-    grant = (await borrow(api, LABEL, ttlSeconds=60)).json()
+    lease = (await borrow(api, LABEL, ttlSeconds=60)).json()
     stand_still(redis, 3600)
     redis.delete("borrow_ttl:s1")
     redis.hset("hub:slot:s1", "visible_ms", int(time.time() * 1000) - 1)
@@ -77,7 +77,7 @@ async def test_a_lease_whose_footprint_ran_out_while_the_clock_stood_still_gets_
     assert (done.expired, done.rewritten) == (0, 1)
     assert redis.ttl("borrow_ttl:s1") == pytest.approx(59, abs=1 + SLACK_S)
     assert (
-        await api.post("/session/renew", json={"browserId": "s1", "leaseToken": grant["leaseToken"]})
+        await api.post("/session/renew", json={"browserId": "s1", "leaseToken": lease["leaseToken"]})
     ).status_code == 200
 
 

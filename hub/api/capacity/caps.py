@@ -1,4 +1,4 @@
-"""How many grants of a label may be live at once: looking at it, and changing it for all hubs while they run."""
+"""How many leases of a label may be live at once: looking at it, and changing it for all hubs while they run."""
 
 from __future__ import annotations
 

@@ -21,16 +21,16 @@ from hub.api.deps import allowed, in_ms, is_gone, reply, serving
 from hub.api.speakers import speaker
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_OWN_S, keep_key_s
-from hub.capacity.models import RUN_MAX, BorrowRequest, Grant, Session, text_of
+from hub.capacity.models import RUN_MAX, BorrowRequest, Lease, LeaseRecord, text_of
 from hub.core import Hub
 from hub.errors import (
     CallerGone,
     Forbidden,
-    GrantOver,
     HubError,
     InvalidLabel,
     InvalidValue,
     KeyReused,
+    LeaseOver,
     MissingMember,
     NoCapacity,
     NoSuchPool,
@@ -60,7 +60,7 @@ IN_VAIN = (WaitedInVain, CallerGone)
         *p.RUN,
         body=BorrowBody,
         headers=("Correlation-Id",),
-        refusals=(InvalidLabel, NoSuchPool, GrantOver, Withdrawn, KeyReused, *NO_SLOT),
+        refusals=(InvalidLabel, NoSuchPool, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
     ),
 )
 async def borrow(request: Request) -> Response:
@@ -90,21 +90,21 @@ async def borrow(request: Request) -> Response:
             traces.keep(hub.store, traces.ticket(wanted.request))
         if not said.waits_for_pool:
             await hub.hints.check(label.text)
-        grant = await _lend(hub, request, wanted)
+        lease = await _lend(hub, request, wanted)
         if tracing.on:
-            traces.keep(hub.store, traces.lease(grant.slot, grant.token))
+            traces.keep(hub.store, traces.lease(lease.slot, lease.token))
     except HubError as error:
         metrics.borrow_outcomes.labels(shown, "timeout" if isinstance(error, IN_VAIN) else "denied").inc()
         raise
     finally:
         metrics.borrow_latency.labels(shown).observe(time.monotonic() - started)
     if await is_gone(request):
-        await hub.leases.undo(wanted, grant)
+        await hub.leases.undo(wanted, lease)
     metrics.borrow_outcomes.labels(shown, "success").inc()
-    return reply(granted(hub, grant, said.run_name or None), grant.run)
+    return reply(granted(hub, lease, said.run_name or None), lease.run)
 
 
-async def _lend(hub: Hub, request: Request, wanted: BorrowRequest) -> Grant:
+async def _lend(hub: Hub, request: Request, wanted: BorrowRequest) -> Lease:
     try:
         return await hub.leases.borrow(wanted, lambda: hung_up(request))
     except NoCapacity as error:
@@ -157,22 +157,22 @@ def longest_wait_s(settings: Settings) -> float:
     return min(settings.borrow_queue_timeout_s, settings.request_timeout_s * 0.95)
 
 
-def granted(hub: Hub, grant: Grant, run_name: str | None) -> dict[str, Any]:
-    """A grant as its borrower is answered."""
-    said = grant.said
+def granted(hub: Hub, lease: Lease, run_name: str | None) -> dict[str, Any]:
+    """A lease as its borrower is answered."""
+    said = lease.said
     endpoint, kind = said.get("webSocketEndpoint"), said.get("browserType")
     return {
-        "browserId": grant.slot,
+        "browserId": lease.slot,
         "webSocketEndpoint": endpoint if isinstance(endpoint, str) else "",
-        "labelKey": grant.label,
+        "labelKey": lease.label,
         "browserType": kind,
-        "nodeId": text_of(said, "nodeId", grant.item) or None,
+        "nodeId": text_of(said, "nodeId", lease.item) or None,
         "runName": run_name,
-        "expiresAtUtc": in_ms(hub, grant.left_ms),
-        "matchedLabel": grant.pool,
-        "leaseToken": grant.token,
-        "ttlSeconds": grant.left_ms / 1000 if grant.left_ms % 1000 else grant.left_ms // 1000,
-        "runId": grant.run,
+        "expiresAtUtc": in_ms(hub, lease.left_ms),
+        "matchedLabel": lease.pool,
+        "leaseToken": lease.token,
+        "ttlSeconds": lease.left_ms / 1000 if lease.left_ms % 1000 else lease.left_ms // 1000,
+        "runId": lease.run,
         "item": said,
     }
 
@@ -224,10 +224,10 @@ async def give_back(request: Request) -> Response:
 
 @router.post(
     "/session/renew",
-    **operation("renewLease", (RUNNER,), lending.Renewed, body=RenewBody, refusals=(GrantOver, Settling)),
+    **operation("renewLease", (RUNNER,), lending.Renewed, body=RenewBody, refusals=(LeaseOver, Settling)),
 )
 async def renew(request: Request) -> Response:
-    """Extend a lease, never beyond the longest life of a grant. Answers 409 `grant-over` when it has ended."""
+    """Extend a lease, never beyond its longest life. Answers 409 `grant-over` when it has ended."""
     hub = allowed(request, RUNNER)
     said = RenewBody.read(await bodies.read_body(request))
     slot, token, ttl_s = said.browser_id, said.lease_token, said.ttl_seconds
@@ -246,7 +246,7 @@ async def renew(request: Request) -> Response:
     **operation("verifyLease", (RUNNER, NODE, ADMIN, TOKEN), lending.Verified, p.FENCE, refusals=(Forbidden, Settling)),
 )
 async def verify(request: Request, slot: str) -> Response:
-    """Whether a fencing token is that of the grant that holds the slot now; for the side that owns the resource."""
+    """Whether a fencing token is that of the lease that holds the slot now; for the side that owns the resource."""
     who, hub = await speaker(request, RUNNER, NODE, ADMIN), serving(request).hub
     token = request.query_params.get("token", "")
     if not token:
@@ -273,7 +273,7 @@ async def verify(request: Request, slot: str) -> Response:
     ),
 )
 async def sessions(request: Request) -> Response:
-    """What is lent, the grants that end first at the top; all, or those of one label, pool, node or run."""
+    """What is lent, the leases that end first at the top; all, or those of one label, pool, node or run."""
     hub = allowed(request, RUNNER, ADMIN)
     offset, limit = bodies.page(request)
     filters = {
@@ -282,7 +282,7 @@ async def sessions(request: Request) -> Response:
     if len(filters) > 1:
         raise InvalidValue("filter by one of label, pool, node or run at a time")
     total, slots = await _page(hub, offset, limit, **filters)
-    found = await hub.leases.sessions(slots)
+    found = await hub.leases.find_all(slots)
     return reply({"total": total, "sessions": [_session(each) for each in found if each]})
 
 
@@ -309,15 +309,15 @@ async def _page(
 
 @router.get("/sessions/{slot}", **operation("getLease", (RUNNER, ADMIN), lending.Session, refusals=(NotFound,)))
 async def session(request: Request, slot: str) -> Response:
-    """The live grant of a slot; 404 when it is not lent."""
+    """The live lease of a slot; 404 when it is not lent."""
     hub = allowed(request, RUNNER, ADMIN)
-    found = await hub.leases.session(key_part(slot))
+    found = await hub.leases.find(key_part(slot))
     if found is None:
         raise NotFound(f"slot {slot} is not lent")
     return reply(_session(found))
 
 
-def _session(found: Session) -> dict[str, Any]:
+def _session(found: LeaseRecord) -> dict[str, Any]:
     return {
         "browserId": found.slot,
         "labelKey": found.label,
@@ -334,7 +334,7 @@ def _session(found: Session) -> dict[str, Any]:
     "/results/browser/{slot}/test", **operation("mapSlotToTest", (RUNNER,), lending.Mapped, *p.RUN, body=AttributeBody)
 )
 async def attribute(request: Request, slot: str) -> Response:
-    """Map a slot to the test that runs on it, for six hours or until its grant ends."""
+    """Map a slot to the test that runs on it, for six hours or until its lease ends."""
     hub = allowed(request, RUNNER)
     said = AttributeBody.read(await bodies.read_body(request))
     test = said.test_id.strip()

@@ -174,7 +174,7 @@ async def publish(request: Request, node_id: str) -> Response:
     ),
 )
 async def withdraw(request: Request, node_id: str, slot_id: str) -> Response:
-    """Take a slot off offer because it is gone; a grant of it ends at once, or with `onlyFree=1` keeps it there."""
+    """Take a slot off offer because it is gone; a lease of it ends at once, or with `onlyFree=1` keeps it there."""
     who, hub, node = await speaker(request, NODE), serving(request).hub, check_node_id(node_id)
     who.check(node)
     query = request.query_params

@@ -23,10 +23,10 @@ from hub.capacity.models import BorrowRequest, Ticket
 from hub.capacity.tickets import LabelQueue
 from hub.core import Hub
 from hub.errors import (
-    GrantOver,
     InvalidLabel,
     InvalidValue,
     KeyReused,
+    LeaseOver,
     Stopping,
     TicketGranted,
     UnknownTicket,
@@ -108,16 +108,16 @@ def _estimate(estimate_ms: int) -> float | None:
         lending.WaitingTicket | lending.GrantedTicket,
         p.PREFER,
         headers=("Correlation-Id", "Preference-Applied"),
-        refusals=(UnknownTicket, GrantOver, Withdrawn, KeyReused, *NO_SLOT),
+        refusals=(UnknownTicket, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
     ),
 )
 async def look(request: Request, ticket: str) -> Response:
     """What has become of a borrow, named by its `Idempotency-Key` or by its ticket: `waiting`, `away` or `granted`.
 
-    A plain look changes nothing; a grant it shows is still that of whoever waits for it. With `Prefer: wait=N`, and
+    A plain look changes nothing; a lease it shows is still that of whoever waits for it. With `Prefer: wait=N`, and
     with the runner's secret, this call attends a ticket that has a key as a repeat of the borrow would: its place is
-    kept, a grant is this caller's, and the answer comes once there is one or after N seconds. Then, and when the caller
-    hangs up, the place is kept for another minute. Answers 409 `grant-over` when the grant has ended, and 409
+    kept, a lease is this caller's, and the answer comes once there is one or after N seconds. Then, and when the caller
+    hangs up, the place is kept for another minute. Answers 409 `grant-over` when the lease has ended, and 409
     `withdrawn` when the ticket is given up meanwhile.
     """
     hub = allowed(request, RUNNER, ADMIN)
@@ -149,24 +149,24 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
     )
     await traces.follow(hub.store, traces.ticket(wanted.request))
     try:
-        grant = await hub.leases.borrow(wanted, lambda: hung_up(request))
+        lease = await hub.leases.borrow(wanted, lambda: hung_up(request))
     except WaitedInVain:
         return await hub.tickets.find(ticket.id)
     if await is_gone(request):
-        await hub.leases.undo(wanted, grant)
-    traces.keep(hub.store, traces.lease(grant.slot, grant.token))
-    return Ticket(ticket.id, "granted", grant.label, grant.run, grant=grant)
+        await hub.leases.undo(wanted, lease)
+    traces.keep(hub.store, traces.lease(lease.slot, lease.token))
+    return Ticket(ticket.id, "granted", lease.label, lease.run, lease=lease)
 
 
 def _shown(hub: Hub, ticket: Ticket) -> Response:
-    if ticket.grant is None:
+    if ticket.lease is None:
         return reply(_place(ticket), ticket.run)
-    return reply({"ticket": ticket.id, "state": "granted", **granted(hub, ticket.grant, None)}, ticket.run)
+    return reply({"ticket": ticket.id, "state": "granted", **granted(hub, ticket.lease, None)}, ticket.run)
 
 
 @router.delete(
     "/queue/{ticket:path}",
-    **operation("cancelTicket", (RUNNER, ADMIN), lending.Cancelled, refusals=(UnknownTicket, GrantOver, TicketGranted)),
+    **operation("cancelTicket", (RUNNER, ADMIN), lending.Cancelled, refusals=(UnknownTicket, LeaseOver, TicketGranted)),
 )
 async def give_up(request: Request, ticket: str) -> Response:
     """Give up a borrow that waits; the call that attends it is answered 409 `withdrawn` at once. Safe to repeat.

@@ -1,4 +1,4 @@
-"""Telling holders at once that a grant of theirs is over."""
+"""Telling holders at once that a lease of theirs is over."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ async def watch(request: Request) -> Response:
     """
     hub = allowed(request, RUNNER)
     said = WatchBody.read(await bodies.read_body(request))
-    grants = [(key_part(slot), token) for slot, token in said.leases]
+    leases = [(key_part(slot), token) for slot, token in said.leases]
 
     async def nobody_listens() -> bool:
         return serving(request).stopping or await is_gone(request)
 
     limit_s = min(said.wait_seconds, hub.settings.request_timeout_s * 0.9)
-    over = await hub.watching.wait(grants, limit_s, nobody_listens)
+    over = await hub.watching.wait(leases, limit_s, nobody_listens)
     return reply({"over": [{"browserId": slot, "leaseToken": token, "reason": why} for slot, token, why in over]})

@@ -143,7 +143,7 @@ def _of_the_queue(seen: dict[str, Any]) -> list[Trouble]:
         found.append(
             Trouble(
                 "capped", "warning", "A label is at its cap",
-                f"{', '.join(queue['capped'][:3])}: borrowers wait although slots may be free, because as many grants "
+                f"{', '.join(queue['capped'][:3])}: borrowers wait although slots may be free, because as many leases "
                 "are live as an operator allows.", "switches",
             )
         )  # fmt: skip

@@ -66,7 +66,7 @@ async def _known(request: Request, kind: str, given: str) -> dict[str, Any] | No
 async def lease(request: Request, slot: str) -> Response:
     """A lease with its token: whoever ends it names that, so that nobody else's is hit."""
     hub = allowed(request, RUNNER, ADMIN)
-    found = await hub.leases.session(key_part(slot))
+    found = await hub.leases.find(key_part(slot))
     token = await hub.store.read("HGET", hub.store.keys.session(key_part(slot)), "leaseToken")
     if found is None or not token:
         raise NotFound(f"Slot {slot[:100]} is not lent.")

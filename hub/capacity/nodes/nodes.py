@@ -40,7 +40,7 @@ def _superseded(node_id: str) -> Superseded:
 
 @dataclass(frozen=True)
 class Removal:
-    """What became of a node: slots dropped and the slots whose grants ended with it."""
+    """What became of a node: slots dropped and the slots whose leases ended with it."""
 
     known: bool
     slots: int
@@ -132,7 +132,7 @@ class Nodes:
         return Removal(word == "left", dropped + more, (*ended, *also_ended))
 
     async def prune(self, part: str) -> tuple[int, tuple[str, ...]]:
-        """Drop what is left of a node that is off the books; (slots dropped, those whose grants ended)."""
+        """Drop what is left of a node that is off the books; (slots dropped, those whose leases ended)."""
         total, all_ended = 0, []
         while True:
             _, dropped, ended, left = await self._prune(part=part, limit=BATCH)

@@ -70,7 +70,7 @@ class OfLeases(Section):
     title = "Slots and leases"
     owner = "hub/capacity/"
 
-    # Fields: item, pool, node, part, place (free, lent, held), policy, idle_ms; of the grant: label, run, granted_ms,
+    # Fields: item, pool, node, part, place (free, lent, held), policy, idle_ms; of the lease: label, run, granted_ms,
     # visible_ms, watch_idle, seen_ms (when its waiter's hub heard of it); adopted_ms (hub clock) of one that another
     # program listed; told: incarnation|number of the call that published it last; unreported when a hub brought it back
     # and its node has not named it yet.
@@ -91,11 +91,11 @@ class OfLeases(Section):
     in_flight = Each(
         "hub:asked:{label}",
         "zset",
-        "slot -> time of the grant, under the label that was asked for: the leases in flight",
+        "slot -> when it was lent, under the label that was asked for: the leases in flight",
         "a member with its lease",
     )
-    run = Each("hub:run:{run}", "zset", "slot -> time of the grant: what a run holds", "a member with its lease")
-    # Slot -> the highest token whose grant ended since the store was lost, or in what was lost; a report of it, or of
+    run = Each("hub:run:{run}", "zset", "slot -> when it was lent: what a run holds", "a member with its lease")
+    # Slot -> the highest token whose lease ended since the store was lost, or in what was lost; a report of it, or of
     # a lower one, is late. Deleted when everybody has had his time to report.
     ended = One(
         "hub:ended",
@@ -121,12 +121,12 @@ class OfTheQueue(Section):
     owner = "hub/capacity/"
 
     # Fields: label, run, hub, attempt, score, since_ms, until_ms, ttl_ms, idle_ms, priority,
-    # fingerprint, keep_s, keyed; handed once it was granted. Deleted when it leaves, 60 s after a grant with a key.
+    # fingerprint, keep_s, keyed; handed once it was granted. Deleted when it leaves, 60 s after a lease with a key.
     ticket = Each(
         "hub:ticket:{ticket}",
         "hash",
         "a borrow that waits: label, run, hub, priority, deadlines",
-        "when it leaves; 60 s after a grant with a key",
+        "when it leaves; 60 s after a lease with a key",
     )
     queue = Each("hub:line:{label}", "zset", "ticket -> time of arrival less its priority", "a member with its ticket")
     turns = One(

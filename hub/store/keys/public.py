@@ -62,7 +62,7 @@ class Public(Section):
         "hash",
         'the lease ("Fields of a lease")',
         "none",
-        by="hub, with the grant",
+        by="hub, with the lease",
         until="hub, when the lease ends",
     )
     borrow_ttl = Each(

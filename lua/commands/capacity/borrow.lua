@@ -1,11 +1,11 @@
 -- Lend the slot that has waited longest in the best pool for a label: list move, session, deadline, count, in one step;
 -- where there is none, or somebody else is to have it, stand in the queue. The request id is the ticket: safe to repeat, the
--- same one gets the same place or the same grant, and a repeat looks again whether the queue can be served.
+-- same one gets the same place or the same lease, and a repeat looks again whether the queue can be served.
 -- Returns {'ok', slot, token, item, pool, ms until it lapses, ms of the lease, run, dropped}
 --   | {'waiting', position in the queue of its label, ms it will take or -1, dropped}
 --   | {'empty', dropped} | {'capped', in flight} | {'settling', ms} (without a wait)
 --   | {'per-label-cap', waiting} | {'per-run-cap', waiting} | {'deadline', position, ms it would take}
---   | {'over', slot} (that grant has ended) | {'undone'} (withdrawn) | {'reused'} (same request id, other request)
+--   | {'over', slot} (that lease has ended) | {'undone'} (withdrawn) | {'reused'} (same request id, other request)
 command.change('capacity/borrow', {
   'label',
   'ttl_ms',

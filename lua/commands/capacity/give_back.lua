@@ -1,5 +1,5 @@
--- End a grant because its borrower or its node gives it back: the slot goes to whoever waits for it, else to the tail of
--- its pool, marked for replacement. A call that means an earlier grant, by its token or its run, changes nothing.
+-- End a lease because its borrower or its node gives it back: the slot goes to whoever waits for it, else to the tail of
+-- its pool, marked for replacement. A call that means an earlier lease, by its token or its run, changes nothing.
 -- Safe to repeat: the same request id gets the first answer again.
 -- Returns {'returned' | 'ended' (its node had removed it) | 'not lent' | 'stale token', pool or '', run or '', the token
 --   of what has ended by that or ''}
@@ -8,7 +8,7 @@ command.finish('capacity/give_back', {
   'hint',     -- the label the caller names: used for slots the hub has no record of
   'token',    -- '' when the caller has none
   'run',      -- '' when the caller names none
-  'only_run', -- '1': end nothing but a grant of that run
+  'only_run', -- '1': end nothing but a lease of that run
   'request',  -- request id
   'keep_s',   -- how long its answer is remembered
   'arrived_ms',  -- the hub clock when the call came, at the latest; '' where nobody knows

@@ -1,4 +1,4 @@
--- Look again at nominated grants and end those whose lease is over. Safe to repeat; a grant renewed or given back
+-- Look again at nominated leases and end those whose lease is over. Safe to repeat; a lease renewed or given back
 -- meanwhile is left alone. The deadline on the hub clock decides. A footprint that vanished before its time was deleted
 -- on purpose and ends the lease; one that ran out while the hub clock stood still is written again. While the store
 -- settles none ends by its deadline: hubs are still to say what they renewed.
@@ -11,15 +11,15 @@ command.finish('capacity/lapse', {
     if not label then return 'stray' end
     local deadline = tonumber(redis.call('ZSCORE', keys.deadlines, slot) or '0')
     if deadline <= store.clock_ms then return store.settle_left_ms > 0 and 'live' or 'lapsed' end
-    local grant = redis.call('HMGET', keys.slot(slot), 'visible_ms', 'watch_idle')
+    local lease = redis.call('HMGET', keys.slot(slot), 'visible_ms', 'watch_idle')
     if redis.call('EXISTS', keys.borrow_ttl(slot)) == 0 then
-      if store.now_ms < tonumber(grant[1] or '0') then return 'deleted' end
+      if store.now_ms < tonumber(lease[1] or '0') then return 'deleted' end
       local left_ms = math.max(1, math.floor(deadline - store.clock_ms))
       redis.call('SET', keys.borrow_ttl(slot), '1', 'PX', left_ms)
       redis.call('HSET', keys.slot(slot), 'visible_ms', store.now_ms + left_ms)
       return 'rewritten'
     end
-    if tonumber(grant[2] or '0') > 0 and redis.call('EXISTS', keys.borrow_idle(slot)) == 0 then return 'idle' end
+    if tonumber(lease[2] or '0') > 0 and redis.call('EXISTS', keys.borrow_idle(slot)) == 0 then return 'idle' end
     return 'live'
   end
   for i = 1, #argv do

@@ -2,7 +2,7 @@
 -- deadline its holder was told; one that it does not know yet gets it when its hub or its node says that it is lent. Safe
 -- to repeat. Returns {'ok'}
 command.change('capacity/note_renewed', {
-  '...renewed',  -- per grant: slot, token, deadline on the hub clock in ms
+  '...renewed',  -- per lease: slot, token, deadline on the hub clock in ms
 }, function(_, argv)
   for i = 1, #argv, 3 do
     local slot, token, deadline = argv[i], argv[i + 1], tonumber(argv[i + 2])

@@ -1,5 +1,5 @@
 -- After the store came back empty or older: a hub says what it lent a moment ago, so that it is not lent again.
--- Safe to repeat, and too late when nodes have had their time to report. A grant the store knows, or a later one of the
+-- Safe to repeat, and too late when nodes have had their time to report. A lease the store knows, or a later one of the
 -- same slot, is left alone, and so is one that has ended since.
 -- Returns {'adopted' | 'kept'}
 --

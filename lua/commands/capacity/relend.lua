@@ -1,4 +1,4 @@
--- Offer slots again whose grants ended early, when the grace of their last holders is over. Safe to repeat.
+-- Offer slots again whose leases ended early, when the grace of their last holders is over. Safe to repeat.
 -- Returns {'ok', slots whose grace is over}
 command.change('capacity/relend', {
   'limit: number',

@@ -1,5 +1,5 @@
--- Extend a lease to ttl_ms from now, never beyond max_ms from the grant and never backwards. Safe to repeat.
--- Returns {'ok', token, ms left} | {'over'} (no such grant, a later one, or its deadline has passed)
+-- Extend a lease to ttl_ms from now, never beyond max_ms from when it was lent and never backwards. Safe to repeat.
+-- Returns {'ok', token, ms left} | {'over'} (no such lease, a later one, or its deadline has passed)
 --   | {'settling'} (the store was lost, and its node has yet to say what is lent)
 command.change('capacity/renew', {
   'slot',

@@ -1,8 +1,8 @@
--- Which of these grants are over? Changes nothing.
--- Returns a word per grant: 'ok' | 'not lent' | 'stale token' | 'lapsed'
+-- Which of these leases are over? Changes nothing.
+-- Returns a word per lease: 'ok' | 'not lent' | 'stale token' | 'lapsed'
 --   | 'settling' (the store was lost, and may only not have been told of it again)
 command.read('capacity/still_held', {
-  '...grants',  -- per grant: slot, token
+  '...leases',  -- per lease: slot, token
 }, function(_, argv)
   local words = {}
   for i = 1, #argv, 2 do

@@ -1,12 +1,12 @@
--- The caller of an attempt is gone, or has waited long enough: take back its grant, which goes to whoever is next, or
--- its place in the queue, which a ticket with a key keeps for a while. A grant stays while another attempt has it too: that
+-- The caller of an attempt is gone, or has waited long enough: take back its lease, which goes to whoever is next, or
+-- its place in the queue, which a ticket with a key keeps for a while. A lease stays while another attempt has it too: that
 -- caller may hold what he got. An attempt that has not been carried out yet never will be. Safe to repeat.
 -- Returns {'undone', slot, token} | {'granted'} (and left alone) | {'left', 'away' | 'dropped'} | {'nothing'}
 command.finish('capacity/undo', {
   'request',
   'attempt',
   'hub',      -- the hub that attended it
-  'why',      -- 'gone' | 'timeout' | 'stopping': only the place in the queue, a grant is left alone
+  'why',      -- 'gone' | 'timeout' | 'stopping': only the place in the queue, a lease is left alone
 }, function(a)
   local before = redis.call('GET', keys.request(a.request))
   local asked, slot, token, owners = string.match(before or '', '^(.-)|(.*)|(%d+)|(.*)$')
@@ -24,7 +24,7 @@ command.finish('capacity/undo', {
     redis.call('SET', keys.request(a.request), table.concat({asked, slot, token, others}, '|'), 'KEEPTTL')
     return {'nothing'}
   end
-  redis.call('SREM', keys.handed(a.hub), a.request)  -- also when that grant is over
+  redis.call('SREM', keys.handed(a.hub), a.request)  -- also when that lease is over
   local freed = releases.take_back(a.request, slot, token, a.why)
   serving.opened()
   return freed and {'undone', freed, token} or {'nothing'}

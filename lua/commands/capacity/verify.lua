@@ -1,4 +1,4 @@
--- Is this token the one of the grant that holds the slot now? Changes nothing.
+-- Is this token the one of the lease that holds the slot now? Changes nothing.
 -- Returns {'ok', ms left} | {'not lent'} | {'stale token'} | {'lapsed'}
 --   | {'settling'} (the store was lost, and its node has yet to say what is lent)
 command.read('capacity/verify', {

@@ -1,6 +1,6 @@
--- Take a slot off offer because its node says that it is gone; a grant of it ends. Safe to repeat.
+-- Take a slot off offer because its node says that it is gone; a lease of it ends. Safe to repeat.
 -- A process that is not the node any more, and a call that is older than one for this slot that was carried out, change
--- nothing. Returns {'lent'} (only a free one was to go) | {'withdrawn', 1 | 0 (a grant ended)} | {'unknown'}
+-- nothing. Returns {'lent'} (only a free one was to go) | {'withdrawn', 1 | 0 (a lease ended)} | {'unknown'}
 --   | {'foreign'} (another node's slot) | {'late'} (it was published since) | {'superseded'} | {'unregistered'}
 command.finish('capacity/withdraw', {
   'slot',

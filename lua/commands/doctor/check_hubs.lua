@@ -1,4 +1,4 @@
--- Check whether a hub that is gone has left waiters or grants it never delivered. Changes nothing.
+-- Check whether a hub that is gone has left waiters or leases it never delivered. Changes nothing.
 -- Returns per hub a list of words; hub/doctor/words.py says what each means.
 command.read('doctor/check_hubs', {
   'grace_ms: number',  -- after which they should be gone

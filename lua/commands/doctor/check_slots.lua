@@ -25,7 +25,7 @@ command.read('doctor/check_slots', {
     say('session left', session.exists)
     say('deadline left', session.deadline)
     say('footprint left', redis.call('EXISTS', keys.borrow_ttl(slot), keys.borrow_idle(slot)) > 0)
-    say('grant left', record.label or record.granted_ms)
+    say('lease left', record.label or record.granted_ms)
     say('token left', redis.call('HEXISTS', keys.lent(record.part), slot) == 1)
   end
 

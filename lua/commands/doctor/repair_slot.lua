@@ -1,5 +1,5 @@
 -- Put right what the record, the session and the indexes of a slot say about each other; where it is listed is left to
--- mend_place. A grant without a session ends: nobody could prove that it is his. Safe to repeat. Returns {'ok'}
+-- mend_place. A lease without a session ends: nobody could prove that it is his. Safe to repeat. Returns {'ok'}
 command.change('doctor/repair_slot', {
   'slot',
 }, function(a)

@@ -1,7 +1,7 @@
 -- Check a nominated node again and, if it is stale, expire it in the same step: no beat can come between.
 -- Returns {'gone'} (not registered any more) | {'alive' | 'fresh', last seen} | {'ahead', last seen} (by more than 5 s)
 --   | {'stale', last seen} (dry run) | {'refreshed', last seen} (expiry is off or paused)
---   | {'expired', last seen, slots dropped, {slots whose grant ended}, slots left for the next batch}
+--   | {'expired', last seen, slots dropped, {slots whose lease ended}, slots left for the next batch}
 command.finish('nodes/expire', {
   'id',
   'part',

@@ -1,6 +1,6 @@
 -- A node leaves, or an operator removes it: its slots are withdrawn and lent ones ended, at once. Safe to repeat. A process
 -- that is not the node, because another has taken over, ends nothing.
--- Returns {'left' | 'unknown' | 'superseded', slots dropped, {slots whose grant ended}, slots left for the next batch}
+-- Returns {'left' | 'unknown' | 'superseded', slots dropped, {slots whose lease ended}, slots left for the next batch}
 command.finish('nodes/leave', {
   'id',
   'part',

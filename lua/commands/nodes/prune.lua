@@ -1,5 +1,5 @@
 -- Drop the next slots of a node that is already off the books. Safe to repeat.
--- Returns {'ok', slots dropped, {slots whose grant ended}, slots left}
+-- Returns {'ok', slots dropped, {slots whose lease ended}, slots left}
 command.finish('nodes/prune', {
   'part',
   'limit: number',

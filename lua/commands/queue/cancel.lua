@@ -1,6 +1,6 @@
 -- A ticket is given up by whoever knows it; the call that attends it hears of it, and whoever repeats the request within
 -- a minute. Safe to repeat.
--- Returns {'cancelled'} | {'granted', slot} (give it back instead) | {'over', slot} (that grant has ended) | {'unknown'}
+-- Returns {'cancelled'} | {'granted', slot} (give it back instead) | {'over', slot} (that lease has ended) | {'unknown'}
 command.finish('queue/cancel', {
   'ticket',
 }, function(a)

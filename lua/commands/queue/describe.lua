@@ -1,5 +1,5 @@
 -- The queues of some labels as they are. Returns per label {live waiters, its place in the rotation or 0, cap (0: none),
---   live grants, ms a newcomer would wait or -1, the first tickets of the queue}
+--   live leases, ms a newcomer would wait or -1, the first tickets of the queue}
 command.read('queue/describe', {
   'count: number',  -- tickets per label
   '...labels',

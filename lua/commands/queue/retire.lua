@@ -1,6 +1,6 @@
--- Drop what nobody attends: waiters and undelivered grants of hubs that are gone, tickets whose time is over. In batches;
+-- Drop what nobody attends: waiters and undelivered leases of hubs that are gone, tickets whose time is over. In batches;
 -- safe to repeat.
--- Returns {'ok', waiters dropped or set aside, grants taken back, 1 | 0 (there is more)}
+-- Returns {'ok', waiters dropped or set aside, leases taken back, 1 | 0 (there is more)}
 command.finish('queue/retire', {
   'limit: number',
 }, function(a)

@@ -1,5 +1,5 @@
--- Set how many grants of a label may be live at once, at run time and for all hubs; waiters it lets in are served.
--- Safe to repeat. Returns {'ok', the cap that holds now, live grants}
+-- Set how many leases of a label may be live at once, at run time and for all hubs; waiters it lets in are served.
+-- Safe to repeat. Returns {'ok', the cap that holds now, live leases}
 command.change('queue/set_cap', {
   'label',  -- '' for all labels without a cap of their own
   'cap',    -- 0: no limit, '' back to the environment's

@@ -33,7 +33,7 @@ command.open('store/open', {
 
   if not was[1] and a.lost == 'asleep' then return {'later', '', 0, now_ms, ''} end
 
-  -- What a restart lost are the grants with tokens between the counter that came back and the new base.
+  -- What a restart lost are the leases with tokens between the counter that came back and the new base.
   local base = string.format('%.0f', now_ms * 1048576)
   local highest = was[3] or '0'  -- as text: 19 digits are more than a Lua number holds
   if #a.floor > #highest or (#a.floor == #highest and a.floor > highest) then highest = a.floor end

@@ -1,11 +1,11 @@
 -- End what is still lent of a node whose drain deadline has passed on the hub clock; its slots are held back. In batches;
 -- safe to repeat, and a node that was undrained or given more time meanwhile is left alone.
--- Returns {'more' | 'done', cursor of the next batch, {slots whose grant ended}} | {'nothing'}
+-- Returns {'more' | 'done', cursor of the next batch, {slots whose lease ended}} | {'nothing'}
 command.finish('sweeping/end_drained', {
   'id',
   'part',
   'cursor',         -- '0' to begin with
-  'limit: number',  -- grants ended per batch, at most
+  'limit: number',  -- leases ended per batch, at most
 }, function(a)
   local due = redis.call('ZSCORE', keys.drain_deadlines, a.id)
   if not due then return {'nothing'} end

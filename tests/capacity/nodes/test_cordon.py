@@ -26,17 +26,17 @@ async def service(api):
 
 async def test_nothing_more_is_lent_and_what_is_lent_stays(api, redis):
     await register(api)
-    grant = (await borrow(api, "a:b")).json()
+    lease = (await borrow(api, "a:b")).json()
     assert await cordon(api) == {
         "nodeId": "n1", "draining": False, "cordoned": True, "reason": WHY, "heldBack": 0, "lent": 1,
         "deadlineSecondsLeft": None,
     }  # fmt: skip
     assert await service(api) == ("cordoned", WHY, False, None)
     renewed = await api.post(
-        "/session/renew", json={"browserId": grant["browserId"], "leaseToken": grant["leaseToken"]}
+        "/session/renew", json={"browserId": lease["browserId"], "leaseToken": lease["leaseToken"]}
     )
     assert renewed.status_code == 200
-    await give_back(api, "a:b", grant["browserId"])
+    await give_back(api, "a:b", lease["browserId"])
     assert (await state(api))[1] == ["held"]
     assert (await borrow(api, "a:b")).status_code == 503
     await drain(api, on=False)

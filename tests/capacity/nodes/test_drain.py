@@ -26,11 +26,11 @@ async def take(api):
 async def test_a_draining_node_lends_nothing_and_keeps_what_is_lent(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2", "s3"]})
     await publish(api, "n2", **{LABEL: ["t1"]})
-    grant = (await borrow(api, LABEL)).json()
+    lease = (await borrow(api, LABEL)).json()
     assert await drain(api) == state(2, 1)
     assert listed(redis, f"available:{LABEL}") == ["t1"]
     assert [await take(api), await take(api)] == ["t1", None]
-    renewed = await api.post("/session/renew", json={"browserId": "s1", "leaseToken": grant["leaseToken"]})
+    renewed = await api.post("/session/renew", json={"browserId": "s1", "leaseToken": lease["leaseToken"]})
     assert renewed.status_code == 200
     assert await drain(api) == state(2, 1)
 

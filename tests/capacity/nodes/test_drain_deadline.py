@@ -49,7 +49,7 @@ async def shown(api, node="n1"):
 
 
 async def test_what_is_lent_stays_until_the_deadline_and_ends_then(api, redis):
-    grants = await lent_node(api)
+    leases = await lent_node(api)
     answer = await drain(api, 600)
     assert answer.pop("deadlineSecondsLeft") == pytest.approx(600, abs=1)
     assert answer == {"nodeId": "n1", "draining": True, "heldBack": 1, "lent": 2}
@@ -58,7 +58,7 @@ async def test_what_is_lent_stays_until_the_deadline_and_ends_then(api, redis):
     draining, left_s, lent = await shown(api)
     assert (draining, lent) == (True, 2)
     assert left_s == pytest.approx(10, abs=2)
-    renewed = {"browserId": "n1-s0", "leaseToken": grants[0]["leaseToken"]}
+    renewed = {"browserId": "n1-s0", "leaseToken": leases[0]["leaseToken"]}
     assert (await api.post("/session/renew", json=renewed)).status_code == 200
     let_pass(redis, 11)
     assert await swept(api) == 2
@@ -190,16 +190,16 @@ async def test_a_node_with_more_grants_than_one_bite_is_emptied_and_the_store_is
 
 @pytest.mark.race
 async def test_many_sweepers_returns_and_lapses_end_each_grant_once(api, redis, redis_server):
-    grants = await lent_node(api, slots=120, lent=120)
+    leases = await lent_node(api, slots=120, lent=120)
     await drain(api, 60)
     let_pass(redis, 61)
     settings = settings_for(redis_server.url)
     async with open_store(settings) as one, open_store(settings) as two:
         hubs = Hub(one, settings), Hub(two, settings)
-        redis.zadd("hub:deadlines", dict.fromkeys((grant["browserId"] for grant in grants[:40]), 0))
+        redis.zadd("hub:deadlines", dict.fromkeys((lease["browserId"] for lease in leases[:40]), 0))
         (drained, *more), *_ = await asyncio.gather(
             asyncio.gather(*(DrainDeadlines(hub.store, hub.audit).enforce() for hub in hubs * 3)),
-            *(give_back(api, LABEL, grant["browserId"]) for grant in grants[40:80]),
+            *(give_back(api, LABEL, lease["browserId"]) for lease in leases[40:80]),
             *(sweepers(hub)[1].sweep() for hub in hubs),
         )
         assert drained[1] == 0

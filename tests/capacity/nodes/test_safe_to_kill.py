@@ -106,8 +106,8 @@ async def test_a_node_that_is_not_registered_is_told_apart_from_one_that_is_safe
     await api.delete("/node/n1")
     assert (await api.get("/nodes/n1/safe-to-kill")).status_code == 404
     push(redis, LABEL, ("t1", "n2"))
-    grant = (await borrow(api, LABEL)).json()
-    assert grant["nodeId"] == "n2", "it lends before it has registered"
+    lease = (await borrow(api, LABEL)).json()
+    assert lease["nodeId"] == "n2", "it lends before it has registered"
     assert await verdict(api, "n2") == (False, False, 1)
 
 

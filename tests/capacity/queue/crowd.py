@@ -7,7 +7,7 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
-from hub.capacity.models import BorrowRequest, Grant, Slot, slot_item
+from hub.capacity.models import BorrowRequest, Lease, Slot, slot_item
 from hub.core import Hub
 from tests.world import PATIENCE_S, add_node
 
@@ -28,7 +28,7 @@ class Crowd:
     def __init__(self, *hubs: Hub) -> None:
         self._hubs = itertools.cycle(hubs)
         self.hub = hubs[0]
-        self.tasks: dict[str, asyncio.Task[Grant]] = {}
+        self.tasks: dict[str, asyncio.Task[Lease]] = {}
         self.served: list[str] = []
         self.requests: dict[str, BorrowRequest] = {}
 
@@ -43,12 +43,12 @@ class Crowd:
                 return
             await asyncio.sleep(0.005)
 
-    async def _borrow(self, hub: Hub, name: str) -> Grant:
-        grant = await hub.leases.borrow(self.requests[name])
+    async def _borrow(self, hub: Hub, name: str) -> Lease:
+        lease = await hub.leases.borrow(self.requests[name])
         self.served.append(name)
-        return grant
+        return lease
 
-    async def grant(self, name: str) -> Grant:
+    async def grant(self, name: str) -> Lease:
         """What a borrower got; fails after a while."""
         return await asyncio.wait_for(asyncio.shield(self.tasks[name]), PATIENCE_S)
 

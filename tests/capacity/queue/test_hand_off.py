@@ -97,15 +97,15 @@ async def waiter(pair: Pair, label: str, **more: Any) -> AsyncIterator[asyncio.T
 
 
 async def served(task: asyncio.Task[httpx.Response], redis: Redis, slot: str) -> dict[str, Any]:
-    """The waiter's grant, complete, of this slot."""
+    """The waiter's lease, complete, of this slot."""
     answer = await asyncio.wait_for(task, PATIENCE_S)
     assert answer.status_code == 200, answer.text
-    grant: dict[str, Any] = answer.json()
-    assert grant["browserId"] == slot
-    assert grant["expiresAtUtc"]
+    lease: dict[str, Any] = answer.json()
+    assert lease["browserId"] == slot
+    assert lease["expiresAtUtc"]
     assert redis.exists(f"borrow_ttl:{slot}", f"session:{slot}") == 2
-    assert redis.hget(f"session:{slot}", "leaseToken") == grant["leaseToken"]
-    return grant
+    assert redis.hget(f"session:{slot}", "leaseToken") == lease["leaseToken"]
+    return lease
 
 
 async def lend_all(scene: Scene, **more: Any) -> dict[str, Any]:
@@ -152,7 +152,7 @@ async def test_an_undrain(pair, scene):
 
 
 async def two_pools_and_a_cap(scene: Scene) -> str:
-    """Two nodes with a slot each; the label may have one grant, which is of the first. Returns its slot."""
+    """Two nodes with a slot each; the label may have one lease, which is of the first. Returns its slot."""
     label = scene.label
     assert (await scene.api.put(f"/admin/caps/{label}", json={"cap": 1})).status_code == 200
     await publish(scene.api, scene.node, **{label: [scene.slot]})
@@ -219,7 +219,7 @@ async def test_a_suspect_node_that_beats_again(pair, scene):
 
 
 async def test_a_grant_whose_caller_hung_up(pair, scene):
-    """The hub sleeps while its caller hangs up and the slot is handed to him; awake, it takes the grant back."""
+    """The hub sleeps while its caller hangs up and the slot is handed to him; awake, it takes the lease back."""
     await lend_all(scene)
     async with pair.freer.client(timeout=60) as first, pair.server.client() as other:
         gone = asyncio.create_task(borrow(first, scene.label, run="gone"))

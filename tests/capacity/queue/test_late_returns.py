@@ -1,4 +1,4 @@
-"""A return that comes twice ends one grant: the slot may have gone to the next in line between the two."""
+"""A return that comes twice ends one lease: the slot may have gone to the next in line between the two."""
 
 import asyncio
 

@@ -10,7 +10,7 @@ import pytest
 from redis import Redis
 
 from hub.capacity import queue
-from hub.capacity.models import BorrowRequest, Grant
+from hub.capacity.models import BorrowRequest, Lease
 from hub.capacity.nodes import nodes
 from hub.core import Hub
 from hub.errors import NoCapacity, StoreUnavailable, WaitedInVain
@@ -212,11 +212,11 @@ async def test_who_comes_back_without_waiting_is_not_refused_beside_a_free_slot(
     assert (await ask(hub, key="k", wait_ms=0))[:2] == ["ok", "s1"]
 
 
-# -- grants that are taken back from those who hold them
+# -- leases that are taken back from those who hold them
 
 
 async def test_a_call_that_somebody_has_repeated_takes_nothing_back_from_the_repeat(hub, redis):
-    """The first call, at another hub, still waits: it finds the grant as well, and then that its caller is gone."""
+    """The first call, at another hub, still waits: it finds the lease as well, and then that its caller is gone."""
     await offer(hub, POOL, "s1")
     token = (await ask(hub))[2]
     await ask(hub, at="h1", key="k", attempt="a1")
@@ -268,7 +268,7 @@ async def test_what_was_delivered_stays_delivered_when_redis_forgets_that(hub, r
 
 
 async def test_a_hub_knows_after_a_long_outage_what_it_lent_just_before(hub, redis):
-    """The node has not heard of that grant yet, and the store comes back empty."""
+    """The node has not heard of that lease yet, and the store comes back empty."""
     await offer(hub, POOL, "s1")
     await hub.clock.tick()
     held = await hub.leases.borrow(wanted(POOL))
@@ -281,8 +281,8 @@ async def test_a_hub_knows_after_a_long_outage_what_it_lent_just_before(hub, red
 # -- calls that end in the middle
 
 
-async def in_line(hub: Hub, redis: Redis, waiter: BorrowRequest) -> asyncio.Task[Grant]:
-    """Borrow in the background; nothing tells this hub of grants unless the test does."""
+async def in_line(hub: Hub, redis: Redis, waiter: BorrowRequest) -> asyncio.Task[Lease]:
+    """Borrow in the background; nothing tells this hub of leases unless the test does."""
     task = asyncio.create_task(hub.leases.borrow(waiter))
 
     async def waits() -> bool:
@@ -323,10 +323,10 @@ async def test_a_borrow_that_is_cancelled_while_redis_has_it_leaves_nothing_behi
 async def test_a_grant_whose_caller_hung_up_while_redis_was_away_is_taken_back_when_it_is_there_again(hub, redis):
     await offer(hub, POOL, "s1")
     gone = wanted(POOL)
-    grant = await hub.leases.borrow(gone)
+    lease = await hub.leases.borrow(gone)
     hub.store.set_away()
     with pytest.raises(StoreUnavailable):
-        await hub.leases.undo(gone, grant)
+        await hub.leases.undo(gone, lease)
     await hub.clock.tick()
     assert listed(redis, f"available:{POOL}") == ["s1"]
 
@@ -334,19 +334,19 @@ async def test_a_grant_whose_caller_hung_up_while_redis_was_away_is_taken_back_w
 async def test_a_grant_whose_caller_hung_up_while_redis_was_away_does_not_come_back_when_it_is_empty(hub, redis):
     await offer(hub, POOL, "s1")
     gone = wanted(POOL)
-    grant = await hub.leases.borrow(gone)
+    lease = await hub.leases.borrow(gone)
     hub.store.set_away()
     with pytest.raises(StoreUnavailable):
-        await hub.leases.undo(gone, grant)
+        await hub.leases.undo(gone, lease)
     redis.flushall()
     for _ in range(2):
         await hub.clock.tick()
     assert redis.keys("session:*") == []
-    assert redis.hget("hub:ended", "s1") == grant.token, "a node that reports it as lent would be believed"
+    assert redis.hget("hub:ended", "s1") == lease.token, "a node that reports it as lent would be believed"
 
 
 async def test_a_grant_that_is_taken_back_at_the_moment_its_wait_ends_leaves_no_place_behind(hub, redis):
-    """The script says that there is a grant; before it is fetched, others think that this hub is gone."""
+    """The script says that there is a lease; before it is fetched, others think that this hub is gone."""
     await offer(hub, POOL, "s1")
     token = (await ask(hub))[2]
     undo_script = hub.leases._undo

@@ -33,9 +33,9 @@ async def test_just_below_half_the_timeout_it_is_lent_from(api, redis):
 
 async def test_what_a_suspect_has_lent_stays_lent_and_comes_back_to_it(api, redis):
     await publish(api, "n1", **{POOL: ["s1"]})
-    grant = (await borrow(api, POOL)).json()
+    lease = (await borrow(api, POOL)).json()
     age_node(redis, "n1", 40)
-    renewed = await api.post("/session/renew", json={"browserId": "s1", "leaseToken": grant["leaseToken"]})
+    renewed = await api.post("/session/renew", json={"browserId": "s1", "leaseToken": lease["leaseToken"]})
     assert renewed.status_code == 200
     assert (await give_back(api, POOL, "s1")).json() == {"returned": "s1"}
     assert (await borrow(api, POOL)).json()["code"] == "no-capacity"
