@@ -227,6 +227,8 @@ async def test_a_link_logs_in_once(api, browser, redis):
     browser.cookie = answer.headers["set-cookie"].partition(";")[0]
     assert (await browser.get("/pools")).status_code == 200
     assert (await Browser(api).send("POST", "/console/session", {"link": made["link"]})).status_code == 404
+    logins = (await api.get("/audit?category=console", headers=ADMIN)).json()
+    assert [each["details"]["bought"] for each in logins if each["action"] == "console.login"] == ["with a link"]
 
 
 async def test_what_was_done_stands_in_the_audit_log_with_its_reason(browser):

@@ -75,7 +75,7 @@ async def log_in(request: Request) -> Response:
     made = await door.logins.create(key, wanted)
     await found.hub.audit.write(
         "console", "console.login", actor=f"{made.role} in the console", by=made.name, remote_ip=made.ip, login=made.id,
-        link=link is not None,
+        bought="with a link" if link is not None else "with a secret or a token",
     )  # fmt: skip
     answer = reply({"login": _shown(made)}, status=201)
     _set_cookie(answer, request, key, int(LIFE_S))
