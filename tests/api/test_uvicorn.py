@@ -80,10 +80,10 @@ CYCLE = {
     "on_response": "the next request of a connection begins",
 }
 SUBCLASSES = {
-    "HubProtocol": ("protocol.py", HttpToolsProtocol, HTTP),
+    "HubProtocol": ("http/protocol.py", HttpToolsProtocol, HTTP),
     "UpgradingProtocol": ("sockets/protocol.py", HttpToolsProtocol, HTTP),
     "SocketProtocol": ("sockets/protocol.py", WebSocketsSansIOProtocol, SOCKETS),
-    "_Supervisor": ("server.py", Multiprocess, SUPERVISOR),
+    "_Supervisor": ("http/server.py", Multiprocess, SUPERVISOR),
 }
 
 

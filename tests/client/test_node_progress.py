@@ -25,9 +25,9 @@ def some_beats(hub: FakeHub) -> None:
 
 @pytest.mark.story
 async def test_a_blocked_event_loop_does_not_expire_a_healthy_node(start_hub) -> None:
-    hub: HubProcess = start_hub(HUB_NODE_TIMEOUT="3")
+    hub: HubProcess = start_hub(HUB_NODE_TIMEOUT="6")
     async with live_agent_of(hub) as agent, client_of(hub) as client:
-        slot = await client.acquire(LABEL, ttl=600)
+        slot = await client.acquire(LABEL, ttl=600, wait=60)
         begun = clock_ms(hub)
         wait_until(lambda: clock_ms(hub) > begun + 8_000, 120)  # nothing of this process's event loop runs meanwhile
         assert (await client.verify(slot.id, slot.token))["valid"]

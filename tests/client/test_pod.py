@@ -76,10 +76,13 @@ async def test_what_did_not_change_is_not_written_again(cluster: Cluster, clock)
     own = Pod.own()
     assert own is not None
     async with writing(own):
-        for _ in range(5):
+        own.lends(1)
+        await eventually(lambda: cluster.cost == 11 and clock.asleep)
+        clock.step(pod.EVERY_S)
+        for _ in range(4):
             own.lends(1)
-            await eventually(lambda: cluster.cost == 11)
-            clock.step(pod.EVERY_S)
+            for _ in range(10):  # turns of the loop, in which it looks whether there is something to write
+                await asyncio.sleep(0)
         own.lends(2)
         await eventually(lambda: cluster.cost == 12)
     assert len(cluster.seen) == 2
