@@ -91,7 +91,7 @@ async def test_a_listener_hears_what_happens_after_he_came_with_the_rule_behind_
     ("query", "heard"),
     [
         ({"kind": "node"}, ["node.registered"]),
-        ({"kind": "lease,pool"}, ["slot.published", "slot.published", "grant.lent", "grant.returned"]),
+        ({"kind": "grant,pool"}, ["slot.published", "slot.published", "grant.lent", "grant.returned"]),
         ({"slot": "s1"}, ["slot.published", "grant.lent", "grant.returned"]),
         ({"node": "n1", "kind": "pool"}, ["slot.published", "slot.published"]),
         ({"run": "r1"}, ["grant.lent", "grant.returned"]),

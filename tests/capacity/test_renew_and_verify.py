@@ -10,7 +10,7 @@ LABEL = "a:b"
 
 
 @pytest.fixture
-async def grant(api):
+async def lease(api):
     await publish(api, "n1", **{LABEL: ["s1"]})
     return (await borrow(api, LABEL, ttlSeconds=100)).json()
 

@@ -12,7 +12,7 @@ LABEL = "Maps:Chromium:Prod"
 
 
 @pytest.fixture
-async def grant(api):
+async def lease(api):
     await publish(api, "n1", **{LABEL: ["s1"]})
     return (await borrow(api, LABEL)).json()
 

@@ -48,7 +48,7 @@ def test_a_lent_slot_is_explained_in_lines_people_can_read(command: Command, len
     first, *rest = command("why", lent["browserId"], "--kind", "slot").stdout.splitlines()
     assert first.startswith(f"slot {lent['browserId']} is lent: Run {lent['run']} holds it")
     assert any(line.split() == ["pool", POOL] for line in rest)
-    (lease,) = [line for line in rest if re.match(r"next  lease\.lapsed in 1\d min", line)]
+    (lease,) = [line for line in rest if re.match(r"next  grant\.lapsed in 1\d min", line)]
     assert "Unless it is returned or renewed" in lease
     events = [line for line in rest if line.startswith("2")]
     assert [line.split()[1] for line in events] == ["grant.lent", "slot.published"]

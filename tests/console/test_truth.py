@@ -65,7 +65,7 @@ async def test_charts_draw_what_happened_and_say_it_to_screen_readers(looker, ho
     await house.borrow(label)
     (await house.admin.delete("/admin/nodes/gone")).raise_for_status()  # a lease that ends early
     seen = (await house.admin.get("/console/overview")).json()
-    events = (await house.admin.get("/history?kind=lease,ticket,node&limit=1000")).json()["events"]
+    events = (await house.admin.get("/history?kind=grant,ticket,node&limit=1000")).json()["events"]
     happened = Counter(event["event"] for event in events)
     await looker.go("overview")
     charts = looker.page.locator(".charts [role=img]")

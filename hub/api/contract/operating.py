@@ -231,7 +231,7 @@ class Events(TypedDict):
 class Step(TypedDict):
     """What comes next."""
 
-    event: Annotated[str, told("What will happen.", "lease.lapsed")]
+    event: Annotated[str, told("What will happen.", "grant.lapsed")]
     inSeconds: Annotated[
         float | None, told("In how many seconds of the hub clock; null where that is not known.", 17.25)
     ]
