@@ -15,7 +15,7 @@ stds.hub = {
 }
 
 local modules = {
-  'numbers', 'times', 'ids', 'keys', 'command', 'notifications', 'history', 'audit', 'hubs', 'pools', 'offers', 'drains', 'items', 'caps', 'shared', 'turns', 'revocations',
+  'numbers', 'times', 'ids', 'keys', 'command', 'notifications', 'history', 'audit', 'hubs', 'pools', 'orders', 'offers', 'drains', 'items', 'caps', 'shared', 'turns', 'revocations',
   'suspects', 'slots', 'speakers', 'liveness', 'reports', 'arrivals', 'attempts', 'tickets', 'leases', 'endings', 'strays',
   'supply', 'matching', 'waiters', 'handoffs', 'placing', 'releases', 'nodes', 'serving', 'queue', 'indexes', 'sightings',
   'tokens', 'names', 'events', 'tasks', 'progress', 'job_queue', 'claims', 'jobs', 'uniques', 'outcomes', 'recalls', 'making', 'workers', 'incarnations', 'providers',

@@ -29,7 +29,7 @@ function endings.finish(slot, label, run, part)
   if run and run ~= '' then redis.call('ZREM', keys.run(run), slot) end
   if part then
     redis.call('HDEL', keys.lent(part), slot)
-    redis.call('HINCRBY', keys.orders(part), 'version', 1)
+    orders.changed(part)
   end
 end
 

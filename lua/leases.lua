@@ -23,7 +23,7 @@ function leases.lend(lease)
   redis.call('ZADD', keys.in_flight(lease.label), at, slot)
   if lease.run ~= '' then leases.note_run(slot, lease.run) end
   redis.call('HSET', keys.lent(lease.part), slot, lease.token)
-  redis.call('HINCRBY', keys.orders(lease.part), 'version', '1')
+  orders.changed(lease.part)
 end
 
 -- What is lent of a node and was asked for under another label than that of its pool, or in a run, so that the node can

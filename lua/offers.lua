@@ -3,7 +3,7 @@ local offers = {}
 
 -- The node is told anew what is offered of it, with its next beat.
 function offers.changed(part)
-  if redis.call('HDEL', keys.orders(part), 'offers') == 1 then redis.call('HINCRBY', keys.orders(part), 'version', 1) end
+  if redis.call('HDEL', keys.orders(part), 'offers') == 1 then orders.changed(part) end
 end
 
 -- What the hub offers of a node, in short, so that the node can see whether that is what it has: how many slots, and the

@@ -58,7 +58,7 @@ function slots.rehome(record)
   if token then redis.call('HSET', keys.lent(part), slot, token) end
   if redis.call('EXISTS', keys.node(old), keys.node_slots(old)) == 0 then redis.call('DEL', keys.orders(old)) end
   redis.call('HSET', keys.slot(slot), 'part', part)
-  redis.call('HINCRBY', keys.orders(part), 'version', 1)
+  orders.changed(part)
   record.part = part
 end
 

@@ -50,7 +50,7 @@ from hub.sweeping.tasks import INTERVAL_S, LINE_S, TaskSweeperService
 from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
 
-_CAPACITY = (joining, nodes, leases, watch, queue, autoscaling, pools)
+_CAPACITY = (joining, watch, nodes, leases, queue, autoscaling, pools)
 _OPERATORS = (admin, caps, shared, tokens, events, ops, worker_env, documentation)
 _JOBS = (workers, jobs, tasks, progress, providers, dead)
 _CONSOLE = (overview, people, sights, stuck, work, pages)  # the last takes what is left below /console/

@@ -18,6 +18,7 @@ from hub.errors import HubError, SlotLent, Superseded, Unauthorized, UnknownNode
 from hub.retries import now_s, pause_s
 
 log = logging.getLogger("hub.client")
+CALM_S = 0.5
 
 
 class Announcing:
@@ -68,6 +69,7 @@ class Announcing:
                 raise failure
             ready()
             beside = [] if self._pod is None else [self._pod.write_for_ever()]
+            beside += [self._hear_for_ever()] if self._options.get("on_lent") else []
             failure = await self._until_stopped(self._beat_for_ever(), self._tell_for_ever(), *beside)
             if not isinstance(failure, Unauthorized | Superseded):
                 await self._leave()
@@ -86,7 +88,10 @@ class Announcing:
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """See `NodeAgent.verify`."""
-        return await self.telling.verify(slot_id, token)
+        said = await self.telling.verify(slot_id, token)
+        if said.get("valid") and self.state.lent.get(slot_id) != token:
+            self._soon.set()  # the hub has lent something that it could not tell us yet
+        return said
 
     async def _until_stopped(self, *works: Coroutine[Any, Any, Any]) -> BaseException | None:
         """Until `stop`, or until one of these has ended; what it raised."""
@@ -139,6 +144,21 @@ class Announcing:
                 self._failures = 0
                 # Never later than asked for: the time to the next beat is what the node lives on.
                 wait_s = self.telling.pace_s * random.uniform(0.9, 1.0)
+
+    async def _hear_for_ever(self) -> None:
+        """Beat at once when something has changed; a hub that does not tell of that is asked once in a beat."""
+        known = self.state.version
+        while True:
+            try:
+                version = await self.telling.changed(known)
+            except HubError:
+                await asyncio.sleep(self.telling.pace_s)
+                continue
+            if version == known:
+                await asyncio.sleep(CALM_S)  # who does not wait with the answer would be asked without end
+                continue
+            known = version
+            self._soon.set()
 
     def _stalls(self) -> bool:
         why = self._progress.stalled()

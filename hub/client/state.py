@@ -49,7 +49,7 @@ class AgentOptions(TypedDict, total=False):
     on_drain: Callable[[bool], Any]
     """Called with True when the hub stops lending from this node, with False when it starts again. May be async."""
     on_lent: Callable[[Mapping[str, str]], Any]
-    """Called with slot id -> fencing token of all that is lent, whenever that changed. May be async."""
+    """Called with slot id -> fencing token of all that is lent, as soon as that has changed. May be async."""
     max_silence: float
     """Seconds after which the hub is to miss a node whose program hangs: beats stop when the event loop has run nothing
     for so long, with `SyncNodeAgent` when `progress` was not called for so long, and go on when it is back. Never

@@ -20,6 +20,7 @@ FIRST_PACE_S = 5.0
 # Leaving must not hold up a shutdown; what is left behind expires.
 LEAVE_POLICY = RetryPolicy(trouble_s=3.0, attempt_s=2.0)
 ASKED_POLICY = RetryPolicy(trouble_s=10.0, attempt_s=5.0)
+WAIT_S = 25.0  # for something to be told: shorter than what proxies usually put up with
 # A beat may not wait for long behind other news.
 WITHDRAWN_AT_ONCE = 100
 
@@ -98,6 +99,15 @@ class Telling:
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """Whether the slot is lent under this token at this moment."""
         return await self._http.run(calls.verify(slot_id, token, ASKED_POLICY))
+
+    async def changed(self, since: int) -> int:
+        """The version of what the hub has to tell, once it is not `since` any more; the same after a while."""
+        headers = {"Prefer": f"wait={WAIT_S:.0f}"}
+        path, query = calls.path("nodes", self.state.node_id, "orders"), {"since": str(since)}
+        send = Send("GET", path, query=query, headers=headers, wait_s=WAIT_S)
+        answer = await self._http.run(exchange(send, self.policy()))
+        with readable():
+            return int(answer.data["version"])
 
     async def leave(self) -> None:
         """Take the node off the books."""

@@ -27,9 +27,10 @@ MODULES = (
     "numbers", "times", "ids", "keys", "work", "store", "command", "notifications", "history", "audit",
     "hubs",
     # capacity
-    "pools", "offers", "drains", "items", "caps", "shared", "turns", "revocations", "suspects", "slots", "speakers",
-    "liveness", "reports", "arrivals", "attempts", "tickets", "leases", "endings", "strays", "supply", "matching",
-    "waiters", "handoffs", "placing", "releases", "nodes", "serving", "queue", "indexes", "sightings", "tokens",
+    "pools", "orders", "offers", "drains", "items", "caps", "shared", "turns", "revocations", "suspects", "slots",
+    "speakers", "liveness", "reports", "arrivals", "attempts", "tickets", "leases", "endings", "strays", "supply",
+    "matching", "waiters", "handoffs", "placing", "releases", "nodes", "serving", "queue", "indexes", "sightings",
+    "tokens",
     # jobs
     "names", "events", "tasks", "progress", "job_queue", "claims", "jobs", "uniques", "outcomes", "recalls",
     "making", "workers", "incarnations", "providers", "dead_workers", "connections", "entries",

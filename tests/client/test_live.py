@@ -172,6 +172,18 @@ async def test_a_drain_and_what_is_lent_reach_the_callbacks_of_the_node(live_hub
         await eventually(lambda: heard[3:] == [False])
 
 
+LONG_S = 600  # a node timeout by which nothing here is told with the next beat: that is 100 seconds away
+
+
+async def test_a_node_hears_at_once_of_what_is_lent_and_ended(start_hub: Callable[..., HubProcess]) -> None:
+    hub, heard = start_hub(HUB_NODE_TIMEOUT=str(LONG_S)), list[Any]()
+    async with agent_of(hub, on_lent=heard.append) as agent, client_of(hub) as client:
+        async with client.borrow(LABEL) as slot:
+            await eventually(lambda: heard == [{slot.id: slot.token}])
+            assert agent.lent == {slot.id: slot.token}
+        await eventually(lambda: heard[1:] == [{}])
+
+
 async def test_a_node_that_was_removed_is_back_with_its_slots_and_one_that_left_is_not(live_hub: HubProcess) -> None:
     async with client_of(live_hub) as client:
         async with agent_of(live_hub, slots=2) as agent, live_hub.client() as raw:

@@ -17,6 +17,7 @@ from tests.client.fake_hub import FakeHub, Reset, agent_of, eventually, problem
 from tests.world import SLACK_S
 
 pytestmark = pytest.mark.usefixtures("quick")
+ORDERS = "GET /nodes/n1/orders"
 REGISTER, BEAT, SLOTS, LEAVE = "POST /node/register", "POST /node/heartbeat", "POST /node/n1/slots", "DELETE /node/n1"
 
 
@@ -196,6 +197,33 @@ async def test_the_callbacks_hear_of_every_change_in_order_and_of_nothing_else(h
             assert agent.lent == lent
     assert heard == [{"s1": "5"}, True, {}, False]
     assert agent.callback_errors == 2
+
+
+async def test_a_node_that_finds_a_token_valid_hears_at_once_of_all_that_is_lent(hub: FakeHub) -> None:
+    hub.pace_ms = 100_000
+    async with agent_of(hub) as agent:
+        await eventually(lambda: len(hub.said(BEAT)) == 1)
+        hub.lent, hub.version = {"s1": "5"}, 1
+        for valid in (False, True):
+            hub.say("GET /leases/s1/verify", lambda _, valid=valid: {"slotId": "s1", "valid": valid})
+            assert (await agent.verify("s1", "5"))["valid"] is valid
+        await eventually(lambda: agent.lent == {"s1": "5"})
+        hub.say("GET /leases/s1/verify", lambda _: {"slotId": "s1", "valid": True})
+        await agent.verify("s1", "5")  # which it knows
+        assert len(hub.said(BEAT)) == 2
+
+
+async def test_a_hub_that_knows_no_orders_to_wait_for_is_asked_once_in_a_beat(hub: FakeHub) -> None:
+    hub.say(ORDERS, *[(404, "not-found")] * 1000)
+    async with agent_of(hub, on_lent=lambda lent: None):
+        await eventually(lambda: len(hub.said(BEAT)) > 3)
+        assert 1 <= len(hub.said(ORDERS)) <= len(hub.said(BEAT)) + 1
+
+
+async def test_only_a_node_with_on_lent_waits_for_orders(hub: FakeHub) -> None:
+    async with agent_of(hub, on_drain=lambda drain: None):
+        await eventually(lambda: len(hub.said(BEAT)) > 2)
+    assert hub.said(ORDERS) == []
 
 
 async def test_a_refused_secret_stops_the_block_and_is_raised(hub: FakeHub) -> None:

@@ -68,6 +68,8 @@ class Walk:
         self.node("POST", "/node/nobody/slots", {"pools": {}}, status=404)
         self.node("POST", "/node/heartbeat", {"nodeId": "n1", "incarnation": "p1"})
         self.node("POST", "/node/heartbeat", {"nodeId": "stranger"})
+        self.node("GET", "/nodes/n1/orders?since=7")
+        self.node("GET", "/nodes/stranger/orders", status=404)
         self.node("POST", "/node/heartbeats", {"beats": [{"nodeId": "n2"}, {"nodeId": ""}]})
         self.stranger("GET", "/nodes")
         self.runner("GET", "/nodes?detail=1&limit=1")

@@ -88,7 +88,7 @@ def test_the_tables_of_keys_are_those_of_the_code():
 
 def test_channels_are_the_names_that_are_published_to():
     text = "\n".join(path.read_text() for path in SOURCES if path.parts[len(TOP.parts)] != "tests")
-    said = set(re.findall(r"notifications\.publish\(keys\.(\w+)", text))
+    said = set(re.findall(r"notifications\.(?:publish|tell)\(keys\.(\w+)", text))
     assert said == {name for name, key in TABLE.items() if key.type == "channel"}
 
 

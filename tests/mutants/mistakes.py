@@ -30,7 +30,7 @@ GRANTS = (
         "a lease that ended leaves its deadline behind",
     ),
     Mistake(
-        "endings.lua", "    redis.call('HINCRBY', keys.orders(part), 'version', 1)\n", "",
+        "endings.lua", "    orders.changed(part)\n", "",
         "a node does not hear that a lease of its slot ended",
     ),
     Mistake(

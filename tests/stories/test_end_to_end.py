@@ -146,7 +146,7 @@ GUARDED = [
     ("POST", "/node/register"), ("POST", "/node/heartbeat"), ("POST", "/node/heartbeats"), ("POST", "/node/n/slots"),
     ("DELETE", "/node/n/slots/s"), ("DELETE", "/node/n"), ("POST", "/session/borrow"), ("POST", "/session/return"),
     ("POST", "/session/renew"), ("POST", "/leases/watch"), ("GET", "/diagnostics/worker-env/n"),
-    ("GET", "/leases/s/verify?token=1"), ("GET", "/nodes?detail=1"), ("GET", "/nodes/n"),
+    ("GET", "/leases/s/verify?token=1"), ("GET", "/nodes?detail=1"), ("GET", "/nodes/n"), ("GET", "/nodes/n/orders"),
     ("GET", "/pools"), ("GET", "/pools/a:b"), ("GET", "/sessions"), ("GET", "/sessions/s"),
     ("POST", "/results/browser/s/test"), ("POST", "/admin/pools/a:b/restart"), ("POST", "/admin/nodes/n/drain"),
     ("POST", "/admin/nodes/n/undrain"), ("POST", "/admin/nodes/n/cordon"),

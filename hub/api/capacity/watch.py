@@ -1,4 +1,4 @@
-"""Telling holders at once that a lease of theirs is over."""
+"""Telling holders at once that a lease of theirs is over, and nodes that there is something to tell them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,24 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub.api import bodies
-from hub.api.auth import RUNNER
+from hub.api.auth import NODE, RUNNER
+from hub.api.capacity.members import whole_number
+from hub.api.capacity.node_requests import NUMBER_MAX
 from hub.api.capacity.requests import WatchBody
-from hub.api.contract import lending
-from hub.api.contract.operation import operation
+from hub.api.contract import fleet, lending
+from hub.api.contract import parameters as p
+from hub.api.contract.operation import TOKEN, operation
 from hub.api.deps import allowed, is_gone, reply, serving
+from hub.api.jobs import waiting
+from hub.api.speakers import speaker
+from hub.capacity.nodes.models import check_node_id
+from hub.errors import Forbidden, InvalidValue, UnknownNode
 from hub.store.keys import key_part
 
-router = APIRouter(tags=["sessions"])
+router = APIRouter()
 
 
-@router.post("/leases/watch", **operation("watchLeases", (RUNNER,), lending.Watched, body=WatchBody))
+@router.post("/leases/watch", tags=["sessions"], **operation("watchLeases", (RUNNER,), lending.Watched, body=WatchBody))
 async def watch(request: Request) -> Response:
     """Wait until one of these leases is over: a node died, an operator ended it, or a drain did.
 
@@ -34,3 +41,37 @@ async def watch(request: Request) -> Response:
     limit_s = min(said.wait_seconds, hub.settings.request_timeout_s * 0.9)
     over = await hub.watching.wait(leases, limit_s, nobody_listens)
     return reply({"over": [{"browserId": slot, "leaseToken": token, "reason": why} for slot, token, why in over]})
+
+
+@router.get(
+    "/nodes/{node_id:path}/orders",
+    tags=["nodes"],
+    **operation(
+        "watchOrders",
+        (NODE, TOKEN),
+        fleet.OrdersVersion,
+        p.PREFER,
+        p.SINCE_VERSION,
+        headers=("Preference-Applied",),
+        refusals=(InvalidValue, Forbidden, UnknownNode),
+    ),
+)
+async def orders(request: Request, node_id: str) -> Response:
+    """The version of what the node is told; with `Prefer: wait=N` as soon as it is not `since` any more, or after N
+    seconds.
+
+    It changes with each lease of the node that begins or ends, with drains, and with slots that are to be replaced. The
+    answer to a heartbeat tells what it is; the node need not wait for the time of the next one.
+    """
+    who, hub, node = await speaker(request, NODE), serving(request).hub, check_node_id(node_id)
+    who.check(node)
+    since = whole_number(request.query_params.get("since", "0"), "since", 0, NUMBER_MAX)
+    wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
+
+    async def look(seconds: float) -> int:
+        return await hub.nodes.version(node, since, seconds)
+
+    version = await waiting.wait(request, wait_s, look, lambda found: found != since)
+    answer = reply({"nodeId": node, "version": version})
+    answer.headers["preference-applied"] = f"wait={wait_s:g}"
+    return answer

@@ -110,6 +110,13 @@ class Orders(TypedDict):
     ]
 
 
+class OrdersVersion(TypedDict):
+    """Whether there is something to tell a node."""
+
+    nodeId: w.NodeId
+    version: w.Version
+
+
 class RefusedBeat(TypedDict):
     """One of many heartbeats that was refused."""
 

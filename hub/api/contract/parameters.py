@@ -86,6 +86,7 @@ TAKE: Final = Parameter("take", "How many entries are answered at most.", 100, _
 CATEGORY: Final = Parameter("category", "Only entries of this category.", "admin")
 ACTION: Final = Parameter("action", "Only entries of this action.", "node.drain")
 SINCE: Final = Parameter("sinceUtc", "Only entries since then; ignored when it cannot be read.", "2026-01-02T03:04:05Z")
+SINCE_VERSION: Final = Parameter("since", "The version that the node knows.", 7, _whole(0, 2**53, 0))
 RUN_QUERY: Final = Parameter("runId", "The run, where no header `x-run-id` names it.", w.RUN)
 AFTER: Final = Parameter(
     "after", "The id of the event to go on after, where no `Last-Event-ID` says it.", "1750000000000-0"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,12 +32,17 @@ from hub.store.store import Store
 BATCH = 64  # slots per script where each costs a dozen commands: under 2 ms
 UPGRADE_S, UPGRADE_BATCH = 300, 500  # how long nodes are asked to rebuild their slots; so many by one script
 LOOK = 1000  # slots per script that only looks at where they are: under 2 ms
+RECHECK_S = 5.0  # without a notification for so long, the store is asked all the same
 SEARCHED = 20_000  # nodes that one call looks through for a text
 _log = get_logger("hub.capacity.nodes")
 
 
 def _superseded(node_id: str) -> Superseded:
     return Superseded(f"another process is node {node_id} by now, or this one has left; it is to stop")
+
+
+def _unknown(node_id: str) -> UnknownNode:
+    return UnknownNode(f"node {node_id} is not registered")
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,25 @@ class Nodes:
     def timeout_ms(self) -> int:
         """The node timeout that holds for all hubs."""
         return self._store.node_timeout_ms
+
+    async def version(self, node_id: str, since: int, seconds: float) -> int:
+        """The version of what the node is told, once that is not `since` any more, or after so many seconds.
+
+        Raises `UnknownNode` and `StoreUnavailable`.
+        """
+        keys, until = self._store.keys, time.monotonic() + seconds
+        async with self._store.notifications.listen(keys.orders_notice(key_part(node_id))) as subscription:
+            while True:
+                known, version = await asyncio.gather(
+                    self._store.read("SISMEMBER", keys.nodes, node_id),
+                    self._store.read("HGET", keys.orders(key_part(node_id)), "version"),
+                )
+                if not known:
+                    raise _unknown(node_id)
+                left_s = until - time.monotonic()
+                if int(version or 0) != since or left_s <= 0:
+                    return int(version or 0)
+                await subscription.wait(min(left_s, RECHECK_S))
 
     async def register(
         self,
@@ -167,7 +193,7 @@ class Nodes:
                     if lent or offered or str(cursor) == "0":
                         return Departure(bool(seen), lent, offered, None if left_ms < 0 else int(left_ms))
                 case ["unknown"]:
-                    raise UnknownNode(f"node {node_id} is not registered")
+                    raise _unknown(node_id)
                 case ["settling", ms]:
                     raise Settling(
                         f"node {node_id} is not registered, but the store was lost a moment ago and it may come back",
@@ -266,7 +292,7 @@ class Nodes:
         """One node; raises `UnknownNode`."""
         found = await self.describe([node_id])
         if not found:
-            raise UnknownNode(f"node {node_id} is not registered")
+            raise _unknown(node_id)
         return found[0]
 
     async def slots(self, node_id: str) -> list[tuple[str, str, str]]:

@@ -114,6 +114,7 @@ class OfLeases(Section):
     )
     revoked_tokens = One("hub:revoked_tokens", "hash", "the same slots -> their tokens", "the same")
     revoked_notice = Each("hub:revoked_bell:{slot}", "channel", "the lease of this slot has ended early", "")
+    orders_notice = Each("hub:orders_bell:{node}", "channel", "something that the node is told has changed", "")
 
 
 class OfTheQueue(Section):

@@ -8,7 +8,7 @@ command.change('capacity/mark_slots', {
     local part, pool, place = unpack(redis.call('HMGET', keys.slot(argv[i]), 'part', 'pool', 'place'))
     if part then
       slots.mark_recycle(argv[i], part, 120)
-      redis.call('HINCRBY', keys.orders(part), 'version', 1)
+      orders.changed(part)
       marked = marked + 1
     end
     if place == 'held' then redis.call('SREM', keys.replacing(pool), argv[i]) end

@@ -26,7 +26,7 @@ command.change('nodes/drain', {
     if a.number ~= '' and not numbers.above(a.number, known) then return {'kept'} end
     if a.number == '' then a.number = leases.next_token() end
     redis.call('HSET', keys.orders(a.part), 'drain_number', a.number)
-    redis.call('HINCRBY', keys.orders(a.part), 'version', 1)  -- the node is told the number with its next beat
+    orders.changed(a.part)  -- the node is told the number with its next beat
   end
   local holds = drains.holds_back(a.part)
   if a.cursor == '0' and a.on == '1' then
@@ -37,7 +37,7 @@ command.change('nodes/drain', {
       redis.call('ZREM', keys.drain_deadlines, a.id)
     end
     if not holds then  -- the number tells this drain from a later one
-      redis.call('HSET', keys.orders(a.part), 'drain', redis.call('HINCRBY', keys.orders(a.part), 'version', 1))
+      redis.call('HSET', keys.orders(a.part), 'drain', orders.changed(a.part))
     end
     local before = drains.cordoned(a.part)
     if a.reason ~= '' then
@@ -53,7 +53,7 @@ command.change('nodes/drain', {
     if holds then
       redis.call('HDEL', keys.orders(a.part), 'drain', 'cordon')
       history.note('node.undrained', 'node', a.id)
-      redis.call('HINCRBY', keys.orders(a.part), 'version', 1)
+      orders.changed(a.part)
     end
   elseif holds ~= (a.on == '1') then
     return {'ok', '0', 0, 0, -1, a.number}  -- somebody has switched it back since the first batch

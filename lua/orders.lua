@@ -1,0 +1,11 @@
+-- Orders: what a node is told with its heartbeat.
+local orders = {}
+
+-- Something of it has changed: the node is told with its next beat, and at once that there is something. The new version.
+function orders.changed(part)
+  local version = redis.call('HINCRBY', keys.orders(part), 'version', 1)
+  notifications.tell(keys.orders_notice(part), version)
+  return version
+end
+
+return orders
