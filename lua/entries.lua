@@ -2,8 +2,8 @@
 local entries = {}
 
 -- The private indexes of the jobs API by kind; `owner` is what an index is about, `member` what stands in it.
-entries.held_in = {worker_tasks = 'set', worker_providers = 'set', dead_workers = 'set', payload = 'string',
-  task_result = 'string', task_log = 'string', provider_name = 'string', unique = 'string'}  -- all others are sorted sets
+entries.held_in = {worker_tasks = 'set', worker_providers = 'set', dead_workers = 'set', task_parents = 'set', task_children = 'set',
+  payload = 'string', task_result = 'string', task_log = 'string', provider_name = 'string', unique = 'string'}  -- others: zsets
 
 function entries.of(kind, owner, member)
   local key = keys[kind]
@@ -12,9 +12,9 @@ function entries.of(kind, owner, member)
 end
 
 function entries.lists(kind, owner, member)
-  local index = entries.of(kind, owner, member)
-  if entries.held_in[kind] == 'string' then return redis.call('EXISTS', index) == 1 end
-  if entries.held_in[kind] == 'set' then return redis.call('SISMEMBER', index, member) == 1 end
+  local index, how = entries.of(kind, owner, member), entries.held_in[kind]
+  if how == 'string' then return redis.call('EXISTS', index) == 1 end
+  if how == 'set' then return redis.call('SISMEMBER', index, member) == 1 end
   return redis.call('ZSCORE', index, member) and true or false
 end
 
@@ -24,12 +24,12 @@ local function task_belongs(kind, owner, id)
   local t = tasks.read(id)
   if not (t and t.room and t.status) then return false end
   if kind == 'task_result' then return t.status == 'completed' end
-  local waits = t.status == 'pending'
-  local held = tasks.is_held(t.status)
+  local waits, held = t.status == 'pending', tasks.is_held(t.status)
   if kind == 'room_tasks' then return t.status .. ':' .. t.room == owner end
   if kind == 'job_tasks' then return t.status .. ':' .. t.room .. ':' .. t.job == owner end
-  if kind == 'job_queue' then return waits and not t.due and t.job == owner end
-  if kind == 'later' then return waits and t.due end
+  if kind == 'job_queue' then return waits and not (t.due or t.after) and t.job == owner end
+  if kind == 'later' then return waits and t.due and not t.after end
+  if kind == 'blocked' then return waits and t.after end
   if kind == 'worker_tasks' then return held and t.worker == owner end
   if kind == 'internal_tasks' then return held and names.is_internal(t.job) end
   if kind == 'runtimes' or kind == 'held_tasks' then return held end
@@ -43,8 +43,8 @@ end
 local function worker_belongs(kind, owner, id)
   local known = redis.call('EXISTS', keys.worker(id)) == 1
   if kind ~= 'room_workers' or not known then return known == (kind ~= 'dead_workers') end
-  local shared = redis.call('HEXISTS', keys.worker_rooms(id), '@global') == 1
-    or redis.call('HEXISTS', keys.worker_rooms(id), '@internal') == 1
+  local links = redis.call('HMGET', keys.worker_rooms(id), '@global', '@internal')
+  local shared = (links[1] or links[2]) and true or false
   if owner == '*' then return shared end
   local room = owner == '@*' and '*' or owner
   return shared == workers.is_shared(room) and redis.call('HEXISTS', keys.worker_rooms(id), room) == 1
@@ -63,6 +63,9 @@ function entries.belongs(kind, owner, member)
   if kind == 'provider_name' then
     return redis.call('HGET', keys.provider(redis.call('GET', keys.provider_name(member)) or ''), 'id') == member
   end
+  if kind == 'task_parents' then return redis.call('HEXISTS', keys.task(owner), 'after') == 1 end
+  if kind == 'task_children' then return chains.is_awaited(owner) end
+  if kind == 'settling' then return redis.call('EXISTS', keys.task_children(string.match(member, '^%x*'))) == 1 end
   if kind == 'unique' then
     local of = redis.call('HGET', keys.task(redis.call('GET', keys.unique(member)) or ''), 'unique')
     return redis.call('PTTL', keys.unique(member)) > 0 or (of and string.match(of, '^%x+') == member)

@@ -22,8 +22,7 @@ end
 
 local function id_json(id)
   if not id or id == '' then return 'null' end
-  return '"' .. table.concat({string.sub(id, 1, 8), string.sub(id, 9, 12), string.sub(id, 13, 16), string.sub(id, 17, 20),
-    string.sub(id, 21)}, '-') .. '"'
+  return '"' .. names.dashed(id) .. '"'
 end
 
 function events.jobs(room) events.emit('jobs_invalidate', 'room:' .. room, '{}') end

@@ -55,7 +55,8 @@ function job_queue.let_in(limit)
   return #due
 end
 
--- A task as the hub reads it: id, then the fields, then payload, place in the queue and claim; '' where there is none.
+-- A task as the hub reads it: id, then the fields, then payload, place in the queue, claim, and how many tasks it waits for; ''
+-- where there is none.
 local SHOWN = {'job', 'room', 'status', 'at', 'user', 'started', 'done', 'worker', 'error', 'attempt', 'max', 'prio', 'due'}
 
 function job_queue.task_reply(t)
@@ -66,6 +67,7 @@ function job_queue.task_reply(t)
   reply[15] = redis.call('GET', keys.payload(t.id)) or '{}'
   reply[16] = t.status == 'pending' and job_queue.position_of(t) or ''
   reply[17] = t.claim or ''
+  reply[18] = t.after and redis.call('SCARD', keys.task_parents(t.id)) or ''
   return reply
 end
 

@@ -1,13 +1,16 @@
 -- Making: a new task, which waits to be claimed.
 local making = {}
 
-local ASKED = {'prio', 'attempt', 'max', 'backoff_ms', 'silence', 'unique'}
+local ASKED = {'prio', 'attempt', 'max', 'backoff_ms', 'silence', 'unique', 'due', 'after'}
 
--- t: id, job, room and user, and of ASKED what was asked for; it is not claimed before `due_us`.
-function making.make(t, payload, due_us)
+-- t: id, job, room and user, and of ASKED what was asked for; it is not claimed before `due_us`, and not before its parents,
+-- if any, are over.
+function making.make(t, payload, due_us, parents)
   t.status, t.at = 'pending', numbers.digits(store.next_us())
   local record = {'job', t.job, 'room', t.room, 'user', t.user, 'at', t.at, 'status', 'pending'}
   if t.max then t.attempt = '1' end
+  if not (due_us and due_us > store.now_us) then due_us = nil end
+  if parents and due_us then t.due = numbers.digits(due_us) end
   for _, name in ipairs(ASKED) do
     if t[name] then record[#record + 1], record[#record + 2] = name, t[name] end
   end
@@ -15,7 +18,7 @@ function making.make(t, payload, due_us)
   if payload ~= '{}' then redis.call('SET', keys.payload(t.id), payload) end
   uniques.take(t)
   tasks.list_under(t, 'pending')
-  if due_us and due_us > store.now_us then job_queue.put_off(t, due_us) else job_queue.enter(t) end
+  if parents then blocked.wait(t, parents) elseif due_us then job_queue.put_off(t, due_us) else job_queue.enter(t) end
   t.position = job_queue.position_of(t)
   events.status(t)
   if t.position then events.available(t) end

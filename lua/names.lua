@@ -5,4 +5,10 @@ function names.room_of(full) return string.match(full, '^(.-):') end
 
 function names.is_internal(full) return string.sub(full, 1, 10) == '@internal:' end
 
+-- An id as people see it.
+function names.dashed(id)
+  return table.concat({string.sub(id, 1, 8), string.sub(id, 9, 12), string.sub(id, 13, 16), string.sub(id, 17, 20),
+    string.sub(id, 21)}, '-')
+end
+
 return names

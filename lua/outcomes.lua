@@ -19,10 +19,7 @@ end
 -- End a task with a terminal status. `error` is kept where there is one, and so is what a completed one came to.
 function outcomes.close(t, status, error, request, result)
   if t.status == 'pending' then
-    job_queue.leave(t)
-    if redis.call('ZREM', keys.later, t.id) == 1 then redis.call('HINCRBY', keys.job(t.job), 'later', -1) end
-    redis.call('HDEL', keys.task(t.id), 'due')
-    t.due = nil
+    blocked.take_out(t)
   else
     let_go(t)
   end
@@ -39,6 +36,7 @@ function outcomes.close(t, status, error, request, result)
   if status == 'failed' and t.max then redis.call('ZADD', keys.dead, t.done, t.id) end
   notifications.publish(keys.task_done(t.id), '')
   events.status(t)
+  chains.settle(t, outcomes.close)
 end
 
 -- Make a claimed or running task pending again, at its old place, or put off until `due_us`.

@@ -11,10 +11,7 @@ function recalls.end_again(t, status, error, claim, request, worker, result)
   if again or status == 'pending' then
     if claim == '' or tonumber(t.claim or '0') > tonumber(claim) then return 'newer' end
     if waits and not again then return 'known' end
-    if waits then
-      job_queue.leave(t)
-      if redis.call('ZREM', keys.later, t.id) == 1 then redis.call('HINCRBY', keys.job(t.job), 'later', -1) end
-    end
+    if waits then blocked.take_out(t) end
   end
   history.note('task.recalled', 'task', t.id, 'job', t.job, 'why', status)
   if tonumber(claim ~= '' and claim or '0') > tonumber(t.claim or '0') then redis.call('HSET', keys.task(t.id), 'claim', claim) end
@@ -42,7 +39,8 @@ end
 
 -- A task was made: it has ended already where a hub has said so. Returns whether one had.
 function recalls.end_made(id)
-  if not store.reopened_ms or store.clock_ms - store.reopened_ms > keys.seconds.early_ends * 1000 then return false end
+  if not tasks.may_come_back() then return false end
+  if redis.call('EXISTS', keys.task_children(id)) == 1 then redis.call('HSET', keys.task(id), 'followed', '1') end
   local said = redis.call('LRANGE', keys.early_ends(id), 0, -1)
   for i = 1, #said, 5 do recalls.end_again(tasks.read(id), unpack(said, i, i + 4)) end
   redis.call('DEL', keys.early_ends(id))

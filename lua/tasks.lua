@@ -3,7 +3,7 @@ local tasks = {}
 
 -- A task's record, and the lists of its room and of its job there, in which every task stands by its status.
 local FIELDS = {'job', 'room', 'status', 'at', 'worker', 'started', 'done', 'error', 'user', 'attempt', 'max', 'prio', 'due',
-  'backoff_ms', 'last', 'back', 'claim', 'silence', 'unique'}
+  'backoff_ms', 'last', 'back', 'claim', 'silence', 'unique', 'after', 'followed'}
 
 function tasks.read(id)
   local values = redis.call('HMGET', keys.task(id), unpack(FIELDS))
@@ -16,6 +16,11 @@ end
 -- Whether a request was the last to move a task, or one of the latest to queue it again: then it has been heard.
 function tasks.was_heard(t, request)
   return t.last == request or (t.back and string.find('\n' .. t.back .. '\n', '\n' .. request .. '\n', 1, true) and true)
+end
+
+-- Whether hubs may yet say again what the store has lost of tasks.
+function tasks.may_come_back()
+  return store.reopened_ms and store.clock_ms - store.reopened_ms <= keys.seconds.early_ends * 1000
 end
 
 -- Whether somebody has it in hand.

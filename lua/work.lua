@@ -15,6 +15,8 @@ function work.begin()
   work.notified = nil            -- jobs whose waiting claims were told that there is a task
   work.told = nil            -- events that sockets were told
   work.listening = nil       -- whether any hub listens for events, once that was asked
+  work.to_settle = 200           -- tasks that wait for one which is over, and may still hear of it
+  work.settles = nil             -- whether they are being told
   work.last_us = nil         -- the last instant, once that was asked
 end
 

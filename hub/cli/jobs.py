@@ -31,6 +31,7 @@ from hub.errors import HubError, Unavailable
 from hub.jobs.models import TERMINAL
 from hub.jobs.names import GLOBAL, parse_full_name
 
+OnFailure = Literal["fail", "run"]
 Status = Literal["pending", "claimed", "running", "completed", "failed", "cancelled"]
 Row = dict[str, Any]
 
@@ -126,6 +127,12 @@ def submit(
     unique_for: Annotated[
         float | None, typer.Option(min=0, help="Seconds from its submit for which a completed task stands for its key.")
     ] = None,
+    after: Annotated[
+        list[str] | None, typer.Option(metavar="TASK", help="It waits until this task is over; repeat it for several.")
+    ] = None,
+    on_failure: Annotated[
+        OnFailure | None, typer.Option(help="What becomes of it when one of those is not completed.")
+    ] = None,
     key: Annotated[
         str | None, typer.Option(parser=read_key, metavar="KEY", help="The same key within 24 h gets the same task.")
     ] = None,
@@ -143,6 +150,8 @@ def submit(
         "maxSilenceSeconds": max_silence,
         "uniqueKey": unique_key,
         "uniqueSeconds": unique_for,
+        "after": after or None,
+        "onFailure": on_failure,
     }
     wanted |= {name: value for name, value in given.items() if value is not None}
     where = ("rooms", room or _room_of(job), "tasks", job)

@@ -10,11 +10,11 @@ from hub.store.scan import members_of
 from hub.store.store import Store
 
 # Indexes whose members must belong, by the type of their keys.
-SETS = ("worker_tasks", "worker_providers", "dead_workers")
+SETS = ("worker_tasks", "worker_providers", "dead_workers", "task_parents", "task_children")
 ZSETS = (
     *("room_tasks", "job_tasks", "job_queue", "heads", "later", "ownerless", "internal_tasks", "runtimes", "silences"),
     *("held_tasks", "finished", "dead", "workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs"),
-    *("room_providers", "hung_up"),
+    *("room_providers", "hung_up", "blocked", "settling"),
 )
 STRINGS = ("payload", "task_result", "task_log", "provider_name", "unique")  # keys that are such members by themselves
 _OF_WORKERS = ("worker", "worker_jobs", "worker_rooms", "worker_tasks", "worker_providers")

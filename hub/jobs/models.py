@@ -83,7 +83,8 @@ class JobDemand:
 @dataclass(frozen=True)
 class Task:
     """A task. `position` counts from 1 among the pending tasks of its job; `due_us` is set while it is put off; `claim`
-    names the last claim of it; it `stood` for the unique key of a submit that is answered with it.
+    names the last claim of it; it `waits_for` so many tasks to be over; it `stood` for the unique key of a submit that
+    is answered with it.
     """
 
     id: str
@@ -103,15 +104,19 @@ class Task:
     priority: int = 0
     due_us: int | None = None
     claim: str = ""
+    waits_for: int = 0
     stood: bool = False
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A task for who asks for it alone. result: what it came to, JSON, '' for nothing, `LOST` for what is no more."""
+    """A task for who asks for it alone. result: what it came to, JSON, '' for nothing, `LOST` for what is no more.
+    after: the tasks it waits for.
+    """
 
     task: Task
     result: str = ""
+    after: tuple[str, ...] = ()
     progress: float | None = None
     message: str = ""
     said_us: int | None = None
@@ -174,6 +179,7 @@ class Options:
     fails is tried again after a pause that doubles with each attempt, up to an hour; as_the_job: these are as the job
     was registered with. max_silence_ms: how long it may say nothing while it runs, 0 for ever. unique_key: of
     its job in its room there is one task under it at a time, and when that is completed for unique_ms after its submit.
+    after: the tasks that must be over before; it fails when one of them is not completed, unless run_on_failure.
     """
 
     priority: int = 0
@@ -184,6 +190,8 @@ class Options:
     as_the_job: bool = field(default=False, repr=False)
     unique_key: str = field(default="", repr=False)
     unique_ms: int = field(default=0, repr=False)
+    after: tuple[str, ...] = field(default=(), repr=False)
+    run_on_failure: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True)

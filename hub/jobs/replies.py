@@ -27,6 +27,7 @@ def task_of(reply: Any) -> Task:
         payload,
         place,
         claim,
+        waits_for,
     ) = reply
     return Task(
         id=task,
@@ -46,16 +47,18 @@ def task_of(reply: Any) -> Task:
         priority=int(priority or 0),
         due_us=int(due) if due else None,
         claim=claim,
+        waits_for=waits_for or 0,
     )
 
 
-def shown_of(task: Any, result: str, said: list[str]) -> Shown:
+def shown_of(task: Any, result: str, said: list[str], after: list[str]) -> Shown:
     """The same for who asks for it alone, with what `lua/progress.lua` answers."""
     share, message, at, silence, *log = said
     split = (text.partition(" ") for text in log)
     return Shown(
         task_of(task),
         result,
+        after=tuple(sorted(after)),
         progress=float(share) if share else None,
         message=message,
         said_us=int(at) if at else None,

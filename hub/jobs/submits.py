@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 
+from hub.errors import Malformed
 from hub.jobs.jobs import new_id
 from hub.jobs.models import Options
+from hub.jobs.names import dashed
 
 BITE_CHARACTERS = 1_048_576  # and of payloads
 BATCH = 64  # tasks submitted, or reported, per script: 2 to 3 ms
@@ -36,6 +38,8 @@ def request_of(
     )
     if options.unique_key:
         wanted += repr((options.unique_key, options.unique_ms))
+    if options.after:
+        wanted += after_of(options)
     fingerprint = hashlib.sha256(wanted.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return kept, [derived(f"{kept}\0{fingerprint}\0{number}") for number in range(len(payloads))], fingerprint
 
@@ -51,3 +55,20 @@ def unique_of(room: str, full: str, options: Options) -> str:
         return ""
     named = f"{room}\0{full}\0{options.unique_key}".encode("utf-8", "surrogatepass")
     return f"{hashlib.sha256(named).hexdigest()[:32]}:{options.unique_ms * 1000}"
+
+
+def after_of(options: Options) -> str:
+    """What becomes of a task when one it waits for is not completed, and those it waits for; empty for none."""
+    return ",".join(("run" if options.run_on_failure else "fail", *options.after)) if options.after else ""
+
+
+def unknown_parents(after: Sequence[str], unknown: Sequence[str]) -> Malformed:
+    """For tasks that one is to wait for and nobody knows, or the caller may not see."""
+    missing = frozenset(unknown)
+    places = [(place, dashed(task)) for place, task in enumerate(after) if task in missing]
+    return Malformed(
+        errors=[
+            {"type": "unknown_task", "loc": ["body", "after", place], "msg": f"There is no task {task}", "input": task}
+            for place, task in places
+        ]
+    )

@@ -29,7 +29,7 @@ from hub.jobs.names import INTERNAL, dashed
 from hub.jobs.pages import Pages
 from hub.jobs.recent import Recent
 from hub.jobs.replies import shown_of, task_of
-from hub.jobs.submits import BATCH, batches, derived, request_of, unique_of
+from hub.jobs.submits import BATCH, after_of, batches, derived, request_of, unique_of, unknown_parents
 from hub.jobs.workers import not_yours, superseded, unknown
 from hub.observability import metrics
 from hub.settings import Settings
@@ -69,7 +69,7 @@ class Tasks:
         """The new tasks, in order; with a key, those that the same request was given within the last 24 h. In the
         place of a task with a unique key that another one stands for, that one.
 
-        Raises `JobNotFound`, and `KeyReused` when the key came with another request.
+        Raises `JobNotFound`, `KeyReused` when the key came with another request, and `Malformed` for unknown parents.
         """
         key, ids, fingerprint = request_of(key, user, room, full, payloads, options)
         if full.startswith(f"{INTERNAL}:"):  # claimed at once by whoever executes it: nothing to put off or to repeat
@@ -94,12 +94,13 @@ class Tasks:
                 backoff_ms=options.backoff_ms,
                 silence_ms=options.max_silence_ms,
                 unique=unique_of(room, full, options),
+                after=after_of(options),
                 key=key,
                 fingerprint=fingerprint,
                 keep_s=self._keep_s,
                 rest=[text for pair in pairs for text in pair],
             )
-            found = self._submitted(await submit(told=0), full)
+            found = self._submitted(await submit(told=0), full, options.after)
             if [task.id for task in found] == ids[start:end]:
                 self._recent.note(partial(submit, told=1), sum(map(len, payloads[start:end])))
             else:  # the one that stands for its unique key; who made that says it again
@@ -108,7 +109,7 @@ class Tasks:
         metrics.tasks_submitted.inc(len(made))
         return made
 
-    def _submitted(self, reply: Any, full: str) -> list[Task]:
+    def _submitted(self, reply: Any, full: str, after: Sequence[str]) -> list[Task]:
         match reply:
             case ["ok", *tasks]:
                 return [task_of(task) for task in tasks]
@@ -116,6 +117,8 @@ class Tasks:
                 raise no_job(full)
             case ["reused"]:
                 raise KeyReused("This Idempotency-Key came before with another request")
+            case ["unknown", *tasks]:
+                raise unknown_parents(after, tasks)
         raise UnknownReply(self._submit.name, reply)
 
     async def claim(
@@ -266,8 +269,8 @@ class Tasks:
     async def show(self, task: str) -> Shown:
         """The task and what it came to; raises `TaskNotFound`."""
         match await self._show(id=task):
-            case ["ok", found, result, said]:
-                return shown_of(found, result, said)
+            case ["ok", found, result, said, after]:
+                return shown_of(found, result, said, after)
             case ["task"]:
                 raise no_task(task)
             case reply:

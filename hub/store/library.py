@@ -32,8 +32,8 @@ MODULES = (
     "matching", "waiters", "handoffs", "placing", "releases", "nodes", "serving", "queue", "indexes", "sightings",
     "tokens",
     # jobs
-    "names", "events", "tasks", "progress", "job_queue", "claims", "jobs", "uniques", "outcomes", "recalls",
-    "making", "workers", "incarnations", "providers", "dead_workers", "connections", "entries",
+    "names", "events", "tasks", "progress", "job_queue", "claims", "jobs", "uniques", "blocked", "chains", "outcomes",
+    "recalls", "making", "workers", "incarnations", "providers", "dead_workers", "connections", "entries",
 )  # fmt: skip
 EXTERNAL = ("times", "record_times", "records")
 

@@ -19,6 +19,7 @@ from hub.sweeping.workers import BATCH, BITES_MAX, Overdue
 
 INTERVAL_S = 1.0  # how late a task that was put off may come, and a worker that hung up may go
 LINE_S = 20.0  # passes in which nothing happened share a line for so long: it looks every second
+LOOKED_AT = 10  # tasks that wait for others, of 100 each, per script: some milliseconds
 HUNG_UP_MAX = 1_000  # workers removed per pass
 _log = get_logger("hub.sweeping")
 
@@ -54,14 +55,15 @@ class TaskSweeperService:
         self._overdue = Overdue(store)
         self._ended = Ended(store)
         self._let_in = store.script("tasks/let_in")
+        self._go_on = store.script("tasks/settle")
         self._forget = store.script("tasks/forget")
 
     async def sweep(self) -> TaskSweep:
         """One pass."""
         started = time.monotonic()
         done = TaskSweep()
-        steps = (self._let_due_in, self._fail_overdue, self._remove_hung_up, self._bury, self._count_ended)
-        await in_turn("task", done, *steps, self._forget_old)
+        steps = (self._let_due_in, self._settle, self._fail_overdue, self._remove_hung_up, self._bury)
+        await in_turn("task", done, *steps, self._count_ended, self._forget_old)
         done.scanned = done.due + done.expired + done.hung_up + done.forgotten
         done.elapsed_ms = round((time.monotonic() - started) * 1000, 1)
         return done
@@ -72,6 +74,12 @@ class TaskSweeperService:
             done.due += some
             if some < BATCH:
                 break
+
+    async def _settle(self, _: TaskSweep) -> None:
+        bites, more = 0, 1
+        while more and bites < BITES_MAX:
+            _, more = await self._go_on(limit=LOOKED_AT)
+            bites += 1
 
     async def _fail_overdue(self, done: TaskSweep) -> None:
         done.expired = await self._overdue.fail("runtime", 0) + await self._overdue.fail("silent", 0)

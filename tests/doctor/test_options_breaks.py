@@ -36,3 +36,35 @@ async def test_a_unique_key_of_its_task_stays_also_when_that_is_forgotten(shop, 
     assert shop.redis.get(key) == task.id
     shop.redis.set(key, NOBODY, ex=3600)  # as it is when its task was completed, and is not kept for as long
     assert await look(hub) == []
+
+
+async def chained(hub, shop):
+    [task] = await hub.tasks.submit("one", JOB, ["{}"], USER, Options(after=(shop.running, shop.waiting)))
+    assert await look(hub) == []
+    return task
+
+
+async def test_a_task_that_waits_for_others_and_would_never_be_looked_at_is_again(shop, hub):
+    task = await chained(hub, shop)
+    shop.redis.zrem("hub:blocked", task.id)
+    [(rule, _, said)] = await found_and_mended(hub)
+    assert (rule, said[:20]) == ("C9", "pending, but in no q")
+    assert shop.redis.zscore("hub:blocked", task.id) > 0
+
+
+async def test_a_task_whose_parents_do_not_know_of_it_is_told_when_they_are_over(shop, hub):
+    task = await chained(hub, shop)
+    shop.redis.delete(f"hub:task_children:{shop.running}", f"hub:task_children:{shop.waiting}")
+    [(rule, _, said)] = await found_and_mended(hub)
+    assert (rule, said) == ("C9", "waits for others that are all over, or do not know of it")
+    await hub.tasks.move(shop.waiting, "cancelled", superuser=True)
+    assert (await hub.tasks.get(task.id)).status == "failed"
+
+
+async def test_what_is_left_of_a_task_that_waits_for_nobody_goes(shop, hub):
+    shop.redis.zadd("hub:blocked", {shop.waiting: 5})
+    shop.redis.sadd(f"hub:task_parents:{shop.waiting}", shop.running)
+    shop.redis.sadd(f"hub:task_children:{shop.over}", shop.waiting)
+    shop.redis.zadd("hub:settling", {f"{shop.dead}:failed": 5})
+    assert [found[0] for found in await found_and_mended(hub)].count("C12") == 3
+    assert shop.redis.keys("hub:blocked") + shop.redis.keys("hub:task_*s:*") + shop.redis.keys("hub:settling") == []

@@ -18,8 +18,28 @@ TASKS = (
         "a task that has ended counts as claimed by nobody",
     ),
     Mistake(
-        "outcomes.lua", "    job_queue.leave(t)\n", "",
+        "blocked.lua", "  job_queue.leave(t)\n", "",
         "a task that was cancelled can still be claimed",
+    ),
+    Mistake(
+        "outcomes.lua", "  chains.settle(t, outcomes.close)\n", "",
+        "a task waits for others that are all over",
+    ),
+    Mistake(
+        "chains.lua", "if status ~= 'completed' and t.after == 'fail' then", "if status == 'failed' and t.after == 'fail' then",
+        "a task runs after one that was cancelled",
+    ),
+    Mistake(
+        "blocked.lua", "  redis.call('HDEL', keys.task(t.id), 'after')\n", "",
+        "a task that was let in is said to wait for others",
+    ),
+    Mistake(
+        "outcomes.lua", "  uniques.let_go(t, status)\n", "",
+        "a unique key is never free again",
+    ),
+    Mistake(
+        "uniques.lua", "if status == 'completed' and until_ms", "if until_ms",
+        "a task that failed stands for its key",
     ),
     Mistake(
         "job_queue.lua", "== 1 then job_queue.set_head(t.job) end", "== 2 then job_queue.set_head(t.job) end",
@@ -46,8 +66,7 @@ TASKS = (
         "a task waits for a job that is deleted",
     ),
     Mistake(
-        "outcomes.lua", "if redis.call('ZREM', keys.later, t.id) == 1 then redis.call('HINCRBY', keys.job(t.job), 'later', -1) end",
-        "redis.call('ZREM', keys.later, t.id)",
+        "blocked.lua", "redis.call('ZREM', keys.later, t.id) == 1 then", "redis.call('ZREM', keys.later, t.id) == 2 then",
         "a job counts tasks as put off that were cancelled",
     ),
     Mistake(

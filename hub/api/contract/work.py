@@ -113,6 +113,8 @@ class Task(TypedDict):
     maxAttempts: NotRequired[Annotated[int, told("How many it may have.", 3)]]
     priority: NotRequired[Annotated[int, told("From -100 to 100; left out when it is 0.", 10)]]
     notBefore: NotRequired[Annotated[str, told("Before that it is not claimed.", "2026-01-02T03:04:05.678901Z")]]
+    waitsFor: NotRequired[Annotated[int, told("How many tasks it waits for, where it does.", 2, ge=1)]]
+    why: NotRequired[Annotated[str, told("Why it cannot be claimed, where it waits.", "waits until 2 tasks are over")]]
 
 
 class ClaimedTask(Task):
@@ -143,6 +145,7 @@ class TaskInFull(Task):
     result: NotRequired[
         Annotated[Any, told("What it came to, any JSON; left out when that is nothing.", {"images": 40})]
     ]
+    after: NotRequired[Annotated[list[w.Uuid], told("The tasks it waits for, where it does.", [w.TASK])]]
     resultLost: NotRequired[Annotated[bool, told("The store has lost the result, and no hub remembers it.", True)]]
     maxSilenceSeconds: NotRequired[Annotated[float, told("How long it may say nothing while it runs.", 60.0)]]
     progress: NotRequired[Annotated[float | None, told("How far it is, from 0 to 1.", 0.4, ge=0, le=1)]]

@@ -83,6 +83,9 @@ def task(found: Task) -> dict[str, Any]:
         shown["priority"] = found.priority
     if found.due_us is not None:
         shown["notBefore"] = time_text(found.due_us)
+    if found.waits_for:
+        others = "a task is" if found.waits_for == 1 else f"{found.waits_for} tasks are"
+        shown |= {"waitsFor": found.waits_for, "why": f"waits until {others} over"}
     return shown
 
 
@@ -93,6 +96,8 @@ def shown(found: Shown) -> dict[str, Any]:
         document["resultLost"] = True
     elif found.result:
         document["result"] = orjson.Fragment(found.result)
+    if found.after:
+        document["after"] = [dashed(parent) for parent in found.after]
     if found.max_silence_ms:
         document["maxSilenceSeconds"] = found.max_silence_ms / 1000
     if found.said_us is not None:

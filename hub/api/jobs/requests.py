@@ -17,6 +17,7 @@ RESULTS_MAX = 100
 CLAIM_MAX = 100
 HELD_MAX = 1000
 LOG_MAX = 100
+PARENTS_MAX = 100  # tasks that one may wait for
 YEAR_S = 31_536_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TOO_FAR = datetime(2100, 1, 1, tzinfo=UTC)  # before that, microseconds are exact in every number on the way
@@ -128,8 +129,20 @@ class SubmitBody(BaseModel):
         Annotated[Seconds, told("For so long after its submit also when it was completed.", 60, ge=0, le=YEAR_S)] | None
     ) = Field(default=None, alias="uniqueSeconds")
 
+    after: (
+        Annotated[
+            list[TaskId], told("It waits until these tasks are over.", [TASK], min_length=1, max_length=PARENTS_MAX)
+        ]
+        | None
+    ) = None
+    on_failure: (
+        Annotated[Literal["fail", "run"], told("What becomes of it when one of those is not completed.", "fail")] | None
+    ) = Field(default=None, alias="onFailure")
+
     @model_validator(mode="after")
-    def _of_one_task(self) -> Self:
+    def _fits_together(self) -> Self:
+        if self.on_failure is not None and self.after is None:
+            raise PydanticCustomError("after", "onFailure should come with after")
         if self.unique_s is not None and self.unique_key is None:
             raise PydanticCustomError("unique", "uniqueSeconds should come with a uniqueKey")
         if self.unique_key is not None and self.payloads is not None:

@@ -71,6 +71,7 @@ async def submit(request: Request) -> Response:
     key = bodies.request_key(request, who.user)
     if hub.settings.validate_payloads == "submit":
         await _check(hub, full, payloads, many=said.payloads is not None)
+    await walls.see_parents(who, hub, options.after)
     await check_listening(request)
     made = await hub.tasks.submit(room, full, payloads, who.user, options, key)
     if tracing.on:
@@ -97,12 +98,14 @@ def _options(said: SubmitBody, full: str) -> Options:
         "priority": said.priority, "due_us": due_us, "max_attempts": said.max_attempts, "backoff_ms": backoff_ms,
         "max_silence_ms": silence_ms, "unique_key": said.unique_key,
         "unique_ms": None if said.unique_s is None else int(said.unique_s * 1000),
+        "after": None if said.after is None else tuple(parent.hex for parent in said.after),
+        "run_on_failure": None if said.on_failure is None else said.on_failure == "run",
     }  # fmt: skip
     given = {name: value for name, value in asked.items() if value is not None}
     if given and full.startswith(f"{INTERNAL}:"):
         message = (
-            "priority, notBefore, maxAttempts, backoffSeconds, maxSilenceSeconds and uniqueKey should be left out "
-            "for an @internal job"
+            "priority, notBefore, maxAttempts, backoffSeconds, maxSilenceSeconds, uniqueKey and after should be left "
+            "out for an @internal job"
         )
         raise bodies.malformed("unsupported", ["body"], message, None)
     return Options(**given, as_the_job=said.max_attempts is None and said.backoff_s is None)

@@ -5,11 +5,14 @@ Who is bound acts in his rooms alone. Besides he sees what is offered to all roo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hub.api.identity import Caller
 from hub.core import Hub
 from hub.errors import Forbidden, ProviderNotFound, TaskNotFound
 from hub.jobs.models import Task
 from hub.jobs.names import SHARED, dashed, parse_full_name
+from hub.jobs.submits import unknown_parents
 
 
 def enter(who: Caller | None, room: str) -> None:
@@ -40,6 +43,14 @@ def see_task(who: Caller | None, task: Task) -> None:
     """Raise `TaskNotFound` unless the caller may see the task: one of his rooms, or given to a job there."""
     if task.room not in SHARED and not _is_near(who, task):
         raise TaskNotFound(f"Task {dashed(task.id)} is not known")
+
+
+async def see_parents(who: Caller, hub: Hub, after: Sequence[str]) -> None:
+    """Raise `Malformed` unless the caller may see the tasks that one is to wait for."""
+    if who.rooms and after:
+        near = {task.id for task in await hub.tasks.several(list(after)) if task.room in SHARED or _is_near(who, task)}
+        if unseen := set(after) - near:
+            raise unknown_parents(after, sorted(unseen))
 
 
 async def reach_task(who: Caller, hub: Hub, task: str) -> None:

@@ -74,9 +74,12 @@ def _submission(job: str, room: str, body: dict[str, Any], options: SubmitOption
         ("max_silence", "maxSilenceSeconds"),
         ("unique_key", "uniqueKey"),
         ("unique_for", "uniqueSeconds"),
+        ("on_failure", "onFailure"),
     ):
         if (value := options.get(name)) is not None:
             body[member] = value
+    if after := options.get("after"):
+        body["after"] = list(after)
     key = options.get("idempotency_key") or uuid.uuid4().hex
     return Send("POST", place("rooms", room, "tasks", job), body, headers={"Idempotency-Key": key + suffix})
 

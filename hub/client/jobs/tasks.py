@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from traceback import TracebackException
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from hub.client.exchange import readable
 from hub.jobs.models import TERMINAL, Value
@@ -34,6 +34,10 @@ class SubmitOptions(TypedDict, total=False):
     """Of its job in its room there is one task under this key at a time: another submit gets that one."""
     unique_for: float
     """For so many seconds after its submit also when it was completed; without it only until then."""
+    after: Sequence[str]
+    """The task waits until these tasks are over, 100 at most."""
+    on_failure: Literal["fail", "run"]
+    """What becomes of it when one of those is not completed: it fails, or runs all the same; without it `fail`."""
     idempotency_key: str
     """The same key with the same tasks gives the tasks that were submitted with it before, for 24 hours."""
 

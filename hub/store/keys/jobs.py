@@ -47,9 +47,9 @@ class OfJobs(Section):
     # done, error, last (request of the last move), back (of those that queued it again, the latest four by line),
     # claim (names the last claim of it; only rises), had (the user it was then taken from), unstuck (how often it was
     # brought back from a worker that did not start it), entry (its message, of an @internal job); where asked for
-    # prio, attempt, max, backoff_ms, due, silence (ms), unique (its key, and for how long after its submit);
-    # progress, message, said (when) and heard (the request) of what it said of itself. Deleted
-    # HUB_TASK_RETENTION_SECONDS after its end.
+    # prio, attempt, max, backoff_ms, due, silence (ms), unique (its key, and for how long after its submit), after
+    # (fail or run, while it waits for others), followed (1 where others wait for it); progress, message, said (when)
+    # and heard (the request) of what it said of itself. Deleted HUB_TASK_RETENTION_SECONDS after its end.
     task = Each(
         "hub:task:{task}",
         "hash",
@@ -69,6 +69,17 @@ class OfJobs(Section):
     )
     heads = One("hub:heads", "zset", "full name -> score of the first task in its queue", "with the last task in it")
     later = One("hub:later", "zset", "task -> when it may be claimed", "until then")
+    blocked = One(
+        "hub:blocked",
+        "zset",
+        "task that waits for others -> when it is looked at again, on the hub clock",
+        "until it may be claimed",
+    )
+    task_parents = Each("hub:task_parents:{task}", "set", "tasks it waits for", "a member when that is over")
+    task_children = Each("hub:task_children:{task}", "set", "tasks that wait for it", "when it is over")
+    settling = One(
+        "hub:settling", "zset", "task and how it ended -> when, while others have yet to hear of it", "within seconds"
+    )
     room_tasks = Each("hub:room_tasks:{status:room}", "zset", "task -> when it was submitted", "with the task")
     job_tasks = Each("hub:job_tasks:{status:room:job}", "zset", "task -> when it was submitted", "with the task")
     runtimes = One("hub:runtimes", "zset", "task -> when it has run for too long, on the hub clock", "when it ends")

@@ -31,7 +31,9 @@ command.read('doctor/check_tasks', {
       say('not of its room', tonumber(of_room or '') ~= at)
       say('not of its job', tonumber(of_job or '') ~= at)
       if how == 'waits' then
-        say('waits nowhere', not redis.call('ZSCORE', t.due and keys.later or keys.job_queue(t.job), id))
+        local place = t.after and keys.blocked or t.due and keys.later or keys.job_queue(t.job)
+        say('waits nowhere', not redis.call('ZSCORE', place, id))
+        say('waits in vain', t.after and not chains.has_open(t))
       elseif how == 'held' then
         say('not counted', tonumber(redis.call('ZSCORE', keys.held_tasks, id) or '') ~= at)
         look_at_holder(say, t)

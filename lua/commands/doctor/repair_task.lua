@@ -6,17 +6,19 @@ command.change('doctor/repair_task', {
   local t = tasks.read(a.id)
   local statuses = {pending = 1, claimed = 1, running = 1, completed = 1, failed = 1, cancelled = 1}
   if not (t and t.room and t.at and t.user and statuses[t.status or '']) then
-    redis.call('DEL', keys.task(a.id), keys.payload(a.id), keys.task_result(a.id), keys.task_log(a.id))
+    redis.call('DEL', keys.task(a.id), keys.payload(a.id), keys.task_result(a.id), keys.task_log(a.id), keys.task_parents(a.id))
     if t and redis.call('HEXISTS', keys.job(t.job), 'id') == 1 then
       redis.call('HINCRBY', keys.job(t.job), 'tasks', -1)
-      if t.status == 'pending' and t.due then redis.call('HINCRBY', keys.job(t.job), 'later', -1) end
+      if t.status == 'pending' and (t.due or t.after) then redis.call('HINCRBY', keys.job(t.job), 'later', -1) end
     end
     return {'ok'}
   end
 
   tasks.list_under(t, t.status)
   if t.status == 'pending' then
-    if t.due then
+    if t.after then
+      chains.look_again(t, outcomes.close)
+    elseif t.due then
       redis.call('ZADD', keys.later, t.due, a.id)
     elseif not job_queue.position_of(t) then
       job_queue.enter(t)

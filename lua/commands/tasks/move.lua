@@ -30,13 +30,10 @@ command.change('tasks/move', {
   if not (allowed[t.status] and allowed[t.status][a.status]) then return {'conflict', t.status} end
 
   if a.status == 'claimed' then
-    job_queue.leave(t)
-    if redis.call('ZREM', keys.later, a.id) == 1 then redis.call('HINCRBY', keys.job(t.job), 'later', -1) end
+    blocked.take_out(t)
     tasks.relist(t, a.status)
-    redis.call('HDEL', keys.task(a.id), 'due')
     redis.call('HSET', keys.task(a.id), 'status', a.status, 'last', a.request)
     redis.call('ZADD', names.is_internal(t.job) and keys.internal_tasks or keys.ownerless, store.clock_ms, a.id)
-    t.due = nil
     events.status(t)
   elseif a.status == 'running' then
     tasks.relist(t, a.status)

@@ -2,6 +2,7 @@
 -- Safe to repeat: a task that exists is answered as it is. Under a unique key that another task stands for, that one is answered,
 -- and a request with a key of its own is answered with it again.
 -- Returns {'ok', task, ...} | {'job'} (no such active job) | {'reused'} (the key came with another request)
+--   | {'unknown', task, ...} (those it is to wait for that nobody knows)
 command.change('tasks/submit', {
   'full',
   'room',
@@ -12,6 +13,7 @@ command.change('tasks/submit', {
   'backoff_ms',
   'silence_ms',   -- how long it may say nothing while it runs, '0' for ever
   'unique',       -- a key under which there is one task at a time, and the microseconds after its submit; '' for none
+  'after',        -- 'fail' | 'run' (what becomes of it when one of these is not completed), the tasks it waits for; '' for none
   'told',         -- '1': a hub says it again to a store that may have lost it
   'key',          -- of the request, '' for none
   'fingerprint',  -- of the request
@@ -24,22 +26,32 @@ command.change('tasks/submit', {
   if before then before, other = string.match(before, '^(%x*) ?(%x*)$') end
   if before and before ~= a.fingerprint then return {'reused'} end
   if job[2] and not before then return {'job'} end
+  local policy, open, failed, unknown
+  if a.after ~= '' then
+    policy = string.match(a.after, '^%l+')
+    open, failed, unknown = blocked.standing(policy, a.after)
+    if unknown[1] and a.told ~= '1' and not tasks.read(argv[15]) then return {'unknown', unpack(unknown)} end
+  end
   if a.key ~= '' and not before then redis.call('SET', keys.submitted(a.key), a.fingerprint, 'EX', a.keep_s) end
   if a.attempts == '' then a.attempts, a.backoff_ms = job[3] or '1', job[4] or a.backoff_ms end
   local answers, made = {'ok'}, 0
   local function make(id, payload)
     made = made + 1
     local tried = a.attempts ~= '1'
-    return making.make({id = id, job = a.full, room = a.room, user = a.user, prio = a.priority ~= '0' and a.priority or nil,
+    local waits = open and open[1] and not failed
+    local t = making.make({id = id, job = a.full, room = a.room, user = a.user, prio = a.priority ~= '0' and a.priority or nil,
       max = tried and a.attempts or nil, backoff_ms = tried and a.backoff_ms or nil,
-      silence = a.silence_ms ~= '0' and a.silence_ms or nil, unique = a.unique ~= '' and a.unique or nil}, payload, tonumber(a.due_us))
+      silence = a.silence_ms ~= '0' and a.silence_ms or nil, unique = a.unique ~= '' and a.unique or nil,
+      after = waits and policy or nil}, payload, tonumber(a.due_us), waits and open)
+    if failed and t.status == 'pending' then outcomes.close(t, 'failed', chains.why(failed[1], failed[2]), id) end
+    return t
   end
   local function stands_for_it()
     local t = other ~= '' and other and tasks.read(other) or a.unique ~= '' and a.told ~= '1' and uniques.find(a.unique)
     if t and a.key ~= '' then redis.call('SET', keys.submitted(a.key), a.fingerprint .. ' ' .. t.id, 'EX', a.keep_s) end
     return t
   end
-  for i = 14, #argv, 2 do
+  for i = 15, #argv, 2 do
     local t = tasks.read(argv[i]) or stands_for_it()
     if not t and job[2] then return {'job'} end
     answers[#answers + 1] = job_queue.task_reply(t or make(argv[i], argv[i + 1]))

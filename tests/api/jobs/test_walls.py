@@ -129,6 +129,12 @@ async def test_what_is_named_by_an_id_alone_is_as_if_it_were_not_there(rooms):
             is_problem(await who.call(method, path.format(i), body), 404, "task-not-found") for i in (other, unknown)
         ]
         assert said[0]["detail"].replace(other, "") == said[1]["detail"].replace(unknown, "")
+    submit = ("POST", "/rooms/lab/tasks/lab:modifiers:Rotate")
+    refused = [await who.call(*submit, {"after": [task]}) for task in (other, unknown)]
+    assert [answer.status_code for answer in refused] == [422, 422]
+    said = [answer.json()["detail"][0] for answer in refused]
+    assert said[0]["msg"].replace(other, "") == said[1]["msg"].replace(unknown, "") == "There is no task "
+    assert (await who.call(*submit, {"after": [rooms.task["lab"], rooms.task["@global"]]})).status_code == 202
     provider = rooms.provider["other"]
     headers = {"x-request-hash": "0" * 64}
     for method, path in (("DELETE", f"/providers/{provider}"), ("POST", f"/providers/{provider}/results")):

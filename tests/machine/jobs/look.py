@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from redis import Redis
 
 from hub.store.keys import Keys
-from tests.machine.jobs.model import ACTIVE, Model, groups
+from tests.machine.jobs.model import ACTIVE, Model, Task, groups
 
 SHARED = ("@global", "@internal")
 TASK = ("job", "room", "status", "user", "worker", "error", "attempt", "max", "prio", "claimed", "unstuck")
@@ -15,12 +17,13 @@ TASK = ("job", "room", "status", "user", "worker", "error", "attempt", "max", "p
 SINGLE = {
     "workers": "zset", "worker_beats": "scores", "dead_workers": "set", "deleted_jobs": "zset", "later": "zset",
     "runtimes": "scores", "silences": "scores", "ownerless": "scores", "internal_tasks": "zset", "finished": "zset",
-    "dead": "zset", "held_tasks": "zset",
+    "dead": "zset", "held_tasks": "zset", "blocked": "zset", "settling": "zset",
 }  # fmt: skip
 FAMILIES = {
     "worker_jobs": "set", "worker_rooms": "hash", "worker_tasks": "set", "room_workers": "zset", "job_workers": "set",
     "room_jobs": "zset", "job_queue": "list", "room_tasks": "list", "job_tasks": "list", "payload": "text",
     "task_result": "text", "task_log": "log", "unique": "text",
+    "task_parents": "set",
 }  # fmt: skip
 
 
@@ -42,12 +45,18 @@ def seen(redis: Redis) -> dict[str, Any]:
     found["task"] = {}
     for name in (name for name in names if name.startswith("hub:task:")):
         record = redis.hmget(name, *TASK, "started", "done", "due")
+        if record[5]:  # one says which task it waited for
+            record[5] = re.sub(r"^Task ([-0-9a-f]{36}), which it waits for, (?:has|was) (\w+)$", _short, record[5])
         found["task"][name[9:]] = [*record[: len(TASK)], *(value is not None for value in record[len(TASK) :])]
     found["job"] = {}
     for name in (name for name in names if name.startswith("hub:job:")):
         schema, deleted, tasks, later = redis.hmget(name, "schema", "deleted", "tasks", "later")
         found["job"][name[8:]] = [schema, deleted is not None, int(tasks or 0), int(later or 0)]
     return found
+
+
+def _short(found: re.Match[str]) -> str:
+    return f"{found[1].replace('-', '')} {found[2]}"
 
 
 def _read(redis: Redis, key: str, how: str) -> Any:
@@ -79,7 +88,7 @@ def said(model: Model) -> dict[str, Any]:
         | {n: j for n, j in model.leaving.items() if j},
         "worker_tasks": {name: held for name, held in model.held.items() if held},
         "deleted_jobs": {full for full, job in jobs.items() if job.deleted},
-        "later": {t.id for t in tasks.values() if t.later},
+        **_waiting(tasks.values()),
         "runtimes": model.runtimes,
         "silences": model.silences,
         "ownerless": model.ownerless,
@@ -108,8 +117,19 @@ def said(model: Model) -> dict[str, Any]:
         found["job_tasks"].setdefault(f"{t.status}:{t.room}:{t.job}", []).append(t.id)
     for full, job in jobs.items():
         mine = [t for t in tasks.values() if t.job == full]
-        found.setdefault("job", {})[full] = [job.schema, job.deleted, len(mine), sum(t.later for t in mine)]
+        found.setdefault("job", {})[full] = [
+            job.schema,
+            job.deleted,
+            len(mine),
+            sum(bool(t.later or t.after) for t in mine),
+        ]
     return {"job": {}, **found}
+
+
+def _waiting(tasks: Iterable[Task]) -> dict[str, Any]:
+    waits = {t.id: t.after for t in tasks if t.after}
+    later = {t.id for t in tasks if t.later and not t.after}
+    return {"later": later, "blocked": set(waits), "task_parents": waits, "settling": set()}
 
 
 def _options(task: Any) -> list[str | None]:

@@ -195,7 +195,10 @@ class JobsMachine(RuleBasedStateMachine):
 
     # -- tasks ----------------------------------------------------------------------------------------------------
 
-    def do_submit(self, full: str, room: str, user: str, count: int, unique: str = "", **options: int) -> None:
+    def do_submit(
+        self, full: str, room: str, user: str, count: int, unique: str = "", after: str = "",
+        **options: int,
+    ) -> None:  # fmt: skip
         chosen = {"priority": 0, "attempts": 1, "backoff_ms": 1000, **options}
         later = bool(chosen.pop("later", 0))
         chosen["silence_ms"] = SILENCE_MS if chosen["priority"] > 0 else 0
@@ -204,7 +207,7 @@ class JobsMachine(RuleBasedStateMachine):
         rest = [text for pair in zip(ids, payloads, strict=True) for text in pair]
         answer = self.call(
             "tasks/submit", full=full, room=room, user=user, due_us=4 * 10**15 if later else 0,
-            key="", fingerprint="", keep_s=9, unique=unique, told=0,
+            key="", fingerprint="", keep_s=9, unique=unique, after=after, told=0,
             rest=rest, **chosen,
         )  # fmt: skip
         job = self.model.jobs.get(full)
@@ -220,6 +223,11 @@ class JobsMachine(RuleBasedStateMachine):
             task = Task(reply[0], full, room, user, int(reply[4]), payload, chosen["attempts"], chosen["priority"])
             task.backoff_ms, task.later, task.silence_ms = chosen["backoff_ms"], later, chosen["silence_ms"]
             self.model.tasks[task.id] = task
+            task.run, parents = after.startswith("run"), [self.model.tasks[id] for id in after.split(",")[1:]]
+            failed = [t for t in parents if t.status in ("failed", "cancelled") and not task.run]
+            task.after = {t.id for t in parents if t.status in (*ACTIVE, "pending")}
+            if failed:
+                self.model.close(task, "failed", f"{failed[0].id} {failed[0].status}")
             if unique:
                 task.unique = unique
                 self.model.uniques[unique.partition(":")[0]] = task.id
@@ -238,7 +246,13 @@ class JobsMachine(RuleBasedStateMachine):
     def submit_what_there_is_once(self, full: str, user: str, later: bool, window_us: int) -> None:
         if len(self.model.tasks) < 25:
             unique = f"{JOBS.index(full):032x}:{window_us}"
-            self.do_submit(full, "r1", user, 1, unique, later=later, attempts=2)
+            self.do_submit(full, "r1", user, 1, unique, later=later, attempts=2, backoff_ms=3_600_000)
+
+    @step(full=names, user=users, some=st.lists(which, min_size=1, max_size=3), later=st.booleans(), run=st.booleans())
+    def submit_what_waits_for_others(self, full: str, user: str, some: list[int], later: bool, run: bool) -> None:
+        parents = dict.fromkeys(task.id for number in some if (task := self.task(number)))
+        if parents and len(self.model.tasks) < 25:
+            self.do_submit(full, "r2", user, 1, after=",".join(("run" if run else "fail", *parents)), later=later)
 
     @step(number=which, user=users, most=st.sampled_from([1, 1, 2, 5]), start=st.booleans(), keyed=st.booleans(),
           runtime_ms=st.sampled_from([0, 0, TIMEOUT_MS]))  # fmt: skip
@@ -350,7 +364,7 @@ class JobsMachine(RuleBasedStateMachine):
     @step(number=which)
     def a_time_comes(self, number: int) -> None:
         """What was put off is due."""
-        later = sorted(t.id for t in self.model.tasks.values() if t.later)
+        later = sorted(t.id for t in self.model.tasks.values() if t.later and not t.after)
         if later:
             name = later[number % len(later)]
             self.redis.zadd(self.keys.later, {name: 1})

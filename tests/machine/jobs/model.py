@@ -44,6 +44,8 @@ class Task:
     error: str | None = None
     attempt: int = 1
     later: bool = False
+    after: set[str] = field(default_factory=set)  # the tasks it waits for
+    run: bool = False  # also when one of those is not completed
     started: bool = False
     claimed_ms: int | None = None  # since when a worker has it without having started it
     unstuck: int = 0
@@ -82,7 +84,9 @@ class Model:
         return {name for name, worker in self.workers.items() if full in worker.jobs}
 
     def queue(self, full: str) -> list[Task]:
-        waiting = [t for t in self.tasks.values() if t.job == full and t.status == "pending" and not t.later]
+        waiting = [
+            t for t in self.tasks.values() if t.job == full and t.status == "pending" and not (t.later or t.after)
+        ]
         return sorted(waiting, key=lambda t: (t.score, t.id))
 
     # -- jobs and workers -----------------------------------------------------------------------------------------
@@ -137,7 +141,7 @@ class Model:
 
     def move(self, task: Task, status: str, error: str, result: str = "") -> None:
         if status == "claimed":
-            task.status, task.later = status, False
+            task.status, task.later, task.after = status, False, set()
             self.ownerless[task.id] = self.clock_ms
         elif status == "running":
             task.status, task.started = status, True
@@ -152,10 +156,15 @@ class Model:
     def close(self, task: Task, status: str, error: str, result: str = "") -> None:
         self.let_go(task)
         task.result = result if status == "completed" else ""
-        task.status, task.later, task.error = status, False, error or None
+        task.status, task.later, task.after, task.error = status, False, set(), error or None
         key, _, window_us = task.unique.partition(":")
         if self.uniques.get(key) == task.id and (status != "completed" or window_us == "0"):
             del self.uniques[key]
+        for child in [t for t in self.tasks.values() if task.id in t.after]:
+            child.after.discard(task.id)
+            if status != "completed" and not child.run:
+                self.close(child, "failed", f"{task.id} {status}")
+                self.check_orphan(child.job)
         if status == "failed" and task.max > 1:
             self.dead.add(task.id)
 

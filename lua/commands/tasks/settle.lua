@@ -1,0 +1,13 @@
+-- Go on with telling those who wait for tasks that these are over, and look at those who have heard nothing for a minute.
+-- Safe to repeat. Returns {'ok', 1 | 0 (there may be more)}
+command.change('tasks/settle', {
+  'limit: number',
+}, function(a)
+  chains.go_on(outcomes.close)
+  local unheard = redis.call('ZRANGE', keys.blocked, '-inf', store.clock_ms, 'BYSCORE', 'LIMIT', 0, a.limit)
+  for _, id in ipairs(unheard) do
+    local t = tasks.read(id)
+    if t and t.after then chains.look_again(t, outcomes.close) else redis.call('ZREM', keys.blocked, id) end
+  end
+  return {'ok', (work.to_settle <= 0 or #unheard == a.limit) and 1 or 0}
+end)
