@@ -17,6 +17,8 @@ BENCHMARKS = {  # name of the module -> what it measures
     "processes": "what a processor second does in one, two and four processes of a hub",
     "replicas": "borrow and return over HTTP when each grant waits for a replica",
     "scripts": "Redis time of a borrow and of a return",
+    "shards": "realms on a Redis Cluster of three shards, and a script there against one in no cluster",
+    "sizing": "what one request costs the hub and Redis, and what it leaves there",
     "queue_fairness": "shares of labels under unequal load, and priorities",
     "queue_cost": "Redis time of waiting in the queue and of being served, with 100 to 100,000 waiters",
     "queue_handoff": "from a return at one hub to the borrower who waits at another, over HTTP",

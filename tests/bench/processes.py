@@ -73,12 +73,12 @@ def run() -> list[Figure]:
 
 def _per_processor_second(port: int, work: Callable[[], Load]) -> float:
     """Requests that were answered, for each second of a processor that the hub's processes used meanwhile."""
-    before = _used_s(port)
+    before = used_s(port)
     seen = work()
-    return seen.per_second * SECONDS / (_used_s(port) - before)
+    return seen.per_second * SECONDS / (used_s(port) - before)
 
 
-def _used_s(port: int) -> float:
+def used_s(port: int) -> float:
     """Processor time of all processes of the hub on a port."""
     used = 0
     for process in Path("/proc").iterdir():
