@@ -32,6 +32,7 @@ from hub.settings.knobs import (
     read_redis_url,
     read_text,
 )
+from hub.settings.realms import read_served
 from hub.settings.sources import environment_name, find_name, own_names, read_environment, unknown_names
 
 _HIDDEN = ("SECRET", "PASSWORD", "TOKEN", "WEBHOOK")  # in the name of a variable whose value nobody is shown
@@ -99,6 +100,10 @@ class HubSettings(BaseSettings):
     """redis://, rediss://, unix://, redis+sentinel://h1,h2:p/service/db, redis+cluster://h1,h2:p. Unset: embedded."""
     key_prefix: Annotated[str, Knob("HUB_KEY_PREFIX", read_text)] = ""
     """Put before every key; hubs with different ones do not see each other. Unset: nothing; in a cluster {hub}:."""
+    realms_file: Annotated[Path | None, Knob("HUB_REALMS_FILE", read_path)] = None
+    """A TOML file of further realms, worlds of their own, and where each lives. Read again on SIGHUP. Unset: none."""
+    realms: Annotated[tuple[str, ...], Knob("HUB_REALMS", read_served)] = ()
+    """Which realms this hub serves, comma-separated; default is the one without a name. Unset: all of them."""
     data_dir: Annotated[Path, Knob("HUB_DATA_DIR", read_path)] = _default_data_dir()
     """Where the embedded Redis keeps its append-only file. Hubs of one machine with one data_dir share one server."""
     redis_connect_timeout_s: Annotated[float, _from_ms("REDIS_CONNECT_TIMEOUT_MS")] = 5.0
@@ -203,6 +208,8 @@ class HubSettings(BaseSettings):
 class Settings(recovery.RecoverySettings, JobsSettings, HubSettings):
     """Every knob. Built directly it reads nothing and bounds nothing; `load_settings` reads the environment."""
 
+    realm: str = ""
+    """The realm that they are for, empty for the default realm; nobody sets it but the hub."""
     notes: list[str] = []
     """What was not taken as written, one sentence each; whoever loads the settings logs them as warnings."""
     env_file: Path | None = None
@@ -341,6 +348,10 @@ def _shown(knob: Knob, value: object) -> str:
         case int() | float():
             return f"{value / knob.scale:.15g}"
         case tuple():
-            return ",".join(value) if knob.read in (read_names, read_origins) else orjson.dumps(value).decode()
+            return (
+                ",".join(value)
+                if knob.read in (read_names, read_origins, read_served)
+                else orjson.dumps(value).decode()
+            )
         case _:
             return mask_url(str(value))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import re
 import signal
 import threading
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 
 from hub.errors import StartRefused
 from hub.observability.logs import get_logger
+from hub.settings.toml import read_toml
 from hub.tokens.certificates import secret_of
 from hub.tokens.models import (
     NODE,
@@ -129,7 +128,7 @@ class TokensFile:
 
 def read_tokens(path: Path) -> dict[str, Token]:
     """Token id -> token; raises `StartRefused` in one sentence that names the file, the entry and the field."""
-    entries = _document(path)
+    entries = read_toml("HUB_TOKENS_FILE", path, "tokens")
     found: dict[str, Token] = {}
     numbers: dict[str, int] = {}
     for number, entry in enumerate(entries, 1):
@@ -141,26 +140,6 @@ def read_tokens(path: Path) -> dict[str, Token]:
             raise _refused(path, f", entry {number}: {error}") from None
         found[token.id], numbers[token.id] = token, number
     return found
-
-
-def _document(path: Path) -> list[Any]:
-    try:
-        document = tomllib.loads(path.read_bytes().decode())
-    except OSError as error:
-        raise _refused(path, f" cannot be read: {error.strerror or type(error).__name__}") from None
-    except UnicodeDecodeError:
-        raise _refused(path, " is no UTF-8 text") from None
-    except (ValueError, RecursionError) as error:
-        # Only where it is wrong: what stands there may be a secret.
-        where = re.search(r"\(at [a-z0-9 ,]+\)", str(error))
-        raise _refused(path, f" is no TOML {where.group()}" if where else " is no TOML") from None
-    for name in document:
-        if name != "tokens":
-            raise _refused(path, f": {name[:40]!r} means nothing at the top; write one [[tokens]] per token")
-    entries = document.get("tokens", [])
-    if not isinstance(entries, list):
-        raise _refused(path, ": tokens is no list; write [[tokens]] above each token")
-    return entries
 
 
 def _token(entry: Any) -> Token:

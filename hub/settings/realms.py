@@ -1,0 +1,226 @@
+"""The realms of `HUB_REALMS_FILE`, and the rules by which a call that names none finds its own.
+
+    [[realms]]
+    name = "eu"
+    url = "redis+cluster://redis-1:6379,redis-2:6379"
+    labels = ["gpu:*:eu"]
+    rooms = ["lab-eu-*"]
+    nodes = ["eu-*"]
+
+The rules are tried in the order of the file, and the first that fits decides; in a pattern `*` stands for any text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from hub.errors import StartRefused
+from hub.settings.knobs import BadSetting, mask_url, read_redis_url
+from hub.settings.toml import read_toml
+
+if TYPE_CHECKING:
+    from hub.settings.model import Settings
+
+DEFAULT: Final = "default"  # what the realm without a name is called where one has to be said
+REALMS_MAX: Final = 100
+PATTERNS_MAX: Final = 100  # of one kind, of one realm
+PATTERN_MAX: Final = 200  # characters
+Kind = Literal["labels", "rooms", "nodes"]
+KINDS: Final[tuple[Kind, ...]] = ("labels", "rooms", "nodes")
+_NAME: Final = re.compile(r"[a-z0-9-]{1,32}")
+_FIELDS: Final = ("name", "url", *KINDS)
+
+
+@dataclass(frozen=True)
+class Realm:
+    """A world of its own: what it is called, where it lives, and which calls are its own."""
+
+    name: str
+    url: str
+    labels: tuple[str, ...] = ()
+    rooms: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+
+    @property
+    def prefix(self) -> str:
+        """What all of its keys begin with: a hash tag, so that all of them are in one slot of a cluster."""
+        return prefix_of(self.name)
+
+    @property
+    def shown(self) -> str:
+        """Where it lives, without its password."""
+        return mask_url(self.url)
+
+
+class Rules:
+    """Which realm a label, a room or a node belongs to."""
+
+    def __init__(self, realms: Iterable[Realm]) -> None:
+        realms = tuple(realms)
+        self._of: dict[Kind, list[tuple[list[str], str]]] = {
+            kind: [(pattern.split("*"), realm.name) for realm in realms for pattern in getattr(realm, kind)]
+            for kind in KINDS
+        }
+        said = repr([(realm.name, realm.labels, realm.rooms, realm.nodes) for realm in realms])
+        self.version = hashlib.sha256(said.encode()).hexdigest()[:12]
+
+    def find(self, kind: Kind, text: str) -> str | None:
+        """The name of the first realm that has a pattern for it."""
+        return next((name for parts, name in self._of[kind] if _fits(parts, text)), None)
+
+    def has(self, kind: Kind) -> bool:
+        """Whether any realm has a rule of this kind."""
+        return bool(self._of[kind])
+
+
+def prefix_of(name: str) -> str:
+    """What the keys of the realm of this name begin with."""
+    return f"{{{name}}}:"
+
+
+def tag_of(name: str) -> str:
+    """What the ids begin with that a hub gives in this realm: eight hex digits."""
+    return hashlib.sha256(name.encode()).hexdigest()[:8]
+
+
+def stamped(hex_id: str, name: str) -> str:
+    """The id, 32 hex digits, so that it says its realm: a UUID of version 8 that begins with the tag. Those of the
+    default realm say nothing, and are of version 4."""
+    return f"{tag_of(name)}{hex_id[8:12]}8{hex_id[13:]}" if name else hex_id
+
+
+def tag_in(hex_id: str) -> str:
+    """The tag of the realm that an id says, empty where it says none."""
+    return hex_id[:8] if hex_id[12:13] == "8" else ""
+
+
+def settings_of(realm: Realm, settings: Settings) -> Settings:
+    """The settings of a realm's part of the hub. Stuck records and `@internal` jobs are of the default realm alone."""
+    own = {"realm": realm.name, "redis_url": realm.url, "key_prefix": realm.prefix, "internal_jobs": ""}
+    return settings.model_copy(update={**own, "recovery_file": None, "recovery_sources": ""})
+
+
+def serves(settings: Settings, name: str) -> bool:
+    """Whether a hub is to serve a realm; `default` is the one without a name."""
+    return not settings.realms or name in settings.realms
+
+
+def read_known(settings: Settings) -> tuple[Realm, ...]:
+    """The realms of `HUB_REALMS_FILE`, none without one; raises `StartRefused`, also when one that is to be served is
+    not among them."""
+    file = settings.realms_file
+    found = read_realms(file, settings.key_prefix) if file else ()
+    if unknown := set(settings.realms) - {DEFAULT, *(realm.name for realm in found)}:
+        where = f"{file} has no such realm" if file else "HUB_REALMS_FILE does not say where they live"
+        raise StartRefused(f"HUB_REALMS names {', '.join(sorted(unknown))}, and {where}.")
+    return found
+
+
+def read_realms(path: Path, default_prefix: str = "") -> tuple[Realm, ...]:
+    """The realms in the order of the file; raises `StartRefused` in one sentence that names the file, the entry and the
+    field. `default_prefix` is what the keys of the default realm begin with."""
+    entries = read_toml("HUB_REALMS_FILE", path, "realms")
+    found: dict[str, Realm] = {}
+    try:
+        if len(entries) > REALMS_MAX:
+            raise ValueError(f": it has {len(entries)} realms; at most {REALMS_MAX} are served")
+        for number, entry in enumerate(entries, 1):
+            try:
+                realm = _realm(entry)
+                _check_place(realm, [*found], default_prefix)
+            except ValueError as error:
+                raise ValueError(f", entry {number}: {error}") from None
+            found[realm.name] = realm
+    except ValueError as error:
+        raise StartRefused(f"HUB_REALMS_FILE={path}{error}.") from None
+    return tuple(found.values())
+
+
+def read_name(value: Any) -> str:
+    """The name of a realm; ValueError tells what one is."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError("must be 1 to 32 of a-z, 0-9 and -")
+    if value == DEFAULT:
+        raise ValueError(f"must not be {DEFAULT}, which is what the realm without a name is called")
+    return value
+
+
+def read_served(text: str) -> tuple[str, ...]:
+    """Names of realms, separated by commas, the default realm's among them where it is meant; raises ValueError."""
+    names = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise ValueError("is no list of realms: each has 1 to 32 of a-z, 0-9 and -")
+    return names
+
+
+def _check_place(realm: Realm, others: Sequence[str], default_prefix: str) -> None:
+    if realm.name in others:
+        raise ValueError(f"name is that of entry {others.index(realm.name) + 1} again")
+    if realm.prefix == default_prefix:
+        raise ValueError(f"its keys would begin with {realm.prefix} as those of the default realm do (HUB_KEY_PREFIX)")
+    tags = {tag_of(name): name for name in others}
+    if (other := tags.get(tag_of(realm.name))) is not None:
+        raise ValueError(f"its ids would look like those of {other}; give it another name")
+
+
+def _realm(entry: Any) -> Realm:
+    if not isinstance(entry, dict):
+        raise ValueError("it is no table")
+    said: dict[str, Any] = {}
+    for field, value in entry.items():
+        if field not in _FIELDS:
+            raise ValueError(f"{field[:40]!r} is no field of a realm; there are {', '.join(_FIELDS)}")
+        try:
+            read: Callable[[Any], Any] = _READ.get(field, _read_patterns)
+            said[field] = read(value)
+        except ValueError as error:
+            raise ValueError(f"{field} {error}") from None
+    for field in ("name", "url"):
+        if field not in said:
+            raise ValueError(f"{field} is missing")
+    return Realm(**said)
+
+
+def _read_url(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("must be the URL of a Redis, such as redis://host:6379")
+    try:
+        return read_redis_url(value.strip())
+    except BadSetting as error:
+        why = str(error).rstrip(".").replace("HUB_REDIS_URL", "", 1)
+        raise ValueError(why.lstrip() if why.startswith(" ") else f"is {why.lstrip('=')}") from None
+
+
+def _read_patterns(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > PATTERNS_MAX:
+        raise ValueError(f"must be a list of at most {PATTERNS_MAX} patterns")
+    for each in value:
+        if not isinstance(each, str) or not 1 <= len(each) <= PATTERN_MAX or not each.isprintable():
+            raise ValueError(f"must hold patterns of 1 to {PATTERN_MAX} printable characters")
+    return tuple(value)
+
+
+_READ: Final[dict[str, Callable[[Any], Any]]] = {"name": read_name, "url": _read_url}
+
+
+def _fits(parts: list[str], text: str) -> bool:
+    """Whether the text is these parts with anything between them: each is looked for once, from the left."""
+    first, *middle = parts
+    if not middle:
+        return text == first
+    last = middle.pop()
+    if len(text) < len(first) + len(last) or not text.startswith(first) or not text.endswith(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for part in middle:
+        at = text.find(part, at, end)
+        if at < 0:
+            return False
+        at += len(part)
+    return True

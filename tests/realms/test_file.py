@@ -1,0 +1,147 @@
+"""The file of realms: what it may say, what is refused and how, and which rule fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hub.errors import StartRefused
+from hub.settings import Settings, load_settings
+from hub.settings.realms import (
+    PATTERN_MAX,
+    PATTERNS_MAX,
+    REALMS_MAX,
+    Realm,
+    Rules,
+    read_realms,
+    settings_of,
+    stamped,
+    tag_in,
+    tag_of,
+)
+
+EU = '[[realms]]\nname = "eu"\nurl = "redis://eu:6379"\n'
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "realms.toml"
+    path.write_text(text)
+    return path
+
+
+def test_the_realms_of_a_file_in_its_order(tmp_path):
+    text = EU + 'labels = ["gpu:*:eu"]\nrooms = ["lab-*"]\nnodes = ["eu-*", "old"]\n'
+    text += '[[realms]]\nname = "us-1"\nurl = "redis+cluster://:pass@a:1,b:2"\n'
+    eu, us = read_realms(written(tmp_path, text))
+    assert eu == Realm("eu", "redis://eu:6379", ("gpu:*:eu",), ("lab-*",), ("eu-*", "old"))
+    assert (eu.prefix, us.prefix, us.shown) == ("{eu}:", "{us-1}:", "redis+cluster://:***@a:1,b:2")
+
+
+def test_an_empty_file_has_no_realms(tmp_path):
+    assert read_realms(written(tmp_path, "")) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[[realms", "is no TOML (at end of document)"),
+        ("realms = 3", "realms is no list"),
+        ("[[worlds]]", "'worlds' means nothing at the top"),
+        ("realms = [1]", "entry 1: it is no table"),
+        ('[[realms]]\nname = "eu"', "entry 1: url is missing"),
+        ('[[realms]]\nurl = "redis://a"', "entry 1: name is missing"),
+        (EU + 'colour = "red"', "entry 1: 'colour' is no field of a realm"),
+        (EU.replace('"eu"', '"EU"'), "entry 1: name must be 1 to 32 of a-z, 0-9 and -"),
+        (EU.replace('"eu"', '"a}b"'), "entry 1: name must be 1 to 32"),
+        (EU.replace('"eu"', f'"{"a" * 33}"'), "entry 1: name must be 1 to 32"),
+        (EU.replace('"eu"', '""'), "entry 1: name must be 1 to 32"),
+        (EU.replace('"eu"', "7"), "entry 1: name must be 1 to 32"),
+        (EU.replace('"eu"', '"default"'), "must not be default"),
+        (EU + EU, "entry 2: name is that of entry 1 again"),
+        (EU.replace('"eu"', '"own"'), "as those of the default realm do (HUB_KEY_PREFIX)"),
+        (EU.replace("redis://eu", "ftp://eu"), "entry 1: url begins with ftp://"),
+        (EU.replace('"redis://eu:6379"', '""'), "url must be the URL of a Redis"),
+        (EU.replace("redis://eu:6379", "redis+cluster://:geheim@a:1/7"), "names a database, and a cluster has none"),
+        (EU + "labels = 'gpu:*'", f"labels must be a list of at most {PATTERNS_MAX} patterns"),
+        (EU + f"rooms = {['a'] * (PATTERNS_MAX + 1)}", "rooms must be a list of at most"),
+        (EU + 'nodes = [""]', "nodes must hold patterns of 1 to"),
+        (EU + f'nodes = ["{"a" * (PATTERN_MAX + 1)}"]', "nodes must hold patterns of 1 to"),
+        (EU + "nodes = [1]", "nodes must hold patterns of 1 to"),
+        ("".join(EU.replace('"eu"', f'"r{n}"') for n in range(REALMS_MAX + 1)), f"at most {REALMS_MAX} are served"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_sentence_that_says_where(tmp_path, text, why):
+    path = written(tmp_path, text)
+    with pytest.raises(StartRefused) as refused:
+        read_realms(path, "{own}:")
+    said = str(refused.value)
+    assert said.startswith(f"HUB_REALMS_FILE={path}")
+    assert (why in said, "geheim" in said, "\n" in said, said[-1]) == (True, False, False, ".")
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(StartRefused, match="cannot be read: No such file"):
+        read_realms(tmp_path / "none.toml")
+
+
+def rules(**patterns: list[tuple[str, str]]) -> Rules:
+    """`rules(labels=[("gpu:*", "eu")])`: a realm for each pattern, in this order."""
+    return Rules(Realm(name, "redis://a", **{kind: (p,)}) for kind, pairs in patterns.items() for p, name in pairs)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fitting", "other"),
+    [
+        ("gpu:a100:eu", ["gpu:a100:eu"], ["gpu:a100", "gpu:a100:eu:x", ""]),
+        ("gpu:*", ["gpu:", "gpu:a100:eu"], ["gpu", "xgpu:a"]),
+        ("*:eu", ["gpu:eu", ":eu"], ["gpu:eux", "eu"]),
+        ("gpu:*:eu", ["gpu:a100:eu", "gpu::eu"], ["gpu:eu", "gpu:a:us"]),
+        ("a*b*c", ["abc", "axbxc", "abbcc"], ["acb", "ab", "abcd"]),
+        ("a*a", ["aa", "aba"], ["a"]),
+        ("*", ["", "anything"], []),
+        ("a.c", ["a.c"], ["abc"]),
+        ("[a]?", ["[a]?"], ["a", "ab"]),
+    ],
+)
+def test_a_star_stands_for_any_text_and_nothing_else_means_anything(pattern, fitting, other):
+    found = rules(nodes=[(pattern, "eu")])
+    assert [text for text in [*fitting, *other] if found.find("nodes", text) == "eu"] == fitting
+
+
+def test_the_first_rule_that_fits_decides_and_each_kind_is_its_own():
+    found = rules(labels=[("gpu:*", "one"), ("gpu:a100", "two")], rooms=[("lab", "three")])
+    assert found.find("labels", "gpu:a100") == "one"
+    assert found.find("rooms", "lab") == "three"
+    assert found.find("nodes", "lab") is None
+    assert (found.has("labels"), found.has("nodes")) == (True, False)
+
+
+def test_no_pattern_takes_long_whatever_the_text():
+    found = rules(labels=[("a*" * (PATTERN_MAX // 2), "eu")])
+    assert found.find("labels", "a" * 50 + "b" * 500_000) is None  # trying every way to split it would never end
+
+
+def test_rules_that_say_another_thing_have_another_version():
+    same = [rules(labels=[("a", "eu")]).version for _ in range(2)]
+    assert same[0] == same[1] != rules(labels=[("b", "eu")]).version
+
+
+def test_an_id_says_its_realm_and_one_of_the_default_realm_says_none():
+    plain = "0123456789ab4cdef0123456789abcde"[:32]
+    said = stamped(plain, "eu")
+    assert (tag_in(said), tag_in(plain), stamped(plain, "")) == (tag_of("eu"), "", plain)
+    assert (said[8:12], said[13:]) == (plain[8:12], plain[13:])
+
+
+def test_the_part_of_a_realm_has_its_own_place_and_neither_stuck_records_nor_internal_jobs():
+    settings = Settings(redis_url="redis://a", recovery_sources="x:y", internal_jobs="a:b", node_timeout_s=7)
+    own = settings_of(Realm("eu", "redis://b"), settings)
+    assert (own.redis_url, own.key_prefix, own.realm) == ("redis://b", "{eu}:", "eu")
+    assert (own.recovery_sources, own.internal_jobs, own.node_timeout_s) == ("", "", 7)
+
+
+def test_which_realms_are_served_is_a_list_of_names():
+    assert load_settings({"HUB_REALMS": " eu, default ,eu"}).realms == ("eu", "default")
+    with pytest.raises(StartRefused, match="HUB_REALMS='EU' is no list of realms"):
+        load_settings({"HUB_REALMS": "EU"})
