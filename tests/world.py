@@ -128,6 +128,16 @@ class RedisServer:
         self._process.kill()
         self._process.wait()
 
+    def freeze(self) -> None:
+        """SIGSTOP: it stands still, and its connections stay."""
+        assert self._process
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        assert self._process
+        self._process.send_signal(signal.SIGCONT)
+
     def stop(self) -> None:
         """End it without keeping anything."""
         if self._process and self._process.poll() is None:

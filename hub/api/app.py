@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -24,6 +24,8 @@ from hub.api.edge.gate import Gate
 from hub.api.jobs import dead, jobs, progress, providers, tasks, workers
 from hub.api.operators import admin, documentation, events, ops, shared, tokens, worker_env
 from hub.api.problems import on_http_error, on_hub_error
+from hub.api.realms import views
+from hub.api.realms.realms import Realms
 from hub.api.sockets import Sockets
 from hub.core import Hub
 from hub.errors import HubError, StartRefused, StoreUnavailable
@@ -51,7 +53,7 @@ from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
 
 _CAPACITY = (joining, watch, nodes, leases, queue, autoscaling, pools)
-_OPERATORS = (admin, caps, shared, tokens, events, ops, worker_env, documentation)
+_OPERATORS = (admin, caps, shared, tokens, events, ops, views, worker_env, documentation)
 _JOBS = (workers, jobs, tasks, progress, providers, dead)
 _CONSOLE = (overview, people, sights, stuck, work, pages)  # the last takes what is left below /console/
 _ABOUT: dict[str, Any] = {
@@ -72,12 +74,17 @@ def create_app(
     sweep: bool = True,
     when_started: Callable[[Serving, Sockets], None] | None = None,
     on_sighup: Callable[[], None] | None = None,
+    among: Realms | None = None,
+    tokens_file: TokensFile | None = None,
 ) -> Edge:
-    """The whole hub as an ASGI application.
+    """The whole hub as an ASGI application; or the part of one realm `among` others, which share a tokens file that
+    somebody else reads again.
 
     With `sweep=False` it is for this process alone: it answers, neither ticks nor sweeps, and no web page can call it.
     """
-    tokens_file, gate = TokensFile(settings.tokens_file), Gate(settings)
+    tokens_file, gate = tokens_file or TokensFile(settings.tokens_file), Gate(settings)
+    if among is not None:
+        gate.known = among.known_hosts
     internal_jobs = load_internal_jobs(settings) if sweep else {}
     sources = declared(settings) if sweep else []
     posted_to = webhook_url(settings) if sources else None
@@ -98,7 +105,7 @@ def create_app(
             if when_started:
                 when_started(app.state.serving, app.state.sockets)
             try:
-                with tokens_file.read_again_on_sighup(on_sighup):
+                with nullcontext() if among else tokens_file.read_again_on_sighup(on_sighup):
                     yield
             finally:
                 app.state.serving.stop()
@@ -106,8 +113,15 @@ def create_app(
                 await cancel_all(running)
                 await asyncio.gather(hub.validation.close(), webhook.close(), *(each.close() for each in recovering))
 
-    app = FastAPI(lifespan=partial(_told, lifespan, sweep), **_ABOUT)
+    app = FastAPI(lifespan=partial(_told, lifespan, sweep and among is None), **_ABOUT)
+    app.state.realms = among
     app.state.sources = [source.name for source in sources]
+    _furnish(app, settings)
+    return Edge(app, settings, gate if sweep else None)
+
+
+def _furnish(app: FastAPI, settings: Settings) -> None:
+    """Give it its routes, and what they keep."""
     app.state.breaker = ops.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
     app.state.readiness = ops.Readiness()
     app.add_exception_handler(HubError, on_hub_error)
@@ -115,7 +129,21 @@ def create_app(
     app.add_exception_handler(Exception, on_hub_error)
     for module in (*_CAPACITY, *_OPERATORS, *_JOBS, *_CONSOLE):
         app.include_router(module.router)
-    return Edge(app, settings, gate if sweep else None)
+
+
+def create_realms(
+    settings: Settings,
+    *,
+    sweep: bool = True,
+    when_started: Callable[[Realms], None] | None = None,
+    on_sighup: Callable[[], None] | None = None,
+) -> Realms:
+    """A hub with realms as an ASGI application: one as `create_app` makes it for each."""
+
+    def make(settings: Settings, tokens_file: TokensFile, realms: Realms) -> Edge:
+        return create_app(settings, sweep=sweep, among=realms, tokens_file=tokens_file)
+
+    return Realms(settings, make, when_started=when_started, on_sighup=on_sighup)
 
 
 def routes() -> list[APIRoute]:

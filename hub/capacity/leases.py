@@ -47,6 +47,11 @@ OUTAGE_POLL_S = 0.5  # a waiter whose store does not answer asks again: one tick
 _log = get_logger("hub.capacity")
 
 
+def new_attempt(realm: str) -> str:
+    """The name of a borrow or a return that brings none; it says its realm where that has a name."""
+    return f"try-{f'{realm}.' if realm else ''}{secrets.token_hex(12)}"
+
+
 def keep_key_s(settings: Settings, ttl_ms: int = 0) -> int:
     """How long an `Idempotency-Key` is remembered: at least as long as the lease it stands for."""
     return math.ceil(max(settings.idempotency_s, ttl_ms / 1000))
@@ -62,6 +67,7 @@ class Leases:
         self._agreed = agreed
         self._max_per_label = settings.borrow_queue_max_per_label
         self._max_per_run = settings.borrow_queue_max_per_run
+        self._realm = settings.realm
         self._default_ttl_ms = int(settings.borrow_ttl_s * 1000)
         self._max_ms = int(settings.max_session_ttl_s * 1000)
         self._idle_ms = int(settings.idle_timeout_s * 1000)
@@ -219,7 +225,7 @@ class Leases:
         Raises `KeyReused` when the request id `key` was used for something else.
         """
         # Without a key it is remembered for as long as a cut connection may make the client of Redis repeat the call.
-        request, keep_s = (key, self._keep_key_s) if key else (f"try-{secrets.token_hex(12)}", KEEP_OWN_S)
+        request, keep_s = (key, self._keep_key_s) if key else (new_attempt(self._realm), KEEP_OWN_S)
         word, pool, run, ended = await self._give_back(
             slot=slot, hint=hint, token=token, run=run, only_run="1" if only_run else "",
             request=request, keep_s=keep_s, arrived_ms="" if arrived_ms is None else arrived_ms, revokes=revokes,

@@ -23,6 +23,9 @@ def serve(
         int | None, typer.Option(min=0, max=65_535, help="Else HUB_PORT, else 8080; 0: a free one.")
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, max=256, help="Processes; else HUB_WORKERS, else 1.")] = None,
+    realm: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Realms to serve, comma-separated; else HUB_REALMS, else all.")
+    ] = None,
     tls_cert: Annotated[str | None, typer.Option(metavar="FILE", help="Certificate; else HUB_TLS_CERT.")] = None,
     tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key; else HUB_TLS_KEY.")] = None,
     tls_client_ca: Annotated[
@@ -33,7 +36,7 @@ def serve(
     if host is not None and not host.strip():
         raise Usage("--host is empty.")
     files = {"HUB_TLS_CERT": tls_cert, "HUB_TLS_KEY": tls_key, "HUB_TLS_CLIENT_CA": tls_client_ca}
-    return _serve({"HUB_HOST": host, "HUB_PORT": port, "HUB_WORKERS": workers, **files})
+    return _serve({"HUB_HOST": host, "HUB_PORT": port, "HUB_WORKERS": workers, "HUB_REALMS": realm, **files})
 
 
 def _serve(overrides: dict[str, object | None]) -> int:

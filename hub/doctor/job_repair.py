@@ -19,6 +19,7 @@ class JobRepairer:
 
     def __init__(self, store: Store, settings: Settings, hub: Hub) -> None:
         self._hub = hub
+        self._realm = settings.realm
         self._counts = Counts(store)
         self._timeout_ms = int(settings.worker_timeout_s * 1000)
         self._scripts = {
@@ -46,7 +47,7 @@ class JobRepairer:
                 )
 
     async def _job(self, subject: Subject, _: Words) -> None:
-        await self._scripts["job"](full=subject[0], new=new_id())
+        await self._scripts["job"](full=subject[0], new=new_id(self._realm))
 
     async def _worker(self, subject: Subject, words: Words) -> None:
         (worker,) = subject

@@ -12,6 +12,7 @@ from hub.jobs.pages import Pages
 from hub.jobs.workers import superseded, unknown
 from hub.observability.logs import get_logger
 from hub.settings import Settings
+from hub.settings.realms import stamped
 from hub.store.store import Store
 
 LOOKED_AT_MAX = 2000  # workers and tasks in one look: some milliseconds
@@ -23,6 +24,7 @@ class Jobs:
 
     def __init__(self, store: Store, settings: Settings, pages: Pages) -> None:
         self._store = store
+        self._realm = settings.realm
         self._categories = settings.allowed_categories
         self._pages = pages
         self._register = store.script("jobs/register")
@@ -42,10 +44,10 @@ class Jobs:
         full = full_name(wanted.room, wanted.category, wanted.name)
         reply = await self._register(
             full=full,
-            id=new_id(),
+            id=new_id(self._realm),
             schema=wanted.schema,
             digest=schema_digest(schema),
-            worker=wanted.worker or new_id(),
+            worker=wanted.worker or new_id(self._realm),
             user=user,
             made_for="0" if wanted.worker else "1",
             incarnation=wanted.incarnation,
@@ -67,7 +69,7 @@ class Jobs:
 
     async def ensure_internal(self, full: str, schema: Any, text: str) -> None:
         """Register an `@internal` job that somebody executes, whatever schema it had."""
-        await self._ensure_internal(full=full, id=new_id(), schema=text, digest=schema_digest(schema))
+        await self._ensure_internal(full=full, id=new_id(self._realm), schema=text, digest=schema_digest(schema))
 
     async def get(self, full: str) -> Job:
         """The active job of this full name; raises `JobNotFound`."""
@@ -99,10 +101,10 @@ def _job(reply: Any) -> Job:
     return Job(job, full, schema, tuple(workers))
 
 
-def new_id() -> str:
-    """A random UUID, version 4, as 32 hex digits."""
+def new_id(realm: str = "") -> str:
+    """A random UUID as 32 hex digits: version 4, or 8 in a realm with a name, which it says."""
     value = secrets.randbits(128) & ~(0xF << 76) & ~(0x3 << 62) | (0x4 << 76) | (0x2 << 62)
-    return f"{value:032x}"
+    return stamped(f"{value:032x}", realm)
 
 
 def no_job(full: str) -> JobNotFound:

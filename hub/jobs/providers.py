@@ -33,6 +33,7 @@ class Providers:
     def __init__(self, store: Store, settings: Settings, pages: Pages) -> None:
         self._store = store
         self._pages = pages
+        self._realm = settings.realm
         self._categories = settings.allowed_provider_categories
         self._result_ttl_ms = int(settings.provider_result_ttl_s * 1000)
         self._room_bytes = settings.provider_room_max_bytes
@@ -53,10 +54,10 @@ class Providers:
         full = full_name(wanted.room, wanted.category, wanted.name)
         reply = await self._register(
             full=full,
-            id=new_id(),
+            id=new_id(self._realm),
             schema=wanted.schema,
             content_type=wanted.content_type,
-            worker=wanted.worker or new_id(),
+            worker=wanted.worker or new_id(self._realm),
             user=user,
             superuser=int(superuser),
             made_for="0" if wanted.worker else "1",

@@ -9,6 +9,7 @@ from hub.errors import Malformed
 from hub.jobs.jobs import new_id
 from hub.jobs.models import Options
 from hub.jobs.names import dashed
+from hub.settings.realms import stamped
 
 BITE_CHARACTERS = 1_048_576  # and of payloads
 BATCH = 64  # tasks submitted, or reported, per script: 2 to 3 ms
@@ -26,11 +27,11 @@ def batches(payloads: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def request_of(
-    key: str, user: str, room: str, full: str, payloads: Sequence[str], options: Options
+    realm: str, key: str, user: str, room: str, full: str, payloads: Sequence[str], options: Options
 ) -> tuple[str, list[str], str]:
     """The key as it is kept, an id per payload - the same for the same key - and the fingerprint of the request."""
     if not key:
-        return "", [new_id() for _ in payloads], ""
+        return "", [new_id(realm) for _ in payloads], ""
     kept = hashlib.sha256(f"{user}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
     # What a request that is younger than its key may bring is added, so that those before keep their fingerprint.
     wanted = repr((room, full, options, list(payloads))) + (
@@ -41,12 +42,14 @@ def request_of(
     if options.after:
         wanted += after_of(options)
     fingerprint = hashlib.sha256(wanted.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return kept, [derived(f"{kept}\0{fingerprint}\0{number}") for number in range(len(payloads))], fingerprint
+    seeds = (f"{kept}\0{fingerprint}\0{number}" for number in range(len(payloads)))
+    return kept, [derived(seed, realm) for seed in seeds], fingerprint
 
 
-def derived(seed: str) -> str:
+def derived(seed: str, realm: str) -> str:
+    """An id that is the same for the same seed."""
     digest = hashlib.sha256(seed.encode()).hexdigest()
-    return f"{digest[:12]}4{digest[13:16]}{'89ab'[int(digest[16], 16) % 4]}{digest[17:32]}"
+    return stamped(f"{digest[:12]}4{digest[13:16]}{'89ab'[int(digest[16], 16) % 4]}{digest[17:32]}", realm)
 
 
 def unique_of(room: str, full: str, options: Options) -> str:

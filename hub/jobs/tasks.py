@@ -40,7 +40,6 @@ KEY_S = 86_400  # for which an Idempotency-Key of a submit is remembered
 RECHECK_S = 5.0  # without a notification for so long, the store is asked all the same
 SETTLES_S = 5.0  # for so long a claim waits while hubs say what they remember; it takes them two seconds at most
 LOOK_S = 0.25  # how often it looks: that is over as soon as all have
-_SERVED, _EMPTY = (metrics.claims.labels(outcome) for outcome in ("tasks", "none"))
 
 
 class Tasks:
@@ -48,6 +47,8 @@ class Tasks:
 
     def __init__(self, store: Store, settings: Settings, jobs: Jobs, pages: Pages) -> None:
         # A key is good for as long as what it stands for is there, and for a day at most.
+        self._realm = settings.realm
+        self._served, self._empty = (metrics.claims.labels(outcome) for outcome in ("tasks", "none"))
         self._keep_s = max(1, min(KEY_S, int(settings.task_retention_s or KEY_S)))
         self._store = store
         self._jobs = jobs
@@ -71,7 +72,7 @@ class Tasks:
 
         Raises `JobNotFound`, `KeyReused` when the key came with another request, and `Malformed` for unknown parents.
         """
-        key, ids, fingerprint = request_of(key, user, room, full, payloads, options)
+        key, ids, fingerprint = request_of(self._realm, key, user, room, full, payloads, options)
         if full.startswith(f"{INTERNAL}:"):  # claimed at once by whoever executes it: nothing to put off or to repeat
             calls = (
                 self._dispatch.submit(room, full, payload, user, task, key=key, fingerprint=fingerprint)
@@ -159,7 +160,7 @@ class Tasks:
         match reply:
             case ["ok", *tasks]:
                 metrics.tasks_claimed.inc(len(tasks))
-                (_SERVED if tasks else _EMPTY).inc()
+                (self._served if tasks else self._empty).inc()
                 return [task_of(task) for task in tasks]
             case ["settling", _]:
                 return None
@@ -323,7 +324,7 @@ class Tasks:
         Raises `TaskNotFound`, `Forbidden` for anybody but its submitter or a superuser, `InvalidTaskTransition` while
         it has not failed, and `JobNotFound` when its job is no more.
         """
-        new = derived(f"{user}\0{key}\0{task}") if key else new_id()
+        new = derived(f"{user}\0{key}\0{task}", self._realm) if key else new_id(self._realm)
         again = partial(self._again, id=task, new=new, user=user, superuser=int(superuser))
         match await again():
             case ["ok", found]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
+from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, Metric
 from prometheus_client.core import GaugeMetricFamily
@@ -15,6 +17,7 @@ HTTP_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
 _FAST_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5)
 
 registry: CollectorRegistry = REGISTRY
+realm: ContextVar[str] = ContextVar("realm", default="")  # in which something is done; empty for the default one
 
 
 class Durations(Histogram):
@@ -28,46 +31,64 @@ class Durations(Histogram):
         self._sum.inc(total_s)
 
 
-class QueueLength(Collector):
-    """Live waiters by label, as they were when last read. No `Gauge`: among several processes it cannot forget a label,
-    and a queue that has ended would be shown for ever."""
+class ByRealm(Collector):
+    """What is read when it is scraped, of the realm that is read. No `Gauge`: among several processes it cannot forget
+    a label, and a queue that has ended would be shown for ever."""
 
     def __init__(self) -> None:
-        self.lengths: dict[str, int] = {}
+        self.of: dict[str, Any] = {}  # realm -> what was read of it
         registry.register(self)
+
+    @property
+    def found(self) -> Any:
+        """Of the realm in which it is asked for."""
+        return self.of.setdefault(realm.get(), {})
+
+    @found.setter
+    def found(self, found: Any) -> None:
+        self.of[realm.get()] = found
+
+    def family(self, name: str, what: str, label: str, rows: Iterable[tuple[str, str, float]]) -> Metric:
+        """A gauge of these rows: realm, the value of the label, number."""
+        found = GaugeMetricFamily(name, what, labels=[label])
+        for of, value, number in rows:
+            found.add_sample(name, {label: value, "realm": of} if of else {label: value}, number)
+        return found
+
+    def rows(self) -> list[tuple[str, Any]]:
+        """What was read, realm by realm."""
+        return list(self.of.items())
+
+
+class QueueLength(ByRealm):
+    """Live waiters by label, as they were when last read."""
 
     def collect(self) -> Iterator[Metric]:
         """The one gauge this is."""
-        found = GaugeMetricFamily("hub_borrow_queue_length", "Live waiters, read when scraped.", labels=["label"])
-        for label, length in self.lengths.items():
-            found.add_metric([label], length)
-        yield found
+        rows = ((of, label, n) for of, found in self.rows() for label, n in found.items())
+        yield self.family("hub_borrow_queue_length", "Live waiters, read when scraped.", "label", rows)
 
 
-class ByJob(Collector):
-    """Gauges by job, as they were when last read; no `Gauge`, for the same reason."""
+class ByJob(ByRealm):
+    """Gauges by job, as they were when last read: a number per gauge."""
 
     def __init__(self, gauges: dict[str, str]) -> None:
-        self.found: dict[str, tuple[float, ...]] = {}  # job -> a number per gauge
         self._gauges = gauges  # name -> what it says
-        registry.register(self)
+        super().__init__()
 
     def collect(self) -> Iterator[Metric]:
         """All of them."""
         for place, (name, what) in enumerate(self._gauges.items()):
-            family = GaugeMetricFamily(name, what, labels=["job_name"])
-            for job, numbers in self.found.items():
-                family.add_metric([job], numbers[place])
-            yield family
+            rows = ((of, job, n[place]) for of, found in self.rows() for job, n in found.items())
+            yield self.family(name, what, "job_name", rows)
 
 
-class StuckRecords(Collector):
-    """What the last pass over each source found, as any hub noted it: no `Gauge`, for the same reason."""
+class StuckRecords(ByRealm):
+    """What the last pass over each source found, as any hub noted it: records, level, time of the pass."""
 
     def __init__(self) -> None:
-        self.found: dict[str, tuple[float, float, float]] = {}  # source -> records, level, time of the pass
         self.unseen: dict[str, float] = {}  # source that no pass was made over -> since when it is known
-        registry.register(self)
+        super().__init__()
 
     def collect(self) -> Iterator[Metric]:
         """The three gauges this is."""
@@ -79,12 +100,9 @@ class StuckRecords(Collector):
                 "before the first one the time since when the source is known.",
             }.items()
         ):
-            family = GaugeMetricFamily(name, what, labels=["source"])
-            for source, numbers in self.found.items():
-                family.add_metric([source], numbers[place])
-            for source, since in self.unseen.items() if place == 2 else ():
-                family.add_metric([source], since)
-            yield family
+            seen = [(of, source, n[place]) for of, found in self.rows() for source, n in found.items()]
+            unseen = [("", source, since) for source, since in self.unseen.items() if place == 2]
+            yield self.family(name, what, "source", [*seen, *unseen])
 
 
 borrow_requests = Counter("hub_borrow_requests_total", "Valid borrow requests.", ["label"])
@@ -200,6 +218,10 @@ http_requests = Counter(
 http_seconds = Durations(
     "hub_http_request_seconds", "From the request to the end of its answer, waiting included; without event streams.",
     ["route"], buckets=HTTP_BUCKETS,
+)  # fmt: skip
+realm_read_at = Gauge(
+    "hub_realm_read_timestamp_seconds", "Unix time at which the store of a realm was last read for /metrics.",
+    ["realm"], multiprocess_mode="max",
 )  # fmt: skip
 store_up = Gauge("hub_store_up", "1 while this hub reaches Redis.", multiprocess_mode="min")
 redis_round_trips = Counter("hub_redis_round_trips_total", "Batches sent to Redis.")

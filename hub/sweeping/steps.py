@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from hub.errors import StoreUnavailable
+from hub.observability import metrics
 from hub.observability.logs import get_logger
-from hub.observability.metrics import sweep_errors
 
 _log = get_logger("hub.sweeping")
 
@@ -30,7 +30,7 @@ async def in_turn(service: str, done: P, *steps: Callable[[P], Awaitable[None]])
             raise
         except Exception as error:  # noqa: BLE001 - the next step must come
             done.errors += 1
-            sweep_errors.labels(service).inc()
+            metrics.sweep_errors.labels(service).inc()
             _log.error(
                 "sweep step failed", service=service, step=getattr(step, "__name__", "").strip("_"), why=repr(error)
             )

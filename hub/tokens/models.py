@@ -21,6 +21,7 @@ SECRET_MAX: Final = 512  # characters; nothing longer is looked up
 ID_DIGITS: Final = 16
 _USERS: Final = UUID("6f3c1d0e-5b0a-4f4e-9c5e-2f1f3a7c8d41")  # another one makes everybody somebody else
 _SECRET: Final = re.compile(r"[\x21-\x7e]+")
+_OF_REALM: Final = re.compile(r"hub_([a-z0-9-]{1,32})\.[A-Za-z0-9_-]{43}")
 
 
 USER, NODE, JOIN = "user", "node", "join"
@@ -56,9 +57,15 @@ class Token:
         return id_of(self.digest)
 
 
-def new_secret() -> str:
-    """A secret of 256 random bits that shows whose it is."""
-    return f"hub_{secrets.token_urlsafe(32)}"
+def new_secret(realm: str = "") -> str:
+    """A secret of 256 random bits that shows whose it is, and of which realm where that has a name."""
+    return f"hub_{f'{realm}.' if realm else ''}{secrets.token_urlsafe(32)}"
+
+
+def realm_in(secret: str) -> str | None:
+    """The realm that a secret says, None where it says none."""
+    found = _OF_REALM.fullmatch(secret)
+    return found[1] if found else None
 
 
 def digest_of(secret: str) -> str | None:

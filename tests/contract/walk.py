@@ -164,6 +164,7 @@ class Walk:
         for kind, name in (("node", "n1"), ("slot", "s1"), ("run", "none")):
             self.runner("GET", f"/why/{kind}/{name}", status=404 if name == "none" else 200)
         self.runner.beginning("/events")
+        self.runner("GET", "/realms")
         for path in ("/health", "/health/ready", "/health/live", "/ready", "/metrics"):
             self.stranger("GET", path)
         self.admin("GET", "/diagnostics")

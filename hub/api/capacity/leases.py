@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 import time
 from typing import Any
 
@@ -20,7 +19,7 @@ from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, is_gone, reply, serving
 from hub.api.speakers import speaker
 from hub.capacity.labels import Label, parse_kinds, parse_label
-from hub.capacity.leases import KEEP_OWN_S, keep_key_s
+from hub.capacity.leases import KEEP_OWN_S, keep_key_s, new_attempt
 from hub.capacity.models import RUN_MAX, BorrowRequest, Lease, LeaseRecord, text_of
 from hub.core import Hub
 from hub.errors import (
@@ -133,7 +132,7 @@ def _borrow_request(request: Request, hub: Hub, said: bodies.Borrowing, label: L
     settings = hub.settings
     ttl_s = settings.borrow_ttl_s if said.ttl_s is None else said.ttl_s
     ttl_s = min(max(ttl_s, settings.borrow_ttl_min_s), 86_400, settings.max_session_ttl_s)
-    key, attempt = bodies.request_key(request), f"try-{secrets.token_hex(12)}"
+    key, attempt = bodies.request_key(request), new_attempt(settings.realm)
     asked = f"{label.text}\0{ttl_s}\0{run}"
     wait_s = longest_wait_s(settings)
     limit_s = said.limit_s

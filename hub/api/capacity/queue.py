@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +17,7 @@ from hub.api.contract import parameters as p
 from hub.api.contract.operation import NO_SLOT, operation
 from hub.api.deps import allowed, is_gone, reply, serving
 from hub.capacity.labels import parse_label
-from hub.capacity.leases import keep_key_s
+from hub.capacity.leases import keep_key_s, new_attempt
 from hub.capacity.models import BorrowRequest, Ticket
 from hub.capacity.tickets import LabelQueue
 from hub.core import Hub
@@ -140,7 +139,7 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
         ttl_ms=ticket.ttl_ms,
         run=ticket.run,
         request=ticket.id,
-        attempt=f"try-{secrets.token_hex(12)}",
+        attempt=new_attempt(hub.settings.realm),
         fingerprint=ticket.fingerprint,
         keep_s=keep_key_s(hub.settings, ticket.ttl_ms),
         keyed=True,

@@ -270,6 +270,29 @@ class HubReady(TypedDict):
     """This hub takes requests, and the store answers."""
 
     status: Annotated[Literal["ready"], told("It does.", "ready")]
+    realms: NotRequired[Annotated[dict[str, str], told("Of a hub with realms, how each is.", {"default": "ready"})]]
+
+
+class Realm(TypedDict):
+    """A realm, as this hub sees it."""
+
+    name: Annotated[str, told("What it is called; `default` for the one without a name.", "eu")]
+    url: Annotated[str, told("Where its store is, without the password.", "redis://10.0.0.5:6379")]
+    state: Annotated[
+        Literal["open", "away", "opening"], told("Whether its store answers, or has not been reached yet.", "open")
+    ]
+    asOf: Annotated[str | None, told("When its store answered last.", w.TIME)]
+    error: Annotated[str | None, told("Why it does not answer.", "Redis does not answer.")]
+    labels: Annotated[list[str], told("Patterns of the labels that are its own.", ["gpu:*:eu"])]
+    rooms: Annotated[list[str], told("Patterns of the rooms that are its own.", [])]
+    nodes: Annotated[list[str], told("Patterns of the nodes that are its own.", ["eu-*"])]
+
+
+class Realms(TypedDict):
+    """The realms that a hub serves."""
+
+    rules: Annotated[str | None, told("The version of the rules: the same for the same rules.", "0b9f4a3e6a5e")]
+    realms: Annotated[list[Realm], told("All of them, in the order of their rules.", [])]
 
 
 class HubLive(TypedDict):

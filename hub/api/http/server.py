@@ -14,15 +14,17 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
 
-from hub.api.app import create_app
+from hub.api.app import create_app, create_realms
 from hub.api.deps import Serving
 from hub.api.http.private import Multiprocess
 from hub.api.http.protocol import REST_S, HubProtocol
 from hub.api.http.tls import Certificates
+from hub.api.realms.protocol import RealmProtocol
+from hub.api.realms.realms import Realms
 from hub.api.sockets import Sockets
 from hub.api.sockets.protocol import SocketProtocol, UpgradingProtocol
 from hub.api.sockets.sockets import MESSAGE_BYTES
@@ -36,6 +38,7 @@ from hub.recovery.models import Source
 from hub.recovery.webhook import webhook_url
 from hub.settings import BadSetting, Settings, load_settings, mask_url
 from hub.settings.addresses import has_password_in_plain_text
+from hub.settings.realms import DEFAULT, read_known, serves
 from hub.store.connection import open_store
 from hub.store.embedded import EmbeddedRedis, find_server
 from hub.tokens.file import read_tokens
@@ -46,18 +49,46 @@ SECRET_MIN = 16  # characters
 _log = get_logger("hub.serve")
 
 
+class Stops(Protocol):
+    """What refuses new borrows when it is told to stop."""
+
+    stopping: bool
+
+    def stop(self) -> None:
+        """Refuse them from now on."""
+
+
+class HangsUp(Protocol):
+    """What has sockets."""
+
+    def hang_up(self) -> None:
+        """Let go of them."""
+
+
 def take_over(serving: Serving, sockets: Sockets) -> None:
     """What a started application needs of its server: the short cut for heartbeats, and time to stop."""
     HubProtocol.serving = serving
     HubProtocol.known_hosts = serving.gate.known
-    # What start-up made stays; collections then look at what requests make, and less often.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    keep_what_is_made()
     refuse_before_stopping(serving, sockets)
 
 
-def refuse_before_stopping(serving: Serving, sockets: Sockets) -> None:
+def take_over_realms(realms: Realms) -> None:
+    """As `take_over`, of a hub with realms."""
+    RealmProtocol.realms = realms
+    RealmProtocol.known_hosts = realms.known_hosts
+    keep_what_is_made()
+    refuse_before_stopping(realms, realms)
+
+
+def keep_what_is_made() -> None:
+    """What start-up made stays; collections then look at what requests make, and less often."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+def refuse_before_stopping(serving: Stops, sockets: HangsUp) -> None:
     """On the first signal refuse new borrows and turn unready, still take returns, and stop a moment later.
 
     Wraps the handlers that the server has set; on a second signal they act at once.
@@ -105,11 +136,14 @@ def run(settings: Settings) -> int:
     webhook_url(settings)
     # Held open until the end: whether the store can be used is known now, in one sentence, and worker processes that
     # come and go share one embedded server.
-    embedded = None if settings.redis_url or not find_server() else EmbeddedRedis(settings.data_dir)
+    read_known(settings)
+    serves_default = serves(settings, DEFAULT)
+    wants_own = serves_default and not settings.redis_url and find_server()
+    embedded = EmbeddedRedis(settings.data_dir) if wants_own else None
     if embedded:
         asyncio.run(embedded.start())
     try:
-        if settings.redis_url or sources or settings.grant_replicas:
+        if serves_default and (settings.redis_url or sources or settings.grant_replicas):
             asyncio.run(_check_store(settings, sources))
         return _serve(settings)
     finally:
@@ -172,7 +206,7 @@ def _run_many(settings: Settings) -> int:
         "hub.api.http.server:worker_app", factory=True, workers=settings.workers, **_options(settings)
     )
     supervisor = _Supervisor(config, sockets=[config.bind_socket()])
-    supervisor.passes_on = settings.tokens_file is not None or settings.tls_cert is not None
+    supervisor.passes_on = any((settings.tokens_file, settings.tls_cert, settings.realms_file))
     try:
         supervisor.run()
     finally:
@@ -210,7 +244,10 @@ def worker_app() -> Any:
 
 def _application(settings: Settings) -> Any:
     _bound(settings)
-    return create_app(settings, when_started=take_over, on_sighup=_read_certificates if settings.tls_cert else None)
+    on_sighup = _read_certificates if settings.tls_cert else None
+    if settings.realms_file:
+        return create_realms(settings, when_started=take_over_realms, on_sighup=on_sighup)
+    return create_app(settings, when_started=take_over, on_sighup=on_sighup)
 
 
 def _read_certificates() -> None:
@@ -237,7 +274,7 @@ def _options(settings: Settings) -> dict[str, Any]:
         "host": settings.host,
         "port": settings.port,
         "ssl_context_factory": partial(_tls, settings) if settings.tls_cert else None,
-        "http": UpgradingProtocol,
+        "http": RealmProtocol if settings.realms_file else UpgradingProtocol,
         "loop": "uvloop",
         "ws": SocketProtocol,
         "ws_max_size": MESSAGE_BYTES,

@@ -27,7 +27,8 @@ async def create(request: Request) -> Response:
     """A new worker of the caller's. It must beat from now on, or it is removed."""
     who = await caller(request, WORKER)
     await check_listening(request)
-    made = await serving(request).hub.workers.create(who.user, new_id())
+    hub = serving(request).hub
+    made = await hub.workers.create(who.user, new_id(hub.settings.realm))
     return Response(answers.beaten(made.id, made.beat_us), 201, media_type="application/json")
 
 

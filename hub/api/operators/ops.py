@@ -9,9 +9,11 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, multiprocess
+from starlette.datastructures import State
 from starlette.responses import Response
 
 from hub import __version__
@@ -21,12 +23,18 @@ from hub.api.contract import operating
 from hub.api.contract.operation import Raw, operation
 from hub.api.deps import Serving, allowed, in_ms, reply, serving
 from hub.api.edge import measured
+from hub.api.realms.naming import NAMED
 from hub.core import Hub
 from hub.errors import StoreFault, StoreUnavailable, Unauthorized, Unavailable
 from hub.observability import metrics
+from hub.observability.realms import Together
 from hub.recovery.alerts import LEVELS
 from hub.recovery.leadership import known_sources
 from hub.settings import mask_url, own_variables
+from hub.settings.realms import DEFAULT
+
+if TYPE_CHECKING:
+    from hub.api.realms.realms import Realms
 
 router = APIRouter(tags=["operations"])
 COUNTED_S = 1.0  # how old the counts may be that strangers are shown
@@ -79,10 +87,20 @@ async def health(request: Request) -> Response:
 
 @router.get("/health/ready", **operation("getHubReadiness", (), operating.HubReady))
 async def health_ready(request: Request) -> Response:
-    """For load balancers: this hub takes requests and Redis answers, whether or not anything is free."""
+    """For load balancers: this hub takes requests and Redis answers, whether or not anything is free.
+
+    Of a hub with realms it is enough that the store of one answers; `realms` says of each how it is.
+    """
     found = _not_stopping(request)
-    await found.hub.store.read("PING")
-    return reply({"status": "ready"})
+    realms: Realms | None = request.app.state.realms
+    if realms is None or request.scope.get(NAMED) is not None:
+        await found.hub.store.read("PING")
+        return reply({"status": "ready"})
+    await realms.look()
+    states = {part.name or DEFAULT: "away" if part.error else "ready" for part in realms.parts.values()}
+    if "ready" not in states.values():
+        raise StoreUnavailable("No store of any realm answers.")
+    return reply({"status": "ready", "realms": states})
 
 
 @router.get("/health/live", **operation("getLiveness", (), operating.HubLive))
@@ -157,12 +175,12 @@ def _not_stopping(request: Request) -> Serving:
 @router.get("/metrics", **operation("getMetrics", (), Raw("text/plain", "hub_nodes_registered 40\n")))
 async def show_metrics(request: Request) -> Response:
     """Prometheus text. Gauges of the store are read now; while it is away they keep their last value."""
-    found = serving(request)
-    try:
-        await _refresh(found.hub)
-        await _refresh_zombies(found.hub, request.app.state.sources)
-    except StoreUnavailable:
-        metrics.store_up.set(0)
+    serving(request)
+    realms: Realms | None = request.app.state.realms
+    if realms is None:
+        await _read_gauges(request.app.state)
+    else:
+        await realms.each(_read_gauges)
     measured.flush()
     registry = metrics.registry
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
@@ -172,7 +190,16 @@ async def show_metrics(request: Request) -> Response:
         registry.register(metrics.pending_tasks)
         registry.register(metrics.jobs_at_work)
         registry.register(metrics.zombies)
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+    return Response(generate_latest(Together(registry) if realms else registry), media_type=CONTENT_TYPE_LATEST)
+
+
+async def _read_gauges(state: State) -> None:
+    """Of one realm: those of its store, and of the sources that are declared here."""
+    try:
+        await _refresh(state.serving.hub)
+        await _refresh_zombies(state.serving.hub, state.sources)
+    except StoreUnavailable:
+        metrics.store_up.set(0)
 
 
 async def _refresh(hub: Hub) -> None:
@@ -211,7 +238,7 @@ async def _refresh_queue(hub: Hub) -> None:
     shown: Counter[str] = Counter()
     for label, length in zip(waiting, lengths, strict=True):
         shown[metrics.bounded(label)] += length
-    metrics.queue_length.lengths = shown
+    metrics.queue_length.found = shown
 
 
 async def _refresh_tasks(hub: Hub) -> None:

@@ -56,7 +56,7 @@ async def create(request: Request) -> Response:
     operator, found = await superuser(request, "admin"), serving(request)
     document = await bodies.read_body(request)
     holder = _holder(document)
-    secret = None if document.get("sha256") is not None else new_secret()
+    secret = None if document.get("sha256") is not None else new_secret(found.hub.settings.realm)
     digest = digest_of(secret) if secret else None
     token = await found.hub.tokens.create(holder, digest or _member(document, "sha256", read_digest, ""))
     found.holders.forget()

@@ -29,7 +29,10 @@ class UpgradingProtocol(HubProtocol):
         self._plain = transport
 
     def _should_upgrade(self) -> bool:
-        return self.url.startswith(PATH.encode()) and super()._should_upgrade()
+        return self._path().startswith(PATH.encode()) and super()._should_upgrade()
+
+    def _path(self) -> bytes:
+        return self.url
 
     def handle_websocket_upgrade(self) -> None:
         self._watch.cancel()

@@ -1,0 +1,198 @@
+"""Which realm a call names, and what it is about where it names none: a label, a room, a node, an id."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import orjson
+from starlette.types import Scope
+
+from hub.errors import NotFound
+from hub.jobs.names import SHARED
+from hub.settings.realms import DEFAULT, Kind
+from hub.tokens.models import realm_in
+
+NAMED: Final = "hub.realm"  # in the scope of a call: the realm that it names, empty for the default one
+PREFIX: Final = "/realms/"
+HEADER: Final = b"x-hub-realm"
+_ALIAS: Final = "/api/v1"
+_JOBS: Final = "/v1/joblib"
+_CREDENTIALS: Final = (b"authorization", b"x-hub-secret")
+_BEARER: Final = re.compile(r"bearer +", re.IGNORECASE)
+_BEATS_MAX: Final = 1000
+
+
+class About(NamedTuple):
+    """What a call is about: what rules decide on, ids that a hub gave, and what has to be looked for."""
+
+    rules: tuple[tuple[Kind, str], ...] = ()
+    ids: tuple[str, ...] = ()  # 32 hex digits, or a ticket
+    slot: str = ""
+    lease_token: str = ""
+    ticket: str = ""
+
+
+class UnknownRealm(NotFound):
+    """A realm that this hub does not serve."""
+
+    code = "unknown-realm"
+
+
+NOTHING: Final = About()
+# Path -> what stands there. The first that fits; the alias has been taken off.
+_PATHS: Final = tuple(
+    (re.compile(pattern, re.DOTALL), what)
+    for pattern, what in (
+        (r"/node/(?:register|heartbeat|heartbeats|join)", "body"),
+        (r"/session/(?:borrow|return|renew)|/leases/watch", "body"),
+        (rf"{_JOBS}/tasks/(?:claim|progress)", "body"),
+        (rf"{_JOBS}/rooms/[^/]*/tasks/(.+)", "job"),
+        (rf"{_JOBS}/rooms/[^/]*/(?:jobs|providers)/(.+?)(?:/tasks|/info)?", "job"),
+        (rf"{_JOBS}/rooms/([^/]+)(?:/.*)?", "room"),
+        (rf"{_JOBS}/(?:tasks|workers|providers|dead)/([^/]+)(?:/.*)?", "id"),
+        (r"/autoscale/jobs/(.+)", "job"),
+        (r"/(?:pools|autoscale|admin/caps)/(.+)", "label"),
+        (r"/admin/pools/(.+)/restart", "label"),
+        (r"/admin/nodes/(.+)/(?:cordon|drain|undrain|sidecar/upgrade)", "node"),
+        (r"/nodes/(.+)/safe-to-kill", "node"),
+        (r"/node/([^/]+)/slots(?:/.*)?", "node"),
+        (r"/(?:nodes|node|admin/nodes|diagnostics/worker-env|why/node)/(.+)", "node"),
+        (r"/leases/(.+)/verify", "slot"),
+        (r"/results/browser/(.+)/test", "slot"),
+        (r"/(?:sessions|why/slot)/(.+)", "slot"),
+        (r"/(?:queue|why/ticket)/(.+)", "ticket"),
+        (r"/why/(?:task|worker)/(.+)", "id"),
+        (r"/why/job/(.+)", "job"),
+        (r"/why/(?:pool|label)/(.+)", "label"),
+    )
+)
+
+
+def name_in(scope: Scope) -> str | None:
+    """The realm that a call names by its path, which is taken off it, by its header or by its token; None for none."""
+    if NAMED in scope:
+        said: str | None = scope[NAMED]
+        return said
+    found = _in_path(scope)
+    if found is None:
+        found = _in_headers(scope)
+    scope[NAMED] = found = "" if found == DEFAULT else found
+    return found
+
+
+def without_realm(url: bytes) -> bytes:
+    """The path of a request as it is behind the realm that it names."""
+    return b"/" + url.split(b"/", 3)[-1] if url.startswith(PREFIX.encode()) else url
+
+
+def _in_path(scope: Scope) -> str | None:
+    path: str = scope["path"]
+    if not path.startswith(PREFIX):
+        return None
+    name, _, rest = path[len(PREFIX) :].partition("/")
+    scope["path"] = f"/{rest}"
+    scope["raw_path"] = scope["path"].encode()
+    return name or "?"  # which nobody is called
+
+
+def _in_headers(scope: Scope) -> str | None:
+    by_token = None
+    for name, value in scope["headers"]:
+        if name == HEADER and value:
+            return str(value.decode("latin-1"))
+        if name in _CREDENTIALS and by_token is None:
+            by_token = realm_in(_BEARER.sub("", value.decode("latin-1"), count=1).strip())
+    return by_token
+
+
+def needs_body(scope: Scope) -> bool:
+    """Whether the body of a call says what it is about."""
+    what = _what(scope)[0]
+    return what == "body" or (what == "room" and scope["method"] == "PUT")
+
+
+def about(scope: Scope, body: bytes | None) -> About:
+    """What a call is about, by its path or by its body."""
+    what, said = _what(scope)
+    if what == "body":
+        return _in_body(_path(scope), _object(body))
+    if what == "room":
+        document = _object(body) if body else {}
+        return About((("rooms", said),), _ids(document.get("worker_id")))
+    return _in_place(what, said, _room_in(scope))
+
+
+def _in_place(what: str, said: str, room: str) -> About:
+    match what:
+        case "job":
+            own = said.partition(":")[0] if ":" in said else ""
+            return About((("rooms", room if own in ("", *SHARED) and room else own),))
+        case "id":
+            return About(ids=_ids(said))
+        case "label":
+            return About((("labels", label(said)),))
+        case "node":
+            return About((("nodes", said),))
+        case "slot":
+            return About(slot=said)
+        case "ticket":
+            return About(ticket=said)
+    return NOTHING
+
+
+def _what(scope: Scope) -> tuple[str, str]:
+    path = _path(scope)
+    for pattern, what in _PATHS:
+        if found := pattern.fullmatch(path):
+            return what, found[1] if found.groups() else ""
+    return "", ""
+
+
+def _path(scope: Scope) -> str:
+    return str(scope["path"]).removeprefix(_ALIAS)
+
+
+def _room_in(scope: Scope) -> str:
+    found = re.match(rf"{_JOBS}/rooms/([^/]+)", _path(scope))
+    return found[1] if found else ""
+
+
+def _object(body: bytes | None) -> Mapping[str, Any]:
+    try:
+        document = orjson.loads(body or b"")
+    except orjson.JSONDecodeError:
+        return {}  # whichever application it comes to says so
+    return document if isinstance(document, dict) else {}
+
+
+def _in_body(path: str, document: Mapping[str, Any]) -> About:
+    get = document.get
+    if path.startswith(_JOBS):
+        return About(ids=_ids(get("worker_id")))
+    if path == "/node/heartbeats":
+        beats = get("beats")
+        found = [each.get("nodeId") for each in beats if isinstance(each, dict)] if isinstance(beats, list) else []
+        return About(tuple(("nodes", node) for node in dict.fromkeys(found[:_BEATS_MAX]) if isinstance(node, str)))
+    if path.startswith("/node/"):
+        return About((("nodes", _text(get("nodeId"))),))
+    if path == "/leases/watch":
+        leases = get("leases")
+        document = leases[0] if isinstance(leases, list) and leases and isinstance(leases[0], dict) else {}
+        get = document.get
+    slot = "" if path == "/session/borrow" else _text(get("browserId") or get("slotId"))
+    return About((("labels", label(_text(get("labelKey")))),), (), slot.strip(), _text(get("leaseToken")))
+
+
+def label(text: str) -> str:
+    """A label without the blanks that may stand around its segments."""
+    return ":".join(segment.strip() for segment in text.split(":"))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _ids(value: Any) -> tuple[str, ...]:
+    return (value.replace("-", "").lower(),) if isinstance(value, str) else ()

@@ -1,0 +1,156 @@
+"""The part of a hub that serves one realm: a whole application on the store of the realm."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from starlette.datastructures import State
+from starlette.types import Receive, Scope, Send
+
+from hub.api.deps import Serving
+from hub.api.edge.edge import Edge
+from hub.api.problems import refuse
+from hub.errors import StartRefused, StoreUnavailable
+from hub.observability import metrics, realms
+from hub.observability.logs import get_logger
+from hub.settings.realms import DEFAULT
+from hub.store.cancelling import cancel_all
+
+AGAIN_S = 1.0  # before a store that was not there is looked for again
+DONE_S = 10.0  # for calls that are under way when a realm is removed
+_log = get_logger("hub.realms")
+
+
+class Part:
+    """Serves one realm from when its store is there until the part is closed. It keeps trying, and until then answers
+    503; nothing else in the process waits for it.
+    """
+
+    def __init__(self, name: str, where: str, make: Callable[[], Edge]) -> None:
+        self.name = name
+        self.where = where  # the store lives, without its password
+        self.error = "Its store has not been reached yet."
+        self.seen_s: float | None = None  # when its store answered last, by the clock of this machine
+        self._make = make
+        self._edge: Edge | None = None
+        self._busy = 0
+        self.opened = asyncio.Event()
+        self._quiet, self._ending = asyncio.Event(), asyncio.Event()
+        self._keeping: asyncio.Task[None] | None = None
+
+    @property
+    def serving(self) -> Serving | None:
+        """What it serves with; None while its store has not been opened."""
+        return getattr(self._edge.app.state, "serving", None) if self._edge else None
+
+    async def open(self) -> None:
+        """Open it now, or raise what keeps it from that; closed by `close` as any other."""
+        first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._keeping = asyncio.create_task(self._keep(first), name="realm")
+        await first
+
+    def open_later(self) -> None:
+        """Open it as soon as its store is there."""
+        self._keeping = asyncio.create_task(self._keep(None), name="realm")
+
+    async def close(self) -> None:
+        """Refuse what comes, let what is under way end, and close the store."""
+        self.hang_up()
+        if self._busy:
+            self._quiet.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._quiet.wait(), DONE_S)
+        self._ending.set()
+        if self._keeping is not None:
+            if self._edge is None:  # it waits for a store that may never answer
+                await cancel_all([self._keeping])
+            else:
+                await self._keeping
+
+    def stop(self) -> None:
+        """Refuse new borrows, and let those that wait end."""
+        if (found := self.serving) is not None:
+            found.stop()
+
+    def hang_up(self) -> None:
+        """The same, and let go of the sockets."""
+        self.stop()
+        if self._edge is not None and (sockets := getattr(self._edge.app.state, "sockets", None)):
+            sockets.hang_up()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        edge = self._edge
+        if edge is None:
+            why = f"Realm {self.name} is not there: its store does not answer; the hub keeps trying."
+            await refuse(StoreUnavailable(why), scope, receive, send)
+            return
+        self._busy += 1
+        try:
+            with realms.within(self.name):
+                await edge(scope, receive, send)
+        finally:
+            self._busy -= 1
+            if not self._busy:
+                self._quiet.set()
+
+    async def look(self, seconds: float) -> None:
+        """Ask the store whether it is there, for at most so long; `error` says what came of it."""
+        found = self.serving
+        if found is None:
+            return  # the text is that of the last attempt to open it
+        try:
+            async with asyncio.timeout(seconds):
+                await found.hub.store.read("PING")
+        except (StoreUnavailable, TimeoutError) as error:
+            self.error = str(error) or "Redis did not answer in time."
+        else:
+            self.error, self.seen_s = "", time.time()
+
+    async def act(self, act: Callable[[State], Awaitable[None]], seconds: float) -> None:
+        """Do something with the state of its application, within so many seconds, when it is open."""
+        with realms.within(self.name):
+            try:
+                if self._edge is not None:
+                    async with asyncio.timeout(seconds):
+                        await act(self._edge.app.state)
+                    metrics.realm_read_at.labels(self.name or DEFAULT).set(time.time())
+                    return
+            except TimeoutError:
+                pass
+            metrics.store_up.set(0)
+
+    async def _keep(self, first: asyncio.Future[None] | None) -> None:
+        with realms.within(self.name):
+            while not self._ending.is_set():
+                edge = self._make()
+                try:
+                    async with edge.app.router.lifespan_context(edge.app):
+                        self._edge, self.error, self.seen_s = edge, "", time.time()
+                        self.opened.set()
+                        if first is not None:
+                            first.set_result(None)
+                        _log.info("realm open", store=self.where)
+                        await self._ending.wait()
+                except Exception as error:  # noqa: BLE001 - tried again, but for what stops the start of a hub
+                    if first is not None and not first.done():
+                        first.set_exception(error)
+                        return
+                    self._failed(error)
+                finally:
+                    self._edge = None
+                    self.opened.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._ending.wait(), AGAIN_S)
+
+    def _failed(self, error: Exception) -> None:
+        metrics.store_up.set(0)
+        why = str(error)
+        if why != self.error:  # once, and not with every attempt
+            _log.error("realm not open", store=self.where, why=why)
+        if not isinstance(error, StartRefused | StoreUnavailable):
+            metrics.unhandled.inc()
+            _log.error("realm failed", why=repr(error), exc_info=error)
+        self.error = why

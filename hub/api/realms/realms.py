@@ -1,0 +1,246 @@
+"""The outermost application of a hub that has realms: it finds the realm of a call and hands it to that one's part."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final
+
+from starlette.datastructures import State
+from starlette.types import Message, Receive, Scope, Send
+
+from hub.api.deps import Serving
+from hub.api.edge.edge import Edge
+from hub.api.edge.freight import Freight
+from hub.api.jobs.limits import Limits
+from hub.api.problems import refuse
+from hub.api.realms.body import Read
+from hub.api.realms.looking import where_lent, where_waiting
+from hub.api.realms.naming import About, UnknownRealm, about, name_in, needs_body
+from hub.api.realms.part import Part
+from hub.errors import BadInput, HubError, StartRefused, StoreUnavailable
+from hub.observability import realms as of_realms
+from hub.observability.logs import get_logger
+from hub.observability.tracing import tracing
+from hub.settings import Settings, mask_url
+from hub.settings.realms import DEFAULT, Realm, Rules, read_known, serves, settings_of, tag_in, tag_of
+from hub.tokens.file import TokensFile
+
+_OF_ALL: Final = ("/metrics", "/health", "/health/ready", "/health/live", "/realms", "/docs", "/openapi.json")
+_TRIED: Final = "try-"  # what tickets begin with that a hub has named
+_log = get_logger("hub.realms")
+Make = Callable[[Settings, TokensFile, "Realms"], Edge]
+
+
+class Realms:
+    """Holds a part for each realm that this hub serves; `make` makes the application of one."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        make: Make,
+        *,
+        when_started: Callable[[Realms], None] | None = None,
+        on_sighup: Callable[[], None] | None = None,
+    ) -> None:
+        self.settings = settings
+        self.parts: dict[str, Part] = {}
+        self.stopping = False
+        self.known_hosts: set[bytes] = set()  # that some part has looked at
+        self._make = make
+        self._when_started, self._on_sighup = when_started, on_sighup
+        self._tokens = TokensFile(settings.tokens_file)
+        self._closing: set[asyncio.Task[None]] = set()
+        self._freight, self._limits = Freight(settings), Limits(settings)
+        self._take()
+
+    def _take(self) -> None:
+        """Know those of the file from now on; raises `StartRefused`, and nothing changes, when it cannot be used."""
+        found = read_known(self.settings)
+        self.known = {realm.name: realm for realm in found}
+        self.rules = Rules(found)
+        self._tags = {tag_of(name): name for name in self.known}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        try:
+            name = name_in(scope)
+            if name is None and scope["type"] == "http" and needs_body(scope):
+                await self._read(scope, receive, send)
+            else:
+                name = await self._find(scope, None) if name is None else name
+                await self._part_of(name)(scope, receive, send)
+        except HubError as refusal:
+            await refuse(refusal, scope, receive, send)
+
+    async def _read(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A call that names no realm, and whose body says what it is about."""
+        read = Read(scope, receive, self._freight)
+        try:
+            body = await read.whole(self._limits.of(scope["path"]), self.settings.request_timeout_s)
+            await self._part_of(await self._find(scope, body))(scope, read.receive, send)
+        finally:
+            read.unload()
+
+    def _part_of(self, name: str) -> Part:
+        if (found := self.parts.get(name)) is None:
+            raise self._unknown(name)
+        return found
+
+    async def _find(self, scope: Scope, body: bytes | None) -> str:
+        """The realm of a call that names none."""
+        if scope["type"] != "http":
+            return self._any(scope)
+        return await self._decide(about(scope, body)) or self._any(scope)
+
+    async def _decide(self, subject: About) -> str:
+        for each in subject.ids:
+            if name := self._tags.get(tag_in(each)):
+                return name
+        names = {self.rules.find(kind, text) or "" for kind, text in subject.rules}
+        if len(names) > 1:
+            raise BadInput("The beats of this call are of several realms; send those of each in a call of its own.")
+        if name := next(iter(names), ""):
+            return name
+        if subject.ticket.startswith(_TRIED) and (said := subject.ticket[len(_TRIED) :].partition("."))[1]:
+            return said[0]
+        if subject.slot:
+            return await where_lent([*self.parts.values()], subject.slot, subject.lease_token) or ""
+        if subject.ticket:
+            return await where_waiting([*self.parts.values()], subject.ticket) or ""
+        return ""
+
+    def _any(self, scope: Scope) -> str:
+        """The default realm; without one, for what is of the whole hub, a realm that is open."""
+        if "" in self.parts or scope["path"] not in _OF_ALL:
+            return ""
+        return next((name for name, part in self.parts.items() if part.serving), next(iter(self.parts), ""))
+
+    def _unknown(self, name: str) -> HubError:
+        there = ", ".join(each or DEFAULT for each in self.parts) or "none"
+        if not name:
+            return UnknownRealm(f"This call names no realm, and no rule fits it; this hub serves {there}.")
+        return UnknownRealm(f"This hub serves no realm {name[:40]!r}; it serves {there}.")
+
+    def for_beat(self, scope: Scope, body: bytes) -> Part | None:
+        """Where a heartbeat belongs; None for nowhere here."""
+        name = name_in(scope)
+        if name is None:
+            subject = about(scope, body)
+            name = next((found for kind, text in subject.rules if (found := self.rules.find(kind, text))), "")
+        return self.parts.get(name)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serve in this block. Raises what keeps the default realm from being served; the others may come later."""
+        with of_realms.split():
+            async with self._open():
+                yield
+
+    @asynccontextmanager
+    async def _open(self) -> AsyncIterator[None]:
+        tracing.begin()
+        try:
+            if serves(self.settings, DEFAULT):
+                self.parts[""] = default = self._part("", self.settings)
+                await default.open()
+            for realm in self.known.values():
+                self._begin(realm)
+            _log.info("realms", served=",".join(name or DEFAULT for name in self.parts), rules=self.rules.version)
+            if self._when_started:
+                self._when_started(self)
+            with self._tokens.read_again_on_sighup(self._read_again):
+                yield
+        finally:
+            self.stop()
+            await asyncio.gather(*self._closing, *(part.close() for part in self.parts.values()))
+            await asyncio.to_thread(tracing.end)
+
+    async def look(self) -> None:
+        """Ask every store, side by side, whether it is there."""
+        seconds = self.settings.redis_health_timeout_ms / 1000
+        await asyncio.gather(*(part.look(seconds) for part in self.parts.values()))
+
+    async def each(self, act: Callable[[State], Awaitable[None]]) -> None:
+        """Do something for every realm that is open, side by side; one that stands still holds up nobody for long."""
+        seconds = self.settings.redis_health_timeout_ms / 1000
+        await asyncio.gather(*(part.act(act, seconds) for part in self.parts.values()))
+
+    def _begin(self, realm: Realm) -> None:
+        if serves(self.settings, realm.name):
+            part = self._part(realm.name, settings_of(realm, self.settings))
+            self.parts[realm.name] = part
+            part.open_later()
+
+    def _part(self, name: str, settings: Settings) -> Part:
+        where = mask_url(settings.redis_url) if settings.redis_url else f"embedded in {settings.data_dir}"
+        return Part(name, where, partial(self._make, settings, self._tokens, self))
+
+    def _read_again(self) -> None:
+        """On SIGHUP: open what is new, close what is gone, and decide by the new rules."""
+        if self._on_sighup:
+            self._on_sighup()
+        try:
+            before = self.known
+            self._take()
+        except StartRefused as error:
+            _log.error("realms file not used", why=str(error), realms_kept=len(self.known))
+            return
+        for name in before:
+            now, part = self.known.get(name), self.parts.get(name)
+            if part is not None and (now is None or now.url != before[name].url):
+                del self.parts[name]
+                self._close(part)
+        for realm in self.known.values():
+            if realm.name not in self.parts:
+                self._begin(realm)
+        _log.info("realms file read", served=",".join(name or DEFAULT for name in self.parts), rules=self.rules.version)
+
+    def _close(self, part: Part) -> None:
+        async def close() -> None:
+            await part.close()
+            if part.name not in self.parts:
+                of_realms.forget(part.name)
+
+        closing = asyncio.ensure_future(close())
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    @property
+    def anybody(self) -> Serving | None:
+        """What some realm serves with: all of them know the same secrets, and the same tokens file."""
+        return next((found for part in self.parts.values() if (found := part.serving)), None)
+
+    def stop(self) -> None:
+        """As each part does: refuse new borrows, and let those that wait end."""
+        self.stopping = True
+        for part in self.parts.values():
+            part.stop()
+
+    def hang_up(self) -> None:
+        """As each part does: let go of everybody's socket."""
+        for part in self.parts.values():
+            part.hang_up()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        started = False
+        try:
+            async with self.running():
+                started = True
+                await send({"type": "lifespan.startup.complete"})
+                await receive()
+        except (StartRefused, StoreUnavailable) as error:
+            if started:
+                raise
+            await send(_failed(str(error)))
+            return
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def _failed(why: str) -> Message:
+    return {"type": "lifespan.startup.failed", "message": f"The hub does not start. {why}"}

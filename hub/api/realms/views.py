@@ -1,0 +1,49 @@
+"""The realms of a hub, side by side: where each lives, whether its store answers, and which calls are its own."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api.auth import ADMIN, RUNNER
+from hub.api.contract import operating
+from hub.api.contract.operation import operation
+from hub.api.deps import allowed, reply
+from hub.api.realms.part import Part
+from hub.api.realms.realms import Realms
+from hub.settings import mask_url
+from hub.settings.realms import DEFAULT, KINDS
+from hub.wire import time_text
+
+router = APIRouter(tags=["operations"])
+
+
+@router.get("/realms", **operation("listRealms", (RUNNER, ADMIN), operating.Realms))
+async def realms(request: Request) -> Response:
+    """The realms that this hub serves, the one without a name first, as `default`; the others in the order of their
+    rules. One whose store does not answer says so in `error`, and when it did in `asOf`."""
+    hub = allowed(request, RUNNER, ADMIN)
+    found: Realms | None = request.app.state.realms
+    if found is None:
+        await hub.store.read("PING")
+        where = mask_url(hub.settings.redis_url) if hub.settings.redis_url else "embedded"
+        now = time_text(datetime.now(UTC))
+        return reply({"rules": None, "realms": [_shown(DEFAULT, where, "open", now, None)]})
+    await found.look()
+    return reply({"rules": found.rules.version, "realms": [_part(found, part) for part in found.parts.values()]})
+
+
+def _part(found: Realms, part: Part) -> dict[str, Any]:
+    seen = time_text(datetime.fromtimestamp(part.seen_s, UTC)) if part.seen_s else None
+    state = "opening" if part.serving is None else "away" if part.error else "open"
+    realm = found.known.get(part.name)
+    rules = {kind: getattr(realm, kind) for kind in KINDS} if realm else {}
+    return _shown(part.name or DEFAULT, part.where, state, seen, part.error or None, **rules)
+
+
+def _shown(name: str, url: str, state: str, seen: str | None, error: str | None, **rules: Any) -> dict[str, Any]:
+    rules = {kind: list(rules.get(kind, ())) for kind in KINDS}
+    return {"name": name, "url": url, "state": state, "asOf": seen, "error": error, **rules}

@@ -1,0 +1,98 @@
+"""In which realm something is done: what is logged says it, and what is counted is counted apart.
+
+A hub without realms pays nothing for this: until `split` is called, metrics are those of the list and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric
+from prometheus_client.registry import Collector
+
+from hub.observability import metrics
+
+LABEL: Final = "realm"
+_named: Final = CollectorRegistry()  # what is counted in realms with a name
+
+
+@contextmanager
+def within(name: str) -> Iterator[None]:
+    """Around what is done in a realm; tasks that begin here are of it as well."""
+    before = metrics.realm.set(name)
+    try:
+        with structlog.contextvars.bound_contextvars(realm=name):
+            yield
+    finally:
+        metrics.realm.reset(before)
+
+
+class Split:
+    """A metric that counts apart what is done in a realm with a name: in a twin that has one label more."""
+
+    def __init__(self, plain: Any) -> None:
+        self.plain = plain
+        options: dict[str, Any] = {}
+        if isinstance(plain, Gauge):
+            options["multiprocess_mode"] = plain._multiprocess_mode
+        elif isinstance(plain, Histogram):
+            options["buckets"] = plain._kwargs["buckets"]
+        names = (*plain._labelnames, LABEL)
+        self.twin = type(plain)(plain._name, plain._documentation, names, registry=_named, **options)
+
+    def labels(self, *values: str) -> Any:
+        """The one with these values of labels."""
+        name = metrics.realm.get()
+        return self.twin.labels(*values, name) if name else self.plain.labels(*values)
+
+    def __getattr__(self, method: str) -> Any:
+        name = metrics.realm.get()
+        return getattr(self.twin.labels(name) if name else self.plain, method)
+
+
+_split: Final[dict[str, Split]] = {}  # made once: a registry takes no metric twice
+
+
+@contextmanager
+def split() -> Iterator[None]:
+    """In this block count for each realm. What kept a metric before counts for the default realm."""
+    for name, found in list(vars(metrics).items()):
+        if isinstance(found, Counter | Gauge | Histogram) and LABEL not in found._labelnames:
+            if name not in _split:
+                _split[name] = Split(found)
+            setattr(metrics, name, _split[name])
+    try:
+        yield
+    finally:
+        for name, found in _split.items():
+            setattr(metrics, name, found.plain)
+
+
+def forget(name: str) -> None:
+    """Show nothing of a realm any more."""
+    for found in vars(metrics).values():
+        if isinstance(found, metrics.ByRealm):
+            found.of.pop(name, None)
+    if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
+        return  # what several processes have counted is in files, and stays there until they end
+    metrics.realm_read_at.remove_by_labels({LABEL: name})
+    for each in _split.values():
+        each.twin.remove_by_labels({LABEL: name})
+
+
+class Together(Collector):
+    """What a registry shows, with that of realms with a name in the same families."""
+
+    def __init__(self, plain: Collector) -> None:
+        self._plain = plain
+
+    def collect(self) -> Iterator[Metric]:
+        """Each family once."""
+        more = {family.name: family.samples for family in _named.collect()}
+        for family in self._plain.collect():
+            family.samples.extend(more.get(family.name, ()))
+            yield family

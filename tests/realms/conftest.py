@@ -1,0 +1,68 @@
+"""Two Redis servers, a file of realms, and hubs on them."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from hub.api.app import create_realms
+from tests.realms.world import EU, write_realms
+from tests.world import RedisServer, settings_for
+
+
+@pytest.fixture(scope="session")
+def _second() -> Iterator[RedisServer]:
+    folder = Path(tempfile.mkdtemp(prefix="hub-realm-"))
+    server = RedisServer(folder)
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def second(_second: RedisServer) -> RedisServer:
+    """Another Redis server, emptied; tests that kill one start their own."""
+    with _second.client() as client:
+        client.flushall()
+    return _second
+
+
+@pytest.fixture
+def realms_file(tmp_path: Path, second: RedisServer) -> Path:
+    """`eu` and `us` on the second server."""
+    return write_realms(tmp_path / "realms.toml", eu=(second.url, EU), us=(second.url, {}))
+
+
+@pytest.fixture
+def make_realms(redis_server: RedisServer, realms_file: Path) -> Callable[..., Any]:
+    """Make clients of hubs with realms in this process: `async with make_realms(realms=("eu",)) as api`."""
+
+    @asynccontextmanager
+    async def make(**changes: Any) -> AsyncIterator[httpx.AsyncClient]:
+        settings = settings_for(
+            **{"redis_url": redis_server.url, "realms_file": realms_file, "allowed_hosts": ("hub",), **changes}
+        )
+        app = create_realms(settings, sweep=False)
+        async with app.running():
+            for part in app.parts.values():
+                await part.opened.wait()
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://hub") as client:
+                client.realms = app  # type: ignore[attr-defined]
+                yield client
+
+    return make
+
+
+@pytest.fixture
+async def api(make_realms: Callable[..., Any]) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of a hub that serves the default realm, `eu` and `us`."""
+    async with make_realms() as client:
+        yield client

@@ -1,0 +1,171 @@
+"""A call comes to the realm that it names, or that a rule names, and to no other."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import orjson
+import pytest
+from pydantic import SecretStr
+
+from tests.realms.world import nodes_of, offer
+from tests.world import borrow
+
+
+async def test_a_realm_is_a_world_of_its_own_with_keys_of_its_own(api, redis, second):
+    await offer(api, "n1", "gpu:a", "s1")
+    await offer(api, "n1", "gpu:a", "s2", headers={"x-hub-realm": "eu"})
+    assert await nodes_of(api, "eu") == await nodes_of(api, "default") == {"n1"}
+    assert (await borrow(api, "gpu:a")).json()["browserId"] == "s1"
+    answer = await api.post("/realms/eu/session/borrow", json={"labelKey": "gpu:a"})
+    assert answer.json()["browserId"] == "s2"
+    with second.client() as other:
+        assert {key.partition("}:")[0] for key in other.keys("*")} == {"{eu", "{us"}
+    assert [key for key in redis.keys("*") if key.startswith("{")] == []
+
+
+async def test_a_call_names_its_realm_by_path_or_header(api):
+    await offer(api, "n1", "gpu:a", "s1", headers={"x-hub-realm": "us"})
+    assert (await api.get("/realms/us/nodes/n1")).status_code == 200
+    assert (await api.get("/realms/us/api/v1/nodes/n1")).status_code == 200
+    assert (await api.get("/nodes/n1", headers={"x-hub-realm": "us"})).status_code == 200
+    assert (await api.get("/realms/us/nodes/n1", headers={"x-hub-realm": "eu"})).status_code == 200  # the path first
+    assert (await api.get("/realms/eu/nodes/n1")).status_code == 404
+    assert (await api.get("/nodes/n1")).status_code == 404
+    assert (await api.get("/realms/default/nodes/n1")).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["eu2", "EU", "", "a" * 4000, "%00", "%2e%2e"])
+async def test_a_realm_that_is_not_served_is_refused_and_those_there_are_named(api, name):
+    answer = await api.get(f"/realms/{name}/nodes")
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown-realm")
+    assert answer.json()["detail"].endswith("it serves default, eu, us.")
+    assert len(answer.content) < 500
+
+
+async def test_a_rule_decides_where_a_call_names_no_realm(api):
+    await offer(api, "eu-1", "gpu:a:eu", "s1")
+    await offer(api, "n1", "gpu:a:us", "s2")
+    assert (await nodes_of(api, "eu"), await nodes_of(api, "default")) == ({"eu-1"}, {"n1"})
+    assert (await api.get("/nodes/eu-1")).status_code == 200
+    assert (await api.get("/pools/gpu:a:eu")).json()["label"] == "gpu:a:eu"
+    assert (await borrow(api, " gpu : a:eu ")).json()["browserId"] == "s1"
+    assert (await borrow(api, "gpu:a:us")).json()["browserId"] == "s2"
+
+
+async def test_the_jobs_of_a_room_are_in_the_realm_of_the_room(api):
+    room = "/v1/joblib/rooms/lab-eu-1"
+    job = {"category": "modifiers", "name": "Rotate", "schema": {}}
+    worker = (await api.put(f"{room}/jobs", json=job)).json()["worker_id"]
+    task = (await api.post(f"{room}/tasks/lab-eu-1:modifiers:Rotate", json={"payload": {}})).json()["id"]
+    seen = await api.get(f"/realms/eu/v1/joblib/tasks/{task}")
+    assert seen.status_code == 200, seen.text
+    assert (await api.get(f"/realms/us/v1/joblib/tasks/{task}")).status_code == 404
+    claimed = await api.post("/v1/joblib/tasks/claim", json={"worker_id": worker, "limit": 1})
+    assert claimed.json()["task"]["id"] == task
+
+
+async def test_ids_that_a_hub_gave_lead_back_to_their_realm(api):
+    job = {"category": "modifiers", "name": "Rotate", "schema": {}}
+    us = {"x-hub-realm": "us"}
+    worker = (await api.put("/v1/joblib/rooms/lab/jobs", json=job, headers=us)).json()["worker_id"]
+    at = "/v1/joblib/rooms/lab/tasks/lab:modifiers:Rotate"
+    ids = [(await api.post(at, json={"payload": {}}, headers=us)).json()["id"] for _ in range(2)]
+    keyed = {**us, "idempotency-key": "k1"}
+    ids.append((await api.post(at, json={"payload": {}}, headers=keyed)).json()["id"])
+    assert {UUID(each).version for each in [worker, *ids]} == {8}
+    # From here on nobody names a realm.
+    assert (await api.patch(f"/v1/joblib/workers/{worker}")).status_code == 200
+    body = {"worker_id": worker, "limit": 3, "start": True}
+    assert {each["id"] for each in (await api.post("/v1/joblib/tasks/claim", json=body)).json()["tasks"]} == set(ids)
+    progress = {"worker_id": worker, "tasks": [{"id": ids[0], "progress": 0.5}]}
+    assert (await api.post("/v1/joblib/tasks/progress", json=progress)).status_code == 200
+    assert (await api.patch(f"/v1/joblib/tasks/{ids[0]}", json={"status": "completed"})).status_code == 200
+    assert (await api.get(f"/v1/joblib/tasks/{ids[0].replace('-', '')}")).json()["status"] == "completed"
+    large = {"worker_id": worker, "limit": 0, "results": [{"id": ids[1], "status": "failed", "error": "e" * 200_000}]}
+    reported = await api.post("/v1/joblib/tasks/claim", content=orjson.dumps(dict(reversed(large.items()))))
+    assert reported.json()["results"] == [{"id": ids[1], "outcome": "ok"}]
+    assert (await api.get(f"/why/task/{ids[2]}")).status_code == 200
+    second = {**job, "name": "Other", "worker_id": worker}
+    assert (await api.put("/v1/joblib/rooms/lab/jobs", json=second)).status_code == 201
+    assert (await api.delete(f"/v1/joblib/workers/{worker}")).is_success
+
+
+async def test_ids_of_the_default_realm_are_as_ever(api):
+    job = {"category": "modifiers", "name": "Rotate", "schema": {}}
+    worker = (await api.put("/v1/joblib/rooms/lab/jobs", json=job)).json()["worker_id"]
+    task = (await api.post("/v1/joblib/rooms/lab/tasks/lab:modifiers:Rotate", json={"payload": {}})).json()["id"]
+    assert {UUID(worker).version, UUID(task).version} == {4}
+
+
+async def test_who_holds_a_slot_need_not_know_its_realm(api):
+    await offer(api, "eu-1", "gpu:a:eu", "s1")
+    await offer(api, "n1", "gpu:a:us", "s2")
+    lease = (await borrow(api, "gpu:a:eu")).json()
+    held = {"browserId": "s1", "leaseToken": lease["leaseToken"]}
+    assert (await api.post("/session/renew", json=held)).status_code == 200
+    assert (await api.post("/session/renew", json={"browserId": "s1"})).status_code == 200
+    assert (await api.get("/leases/s1/verify", params={"token": lease["leaseToken"]})).json()["valid"]
+    watched = await api.post("/leases/watch", json={"leases": [held], "waitSeconds": 0})
+    assert watched.json() == {"over": []}
+    assert (await api.get("/sessions/s1")).json()["nodeId"] == "eu-1"
+    assert (await api.post("/results/browser/s1/test", json={"testId": "t1"})).status_code == 200
+    back = await api.post("/session/return", json={"labelKey": "gpu:a:eu", **held})
+    assert back.json() == {"returned": "s1"}
+    over = await api.post("/session/renew", json=held)
+    assert over.json()["code"] in ("grant-over", "unavailable")  # a store that is new cannot tell what it has lost
+
+
+async def test_of_two_slots_of_one_name_the_token_tells_which_is_meant(api):
+    for realm in ("eu", "us"):
+        await offer(api, "n1", "gpu:a", "s1", headers={"x-hub-realm": realm})
+    for realm in ("us", "eu"):
+        lease = (await api.post(f"/realms/{realm}/session/borrow", json={"labelKey": "gpu:a"})).json()
+        held = {"browserId": "s1", "leaseToken": lease["leaseToken"]}
+        assert (await api.post("/session/renew", json=held)).json()["leaseToken"] == lease["leaseToken"]
+    refused = await api.post("/session/renew", json={"browserId": "s1"})
+    assert refused.status_code == 400
+    assert "s1 is lent in the realms eu, us" in refused.json()["detail"]
+
+
+async def test_a_ticket_leads_to_its_realm(make_realms):
+    async with make_realms(borrow_queue_timeout_s=1.0) as api:
+        await offer(api, "eu-1", "gpu:a:eu", "s1")
+        keyed = {"idempotency-key": "mine"}
+        await api.post("/session/borrow", json={"labelKey": "gpu:a:eu"}, headers=keyed)
+        assert (await api.get("/queue/mine")).json()["state"] == "granted"
+        refused = (await borrow(api, "gpu:a:eu")).json()
+        assert refused["ticket"].startswith("try-eu.")
+        assert (await api.get("/queue/try-eu.nobody")).json()["code"] == "unknown-ticket"
+        assert (await api.get("/queue/nobody")).json()["code"] == "unknown-ticket"
+
+
+async def test_a_token_made_in_a_realm_leads_there(make_realms):
+    async with make_realms(
+        admin_secret=SecretStr("a" * 16), runner_secret=SecretStr("r" * 16), node_secret=SecretStr("n" * 16)
+    ) as api:
+        admin = {"x-hub-secret": "a" * 16}
+        made = await api.post("/realms/us/admin/tokens", json={"user": "ann", "superuser": True}, headers=admin)
+        token = made.json()["token"]
+        assert token.startswith("hub_us.")
+        mine = {"authorization": f"Bearer {token}"}
+        worker = (await api.post("/v1/joblib/workers", headers=mine)).json()["id"]
+        listed = await api.get("/realms/us/v1/joblib/workers", headers=mine)
+        assert [each["id"] for each in listed.json()["items"]] == [worker]
+        assert (await api.post("/realms/eu/v1/joblib/workers", headers=mine)).status_code == 401
+
+
+async def test_the_beats_of_one_call_are_of_one_realm(api):
+    await offer(api, "eu-1", "gpu:a:eu", "s1")
+    both = await api.post("/node/heartbeats", json={"beats": [{"nodeId": "eu-1"}, {"nodeId": "n1"}]})
+    assert (both.status_code, both.json()["code"]) == (400, "bad-request")
+    one = await api.post("/node/heartbeats", json={"beats": [{"nodeId": "eu-1", "version": 0}]})
+    assert one.json()["beats"][0]["known"], one.text
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"null", b'{"labelKey": {}}', b'{"labelKey": 1}', b"\xff"])
+async def test_a_body_that_says_nothing_is_refused_as_without_realms(api, body):
+    answer = await api.post("/session/borrow", content=body)
+    assert answer.status_code == 400
+    watch = await api.post("/leases/watch", content=body)
+    assert watch.status_code == 400
