@@ -303,6 +303,21 @@ SERVING = (
         "what the removal of the last slots of a node makes possible is not served",
         "test_the_removal_of_the_last_slots_of_a_node_serves_who_waits_below_a_cap",
     ),
+    Mistake(
+        "commands/nodes/resume.lua", "serving.opened()\n", "",
+        "what the return of a suspect makes possible is not served",
+        "test_the_return_of_a_suspect_that_ends_a_maintenance_serves_all_who_wait",
+    ),
+    Mistake(
+        "commands/queue/review.lua", "serving.opened()\n", "",
+        "what a review makes possible is not served",
+        "test_who_looks_at_one_queue_and_so_ends_a_maintenance_serves_the_others_too",
+    ),
+    Mistake(
+        "commands/queue/set_cap.lua", "serving.opened()\n", "",
+        "what a higher cap makes possible is not served",
+        "test_who_looks_at_one_queue_and_so_ends_a_maintenance_serves_the_others_too",
+    ),
     *(
         Mistake(script, "serving.opened()\n", "", f"what {what} makes possible is not served")
         for script, what in {
@@ -312,11 +327,8 @@ SERVING = (
             "commands/capacity/undo.lua": "an undo",
             "commands/capacity/describe_pools.lua": "the end of a maintenance that is looked at",
             "commands/nodes/leave.lua": "a leave",
-            "commands/nodes/resume.lua": "the return of a suspect",
             "commands/sweeping/end_drained.lua": "the deadline of a drain",
             "commands/queue/retire.lua": "the end of a hub",
-            "commands/queue/review.lua": "a review",
-            "commands/queue/set_cap.lua": "a higher cap",
         }.items()
     ),
 )  # fmt: skip

@@ -94,6 +94,39 @@ async def test_a_beat_of_a_suspect_that_ends_a_maintenance_serves_all_who_wait(a
     assert not listed(redis, f"available:{POOL}")
 
 
+async def test_the_return_of_a_suspect_that_ends_a_maintenance_serves_all_who_wait(api, hub, redis):
+    await publish(api, "n2", **{POOL: ["s5"]})
+    age_node(redis, "n2", 40)
+    assert (await ask(hub, wait_ms=0))[0] == "empty"  # it is held back
+    await publish(api, "n1", **{POOL: ["s1", "s2"]})
+    await hub.pools.restart(POOL)
+    for _ in range(3):
+        assert (await ask(hub))[0] == "waiting"
+    for slot in ("s1", "s2"):
+        await hub.pools.withdraw("n1", slot)
+    await publish(api, "n1", **{POOL: ["s3", "s4"]})
+    redis.pexpire(f"maintenance:{POOL}", 1_800_000 - 10_500)
+    redis.set(hub.store.keys.node_alive("n2"), "1", px=90_000)  # it beats by writing its key, which nobody is told of
+    await hub.queue.look_after()
+    assert len(listed(redis, f"inuse:{POOL}")) == 3
+    assert not listed(redis, f"available:{POOL}")
+
+
+@pytest.mark.parametrize("who", ["a round of the hub", "a higher cap"])
+async def test_who_looks_at_one_queue_and_so_ends_a_maintenance_serves_the_others_too(hub, redis, who):
+    """The queue that is looked at is empty after the first of the two slots."""
+    await offer(hub, POOL, "s1", "s2")
+    await hub.pools.restart(POOL)
+    for label in (POOL, f"{POOL}:eu"):
+        assert (await ask(hub, label))[0] == "waiting"
+    redis.pexpire(f"maintenance:{POOL}", 1_800_000 - 121_000)  # as if it had begun two minutes ago
+    if who == "a higher cap":
+        await hub.queue.set_cap(POOL, 5)
+    else:
+        await hub.store.script("queue/review")(rest=[POOL])
+    assert len(listed(redis, f"inuse:{POOL}")) == 2
+
+
 async def test_the_removal_of_the_last_slots_of_a_node_serves_who_waits_below_a_cap(hub, redis, monkeypatch):
     monkeypatch.setattr(nodes, "BATCH", 1)
     await hub.queue.set_cap(POOL, 2)
