@@ -185,6 +185,19 @@ class JobsMachine(RuleBasedStateMachine):
                 self.remove(number=last, user=user, superuser=True, silent=False, limit=1)
                 self.bury(number=0, limit=64)
 
+    @step(user=users, most=st.sampled_from([1, 2, 5]))
+    def a_worker_of_many_jobs_claims(self, user: str, most: int) -> None:
+        """It finds the oldest tasks by the first ones of all queues, and they are not all in one."""
+        if len(self.model.workers) < 5 and len(self.model.tasks) < 22:
+            worker, some = self.new_id(), (JOBS[0], JOBS[1], JOBS[3])
+            for full in some:
+                self.do_register(full, "{}", worker, user, new_worker=worker not in self.model.workers)
+            if worker in self.model.workers:
+                for full in (*some, some[0]):
+                    self.do_submit(full, "r1", user, 1)
+                last = sorted(self.model.workers).index(worker)
+                self.claim(number=last, user=user, most=most, start=True, keyed=False, runtime_ms=0)
+
     @step(number=which, limit=st.sampled_from([1, 64]))
     def bury(self, number: int, limit: int) -> None:
         leaving = sorted(self.model.leaving)
