@@ -79,7 +79,7 @@ class Memory:
         for at_ms, lease in list(self.leases.values()):
             adopted += await self._bring_back(lease, lease.left_ms - max(0, self._store.clock_ms - at_ms))
         for ticket in list(self.given_up):
-            await self._cancel(ticket=ticket)
+            await self._cancel(ticket=ticket, recalled=1)
         metrics.grants_readopted.inc(adopted)
         _log.warning("leases recalled", remembered=len(self.leases), adopted=adopted)
 

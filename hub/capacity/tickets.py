@@ -71,7 +71,7 @@ class Tickets:
         Safe to repeat. Raises `TicketGranted` when it holds a slot by now, `LeaseOver` when it did, or `UnknownTicket`.
         """
         for name in names:
-            reply = await self._cancel(ticket=name)
+            reply = await self._cancel(ticket=name, recalled=0)
             match reply:
                 case ["cancelled"]:
                     self._memory.cancelled(name)

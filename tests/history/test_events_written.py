@@ -247,7 +247,7 @@ async def test_a_ticket_that_is_cancelled(hub, crowd, happened):
     await add_node(hub, "n1")
     await crowd.come("one", POOL, key="key-1")
     for _ in range(2):
-        await hub.store.script("queue/cancel")(ticket="key-1")
+        await hub.store.script("queue/cancel")(ticket="key-1", recalled=0)
     assert happened()[2:] == ["ticket.left cancelled key-1"]
 
 

@@ -354,7 +354,7 @@ class Queue(Places):
         self.release(before.slot, mark=False)
         return True
 
-    def cancel(self, request: str) -> list[Any]:
+    def cancel(self, request: str, again: bool) -> list[Any]:
         before = self.answered.get(request)
         if request in self.withdrawn:
             return ["cancelled"]
@@ -362,7 +362,9 @@ class Queue(Places):
             grant = self.grants.get(before.slot)
             return ["granted" if grant and grant.token == before.token else "over", before.slot]
         if request not in self.tickets:
-            return ["unknown"]
+            if again:
+                self.withdrawn.add(request)
+            return ["cancelled" if again else "unknown"]
         ticket = self.tickets[request]
         self.step_out(ticket, "cancelled")
         del self.tickets[request]

@@ -41,13 +41,14 @@ class Waiters(Base):
         named = {"request": request, "attempt": attempt, "hub": hub, "why": why}
         self.call("capacity/undo", lambda: self.model.undo(**named), **named)
 
-    @step(which=any_one, look=st.booleans())
-    def cancel(self, which: int, look: bool) -> None:
-        """Somebody who knows a ticket looks at it, or cancels it."""
+    @step(which=any_one, look=st.booleans(), again=st.sampled_from([True, False, False, False]))
+    def cancel(self, which: int, look: bool, again: bool) -> None:
+        """Somebody who knows a ticket looks at it, or cancels it; a hub says again after a loss that it was."""
         known = [*self.model.tickets, *(wanted.id for wanted in self.asked[-3:])]
         request = pick(known, which) if known else "unknown"
         if not look:
-            self.call("queue/cancel", lambda: self.model.cancel(request), ticket=request)
+            named = {"ticket": request, "recalled": int(again)}
+            self.call("queue/cancel", lambda: self.model.cancel(request, again), **named)
         (answer,) = self.direct.call("queue/find", rest=[request])
         wanted = self.model.look(request)
         if answer[0] in ("waiting", "away"):  # the estimate and the arrival are matters of wall time

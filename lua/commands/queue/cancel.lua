@@ -1,19 +1,22 @@
 -- A ticket is given up by whoever knows it; the call that attends it hears of it, and whoever repeats the request within
--- a minute. Safe to repeat.
+-- a minute. Safe to repeat. After a loss a hub says so again: the store may know nothing of the ticket any more, and whoever
+-- repeats the request still hears of it.
 -- Returns {'cancelled'} | {'granted', slot} (give it back instead) | {'over', slot} (that lease has ended) | {'unknown'}
 command.finish('queue/cancel', {
   'ticket',
+  'recalled',  -- '1': said again after a loss
 }, function(a)
   local before = redis.call('GET', keys.request(a.ticket))
   if before == 'undone' then return {'cancelled'} end
   local slot, token = string.match(before or '', '^.-|(.*)|(%d+)|.-$')
   if slot then return {redis.call('HGET', keys.session(slot), 'leaseToken') == token and 'granted' or 'over', slot} end
   local t = tickets.read(a.ticket)
-  if not t.label then return {'unknown'} end
+  if not t.label and a.recalled ~= '1' then return {'unknown'} end
+  redis.call('SET', keys.request(a.ticket), 'undone', 'EX', 60)
+  if not t.label then return {'cancelled'} end
   tickets.step_out(t)
   history.ticket('ticket.left', t, 'cancelled')
   redis.call('DEL', keys.ticket(a.ticket))
-  redis.call('SET', keys.request(a.ticket), 'undone', 'EX', 60)
   redis.call('SET', keys.request(t.attempt), 'undone', 'EX', 60)
   notifications.publish(keys.granted(t.hub), a.ticket)
   return {'cancelled'}
