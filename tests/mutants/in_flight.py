@@ -89,4 +89,32 @@ FLIGHT = (
         "commands/capacity/still_held.lua", "words[#words + 1] = word", "words[#words + 1] = 'ok'",
         "who listens is told that he holds what was taken from him",
     ),
+    Mistake(
+        "hub/capacity/memory.py", "        for ticket in list(self.given_up):\n", "        for ticket in []:\n",
+        "a borrow that was given up waits again when Redis has lost that",
+    ),
+    Mistake(
+        "commands/queue/cancel.lua", "if not t.label and a.recalled ~= '1' then", "if not t.label then",
+        "a borrow that was given up is given a slot when Redis knows of neither",
+    ),
+    Mistake(
+        "commands/queue/cancel.lua", "command.finish('queue/cancel'", "command.change_unclocked('queue/cancel'",
+        "a borrow is given up late",
+    ),
+    Mistake(
+        "commands/queue/set_cap.lua", "command.change('queue/set_cap'", "command.change_unclocked('queue/set_cap'",
+        "a cap is set or cleared late",
+    ),
+    Mistake(
+        "hub/capacity/memory.py", "            label=grant.label,\n", "            label=grant.pool,\n",
+        "what comes back after a loss counts under no cap",
+    ),
+    Mistake(
+        "caps.lua", "  redis.call('HSET', keys.store, 'capped', store.has_caps and '1' or '0')\n", "",
+        "a cap that was set is heeded by nobody",
+    ),
+    Mistake(
+        "dead_workers.lua", "  return dead_workers.fail_tasks(id, limit)\nend", "  return 0\nend",
+        "a worker that was removed holds what it held",
+    ),
 )  # fmt: skip

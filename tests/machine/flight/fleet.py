@@ -94,6 +94,8 @@ class Fleet(Base):
                 agent.state.acknowledge()
             else:
                 agent.registered = False
+                if self.drained.get(agent.node, -1.0) > agent.heard_s and not self.fresh(agent):
+                    del self.drained[agent.node]  # it was expired, and knows nothing of what was said of it meanwhile
 
         call = await self.send(Errand("beat", "POST", "/node/heartbeat", body, took, repeatable=False), box)
         if call.heard and call.status == 200 and not agent.registered:

@@ -10,7 +10,7 @@ from tests.machine.flight.box import NODE_S, Box, Call
 from tests.machine.flight.fleet import KEYS, OF, SLOTS, Fleet
 
 TTL_S, LONG_S = 20, 90
-POOLS = ("gpu:a", "gpu:a", "gpu:b", "gpu:b")
+POOLS = ("gpu:a", "gpu:a", "gpu:b", "gpu:b", "gpu:a:eu")  # what is asked for; the last is served by the first
 LISTENS_S = 25
 EARLY = ("its node left", "a drain", "an operator", "its node died", "its node took it away")
 
@@ -25,6 +25,7 @@ class Holder:
     until_s: float
     since_s: float
     box: Box
+    label: str
     over: bool = False  # he has given it back, or was told that it is over
     excuse: str = ""  # why it may end before its time
     ended_at: Box | None = None  # the hub at which an operator ended it
@@ -72,6 +73,8 @@ class Lend(Fleet):
         def took(call: Call, box: Box) -> None:
             if call.status == 200:
                 self.was_given(call, box, key)
+            else:
+                self.was_given_nothing(call)
 
         await self.send(Errand("borrow", "POST", "/session/borrow", body, took, key=key, repeatable=keyed), box)
 
@@ -87,7 +90,7 @@ class Lend(Fleet):
             self.complain("token", f"{seen}, which was given for {known.slot} before")
         if any(other.slot == slot and other.token >= token and other.since_s < call.sent_s for other in self.holders):
             self.complain("token", f"{seen}, after higher ones")
-        if OF[slot] in self.drained and self.drained[OF[slot]] < call.sent_s:
+        if self.stands_drained(OF[slot]) and self.drained[OF[slot]] < call.sent_s:
             self.complain("drain", f"{seen}, of {OF[slot]} that drains")
         for other in self.holders:
             if other.slot == slot and other.believes(now_s):
@@ -101,11 +104,21 @@ class Lend(Fleet):
                 elif other.excuse in EARLY and gone_s < GRACE_S - 0.5:
                     self.complain("grace", f"{about}, which ended {gone_s:.1f} s ago: {other.excuse}")
         self.given[slot] = max(token, self.given.get(slot, 0))
-        self.told[token] = Holder(slot, token, key, until_s, now_s, box)
+        self.told[token] = Holder(slot, token, key, until_s, now_s, box, call.body["labelKey"])
         if any(errand.what == "end" and errand.body["browserId"] == slot and errand.calls for errand in self.errands):
             self.told[token].excuse = "an operator"  # who ends whatever is lent, and is heard only now
         self.holders.append(self.told[token])
         self.holders = self.holders[-40:]
+
+    def stands_drained(self, node: str) -> bool:
+        """Whether that was answered, by a hub that could tell a store that has lost it."""
+        if node in self.drained and not self.has_spoken(self.drained_at[node]):
+            del self.drained[node]
+        return node in self.drained
+
+    def was_given_nothing(self, call: Call) -> None:
+        """He was refused."""
+        raise NotImplementedError
 
     # -- holding
 

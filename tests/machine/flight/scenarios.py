@@ -29,6 +29,7 @@ ALL, LOST = 0, 1  # what a server comes back with
 S1, S2, S5, S12, S20, S35 = 1, 2, 3, 4, 5, 6  # seconds that pass
 PATIENT = 3  # a claim without a key, whose caller says that he waits for a second
 FAILED = 1  # a report, with a key
+NO_CAP, EU = 2, 4  # a cap is cleared, instead of set to 1; the label that a shorter pool serves
 
 FAIL_BACK = (
     _("beat"), _("fail_over", c=ALL), _("pass", S5), _("mark"), _("borrow"), _("fail_over", c=LOST), _("pass", S5),
@@ -173,6 +174,33 @@ TOLD_AFTER_A_REPORT = (
 ROLLING_RESTART = (
     _("beat"), _("borrow", c=LONG), _("beat"), _("succeed"), _("old_leaves"), _("beat"), _("verify", b=1),
 )  # fmt: skip
+FULL = _("beat"), _("borrow", c=LONG), _("borrow", c=LONG)
+GIVEN_UP_LOST = *FULL, _("wait_for", c=KEYED), _("mark"), _("give_up", b=1), _("restart", c=LOST), _("pass", S5)
+GIVEN_UP_AND_REPEATED = (
+    *FULL, _("mark"), _("wait_for", c=KEYED), _("freeze", c=BETWEEN), _("give_up", b=1), _("restart", c=LOST),
+    _("tick", b=1), _("tick", b=2), _("pass", S5, 1), _("again", b=2), _("give_back", b=1),
+)  # fmt: skip
+GIVEN_UP_LATE = (
+    *FULL, _("wait_for", c=KEYED), _("freeze", b=1, c=BETWEEN), _("give_up", b=1), _("pass", S5), _("thaw", b=1),
+)  # fmt: skip
+CAP_SET_LATE, CAP_CLEARED_LATE = (
+    (
+        _("cap", c=before), _("freeze", b=1, c=BETWEEN), _("cap", b=1, c=late), _("pass", S5), _("thaw", b=1),
+    )
+    for before, late in ((NO_CAP, 0), (0, NO_CAP))
+)  # fmt: skip
+CAP_COUNTS_WHAT_COMES_BACK = (
+    _("beat"), _("cap", EU), _("mark"), _("borrow", EU, c=LONG), _("restart", c=LOST), _("pass", S5),
+    _("borrow", EU, 1),
+)  # fmt: skip
+CAP_CLEARED = (
+    _("beat"), _("cap"), _("borrow", c=LONG), _("wait_for"), _("cap", b=1, c=NO_CAP), _("pass", S1), _("borrow", b=2),
+)  # fmt: skip
+REMOVED = _("employ"), _("submit"), _("claim"), _("remove", b=1), _("pass", S5)
+REMOVED_LATE = tuple(
+    (_("employ"), _("freeze", b=1, c=where), _("remove", b=1), _("pass", S5), _("thaw", b=1))
+    for where in (EARLY, BETWEEN)
+)
 BRAKE_OFF = (
     *(_("employ", n) for n in range(6)), *(_("worker_beat", n) for n in range(6)), _("pass", S2),
     *(_("worker_silent", n) for n in range(3)), _("pass", S12), _("restart", c=ALL), _("pass", S20),
@@ -247,5 +275,19 @@ SCENARIOS: dict[str, Scenario] = {
         "grace", TOLD_AFTER_A_REPORT, "borrow 2"
     ),
     "a rolling restart ends nothing": Scenario("lost", ROLLING_RESTART, "register 2"),
+    "a borrow that was given up waits no more when Redis has lost that": Scenario(
+        "withdrawn", GIVEN_UP_LOST, "give up 1"
+    ),
+    "a borrow that was given up is given nothing when Redis knows of neither": Scenario(
+        "withdrawn", GIVEN_UP_AND_REPEATED, "give up 1"
+    ),
+    "a borrow is not given up late": Scenario("gone", GIVEN_UP_LATE, "borrow 2"),
+    "a cap is not set late": Scenario("gone", CAP_SET_LATE, "cap 1"),
+    "a cap is not cleared late": Scenario("gone", CAP_CLEARED_LATE, "cap 1"),
+    "what comes back counts under its cap": Scenario("cap", CAP_COUNTS_WHAT_COMES_BACK, "borrow 1"),
+    "who waited for a cap is served when it is cleared": Scenario("idle", CAP_CLEARED, "borrow 2"),
+    "a worker that was removed holds nothing": Scenario("removed", REMOVED, "remove 1"),
+    "a worker is not removed by a call that its hub had not read": Scenario("gone", REMOVED_LATE[0], "employ 1"),
+    "a worker is not removed by a call that was on its way": Scenario("gone", REMOVED_LATE[1], "employ 1"),
     "the brake on workers works after a restart": Scenario("brake", BRAKE_OFF),
 }

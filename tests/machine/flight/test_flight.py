@@ -42,7 +42,7 @@ def test_old_faults_stay_away(stage, name):
     scenario = SCENARIOS[name]
     played = stage.play(scenario.steps, RULES)
     assert played.broken is None, told(played)
-    what, _, times = scenario.reached.partition(" ")
+    what, _, times = scenario.reached.rpartition(" ")
     assert played.heard[what] >= int(times or 0), f"what was to be tried was not: {dict(played.heard)}"
 
 

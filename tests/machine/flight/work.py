@@ -10,7 +10,7 @@ from typing import Any
 from tests.machine.flight.base import Errand
 from tests.machine.flight.box import WORKER_S, Box, Call
 from tests.machine.flight.fleet import KEYS
-from tests.machine.flight.lend import Lend
+from tests.machine.flight.queue import Queue
 
 API = "/v1/joblib"
 JOB = "@global:analysis:Work"
@@ -30,9 +30,10 @@ class Worker:
     beaten: bool = False  # it has beaten since it registered
     runs: dict[str, str] = field(default_factory=dict)  # task -> the claim it works for
     keys: set[str] = field(default_factory=set)  # of its claims
+    unwanted: bool = False  # somebody has asked to remove it, and may have had no answer
 
 
-class Work(Lend):
+class Work(Queue):
     """Submit, claim, report; and what must hold of it."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
@@ -41,6 +42,7 @@ class Work(Lend):
         self.told_ends: dict[str, str] = {}  # task -> how it ended, as was answered
         self.submitted: list[str] = []
         self.unwanted: set[str] = set()  # tasks that somebody has asked to cancel
+        self.removed: dict[str, float] = {}  # worker -> when its removal was answered
         self.task_lost_s = -1.0  # when the store last lost something of tasks
 
     def worker(self, which: int) -> Worker:
@@ -61,7 +63,7 @@ class Work(Lend):
             )
             if not (made.heard and made.status == 201):
                 return
-            worker.id = made.answer["id"]
+            worker.id, worker.unwanted = made.answer["id"], False
             body["worker_id"] = worker.id
         await self.send(Errand("employ", "PUT", path, body, took, repeatable=False), box)
 
@@ -88,10 +90,29 @@ class Work(Lend):
         return {"tasks": [{"id": task, "claim": claim} for task, claim in worker.runs.items() if claim], "claims": mine}
 
     def was_removed(self, worker: Worker) -> None:
-        if worker.heard_s >= self.lost_s and self.clock_ms() - worker.heard_ms < WORKER_S * 1000:
+        if (
+            not worker.unwanted
+            and worker.heard_s >= self.lost_s
+            and self.clock_ms() - worker.heard_ms < WORKER_S * 1000
+        ):
             self.complain("healthy", f"worker {worker.number} is not on the books, and was heard a moment ago")
         worker.registered = False
         worker.runs.clear()
+
+    async def remove(self, worker: Worker, box: Box) -> None:
+        """It is to go: its process ends, or an operator says so."""
+        if not worker.registered:
+            return
+        worker.unwanted, gone = True, worker.id
+
+        def took(call: Call, box: Box) -> None:
+            if call.status == 204:
+                self.removed[gone] = self.now_s
+                if worker.id == gone:
+                    worker.registered = False
+                    worker.runs.clear()
+
+        await self.send(Errand("remove", "DELETE", f"{API}/workers/{gone}", None, took, repeatable=False), box)
 
     async def sweep(self, box: Box | None) -> None:
         """A pass of all sweepers. One that finds very many silent at once looks again before it removes any."""
@@ -185,6 +206,23 @@ class Work(Lend):
                 for task in list(worker.runs):
                     self.look_at_run(worker, task)
 
+        for gone in [gone for gone, at_s in self.removed.items() if at_s > self.lost_s]:
+            known = self.redis.exists(KEYS.worker(gone.replace("-", "")))
+            if known or self.redis.exists(KEYS.worker_tasks(gone.replace("-", ""))):
+                self.complain("removed", f"worker {gone} {'is there' if known else 'holds tasks'}, and was removed")
+
+    def employed(self) -> set[str]:
+        """Workers that are on the books, and heard."""
+        able = [worker for worker in self.workers if worker.registered and not worker.silent]
+        return {worker.id for worker in able if self.redis.exists(KEYS.worker(worker.id.replace("-", "")))}
+
+    def look_at_late_removals(self, late: list[tuple[Errand, Call]], before: set[str]) -> None:
+        """No worker was removed for a caller who cannot hear of it."""
+        for worker in before - self.employed():
+            mine = [(e, c) for e, c in late if e.what == "remove" and e.path == f"{API}/workers/{worker}"]
+            if mine and all(self.nobody_hears(e, c) for e, c in mine):
+                self.complain("gone", f"worker {worker} was removed by a call that is late")
+
     def in_the_books(self, worker: Worker) -> set[str]:
         return set(self.redis.smembers(KEYS.worker_tasks(worker.id.replace("-", ""))))
 
@@ -205,7 +243,9 @@ class Work(Lend):
 
     def look_at_run(self, worker: Worker, task: str) -> None:
         """An attempt ends when its worker says so, or is dead."""
-        if self.clock_ms() - worker.heard_ms >= WORKER_S * 1000 or self.task_lost_s >= 0 or task in self.unwanted:
+        if self.clock_ms() - worker.heard_ms >= WORKER_S * 1000 or self.task_lost_s >= 0 or worker.unwanted:
+            return
+        if task in self.unwanted:
             return
         status, by = self.redis.hmget(KEYS.task(task.replace("-", "")), "status", "worker")
         if by != worker.id.replace("-", "") or status not in ("claimed", "running"):

@@ -9,7 +9,7 @@ from typing import Any
 from tests.machine.flight.base import LAST_MS, SETTLED_MS
 from tests.machine.flight.box import NODE_S, WORKER_S, Box
 from tests.machine.flight.fleet import KEYS, OF, SLOTS
-from tests.machine.flight.lend import LONG_S, TTL_S
+from tests.machine.flight.lend import LONG_S, POOLS, TTL_S
 from tests.machine.flight.work import Work
 
 BEAT_MS = 5000
@@ -99,6 +99,13 @@ class World(Work):
         if holder := self.holder(a):
             await self.give_back(holder, self.box(b), keyed=c % 2 == 1)
 
+    async def do_give_up(self, a: int, b: int, c: int) -> None:
+        await self.give_up(a, self.box(b))
+
+    async def do_cap(self, a: int, b: int, c: int) -> None:
+        """As many as that, or as many as there are again."""
+        await self.set_cap(POOLS[a % len(POOLS)], (1, 2, None)[c % 3], self.box(b))
+
     async def do_end_by_hand(self, a: int, b: int, c: int) -> None:
         await self.end_by_hand(sorted(OF)[a % len(OF)], self.box(b))
 
@@ -113,6 +120,9 @@ class World(Work):
 
     async def do_worker_silent(self, a: int, b: int, c: int) -> None:
         self.worker(a).silent = not self.worker(a).silent
+
+    async def do_remove(self, a: int, b: int, c: int) -> None:
+        await self.remove(self.worker(a), self.box(b))
 
     async def do_submit(self, a: int, b: int, c: int) -> None:
         await self.submit(self.box(b), attempts=1 + c % 3)
@@ -147,7 +157,6 @@ class World(Work):
         for box in self.boxes:
             if box.frozen and (b % 4 == 3 or box is self.box(b)):
                 await self.goes_on(box)
-                await self.tick(box)
 
     async def goes_on(self, box: Box) -> None:
         """A hub that stood still carries out what it has read, and what was on its way: the next beats heal what it
@@ -155,12 +164,17 @@ class World(Work):
         """
         late = [(errand, call) for errand in self.errands for call, at in errand.calls if at is box]
         runs, offered = {worker.id: self.in_the_books(worker) for worker in self.workers}, self.offered()
+        employed, withdrawn, caps = self.employed(), self.withdrawn(), self.capped()
         box.go_on()
         self.disturb()
+        await self.calm()
+        await self.tick(box)
         await self.calm()
         if self.settled:
             self.look_at_late_claims(late, runs)
             self.look_at_late_offers(offered)
+            self.look_at_late_removals(late, employed)
+            self.look_at_late_orders(late, withdrawn, caps)
 
     async def do_twice(self, a: int, b: int, c: int) -> None:
         """The next change by a hub is carried out, and its answer lost: the client of Redis sends it again."""
@@ -393,7 +407,9 @@ class World(Work):
         waiting = {c.body["labelKey"] for box in self.boxes for c in box.calls
                    if c.what == "borrow" and c.task and not c.task.done() and not c.disconnected}  # fmt: skip
         for pool in waiting:
-            if free := [p for p in ("gpu:a", "gpu:b") if p.startswith(pool) and self.redis.llen(f"available:{p}")]:
+            if self.is_capped(pool):
+                continue
+            if free := [p for p in ("gpu:a", "gpu:b") if pool.startswith(p) and self.redis.llen(f"available:{p}")]:
                 return f"somebody waits for {pool} beside {free}"
         return ""
 
