@@ -172,9 +172,9 @@ class JobsMachine(RuleBasedStateMachine):
         if not left:
             self.model.end_leaving(worker)
 
-    @step(full=names, user=users, room=rooms)
-    def a_worker_goes_whose_tasks_may_be_tried_again(self, full: str, user: str, room: str) -> None:
-        """It is often the last one of its job, and not all its tasks fail at once."""
+    @step(full=names, user=users, room=rooms, wanted=st.booleans())
+    def a_worker_goes_whose_tasks_may_be_tried_again(self, full: str, user: str, room: str, wanted: bool) -> None:
+        """It is often the last one of its job, and not all its tasks fail at once; the first may be cancelled then."""
         if len(self.model.workers) < 5 and len(self.model.tasks) < 24:
             worker = self.new_id()
             self.do_register(full, "{}", worker, user, new_worker=True)
@@ -183,6 +183,9 @@ class JobsMachine(RuleBasedStateMachine):
                 last = sorted(self.model.workers).index(worker)
                 self.claim(number=last, user=user, most=5, start=False, keyed=False, runtime_ms=0)
                 self.remove(number=last, user=user, superuser=True, silent=False, limit=1)
+                for task in [t for t in self.model.tasks.values() if t.job == full and t.status == "pending"]:
+                    if not wanted:
+                        self.do_move(task, "cancelled", "", user, superuser=True)
                 self.bury(number=0, limit=64)
 
     @step(user=users, most=st.sampled_from([1, 2, 5]))
@@ -422,6 +425,12 @@ class JobsMachine(RuleBasedStateMachine):
         names = sorted(self.model.tasks)[number % 3 :]
         answer = self.call("tasks/unstick", repeats=False, threshold_ms=age_ms, most=most, error="late", rest=names)
         assert answer == self.model.unstick(names, age_ms, most, "late")
+
+    @step(number=which, user=users)
+    def a_worker_claims_and_starts_nothing(self, number: int, user: str) -> None:
+        for _ in range(2):
+            self.claim(number=number, user=user, most=1, start=False, keyed=False, runtime_ms=0)
+            self.time_passes_and_what_nobody_started_waits_again(number=0, ms=1_000, age_ms=0, most=1)
 
     @step(number=which, user=users, superuser=st.booleans())
     def again(self, number: int, user: str, superuser: bool) -> None:
