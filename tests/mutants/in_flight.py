@@ -62,6 +62,21 @@ FLIGHT = (
         "a hub does not know any more what it lent before an outage",
     ),
     Mistake(
+        "hub/capacity/memory.py",
+        "        self._forget_old()\n\n"
+        "    def _forget_old(self) -> None:\n"
+        "        horizon = self._store.clock_ms - self._keep_ms\n"
+        "        for memory in (self.grants, self.renewals, self.ends, self.given_up):\n"
+        "            while memory and next(iter(memory.values()))[0] < horizon:\n",
+        "        self.own = {**getattr(self, 'own', {}), (id(memory), name): __import__('time').monotonic()}\n"
+        "        self._forget_old()\n\n"
+        "    def _forget_old(self) -> None:\n"
+        "        horizon = __import__('time').monotonic() - self._keep_ms / 1000\n"
+        "        for memory in (self.grants, self.renewals, self.ends, self.given_up):\n"
+        "            while memory and self.own[id(memory), next(iter(memory))] < horizon:\n",
+        "a hub forgets by its own clock, which goes on while nobody can hear",
+    ),
+    Mistake(
         "reports.lua", "  return ended and not numbers.above(token, ended)\n", "  return false\n",
         "what was returned between two restarts, or before a late report, is lent again",
     ),
