@@ -66,13 +66,13 @@ FLIGHT = (
         "        self._forget_old()\n\n"
         "    def _forget_old(self) -> None:\n"
         "        horizon = self._store.clock_ms - self._keep_ms\n"
-        "        for memory in (self.grants, self.renewals, self.ends, self.given_up):\n"
+        "        for memory in (self.leases, self.renewals, self.ends, self.given_up):\n"
         "            while memory and next(iter(memory.values()))[0] < horizon:\n",
         "        self.own = {**getattr(self, 'own', {}), (id(memory), name): __import__('time').monotonic()}\n"
         "        self._forget_old()\n\n"
         "    def _forget_old(self) -> None:\n"
         "        horizon = __import__('time').monotonic() - self._keep_ms / 1000\n"
-        "        for memory in (self.grants, self.renewals, self.ends, self.given_up):\n"
+        "        for memory in (self.leases, self.renewals, self.ends, self.given_up):\n"
         "            while memory and self.own[id(memory), next(iter(memory))] < horizon:\n",
         "a hub forgets by its own clock, which goes on while nobody can hear",
     ),
@@ -121,7 +121,7 @@ FLIGHT = (
         "a cap is set or cleared late",
     ),
     Mistake(
-        "hub/capacity/memory.py", "            label=grant.label,\n", "            label=grant.pool,\n",
+        "hub/capacity/memory.py", "            label=lease.label,\n", "            label=lease.pool,\n",
         "what comes back after a loss counts under no cap",
     ),
     Mistake(

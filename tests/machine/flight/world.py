@@ -377,12 +377,15 @@ class World(Work):
             await self.put_back(agent, self.boxes[0])
 
     async def look_for_leftovers(self) -> None:
-        redis = self.redis
-        for slot in OF:
-            token = int(redis.hget(f"session:{slot}", "leaseToken") or 0)
-            if token and token not in self.told and token not in self.orphans:
-                self.complain("nobody", f"{slot} is lent under {token}, of which nobody was told")
+        await self.look_for("nobody", self.of_nobody)
         await self.look_for_idlers()
+
+    def of_nobody(self) -> str:
+        for slot in OF:
+            token = int(self.redis.hget(f"session:{slot}", "leaseToken") or 0)
+            if token and token not in self.told and token not in self.orphans:
+                return f"{slot} is lent under {token}, of which nobody was told"
+        return ""
 
     def look_for_tasks(self) -> None:
         """What differs from what workers say is settled within half a timeout."""
@@ -394,14 +397,18 @@ class World(Work):
                     self.complain("task", f"worker {worker.number} has {task} in the books and does not know of it")
 
     async def look_for_idlers(self) -> None:
-        """Nobody waits beside a free slot. Hubs go on with their rounds, which tell them what they were handed."""
+        """Nobody waits beside a free slot."""
+        await self.look_for("idle", self.idlers)
+
+    async def look_for(self, rule: str, seen: Callable[[], str]) -> None:
+        """Hubs go on with their rounds, which tell them what they were handed."""
         for _ in range(LOOKS):
-            if not (found := self.idlers()):
+            if not (found := seen()):
                 return
             await asyncio.sleep(0.05)
             await asyncio.gather(*(self.tick(box) for box in self.live()))
             await self.calm()
-        self.complain("idle", found)
+        self.complain(rule, found)
 
     def idlers(self) -> str:
         waiting = {c.body["labelKey"] for box in self.boxes for c in box.calls
