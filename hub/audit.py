@@ -69,7 +69,7 @@ class AuditLog:
             _log.warning("audit entry lost", category=category, action=action, why=str(error))
 
     async def refused(self, category: str, action: str, remote_ip: str | None, reason: str) -> None:
-        """Note a refusal, in a list of its own: whoever is refused all the time pushes out no entry of what was done.
+        """Note a refusal, in a list of its own: refusals without end push out no entry of what was done.
 
         Of one address and reason there is one entry a minute, which says how many were left out since the last one.
         """

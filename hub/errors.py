@@ -249,7 +249,7 @@ class NotSent(StoreUnavailable):
 
 
 class Late(NotSent):
-    """The hub stood still, or knew another store, when this call was to be carried out: whoever made it may have asked
+    """The hub stood still, or knew another store, when this call was to be carried out: its caller may have asked
     another hub since. Nothing was done.
     """
 

@@ -8,7 +8,7 @@ function attempts.has(owners, attempt)
 end
 
 function attempts.add(owners, attempt)
-  if #owners > 300 then attempt = '*' end  -- whoever asks that often is there; nobody undoes that
+  if #owners > 300 then attempt = '*' end  -- a caller that asks that often is there; nobody undoes that
   return attempts.has(owners, attempt) and owners or owners .. ',' .. attempt
 end
 

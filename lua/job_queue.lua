@@ -15,7 +15,7 @@ function job_queue.enter(t)
   notifications.publish(keys.job_notice(t.job), '')
 end
 
--- Whoever took the first task out of a job's queue calls this.
+-- Called after the first task was taken out of a job's queue.
 function job_queue.set_head(full)
   local first = redis.call('ZRANGE', keys.job_queue(full), 0, 0, 'WITHSCORES')
   if first[1] then redis.call('ZADD', keys.heads, first[2], full) else redis.call('ZREM', keys.heads, full) end

@@ -45,7 +45,7 @@ function outcomes.give_back(t, request, due_us)
   let_go(t)
   tasks.relist(t, 'pending')
   redis.call('HDEL', keys.task(t.id), 'worker', 'started', 'claimed', 'progress', 'message')
-  -- The next claim overwrites `last`; whoever repeats this call, or one of those before, is to be known by then as well.
+  -- The next claim overwrites `last`; a caller that repeats this call, or one of those before, is to be known by then as well.
   local back = string.match(request .. '\n' .. (t.back or ''), '^[^\n]*\n?[^\n]*\n?[^\n]*\n?[^\n]*')
   redis.call('HSET', keys.task(t.id), 'status', 'pending', 'last', request, 'back', back, 'had', had or '')
   t.worker, t.started = nil, nil

@@ -35,7 +35,7 @@ function releases.is_late(record, run, arrived_ms)
   return tonumber(arrived_ms) >= tonumber(redis.call('HGET', keys.store, 'resumed_ms') or '0')
 end
 
--- Take back the lease that a request was answered with and nobody received: its slot goes to whoever is next. A ticket
+-- Take back the lease that a request was answered with and nobody received: its slot goes to the next waiter. A ticket
 -- with a key keeps the place it had. Returns the slot, nil when that lease is over.
 function releases.take_back(request, slot, token, why)
   if redis.call('HGET', keys.session(slot), 'leaseToken') ~= token then return nil end

@@ -3,7 +3,7 @@ local serving = {}
 
 -- Serve waiters from slots that are free already: a cap was raised or a lease under it ended, a maintenance is over,
 -- a node came back, another program put slots into a list. At most 32 in one call.
--- From one pool, to whoever is next.
+-- From one pool, to the next waiter.
 function serving.pool(pool)
   while turns.anybody() and store.settle_left_ms <= 0 and work.served < 32 do
     local waiter = waiters.next(pool)

@@ -156,7 +156,7 @@ def routes() -> list[APIRoute]:
 async def _told(
     lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]], traced: bool, app: FastAPI
 ) -> AsyncIterator[None]:
-    """The same, with traces where they are asked for; what keeps the hub from starting is noted for whoever says so."""
+    """The same, with traces where they are asked for; what keeps it from starting is noted."""
     started = False
     try:
         if traced:

@@ -21,7 +21,7 @@ async def credential(request: Request) -> str:
     """What the caller was let in by: the name of a secret, or the id of a token and whose it is. Never a secret."""
     try:
         return await _credential(request)
-    except StoreUnavailable:  # what was done is done, whoever it was
+    except StoreUnavailable:  # what was done is done, whoever the caller was
         return "unknown: the store did not answer"
 
 

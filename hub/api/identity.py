@@ -59,7 +59,7 @@ async def reader(request: Request) -> Caller | None:
 
 
 async def superuser(request: Request, scope: str) -> Caller:
-    """As `caller`, and `Forbidden` for whoever is no superuser, or is one in some rooms alone."""
+    """As `caller`, and `Forbidden` for a caller that is no superuser, or is one in some rooms alone."""
     found = await caller(request, scope)
     if not found.superuser:
         raise Forbidden("This is for superusers.")
@@ -76,7 +76,7 @@ def allow(found: Caller, scope: str) -> None:
 
 
 async def known(found: Serving, authorization: Sequence[str], secret: str = "") -> Caller | None:
-    """Whoever shows these values of `Authorization` and `x-hub-secret`; None for a stranger.
+    """The caller that shows these values of `Authorization` and `x-hub-secret`; None for a stranger.
 
     A value of `Authorization` alone decides where there is one: a wrong token is not made good by a secret.
     """

@@ -126,7 +126,7 @@ def as_hub_error(error: Exception) -> HubError:
 
 
 def note_failure(refusal: HubError, error: Exception, scope: Scope) -> None:
-    """Count and log what is answered 500: the caller is told nothing of it, so that whoever runs the hub must be."""
+    """Count and log what is answered 500: the caller is told nothing of it, so the operator must be."""
     if refusal.status == 500 and not isinstance(refusal, NodeSilent | NodeRefused):  # those are a node's failures
         metrics.unhandled.inc()
         trace = None if isinstance(refusal, ForeignKey) else error  # of that its sentence says all

@@ -26,7 +26,7 @@ class Speaker:
             raise Forbidden(f"The token shown speaks for node {self.node!r:.80} alone, and this is about {node!r:.80}.")
 
     async def check_slot(self, request: Request, slot: str) -> None:
-        """Raise `Forbidden` unless the slot is one of his node's; whoever speaks for any may name any."""
+        """Raise `Forbidden` unless the slot is one of his node's; a caller that speaks for any node may name any."""
         store = serving(request).hub.store
         if self.node is not None and await store.read("HGET", store.keys.slot(slot), "node") != self.node:
             raise Forbidden(f"The token shown speaks for node {self.node!r:.80} alone, which has no slot {slot!r:.80}.")

@@ -1,4 +1,4 @@
-"""Keeping the trace of what waits or is lent, and linking whoever goes on with it. Asked for while traces are on
+"""Keeping the trace of what waits or is lent, and linking those who go on with it. Asked for while traces are on
 alone, and never why a call fails."""
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def slot_item(node_id: str, slot_id: str, label_kind: str, said: Mapping[str, An
 
 
 def read_item(item: str) -> dict[str, Any]:
-    """What an item says, whoever wrote it; empty when it is not a JSON object."""
+    """What an item says, whichever program wrote it; empty when it is not a JSON object."""
     try:
         document = orjson.loads(item.encode("utf-8", "surrogateescape"))
     except orjson.JSONDecodeError:

@@ -14,7 +14,7 @@ import typer
 
 from hub.cli import output
 
-ASK_S = 2.0  # for a list of ids: whoever presses Tab waits for it
+ASK_S = 2.0  # for a list of ids: the user who presses Tab waits for it
 MOST = 500
 
 # bash breaks words at colons, which labels and jobs have: it is told what is behind the last one alone.

@@ -120,7 +120,7 @@ def _free_port(wanted: int) -> int:
 
 
 def _environment(url: str, port: int, folder: Path) -> dict[str, str]:
-    """What the processes of the demo see: none of the settings of whoever started it."""
+    """What the processes of the demo see: none of the settings of the shell that started it."""
     kept = {
         name: value
         for name, value in os.environ.items()

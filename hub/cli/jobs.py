@@ -288,7 +288,7 @@ async def _submit(who: Caller, where: Sequence[str], wanted: Row, key: str | Non
 
 
 async def _until_ended(api: JobsApi, task: str, as_json: bool) -> Row:
-    """The task once it has ended; interrupted, it goes on. Whoever reads its id may interrupt from then on."""
+    """The task once it has ended; interrupted, it goes on. Once the id is printed, the user may interrupt."""
     current = asyncio.current_task()
     assert current is not None
     told = False

@@ -1,4 +1,4 @@
-"""How the commands of jobs reach the jobs API: as whoever a bearer token names, or as the operators."""
+"""How the commands of jobs reach the jobs API: as the user of a bearer token, or as an operator."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ async def _borrow(at: Address, wanted: BorrowRequest, command: list[str], as_jso
 
 
 async def _come(client: HubClient, at: Address, wanted: BorrowRequest, held: AsyncExitStack) -> Slot:
-    """Borrow the slot, until `held` ends; whoever waits for it is told where he stands."""
+    """Borrow the slot, until `held` ends; a person who waits is told the place in the queue."""
     ticket = uuid.uuid4().hex
     borrowing = client.borrow(
         wanted.label,

@@ -9,11 +9,11 @@ from typing import Any
 
 
 class ReaderGone(Exception):
-    """Whoever read our stdout has seen enough. Not an OSError: those are failures of the command itself."""
+    """The reader of our stdout has seen enough. Not an OSError: those are failures of the command itself."""
 
 
 def put(text: str) -> None:
-    """One line of result on stdout, at once: whoever reads it through a pipe is waiting for it."""
+    """One line of result on stdout, at once: a reader at the other end of a pipe is waiting for it."""
     try:
         print(text, flush=True)
     except BrokenPipeError:

@@ -69,7 +69,7 @@ def cancel(
     url: Url = None,
     secret: Secret = None,
 ) -> None:
-    """Give up a borrow that waits; whoever waits for it is told at once."""
+    """Give up a borrow that waits; its caller is told at once."""
     asyncio.run(_cancel(_asking(url, secret, "admin"), ticket, as_json))
 
 
@@ -88,7 +88,7 @@ def set_cap(
     url: Url = None,
     secret: Secret = None,
 ) -> None:
-    """Let at most N leases of a label be live at once, at all hubs. Whoever a higher cap lets in is served."""
+    """Let at most N leases of a label be live at once, at all hubs. Waiters that a higher cap lets in are served."""
     asyncio.run(_set_cap(_asking(url, secret, "admin"), label, cap, as_json))
 
 

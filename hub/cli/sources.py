@@ -118,7 +118,7 @@ class Opened:
         await self._stack.__aexit__(kind, error, trace)
 
     async def ask(self, question: Callable[[Records], Awaitable[T]]) -> Answers[T]:
-        """Ask all of them at once; whoever cannot answer is in trouble and nobody else."""
+        """Ask all of them at once; one that cannot answer troubles no other."""
         closed = await self._open_store() if any(map(_is_in_store, self._chosen.sources)) else None
         sources = self._chosen.sources
         answers = await asyncio.gather(*(self._ask(source, question, closed) for source in sources))

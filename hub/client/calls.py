@@ -33,7 +33,7 @@ def give_back(slot: Slot, policy: RetryPolicy) -> Steps[bool]:
 def leave(slot: Slot) -> Steps[None]:
     """Give the slot back at the end of a block: bounded to a few seconds, and logged instead of raised.
 
-    Broken off, it is begun once more, so that whoever is next does not wait for the lease to end.
+    Broken off, it is begun once more, so that the next borrower does not wait for the lease to end.
     """
     try:
         yield from _returned(slot)

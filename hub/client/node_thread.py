@@ -72,7 +72,7 @@ class NodeThread:
     def _run(self) -> None:
         try:
             asyncio.run(self._live())
-        except Exception as error:  # noqa: BLE001 - handed to whoever runs the agent
+        except Exception as error:  # noqa: BLE001 - handed to the thread that runs the agent
             self.failure = error
         finally:
             with self._lock:

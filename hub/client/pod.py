@@ -21,7 +21,7 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EVERY_S = 10.0
 LONGEST_PAUSE_S = 300.0
 TIMEOUT_S = 5.0
-# What is left between an idle pod and a busy one is for whoever ranks pods by hand.
+# What is left between an idle pod and a busy one is for operators who rank pods by hand.
 _BUSY, _MOST = 10, 1000
 
 

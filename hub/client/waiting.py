@@ -53,7 +53,7 @@ LONGEST_PAUSE_S = 2.0
 WELL_S = 1.0
 # The wait of the hub ends a moment before ours.
 SLACK_S = 0.05
-# Whoever cancels a borrow should not be held up; the hub notices by itself that nobody listens, only later.
+# A caller that cancels a borrow should not be held up; the hub notices by itself that nobody listens, only later.
 GIVE_UP_POLICY = RetryPolicy(trouble_s=0.5, attempt_s=2.0)
 
 

@@ -138,7 +138,7 @@ class Live:
                     failing = False
                     if 0 < len(entries) < BATCH:
                         await asyncio.sleep(TURN_S)
-                except Exception as error:  # noqa: BLE001 - whoever listens goes on listening; the line tells of it, once
+                except Exception as error:  # noqa: BLE001 - listeners go on listening; the line tells of it, once
                     metrics.event_reads_failed.inc()
                     if not failing:
                         _log.warning("events not read", why=str(error))

@@ -1,4 +1,4 @@
-"""Reading the history: backwards for what happened to one thing, forwards for whoever follows. The stream is bounded,
+"""Reading the history: backwards for what happened to one thing, forwards for those who follow. The stream is bounded,
 so that looking through all of it costs the rare reader little and writers nothing."""
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ async def _in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
         outcome: tuple[Any, BaseException | None]
         try:
             outcome = context.run(function, *arguments), None
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits for it
+        except BaseException as error:  # noqa: BLE001 - raised again where the caller waits for it
             outcome = None, error
         with suppress(RuntimeError):  # the loop was closed: the worker has stopped meanwhile
             loop.call_soon_threadsafe(settle, outcome)

@@ -1,4 +1,4 @@
-"""Tasks of `@internal` jobs: claimed from the start, and handed to whoever executes them as a message of taskiq.
+"""Tasks of `@internal` jobs: claimed from the start, and handed on as a message of taskiq.
 
 The messages are those of taskiq, as the stream broker of taskiq-redis lays them out: any worker of taskiq reads them.
 """

@@ -73,7 +73,7 @@ class Tasks:
         Raises `JobNotFound`, `KeyReused` when the key came with another request, and `Malformed` for unknown parents.
         """
         key, ids, fingerprint = request_of(self._realm, key, user, room, full, payloads, options)
-        if full.startswith(f"{INTERNAL}:"):  # claimed at once by whoever executes it: nothing to put off or to repeat
+        if full.startswith(f"{INTERNAL}:"):  # claimed at once: nothing to put off or to repeat
             calls = (
                 self._dispatch.submit(room, full, payload, user, task, key=key, fingerprint=fingerprint)
                 for payload, task in zip(payloads, ids, strict=True)

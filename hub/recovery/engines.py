@@ -129,7 +129,7 @@ def _open_once(dialect: Any, record: Any, arguments: list[Any], named: dict[str,
 
 @asynccontextmanager
 async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """A connection that only reads; whoever is cancelled waits for no database that hangs."""
+    """A connection that only reads; a task that is cancelled waits for no database that hangs."""
     async with engine.connect() as connection:
         yield await connection.execution_options(**{READS: True})
         await connection.rollback()  # else it is done on closing, which SQLAlchemy sees through, cancelled or not

@@ -11,7 +11,7 @@ from heapq import nlargest
 from hub.recovery.models import Reset, Stuck
 
 MOST = 100_000  # records found by one walk, the longest stuck first; the rest is found by the next one
-KEPT_S = 60.0  # for which they count as found; whoever resets one looks again in any case
+KEPT_S = 60.0  # for which they count as found; a reset looks again in any case
 WALK_S = 30.0  # after which a walk makes do with what it has seen: half of what a pass waits for one answer
 
 

@@ -24,7 +24,7 @@ from hub.recovery.zones import check_zone, refuse_to_guess
 
 
 class _Written(DATETIME):
-    """A time as text in SQLite, whoever wrote it; a text that is no time stays one."""
+    """A time as text in SQLite, whichever program wrote it; a text that is no time stays one."""
 
     cache_ok = True
 
@@ -33,7 +33,7 @@ class _Written(DATETIME):
 
 
 class _Text(_Written):
-    """The same in a column for texts: whoever reads it gets the text."""
+    """The same in a column for texts: a reader gets the text."""
 
     def result_processor(self, dialect: Any, coltype: Any) -> Any:
         return None

@@ -173,7 +173,7 @@ class RecordSweeperService:
         """Outcomes first: what they are about is done, and stuck only for want of a word."""
         if not isinstance(self._records, Parking):
             return
-        from hub.recovery.outcomes import Outcomes  # with SQLAlchemy, which whoever has no such source need not have
+        from hub.recovery.outcomes import Outcomes  # with SQLAlchemy, which a hub without such a source need not have
 
         outcomes = Outcomes(self._store.client, self._store.keys, self._source)
         try:

@@ -59,7 +59,7 @@ def nearest(start: Path) -> EnvFile:
 
 
 def _believed(path: Path) -> str:
-    """The text of the file at the end of all links; whoever could choose where one of them leads chooses the text."""
+    """The text of the file at the end of all links; who may choose where one of them leads chooses the text."""
     at = path
     for _ in range(_LINKS):
         facts = at.lstat()

@@ -98,13 +98,13 @@ class JobsSettings(BaseSettings):
     ] = 604_800.0
     """How long finished tasks are kept; 0: for ever. Too low: gone before they are read; too high: about 1 kB each."""
     task_payload_max_bytes: Annotated[int, _bytes("HUB_TASK_PAYLOAD_MAX_BYTES", _KIB, 64 * _MIB)] = _MIB
-    """Longest payload of a task. Too low: large ones get 413; too high: memory for whoever sends rubbish."""
+    """Longest payload of a task. Too low: large ones get 413; too high: rubbish takes memory."""
     task_result_max_bytes: Annotated[int, _bytes("HUB_TASK_RESULT_MAX_BYTES", _KIB, 64 * _MIB)] = _MIB
     """Longest result of a task. Too low: tasks fail that come to more; too high: memory as long as tasks are kept."""
     validate_payloads: Annotated[Literal["off", "submit"], Knob("HUB_VALIDATE_PAYLOADS", _WHEN)] = "off"
     """submit: a payload that does not fit its job's schema is 422. off: found out late; submit: too strict."""
     schema_max_bytes: Annotated[int, _bytes("HUB_SCHEMA_MAX_BYTES", _KIB, 16 * _MIB)] = 256 * _KIB
-    """Longest schema of a job or provider. Too low: large ones get 413; too high: memory for whoever sends rubbish."""
+    """Longest schema of a job or provider. Too low: large ones get 413; too high: rubbish takes memory."""
     provider_result_max_bytes: Annotated[int, _bytes("HUB_PROVIDER_RESULT_MAX_BYTES", _KIB, 256 * _MIB)] = 16 * _MIB
     """Longest answer of a provider. Too low: large ones get 413; too high: each is held in memory and in Redis."""
     provider_room_max_bytes: Annotated[int, _bytes("HUB_PROVIDER_ROOM_MAX_BYTES", _KIB, 64 * 1024 * _MIB)] = 256 * _MIB

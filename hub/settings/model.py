@@ -173,9 +173,9 @@ class HubSettings(BaseSettings):
     """Waiters per run; more are refused. Too low: parallel runs are turned away; too high: one run fills the queue."""
 
     max_control_body_bytes: Annotated[int, _count("HUB_MAX_CONTROL_BODY_BYTES", 8192, 1_048_576)] = 65_536
-    """Longest request body. Too low: large registrations get 413; too high: memory for whoever sends rubbish."""
+    """Longest request body. Too low: large registrations get 413; too high: rubbish takes memory."""
     max_log_body_bytes: Annotated[int, _count("HUB_MAX_LOG_BODY_BYTES", 8192, 16_777_216)] = 1_048_576
-    """Longest body of the log endpoints. Too low: log batches get 413; too high: memory for whoever sends rubbish."""
+    """Longest body of the log endpoints. Too low: log batches get 413; too high: rubbish takes memory."""
     max_bytes_under_way: Annotated[int, _count("HUB_MAX_BYTES_UNDER_WAY", 0, 2**40)] = 67_108_864
     """Bytes of large bodies at a time, half of them of one caller. Too low: they wait in turn; too high: memory."""
     request_headers_timeout_s: Annotated[float, _seconds("HUB_REQUEST_HEADERS_TIMEOUT_SECONDS", 5, 120)] = 15.0
@@ -193,7 +193,7 @@ class HubSettings(BaseSettings):
     dashboard_url: Annotated[str, Knob("DASHBOARD_URL", read_text)] = ""
     """Where /dashboard redirects to. Unset: to the console of this hub."""
     console: Annotated[Literal["on", "readonly", "off"], Knob("HUB_CONSOLE", one_of("on", "readonly", "off"))] = "on"
-    """The page at / for operators: on; readonly: pages change nothing, whoever looks at them; off: there is none."""
+    """The page at / for operators: on; readonly: pages change nothing for anybody; off: there is none."""
 
     log_level: Annotated[str, Knob("LOG_LEVEL", read_level)] = "INFO"
     """DEBUG, INFO, WARNING, ERROR or CRITICAL. Too low: noise that costs throughput; too high: no sweep summaries."""
@@ -211,7 +211,7 @@ class Settings(recovery.RecoverySettings, JobsSettings, HubSettings):
     realm: str = ""
     """The realm that they are for, empty for the default realm; nobody sets it but the hub."""
     notes: list[str] = []
-    """What was not taken as written, one sentence each; whoever loads the settings logs them as warnings."""
+    """What was not taken as written, one sentence each; the loader of the settings logs them as warnings."""
     env_file: Path | None = None
     """The `.env` file that was read."""
     from_env_file: frozenset[str] = frozenset()

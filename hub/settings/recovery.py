@@ -19,7 +19,7 @@ def _knob(name: str, read: Callable[[str], object], low: float | None = None, hi
 
 
 def _read_enabled(text: str) -> bool:
-    """In any of the usual words: whoever wants it off in a hurry must get it off."""
+    """In any of the usual words: an operator in a hurry must be able to switch it off."""
     match text.lower():
         case "true" | "1" | "yes" | "on":
             return True
@@ -59,7 +59,7 @@ class RecoverySettings(BaseSettings):
     ] = 15.0
     """Pause between passes. Too low: queries for nothing; too high: stuck records stay for longer."""
     zombie_stuck_threshold_minutes: Annotated[
-        float, _minutes("HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES", 0.001, "would take every record from whoever works on it")
+        float, _minutes("HUB_ZOMBIE_STUCK_THRESHOLD_MINUTES", 0.001, "would take every record from its worker")
     ] = 60.0
     """Age at which a record is stuck unless its source says. Too low: slow work is done twice; too high: late."""
     zombie_warning_above: Annotated[int, _knob("HUB_ZOMBIE_WARNING_ABOVE", read_integer, 0, 2**31)] = 10

@@ -77,7 +77,7 @@ def refuse_unopened(word: str, format: str) -> None:
 
 
 def is_away(error: Exception) -> bool:
-    """Whether this error means that Redis cannot serve now, whoever asks."""
+    """Whether this error means that Redis cannot serve anybody now."""
     return isinstance(error, _AWAY) or (isinstance(error, ResponseError) and str(error).startswith(_AWAY_WORDS))
 
 

@@ -150,7 +150,7 @@ def _close_what_was_inherited() -> None:
 
 
 def _let_go_of_the_terminal() -> None:
-    """Whoever reads the hub's output to its end must not wait for the keeper."""
+    """A reader of the hub's output to its end must not wait for the keeper."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)

@@ -34,7 +34,7 @@ class Subscription:
         self.cut = False
 
     def notify(self, word: str | None = None) -> None:
-        """Wake whoever waits; `word` is what the channel says."""
+        """Wake those who wait; `word` is what the channel says."""
         if self._kept is not None and word is not None:
             self._kept.append(word)
         self._notified.set()

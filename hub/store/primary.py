@@ -88,7 +88,7 @@ class Primary:
             raise AnotherServer("the replication id of the server has changed")
 
     async def close(self) -> None:
-        """Let go of the connections to whoever knows where it is."""
+        """Let go of the connections to those who know where it is."""
         if self._finder is not None:
             await self._finder.close()
 

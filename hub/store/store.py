@@ -313,7 +313,7 @@ class Store:
         raise LostAgain("The store was lost while it was opened; the hub opens it again.")
 
     async def _open_for_a_call(self) -> None:
-        if is_urgent():  # lost once more while hubs say what they know: whoever opens it begins anew
+        if is_urgent():  # lost once more while hubs say what they know: the hub that opens it begins anew
             raise LostAgain("The store was lost again.")
         with contextlib.suppress(LostAgain):
             await self.open()
@@ -358,7 +358,7 @@ class Store:
                     answer.set_result(reply)
 
     async def _carry_out(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        """The answers, if whoever gave them still is the primary: those of one that no longer is are worth nothing."""
+        """The answers, if they are of the primary still: those of a server that no longer is are worth nothing."""
         who = self.primary and self.primary.identity
         try:
             replies = await self._round_trip(commands)

@@ -1,4 +1,4 @@
-"""A pass that found something to do is written into the history, for whoever asks later what the hub did by itself."""
+"""A pass that found something to do is written into the history, for those who ask later what the hub did by itself."""
 
 from __future__ import annotations
 

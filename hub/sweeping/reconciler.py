@@ -39,8 +39,8 @@ class Reconciler:
     async def look(self, patience_s: float) -> int:
         """One stretch; returns how many slots and sessions were adopted or forgotten.
 
-        Whoever asks while one is under way waits for that one. A list of many slots, or a busy Redis, makes it long: a
-        caller whose patience is over gets 0, it goes on by itself, and the next caller is told what it found.
+        A caller that asks while one is under way waits for that one. A list of many slots, or a busy Redis, makes it
+        long: a caller whose patience is over gets 0, it goes on by itself, and the next caller is told what it found.
         """
         if self._walking is None or _cut_off(self._walking):
             self._walking = asyncio.create_task(self._stretch(), name="audit")

@@ -1,7 +1,7 @@
 """Certificates in the place of tokens: an entry of the tokens file may name one instead of a secret.
 
-Whoever proved in the TLS handshake to be that name is given a secret which nobody else can know, in this process alone;
-from there on he is the holder of any token.
+A client that proved in the TLS handshake to be that name is given a secret which nobody else can know, in this process
+alone; from there on it is as the holder of a token.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ REMEMBERED_MAX: Final = 100_000  # about 50 MB, when so many are shown
 class Holders:
     """Answers for both. Only who was found is remembered: a token works from the moment on in which it was made.
 
-    Whoever is remembered is so until some token is revoked anywhere, which is looked for once a second at most: a node
+    A holder is remembered until some token is revoked anywhere, which is looked for once a second at most: a node
     that beats with a token of its own every few seconds costs no look-up each time.
     """
 

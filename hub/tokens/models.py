@@ -29,7 +29,7 @@ USER, NODE, JOIN = "user", "node", "join"
 
 @dataclass(frozen=True)
 class Holder:
-    """Whoever shows a token: `user` is 32 hex digits; without `scopes` he may do everything the user may, without
+    """The one who shows a token: `user` is 32 hex digits; without `scopes` he may do everything the user may, without
     `rooms` in all of them.
 
     One of kind `NODE` speaks for the node it is named like and for nothing else; one of kind `JOIN` makes such tokens.

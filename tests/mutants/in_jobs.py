@@ -135,7 +135,7 @@ TASKS = (
         "whoever submitted a task may do anything to it",
     ),
     Mistake(
-        "commands/tasks/move.lua", "if tasks.was_heard(t, a.request) then return {'ok', job_queue.task_reply(t)} end  -- whoever has the task by now\n", "",
+        "commands/tasks/move.lua", "if tasks.was_heard(t, a.request) then return {'ok', job_queue.task_reply(t)} end  -- also when another has the task by now\n", "",
         "a move that is repeated is refused",
     ),
     Mistake(

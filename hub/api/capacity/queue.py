@@ -113,7 +113,7 @@ def _estimate(estimate_ms: int) -> float | None:
 async def look(request: Request, ticket: str) -> Response:
     """What has become of a borrow, named by its `Idempotency-Key` or by its ticket: `waiting`, `away` or `granted`.
 
-    A plain look changes nothing; a lease it shows is still that of whoever waits for it. With `Prefer: wait=N`, and
+    A plain look changes nothing; a lease it shows is still that of its waiter. With `Prefer: wait=N`, and
     with the runner's secret, this call attends a ticket that has a key as a repeat of the borrow would: its place is
     kept, a lease is this caller's, and the answer comes once there is one or after N seconds. Then, and when the caller
     hangs up, the place is kept for another minute. Answers 409 `grant-over` when the lease has ended, and 409

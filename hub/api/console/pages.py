@@ -33,7 +33,7 @@ _OF_MANUAL: Final = {".md": "text/markdown; charset=utf-8", ".svg": "image/svg+x
 
 @router.get("/")
 async def root(request: Request) -> Response:
-    """The console; whoever wants no page goes where a dashboard is, if one is named."""
+    """The console; a client that wants no page is sent to the dashboard, if one is named."""
     settings = serving(request).hub.settings
     if settings.console == "off" or (settings.dashboard_url and "text/html" not in request.headers.get("accept", "")):
         return RedirectResponse("/dashboard", 302)

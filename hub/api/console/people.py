@@ -84,7 +84,7 @@ async def log_in(request: Request) -> Response:
 
 @router.delete("/console/session")
 async def log_out(request: Request) -> Response:
-    """End the login of whoever calls."""
+    """End the login of the caller."""
     login: Login | None = request.scope.get(LOGIN)
     if login:
         await _door(request).logins.end(login.id)

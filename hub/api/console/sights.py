@@ -64,7 +64,7 @@ async def _known(request: Request, kind: str, given: str) -> dict[str, Any] | No
 
 @router.get("/console/leases/{slot}")
 async def lease(request: Request, slot: str) -> Response:
-    """A lease with its token: whoever ends it names that, so that nobody else's is hit."""
+    """A lease with its token: the call that ends it names the token, so that no other lease is hit."""
     hub = allowed(request, RUNNER, ADMIN)
     found = await hub.leases.find(key_part(slot))
     token = await hub.store.read("HGET", hub.store.keys.session(key_part(slot)), "leaseToken")

@@ -81,7 +81,7 @@ async def look(request: Request, source: str) -> Response:
 
 @router.post("/console/stuck/{source}/reset")
 async def reset(request: Request, source: str) -> Response:
-    """Bring back those of these `ids` that are stuck still; each is reset once, whoever else resets beside."""
+    """Bring back those of these `ids` that are stuck still; each is reset once, also where others reset beside."""
     hub = allowed(request, ADMIN)
     records, document = _records(request, source), await bodies.read_body(request)
     ids = document.get("ids")

@@ -176,7 +176,7 @@ async def _counts(hub: Hub, names: list[str]) -> tuple[list[int], list[int], lis
 
 
 async def _hub(request: Request) -> Hub:
-    """The hub, for whoever may read the jobs API over all rooms."""
+    """The hub, for callers that may read the jobs API over all rooms."""
     who: Caller | None = await reader(request)
     if who and who.rooms:
         raise Forbidden("This is of all rooms, and the token shown is bound to some.")

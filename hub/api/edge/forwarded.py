@@ -10,7 +10,7 @@ _HEADER = b"x-forwarded-for"
 
 
 class Proxies:
-    """The proxies of FORWARDED_ALLOW_IPS: addresses and networks, or `*` for whoever connects."""
+    """The proxies of FORWARDED_ALLOW_IPS: addresses and networks, or `*` for every peer."""
 
     def __init__(self, trusted: str) -> None:
         parts = [part.strip() for part in trusted.split(",")]
@@ -18,7 +18,7 @@ class Proxies:
         self._networks = [network for part in parts if (network := _network(part)) is not None]
 
     def caller(self, scope: Scope) -> str | None:
-        """The address of whoever called: the last one that no trusted proxy has, read from the right.
+        """The address of the caller: the last one that no trusted proxy has, read from the right.
 
         What stands further to the left was sent by the caller himself and may be anything. `*` trusts the one who has
         connected and nobody behind him.

@@ -1,4 +1,5 @@
-"""Guessing is slow: whoever shows wrong secrets waits longer and longer for the answer; who knows one never does."""
+"""Guessing is slow: a caller with wrong secrets waits longer and longer for the answer; one that knows a secret never
+does."""
 
 from __future__ import annotations
 

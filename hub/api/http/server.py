@@ -179,7 +179,7 @@ def _serve(settings: Settings) -> int:
 
 
 def _warn_of_weak_doors(settings: Settings) -> None:
-    """Say which doors are easier to open than whoever set up this hub may think."""
+    """Warn of settings that let in more callers than the operator may expect."""
     secrets = {
         "HUB_RUNNER_SECRET": settings.runner_secret,
         "HUB_NODE_SECRET": settings.node_secret,

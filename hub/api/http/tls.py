@@ -45,7 +45,7 @@ class Certificates:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         if self._client_ca:
-            context.verify_mode = ssl.CERT_OPTIONAL  # whoever shows none has a secret or a token
+            context.verify_mode = ssl.CERT_OPTIONAL  # a caller without one has a secret or a token
         self._load(context)
         return context
 

@@ -11,7 +11,7 @@ WORKER, SUBMIT, READ, ADMIN = "worker", "submit", "read", "admin"
 
 
 async def mover(request: Request) -> Caller:
-    """Whoever may move tasks: workers move what they hold, submitters cancel what they gave."""
+    """Those who may move tasks: workers move what they hold, submitters cancel what they gave."""
     try:
         return await caller(request, WORKER)
     except Forbidden:

@@ -105,7 +105,7 @@ async def health_ready(request: Request) -> Response:
 
 @router.get("/health/live", **operation("getLiveness", (), operating.HubLive))
 async def health_live(_: Request) -> Response:
-    """For whoever starts processes again: this one answers, whatever has become of Redis."""
+    """For a supervisor: this process answers, whatever has become of Redis."""
     return reply({"status": "live"})
 
 

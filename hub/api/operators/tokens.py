@@ -102,7 +102,7 @@ def _holder(document: dict[str, Any]) -> Holder:
     """Who is to show the token; raises `InvalidValue` and `MissingMember`."""
     kinds = [kind for kind in (USER, NODE, JOIN) if document.get(kind) is not None]
     if not kinds:
-        raise MissingMember("missing user: the name of whoever will show the token", member="user")
+        raise MissingMember("missing user: the name of the user who will show the token", member="user")
     kind = kinds[0]
     of_users = ("userId", "superuser", "scopes", "rooms")
     beside = kinds[1:] or [name for name in of_users if kind != USER and document.get(name) is not None]

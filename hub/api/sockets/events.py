@@ -121,6 +121,6 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
         return event
 
     async def _publish(self, data: dict[str, Any]) -> None:
-        with suppress(StoreUnavailable):  # whoever should have heard it is at a hub that hears nothing either
+        with suppress(StoreUnavailable):  # who should have heard it is at a hub that hears nothing either
             publish = "SPUBLISH" if self._store.in_cluster else "PUBLISH"
             await self._store.read(publish, self.channel, orjson.dumps(data).decode())

@@ -104,7 +104,7 @@ class Rooms:
         _log.debug("socket connected", sid=sid, user=caller.user if caller else None)
 
     async def disconnect(self, sid: str, reason: str) -> None:
-        """A client is gone, whoever hung up."""
+        """A client is gone, whichever side hung up."""
         self.connections.pop(sid, None)
         try:
             await self._presence.ended(sid)

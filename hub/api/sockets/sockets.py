@@ -138,7 +138,7 @@ class Sockets:
         if scope["method"] == "GET":
             watching = asyncio.ensure_future(_until_gone(receive))
             self._polls.add(answering)
-            # Whoever hangs up on a poll is gone: without this it would be noticed by a ping that is not answered.
+            # A client that hangs up on a poll is gone: without this it would be noticed by a ping that is not answered.
             await asyncio.wait((answering, watching), return_when=asyncio.FIRST_COMPLETED)
             self._polls.discard(answering)
             answering.cancel()  # python-engineio ends the connection of a poll that is cancelled
@@ -200,7 +200,7 @@ class Sockets:
         _log.error("sockets not rechecked", why=repr(error))
 
     async def recheck(self) -> None:
-        """Cut off whoever is not who he was when he came. Costs one look at the store unless somebody may be so."""
+        """Cut off clients whose identity has changed since they came. Costs one look at the store unless one may."""
         if not self._rooms.connections:
             return
         try:

@@ -1,4 +1,5 @@
-"""Draining nodes, and what of it is brought back after the store was lost: the last call wins, whoever remembers it."""
+"""Draining nodes, and what of it is brought back after the store was lost: the last call wins, whoever
+remembers it."""
 
 from __future__ import annotations
 

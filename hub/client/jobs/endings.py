@@ -1,4 +1,4 @@
-"""What the SDK raises to whoever waits for the result of a task that has none."""
+"""What the SDK raises where a caller waits for the result of a task that has none."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ class Worker:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT stop the worker, where they can be had; whoever had them before gets them back."""
+        """SIGTERM and SIGINT stop the worker, where they can be had; the handlers before them come back afterwards."""
         numbers = (signal.SIGTERM, signal.SIGINT)
         if threading.current_thread() is not threading.main_thread():
             yield

@@ -1,4 +1,4 @@
--- End a lease because its borrower or its node gives it back: the slot goes to whoever waits for it, else to the tail of
+-- End a lease because its borrower or its node gives it back: the slot goes to the next waiter, else to the tail of
 -- its pool, marked for replacement. A call that means an earlier lease, by its token or its run, changes nothing.
 -- Safe to repeat: the same request id gets the first answer again.
 -- Returns {'returned' | 'ended' (its node had removed it) | 'not lent' | 'stale token', pool or '', run or '', the token

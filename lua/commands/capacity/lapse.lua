@@ -29,7 +29,7 @@ command.finish('capacity/lapse', {
     if word ~= 'live' and word ~= 'rewritten' then
       local record = slots.read(slot)
       if record.place == 'lent' then
-        -- Of its deadline a holder knows himself. Whoever deletes a footprint has the slot back with one sweep, and where
+        -- Of its deadline a holder knows himself. A program that deletes a footprint has the slot back with one sweep, and where
         -- the idle rule is on nobody uses it: the holder is told, and the slot does not wait for him.
         if word ~= 'lapsed' then revocations.revoke(slot, 0) end
         releases.release(slot, record, 120, 'grant.lapsed', word)

@@ -1,5 +1,5 @@
 -- List a job as what it is, and take one back that is soft-deleted and serves somebody. A record that says too little becomes
--- that of a soft-deleted job, for whoever registers it and for its tasks to be forgotten; but not while workers or tasks
+-- that of a soft-deleted job, for a worker to register it and for its tasks to be forgotten; but not while workers or tasks
 -- need its schema: that nobody knows. Its queue is found by its first task again. Safe to repeat. Returns {'ok' | 'left'}
 command.change('doctor/repair_job', {
   'full',

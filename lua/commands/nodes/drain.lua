@@ -1,4 +1,4 @@
--- Stop or resume lending a node's slots: free ones are held back, or go on to whoever is next. Lent ones stay with
+-- Stop or resume lending a node's slots: free ones are held back, or go on to the next waiter. Lent ones stay with
 -- their borrowers until the deadline, if there is one, which the sweeper carries out (sweeping/end_drained); with a
 -- reason the node is cordoned, which has no deadline and is not told to it as a drain. The last
 -- call decides, about the deadline as well. In batches, of which the first switches; safe to repeat.

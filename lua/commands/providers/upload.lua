@@ -1,4 +1,4 @@
--- Keep what a provider answers to what it was asked, for its owner or a superuser, and wake whoever waits for it. What a room
+-- Keep what a provider answers to what it was asked, for its owner or a superuser, and wake those who wait for it. What a room
 -- has too much of goes, the oldest first.
 -- Returns {'ok'} | {'provider'} (unknown) | {'forbidden'} | {'unasked'} | {'quota'} (no room may have as much)
 command.change('providers/upload', {

@@ -1,6 +1,6 @@
--- A ticket is given up by whoever knows it; the call that attends it hears of it, and whoever repeats the request within
--- a minute. Safe to repeat. After a loss a hub says so again: the store may know nothing of the ticket any more, and whoever
--- repeats the request still hears of it.
+-- A ticket is given up by a caller that knows it; the call that attends it hears of it, and one that repeats the request within
+-- a minute. Safe to repeat. After a loss a hub says so again: the store may know nothing of the ticket any more, and a caller
+-- that repeats the request still hears of it.
 -- Returns {'cancelled'} | {'granted', slot} (give it back instead) | {'over', slot} (that lease has ended) | {'unknown'}
 command.finish('queue/cancel', {
   'ticket',

@@ -12,7 +12,7 @@ command.finish('queue/retire', {
       if t.label and t.hub == silent then
         tickets.set_aside(t, 'hub')
         dropped = dropped + 1
-        work.headroom[#work.headroom + 1] = t.label  -- whoever stood behind them may have been passed by
+        work.headroom[#work.headroom + 1] = t.label  -- those behind them may have been passed by
       end
       redis.call('SREM', keys.waiters(silent), ticket)
     end

@@ -1,5 +1,5 @@
 -- Take the turn at the records of a source, or keep it: one hub at a time cleans a source. A hub that does not tick any
--- more has lost its turn. Safe to repeat: whoever has it gets it again. Returns {'ok'} | {'taken', hub}
+-- more has lost its turn. Safe to repeat: the holder gets it again. Returns {'ok'} | {'taken', hub}
 command.change('recovery/begin', {
   'source',
   'hub_id',

@@ -1,6 +1,6 @@
 -- The brake of a sweeper, one for all hubs. A pass says whether too many nodes are stale at once, and gets to know
 -- how many it may expire: `limit` per interval, whichever hub sweeps; none in the first `grace_ms`, which nodes that are
--- alive need to be heard again, and none while nobody at all is heard: then it is us, and whoever is heard first begins
+-- alive need to be heard again, and none while nobody at all is heard: then it is us, and the first node that is heard begins
 -- the grace anew. (Of nodes: all workers may well be gone at once, and what they held is waited for.) Of workers, many that
 -- are silent while most others are heard are gone, unless the store was away a timeout ago or less, or there was a pass in
 -- which nobody was heard: then those that are alive may only be late. A release lets all of them go at once. Safe to

@@ -1,5 +1,5 @@
 -- Let what the brake holds back pass, on all hubs: until not too many nodes are stale any more, or for for_ms.
--- Safe to repeat: whoever released it first stays. Returns {'off'} | {'released', by, at}
+-- Safe to repeat: the first release stays. Returns {'off'} | {'released', by, at}
 command.finish('sweeping/release_brake', {
   'by',
   'for_ms: number',

@@ -1,4 +1,4 @@
--- Move a task to another status, for its worker's owner, a superuser, or, to cancel it, whoever submitted it.
+-- Move a task to another status, for its worker's owner, a superuser, or, to cancel it, its submitter.
 -- Safe to repeat: the request that made the last move gets the same answer. What names a claim is about no other one.
 -- Returns {'ok', task} | {'task'} (unknown) | {'forbidden'} | {'conflict', status}
 command.change('tasks/move', {
@@ -14,7 +14,7 @@ command.change('tasks/move', {
   local t = tasks.read(a.id)
   if not t then return {'task'} end
   a.request = a.request .. ':' .. a.status
-  if tasks.was_heard(t, a.request) then return {'ok', job_queue.task_reply(t)} end  -- whoever has the task by now
+  if tasks.was_heard(t, a.request) then return {'ok', job_queue.task_reply(t)} end  -- also when another has the task by now
   if a.claim ~= '' and a.claim ~= t.claim then return {'conflict', t.status} end
   local owner = t.worker and redis.call('HGET', keys.worker(t.worker), 'user')
   if a.superuser ~= '1' and owner ~= a.user and not (a.status == 'cancelled' and t.user == a.user) then

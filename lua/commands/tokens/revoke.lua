@@ -1,4 +1,4 @@
--- Forget a token: whoever shows it is a stranger from now on. Returns {'ok'} | {'unknown'}
+-- Forget a token: a caller that shows it is a stranger from now on. Returns {'ok'} | {'unknown'}
 command.finish('tokens/revoke', {
   'id',
   'bar_ms: number',  -- for how long nobody joins as its node, 0: at once
