@@ -41,6 +41,12 @@ NOUNS: dict[str, dict[str, Entry]] = {
         "ls": Entry("look:sessions", "Show what is lent.", of="all"),
         "show": Entry("look:sessions", "Show the session of a slot.", of="one"),
     },
+    "realm": {
+        "ls": Entry("realms:ls", "Show the realms that the hub serves."),
+        "show": Entry("realms:show", "Show a realm, and what is its own by itself."),
+        "add": Entry("realms:add", "Add a realm to the file of realms."),
+        "rm": Entry("realms:rm", "Take a realm out of the file of realms."),
+    },
     "job": {
         "ls": Entry("jobs:jobs", "Show the jobs that are seen from a room.", of="all"),
         "show": Entry("jobs:jobs", "Show a job, with its workers and its schema.", of="one"),
@@ -74,6 +80,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "caps": Entry("queue:caps_app", "Show or change how many leases of a label may be live at once."),
     },
     "Look": {
+        "realm": Entry("", "Realms: ls, show, add, rm."),
         "status": Entry("status:status", "Say how the fleet is, and name every trouble."),
         "config": Entry("config:config_app", "Show the settings that all hubs share, or set one for all of them."),
         "top": Entry("top:top", "Watch pools, nodes, the queue and tasks as they change."),
@@ -178,9 +185,9 @@ app = typer.Typer(
     cls=Listed,
     help="Lends what exists once - browsers, GPUs, licences - and takes it back when its holder is gone.",
     epilog="nodes, pools, sessions, jobs, workers and tasks are `node ls` and so on; drain, cordon, undrain, cancel "
-    "and retry need no noun. --utc, --wide and --verbose may stand behind any command. Settings come from the "
-    "environment and the nearest .env file. Exit codes: 0 done, 1 refused or failed, 2 wrong usage; with --json a "
-    "failure is a line of JSON on stderr.",
+    "and retry need no noun. --realm NAME, --utc, --wide and --verbose may stand behind any command. Settings come "
+    "from the environment and the nearest .env file. Exit codes: 0 done, 1 refused or failed, 2 wrong usage; with "
+    "--json a failure is a line of JSON on stderr.",
     invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -206,6 +213,10 @@ def _root(
     utc: Annotated[
         bool, typer.Option(telling.UTC, help="Show times as they are, in UTC, instead of how long ago they were.")
     ] = False,
+    realm: Annotated[  # as those above
+        str,
+        typer.Option(telling.REALM, metavar="NAME", help="In which realm; for hub status * is all of them."),
+    ] = "",
     wide: Annotated[bool, typer.Option(telling.WIDE, help="Show whole tables, wider than the terminal.")] = False,
 ) -> None:
     if context.invoked_subcommand is None:

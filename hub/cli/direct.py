@@ -9,13 +9,15 @@ from contextlib import asynccontextmanager
 
 import httpx
 
-from hub.cli import output
+from hub.cli import output, telling
+from hub.cli.inputs import Usage
 from hub.cli.reach import Address
 from hub.cli.surroundings import environment
 from hub.client.transport import AsyncTransport
 from hub.errors import HubUnavailable
 from hub.observability.logs import configure_logs
 from hub.settings import Settings, load_settings, mask_url
+from hub.settings.realms import DEFAULT, read_known, settings_of
 from hub.store import keeper
 
 
@@ -37,7 +39,7 @@ def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") ->
     `or_say` is what else may be done about that than starting a hub.
     """
     environment()  # says where they come from
-    settings = load_settings()
+    settings = _of_realm(load_settings())
     if settings.redis_url is None and not _embedded_runs(settings):
         raise HubUnavailable(
             f"{why}, HUB_REDIS_URL names no Redis, and no embedded one runs in {settings.data_dir}; start a hub with "
@@ -47,6 +49,18 @@ def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") ->
         settings = settings.model_copy(update={"log_level": "ERROR"})
     configure_logs(settings)
     return settings
+
+
+def _of_realm(settings: Settings) -> Settings:
+    """The settings of the realm that the command line names."""
+    name = telling.realm()
+    if name is None or name == DEFAULT:
+        return settings
+    found = {realm.name: realm for realm in read_known(settings)}
+    if name not in found:
+        there = f"{settings.realms_file} has {', '.join([DEFAULT, *found])}" if found else "HUB_REALMS_FILE names none"
+        raise Usage(f"There is no realm {output.one_line(name)}: {there}.")
+    return settings_of(found[name], settings)
 
 
 def store_shown(settings: Settings) -> str:

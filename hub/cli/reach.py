@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from hub.cli import telling
 from hub.cli.inputs import Usage, read_url
 from hub.cli.surroundings import environment, given_secret, tell_of_proxies
 from hub.client.calls import path
@@ -56,8 +57,9 @@ class Address:
     chosen: bool
 
 
-def address(url: str | None, secret: str | None, role: Role) -> Address:
-    """The hub of the command line, else of the environment and `.env`, and the secret of the role."""
+def address(url: str | None, secret: str | None, role: Role, *, of_all: bool = False) -> Address:
+    """The hub of the command line, else of the environment and `.env`, and the secret of the role: in the realm that
+    the command line names, unless it is `of_all`."""
     variables = environment()
     if url is None:
         named = variables.get("HUB_URL", "").strip()
@@ -79,7 +81,17 @@ def address(url: str | None, secret: str | None, role: Role) -> Address:
     if not secret.isascii() or not secret.isprintable():
         raise Usage("The secret has characters that no HTTP header can carry.")
     tell_of_proxies(where)
-    return Address(where, secret, chosen=url is not None)
+    return Address(where if of_all else in_realm(where), secret, chosen=url is not None)
+
+
+def in_realm(url: str) -> str:
+    """The address of the realm that the command line names, at the hub of this address; raises `Usage`."""
+    name = telling.realm()
+    if name is None:
+        return url
+    if not re.fullmatch(r"[a-z0-9-]{1,32}", name):
+        raise Usage("--realm names one realm, of 1 to 32 of a-z, 0-9 and -; only hub status takes '*' for all.")
+    return f"{url.rstrip('/')}/realms/{name}"
 
 
 def secret_refused(error: Unauthorized) -> str:

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any, Final
 
-from hub.cli import output, tables
+from hub.cli import output, tables, telling
 from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, address, plain_logs, reach
+from hub.errors import HubError
 
 _CODES: Final = {"warning": 3, "critical": 4}  # 1 and 2 say that nobody knows
 
@@ -16,7 +17,41 @@ _CODES: Final = {"warning": 3, "critical": 4}  # 1 and 2 say that nobody knows
 def status(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> int:
     """Say how the fleet is, and name every trouble. Exit codes: 0 all is well, 3 a warning, 4 something critical."""
     plain_logs()
+    if telling.realm() == telling.ALL:
+        return asyncio.run(_status_of_all(address(url, secret, "look", of_all=True), as_json))
     return asyncio.run(_status(address(url, secret, "look"), as_json))
+
+
+async def _status_of_all(at: Address, as_json: bool) -> int:
+    """Of each realm a line, side by side; one that does not answer says so in its own."""
+    async with reach(at) as hub:
+        listed = (await hub.get("realms"))["realms"]
+
+        async def ask(realm: dict[str, Any]) -> dict[str, Any]:
+            row = {"realm": realm["name"], "asOf": realm["asOf"], "error": realm["error"], "status": None}
+            if realm["state"] == "open":
+                try:
+                    row["status"] = await hub.get("realms", realm["name"], "console", "overview")
+                except HubError as error:
+                    row["error"] = str(error)
+            return row
+
+        rows = await asyncio.gather(*map(ask, listed))
+    if as_json:
+        output.put_json({"realms": rows})
+    else:
+        said = [
+            (row["realm"], output.one_line(str((row["status"] or {}).get("sentence") or row["error"]))) for row in rows
+        ]
+        tables.put_table(("REALM", "HOW IT IS"), said)
+    return max((_code(row["status"]) for row in rows), default=0)
+
+
+def _code(seen: dict[str, Any] | None) -> int:
+    """The exit code for how a realm is; a realm of which nothing is known is critical."""
+    if seen is None:
+        return _CODES["critical"]
+    return max((_CODES.get(str(each.get("level")), 0) for each in seen.get("troubles") or ()), default=0)
 
 
 async def _status(at: Address, as_json: bool) -> int:
@@ -30,7 +65,7 @@ async def _status(at: Address, as_json: bool) -> int:
             said = f"{trouble.get('level')}: {trouble.get('title')}. {trouble.get('text')}"
             output.put(f"  {output.one_line(said)}")  # it may name who switched something, in his own words
         tables.put_facts(_facts(seen))
-    return max((_CODES.get(str(each.get("level")), 0) for each in seen.get("troubles") or ()), default=0)
+    return _code(seen)
 
 
 def _facts(seen: dict[str, Any]) -> Iterable[tuple[str, Any]]:

@@ -12,7 +12,7 @@ import httpx
 import typer
 from pydantic import SecretStr
 
-from hub.cli import output, tables
+from hub.cli import output, tables, telling
 from hub.cli.direct import store_settings, store_shown
 from hub.cli.inputs import Usage, read_id, shown
 from hub.cli.look import PAGE, members
@@ -22,6 +22,7 @@ from hub.cli.reach import Address, Reach, operating, reach
 from hub.client.transport import AsyncTransport
 from hub.errors import HubUnavailable, Unauthorized
 from hub.settings import Settings
+from hub.settings.realms import DEFAULT
 from hub.tokens.models import SCOPES, digest_of, new_secret, read_name, read_node, read_rooms, read_user
 
 _COLUMNS = ("TOKEN", "USER", "SUPERUSER", "SCOPES", "CREATED", "ACTIVE", "KEPT IN")
@@ -146,7 +147,7 @@ def revoke(
 
 
 async def _create(at: Address, wanted: dict[str, Any], as_json: bool) -> None:
-    made = new_secret()
+    made = new_secret("" if telling.realm() in (None, DEFAULT) else str(telling.realm()))
     body = {**wanted, "sha256": digest_of(made)}  # asked again after a lost answer, this makes no second token
     answer = await _ask(at, lambda hub: hub.post("admin", "tokens", body=body))
     if as_json:

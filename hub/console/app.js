@@ -117,6 +117,18 @@ function Who({ me }) {
   return html`<span class="who" title=${me.login.name}>${me.role}</span><button type="button" class="quiet" onClick=${out}>Log out</button>`;
 }
 
+/** Which of the realms that this hub serves is looked at. @param {{me: any}} props */
+function Realm({ me }) {
+  if (!(me?.realms.length > 1)) return null;
+  const go = (/** @type {Event} */ e) => {
+    const name = /** @type {HTMLSelectElement} */ (e.currentTarget).value;
+    location.assign(location.pathname.replace(/realms\/[a-z0-9-]+\/$/, "") + (name === "default" ? "" : `realms/${name}/`));
+  };
+  return html`<select class="realm" aria-label="Realm" value=${me.realm} onChange=${go}>${me.realms.map(
+    (/** @type {string} */ name) => html`<option key=${name} value=${name}>${name}</option>`,
+  )}</select>`;
+}
+
 /** @param {{at: string}} props */
 function Nav({ at }) {
   useEffect(() => {
@@ -159,7 +171,7 @@ function App() {
   if (logging) return html`<${Login} me=${me} link=${name === "login" ? route.path[1] : ""} over=${over}/><${Dialogs}/>`;
   return html`<a class="skip" href="#title" onClick=${(/** @type {Event} */ e) => (e.preventDefault(), document.getElementById("title")?.focus())}>To the content</a>
     <header class="top"><a class="brand" href="#/overview" aria-label="capacity-hub, overview"><img src="console/icon.svg" alt="" width="24" height="24"/><span>capacity-hub</span></a>
-      <${Finder}/><div class="right">${me && html`<${ConnectionMonitor}/>`}<${Who} me=${me}/><button type="button" class="quiet icon" onClick=${() => setHelp(true)} aria-label="Keys and help"><span aria-hidden="true">?</span></button><${Theme}/></div></header>
+      <${Finder}/><div class="right"><${Realm} me=${me}/>${me && html`<${ConnectionMonitor}/>`}<${Who} me=${me}/><button type="button" class="quiet icon" onClick=${() => setHelp(true)} aria-label="Keys and help"><span aria-hidden="true">?</span></button><${Theme}/></div></header>
     <${Nav} at=${shown}/>
     <main class=${cls("view", shown)} id="view">${me?.mode === "readonly" && html`<p class="note">This console is read-only (<code>HUB_CONSOLE=readonly</code>): it shows everything and changes nothing.</p>`}
       ${me && me.login && !me.secure && !["localhost", "127.0.0.1", "[::1]"].includes(location.hostname) && html`<p class="note">This connection is not encrypted: whoever listens on the way may take over this login. Give the hub a certificate (<code>HUB_TLS_CERT</code>).</p>`}

@@ -48,9 +48,10 @@ class Visit:
     reason: str = ""
 
 
-def cookie_name(scope: Scope) -> str:
-    """What the cookie is called on this connection."""
-    return TLS_COOKIE if scope.get("scheme") == "https" else OPEN_COOKIE
+def cookie_name(scope: Scope, realm: str) -> str:
+    """What the cookie is called on this connection: the login of each realm is its own."""
+    name = TLS_COOKIE if scope.get("scheme") == "https" else OPEN_COOKIE
+    return f"{name}_{realm}" if realm else name
 
 
 class Door:
@@ -73,7 +74,7 @@ class Door:
         if path.startswith("/console/") and scope["method"] not in SAFE and not (marked or shown):
             raise Foreign("This takes calls of the console alone: send x-hub-console: 1.")
         reason = unquote(headers.get(_REASON, b"").decode("latin-1"))[:_REASON_MAX] if marked else ""
-        key = _cookie(headers.get(b"cookie", b""), cookie_name(scope))
+        key = _cookie(headers.get(b"cookie", b""), cookie_name(scope, self._serving.hub.settings.realm))
         if not key or shown:
             if marked and not shown and self._serving.hub.settings.open_access:
                 _check_reason(scope, reason)

@@ -36,7 +36,7 @@ async def root(request: Request) -> Response:
     """The console; a client that wants no page is sent to the dashboard, if one is named."""
     settings = serving(request).hub.settings
     if settings.console == "off" or (settings.dashboard_url and "text/html" not in request.headers.get("accept", "")):
-        return RedirectResponse("/dashboard", 302)
+        return RedirectResponse("dashboard" if settings.realm else "/dashboard", 302)
     return _file(request, PAGE)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -16,9 +16,13 @@ from hub.api.credentials import origin
 from hub.api.deps import Serving, in_ms, remote_ip, reply, serving
 from hub.api.identity import bearer, known
 from hub.errors import Forbidden, HubError, InvalidValue, MissingMember, NotFound, Unauthorized
+from hub.settings.realms import DEFAULT
 from hub.tokens.logins import LIFE_S, LINK_S, ROLES, Login, bond, capped, new_key
 from hub.tokens.models import USER, digest_of
 from hub.wire import time_text
+
+if TYPE_CHECKING:
+    from hub.api.realms.realms import Realms
 
 router = APIRouter(include_in_schema=False)
 _AGENT_MAX: Final = 200
@@ -28,6 +32,7 @@ _AGENT_MAX: Final = 200
 async def me(request: Request) -> Response:
     """Who looks, and what he may: the page shows what he may do, the server decides."""
     found, door = serving(request), _door(request)
+    realms: Realms | None = request.app.state.realms
     login: Login | None = request.scope.get(LOGIN)
     authorization = request.headers.getlist("authorization")
     caller = await known(found, authorization, request.headers.get(HEADER, ""))
@@ -37,6 +42,8 @@ async def me(request: Request) -> Response:
     return reply(
         {
             "mode": found.hub.settings.console,
+            "realm": found.hub.settings.realm or DEFAULT,
+            "realms": [name or DEFAULT for name in realms.parts] if realms else [],
             "open": found.secrets.open,
             "login": _shown(login) if login else None,
             "role": role,
@@ -198,8 +205,7 @@ def _shown(login: Login) -> dict[str, Any]:
 
 
 def _set_cookie(answer: Response, request: Request, key: str, seconds: int) -> None:
-    answer.set_cookie(
-        cookie_name(request.scope), key, max_age=seconds, path="/", httponly=True, samesite="strict",
-        secure=request.url.scheme == "https",
-    )  # fmt: skip
+    name = cookie_name(request.scope, serving(request).hub.settings.realm)
+    secure = request.url.scheme == "https"
+    answer.set_cookie(name, key, max_age=seconds, path="/", httponly=True, samesite="strict", secure=secure)
     answer.headers["cache-control"] = "no-store"

@@ -1,7 +1,7 @@
 // What happens, as it happens: one stream per browser. The tab that holds the lock listens, and tells the others.
 import { Refused } from "./api.js";
 
-const CHANNEL = "hub-live";
+const CHANNEL = `hub-live ${location.pathname}`; // another realm of the same hub is another story
 const SILENT_MS = 25_000; // the hub says something every 15 s
 const AGAIN_MS = 1_000;
 

@@ -2,7 +2,7 @@
 import { get } from "./api.js";
 import { useEffect, useState } from "./dom.js";
 
-/** @typedef {{mode: string, open: boolean, login: any, role: string, may: Record<string, boolean>, version: string, secure: boolean}} Me */
+/** @typedef {{mode: string, realm: string, realms: string[], open: boolean, login: any, role: string, may: Record<string, boolean>, version: string, secure: boolean}} Me */
 /** @type {Me|null} */
 let me = null;
 /** Whether there was a login here, and there is none any more. */

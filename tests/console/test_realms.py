@@ -1,0 +1,59 @@
+"""The console of a realm lies below its path: what it shows, who is logged in there, and the way to the others."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.console.browser import Looker
+from tests.console.stage import CALM
+from tests.realms.world import offer, write_realms
+from tests.world import HubProcess, eventually
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
+
+
+@pytest.fixture
+def hub(own_server, tmp_path):
+    """A hub with a realm, on one server."""
+    file = write_realms(tmp_path / "realms.toml", eu=(own_server.url, {}))
+    found = HubProcess({**CALM, "HUB_REDIS_URL": own_server.url, "HUB_REALMS_FILE": str(file)})
+    try:
+        found.wait_until_ready()
+        yield found
+    finally:
+        found.kill()
+
+
+async def test_a_realm_has_a_console_of_its_own_and_a_login_of_its_own(window, hub):
+    async with httpx.AsyncClient(base_url=hub.url, headers={"x-hub-secret": hub.node_secret}) as node:
+
+        async def is_open() -> bool:
+            return (await node.get("/realms/eu/health/ready")).status_code == 200
+
+        await eventually(is_open)
+        await offer(node, "here", "gpu:a", "s1")
+        await offer(node, "there", "gpu:a", "s1", headers={"x-hub-realm": "eu"})
+    context = await window.context()
+    looker = Looker(await context.new_page(), f"{hub.url}/realms/eu")
+    await looker.log_in(hub.admin_secret)
+    await looker.go("nodes")
+    assert "there" in await looker.text()
+    assert "here" not in (await looker.text()).replace("there", "")
+    assert await looker.page.locator("html").get_attribute("data-violations") == "0"
+    await looker.page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
+    switch = looker.page.get_by_label("Realm")
+    assert await switch.input_value() == "eu"
+    await switch.select_option("default")
+    await looker.page.get_by_label("Secret or token").wait_for()
+    assert looker.page.url.startswith(f"{hub.url}/#")
+    looker.url = hub.url
+    await looker.log_in(hub.admin_secret)
+    await looker.go("nodes")
+    assert "there" not in await looker.text()
+    await looker.page.get_by_label("Realm").select_option("eu")
+    await looker.page.locator("#health, .troubles").first.wait_for()  # still logged in there
+    assert looker.page.url.startswith(f"{hub.url}/realms/eu/#")
+    assert {each["name"] for each in await context.cookies()} == {"hub_login", "hub_login_eu"}
+    assert looker.complaints == []
+    await context.close()

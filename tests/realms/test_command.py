@@ -1,0 +1,124 @@
+"""The command line and realms: which one a command is for, all of them at a glance, and the file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hub.settings.realms import read_realms
+from tests.cli.command import Command
+from tests.realms.world import EU, write_realms
+from tests.world import RedisServer, wait_until
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> RedisServer:
+    """A server that nobody has started."""
+    return RedisServer(tmp_path)
+
+
+@pytest.fixture
+def hub(start_hub, tmp_path, second, bad):
+    """A hub with `eu`, and `us` whose store is not there."""
+    file = write_realms(tmp_path / "realms.toml", eu=(second.url, EU), us=(bad.url, {}))
+    return start_hub(HUB_REALMS_FILE=str(file))
+
+
+@pytest.fixture
+def command(hub, tmp_path):
+    """The command, at that hub."""
+    found = Command(hub, tmp_path)
+    found.environment["HUB_REALMS_FILE"] = hub.environment["HUB_REALMS_FILE"]
+    wait_until(lambda: found.ask("/realms")["realms"][1]["state"] == "open")
+    yield found
+    found.close()
+
+
+def test_a_command_is_for_the_realm_that_it_names(command):
+    agent = command.start("agent", "--realm", "eu", "--node", "rack", "--slots", "gpu:a100=2")
+    wait_until(lambda: "rack" in command("nodes", "--realm=eu").stdout)
+    assert "rack" not in command("nodes").stdout
+    assert "rack" not in command("nodes", "--realm", "default").stdout
+    lent = command("borrow", "--realm", "eu", "gpu:a100", "--", "printenv", "HUB_SLOT_ID")
+    assert (lent.returncode, lent.stdout.startswith("rack")) == (0, True), lent.stderr
+    agent.kill()
+    unknown = command("nodes", "--realm", "asia")
+    assert unknown.returncode == 1
+    assert "This hub serves no realm 'asia'; it serves default, eu, us." in unknown.stderr
+    for wrong in ("*", "EU", "a/b"):
+        assert command("nodes", "--realm", wrong).returncode == 2
+
+
+def test_all_realms_at_a_glance_and_the_dead_one_empties_its_own_line(command):
+    done = command("status", "--realm", "*")
+    assert done.returncode == 4
+    first, second, third = done.stdout.splitlines()[1:]
+    assert (first.split()[0], second.split()[0], third.split()[0]) == ("default", "eu", "us")
+    assert "does not answer" in third
+    told = json.loads(command("status", "--realm", "*", "--json").stdout)["realms"]
+    assert [(each["realm"], each["status"] is None, each["error"] is None) for each in told] == [
+        ("default", False, True), ("eu", False, True), ("us", True, False),
+    ]  # fmt: skip
+    assert command("status", "--realm", "eu").returncode in (0, 3, 4)
+
+
+def test_realms_are_listed_and_shown(command):
+    assert [line.split()[:2] for line in command("realm", "ls").stdout.splitlines()[1:]] == [
+        ["default", "open"], ["eu", "open"], ["us", "opening"],
+    ]  # fmt: skip
+    shown = command("realm", "show", "eu").stdout
+    assert "gpu:*:eu" in shown
+    assert command.json("realm", "show", "eu")["nodes"] == ["eu-*"]
+    assert command("realm", "show", "nobody").returncode == 1
+
+
+def test_the_doctor_looks_at_the_store_of_a_realm(command, second):
+    clean = command("doctor", "--realm", "eu")
+    assert clean.returncode == 0, clean.stderr
+    assert second.url in clean.stdout
+    with second.client() as client:
+        client.rpush(
+            "{eu}:available:gpu:a", '{"browserId": "s1", "nodeId": "n1"}', '{"browserId": "s1", "nodeId": "n1"}'
+        )
+    assert command("doctor", "--realm", "eu").returncode == 1
+    wrong = command("doctor", "--realm", "asia")
+    assert wrong.returncode == 2
+    assert "There is no realm asia" in wrong.stderr
+
+
+def test_a_token_made_in_a_realm_says_so(command):
+    assert command("token", "create", "--user", "ann", "--realm", "eu").stdout.startswith("hub_eu.")
+
+
+def test_realms_are_added_to_the_file_and_taken_out_of_it(tmp_path):
+    command, file = Command(None, tmp_path), tmp_path / "realms.toml"
+
+    def run(*words: str) -> str:
+        done = command("realm", *words, "--file", str(file))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("add", "eu", "redis://:p@eu:6379", "--label", "gpu:*:eu", "--label", 'a"b', "--node", "eu-*")
+    assert file.stat().st_mode & 0o777 == 0o600
+    file.write_text("# ours\n" + file.read_text() + "# and theirs\n")
+    assert "SIGHUP" in run("add", "us", "us:6379")
+    eu, us = read_realms(file)
+    assert (eu.labels, eu.nodes, us.url) == (("gpu:*:eu", 'a"b'), ("eu-*",), "redis://us:6379")
+    run("rm", "us")
+    assert [realm.name for realm in read_realms(file)] == ["eu"]
+    assert file.read_text().startswith("# ours\n")
+    kept = file.read_text()
+    for words in (("add", "eu", "redis://b"), ("add", "A", "redis://b"), ("add", "b", "ftp://b"), ("rm", "none")):
+        refused = command("realm", *words, "--file", str(file))
+        assert refused.returncode in (1, 2)
+        assert refused.stderr.count("\n") == 1
+    assert file.read_text() == kept
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".realms")] == []
+    run("rm", "eu")
+    assert read_realms(file) == ()
+
+
+def test_a_file_of_realms_has_to_be_named(tmp_path):
+    assert "set HUB_REALMS_FILE" in Command(None, tmp_path)("realm", "rm", "eu").stderr
