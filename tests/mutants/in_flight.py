@@ -58,6 +58,10 @@ FLIGHT = (
         "a hub that stood still carries out what nobody waits for",
     ),
     Mistake(
+        "hub/store/primary.py", "        return time.monotonic() - self._asked_at >= ASK_S and await self.ask()\n", "        return False\n",
+        "a hub stays with a primary that was demoted, and connects anew by its address",
+    ),
+    Mistake(
         "hub/capacity/memory.py", "self._store.clock_ms - self._keep_ms", "self._store.clock_ms + self._keep_ms",
         "a hub does not know any more what it lent before an outage",
     ),

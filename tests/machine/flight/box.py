@@ -100,12 +100,12 @@ class Watch:
 
     in_cluster = False
 
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
+    def __init__(self, server: Callable[[], Server | None]) -> None:
+        self._server = server
 
     async def find(self) -> tuple[str, int]:
         """The primary, as an address."""
-        server = self._wire.server()
+        server = self._server()
         if server is None:
             raise RedisConnectionError("there is no primary")
         return server.name, 6379
@@ -119,7 +119,8 @@ class Box:
 
     def __init__(self, name: str, path: str, server: Callable[[], Server | None]) -> None:
         self.name = name
-        self.wire = Wire(path, server)
+        self.primary_is = server
+        self.wire = Wire(path, self.where)
         settings = settings_for(
             f"unix://{path}", node_timeout_s=NODE_S, worker_timeout_s=WORKER_S, borrow_ttl_s=LEASE_S,
             borrow_ttl_min_s=1, redis_timeout_s=0, redis_connect_timeout_s=0, borrow_queue_timeout_s=20,
@@ -135,8 +136,9 @@ class Box:
         self.deaf = False  # nobody's calls get through to it
         self.running.set()
         self.calls, self.ticking, self.rounding = [], None, None
-        primary = Primary(Watch(self.wire))
-        store = Store(make_client(self.settings.redis_url, self.settings, primary), "", primary)
+        self.before: Server | None = None  # a primary that was demoted, and does not know it
+        self.primary = Primary(Watch(self.primary_is))
+        store = Store(make_client(self.settings.redis_url, self.settings, self.primary), "", self.primary)
         store.library = shifted()
         await store.open()
         store.ticks = True
@@ -147,6 +149,11 @@ class Box:
         self.node_sweeper, self.lease_sweeper = sweepers(self.hub)
         self.worker_sweeper = WorkerSweeperService(store, self.settings, self.hub.workers)
         self.task_sweeper = TaskSweeperService(store, self.settings, self.hub.workers)
+
+    def where(self) -> Server | None:
+        """Where a new connection leads to: to the address that it was told last, until it asks again."""
+        known = self.primary.address
+        return self.before if self.before and known and known[0] == self.before.name else self.primary_is()
 
     async def end(self) -> None:
         self.wire.held = False

@@ -39,6 +39,13 @@ DEMOTED = (
     _("beat"), _("borrow", c=LONG), _("demote", c=ALL), _("borrow", c=LONG), _("pass", S5, 1), _("borrow", b=1),
     _("borrow", b=1),
 )  # fmt: skip
+CONNECTED_TO_THE_DEMOTED = tuple(
+    (
+        _("beat"), _("borrow", c=LONG), _("demote", 1, who, ALL), _("borrow", c=LONG), _("pass", S5, 1),
+        _("borrow", b=1), _("borrow", b=1),
+    )
+    for who in (0, 3)
+)  # fmt: skip
 RETURNED_TO_THE_DEMOTED = (
     _("beat"), _("borrow", c=LONG), _("demote", c=ALL), _("give_back"), _("pass", S5, 1), _("borrow", b=1),
     _("verify_old", b=1),
@@ -210,6 +217,12 @@ SCENARIOS: dict[str, Scenario] = {
     "a server that was primary before gives no token again": Scenario("token", FAIL_BACK, "borrow 2"),
     "a failover and the way back lend nothing twice": Scenario("twice", FAIL_BACK, "borrow 2"),
     "what a demoted primary lent is lent to nobody else": Scenario("twice", DEMOTED, "borrow 2"),
+    "what a demoted primary lent on a new connection is lent to nobody else": Scenario(
+        "twice", CONNECTED_TO_THE_DEMOTED[0], "borrow 2"
+    ),
+    "what a demoted primary lent on new connections of all hubs is lent to nobody else": Scenario(
+        "twice", CONNECTED_TO_THE_DEMOTED[1], "borrow 2"
+    ),
     "what was returned to a demoted primary does not come back": Scenario("back", RETURNED_TO_THE_DEMOTED, "return 1"),
     "what is lent outlives a wiped server whose clock is behind": Scenario("lost", WIPED_BEHIND[0], "verify 1"),
     "what is reported to a wiped server whose clock is behind is lent": Scenario("lost", WIPED_BEHIND[1], "verify 1"),

@@ -261,6 +261,8 @@ class World(Work):
             self.settle_runs(worker)
         self.unsettle()
         self.disturb()
+        for box in self.boxes:
+            box.before = None
         for box in cut:
             box.wire.cut() if not box.frozen else None
 
@@ -306,15 +308,21 @@ class World(Work):
 
     async def do_demote(self, a: int, b: int, c: int) -> None:
         """The other server takes over, and nobody tells the one before: it answers a hub that is still connected, or
-        all, until they ask who the primary is. What chance would do meanwhile is lost, and known to be.
+        all, until they ask who the primary is; with `a` their connections are cut, and made anew by the address they
+        know. What chance would do meanwhile is lost, and known to be.
         """
         stage = self.stage
         if stage.up and self.settled:
             image = self.lost_image(c)
-            stage.primary = stage.servers[stage.primary is stage.servers[0]]
+            before, stage.primary = stage.primary, stage.servers[stage.primary is stage.servers[0]]
             stage.primary.promotions += 1
             stage.primary.restore(image)
-            self.comes_back([box for box in self.boxes if b % 4 < 3 and box is not self.box(b)])
+            told = [box for box in self.boxes if b % 4 < 3 and box is not self.box(b)]
+            self.comes_back(told)
+            for box in self.boxes:
+                if a % 2 and box not in told:
+                    box.before = before
+                    box.wire.cut()
             await self.calm()
 
     async def back(self) -> None:
