@@ -21,6 +21,7 @@ from hub.api.deps import Serving
 from hub.api.edge import measured
 from hub.api.edge.edge import Edge
 from hub.api.edge.gate import Gate
+from hub.api.edge.neutral import Speech
 from hub.api.jobs import dead, jobs, progress, providers, tasks, workers
 from hub.api.operators import admin, documentation, events, ops, shared, tokens, worker_env
 from hub.api.problems import on_http_error, on_hub_error
@@ -117,7 +118,7 @@ def create_app(
     app.state.realms = among
     app.state.sources = [source.name for source in sources]
     _furnish(app, settings)
-    return Edge(app, settings, gate if sweep else None)
+    return Edge(app, settings, gate if sweep else None, Speech(routes))
 
 
 def _furnish(app: FastAPI, settings: Settings) -> None:

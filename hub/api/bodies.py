@@ -13,6 +13,7 @@ from starlette.requests import Request
 from hub.api.capacity.members import as_seconds, as_text, whole_number
 from hub.api.capacity.node_requests import NUMBER_MAX, SLOTS_MAX, PublishBody, SlotBody
 from hub.api.capacity.requests import BorrowBody, ReturnBody
+from hub.api.contract import neutral
 from hub.capacity.labels import Label
 from hub.capacity.models import Slot, check_run_id, check_slot_id, slot_item
 from hub.capacity.nodes.models import Beat, LentFor, check_incarnation, check_node_id
@@ -41,7 +42,7 @@ def read_object(body: bytes) -> dict[str, Any]:
 async def read_body(request: Request, *, optional: bool = False) -> dict[str, Any]:
     """As `read_object`; with `optional` an empty body is an empty object."""
     body = await request.body()
-    return {} if optional and not body.strip() else read_object(body)
+    return {} if optional and not body.strip() else neutral.said(read_object(body))
 
 
 def text(document: dict[str, Any], *names: str) -> str | None:

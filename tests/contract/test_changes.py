@@ -48,7 +48,7 @@ BREAKING: dict[str, Change] = {
     "The member leaseToken is gone from Grant.": lambda d: schema(d, "Grant")["properties"].pop("leaseToken"),
     "The member runId of Grant may be missing now.": lambda d: schema(d, "Grant")["required"].remove("runId"),
     "The member priority is gone from BorrowBody.": lambda d: schema(d, "BorrowBody")["properties"].pop("priority"),
-    "The member runId of BorrowBody is required now.": lambda d: schema(d, "BorrowBody")["required"].append("runId"),
+    "The member runId of BorrowBody is required now.": lambda d: schema(d, "BorrowBody").update(required=["runId"]),
     "The value lent is gone from status of PublishedSlot.": lambda d: member(d, "status", "PublishedSlot")[
         "enum"
     ].remove("lent"),

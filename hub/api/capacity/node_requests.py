@@ -21,6 +21,7 @@ from hub.api.capacity.members import (
     whole_number,
 )
 from hub.api.capacity.requests import Body
+from hub.api.contract import neutral
 from hub.api.contract.words import LABEL as LABEL_SHOWN
 from hub.api.contract.words import NODE, RUN, SLOT, TOKEN, told
 from hub.capacity.labels import parse_label
@@ -101,7 +102,7 @@ def _slots(value: Any, name: str) -> list[dict[str, Any]]:
     listed = value or []
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise InvalidValue(f"{name} must be a list of objects", member=name)
-    return listed
+    return [neutral.slot_said(each) for each in listed]
 
 
 def _pools(value: Any, name: str) -> dict[str, int]:
@@ -126,6 +127,7 @@ def _lent_for(value: Any, name: str) -> dict[str, LentFor]:
 
 
 def _asked(said: dict[str, Any]) -> LentFor:
+    said = neutral.said(said)
     label, run = said.get("labelKey"), said.get("runId")
     return LentFor(
         "" if label is None else parse_label(as_text(label, "labelKey")).text,

@@ -25,6 +25,7 @@ from hub.api.capacity.members import (
     to_wire,
     whole,
 )
+from hub.api.contract import neutral
 from hub.api.contract.words import RUN, SLOT, TOKEN, told
 from hub.capacity.models import RUN_MAX
 from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S
@@ -122,7 +123,7 @@ def _leases(value: Any, name: str) -> list[tuple[str, str]]:
         raise MissingMember(WatchBody.missing[name][0], member=name)
     if len(value) > LEASES_MAX:
         raise InvalidValue(f"{name} has {len(value)} entries; at most {LEASES_MAX} in one call", member=name)
-    found = [HeldBody.read(each if isinstance(each, dict) else {}) for each in value]
+    found = [HeldBody.read(neutral.said(each) if isinstance(each, dict) else {}) for each in value]
     return [(each.browser_id.strip(), each.lease_token) for each in found]
 
 

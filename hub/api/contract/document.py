@@ -15,6 +15,7 @@ from hub import __version__, errors
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.capacity.members import Member
 from hub.api.console.door import NoReason
+from hub.api.contract.neutral import MEDIA_TYPE, NamesDiffer, Twins, beside
 from hub.api.contract.operation import ANYBODY, EXTRA, TOKEN, Operation, Raw
 from hub.api.contract.parameters import ANSWER_HEADERS, PATH, Parameter
 from hub.api.contract.problems import Detail, Problem, ValidationFault
@@ -49,17 +50,19 @@ _ALWAYS: Final = (
     errors.StoreUnavailable, errors.Late,
 )  # fmt: skip
 _CHANGING: Final = (errors.NotJson, errors.Forbidden, NoReason)  # pages of browsers
-_OF_BODIES: Final = (errors.InvalidJson, errors.MissingMember, errors.InvalidValue)
+_OF_BODIES: Final = (errors.InvalidJson, errors.MissingMember, errors.InvalidValue, NamesDiffer)
 
 
 def document(routes: Iterable[APIRoute]) -> dict[str, Any]:
     """The OpenAPI document of these routes."""
     listed = [route for route in routes if route.include_in_schema]
     components = Components(list(_shapes(listed)))
+    twins = Twins(components.schemas)
+    schemas = {name: beside(each) if name.endswith("Body") else each for name, each in components.schemas.items()}
     paths: dict[str, Any] = {}
     for route in listed:
         for method in route.methods or ():
-            paths.setdefault(route.path_format, {})[method.lower()] = _operation(route, components)
+            paths.setdefault(route.path_format, {})[method.lower()] = _operation(route, components, twins)
     used = {str(route.tags[0]) for route in listed}
     return {
         "openapi": "3.1.0",
@@ -75,7 +78,7 @@ def document(routes: Iterable[APIRoute]) -> dict[str, Any]:
         "tags": [{"name": name, "description": about} for name, about in _TAGS.items() if name in used],
         "paths": dict(sorted(paths.items())),
         "components": {
-            "schemas": components.schemas,
+            "schemas": schemas | twins.schemas(),
             "responses": dict(sorted(components.responses.items())),
             "securitySchemes": {
                 scheme: {"type": "apiKey", "in": "header", "name": "x-hub-secret", "description": f"One of {about}."}
@@ -109,7 +112,7 @@ def _within(shape: Any) -> Iterator[type[BaseModel]]:
             yield from (each for each in member.schema.values() if isinstance(each, type))
 
 
-def _operation(route: APIRoute, components: Components) -> dict[str, Any]:
+def _operation(route: APIRoute, components: Components, twins: Twins) -> dict[str, Any]:
     said, name = said_of(route), str(route.operation_id)
     words = re.sub(r"([A-Z])", lambda found: f" {found[1].lower()}", name)
     written: dict[str, Any] = {
@@ -126,7 +129,7 @@ def _operation(route: APIRoute, components: Components) -> dict[str, Any]:
     if said.body is not None:
         written["requestBody"] = {"required": not said.optional, "content": _content(said.body, components)}
     written["responses"] = {
-        **{str(status): _good(status, shape, said, components) for status, shape in said.answers.items()},
+        **{str(status): _good(status, shape, said, components, twins) for status, shape in said.answers.items()},
         **_refused(route, said, components),
     }
     return written
@@ -147,19 +150,24 @@ def _parameter(each: Parameter) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _content(shape: Any, components: Components) -> dict[str, Any]:
+def _content(shape: Any, components: Components, twins: Twins | None = None) -> dict[str, Any]:
     if isinstance(shape, Raw):
         schema = {"type": "string"} if shape.media_type.startswith("text/") else {"type": "string", "format": "binary"}
         return {shape.media_type: {"schema": schema, "example": shape.example}}
     schema = components.of(shape)
-    return {"application/json": {"schema": schema, "example": example(schema, components.schemas)}}
+    shown = example(schema, components.schemas)
+    found = {"application/json": {"schema": schema, "example": shown}}
+    if twins is not None:
+        put = twins.put(schema)
+        found[MEDIA_TYPE] = {"schema": twins.of(schema), "example": put(shown) if put else shown}
+    return found
 
 
-def _good(status: int, shape: Any, said: Operation, components: Components) -> dict[str, Any]:
+def _good(status: int, shape: Any, said: Operation, components: Components, twins: Twins) -> dict[str, Any]:
     about = shape.__doc__ if isinstance(shape, type) and shape.__doc__ else HTTPStatus(status).phrase + "."
     written: dict[str, Any] = {"description": inspect.cleandoc(about).partition("\n\n")[0]}
     if shape is not None:
-        written["content"] = _content(shape, components)
+        written["content"] = _content(shape, components, twins)
     if said.headers:
         written["headers"] = {name: _header(name) for name in said.headers}
     return written

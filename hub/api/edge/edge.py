@@ -20,6 +20,7 @@ from hub.api.deps import CYCLE, check_caller
 from hub.api.edge import hot, measured
 from hub.api.edge.freight import LIGHT, Freight
 from hub.api.edge.gate import Gate
+from hub.api.edge.neutral import ASKED, Speech, Writer
 from hub.api.jobs.limits import Limits
 from hub.api.jobs.paths import is_ours
 from hub.api.jobs.waiting import TIME
@@ -40,13 +41,14 @@ _log = get_logger("hub.api")
 class Edge:
     """The outermost ASGI application; `app` is the routed one."""
 
-    def __init__(self, app: FastAPI, settings: Settings, gate: Gate | None) -> None:
+    def __init__(self, app: FastAPI, settings: Settings, gate: Gate | None, speech: Speech) -> None:
         self.app = app
         self._gate = gate
         self._timeout_s = settings.request_timeout_s
         self._control_bytes = settings.max_control_body_bytes
         self._log_bytes = settings.max_log_body_bytes
         self._joblib = Limits(settings)
+        self._speech = speech
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -109,6 +111,8 @@ class Edge:
             async with asyncio.timeout(None if scope["path"] == events.PATH else self._timeout_s) as limit:
                 scope[TIME], scope[CYCLE] = limit, getattr(receive, "__self__", None)
                 headers = self._gate.check(scope) if self._gate else dict(scope["headers"])
+                if ASKED in headers.get(b"accept", b""):
+                    exchange.speak(Writer(self._speech, scope, send))
                 exchange.check_length(scope)
                 if found := getattr(self.app.state, "serving", None):
                     exchange.weigh(found.freight, scope)
@@ -136,7 +140,7 @@ class Edge:
         if endpoint is None:
             await self.app(scope, exchange.receive, exchange.send)
             return
-        scope["app"], scope[measured.ROUTE] = self.app, hot.TEMPLATES[endpoint]
+        scope["app"], scope["endpoint"], scope[measured.ROUTE] = self.app, endpoint, hot.TEMPLATES[endpoint]
         response = await endpoint(Request(scope, exchange.receive, exchange.send))
         await response(scope, exchange.receive, exchange.send)
 
@@ -198,6 +202,10 @@ class _Exchange:
         self.body_complete = False
         self.started = False
         self.status = 0
+
+    def speak(self, send: Send) -> None:
+        """Have the answer sent by this."""
+        self._send = send
 
     def check_length(self, scope: Scope) -> None:
         """Refuse a body by its announced length, before anything else is looked at."""

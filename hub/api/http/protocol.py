@@ -12,6 +12,7 @@ import orjson
 
 from hub.api.deps import Serving
 from hub.api.edge import gate
+from hub.api.edge.neutral import ASKED
 from hub.api.http import beats
 from hub.api.http.connections import Connections
 from hub.api.http.private import HIGH_WATER_LIMIT, HttpToolsProtocol
@@ -27,7 +28,7 @@ BEAT_BYTES_MAX = 8_192  # a heartbeat that acknowledges many slots goes the way 
 PIPELINED_MAX = 256  # requests that wait for the answers to those before them
 REST_S = 5.0  # for the rest of a body that nobody waits for: its request has been answered
 NEVER = math.inf
-_TELLING = frozenset((*gate.SIGNS, b"user-agent", b"host", b"expect", b"upgrade"))
+_TELLING = frozenset((*gate.SIGNS, b"user-agent", b"host", b"expect", b"upgrade", b"accept"))
 _HOP = (b"upgrade", b"http2-settings")
 
 
@@ -158,6 +159,8 @@ class HubProtocol(HttpToolsProtocol):
             self._offers = True
         elif name == b"expect":
             self.expect_100_continue = value.lower() == b"100-continue"
+        elif name == b"accept":
+            self._odd = self._odd or ASKED in value
         elif name != b"user-agent" or value.startswith(gate.BROWSER):
             self._odd = True
 

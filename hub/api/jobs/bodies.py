@@ -6,11 +6,13 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
+from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
 from hub.api.deps import serving
@@ -101,8 +103,20 @@ def _whole(text: bytes, model: type[M]) -> tuple[M, Body]:
     return validated(model, document, "body", text), Body(text, document)
 
 
+@cache
+def _camel(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
+    """The members of a body that have a name in camelCase beside that with underscores."""
+    names = (name for name, field in model.model_fields.items() if field.alias is None and not name.endswith("_"))
+    return tuple((name, to_camel(name)) for name in names if "_" in name)
+
+
 def validated(model: type[M], document: Any, where: str, text: bytes = b"") -> M:
     """The model of what was sent there; raises `Malformed` with all that is wrong about it."""
+    for old, new in _camel(model):
+        if isinstance(document, dict) and new in document:
+            if document.get(old, document[new]) != document[new]:
+                raise malformed("names_differ", [where, old], f"{old} and {new} are the same: say one", document[new])
+            document = {**document, old: document[new]}
     try:
         return model.model_validate(document)
     except ValidationError as error:

@@ -1,15 +1,17 @@
 // Borrows, renews and returns a slot; submits a task, runs it as its worker, and reads the result. `tsc --strict` accepts
-// it, and it runs against a hub: node borrower.js URL RUNNER_SECRET ADMIN_SECRET
+// it, and it runs against a hub: node borrower.js URL RUNNER_SECRET ADMIN_SECRET. The slot makes its round once more in
+// neutral names.
 import createClient from "openapi-fetch";
 import type { components, paths } from "./hub.js";
 
 type Grant = components["schemas"]["Grant"];
 type Problem = components["schemas"]["Problem"];
+type Plain = "application/json" | "application/problem+json";
 
 const [url, runnerSecret, adminSecret] = process.argv.slice(2);
 if (!url || !runnerSecret || !adminSecret) throw new Error("say URL RUNNER_SECRET ADMIN_SECRET");
-const runner = createClient<paths>({ baseUrl: url, headers: { "x-hub-secret": runnerSecret } });
-const admin = createClient<paths>({ baseUrl: url, headers: { "x-hub-secret": adminSecret } });
+const runner = createClient<paths, Plain>({ baseUrl: url, headers: { "x-hub-secret": runnerSecret } });
+const admin = createClient<paths, Plain>({ baseUrl: url, headers: { "x-hub-secret": adminSecret } });
 
 function good<T>(said: { data?: T; error?: unknown }): T {
   if (said.data === undefined) throw new Error(JSON.stringify(said.error));
@@ -29,6 +31,18 @@ const seconds: number = good(await runner.POST("/session/renew", { body: { ...he
 const returned: string = good(
   await runner.POST("/session/return", { body: { labelKey: grant.labelKey, ...held } }),
 ).returned;
+
+const NEUTRAL = "application/vnd.capacity-hub+json";
+const neutral = createClient<paths, typeof NEUTRAL>({
+  baseUrl: url,
+  headers: { "x-hub-secret": runnerSecret, Accept: NEUTRAL },
+});
+const lent = good(await neutral.POST("/session/borrow", { body: { label: "gpu:a100", ttlSeconds: 60 } }));
+const { slotId, label, lease } = lent;
+const longer = good(
+  await neutral.POST("/session/renew", { body: { slotId, lease: { token: lease.token }, ttlSeconds: 120 } }),
+);
+const back = good(await neutral.POST("/session/return", { body: { slotId, label, lease: { token: lease.token } } }));
 
 const room = { room_id: "typescript" };
 const job = good(
@@ -56,4 +70,5 @@ const done = good(
   }),
 );
 const status: "pending" | "claimed" | "running" | "completed" | "failed" | "cancelled" = done.status;
-console.log(JSON.stringify({ code: problem.code, slot: grant.browserId, seconds, returned, status, result: done.result }));
+const old = { code: problem.code, slot: grant.browserId, seconds, returned, status, result: done.result };
+console.log(JSON.stringify({ ...old, neutral: [slotId, label, lent.kind, longer.lease.ttlSeconds, back.returned] }));

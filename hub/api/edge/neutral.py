@@ -1,0 +1,95 @@
+"""Answers in neutral names, for callers who ask for them: put so on their way out, wherever they were made."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from fastapi.routing import APIRoute
+from starlette.types import Message, Scope, Send
+
+from hub.api.contract import neutral
+from hub.api.problems import MEDIA_TYPE as PROBLEM
+
+ASKED: Final = neutral.MEDIA_TYPE.encode()
+_JSON, _PROBLEM = b"application/json", PROBLEM.encode()
+_CONTRACT: Final = Path(neutral.__file__).with_name("openapi.json")
+
+
+class Speech:
+    """What becomes of the answers of each endpoint."""
+
+    def __init__(self, routes: Callable[[], Iterable[APIRoute]]) -> None:
+        self._routes = routes
+        self._ways: dict[Any, dict[int, neutral.Put | None]] | None = None
+        self._problem: neutral.Put | None = None
+
+    def put(self, endpoint: Any, status: int, kind: bytes, body: bytes) -> bytes | None:
+        """A body in neutral names; None for an answer that is no part of the contract."""
+        if self._ways is None:
+            self._learn()
+        if kind == _PROBLEM:
+            return _written(self._problem, body)
+        ways = (self._ways or {}).get(endpoint)
+        return None if ways is None or status not in ways else _written(ways[status], body)
+
+    def _learn(self) -> None:
+        said = orjson.loads(_CONTRACT.read_bytes())
+        twins = neutral.Twins(said["components"]["schemas"])
+        self._problem = twins.put({"$ref": "#/components/schemas/Problem"})
+        self._ways = {
+            route.endpoint: {
+                int(status): twins.put(each["content"]["application/json"]["schema"])
+                for status, each in said["paths"][route.path_format][method.lower()]["responses"].items()
+                if status < "300" and "application/json" in each.get("content", {})
+            }
+            for route in self._routes()
+            for method in route.methods or ()
+        }
+
+
+def _written(put: neutral.Put | None, body: bytes) -> bytes:
+    if put is None:
+        return body
+    return json.dumps(put(json.loads(body)), ensure_ascii=False, separators=(",", ":")).encode()
+
+
+class Writer:
+    """Stands before the `send` of one request."""
+
+    def __init__(self, speech: Speech, scope: Scope, send: Send) -> None:
+        self._speech, self._scope, self._send = speech, scope, send
+        self._start: Message | None = None
+        self._kind = b""
+        self._body = b""
+
+    async def __call__(self, message: Message) -> None:
+        """Keep a JSON answer until it is whole; let all else pass."""
+        if message["type"] == "http.response.start":
+            self._kind = next((value for name, value in message["headers"] if name == b"content-type"), b"")
+            if self._kind in (_JSON, _PROBLEM):
+                self._start = message
+                return
+        elif self._start is not None:
+            self._body += message.get("body", b"")
+            if message.get("more_body", False):
+                return
+            await self._whole(self._start)
+            return
+        await self._send(message)
+
+    async def _whole(self, start: Message) -> None:
+        self._start, body = None, self._body
+        if body:
+            put = self._speech.put(self._scope.get("endpoint"), start["status"], self._kind, body)
+            if put is not None:
+                body, kind = put, ASKED if self._kind == _JSON else self._kind
+                kept = [each for each in start["headers"] if each[0] not in (b"content-type", b"content-length")]
+                length = str(len(body)).encode()
+                headers = [(b"content-type", kind), (b"content-length", length), (b"vary", b"Accept")]
+                start = {**start, "headers": [*kept, *headers]}
+        await self._send(start)
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})

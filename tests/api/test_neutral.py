@@ -1,0 +1,194 @@
+"""Neutral names: whoever asks for them hears no other, everybody else hears what he always did."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from hub.api.contract.file import FILE
+from hub.api.contract.neutral import LEASE, MEDIA_TYPE, NAMES, attributes, slot_said
+from tests.contract.checking import Contract
+from tests.contract.walk import Walk
+from tests.world import PATIENCE_S
+
+DOCUMENT: dict[str, Any] = json.loads(FILE.read_bytes())
+SCHEMAS: dict[str, Any] = DOCUMENT["components"]["schemas"]
+ACCEPT = {"accept": MEDIA_TYPE}
+OLD = re.compile(r"[bB]rowser|[pP]laywright|webSocket|labelKey|leaseToken|Utc$|_")
+SLOT = {
+    "slotId": "s1", "label": "gpu:a100:eu", "address": "ws://there", "kind": "card", "attributes": {"memory": "80G"},
+}  # fmt: skip
+
+
+def members(document: Any) -> set[str]:
+    """Every name that stands in a document."""
+    if isinstance(document, dict):
+        return set(document) | {name for each in document.values() for name in members(each)}
+    return {name for each in document for name in members(each)} if isinstance(document, list) else set()
+
+
+def old_and_new(operation: dict[str, Any]) -> list[tuple[Any, Any]]:
+    answers = [each for status, each in operation["responses"].items() if status < "300"]
+    contents = [each.get("content", {}) for each in answers]
+    return [(each["application/json"], each[MEDIA_TYPE]) for each in contents if "application/json" in each]
+
+
+def test_the_contract_shows_both_kinds_and_the_neutral_one_has_no_old_name():
+    shown = [pair for methods in DOCUMENT["paths"].values() for each in methods.values() for pair in old_and_new(each)]
+    assert len(shown) > 50
+    neutral = {name: schema for name, schema in SCHEMAS.items() if name.startswith("Neutral")}
+    assert {"NeutralGrant", "NeutralRenewed", "NeutralTaskInFull"} <= set(neutral)
+    for name, schema in neutral.items():
+        assert [member for member in schema["properties"] if OLD.search(member)] == [], name
+        assert len(schema["properties"]) >= len(SCHEMAS[name.removeprefix("Neutral")]["properties"]) - 2, name
+
+
+@pytest.mark.parametrize(
+    ("body", "old", "new"),
+    [
+        ("BorrowBody", "labelKey", "label"), ("ReturnBody", "browserId", "slotId"), ("HeldBody", "leaseToken", "lease"),
+        ("SlotBody", "webSocketEndpoint", "address"), ("SlotBody", "browserType", "kind"),
+        ("ClaimBody", "worker_id", "workerId"), ("ProviderBody", "content_type", "contentType"),
+    ],
+)  # fmt: skip
+def test_the_contract_shows_what_bodies_take_beside_the_old_names(body: str, old: str, new: str):
+    assert {old, new} <= SCHEMAS[body]["properties"].keys()
+    assert not {old, new} & set(SCHEMAS[body].get("required", ()))
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEMAS if not re.search("^Neutral|Body$", name)])
+def test_no_two_members_of_a_model_get_one_name(name: str):
+    listed = SCHEMAS[name].get("properties", {})
+    called = [NAMES.get(each, each) for each in listed if each not in LEASE]
+    assert len(called) == len(set(called))
+
+
+async def test_a_slot_makes_its_round_in_neutral_names(api: httpx.AsyncClient):
+    said = (await api.post("/node/register", json={"nodeId": "n1", "slots": [SLOT]}, headers=ACCEPT)).json()
+    assert said["slots"] == [{"slotId": "s1", "label": "gpu:a100:eu", "status": "published"}]
+    answer = await api.post("/session/borrow", json={"label": "gpu:a100", "ttlSeconds": 60}, headers=ACCEPT)
+    assert (answer.headers["content-type"], answer.headers["vary"]) == (MEDIA_TYPE, "Accept")
+    lent = answer.json()
+    lease, run = lent.pop("lease"), lent.pop("runId")
+    assert lent == {
+        "slotId": "s1", "label": "gpu:a100", "pool": "gpu:a100:eu", "address": "ws://there", "kind": "card",
+        "nodeId": "n1", "runName": None, "attributes": {"memory": "80G"},
+    }  # fmt: skip
+    assert (lease.keys(), lease["ttlSeconds"]) == ({"token", "ttlSeconds", "expiresAt"}, 60)
+    assert datetime.fromisoformat(lease["expiresAt"]).tzinfo is not None
+    assert answer.headers["correlation-id"] == run
+    beat = (await api.post("/node/heartbeat", json={"nodeId": "n1"}, headers=ACCEPT)).json()
+    assert beat["lentFor"]["s1"]["label"] == "gpu:a100"
+    held = {"slotId": "s1", "label": "gpu:a100:eu", "lease": lease}
+    renewed = (await api.post("/session/renew", json={**held, "ttlSeconds": 120}, headers=ACCEPT)).json()
+    assert (renewed["slotId"], renewed["lease"]["ttlSeconds"]) == ("s1", 120)
+    (listed,) = (await api.get("/sessions", headers=ACCEPT)).json()["leases"]
+    assert (listed["slotId"], listed["pool"], "borrowedAt" in listed) == ("s1", "gpu:a100:eu", True)
+    over = (await api.post("/leases/watch", json={"leases": [{"slotId": "s1", "lease": {"token": "7"}}]})).json()
+    assert over["over"][0]["browserId"] == "s1"
+    assert (await api.post("/session/return", json=held, headers=ACCEPT)).json() == {"returned": "s1"}
+    again = await api.post("/session/renew", json=held, headers=ACCEPT)
+    assert (again.status_code, again.headers["content-type"]) == (409, "application/problem+json")
+    assert not [name for name in members(again.json()) if OLD.search(name)]
+
+
+async def test_who_does_not_ask_hears_the_old_names_alone(api: httpx.AsyncClient):
+    await api.post("/node/register", json={"nodeId": "n1", "slots": [SLOT]})
+    answer = await api.post("/session/borrow", json={"labelKey": "gpu:a100"}, headers={"accept": "application/json"})
+    assert (answer.headers["content-type"], "vary" in answer.headers) == ("application/json", False)
+    lent = answer.json()
+    assert list(lent) == list(SCHEMAS["Grant"]["properties"])
+    assert (lent["webSocketEndpoint"], lent["browserType"], lent["item"]["memory"]) == ("ws://there", "card", "80G")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "names"),
+    [
+        ("/session/borrow", {"labelKey": "gpu:a", "label": "gpu:b"}, ("labelKey", "label")),
+        ("/session/return", {"label": "gpu:a", "slotId": "s1", "browserId": "s2"}, ("browserId", "slotId")),
+        ("/session/renew", {"slotId": "s1", "leaseToken": "1", "lease": {"token": "2"}}, ("leaseToken", "lease.token")),
+        ("/leases/watch", {"leases": [{"slotId": "s1", "browserId": "s2"}]}, ("browserId", "slotId")),
+        ("/v1/joblib/tasks/claim", {"worker_id": "1", "workerId": "2"}, ("worker_id", "workerId")),
+    ],
+)
+async def test_a_member_with_two_names_and_two_values_is_refused(api: httpx.AsyncClient, path, body, names):
+    answer = await api.post(path, json=body)
+    assert answer.status_code == 422, answer.text
+    for name in names:
+        assert name in answer.text
+
+
+async def test_the_same_value_under_both_names_is_taken(api: httpx.AsyncClient):
+    await api.post("/node/register", json={"nodeId": "n1", "slots": [SLOT]})
+    both = {"labelKey": "gpu:a100", "label": "gpu:a100"}
+    slot = (await api.post("/session/borrow", json=both)).json()["browserId"]
+    answer = await api.post("/session/return", json={**both, "slotId": slot, "browserId": slot})
+    assert answer.json() == {"returned": "s1"}
+
+
+async def test_tasks_are_told_in_camel_case_and_what_they_carry_is_left_alone(api: httpx.AsyncClient):
+    payload = {"browserId": "mine", "snake_case": {"labelKey": 1}}
+    made = (await api.post("/v1/joblib/workers", headers=ACCEPT)).json()
+    assert made.keys() == {"id", "lastHeartbeat"}
+    job = {"category": "modifiers", "name": "Rotate", "workerId": made["id"], "schema": {"x_y": {}}}
+    put = (await api.put("/v1/joblib/rooms/lab/jobs", json=job, headers=ACCEPT)).json()
+    assert (put["fullName"], put["schema"], put["workerId"]) == ("lab:modifiers:Rotate", {"x_y": {}}, made["id"])
+    path = "/v1/joblib/rooms/lab/tasks/lab:modifiers:Rotate"
+    task = (await api.post(path, json={"payload": payload}, headers=ACCEPT)).json()
+    assert (task["jobName"], task["roomId"], task["payload"]) == ("lab:modifiers:Rotate", "lab", payload)
+    claim = {"workerId": made["id"], "limit": 1}
+    (claimed,) = (await api.post("/v1/joblib/tasks/claim", json=claim, headers=ACCEPT)).json()["tasks"]
+    assert (claimed["workerId"], claimed["payload"]) == (made["id"], payload)
+    (listed,) = (await api.get("/v1/joblib/rooms/lab/tasks", headers=ACCEPT)).json()["items"]
+    assert not [name for name in listed if OLD.search(name)]
+
+
+def test_every_operation_answers_neutral_names_as_the_contract_says(live_hub):
+    """The walk of `tests/contract`, whose steps read the old names, once more beside itself."""
+    contract, neutral = Contract(), Contract()
+
+    def both(answer: httpx.Response) -> None:
+        contract.check(answer)
+        if answer.request.method == "GET" and answer.headers.get("content-type") == "application/json":
+            headers = {**answer.request.headers, **ACCEPT}
+            said = httpx.get(answer.request.url, headers=headers, timeout=PATIENCE_S)
+            neutral.check(said)
+            if said.is_success:
+                assert said.headers["content-type"] == MEDIA_TYPE, said.request.url
+
+    with httpx.Client(base_url=live_hub.url, timeout=PATIENCE_S) as http:
+        walk = Walk(live_hub, http, both)
+        for act in (walk.nodes, walk.lending, walk.queue, walk.looking, walk.pools, walk.tokens, walk.work):
+            act()
+    assert {"listLeases", "listNodes", "getNode", "listPools", "listQueue", "getTask", "listJobs"} <= neutral.answered
+
+
+def test_a_heartbeat_that_asks_for_neutral_names_gets_them_from_a_living_hub(live_hub):
+    headers = {"x-hub-secret": live_hub.node_secret}
+    with httpx.Client(base_url=live_hub.url, headers=headers, timeout=PATIENCE_S) as http:
+        http.post("/node/register", json={"nodeId": "n1"}).raise_for_status()
+        for accept, kind in (("application/json", "application/json"), (MEDIA_TYPE, MEDIA_TYPE)):
+            answer = http.post("/node/heartbeat", json={"nodeId": "n1"}, headers={"accept": accept})
+            assert (answer.status_code, answer.headers["content-type"]) == (200, kind)
+
+
+def test_a_slot_in_the_old_names_keeps_what_it_calls_kind_or_address():
+    old = {"labelKey": "gpu:a100", "slotId": "s1", "kind": "mine", "address": "mine", "attributes": {"a": 1}}
+    assert slot_said(old) is old
+
+
+@pytest.mark.parametrize(
+    ("item", "shown"),
+    [
+        ({"browserId": "s1", "nodeId": "n1", "labels": {}, "args": None, "memory": "80G"}, {"memory": "80G"}),
+        ({"browserVersion": "156.0", "labels": {"zone": "eu"}}, {"version": "156.0", "labels": {"zone": "eu"}}),
+        ("no object", "no object"),
+    ],
+)
+def test_attributes_are_what_else_was_published(item: Any, shown: Any):
+    assert attributes(item) == shown
