@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
+import hub
 from hub.settings import BadSetting, Settings, load_settings, mask_url, read_environment
+from hub.settings.model import knobs
 
 
 def test_an_empty_environment_gives_the_defaults_and_no_notes():
@@ -220,6 +222,49 @@ def test_only_the_matching_flags_can_be_overridden_for_one_environment():
     assert (
         settings.notes == ["HUB_SWEEPER_EXPIRE_Production is no setting of this hub and is ignored"] or settings.notes
     )
+
+
+UNITS = re.compile(r"_(SECONDS|MS|MINUTES|BYTES)$")
+OF_THE_ORIGINAL = {"HUB_NODE_TIMEOUT"}  # its name of a duration, which is known by another one as well
+COUNTS = {
+    "HUB_PORT", "HUB_WORKERS", "REDIS_BREAKER_THRESHOLD", "HUB_SWEEPER_BRAKE_PERCENT", "HUB_SWEEPER_BRAKE_MIN",
+    "HUB_GRANT_REPLICAS", "HUB_BORROW_CONCURRENCY_DEFAULT", "HUB_BORROW_QUEUE_MAX_PER_LABEL",
+    "HUB_BORROW_QUEUE_MAX_PER_RUN", "HUB_CONNECTIONS_PER_ADDRESS", "HUB_AUDIT_MAX_ENTRIES", "HUB_HISTORY_MAX_ENTRIES",
+    "HUB_ZOMBIE_WARNING_ABOVE", "HUB_ZOMBIE_CRITICAL_ABOVE", "HUB_ZOMBIE_GROWTH_FACTOR", "HUB_ZOMBIE_GROWTH_MIN",
+}  # fmt: skip
+
+
+def test_every_number_that_is_no_count_says_its_unit_at_the_end_of_its_name():
+    numbers = {knob.name: knob for knob in knobs().values() if knob.minimum is not None}
+    assert len(numbers) > 40
+    without = {name for name in numbers if not UNITS.search(name)}
+    assert without == COUNTS | OF_THE_ORIGINAL
+    for name in OF_THE_ORIGINAL:
+        assert any(UNITS.search(alias) for alias in numbers[name].aliases)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field", "value"),
+    [
+        ("HUB_NODE_TIMEOUT", "HUB_NODE_TIMEOUT_SECONDS", "node_timeout_s", 90),
+        ("HUB_MAX_BYTES_UNDER_WAY", "HUB_UNDER_WAY_MAX_BYTES", "max_bytes_under_way", 1024),
+    ],
+)
+def test_a_name_without_its_unit_and_one_with_it_are_the_same_setting(old, new, field, value):
+    for name in (old, new):
+        settings = load_settings({name: str(value)})
+        assert getattr(settings, field) == value
+        assert [note for note in settings.notes if name in note and "no setting" in note] == []
+
+
+def test_no_setting_is_without_effect():
+    """What is declared is read: outside of the settings, or by a rule of theirs."""
+    files = [path for path in Path(hub.__file__).parent.rglob("*.py") if path.name != "model.py"]
+    read = "\n".join(path.read_text() for path in files)
+    model = (Path(hub.__file__).parent / "settings" / "model.py").read_text()
+    for field in knobs():
+        used = len(re.findall(rf"\b{field}\b(?!:)", read)) + len(re.findall(rf"[\"'.]{field}\b(?!:)", model))
+        assert used, f"{field} is declared, and nothing reads it"
 
 
 def test_the_name_wins_over_its_alias():

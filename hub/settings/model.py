@@ -38,12 +38,12 @@ from hub.settings.sources import environment_name, find_name, own_names, read_en
 _HIDDEN = ("SECRET", "PASSWORD", "TOKEN", "WEBHOOK")  # in the name of a variable whose value nobody is shown
 
 
-def _count(name: str, low: int = 0, high: int = 2**31) -> Knob:
-    return Knob(name, read_integer, low, high)
+def _count(name: str, low: int = 0, high: int = 2**31, *, also: str = "") -> Knob:
+    return Knob(name, read_integer, low, high, aliases=(also,) if also else ())
 
 
-def _seconds(name: str, low: float = 0, high: float = YEAR_S) -> Knob:
-    return Knob(name, read_duration, low, high)
+def _seconds(name: str, low: float = 0, high: float = YEAR_S, *, also: str = "") -> Knob:
+    return Knob(name, read_duration, low, high, aliases=(also,) if also else ())
 
 
 def _from_ms(name: str, low: float = 0) -> Knob:
@@ -117,8 +117,8 @@ class HubSettings(BaseSettings):
     redis_breaker_cooldown_ms: Annotated[int, _count("REDIS_BREAKER_COOLDOWN_MS", 500, 86_400_000)] = 5000
     """How long /health then answers 503 unasked. Too low: it burdens a recovering Redis; too high: late to notice."""
 
-    node_timeout_s: Annotated[float, _seconds("HUB_NODE_TIMEOUT", 1)] = 60.0
-    """Silence after which a node is stale. Too low: pauses cost nodes; too high: dead slots are lent for longer."""
+    node_timeout_s: Annotated[float, _seconds("HUB_NODE_TIMEOUT", 1, also="HUB_NODE_TIMEOUT_SECONDS")] = 60.0
+    """Silence after which a node is stale, in seconds. Too low: pauses cost nodes; too high: dead slots stay lent."""
     node_sweep_interval_s: Annotated[float, _seconds("HUB_NODE_SWEEP_INTERVAL_SECONDS", 0.05)] = 20.0
     """Pause between node sweeps. Too low: work for nothing; too high: the dead hold slots for longer."""
     node_sweep_interval_min_s: Annotated[float, _seconds("HUB_NODE_SWEEP_INTERVAL_MIN_SECONDS", 0.05)] = 5.0
@@ -176,7 +176,9 @@ class HubSettings(BaseSettings):
     """Longest request body. Too low: large registrations get 413; too high: rubbish takes memory."""
     max_log_body_bytes: Annotated[int, _count("HUB_MAX_LOG_BODY_BYTES", 8192, 16_777_216)] = 1_048_576
     """Longest body of the log endpoints. Too low: log batches get 413; too high: rubbish takes memory."""
-    max_bytes_under_way: Annotated[int, _count("HUB_MAX_BYTES_UNDER_WAY", 0, 2**40)] = 67_108_864
+    max_bytes_under_way: Annotated[int, _count("HUB_UNDER_WAY_MAX_BYTES", 0, 2**40, also="HUB_MAX_BYTES_UNDER_WAY")] = (
+        67_108_864
+    )
     """Bytes of large bodies at a time, half of them of one caller. Too low: they wait in turn; too high: memory."""
     request_headers_timeout_s: Annotated[float, _seconds("HUB_REQUEST_HEADERS_TIMEOUT_SECONDS", 5, 120)] = 15.0
     """Time to send the headers. Too low: bad lines are cut off; too high: half requests hold connections."""
