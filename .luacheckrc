@@ -18,7 +18,7 @@ local modules = {
   'numbers', 'times', 'ids', 'keys', 'command', 'notifications', 'history', 'audit', 'hubs', 'pools', 'orders', 'offers', 'drains', 'items', 'caps', 'shared', 'turns', 'revocations',
   'suspects', 'slots', 'speakers', 'liveness', 'reports', 'arrivals', 'attempts', 'tickets', 'leases', 'endings', 'strays',
   'supply', 'matching', 'waiters', 'handoffs', 'placing', 'releases', 'nodes', 'serving', 'queue', 'indexes', 'sightings',
-  'tokens', 'names', 'events', 'tasks', 'progress', 'job_queue', 'claims', 'jobs', 'uniques', 'blocked', 'chains', 'outcomes', 'recalls', 'making', 'workers', 'incarnations', 'providers',
+  'tokens', 'names', 'events', 'tasks', 'progress', 'job_queue', 'claims', 'jobs', 'uniques', 'blocked', 'chains', 'outcomes', 'recalls', 'making', 'schedules', 'workers', 'incarnations', 'providers',
   'dead_workers', 'connections', 'entries', 'record_times', 'records',
 }
 for _, name in ipairs(modules) do stds.hub.read_globals[name] = {other_fields = true} end

@@ -16,6 +16,7 @@ from hub.jobs.pages import Pages
 from hub.jobs.presence import Presence
 from hub.jobs.progress import Progress
 from hub.jobs.providers import Providers
+from hub.jobs.schedules import Schedules
 from hub.jobs.tasks import Tasks
 from hub.jobs.validation import Validation
 from hub.jobs.workers import Workers
@@ -46,6 +47,7 @@ class Hub:
         self.workers = Workers(store, settings, pages)
         self.jobs = Jobs(store, settings, pages)
         self.tasks = Tasks(store, settings, self.jobs, pages)
+        self.schedules = Schedules(store, settings, pages)
         self.progress = Progress(store)
         self.validation = Validation()
         self.providers = Providers(store, settings, pages)

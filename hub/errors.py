@@ -13,7 +13,7 @@
     |- JobsProblem           InvalidRoomId, InvalidCategory 400, Forbidden 403,
     |                        JobNotFound, WorkerNotFound, TaskNotFound, ProviderNotFound 404,
     |                        SchemaConflict, InvalidTaskTransition, ResultNotAsked 409,
-    |                        InternalJobNotConfigured 503, ProviderTimeout 504; Malformed 422
+    |                        InternalJobNotConfigured 503, ProviderTimeout 504; Malformed 422; see jobs/schedules.py
     |- LeaseLost             raised by the SDK alone: the block outlived its lease; hub.client.jobs.TaskEnded
     `- StartRefused          the one sentence a hub says before it does not start; SourceRefused
 

@@ -22,7 +22,7 @@ from hub.api.edge import measured
 from hub.api.edge.edge import Edge
 from hub.api.edge.gate import Gate
 from hub.api.edge.neutral import Speech
-from hub.api.jobs import dead, jobs, progress, providers, tasks, workers
+from hub.api.jobs import dead, jobs, progress, providers, schedules, tasks, workers
 from hub.api.operators import admin, documentation, events, ops, shared, tokens, worker_env
 from hub.api.problems import on_http_error, on_hub_error
 from hub.api.realms import views
@@ -55,7 +55,7 @@ from hub.tokens.file import TokensFile
 
 _CAPACITY = (joining, watch, nodes, leases, queue, autoscaling, pools)
 _OPERATORS = (admin, caps, shared, tokens, events, ops, views, worker_env, documentation)
-_JOBS = (workers, jobs, tasks, progress, providers, dead)
+_JOBS = (workers, jobs, tasks, progress, schedules, providers, dead)
 _CONSOLE = (overview, people, sights, stuck, work, pages)  # the last takes what is left below /console/
 _ABOUT: dict[str, Any] = {
     "title": "capacity-hub",

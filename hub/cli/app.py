@@ -104,6 +104,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "submit": Entry("jobs:submit", "Submit a task to a job."),
         "cancel": Entry("jobs:cancel", "", hidden=True),
         "retry": Entry("jobs:retry", "", hidden=True),
+        "schedule": Entry("schedules:app", "Submit tasks at certain times."),
         "dead": Entry("dead:app", "Look at dead letters, submit them anew, or drop them."),
     },
     "Recover": {

@@ -214,6 +214,7 @@ def _task_facts(task: Row) -> Iterable[tuple[str, Any]]:
     yield "JOB", task.get("job_name")
     yield "ROOM", task.get("room_id")
     yield "POSITION", task.get("queue_position")
+    yield "WHY", task.get("why")
     yield "ATTEMPT", f"{task['attempt']} of {task.get('maxAttempts')}" if task.get("attempt") else None
     for name, member in (("SUBMITTED", "created_at"), ("STARTED", "started_at"), ("ENDED", "completed_at")):
         yield name, when(task[member]) if task.get(member) else None

@@ -17,7 +17,7 @@ from hub.wire import time_text, to_json
 NAMES = ("node", "slot", "pool", "label", "run", "ticket", "worker", "task", "job")
 _IDS = {"worker", "task"}  # UUIDs: scripts write them without hyphens
 # events whose `why` is what somebody said, not a code of the rules -> what that is called on the wire
-_SAID = {"task.retried": "error"}
+_SAID = {"task.retried": "error", "task.scheduled": "schedule"}
 # kind -> how the events of that kind begin
 KINDS = {
     "node": ("node.",),

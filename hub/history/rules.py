@@ -71,6 +71,7 @@ _RULES = {
     "it waits again at its old place.",
     "task.unstuck failed": "A worker claimed it and did not start it, once more often than max_attempts of the "
     "recovery source allows, so it failed.",
+    "task.scheduled": "Its schedule was due.",
     "task.recalled": "The store came back without its last seconds; a hub remembered that the task had ended, "
     "failed or been given back, and said so again.",
     "worker.superseded": "A newer process registered with its id: that one is the worker now, and the one before is "

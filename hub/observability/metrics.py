@@ -192,6 +192,7 @@ task_run = Durations(
 tasks_moved = Counter("hub_tasks_moved_total", "Tasks that workers and callers moved on.", ["status"])
 tasks_overdue = Counter("hub_tasks_overdue_total", "Tasks that a sweep failed because their time was over.", ["kind"])
 tasks_forgotten = Counter("hub_tasks_forgotten_total", "Finished tasks that were removed after their retention.")
+schedules_fired = Counter("hub_schedules_fired_total", "Firings of schedules, by what came of them.", ["outcome"])
 sweeps_skipped = Counter("hub_sweeps_skipped_total", "Turns skipped because this hub woke up late.", ["service"])
 leases_ended = Counter("hub_leases_ended_total", "Leases ended by the sweeper.", ["why"])
 

@@ -33,7 +33,7 @@ MODULES = (
     "tokens",
     # jobs
     "names", "events", "tasks", "progress", "job_queue", "claims", "jobs", "uniques", "blocked", "chains", "outcomes",
-    "recalls", "making", "workers", "incarnations", "providers", "dead_workers", "connections", "entries",
+    "recalls", "making", "schedules", "workers", "incarnations", "providers", "dead_workers", "connections", "entries",
 )  # fmt: skip
 EXTERNAL = ("times", "record_times", "records")
 

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hub.errors import UnknownReply
+from hub.jobs.pages import Pages
+from hub.jobs.schedules import Schedules
 from hub.jobs.workers import Workers
 from hub.observability import metrics
 from hub.observability.logs import get_logger
@@ -33,6 +35,7 @@ class TaskSweep:
     errors: int = 0
     elapsed_ms: float = 0
     due: int = 0
+    fired: int = 0
     hung_up: int = 0
     forgotten: int = 0
 
@@ -55,6 +58,7 @@ class TaskSweeperService:
         self._overdue = Overdue(store)
         self._ended = Ended(store)
         self._let_in = store.script("tasks/let_in")
+        self._schedules = Schedules(store, settings, Pages(store))
         self._go_on = store.script("tasks/settle")
         self._forget = store.script("tasks/forget")
 
@@ -62,11 +66,14 @@ class TaskSweeperService:
         """One pass."""
         started = time.monotonic()
         done = TaskSweep()
-        steps = (self._let_due_in, self._settle, self._fail_overdue, self._remove_hung_up, self._bury)
+        steps = (self._fire, self._let_due_in, self._settle, self._fail_overdue, self._remove_hung_up, self._bury)
         await in_turn("task", done, *steps, self._count_ended, self._forget_old)
-        done.scanned = done.due + done.expired + done.hung_up + done.forgotten
+        done.scanned = done.fired + done.due + done.expired + done.hung_up + done.forgotten
         done.elapsed_ms = round((time.monotonic() - started) * 1000, 1)
         return done
+
+    async def _fire(self, done: TaskSweep) -> None:
+        done.fired = await self._schedules.fire_due()
 
     async def _let_due_in(self, done: TaskSweep) -> None:
         for _ in range(BITES_MAX):

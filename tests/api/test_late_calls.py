@@ -70,6 +70,9 @@ CALLS: dict[str, tuple[Any, dict[str, str]]] = {
         {"worker_id": "{worker_id}", "tasks": [{"id": "{running}", "progress": 0.5, "log": ["a line"]}]},
         {"idempotency-key": "k"},
     ),
+    f"PUT {J}/rooms/{{room_id}}/schedules/{{schedule}}": ({"job": JOB, "cron": "30 2 * * *"}, {}),
+    f"PATCH {J}/rooms/{{room_id}}/schedules/{{schedule}}": ({"paused": True}, {}),
+    f"DELETE {J}/rooms/{{room_id}}/schedules/{{schedule}}": (None, {}),
     f"PUT {J}/rooms/{{room_id}}/providers": ({**ROTATE, "name": "Other", "worker_id": "{worker_id}"}, {}),
     f"DELETE {J}/providers/{{provider_id}}": (None, {}),
     f"POST {J}/providers/{{provider_id}}/results": ({"a": "result"}, {"x-request-hash": "{hash}"}),
@@ -190,7 +193,7 @@ class Stage:
             "node_id": "n1", "slot_id": "s3", "slot": lease["browserId"], "lease": lease["leaseToken"],
             "label": "gpu:a100", "worker_id": worker, "running": running, "task_id": task, "provider_id": provider,
             "room_id": "lab", "job_name": JOB, "source": "none", "hash": "", "ticket": "", "id": "", "name": "",
-            "join": "", "cookie": "",
+            "join": "", "cookie": "", "schedule": "nightly",
         }  # fmt: skip
         await getattr(self, f"before_{re.sub('[^a-z]+', '_', call.lower()).strip('_')}", self.nothing_more)()
 
@@ -243,6 +246,12 @@ class Stage:
         await self.first.made("POST", f"{J}/tasks/claim", {"worker_id": self.parts["worker_id"]})
         await self.first.made(*failed)
         self.parts["task_id"] = self.parts["running"]
+
+    async def before_patch_v_joblib_rooms_room_id_schedules_schedule(self) -> None:
+        nightly = {"job": JOB, "cron": "30 2 * * *"}
+        await self.first.made("PUT", f"{J}/rooms/lab/schedules/nightly", nightly)
+
+    before_delete_v_joblib_rooms_room_id_schedules_schedule = before_patch_v_joblib_rooms_room_id_schedules_schedule
 
     async def before_delete_console_session(self) -> None:
         made = await self.first.made("POST", "/console/session", {"secret": SECRETS["admin_secret"]})

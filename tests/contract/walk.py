@@ -195,6 +195,7 @@ class Walk:
         two, one = ({"id": each["id"], "claim": each["claim"]} for each in tasks)
         self.reports(worker, one, two)
         self.admin("PATCH", f"{J}/workers/{other}")
+        self.schedules()
         self.dead(worker, two["id"])
         self.admin("DELETE", f"{J}/workers/{other}", status=204)
         self.admin("DELETE", f"{J}/workers/{other}", status=404)
@@ -212,6 +213,28 @@ class Walk:
         self.admin("PATCH", f"{J}/tasks/{one['id']}", {"status": "running"}, status=409)
         self.admin("GET", f"{J}/rooms/lab/tasks")
         self.admin("GET", f"{J}/rooms/lab/jobs/{FULL}/tasks?status=completed")
+
+    def schedules(self) -> None:
+        """Tasks are submitted at certain times, once, and one after the other."""
+        nightly = f"{J}/rooms/lab/schedules/nightly"
+        times = {"cron": "30 2 * * mon-fri", "timeZone": "Europe/Berlin", "maxAttempts": 3, "maxSilenceSeconds": 60}
+        for status in (201, 200):
+            self.admin("PUT", nightly, {"job": FULL, "payload": {"angle": 90}, "priority": 5, **times}, status=status)
+        self.admin("PUT", f"{J}/rooms/lab/schedules/often", {"job": FULL, "everySeconds": 60}, status=201)
+        self.admin("PUT", nightly, {"job": FULL, "cron": "never"}, status=422)
+        self.admin("PUT", nightly, {"job": "lab:no:job", "everySeconds": 60}, status=404)
+        self.admin("GET", f"{J}/rooms/lab/schedules")
+        self.admin("PATCH", nightly, {"paused": True})
+        self.admin("GET", nightly)
+        self.admin("DELETE", nightly, status=204)
+        self.admin("GET", nightly, status=404)
+        submit = f"{J}/rooms/lab/tasks/{FULL}"
+        first = self.admin("POST", submit, {"uniqueKey": "k", "uniqueSeconds": 60}, status=202)["id"]
+        self.admin("POST", submit, {"uniqueKey": "k"})
+        last = self.admin("POST", submit, {"after": [first], "onFailure": "run"}, status=202)["id"]
+        self.admin("GET", f"{J}/tasks/{last}")
+        for task in (last, first):
+            self.admin("PATCH", f"{J}/tasks/{task}", {"status": "cancelled"})
 
     def dead(self, worker: str, task: str) -> None:
         """A task fails for the last time it may, is tried again, fails again, and is dropped."""

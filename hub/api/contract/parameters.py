@@ -45,6 +45,7 @@ PATH: Final = {
         _part("kind", "What kind of thing it is.", "slot"),
         _part("id", "Its id.", w.SLOT),
         _part("room_id", "The room.", "lab"),
+        _part("schedule", "The name of the schedule: letters, digits, hyphens, dots, underscores.", "nightly"),
         _part("job_name", "The full name of the job: room:category:name.", w.JOB),
         _part("name", "The full name of the provider: room:category:name.", "lab:files:disk"),
         _uuid("task_id", "The id of the task.", w.TASK),

@@ -163,6 +163,41 @@ class TaskPage(TypedDict):
     offset: Offset
 
 
+class Schedule(TypedDict):
+    """A schedule."""
+
+    name: Annotated[str, told("Its name in its room.", "nightly")]
+    room: w.Room
+    job: w.FullName
+    payload: w.Payload
+    cron: NotRequired[Annotated[str, told("When it is due, where it has a cron expression.", "30 2 * * mon-fri")]]
+    timeZone: NotRequired[Annotated[str, told("In which that counts.", "Europe/Berlin")]]
+    everySeconds: NotRequired[Annotated[float, told("How often it is due, where it has none.", 60.0)]]
+    catchUp: Annotated[Literal["skip", "one", "all"], told("What becomes of times that were missed.", "one")]
+    paused: Annotated[bool, told("Whether it makes no tasks.", False)]
+    createdAt: w.Moment
+    nextAt: Annotated[
+        str | None, told("When it is due next; null for never, or paused.", "2026-01-03T01:30:00.000000Z")
+    ]
+    lastAt: Annotated[str | None, told("When it was due that made its last task.", "2026-01-02T01:30:00.000000Z")]
+    lastTask: Annotated[str | None, told("That task.", w.TASK)]
+    fired: Annotated[int, told("How many tasks it has made.", 3, ge=0)]
+    why: Annotated[str | None, told("Why its last time made no task, where it made none.", "its time was missed")]
+    priority: NotRequired[Annotated[int, told("Of its tasks; left out when it is 0.", 10)]]
+    maxAttempts: NotRequired[Annotated[int, told("How often a task is tried, where it says so.", 3)]]
+    backoffSeconds: NotRequired[Annotated[float, told("Before the next attempt, where it says so.", 5.0)]]
+    maxSilenceSeconds: NotRequired[Annotated[float, told("How long a task may say nothing while it runs.", 60.0)]]
+
+
+class SchedulePage(TypedDict):
+    """A page of schedules."""
+
+    items: Annotated[list[Schedule], told("The schedules, newest first.", [])]
+    total: Count
+    limit: Limit
+    offset: Offset
+
+
 class TaskIds(TypedDict):
     """The tasks of a submit with `payloads`."""
 

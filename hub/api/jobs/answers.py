@@ -12,6 +12,7 @@ from hub.api.jobs.bodies import Slice
 from hub.api.jobs.paths import PREFIX
 from hub.jobs.models import LOST, Job, Page, Provider, Shown, Task, Worker
 from hub.jobs.names import dashed, time_text
+from hub.jobs.schedules import Schedule
 
 T = TypeVar("T")
 
@@ -108,6 +109,42 @@ def shown(found: Shown) -> dict[str, Any]:
             "log": [{"at": time_text(at_us), "text": text} for at_us, text in found.log],
         }
     return document
+
+
+_NO_TASK = {
+    "": None,
+    "no-job": "no worker served its job, and none of its tasks waited",
+    "unique": "the task that stands for its unique key was there",
+    "missed": "its time was missed, and is not caught up",
+}
+
+
+def schedule(found: Schedule) -> dict[str, Any]:
+    """A schedule."""
+    options = found.options
+    shown: dict[str, Any] = {
+        "name": found.name,
+        "room": found.room,
+        "job": found.job,
+        "payload": orjson.Fragment(found.payload),
+        "catchUp": found.catch_up,
+        "paused": found.paused,
+        "createdAt": time_text(found.created_us),
+        "nextAt": None if found.paused else _time(found.due_us),
+        "lastAt": _time(found.last_us),
+        "lastTask": dashed(found.task) if found.task else None,
+        "fired": found.fired,
+        "why": _NO_TASK.get(found.why, found.why),
+    }
+    rule = found.rule
+    shown |= {"cron": rule.cron, "timeZone": rule.zone} if rule.cron else {"everySeconds": rule.every_ms / 1000}
+    if options.priority:
+        shown["priority"] = options.priority
+    if not options.as_the_job:
+        shown |= {"maxAttempts": options.max_attempts, "backoffSeconds": options.backoff_ms / 1000}
+    if options.max_silence_ms:
+        shown["maxSilenceSeconds"] = options.max_silence_ms / 1000
+    return shown
 
 
 def submitted(found: Task) -> Response:

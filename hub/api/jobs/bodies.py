@@ -31,6 +31,7 @@ KEY_MAX = 255
 M = TypeVar("M", bound=BaseModel)
 _scan = JSONDecoder().scan_once  # type: ignore[attr-defined]
 _blank = re.compile(r"[ \t\n\r]*").match
+_schedule_name = re.compile(r"[A-Za-z0-9_.-]{1,100}").fullmatch
 _LEVELS = f"Input should have at most {NESTING_MAX} levels"
 _UUID = "Input should be a valid UUID"
 
@@ -147,6 +148,13 @@ def path_id(request: Request, name: str) -> str:
         raise malformed("uuid_parsing", ["path", name], _UUID, given) from None
 
 
+def check_schedule_name(name: str) -> None:
+    """Raise `Malformed` unless a schedule may be called that."""
+    if not _schedule_name(name):
+        message = "String should have 1 to 100 letters, digits, hyphens, dots and underscores"
+        raise malformed("string_pattern_mismatch", ["path", "schedule"], message, name[:KEY_MAX])
+
+
 def request_key(request: Request, user: str) -> str:
     """The `Idempotency-Key` of a user's call, digested so that any text fits into a key; empty without one."""
     given = request.headers.get("idempotency-key")
@@ -187,20 +195,23 @@ def schema(said: JobBody, body: Body, settings: Settings) -> str:
 
 def payloads(said: SubmitBody, body: Body, settings: Settings) -> list[str]:
     """The payload of a submit, or all of them, as they were sent; raises `TooLarge` and `Malformed`."""
-    most = settings.task_payload_max_bytes
     if said.payloads is None:
-        texts = [body.opaque("payload") if "payload" in body.document else "{}"]
-        wheres: list[tuple[str | int, ...]] = [("body", "payload")]
-    else:
-        if "payload" in body.document:
-            raise malformed("either", ("body", "payload"), "Input should be left out beside payloads", None)
-        if body.read is not None:
-            return list(body.read["payloads"])
-        texts = body.opaque_list("payloads")
-        wheres = [("body", "payloads", number) for number in range(len(texts))]
-    for text, where in zip(texts, wheres, strict=True):
-        _check(text, most, where)
+        return [payload(body, settings)]
+    if "payload" in body.document:
+        raise malformed("either", ("body", "payload"), "Input should be left out beside payloads", None)
+    if body.read is not None:
+        return list(body.read["payloads"])
+    texts = body.opaque_list("payloads")
+    for number, text in enumerate(texts):
+        _check(text, settings.task_payload_max_bytes, ("body", "payloads", number))
     return texts
+
+
+def payload(body: Body, settings: Settings) -> str:
+    """What a task is to be about, as it was sent; raises `TooLarge` and `Malformed`."""
+    text = body.opaque("payload") if "payload" in body.document else "{}"
+    _check(text, settings.task_payload_max_bytes, ("body", "payload"))
+    return text
 
 
 def result(body: Body, settings: Settings) -> str:

@@ -19,6 +19,7 @@ class Limits:
         most = max(settings.task_payload_max_bytes, settings.task_result_max_bytes, REPORTS_BYTES)
         self._report = most + SLACK_BYTES
         self._submit = max(settings.task_payload_max_bytes, BATCH_BYTES) + SLACK_BYTES
+        self._schedule = max(self._plain, settings.task_payload_max_bytes + SLACK_BYTES)
         self._schema = max(self._plain, settings.schema_max_bytes + SLACK_BYTES)
 
     def of(self, path: str) -> int:
@@ -32,6 +33,8 @@ class Limits:
             what = rest.partition("/")[2].partition("/")[0]
             if what == "tasks":
                 return self._submit
+            if what == "schedules":
+                return self._schedule
             if what in ("jobs", "providers"):
                 return self._schema
         return self._plain

@@ -9,7 +9,8 @@ from uuid import UUID
 from pydantic import AfterValidator, AliasChoices, BaseModel, Field, StrictBool, StrictInt, model_validator
 from pydantic_core import PydanticCustomError
 
-from hub.api.contract.words import TASK, WORKER, told
+from hub.api.contract.words import JOB, TASK, WORKER, told
+from hub.jobs.models import Options
 
 NAME_MAX = 4096  # characters; what is longer does not fit into a path
 MANY = 1000  # tasks in one submit
@@ -99,15 +100,10 @@ class ProviderBody(JobBody):
     content_type: MediaType = "application/json"
 
 
-class SubmitBody(BaseModel):
-    """A task, or with `payloads` many of them, and what is to be done about them beyond the plain submit."""
+class TaskOptions(BaseModel):
+    """What is to be done about tasks beyond the plain submit."""
 
-    payload: Annotated[Object, told("What the task is about.", {"angle": 90})] = {}
-    payloads: (
-        Annotated[list[Object], told("Of many tasks, one each.", [{"angle": 90}], min_length=1, max_length=MANY)] | None
-    ) = None
     priority: Annotated[StrictInt, told("The higher one is claimed first.", 0, ge=-100, le=100)] | None = None
-    not_before: Moment | None = Field(default=None, alias="notBefore")
     max_attempts: Attempts | None = Field(default=None, alias="maxAttempts")
     backoff_s: Backoff | None = Field(default=None, alias="backoffSeconds")
     max_silence_s: (
@@ -129,6 +125,36 @@ class SubmitBody(BaseModel):
         Annotated[Seconds, told("For so long after its submit also when it was completed.", 60, ge=0, le=YEAR_S)] | None
     ) = Field(default=None, alias="uniqueSeconds")
 
+    @model_validator(mode="after")
+    def _is_unique_by_a_key(self) -> Self:
+        if self.unique_s is not None and self.unique_key is None:
+            raise PydanticCustomError("unique", "uniqueSeconds should come with a uniqueKey")
+        return self
+
+
+def options_of(said: TaskOptions, **more: Any) -> Options:
+    """What is asked for; None in `more` is what is not."""
+    asked = {
+        "priority": said.priority,
+        "max_attempts": said.max_attempts,
+        "backoff_ms": None if said.backoff_s is None else int(said.backoff_s * 1000),
+        "max_silence_ms": None if said.max_silence_s is None else int(said.max_silence_s * 1000),
+        "unique_key": said.unique_key,
+        "unique_ms": None if said.unique_s is None else int(said.unique_s * 1000),
+        **more,
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
+    return Options(**given, as_the_job=said.max_attempts is None and said.backoff_s is None)
+
+
+class SubmitBody(TaskOptions):
+    """A task, or with `payloads` many of them, and what is to be done about them beyond the plain submit."""
+
+    payload: Annotated[Object, told("What the task is about.", {"angle": 90})] = {}
+    payloads: (
+        Annotated[list[Object], told("Of many tasks, one each.", [{"angle": 90}], min_length=1, max_length=MANY)] | None
+    ) = None
+    not_before: Moment | None = Field(default=None, alias="notBefore")
     after: (
         Annotated[
             list[TaskId], told("It waits until these tasks are over.", [TASK], min_length=1, max_length=PARENTS_MAX)
@@ -143,11 +169,47 @@ class SubmitBody(BaseModel):
     def _fits_together(self) -> Self:
         if self.on_failure is not None and self.after is None:
             raise PydanticCustomError("after", "onFailure should come with after")
-        if self.unique_s is not None and self.unique_key is None:
-            raise PydanticCustomError("unique", "uniqueSeconds should come with a uniqueKey")
         if self.unique_key is not None and self.payloads is not None:
             raise PydanticCustomError("unique", "uniqueKey should be left out beside payloads")
         return self
+
+
+class ScheduleBody(TaskOptions):
+    """A schedule: which job gets a task, about what, and when."""
+
+    job: Annotated[Name, told("The full name of the job.", JOB)]
+    payload: Annotated[Object, told("What each task is about.", {"angle": 90})] = {}
+    cron: (
+        Annotated[
+            str,
+            told("Minute, hour, day of month, month, day of week.", "30 2 * * mon-fri", min_length=1, max_length=255),
+        ]
+        | None
+    ) = None
+    every_s: (
+        Annotated[Seconds, told("In the place of `cron`: once in so many seconds.", 60, ge=1, le=YEAR_S)] | None
+    ) = Field(default=None, alias="everySeconds")
+    time_zone: Annotated[
+        str, told("In which `cron` counts.", "Europe/Berlin", max_length=255, json_schema_extra={"default": "UTC"})
+    ] = Field(default="UTC", alias="timeZone")
+    catch_up: Annotated[
+        Literal["skip", "one", "all"], told("What becomes of times at which no hub was there.", "one")
+    ] = Field(default="one", alias="catchUp")
+    paused: Annotated[StrictBool, told("Whether it makes no tasks.", False)] = False
+
+    @model_validator(mode="after")
+    def _has_times(self) -> Self:
+        if (self.cron is None) == (self.every_s is None):
+            raise PydanticCustomError("schedule", "Either cron or everySeconds should be given")
+        if self.every_s is not None and self.time_zone != "UTC":
+            raise PydanticCustomError("schedule", "timeZone should come with cron")
+        return self
+
+
+class PauseBody(BaseModel):
+    """Whether a schedule makes no tasks."""
+
+    paused: Annotated[StrictBool, told("Whether it makes no tasks.", True)]
 
 
 class ResultBody(BaseModel):

@@ -17,7 +17,7 @@ from hub.api.identity import Caller, allow, caller, reader
 from hub.api.jobs import answers, bodies, waiting, walls
 from hub.api.jobs.callers import SUBMIT, WORKER, mover
 from hub.api.jobs.paths import PREFIX
-from hub.api.jobs.requests import ClaimBody, MoveBody, ResultBody, SubmitBody, TasksQuery, moment_us
+from hub.api.jobs.requests import ClaimBody, MoveBody, ResultBody, SubmitBody, TasksQuery, moment_us, options_of
 from hub.core import Hub
 from hub.errors import (
     Forbidden,
@@ -91,24 +91,18 @@ async def _check(hub: Hub, full: str, payloads: list[str], *, many: bool) -> Non
 
 def _options(said: SubmitBody, full: str) -> Options:
     """What is asked for beyond the plain submit; raises `Malformed` for an `@internal` job, which knows none of it."""
-    due_us = None if said.not_before is None else moment_us(said.not_before)
-    backoff_ms = None if said.backoff_s is None else int(said.backoff_s * 1000)
-    silence_ms = None if said.max_silence_s is None else int(said.max_silence_s * 1000)
-    asked: dict[str, Any] = {
-        "priority": said.priority, "due_us": due_us, "max_attempts": said.max_attempts, "backoff_ms": backoff_ms,
-        "max_silence_ms": silence_ms, "unique_key": said.unique_key,
-        "unique_ms": None if said.unique_s is None else int(said.unique_s * 1000),
-        "after": None if said.after is None else tuple(parent.hex for parent in said.after),
-        "run_on_failure": None if said.on_failure is None else said.on_failure == "run",
-    }  # fmt: skip
-    given = {name: value for name, value in asked.items() if value is not None}
-    if given and full.startswith(f"{INTERNAL}:"):
+    if full.startswith(f"{INTERNAL}:") and said.model_dump(exclude={"payload", "payloads"}, exclude_none=True):
         message = (
             "priority, notBefore, maxAttempts, backoffSeconds, maxSilenceSeconds, uniqueKey and after should be left "
             "out for an @internal job"
         )
         raise bodies.malformed("unsupported", ["body"], message, None)
-    return Options(**given, as_the_job=said.max_attempts is None and said.backoff_s is None)
+    return options_of(
+        said,
+        due_us=None if said.not_before is None else moment_us(said.not_before),
+        after=None if said.after is None else tuple(parent.hex for parent in said.after),
+        run_on_failure=None if said.on_failure is None else said.on_failure == "run",
+    )
 
 
 @router.post(

@@ -48,10 +48,11 @@ class Jobs(Quarry):
         tasks = post(f"/rooms/lab/tasks/lab:{JOB}", payloads=[{}] * 4, maxAttempts=1)["ids"]
         post("/tasks/claim", worker_id=worker, limit=2, start=True)
         self.http.patch(f"{J}/tasks/{tasks[0]}", json={"status": "failed"})
+        self.http.put(f"{J}/rooms/lab/schedules/nightly", json={"job": f"lab:{JOB}", "everySeconds": 3600})
         self.known = {
             "room_id": ["lab"], "job_name": [f"lab:{JOB}"], "name": [f"lab:{JOB}"], "worker_id": [worker],
             "provider_id": [provider], "task_id": tasks, "id": tasks,
-            "category": ["modifiers"],
+            "category": ["modifiers"], "schedule": ["nightly"], "job": [f"lab:{JOB}"],
         }  # fmt: skip
 
 

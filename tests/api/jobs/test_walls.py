@@ -79,6 +79,10 @@ BEYOND: list[tuple[str, str, Any]] = [
     ("POST", "/rooms/other/tasks/lab:modifiers:Rotate", {}),
     ("POST", "/rooms/other/tasks/@global:modifiers:Rotate", {}),
     ("POST", "/rooms/lab/tasks/other:modifiers:Rotate", {}), ("POST", "/rooms/@global/tasks/lab:modifiers:Rotate", {}),
+    ("PUT", "/rooms/other/schedules/s", {"job": "lab:modifiers:Rotate", "everySeconds": 60}),
+    ("PUT", "/rooms/lab/schedules/s", {"job": "other:modifiers:Rotate", "everySeconds": 60}),
+    ("GET", "/rooms/other/schedules", None), ("GET", "/rooms/other/schedules/s", None),
+    ("PATCH", "/rooms/other/schedules/s", {"paused": True}), ("DELETE", "/rooms/other/schedules/s", None),
     ("GET", "/workers", None),
 ]  # fmt: skip
 

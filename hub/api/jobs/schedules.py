@@ -1,0 +1,118 @@
+"""Schedules: tasks that are submitted at certain times."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from hub.api.contract import work
+from hub.api.contract.operation import CALLER, operation
+from hub.api.deps import check_listening, serving
+from hub.api.identity import caller, reader
+from hub.api.jobs import answers, bodies, walls
+from hub.api.jobs.callers import SUBMIT
+from hub.api.jobs.paths import PREFIX
+from hub.api.jobs.requests import PageQuery, PauseBody, ScheduleBody, options_of
+from hub.errors import InvalidRoomId, JobNotFound
+from hub.jobs.names import INTERNAL, check_room
+from hub.jobs.rules import Rule
+from hub.jobs.schedules import Schedule, ScheduleNotFound, TooManySchedules
+
+router = APIRouter(prefix=PREFIX, tags=["schedules"])
+ROOM, ONE = "/rooms/{room_id}/schedules", "/rooms/{room_id}/schedules/{schedule}"
+
+
+@router.get(ROOM, **operation("listSchedules", CALLER, work.SchedulePage, query=PageQuery, refusals=(InvalidRoomId,)))
+async def listed(request: Request) -> Response:
+    """The schedules of a room, newest first."""
+    who = await reader(request)
+    asked = bodies.part(request)
+    room = request.path_params["room_id"]
+    check_room(room)
+    walls.look_into(who, room)
+    found = await serving(request).hub.schedules.page(room, asked.limit, asked.offset)
+    return answers.page(found, asked, answers.schedule)
+
+
+@router.get(ONE, **operation("getSchedule", CALLER, work.Schedule, refusals=(InvalidRoomId, ScheduleNotFound)))
+async def look(request: Request) -> Response:
+    """One schedule."""
+    who = await reader(request)
+    room, name = request.path_params["room_id"], request.path_params["schedule"]
+    check_room(room)
+    walls.look_into(who, room)
+    return answers.reply(answers.schedule(await serving(request).hub.schedules.get(room, name)))
+
+
+@router.put(
+    ONE,
+    **operation(
+        "putSchedule",
+        CALLER,
+        {200: work.Schedule, 201: work.Schedule},
+        body=ScheduleBody,
+        refusals=(InvalidRoomId, JobNotFound, TooManySchedules),
+    ),
+)
+async def put(request: Request) -> Response:
+    """Make a schedule in a room, or change one of one's own: 201 when it is new.
+
+    Repeated it changes nothing: a schedule whose times stay the same is due when it was.
+    """
+    room, name = request.path_params["room_id"], request.path_params["schedule"]
+    check_room(room)
+    who = await caller(request, SUBMIT)
+    walls.enter(who, room)
+    said, body = await bodies.read(request, ScheduleBody)
+    bodies.check_schedule_name(name)
+    walls.look_into(who, walls.room_of(said.job))
+    if said.job.startswith(f"{INTERNAL}:"):
+        message = "A schedule should name a job that workers serve, and no @internal one"
+        raise bodies.malformed("unsupported", ["body", "job"], message, said.job)
+    hub = serving(request).hub
+    try:
+        rule = Rule(said.cron or "", int((said.every_s or 0) * 1000), said.time_zone)
+    except ValueError as error:
+        raise bodies.malformed("schedule", ["body", "cron"], str(error), None) from None
+    wanted = Schedule(
+        room=room,
+        name=name,
+        job=said.job,
+        payload=bodies.payload(body, hub.settings),
+        rule=rule,
+        catch_up=said.catch_up,
+        paused=said.paused,
+        options=options_of(said),
+    )
+    await check_listening(request)
+    found, is_new = await hub.schedules.put(wanted, who.user, who.superuser)
+    return answers.reply(answers.schedule(found), 201 if is_new else 200)
+
+
+@router.patch(
+    ONE,
+    **operation("pauseSchedule", CALLER, work.Schedule, body=PauseBody, refusals=(InvalidRoomId, ScheduleNotFound)),
+)
+async def pause(request: Request) -> Response:
+    """Pause a schedule, or let it go on: what was due meanwhile is not caught up. For who made it."""
+    room, name = request.path_params["room_id"], request.path_params["schedule"]
+    check_room(room)
+    who = await caller(request, SUBMIT)
+    walls.enter(who, room)
+    said, _ = await bodies.read(request, PauseBody)
+    await check_listening(request)
+    schedules = serving(request).hub.schedules
+    found = await schedules.pause(room, name, who.user, who.superuser, paused=said.paused)
+    return answers.reply(answers.schedule(found))
+
+
+@router.delete(ONE, **operation("deleteSchedule", CALLER, {204: None}, refusals=(InvalidRoomId, ScheduleNotFound)))
+async def delete(request: Request) -> Response:
+    """Delete a schedule; the tasks it has made stay. For who made it."""
+    room, name = request.path_params["room_id"], request.path_params["schedule"]
+    check_room(room)
+    who = await caller(request, SUBMIT)
+    walls.enter(who, room)
+    await check_listening(request)
+    await serving(request).hub.schedules.remove(room, name, who.user, who.superuser)
+    return answers.nothing()

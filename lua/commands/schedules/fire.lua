@@ -1,0 +1,44 @@
+-- Submit the tasks of a schedule that is due, and say when it is due next. Safe to repeat, and at any number of hubs: a
+-- schedule that is due at another time by now was fired by one of them. A task whose id is known was made before a loss.
+-- Returns {'moved'} | {'ok', tasks made, why there are not more ('' | 'no-job' | 'unique' | 'missed')}
+command.change('schedules/fire', {
+  'schedule',
+  'due_us',     -- when it was due, as the hub has read it
+  'next_us',    -- when it is due next, '' for never
+  '...firings', -- per task: id, when it was due; none where all of them were missed
+}, function(a, argv)
+  local s = schedules.read(a.schedule)
+  if not s or s.paused == '1' or s.due ~= a.due_us then return {'moved'} end
+  local job = redis.call('HMGET', keys.job(s.job), 'at', 'deleted', 'attempts', 'backoff_ms')
+  local made, why = 0, argv[4] and '' or 'missed'
+  local max, backoff_ms = s.max or '', s.backoff_ms
+  if max == '' then max, backoff_ms = job[3] or '1', job[4] or backoff_ms end
+  local unique = s.unique ~= '' and s.unique or nil
+  local function make(id)
+    if tasks.read(id) then return end
+    if unique and uniques.find(unique) then
+      why = 'unique'
+      return
+    end
+    making.make({id = id, job = s.job, room = s.room, user = s.user, prio = s.prio ~= '0' and s.prio or nil,
+      max = max ~= '1' and max or nil, backoff_ms = max ~= '1' and backoff_ms or nil,
+      silence = s.silence ~= '0' and s.silence or nil, unique = unique}, s.payload)
+    history.note('task.scheduled', 'task', id, 'job', s.job, 'why', s.id)
+    redis.call('HSET', keys.schedule(s.id), 'task', id)
+    made = made + 1
+  end
+  if argv[4] and (not job[1] or job[2]) then
+    why = 'no-job'
+  else
+    for i = 4, #argv, 2 do make(argv[i]) end
+  end
+  if made > 0 then
+    redis.call('HINCRBY', keys.job(s.job), 'tasks', made)
+    redis.call('HINCRBY', keys.schedule(s.id), 'fired', made)
+    redis.call('HSET', keys.schedule(s.id), 'last', argv[#argv])
+  end
+  s.due = a.next_us
+  redis.call('HSET', keys.schedule(s.id), 'due', s.due, 'why', why)
+  schedules.stand(s)
+  return {'ok', made, why}
+end)

@@ -1,0 +1,19 @@
+-- Pause a schedule, or let it go on: what it missed meanwhile is not caught up. Safe to repeat.
+-- Returns {'ok', schedule} | {'schedule'} (unknown) | {'forbidden'}
+command.change('schedules/pause', {
+  'schedule',
+  'user',
+  'superuser',  -- '1' | '0'
+  'paused',     -- '1' | '0'
+  'due_us',     -- when it is due next, '' for never
+}, function(a)
+  local s = schedules.read(a.schedule)
+  if not s then return {'schedule'} end
+  if not schedules.is_of(s, a.user, a.superuser) then return {'forbidden'} end
+  if s.paused ~= a.paused then
+    s.paused, s.due = a.paused, a.due_us
+    redis.call('HSET', keys.schedule(s.id), 'paused', s.paused, 'due', s.due)
+    schedules.stand(s)
+  end
+  return {'ok', schedules.reply(s)}
+end)

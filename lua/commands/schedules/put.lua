@@ -1,0 +1,39 @@
+-- Make a schedule, or change one; it stays with who made it. Safe to repeat: one whose times stay the same is due when it was.
+-- Returns {'made' | 'changed', schedule} | {'job'} (no such active job) | {'forbidden'} | {'full'} (there are too many)
+command.change('schedules/put', {
+  'room',
+  'name',
+  'user',
+  'superuser',   -- '1' | '0'
+  'job',
+  'payload',
+  'cron',        -- '' where it is due every so often
+  'every_ms',    -- '' where it has a cron expression
+  'zone',
+  'catch_up',    -- skip | one | all
+  'paused',      -- '1' | '0'
+  'priority',
+  'attempts',    -- '' for as many as the job says, and its back-off
+  'backoff_ms',
+  'silence_ms',
+  'unique',      -- as of a submit
+  'due_us',      -- when it is due next, '' for never
+  'most: number',
+}, function(a)
+  local id = a.room .. ':' .. a.name
+  local job = redis.call('HMGET', keys.job(a.job), 'at', 'deleted')
+  if not job[1] or job[2] then return {'job'} end
+  local old = schedules.read(id)
+  if old and not schedules.is_of(old, a.user, a.superuser) then return {'forbidden'} end
+  if not old and redis.call('ZCARD', keys.schedules) >= a.most then return {'full'} end
+  local stays = old and old.cron == a.cron and old.every_ms == a.every_ms and old.zone == a.zone and old.paused == a.paused
+  local at = old and old.at or numbers.digits(store.next_us())
+  redis.call('HSET', keys.schedule(id), 'room', a.room, 'name', a.name, 'user', old and old.user or a.user, 'at', at,
+    'job', a.job, 'payload', a.payload, 'cron', a.cron, 'every_ms', a.every_ms, 'zone', a.zone, 'catch_up', a.catch_up,
+    'paused', a.paused, 'due', stays and old.due or a.due_us, 'prio', a.priority, 'max', a.attempts, 'backoff_ms', a.backoff_ms,
+    'silence', a.silence_ms, 'unique', a.unique)
+  redis.call('ZADD', keys.room_schedules(a.room), at, a.name)
+  local s = schedules.read(id)
+  schedules.stand(s)
+  return {old and 'changed' or 'made', schedules.reply(s)}
+end)

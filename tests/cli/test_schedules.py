@@ -1,0 +1,57 @@
+"""`hub schedule`: schedules are made, listed, looked at, paused, and taken away."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.command import Command
+from tests.cli.joblib import Joblib
+from tests.world import HubProcess
+
+
+@pytest.fixture
+def room(shared_hub: HubProcess) -> Iterator[str]:
+    """A room of its own with a job."""
+    found, name = Joblib(shared_hub), f"room-{uuid.uuid4().hex[:8]}"
+    found.register(name)
+    yield name
+    for schedule in found.ask("GET", f"/rooms/{name}/schedules")["items"]:
+        found.ask("DELETE", f"/rooms/{name}/schedules/{schedule['name']}")
+    found.close()
+
+
+def test_schedules_are_made_and_listed(command: Command, room: str):
+    assert command("schedule", "ls", "--room", room).stdout == "No schedules.\n"
+    job = f"{room}:modifiers:a"
+    made = command("schedule", "add", "often", job, '{"n": 1}', "--every", "90s")
+    assert made.stdout.startswith("often is due in 1 min ")
+    command("schedule", "add", "nightly", job, "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--room", room)
+    listed = command.json("schedule", "ls", "--room", room)
+    assert [(each["name"], each["payload"], each["catchUp"]) for each in listed["schedules"]] == [
+        ("nightly", {}, "one"),
+        ("often", {"n": 1}, "one"),
+    ]
+    lines = command("schedule", "ls", "--room", room, "--wide").stdout.splitlines()
+    assert "30 2 * * * Europe/Berlin" in lines[1]
+    assert "every 1 min 30 s" in lines[2]
+
+
+def test_a_schedule_is_shown_paused_resumed_and_taken_away(command: Command, room: str):
+    command("schedule", "add", "s", f"{room}:modifiers:a", "--cron", "0 0 1 1 *", "--catch-up", "all")
+    where = ("s", "--room", room)
+    facts = dict(line.split(maxsplit=1) for line in command("schedule", "show", *where).stdout.splitlines())
+    assert (facts["SCHEDULE"], facts["TIMES"], facts["FIRED"]) == ("s", "0 0 1 1 * UTC", "0")
+    assert command("schedule", "pause", *where).stdout == "s is paused.\n"
+    assert command.json("schedule", "show", *where)["nextAt"] is None
+    assert command("schedule", "resume", *where).stdout.startswith("s is due in ")
+    assert command("schedule", "rm", *where).stdout == "s is no schedule any more.\n"
+    gone = command("schedule", "show", *where)
+    assert (gone.returncode, f"There is no schedule s in room {room}" in gone.stderr) == (1, True)
+
+
+def test_what_cannot_be_is_refused_in_a_sentence(command: Command, room: str):
+    wrong = command("schedule", "add", "s", f"{room}:modifiers:a", "--cron", "99 * * * *")
+    assert (wrong.returncode, "is no cron expression: bad minute" in wrong.stderr) == (1, True)

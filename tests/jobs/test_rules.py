@@ -1,0 +1,103 @@
+"""When schedules are due, also where clocks are set forward and back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from hub.jobs.rules import Rule
+
+NEW_YORK = "America/New_York"
+SPRING, AUTUMN = "2026-03-08", "2026-11-01"  # when clocks are set forward at 2:00, and back at 2:00
+
+
+def at(text, zone="UTC"):
+    return int(datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).timestamp() * 1_000_000)
+
+
+def on(day, cron):
+    """When a rule is due on a day in New York, with the offset from UTC."""
+    zone, found = ZoneInfo(NEW_YORK), []
+    for at_us in Rule(cron, zone=NEW_YORK).due(at(f"{day}T00:00", NEW_YORK) - 1):
+        moment = datetime.fromtimestamp(at_us / 1_000_000, zone)
+        if moment.date().isoformat() != day:
+            return found
+        found.append(moment.strftime("%H:%M%z")[:8])
+    return found
+
+
+def one_by_one(rule, after_us, count):
+    """The same, each asked for anew."""
+    return [after_us := rule.next(after_us) for _ in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("day", "cron", "due"),
+    [
+        (SPRING, "30 2 * * *", ["03:00-040"]),  # there is no 2:30
+        (SPRING, "0,30 2 * * *", ["03:00-040"]),
+        (SPRING, "*/30 1-3 * * *", ["01:00-050", "01:30-050", "03:00-040", "03:30-040"]),
+        (AUTUMN, "30 1 * * *", ["01:30-040"]),  # 1:30 comes twice
+        (AUTUMN, "30 2 * * *", ["02:30-050"]),
+        (AUTUMN, "*/30 1 * * *", ["01:00-040", "01:30-040", "01:00-050", "01:30-050"]),
+    ],
+)
+def test_what_is_due_when_clocks_are_set(day, cron, due):
+    assert on(day, cron) == [text[:8] for text in due]
+
+
+@pytest.mark.parametrize("cron", ["30 1 * * *", "0,30 2 * * *", "*/20 * * * *", "0 */2 * * *", "15 1,2,3 * * *"])
+@pytest.mark.parametrize("day", [SPRING, AUTUMN])
+def test_asked_for_anew_after_each_time_a_rule_goes_on_and_repeats_none(day, cron):
+    rule, begin = Rule(cron, zone=NEW_YORK), at(f"{day}T00:00", NEW_YORK)
+    found = one_by_one(rule, begin, 60)
+    assert found == sorted(set(found))
+    assert found[0] > begin
+
+
+def test_every_so_often_is_counted_from_the_time_before():
+    rule = Rule(every_ms=90_000)
+    assert one_by_one(rule, 1_000_000, 2) == [91_000_000, 181_000_000]
+    assert rule.missed(1_000_000, 361_000_000, 3) == [181_000_000, 271_000_000, 361_000_000]
+    assert rule.missed(1_000_000, 90_999_999, 3) == [1_000_000]
+
+
+@pytest.mark.parametrize("cron", ["* * * * *", "* 9 * * 1", "0 9 1 * *"])
+@pytest.mark.parametrize("most", [1, 100])
+def test_of_what_was_missed_for_years_the_latest_are_found(cron, most):
+    rule, now = Rule(cron), at("2026-01-01T00:00")
+    found = rule.missed(at("2016-01-01T09:00"), now, most)
+    assert found == sorted(set(found))
+    assert len(found) == most
+    assert rule.next(found[-1]) > now
+    assert all(rule.next(one - 1) == one for one in found)
+
+
+def test_nothing_is_missed_before_the_first_time():
+    due = at("2026-01-01T02:30")
+    assert Rule("30 2 * * *").missed(due, due + 5, 100) == [due]
+
+
+def test_what_is_never_due_is_found_out_soon():
+    assert Rule("0 0 30 2 1#5").next(0) is not None  # a fifth Monday, or a day that never comes
+    assert Rule("0 0 * * *").next(at("2099-12-31T23:00")) is None
+
+
+@pytest.mark.parametrize(
+    ("cron", "zone", "said"),
+    [
+        ("* * * *", "UTC", "has not five fields"),
+        ("0 0 * * * *", "UTC", "has not five fields"),
+        ("60 * * * *", "UTC", "bad minute"),
+        ("0 0 30 2 *", "UTC", "bad day-of-month"),
+        ("0 0 * * *", "Europe/Atlantis", "is no time zone"),
+        ("0 0 * * *", "../../etc/passwd", "is no time zone"),
+        ("0 0 * * *", "Europe", "is no time zone"),
+        ("0 0 * * *", "", "is no time zone"),
+    ],
+)
+def test_what_is_no_rule_is_refused_in_a_sentence(cron, zone, said):
+    with pytest.raises(ValueError, match=said):
+        Rule(cron, zone=zone)
