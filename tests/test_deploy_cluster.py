@@ -8,16 +8,21 @@ import re
 import subprocess
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 from redis import Redis
+from redis.crc import key_slot
 from redis.exceptions import RedisError
 
-from hub.settings.cluster import read_cluster_url
+from hub.settings.cluster import DEFAULT_PREFIX, read_cluster_url
+from hub.settings.realms import read_realms
 from tests.world import HubProcess, free_port, wait_until
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
-SERVICES = yaml.safe_load((DEPLOY / "compose.cluster.yaml").read_text())["services"]
+COMPOSED = yaml.safe_load((DEPLOY / "compose.cluster.yaml").read_text())
+SERVICES = COMPOSED["services"]
+REALMS = COMPOSED["configs"]["realms"]["content"]
 BASE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 SERVERS = [name for name in SERVICES if name.startswith("redis")]
 PASSWORD = "s3cret5"
@@ -54,7 +59,7 @@ def state(port):
     return None
 
 
-def test_the_servers_become_a_cluster_once_and_a_hub_serves_on_it(ports):
+def test_the_servers_become_a_cluster_once_and_hubs_serve_three_realms_on_it(ports, tmp_path):
     assert SERVICES["redis"]["command"] == SERVICES["redis-2"]["command"]
     wait_until(lambda: all(state(port) for port in ports.values()))
     *shell, script = SERVICES["cluster"]["command"]
@@ -67,12 +72,39 @@ def test_the_servers_become_a_cluster_once_and_a_hub_serves_on_it(ports):
         assert done.returncode == 0, done.stdout + done.stderr
         wait_until(lambda: all(state(port) == "ok" for port in ports.values()))
     hosts = ",".join(f"127.0.0.1:{port}" for port in ports.values())
-    hub = HubProcess({"HUB_REDIS_URL": f"redis+cluster://:{PASSWORD}@{hosts}"})
+    named = re.sub(r"\b(redis(?:-\d)?):6379", lambda found: f"127.0.0.1:{ports[found[1]]}", REALMS)
+    (tmp_path / "realms.toml").write_text(named.replace("${STORE_PASSWORD}", PASSWORD))
+    more = {"HUB_REALMS_FILE": str(tmp_path / "realms.toml")}
+    hubs = [HubProcess({"HUB_REDIS_URL": f"redis+cluster://:{PASSWORD}@{hosts}", **more}) for _ in range(2)]
     try:
-        hub.wait_until_ready()
-        assert PASSWORD not in hub.log_path.read_text()
+        for hub in hubs:
+            hub.wait_until_ready()
+            wait_until(
+                lambda hub=hub: set(states(hub).items()) == {("default", "open"), ("eu", "open"), ("us", "open")}
+            )
+            assert PASSWORD not in hub.log_path.read_text()
+        node = {"x-hub-secret": hubs[0].node_secret}
+        httpx.post(f"{hubs[0].url}/node/register", json={"nodeId": "us-7"}, headers=node, timeout=60).raise_for_status()
+        there = httpx.get(f"{hubs[1].url}/realms/us/nodes", headers=node, timeout=60)
+        assert there.json() == ["us-7"]
     finally:
-        hub.kill()
+        for hub in hubs:
+            hub.kill()
+
+
+def states(hub):
+    answer = httpx.get(f"{hub.url}/realms", headers={"x-hub-secret": hub.admin_secret}, timeout=60)
+    return {each["name"]: each["state"] for each in answer.json()["realms"]}
+
+
+def test_the_realms_are_on_a_shard_each(tmp_path):
+    (tmp_path / "realms.toml").write_text(REALMS)
+    prefixes = [DEFAULT_PREFIX, *(realm.prefix for realm in read_realms(tmp_path / "realms.toml", DEFAULT_PREFIX))]
+    thirds = {key_slot(prefix.encode()) * 3 // 16384 for prefix in prefixes}
+    assert thirds == {0, 1, 2}
+    for name in ("hub-1", "hub-2"):
+        (mounted,) = SERVICES[name]["configs"]
+        assert mounted == {"source": "realms", "target": SERVICES[name]["environment"]["HUB_REALMS_FILE"]}
 
 
 def test_the_hubs_know_every_server_and_have_a_password():

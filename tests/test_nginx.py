@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from tests.certificates import Authority
+from tests.realms.world import write_realms
 from tests.world import PATIENCE_S, free_port, wait_until
 
 DEPLOY = Path(__file__).parent.parent / "deploy"
@@ -91,6 +92,13 @@ def test_it_starts_with_no_hub_there_and_names_none(proxy):
     proxy(f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}")
 
 
+@pytest.fixture
+def live_hub(start_hub, redis_server, tmp_path):
+    """A hub with a realm."""
+    file = write_realms(tmp_path / "realms.toml", eu=(redis_server.url, {}))
+    return start_hub(HUB_REALMS_FILE=str(file))
+
+
 def test_requests_reach_the_hub_that_is_there_and_metrics_nobody(proxy, live_hub):
     url = proxy(f"127.0.0.1:{free_port()}", f"127.0.0.1:{live_hub.port}")
     head = {"x-hub-secret": live_hub.node_secret}
@@ -106,15 +114,19 @@ def test_requests_reach_the_hub_that_is_there_and_metrics_nobody(proxy, live_hub
             "/api//v1/metrics",
             "/api/v1/%6detrics",
             "/x/../metrics",
+            "/realms/eu/metrics",
+            "/realms//default/api/v1/metrics",
+            "/realms/eu%2fmetrics",
         ):
             answer = client.get(httpx.URL(url, raw_path=path.encode()))
             assert (answer.status_code, "hub_" in answer.text) == (404, False), path
-    assert httpx.get(f"{live_hub.url}/api/v1/metrics", timeout=PATIENCE_S).status_code == 200
+    for path in ("/api/v1/metrics", "/realms/default/metrics"):
+        assert httpx.get(f"{live_hub.url}{path}", timeout=PATIENCE_S).status_code == 200
 
 
 def test_what_a_caller_says_of_his_address_is_not_passed_on(proxy, echo):
     url = proxy(echo, echo)
-    for path in ("/nodes", "/socket.io/?EIO=4"):
+    for path in ("/nodes", "/socket.io/?EIO=4", "/realms/eu/socket.io/?EIO=4"):
         seen = httpx.get(url + path, headers={"x-forwarded-for": "6.6.6.6"}, timeout=PATIENCE_S).text
         assert re.findall(r"(?i)x-forwarded-for: (.*)", seen) == ["127.0.0.1"]
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 
 from hub.client.jobs.wire import Credentials
 from hub.client.trust import tls_context
@@ -85,8 +86,10 @@ class Socket:
             if self._client.connected:
                 break
             try:
+                below = f"{urlsplit(self._url).path}/socket.io".lstrip("/")  # it does not read that in the URL
                 self._client.connect(
-                    self._url, auth=self._auth, transports=["websocket"], namespaces=["/"], wait_timeout=CONNECT_S
+                    self._url, auth=self._auth, transports=["websocket"], namespaces=["/"], wait_timeout=CONNECT_S,
+                    socketio_path=below,
                 )  # fmt: skip
             except Exception as error:  # noqa: BLE001 - whatever it is, the next attempt may do better
                 if not attempt:

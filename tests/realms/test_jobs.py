@@ -1,0 +1,78 @@
+"""Workers and submitters in realms: those of the SDK by their URL, and the published client, which knows of none."""
+
+from __future__ import annotations
+
+import contextlib
+
+import httpx
+import pytest
+from zndraw_joblib import JobManager as Published
+
+from hub.client.jobs import JobManager, JobsClient
+from tests.client.jobs.live import JOB, ROOM, TOKEN, Rotations, tokens_file
+from tests.joblib.published.host import Api, Rotate
+from tests.realms.world import EU, write_realms
+from tests.world import HubProcess, wait_until
+
+
+@pytest.fixture
+def hub(start_hub, tmp_path, second) -> HubProcess:
+    """A hub with the default realm, `eu` and `us`, and one token for all of them."""
+    file = write_realms(tmp_path / "realms.toml", eu=(second.url, EU), us=(second.url, {}))
+    found = start_hub(HUB_REALMS_FILE=str(file), HUB_TOKENS_FILE=tokens_file(tmp_path))
+    headers = {"x-hub-secret": found.admin_secret}
+    for name in ("eu", "us"):
+        at = f"{found.url}/realms/{name}/health/ready"
+        wait_until(lambda at=at: httpx.get(at, headers=headers, timeout=60).status_code == 200)
+    return found
+
+
+async def test_workers_and_submitters_of_the_sdk_live_in_a_realm_by_their_url(hub):
+    url = f"{hub.url}/realms/us"
+    rotations = Rotations(hub)
+    rotations.worker = type(rotations.worker)(url, TOKEN, grace=20.0)
+    rotations.worker.job("modifiers", "Rotate")(rotations.rotate)
+    async with rotations.worker, JobsClient(url, TOKEN) as client, JobsClient(hub.url, TOKEN) as elsewhere:
+        ids = await client.submit_many(JOB, [{"angle": n} for n in range(20)], ROOM)
+        for task in ids:
+            assert (await client.wait_for(task, 60)).status == "completed"
+        assert sorted(rotations.runs) == sorted(ids)
+        assert (await elsewhere.task(ids[0])).status == "completed"  # the id says its realm
+
+
+def test_a_socket_of_the_sdk_is_one_of_its_realm(hub, second):
+    manager = JobManager(f"{hub.url}/realms/us", TOKEN, socket=True)
+    try:
+        manager.register(Rotate, room="lab")
+        with second.client() as client:
+            assert manager.worker_id is not None
+            bound = f"{{us}}:hub:sockets:{manager.worker_id.hex}"
+            wait_until(lambda: client.scard(bound) == 1)
+    finally:
+        manager.disconnect()
+
+
+def test_the_published_client_works_in_the_realm_of_its_room_and_knows_of_none(hub, tmp_path):
+    file = tmp_path / "said"
+    with httpx.Client(trust_env=False, timeout=60) as http:
+
+        def connect(**options):
+            return Published(Api(http, [hub.url], TOKEN), None, heartbeat_interval=0.4, polling_interval=0.1, **options)
+
+        worker = connect(execute=lambda task: task.extension.run(None, **task.run_kwargs))
+        submitter = connect()
+        try:
+            worker.register(Rotate, room="lab-eu-1", run_kwargs={"model": "m1"})
+            tasks = [submitter.submit(Rotate(angle=n, file=str(file)), "lab-eu-1", job_room="lab-eu-1") for n in (1, 2)]
+            wait_until(lambda: file.exists() and file.read_text() == "1.0 m1\n2.0 m1\n")
+            headers = {"authorization": f"Bearer {TOKEN}"}
+            for task in tasks:
+                seen = [
+                    http.get(f"{hub.url}/realms/{realm}/v1/joblib/tasks/{task}", headers=headers).status_code
+                    for realm in ("eu", "us", "default")
+                ]
+                assert seen == [200, 404, 404]
+        finally:
+            for each in (worker, submitter):
+                with contextlib.suppress(Exception):
+                    each.disconnect()
