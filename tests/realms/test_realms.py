@@ -76,7 +76,7 @@ async def test_ids_that_a_hub_gave_lead_back_to_their_realm(api):
     assert {UUID(each).version for each in [worker, *ids]} == {8}
     # From here on nobody names a realm.
     assert (await api.patch(f"/v1/joblib/workers/{worker}")).status_code == 200
-    body = {"worker_id": worker, "limit": 3, "start": True}
+    body = {"workerId": worker, "limit": 3, "start": True}
     assert {each["id"] for each in (await api.post("/v1/joblib/tasks/claim", json=body)).json()["tasks"]} == set(ids)
     progress = {"worker_id": worker, "tasks": [{"id": ids[0], "progress": 0.5}]}
     assert (await api.post("/v1/joblib/tasks/progress", json=progress)).status_code == 200
@@ -114,6 +114,17 @@ async def test_who_holds_a_slot_need_not_know_its_realm(api):
     assert back.json() == {"returned": "s1"}
     over = await api.post("/session/renew", json=held)
     assert over.json()["code"] in ("grant-over", "unavailable")  # a store that is new cannot tell what it has lost
+
+
+async def test_a_body_in_neutral_names_is_understood(api):
+    await offer(api, "eu-1", "gpu:a:eu", "s1")
+    lent = (await api.post("/session/borrow", json={"label": "gpu:a:eu"})).json()
+    held = {"slotId": "s1", "lease": {"token": lent["leaseToken"]}}
+    assert (await api.post("/session/renew", json=held)).json()["leaseToken"] == lent["leaseToken"]
+    assert (await api.post("/leases/watch", json={"leases": [held], "waitSeconds": 0})).json() == {"over": []}
+    differs = await api.post("/session/borrow", json={"label": "gpu:a:eu", "labelKey": "gpu:a"})
+    assert (differs.status_code, differs.json()["code"]) == (422, "names-differ")
+    assert (await api.post("/session/return", json={"label": "gpu:a:eu", **held})).json() == {"returned": "s1"}
 
 
 async def test_of_two_slots_of_one_name_the_token_tells_which_is_meant(api):

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 from starlette.types import Scope
 
+from hub.api.contract import neutral
 from hub.errors import NotFound
 from hub.jobs.names import SHARED
 from hub.settings.realms import DEFAULT, Kind
@@ -114,13 +115,13 @@ def needs_body(scope: Scope) -> bool:
 
 
 def about(scope: Scope, body: bytes | None) -> About:
-    """What a call is about, by its path or by its body."""
+    """What a call is about, by its path or by its body; raises `NamesDiffer` where that says two things of a member."""
     what, said = _what(scope)
     if what == "body":
         return _in_body(_path(scope), _object(body))
     if what == "room":
         document = _object(body) if body else {}
-        return About((("rooms", said),), _ids(document.get("worker_id")))
+        return About((("rooms", said),), _ids(_worker(document)))
     return _in_place(what, said, _room_in(scope))
 
 
@@ -170,7 +171,7 @@ def _object(body: bytes | None) -> Mapping[str, Any]:
 def _in_body(path: str, document: Mapping[str, Any]) -> About:
     get = document.get
     if path.startswith(_JOBS):
-        return About(ids=_ids(get("worker_id")))
+        return About(ids=_ids(_worker(document)))
     if path == "/node/heartbeats":
         beats = get("beats")
         found = [each.get("nodeId") for each in beats if isinstance(each, dict)] if isinstance(beats, list) else []
@@ -180,14 +181,18 @@ def _in_body(path: str, document: Mapping[str, Any]) -> About:
     if path == "/leases/watch":
         leases = get("leases")
         document = leases[0] if isinstance(leases, list) and leases and isinstance(leases[0], dict) else {}
-        get = document.get
-    slot = "" if path == "/session/borrow" else _text(get("browserId") or get("slotId"))
+    get = neutral.said(dict(document)).get
+    slot = "" if path == "/session/borrow" else _text(get("browserId"))
     return About((("labels", label(_text(get("labelKey")))),), (), slot.strip(), _text(get("leaseToken")))
 
 
 def label(text: str) -> str:
     """A label without the blanks that may stand around its segments."""
     return ":".join(segment.strip() for segment in text.split(":"))
+
+
+def _worker(document: Mapping[str, Any]) -> Any:
+    return document.get("worker_id") or document.get("workerId")
 
 
 def _text(value: Any) -> str:
