@@ -166,6 +166,21 @@ async def test_a_token_made_in_a_realm_leads_there(make_realms):
         assert (await api.post("/realms/eu/v1/joblib/workers", headers=mine)).status_code == 401
 
 
+async def test_nothing_is_looked_for_on_behalf_of_a_stranger(make_realms):
+    secrets = {f"{role}_secret": SecretStr(role * 5) for role in ("admin", "runner", "node")}
+    async with make_realms(**secrets) as api:
+        node, runner = {"x-hub-secret": "node" * 5}, {"x-hub-secret": "runner" * 5}
+        for realm in ("eu", "us"):
+            await offer(api, "n1", "gpu:a", "s1", headers={**node, "x-hub-realm": realm})
+            borrowed = await api.post(f"/realms/{realm}/session/borrow", json={"labelKey": "gpu:a"}, headers=runner)
+            assert borrowed.status_code == 200
+        body = {"browserId": "s1"}
+        assert (await api.post("/session/renew", json=body, headers=runner)).status_code == 400
+        for shown in ({}, {"x-hub-secret": "wrong"}):
+            refused = await api.post("/session/renew", json=body, headers=shown)
+            assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
+
+
 async def test_the_beats_of_one_call_are_of_one_realm(api):
     await offer(api, "eu-1", "gpu:a:eu", "s1")
     both = await api.post("/node/heartbeats", json={"beats": [{"nodeId": "eu-1"}, {"nodeId": "n1"}]})

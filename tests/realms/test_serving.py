@@ -11,7 +11,7 @@ import pytest
 
 from hub.client import HubClient, NodeAgent
 from tests.realms.world import EU, nodes_of, offer, write_realms
-from tests.world import HubProcess, RedisServer, borrow, eventually
+from tests.world import PATIENCE_S, HubProcess, RedisServer, eventually
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def file(tmp_path: Path, far: RedisServer, second: RedisServer) -> Path:
 @pytest.fixture
 def hub(start_hub: Callable[..., HubProcess], file: Path) -> HubProcess:
     """A hub process that serves the default realm, `eu` and `us`."""
-    return start_hub(HUB_REALMS_FILE=str(file), REDIS_ASYNC_TIMEOUT_MS="1000")
+    return start_hub(HUB_REALMS_FILE=str(file), REDIS_ASYNC_TIMEOUT_MS="1000", HUB_NODE_TIMEOUT="600")
 
 
 @pytest.fixture
@@ -170,6 +170,14 @@ async def test_the_file_is_read_again(hub, api, file, far, second):
     await eventually(lambda: is_gone(api, 'realm="us"'))
 
 
+async def test_a_hub_ends_although_the_store_of_a_realm_stands_still(hub, api, far):
+    await eventually(lambda: is_state(api, "eu", "open"))
+    far.freeze()
+    hub.signal(signal.SIGTERM)
+    assert hub.process.wait(PATIENCE_S) == 0
+    far.thaw()
+
+
 async def logged(hub: HubProcess, text: str) -> bool:
     return text in hub.log()
 
@@ -191,7 +199,7 @@ async def test_a_hub_may_serve_some_realms_only(start_hub, file):
 
 
 async def test_several_processes_serve_the_realms_and_count_together(start_hub, file):
-    hub = start_hub(HUB_REALMS_FILE=str(file), HUB_WORKERS="2")
+    hub = start_hub(HUB_REALMS_FILE=str(file), HUB_WORKERS="2", HUB_NODE_TIMEOUT="600")
     async with hub.client() as api:
         await eventually(lambda: is_state(api, "eu", "open"))
         await offer(api, "eu-1", "gpu:a:eu", "s1", headers=as_role(hub, "node"))
@@ -202,7 +210,8 @@ async def test_several_processes_serve_the_realms_and_count_together(start_hub, 
         await eventually(counted)
         hub.signal(signal.SIGHUP)
         await eventually(lambda: logged(hub, "realms file read"))
-        assert (await borrow(api, "gpu:a:eu")).status_code in (200, 401)
+        lent = await api.post("/session/borrow", json={"labelKey": "gpu:a:eu"}, headers=as_role(hub, "runner"))
+        assert lent.json()["browserId"] == "s1", lent.text
 
 
 def test_a_hub_refuses_a_file_it_cannot_use(tmp_path, redis_server):

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
 
-from starlette.datastructures import State
+from starlette.datastructures import Headers, State
 from starlette.types import Message, Receive, Scope, Send
 
+from hub.api.auth import ADMIN, NODE, RUNNER, Secrets
 from hub.api.deps import Serving
 from hub.api.edge.edge import Edge
 from hub.api.edge.freight import Freight
@@ -20,7 +21,7 @@ from hub.api.realms.body import Read
 from hub.api.realms.looking import where_lent, where_waiting
 from hub.api.realms.naming import About, UnknownRealm, about, name_in, needs_body
 from hub.api.realms.part import Part
-from hub.errors import BadInput, HubError, StartRefused, StoreUnavailable
+from hub.errors import BadInput, HubError, StartRefused, StoreUnavailable, Unauthorized
 from hub.observability import realms as of_realms
 from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing
@@ -53,7 +54,7 @@ class Realms:
         self._when_started, self._on_sighup = when_started, on_sighup
         self._tokens = TokensFile(settings.tokens_file)
         self._closing: set[asyncio.Task[None]] = set()
-        self._freight, self._limits = Freight(settings), Limits(settings)
+        self._freight, self._limits, self._secrets = Freight(settings), Limits(settings), Secrets(settings)
         self._take()
 
     def _take(self) -> None:
@@ -95,9 +96,9 @@ class Realms:
         """The realm of a call that names none."""
         if scope["type"] != "http":
             return self._any(scope)
-        return await self._decide(about(scope, body)) or self._any(scope)
+        return await self._decide(about(scope, body), scope) or self._any(scope)
 
-    async def _decide(self, subject: About) -> str:
+    async def _decide(self, subject: About, scope: Scope) -> str:
         for each in subject.ids:
             if name := self._tags.get(tag_in(each)):
                 return name
@@ -108,11 +109,21 @@ class Realms:
             return name
         if subject.ticket.startswith(_TRIED) and (said := subject.ticket[len(_TRIED) :].partition("."))[1]:
             return said[0]
+        if not self._may_look(scope):
+            return ""
         if subject.slot:
             return await where_lent([*self.parts.values()], subject.slot, subject.lease_token) or ""
         if subject.ticket:
             return await where_waiting([*self.parts.values()], subject.ticket) or ""
         return ""
+
+    def _may_look(self, scope: Scope) -> bool:
+        """Whether the caller shows a secret of this hub: no stranger has every store asked, or is told what is lent."""
+        try:
+            self._secrets.check(Headers(scope=scope), RUNNER, NODE, ADMIN)
+        except Unauthorized:
+            return False
+        return True
 
     def _any(self, scope: Scope) -> str:
         """The default realm; without one, for what is of the whole hub, a realm that is open."""
