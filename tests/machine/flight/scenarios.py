@@ -95,6 +95,10 @@ RETURNED_AND_REPORTED = (
     _("beat"), _("borrow", c=LONG), _("beat"), _("fall_silent"), _("pass", S35), _("pass", S5), _("give_back", b=1),
     _("fall_silent"), _("report", b=1),
 )  # fmt: skip
+LOST_RETURNED_AND_REPORTED = (  # everybody had the time to report what the store had lost
+    _("beat"), _("borrow", c=LONG), _("beat"), _("wipe"), _("pass", S20), _("pass", S12), _("fall_silent"),
+    _("pass", S35), _("pass", S5), _("give_back", b=1), _("fall_silent"), _("report", b=1),
+)  # fmt: skip
 FORGOTTEN_AND_REPORTED = (
     _("beat"), _("borrow", c=LONG), _("pass", S5, 1), _("give_back", b=1), _("still", 3), _("report", b=1), _("wipe"),
     _("pass", S1, 1),
@@ -251,6 +255,9 @@ SCENARIOS: dict[str, Scenario] = {
     "a report of what is lent is not carried out late": Scenario("back", REPORTED_LATE, "return 1"),
     "a lease that was returned while its node was gone does not come back": Scenario(
         "back", RETURNED_AND_REPORTED, "return 1"
+    ),
+    "a lease that outlived a wiped store and was returned while its node was gone does not come back": Scenario(
+        "back", LOST_RETURNED_AND_REPORTED, "return 1"
     ),
     "a lease that was returned while its node was silent does not come back from it": Scenario(
         "back", FORGOTTEN_AND_REPORTED, "register 2"
