@@ -13,8 +13,9 @@ import httpx
 import pytest
 
 from hub.api.app import create_realms
+from hub.api.realms.realms import Realms
 from tests.realms.world import EU, write_realms
-from tests.world import RedisServer, settings_for
+from tests.world import RedisServer, eventually, settings_for
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +42,11 @@ def realms_file(tmp_path: Path, second: RedisServer) -> Path:
     return write_realms(tmp_path / "realms.toml", eu=(second.url, EU), us=(second.url, {}))
 
 
+async def all_open(app: Realms) -> bool:
+    """Whether every store has been reached."""
+    return all(part.serving for part in app.parts.values())
+
+
 @pytest.fixture
 def make_realms(redis_server: RedisServer, realms_file: Path) -> Callable[..., Any]:
     """Make clients of hubs with realms in this process: `async with make_realms(realms=("eu",)) as api`."""
@@ -52,8 +58,7 @@ def make_realms(redis_server: RedisServer, realms_file: Path) -> Callable[..., A
         )
         app = create_realms(settings, sweep=False)
         async with app.running():
-            for part in app.parts.values():
-                await part.opened.wait()
+            await eventually(lambda: all_open(app))
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://hub") as client:
                 client.realms = app  # type: ignore[attr-defined]
                 yield client

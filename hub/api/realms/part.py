@@ -37,7 +37,6 @@ class Part:
         self._make = make
         self._edge: Edge | None = None
         self._busy = 0
-        self.opened = asyncio.Event()
         self._quiet, self._ending = asyncio.Event(), asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
 
@@ -129,7 +128,6 @@ class Part:
                 try:
                     async with edge.app.router.lifespan_context(edge.app):
                         self._edge, self.error, self.seen_s = edge, "", time.time()
-                        self.opened.set()
                         if first is not None:
                             first.set_result(None)
                         _log.info("realm open", store=self.where)
@@ -141,7 +139,6 @@ class Part:
                     self._failed(error)
                 finally:
                     self._edge = None
-                    self.opened.clear()
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._ending.wait(), AGAIN_S)
 

@@ -140,10 +140,11 @@ class Realms:
     def for_beat(self, scope: Scope, body: bytes) -> Part | None:
         """Where a heartbeat belongs; None for nowhere here."""
         name = name_in(scope)
-        if name is None:
-            subject = about(scope, body)
-            name = next((found for kind, text in subject.rules if (found := self.rules.find(kind, text))), "")
-        return self.parts.get(name)
+        if name is None and self.rules.has("nodes"):
+            name = next(
+                (found for kind, text in about(scope, body).rules if (found := self.rules.find(kind, text))), ""
+            )
+        return self.parts.get(name or "")
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
