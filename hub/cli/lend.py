@@ -250,6 +250,14 @@ def _facts(slot: Slot) -> list[tuple[str, Any]]:
 
 def _document(slot: Slot) -> dict[str, Any]:
     return {
+        "slotId": slot.id,
+        "label": slot.label,
+        "pool": slot.pool,
+        "address": slot.address,
+        "kind": slot.kind,
+        "attributes": slot.attributes,
+        "lease": {"token": slot.token, "ttlSeconds": slot.ttl_s},
+        # How these were called before.
         "browserId": slot.id,
         "webSocketEndpoint": slot.endpoint,
         "labelKey": slot.label,

@@ -1,7 +1,7 @@
 """The SDK: borrow slots with `HubClient`, offer them with `NodeAgent`; `Sync...` are the twins without asyncio.
 
     async with HubClient() as client, client.borrow("gpu:a100", wait=60) as slot:  # up to a minute in the queue
-        await work(slot.endpoint, slot.token)
+        await work(slot.address, slot.token)
 
     async with NodeAgent("n1", pools={"gpu:a100": 4}):
         await serve()

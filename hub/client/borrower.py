@@ -150,6 +150,27 @@ class HubClient:
         """One pool; raises `NotFound` when there is none of this label."""
         return await self._http.run(calls.one("pools", label, self._policy))
 
+    async def leases(
+        self,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        label: str | None = None,
+        pool: str | None = None,
+        node: str | None = None,
+        run: str | None = None,
+    ) -> dict[str, Any]:
+        """A page `{"total", "leases"}` of what is lent, those that end first at the top; at most one filter.
+
+        Each is `{"slotId", "label", "pool", "runId", "nodeId", "borrowedAt", "ttlSeconds", "secondsLeft"}`.
+        """
+        where = calls.filters(label=label, pool=pool, node=node, run=run)
+        return await self._http.run(calls.leases(limit, offset, where, self._policy))
+
+    async def lease(self, slot_id: str) -> dict[str, Any]:
+        """The lease of one slot, as in `leases`; raises `NotFound` when it is not lent."""
+        return await self._http.run(calls.lease(slot_id, self._policy))
+
     async def sessions(
         self,
         *,
@@ -160,12 +181,12 @@ class HubClient:
         node: str | None = None,
         run: str | None = None,
     ) -> dict[str, Any]:
-        """A page `{"total", "sessions"}` of what is lent; at most one filter, of label, pool, node or run."""
+        """As `leases`, in the names of before: a page `{"total", "sessions"}`, each with `browserId` and `labelKey`."""
         where = calls.filters(label=label, pool=pool, node=node, run=run)
         return await self._http.run(calls.sessions(limit, offset, where, self._policy))
 
     async def session(self, slot_id: str) -> dict[str, Any]:
-        """The session of one slot; raises `NotFound` when it is not lent."""
+        """As `lease`, in the names of before; raises `NotFound` when the slot is not lent."""
         return await self._http.run(calls.one("sessions", slot_id, self._policy))
 
     async def keep(self, slot: Slot) -> LeaseLost | None:

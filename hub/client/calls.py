@@ -17,6 +17,10 @@ log = logging.getLogger("hub.client")
 RETURN_POLICY = RetryPolicy(trouble_s=3.0, attempt_s=2.0)
 
 
+_PLAIN: Mapping[str, str] = {}
+_NEUTRAL: Mapping[str, str] = {"Accept": "application/vnd.capacity-hub+json"}
+
+
 def path(*parts: str) -> str:
     """A request path of literal and foreign parts; what is special in an id is escaped."""
     return "".join(f"/{quote(part, safe='')}" for part in parts)
@@ -77,12 +81,25 @@ def sessions(limit: int, offset: int, where: Mapping[str, str], policy: RetryPol
     return (yield from _read(("sessions",), {"limit": str(limit), "offset": str(offset), **where}, policy))
 
 
+def leases(limit: int, offset: int, where: Mapping[str, str], policy: RetryPolicy) -> Steps[dict[str, Any]]:
+    """A page of the live leases, in neutral names."""
+    query = {"limit": str(limit), "offset": str(offset), **where}
+    return (yield from _read(("sessions",), query, policy, _NEUTRAL))
+
+
+def lease(slot_id: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
+    """The live lease of a slot, in neutral names."""
+    return (yield from _read(("sessions", slot_id), {}, policy, _NEUTRAL))
+
+
 def one(kind: str, name: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
     """One node, pool or session by its name."""
     return (yield from _read((kind, name), {}, policy))
 
 
-def _read(parts: tuple[str, ...], query: Mapping[str, str], policy: RetryPolicy) -> Steps[dict[str, Any]]:
-    answer = yield from exchange(Send("GET", path(*parts), query=query), policy)
+def _read(
+    parts: tuple[str, ...], query: Mapping[str, str], policy: RetryPolicy, headers: Mapping[str, str] = _PLAIN
+) -> Steps[dict[str, Any]]:
+    answer = yield from exchange(Send("GET", path(*parts), query=query, headers=headers), policy)
     data: dict[str, Any] = answer.data
     return data

@@ -114,7 +114,7 @@ class NodeAgent:
         self._progress.alive_while(check)
 
     async def publish(self, slots: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Offer more slots; per slot `{"browserId", "labelKey", "status", "reason"?}`.
+        """Offer more slots; per slot `{"slotId", "label", "status", "reason"?}`, and the names of before beside them.
 
         `status` is published, unchanged, lent or refused. Raises `BadInput` when the hub takes none of them, another
         `HubError` when it could not be told now: then the agent keeps the slots and publishes them as soon as it can.

@@ -16,14 +16,18 @@ MARGIN_MAX_S = 1.0
 MARGIN_SHARE = 0.05
 # The keeper looks at the clock at least this often, so that a machine which was suspended notices what it missed.
 LOOK_S = 1.0
+# What an item says that a slot says by itself.
+_SAID = frozenset(("nodeId", "browserId", "slotId", "labelKey", "label", "webSocketEndpoint", "browserType"))
 
 
 class Slot:
     """One slot, lent to you until its lease ends; all times are in seconds on this machine's own clock.
 
-    `id` names the slot and `endpoint` is where it is reached (may be empty); `label` is what was asked for and
-    `matched_label` the pool that served it; `token` is the fencing token to show to the resource; `node_id`, `run`
-    (the run id the hub filed the lease under) and `item` (everything the node published about the slot) are facts;
+    `id` names the slot and `address` is where it is reached (may be empty); `label` is what was asked for and `pool`
+    the label of the pool that served it; `token` is the fencing token to show to the resource; `node_id`, `run` (the
+    run id the hub filed the lease under), `kind` (of slot, as its node says) and `attributes` (what else the node
+    published of it) are facts. `endpoint` is the same as `address`, `matched_label` as `pool`, and `item` is
+    everything that the node published, in the names of the wire: they are how these were called before;
     `ttl_s` is the length of the lease as it was granted, of a borrow that had to be repeated at first what was left.
     `lost` is a `threading.Event`, set once the slot is no longer yours; `returned` tells that you gave it back.
     """
@@ -35,8 +39,9 @@ class Slot:
             self.token: str = data["leaseToken"]
             self.ttl_s = float(data["ttlSeconds"])
             self.label: str = data["labelKey"]
-            self.endpoint: str = data.get("webSocketEndpoint") or ""
-            self.matched_label: str = data.get("matchedLabel") or self.label
+            self.address: str = data.get("webSocketEndpoint") or ""
+            self.kind: str | None = data.get("browserType")
+            self.pool: str = data.get("matchedLabel") or self.label
             self.node_id: str | None = data.get("nodeId")
             self.run: str | None = answer.headers.get("correlation-id")
             self.run_name: str | None = data.get("runName")
@@ -55,6 +60,21 @@ class Slot:
     def __repr__(self) -> str:
         state = f"lost: {self._why}" if self.lost.is_set() else f"{self.seconds_left():.1f} s left"
         return f"<Slot {self.id} of {self.matched_label}, {state}>"
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What else the node published of the slot."""
+        return {name: value for name, value in self.item.items() if name not in _SAID and value not in (None, {})}
+
+    @property
+    def endpoint(self) -> str:
+        """The same as `address`."""
+        return self.address
+
+    @property
+    def matched_label(self) -> str:
+        """The same as `pool`."""
+        return self.pool
 
     def seconds_left(self) -> float:
         """Seconds until this slot has to be considered lost unless it is renewed; 0 when that moment has passed.

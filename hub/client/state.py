@@ -20,7 +20,8 @@ class AgentOptions(TypedDict, total=False):
     """What `NodeAgent` and `SyncNodeAgent` may be given besides the id of the node."""
 
     slots: Iterable[Mapping[str, Any]]
-    """`{"labelKey": "gpu:a100", "slotId"?: ..., "endpoint"?: ..., anything else the borrower should see}`."""
+    """`{"label": "gpu:a100", "slotId"?: ..., "address"?: ..., "kind"?: ..., anything else the borrower should see}`;
+    before, these were `labelKey`, `browserId`, `endpoint` and `browserType`."""
     pools: Mapping[str, int]
     """Label -> how many slots; they are named `<node>-<label with dots>-<1..n>`."""
     labels: Mapping[str, str]

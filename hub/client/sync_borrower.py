@@ -131,6 +131,24 @@ class SyncHubClient:
         """As `HubClient.pool`: one pool, or `NotFound`."""
         return self._http.run(calls.one("pools", label, self._policy))
 
+    def leases(
+        self,
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        label: str | None = None,
+        pool: str | None = None,
+        node: str | None = None,
+        run: str | None = None,
+    ) -> dict[str, Any]:
+        """As `HubClient.leases`: a page of what is lent."""
+        where = calls.filters(label=label, pool=pool, node=node, run=run)
+        return self._http.run(calls.leases(limit, offset, where, self._policy))
+
+    def lease(self, slot_id: str) -> dict[str, Any]:
+        """As `HubClient.lease`: the lease of one slot, or `NotFound`."""
+        return self._http.run(calls.lease(slot_id, self._policy))
+
     def sessions(
         self,
         *,

@@ -197,8 +197,9 @@ class Telling:
             results: list[dict[str, Any]] = list(answer.get("slots", ()))
             self.state.published(results)
             for result in results:
+                result |= {"slotId": result["browserId"], "label": result.get("labelKey")}
                 if result["status"] == "refused":
-                    log.warning("the hub refuses slot %s: %s", result["browserId"], result.get("reason"))
+                    log.warning("the hub refuses slot %s: %s", result["slotId"], result.get("reason"))
         return results
 
     async def _tell(self, path: str, body: Mapping[str, Any], policy: RetryPolicy | None = None) -> dict[str, Any]:

@@ -67,6 +67,8 @@ def test_a_slot_is_held_until_a_signal_and_then_given_back(number, command: Comm
     held.until_out("}\n")
     slot = json.loads(held.out)
     assert (slot["browserId"], slot["webSocketEndpoint"], slot["matchedLabel"]) == ("s1", "ws://n1/s1", "gpu:a100")
+    assert (slot["slotId"], slot["address"], slot["pool"]) == ("s1", "ws://n1/s1", "gpu:a100")
+    assert slot["lease"]["token"] == slot["leaseToken"]
     assert [session["browserId"] for session in sessions(command)] == ["s1"]
     held.signal(number)
     assert (held.end(), held.err) == (0, "hub: s1 is given back.\n")

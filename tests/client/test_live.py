@@ -172,6 +172,25 @@ async def test_a_drain_and_what_is_lent_reach_the_callbacks_of_the_node(live_hub
         await eventually(lambda: heard[3:] == [False])
 
 
+async def test_a_slot_is_offered_and_held_in_neutral_names(live_hub: HubProcess) -> None:
+    offered = {"slotId": "s1", "label": "gpu:a100:eu", "address": "ws://n1/s1", "kind": "card", "memory": "80G"}
+    agent = NodeAgent("n1", url=live_hub.url, secret=live_hub.node_secret)
+    async with agent, client_of(live_hub) as client:
+        (published,) = await agent.publish([offered])
+        assert (published["slotId"], published["label"]) == ("s1", "gpu:a100:eu")
+        async with client.borrow(LABEL) as slot:
+            assert (slot.address, slot.pool, slot.kind, slot.attributes) == (
+                "ws://n1/s1", "gpu:a100:eu", "card", {"memory": "80G"},
+            )  # fmt: skip
+            assert (slot.endpoint, slot.matched_label, slot.item["memory"]) == (slot.address, slot.pool, "80G")
+            (lease,) = (await client.leases(node="n1"))["leases"]
+            assert lease == await client.lease("s1") | {"secondsLeft": lease["secondsLeft"]}
+            assert (lease["slotId"], lease["label"], lease["pool"]) == ("s1", LABEL, "gpu:a100:eu")
+            with SyncHubClient(live_hub.url, live_hub.runner_secret) as twin:
+                listed = await asyncio.to_thread(lambda: (twin.leases()["leases"], twin.lease("s1")))
+            assert [each["slotId"] for each in (*listed[0], listed[1])] == ["s1", "s1"]
+
+
 LONG_S = 600  # a node timeout by which nothing here is told with the next beat: that is 100 seconds away
 
 

@@ -108,7 +108,8 @@ async def test_slots_left_by_an_earlier_process_of_the_node_are_withdrawn(hub: F
 async def test_slots_are_published_and_withdrawn_while_the_node_runs(hub: FakeHub) -> None:
     async with agent_of(hub) as agent:
         results = await agent.publish([{"labelKey": "gpu:b", "slotId": "x", "endpoint": "tcp://x"}])
-        assert results == [{"browserId": "x", "labelKey": "gpu:b", "status": "published"}]
+        old = {"browserId": "x", "labelKey": "gpu:b"}
+        assert results == [{"slotId": "x", "label": "gpu:b", **old, "status": "published"}]
         assert hub.nodes["n1"]["x"] == {"slotId": "x", "labelKey": "gpu:b", "endpoint": "tcp://x"}
         hub.lent["x"] = "5"
         assert await agent.withdraw("x")
