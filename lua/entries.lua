@@ -60,20 +60,20 @@ function entries.belongs(kind, owner, member)
     return job[1] and not job[2] and names.room_of(member) == owner
   end
   if kind == 'heads' then return redis.call('EXISTS', keys.job_queue(member)) == 1 end
-  if kind == 'provider_name' then
-    return redis.call('HGET', keys.provider(redis.call('GET', keys.provider_name(member)) or ''), 'id') == member
-  end
+  local full = kind == 'provider_name' and redis.call('GET', keys.provider_name(member))
+  if full then return redis.call('HGET', keys.provider(full), 'id') == member end
   if kind == 'task_parents' then return redis.call('HEXISTS', keys.task(owner), 'after') == 1 end
   if kind == 'task_children' then return chains.is_awaited(owner) end
   if kind == 'settling' then return redis.call('EXISTS', keys.task_children(string.match(member, '^%x*'))) == 1 end
+  if kind == 'schedules' then return redis.call('EXISTS', keys.schedule(member)) == 1 end
+  if kind == 'room_schedules' then return redis.call('EXISTS', keys.schedule(owner .. ':' .. member)) == 1 end
   if kind == 'unique' then
     local of = redis.call('HGET', keys.task(redis.call('GET', keys.unique(member)) or ''), 'unique')
     return redis.call('PTTL', keys.unique(member)) > 0 or (of and string.match(of, '^%x+') == member)
   end
   if kind == 'worker_providers' then return redis.call('HGET', keys.provider(member), 'worker') == owner end
-  if kind == 'room_providers' then
-    return redis.call('HEXISTS', keys.provider(member), 'id') == 1 and names.room_of(member) == owner
-  end
+  local of_room = names.room_of(member) == owner
+  if kind == 'room_providers' then return of_room and redis.call('HEXISTS', keys.provider(member), 'id') == 1 end
   return task_belongs(kind, owner, member)
 end
 

@@ -21,9 +21,13 @@ function schedules.reply(s)
 end
 
 -- Stand where the sweeper finds it when it is due; one that is paused, or never due again, is not found.
-function schedules.stand(s)
-  local waits = s.paused ~= '1' and (s.due or '') ~= ''
-  redis.call('ZADD', keys.schedules, waits and s.due or '+inf', s.id)
+function schedules.stand(s) redis.call('ZADD', keys.schedules, schedules.place_of(s), s.id) end
+
+function schedules.place_of(s) return s.paused ~= '1' and (s.due or '') ~= '' and s.due or 'inf' end
+
+-- Whether its record says what a firing needs.
+function schedules.is_whole(s)
+  return s.name and s.user and s.at and s.job and s.payload and s.cron and s.every_ms and s.zone and s.id == s.room .. ':' .. s.name
 end
 
 -- Whether a user may change it.

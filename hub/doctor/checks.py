@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hub.doctor.counts import Counts
-from hub.doctor.job_words import COUNTS, ENTRIES, ENTRY_STRAYS, JOBS, LINKS, PROVIDERS, TASKS, WORKERS
+from hub.doctor.job_words import COUNTS, ENTRIES, ENTRY_STRAYS, JOBS, LINKS, PROVIDERS, SCHEDULES, TASKS, WORKERS
 from hub.doctor.words import (
     HUBS,
     KEYS,
@@ -120,6 +120,7 @@ class Checks:
             "jobs": Check(JOBS, _called("job"), script("doctor/check_jobs")),
             "counts": Check(COUNTS, _called("job"), batch=ALL_AT_ONCE),
             "providers": Check(PROVIDERS, _called("provider"), script("doctor/check_providers")),
+            "schedules": Check(SCHEDULES, _called("schedule"), script("doctor/check_schedules")),
         }
 
     async def at(self, name: str, subjects: Iterable[Subject]) -> dict[Suspicion, Words]:

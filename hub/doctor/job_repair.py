@@ -24,7 +24,7 @@ class JobRepairer:
         self._timeout_ms = int(settings.worker_timeout_s * 1000)
         self._scripts = {
             name: store.script(f"doctor/repair_{name}")
-            for name in ("job", "worker", "link", "task", "provider", "entry", "count")
+            for name in ("job", "worker", "link", "task", "provider", "schedule", "entry", "count")
         }
         # Records come before what points to them, and all of that before it is counted.
         self.ways: dict[str, Callable[[Subject, Words], Awaitable[None]]] = {
@@ -33,6 +33,7 @@ class JobRepairer:
             "links": self._link,
             "tasks": self._task,
             "providers": self._provider,
+            "schedules": self._schedule,
             "entries": self._entry,
         }
 
@@ -63,6 +64,9 @@ class JobRepairer:
 
     async def _task(self, subject: Subject, _: Words) -> None:
         await self._scripts["task"](id=subject[0])
+
+    async def _schedule(self, subject: Subject, _: Words) -> None:
+        await self._scripts["schedule"](schedule=subject[0])
 
     async def _provider(self, subject: Subject, _: Words) -> None:
         await self._scripts["provider"](full=subject[0])

@@ -14,7 +14,7 @@ SETS = ("worker_tasks", "worker_providers", "dead_workers", "task_parents", "tas
 ZSETS = (
     *("room_tasks", "job_tasks", "job_queue", "heads", "later", "ownerless", "internal_tasks", "runtimes", "silences"),
     *("held_tasks", "finished", "dead", "workers", "worker_beats", "room_workers", "room_jobs", "deleted_jobs"),
-    *("room_providers", "hung_up", "blocked", "settling"),
+    *("room_providers", "hung_up", "blocked", "settling", "schedules", "room_schedules"),
 )
 STRINGS = ("payload", "task_result", "task_log", "provider_name", "unique")  # keys that are such members by themselves
 _OF_WORKERS = ("worker", "worker_jobs", "worker_rooms", "worker_tasks", "worker_providers")
@@ -36,6 +36,7 @@ class JobWalk:
         """Check at these: kind of key -> ids."""
         await self._check("tasks", [(task,) for task in ids.get("task", ())])
         await self._check("providers", [(full,) for full in ids.get("provider", ())])
+        await self._check("schedules", [(each,) for each in ids.get("schedule", ())])
         await self._check_workers(each for kind in _OF_WORKERS for each in ids.get(kind, ()))
         await self._check_jobs([(full, "") for kind in _OF_JOBS for full in ids.get(kind, ())])
         lists = ids.get("job_tasks", ())

@@ -59,6 +59,11 @@ COUNTS = {
     "tasks": Trouble("C12", "the number kept of its tasks is not how many there are"),
     "later": Trouble("C10", "the number kept of those put off is not how many there are"),
 }
+SCHEDULES = {
+    "record broken": Trouble("C12", "its record does not say what it is to submit, or when"),
+    "not when it is due": Trouble("C12", "not among the schedules, or at another time there than it is due"),
+    "unlisted": Trouble("C12", "not among the schedules of its room"),
+}
 PROVIDERS = {
     "record broken": Trouble("C12", "its record lacks its id, its time or its worker"),
     "of nobody": Trouble("C10", "its worker is gone"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hub.jobs.models import Options
+from hub.jobs.rules import Rule
+from hub.jobs.schedules import Schedule
 from tests.doctor.shop import JOB, USER, furnish, look
 
 NOBODY = "f" * 32
@@ -68,3 +70,33 @@ async def test_what_is_left_of_a_task_that_waits_for_nobody_goes(shop, hub):
     shop.redis.zadd("hub:settling", {f"{shop.dead}:failed": 5})
     assert [found[0] for found in await found_and_mended(hub)].count("C12") == 3
     assert shop.redis.keys("hub:blocked") + shop.redis.keys("hub:task_*s:*") + shop.redis.keys("hub:settling") == []
+
+
+async def scheduled(hub):
+    wanted = Schedule(room="one", name="s", job=JOB, payload="{}", rule=Rule(every_ms=60_000))
+    found, _ = await hub.schedules.put(wanted, USER, False)
+    assert await look(hub) == []
+    return found
+
+
+async def test_a_schedule_that_would_never_be_due_is_due_again(shop, hub):
+    schedule = await scheduled(hub)
+    shop.redis.delete("hub:schedules", "hub:room_schedules:one")
+    said = [problem for _, _, problem in await found_and_mended(hub)]
+    assert {text.partition(",")[0] for text in said} == {
+        "not among the schedules",
+        "not among the schedules of its room",
+    }
+    assert shop.redis.zscore("hub:schedules", schedule.id) == schedule.due_us
+    await hub.schedules.pause("one", "s", USER, False, paused=True)
+    assert await look(hub) == []
+
+
+async def test_what_is_left_of_schedules_that_are_gone_goes(shop, hub):
+    shop.redis.zadd("hub:schedules", {"one:gone": 5})
+    shop.redis.zadd("hub:room_schedules:one", {"gone": 5})
+    assert len(await found_and_mended(hub)) == 2
+    await scheduled(hub)
+    shop.redis.hdel("hub:schedule:one:s", "job")
+    await found_and_mended(hub)
+    assert shop.redis.keys("hub:*schedule*") == []

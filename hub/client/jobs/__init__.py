@@ -18,6 +18,7 @@ from hub.client.jobs.endings import ResultLost, TaskCancelled, TaskEnded, TaskFa
 from hub.client.jobs.handlers import Task
 from hub.client.jobs.internal import InternalJob
 from hub.client.jobs.manager import JobManager
+from hub.client.jobs.scheduling import ScheduleOptions
 from hub.client.jobs.submitting import JobsClient, SyncJobsClient
 from hub.client.jobs.tasks import SubmitOptions, TaskInfo
 from hub.client.jobs.worker import Worker
@@ -34,6 +35,7 @@ __all__ = [
     "JobsClient",
     "Provider",
     "ResultLost",
+    "ScheduleOptions",
     "SubmitOptions",
     "SyncJobsClient",
     "Task",

@@ -13,6 +13,7 @@ import httpx
 from hub.client.exchange import Pause, Send, Steps, readable
 from hub.client.jobs.calls import TROUBLE_S, ask, lasting, move, place, task
 from hub.client.jobs.endings import ResultLost, TaskCancelled, TaskFailed
+from hub.client.jobs.scheduling import ScheduleOptions, schedule, unschedule
 from hub.client.jobs.tasks import SubmitOptions, TaskInfo
 from hub.client.jobs.wire import SyncWire, Token, Wire
 from hub.client.options import spelt_out
@@ -179,6 +180,17 @@ class JobsClient:
         """The task as it is now; raises `TaskNotFound`."""
         return await self._wire.run(task(task_id))
 
+    @spelt_out(ScheduleOptions)
+    async def schedule(
+        self, name: str, job: str, payload: Mapping[str, Any], room: str, **options: Unpack[ScheduleOptions]
+    ) -> None:
+        """Have a task submitted at certain times. One that is there is changed."""
+        await self._wire.run(schedule(name, job, payload, room, options))
+
+    async def unschedule(self, name: str, room: str) -> None:
+        """Take a schedule away; the tasks it has made stay."""
+        await self._wire.run(unschedule(name, room))
+
     async def cancel(self, task_id: str) -> None:
         """Cancel a task; raises `InvalidTaskTransition` when it has ended."""
         await self._wire.run(move(task_id, "cancelled", None, lasting(TROUBLE_S)))
@@ -229,6 +241,17 @@ class SyncJobsClient:
     def task(self, task_id: str) -> TaskInfo:
         """As `JobsClient.task`: the task as it is now."""
         return self._wire.run(task(task_id))
+
+    @spelt_out(ScheduleOptions)
+    def schedule(
+        self, name: str, job: str, payload: Mapping[str, Any], room: str, **options: Unpack[ScheduleOptions]
+    ) -> None:
+        """As `JobsClient.schedule`."""
+        self._wire.run(schedule(name, job, payload, room, options))
+
+    def unschedule(self, name: str, room: str) -> None:
+        """As `JobsClient.unschedule`."""
+        self._wire.run(unschedule(name, room))
 
     def cancel(self, task_id: str) -> None:
         """As `JobsClient.cancel`."""
