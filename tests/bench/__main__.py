@@ -18,6 +18,7 @@ BENCHMARKS = {  # name of the module -> what it measures
     "replicas": "borrow and return over HTTP when each grant waits for a replica",
     "scripts": "Redis time of a borrow and of a return",
     "shards": "realms on a Redis Cluster of three shards, and a script there against one in no cluster",
+    "realm_down": "borrow and return in realms of a hub of which another one's store is dead",
     "sizing": "what one request costs the hub and Redis, and what it leaves there",
     "queue_fairness": "shares of labels under unequal load, and priorities",
     "queue_cost": "Redis time of waiting in the queue and of being served, with 100 to 100,000 waiters",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import platform
 import re
@@ -45,12 +46,14 @@ class Missing(Exception):
 
 @dataclass(frozen=True)
 class Load:
-    """What a load generator counted: answers with status below 400, those above, lost connections, seconds."""
+    """What a load generator counted: answers with status below 400, those above, lost connections, seconds; and how
+    long all but one in a hundred took, where the script says it."""
 
     answered: int
     refused: int
     broken: int
     seconds: float
+    p99_ms: float = math.nan
 
     @property
     def per_second(self) -> float:
