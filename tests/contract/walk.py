@@ -56,6 +56,20 @@ class Walk:
         """Somebody who shows these."""
         return Caller(self._http, headers, self._checked)
 
+    def _release(self) -> None:
+        """Release a brake that is planted; again where a sweep has found in between that there is no reason for one."""
+        engaged = {"state": "engaged", "stale": 9, "registered": 10, "limit": 1, "held": 8}
+        for _ in range(50):
+            for name in ("hub:brake", "hub:worker_brake"):
+                self.hub.redis.hset(name, mapping=engaged)
+            self.admin("GET", "/admin/brake")
+            headers = {"x-hub-secret": self.hub.admin_secret}
+            answer = self._http.post("/admin/brake/release", json={"by": "ann"}, headers=headers)
+            self._checked(answer)
+            if answer.status_code == 200:
+                return
+        raise AssertionError("each time a sweep was quicker than the call")
+
     def nodes(self) -> None:
         """Nodes come, beat, and are looked at."""
         me = {"nodeId": "n1", "incarnation": "p1", "labels": {"zone": "eu"}, "capacity": 4}
@@ -132,10 +146,7 @@ class Walk:
         self.admin("PUT", "/admin/sweeper", {"expire": False, "by": "ann"})
         self.admin("GET", "/admin/brake?of=workers")
         self.admin("POST", "/admin/brake/release", {"of": "workers"}, status=409)
-        for name in ("hub:brake", "hub:worker_brake"):
-            self.hub.redis.hset(name, mapping={"state": "engaged", "stale": 9, "registered": 10, "limit": 1, "held": 8})
-        self.admin("GET", "/admin/brake")
-        self.admin("POST", "/admin/brake/release", {"by": "ann"})
+        self._release()
         self.admin("POST", "/admin/sweep", {"dryRun": True})
         self.admin("PUT", "/admin/caps/gpu:a100", {"cap": 3})
         self.admin("GET", "/admin/caps")
