@@ -141,6 +141,36 @@ async def test_the_removal_of_the_last_slots_of_a_node_serves_who_waits_below_a_
     assert len(listed(redis, f"inuse:{POOL}")) == 2
 
 
+@pytest.mark.parametrize(
+    "end", ["lapses", "is taken off offer", "was not delivered", "was handed to a hub that is gone"]
+)
+async def test_a_lease_that_ends_makes_room_below_its_cap_for_a_slot_of_another_pool(hub, redis, end):
+    """Its own slot is for somebody else, or for nobody any more."""
+    first, second = f"{POOL}:x", f"{POOL}:y"
+    await hub.queue.set_cap(POOL, 1)
+    if end == "was handed to a hub that is gone":
+        await ask(hub, at="gone")
+    await offer(hub, first, "s1")
+    if end != "was handed to a hub that is gone":
+        assert (await ask(hub, wait_ms=0, key="k", attempt="a1"))[:2] == ["ok", "s1"]
+    await offer(hub, second, "s2")
+    for label in (first, POOL):
+        assert (await ask(hub, label))[0] == "waiting"
+    assert listed(redis, f"available:{second}") == ["s2"]  # its cap is reached
+    if end == "lapses":
+        redis.zadd("hub:deadlines", {"s1": 0})
+        await hub.store.script("capacity/lapse")(rest=["s1"])
+    elif end == "is taken off offer":
+        await hub.pools.withdraw("n1", "s1")
+    elif end == "was not delivered":
+        await undo(hub, "k", "a1", "h1")
+    else:
+        await silence(hub, redis, "gone")
+        redis.zadd("hub:hubs", {"h1": int(redis.hget("hub:store", "clock_ms"))})
+        await hub.store.script("queue/retire")(limit=25)
+    assert listed(redis, f"inuse:{second}") == ["s2"]
+
+
 # -- slots of suspects
 
 
