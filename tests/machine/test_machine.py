@@ -10,7 +10,7 @@ import pytest
 
 from tests.machine.run import Machine, run
 
-EXAMPLES = 270
+EXAMPLES = 310
 
 
 @pytest.mark.timeout(3600 if "HUB_MACHINE_EXAMPLES" in os.environ else 600)

@@ -149,4 +149,4 @@ def test_a_hub_with_secrets_does_nothing_for_strangers(closed_hub, operation):
 
 
 def test_the_document_has_all_of_the_contract():
-    assert len(OPERATIONS) == 20 + 6, OPERATIONS
+    assert len(OPERATIONS) == 20 + 11, OPERATIONS
