@@ -10,7 +10,7 @@ import { columns } from "./told.js";
 
 const SHOWN = 200;
 /** @type {[string, string][]} */
-const KINDS = [["", "All"], ["node", "Nodes"], ["pool", "Pools"], ["grant", "Grants"], ["ticket", "Tickets"], ["worker", "Workers"], ["task", "Tasks"], ["job", "Jobs"], ["sweep", "Sweeps"]];
+const KINDS = [["", "All"], ["node", "Nodes"], ["pool", "Pools"], ["grant", "Leases"], ["ticket", "Tickets"], ["worker", "Workers"], ["task", "Tasks"], ["job", "Jobs"], ["sweep", "Sweeps"]];
 /** @type {Record<string, string[]>} */
 const BEGIN = { pool: ["pool.", "slot.", "cap."], sweep: ["sweep.", "brake."] };
 

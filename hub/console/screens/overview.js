@@ -51,9 +51,9 @@ export default function Overview() {
       <section class="charts" aria-label="The last 15 minutes">
         <${Chart} title="Slots" at=${charts.at} unit=${num} lines=${[{ name: "lent", tone: "busy", values: charts.lent, fill: true }, { name: "free", tone: "good", values: charts.free, dash: [4, 3] }]}/>
         <${Chart} title="Waiting" at=${charts.at} unit=${num} lines=${[{ name: "borrowers", tone: "wait", values: charts.waiting, fill: true }]}/>
-        <${Chart} title="Grants per second" at=${charts.at} unit=${(/** @type {number} */ v) => v.toFixed(v && v < 10 ? 1 : 0)} lines=${[{ name: "grants", tone: "busy", values: charts.grants }]}/>
+        <${Chart} title="Leases per second" at=${charts.at} unit=${(/** @type {number} */ v) => v.toFixed(v && v < 10 ? 1 : 0)} lines=${[{ name: "grants", tone: "busy", values: charts.grants }]}/>
         <${Chart} title="Wait for a slot" at=${charts.at} unit=${span} lines=${[{ name: "p50", tone: "good", values: charts.p50 }, { name: "p99", tone: "wait", values: charts.p99, dash: [4, 3] }]}/>
         <${Chart} title="Ended early" at=${charts.at} unit=${num} lines=${[{ name: "expiries, lapses", tone: "bad", values: charts.expiries }]}/>
       </section>
-      <p class="faint">Grants, waits and ends come from the history of events, as far back as it goes; slots and waiting since this page was opened.</p>`}</${Shown}>`;
+      <p class="faint">Leases, waits and ends come from the history of events, as far back as it goes; slots and waiting since this page was opened.</p>`}</${Shown}>`;
 }

@@ -25,7 +25,7 @@ function cancel(ids, after) {
 
 /** Why a label waits. @param {any} line @param {any} overview */
 function because(line, overview) {
-  if (line.cap > 0 && line.inFlight >= line.cap) return ["wait", `at its cap: ${num(line.inFlight)} of ${num(line.cap)} grants are live`];
+  if (line.cap > 0 && line.inFlight >= line.cap) return ["wait", `at its cap: ${num(line.inFlight)} of ${num(line.cap)} leases are live`];
   if (overview?.queue.unserved.includes(line.labelKey)) return ["bad", "no pool serves this label: a spelling mistake, or its nodes are gone"];
   if (overview && overview.nodes.registered && !overview.nodes.alive) return ["bad", "nobody is alive: no node was heard for half of its timeout"];
   if (overview?.queue.held.includes(line.labelKey)) return ["bad", "the slots that serve it are held back: their nodes drain, are cordoned or silent, or the pool is under maintenance"];

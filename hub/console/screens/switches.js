@@ -55,7 +55,7 @@ function release(of) {
 function cap(label, row) {
   ask({
     title: row ? `Change the cap of ${label === "*" ? "all other labels" : label}?` : "Set a cap?",
-    what: html`<p>How many grants of a label may be live at once, for all hubs. Waiters a higher cap lets in are served at once; what is lent beyond a lower one stays lent. 0 is no limit, empty clears what was set here.</p>${row && html`<p>Now: <b>${row.cap || "no limit"}</b> (${row.source})${row.inFlight === null || row.inFlight === undefined ? "" : `, ${num(row.inFlight)} live, ${num(row.waiting)} waiting`}.</p>`}`,
+    what: html`<p>How many leases of a label may be live at once, for all hubs. Waiters a higher cap lets in are served at once; what is lent beyond a lower one stays lent. 0 is no limit, empty clears what was set here.</p>${row && html`<p>Now: <b>${row.cap || "no limit"}</b> (${row.source})${row.inFlight === null || row.inFlight === undefined ? "" : `, ${num(row.inFlight)} live, ${num(row.waiting)} waiting`}.</p>`}`,
     verb: "Set the cap", danger: false,
     fields: (set, values) => html`${!row && html`<label class="field"><span>Label</span><input required value=${values.label ?? ""} onInput=${(/** @type {any} */ e) => set({ ...values, label: e.target.value })}/></label>`}
       <label class="field"><span>Cap</span><input type="number" min="0" value=${values.cap ?? ""} onInput=${(/** @type {any} */ e) => set({ ...values, cap: e.target.value })}/></label>`,
