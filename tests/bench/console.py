@@ -92,7 +92,7 @@ async def _in_the_browser(redis: Redis, port: int) -> Seen:
         await fleet.register(redis, range(NODES), timeout_s=TIMEOUT_S)
         seen.figures += await _many_nodes(looker)
         async with _node(port) as client:
-            offered = {"nodeId": "busy", "policy": "reuse", "pools": {LABEL: 1}}
+            offered = {"nodeId": "busy", "policy": "reuse", "pools": {LABEL: 8}}  # one that is ended may keep one
             (await client.post("/node/register", json=offered)).raise_for_status()
         with _happenings(port):
             seen.calls = await _calls(looker)
