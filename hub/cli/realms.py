@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hub.cli import output, tables
+from hub.cli import moments, output, tables
 from hub.cli.inputs import Usage
 from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, looking, reach
@@ -30,7 +30,13 @@ def ls(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
         output.put_json(found)
         return
     rows = [
-        (each["name"], each["state"], each["asOf"], each["url"], output.one_line(each["error"] or ""))
+        (
+            each["name"],
+            each["state"],
+            moments.when(each["asOf"]) or "never",
+            each["url"],
+            output.one_line(each["error"] or ""),
+        )
         for each in found["realms"]
     ]
     tables.put_table(("REALM", "STATE", "AS OF", "STORE", "ERROR"), rows, expendable=("AS OF",))
@@ -51,9 +57,14 @@ def show(
     if as_json:
         output.put_json(one)
         return
+    one = {**one, "asOf": _seen(one)}
     facts = [(key.upper(), one[key]) for key in ("name", "state", "asOf", "url", "error") if one[key]]
     facts += [(kind.upper(), "  ".join(one[kind])) for kind in ("labels", "rooms", "nodes") if one[kind]]
     tables.put_facts(facts)
+
+
+def _seen(realm: dict[str, Any]) -> str:
+    return moments.when(realm["asOf"]) or "never"
 
 
 async def realms_at(at: Address) -> dict[str, Any]:

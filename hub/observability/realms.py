@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metr
 from prometheus_client.registry import Collector
 
 from hub.observability import metrics
+from hub.settings.realms import DEFAULT
 
 LABEL: Final = "realm"
 _named: Final = CollectorRegistry()  # what is counted in realms with a name
@@ -25,7 +26,7 @@ def within(name: str) -> Iterator[None]:
     """Around what is done in a realm; tasks that begin here are of it as well."""
     before = metrics.realm.set(name)
     try:
-        with structlog.contextvars.bound_contextvars(realm=name):
+        with structlog.contextvars.bound_contextvars(realm=name or DEFAULT):
             yield
     finally:
         metrics.realm.reset(before)
