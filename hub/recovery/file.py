@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,7 @@ from hub.errors import SourceRefused, StartRefused
 from hub.recovery.models import KINDS, Source, no_such_field, refusal, shown
 from hub.settings import Settings, load_settings, mask_url, read_environment
 from hub.settings.modules import import_named
+from hub.settings.toml import read_toml
 
 NAME = "sources"  # what a module calls its sources unless the setting says otherwise
 
@@ -85,9 +85,9 @@ def _sorted(found: Iterable[Source | StartRefused]) -> tuple[list[Source], list[
 
 def _from_file(path: Path, where: str, threshold_minutes: float | None) -> Found:
     try:
-        entries = _document(path, where)
-    except SourceRefused as error:
-        yield error
+        entries = read_toml(where, path, NAME)
+    except StartRefused as error:
+        yield SourceRefused(error.detail)
         return
     variables = read_environment()
     for number, entry in enumerate(entries, 1):
@@ -131,26 +131,6 @@ def _placed(source: Source, where: str, threshold_minutes: float | None) -> Sour
     source = with_threshold(source, threshold_minutes)
     source.declared_in(where)
     return source
-
-
-def _document(path: Path, where: str) -> list[dict[str, Any]]:
-    try:
-        document = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        raise SourceRefused(f"{where} cannot be read: {error.strerror or type(error).__name__}.") from None
-    except UnicodeDecodeError:
-        raise SourceRefused(f"{where} is no UTF-8 text.") from None
-    except (ValueError, RecursionError) as error:
-        # Only where it is wrong: what stands there may be a password.
-        place = re.search(r"\(at [a-z0-9 ,]+\)", str(error))
-        raise SourceRefused(f"{where} is no TOML{f' {place.group()}' if place else ''}.") from None
-    for name in document:
-        if name != NAME:
-            raise SourceRefused(f"{where}: {name[:40]!r} means nothing at the top; write one [[sources]] per source.")
-    entries = document.get(NAME, [])
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise SourceRefused(f"{where}: sources is no list of tables; write [[sources]] above each source.")
-    return entries
 
 
 def _source(entry: dict[str, Any], variables: Mapping[str, str]) -> Source:

@@ -124,7 +124,7 @@ def read_known(settings: Settings) -> tuple[Realm, ...]:
 def read_realms(path: Path, default_prefix: str = "") -> tuple[Realm, ...]:
     """The realms in the order of the file; raises `StartRefused` in one sentence that names the file, the entry and the
     field. `default_prefix` is what the keys of the default realm begin with."""
-    entries = read_toml("HUB_REALMS_FILE", path, "realms")
+    entries = read_toml(f"HUB_REALMS_FILE={path}", path, "realms")
     found: dict[str, Realm] = {}
     try:
         if len(entries) > REALMS_MAX:
@@ -169,9 +169,7 @@ def _check_place(realm: Realm, others: Sequence[str], default_prefix: str) -> No
         raise ValueError(f"its ids would look like those of {other}; give it another name")
 
 
-def _realm(entry: Any) -> Realm:
-    if not isinstance(entry, dict):
-        raise ValueError("it is no table")
+def _realm(entry: dict[str, Any]) -> Realm:
     said: dict[str, Any] = {}
     for field, value in entry.items():
         if field not in _FIELDS:

@@ -1,4 +1,4 @@
-"""A TOML file that a setting names, read with one sentence for whatever keeps it from being used."""
+"""A TOML file of one list of tables, read with one sentence for whatever keeps it from being used."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import Any
 from hub.errors import StartRefused
 
 
-def read_toml(setting: str, path: Path, table: str) -> list[Any]:
-    """The `[[table]]` entries of the file, which holds nothing else; raises `StartRefused`, and shows nothing of a file
-    that is no TOML: what stands there may be a secret.
+def read_toml(where: str, path: Path, table: str) -> list[dict[str, Any]]:
+    """The `[[table]]` entries of the file, which holds nothing else; raises `StartRefused`, a sentence that begins with
+    `where`, and shows nothing of a file that is no TOML: what stands there may be a secret.
     """
 
     def refused(why: str) -> StartRefused:
-        return StartRefused(f"{setting}={path}{why}.")
+        return StartRefused(f"{where}{why}.")
 
     try:
-        document = tomllib.loads(path.read_bytes().decode())
+        document = tomllib.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
         raise refused(f" cannot be read: {error.strerror or type(error).__name__}") from None
     except UnicodeDecodeError:
         raise refused(" is no UTF-8 text") from None
     except (ValueError, RecursionError) as error:
-        where = re.search(r"\(at [a-z0-9 ,]+\)", str(error))
-        raise refused(f" is no TOML {where.group()}" if where else " is no TOML") from None
+        place = re.search(r"\(at [a-z0-9 ,]+\)", str(error))
+        raise refused(f" is no TOML {place.group()}" if place else " is no TOML") from None
     for name in document:
         if name != table:
             raise refused(f": {name[:40]!r} means nothing at the top; write one [[{table}]] per {table[:-1]}")
     entries = document.get(table, [])
-    if not isinstance(entries, list):
-        raise refused(f": {table} is no list; write [[{table}]] above each {table[:-1]}")
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise refused(f": {table} is no list of tables; write [[{table}]] above each {table[:-1]}")
     return entries

@@ -128,7 +128,7 @@ class TokensFile:
 
 def read_tokens(path: Path) -> dict[str, Token]:
     """Token id -> token; raises `StartRefused` in one sentence that names the file, the entry and the field."""
-    entries = read_toml("HUB_TOKENS_FILE", path, "tokens")
+    entries = read_toml(f"HUB_TOKENS_FILE={path}", path, "tokens")
     found: dict[str, Token] = {}
     numbers: dict[str, int] = {}
     for number, entry in enumerate(entries, 1):
@@ -142,9 +142,7 @@ def read_tokens(path: Path) -> dict[str, Token]:
     return found
 
 
-def _token(entry: Any) -> Token:
-    if not isinstance(entry, dict):
-        raise ValueError("it is no table")
+def _token(entry: dict[str, Any]) -> Token:
     said = {}
     for field, value in entry.items():
         if field not in _FIELDS:

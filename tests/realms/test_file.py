@@ -48,7 +48,7 @@ def test_an_empty_file_has_no_realms(tmp_path):
         ("[[realms", "is no TOML (at end of document)"),
         ("realms = 3", "realms is no list"),
         ("[[worlds]]", "'worlds' means nothing at the top"),
-        ("realms = [1]", "entry 1: it is no table"),
+        ("realms = [1]", "realms is no list of tables"),
         ('[[realms]]\nname = "eu"', "entry 1: url is missing"),
         ('[[realms]]\nurl = "redis://a"', "entry 1: name is missing"),
         (EU + 'colour = "red"', "entry 1: 'colour' is no field of a realm"),

@@ -67,9 +67,9 @@ BAD = {
     "x = " + "[" * 5000: " is no TOML",
     "x = " + "9" * 5000: " is no TOML",
     "[token]\n": ": 'token' means nothing at the top; write one [[tokens]] per token.",
-    "tokens = 7\n": ": tokens is no list; write [[tokens]] above each token.",
+    "tokens = 7\n": ": tokens is no list of tables; write [[tokens]] above each token.",
     '[tokens]\ntoken = "s3cr3t"\n': ": tokens is no list",
-    'tokens = ["s3cr3t"]\n': ", entry 1: it is no table.",
+    'tokens = ["s3cr3t"]\n': ": tokens is no list of tables",
     f"{ENTRY}[[tokens]]\n": ", entry 2: user is missing.",
     '[[tokens]]\nuser = "ann"\n': ", entry 1: one of token, sha256 and certificate must be there, and only one.",
     f'{ENTRY}sha256 = "{"0" * 64}"\n': ", entry 1: one of token, sha256 and certificate must be there, and only one.",
@@ -105,6 +105,11 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_sentence_without_its_secre
     assert said.endswith(".")
     assert "\n" not in said
     assert "s3cr3t" not in said
+
+
+def test_a_file_that_an_editor_marked_as_utf_8_is_read(path):
+    path.write_text(f"\ufeff{ENTRY}")
+    assert len(read_tokens(path)) == 1
 
 
 def test_a_file_that_cannot_be_read_is_refused(path):
