@@ -3,6 +3,7 @@ local schedules = {}
 
 local FIELDS = {'room', 'name', 'user', 'at', 'job', 'payload', 'cron', 'every_ms', 'zone', 'catch_up', 'paused', 'due', 'prio',
   'max', 'backoff_ms', 'silence', 'unique', 'last', 'task', 'fired', 'why'}
+local PLAN = {'at', 'cron', 'every_ms', 'zone', 'catch_up'}
 
 -- The record, with its id; nil where there is none.
 function schedules.read(id)
@@ -24,6 +25,13 @@ end
 function schedules.stand(s) redis.call('ZADD', keys.schedules, schedules.place_of(s), s.id) end
 
 function schedules.place_of(s) return s.paused ~= '1' and (s.due or '') ~= '' and s.due or 'inf' end
+
+-- What its times follow from. Who worked them out says what he read: by now the schedule may be another, under its name.
+function schedules.plan_of(s)
+  local said = {}
+  for i, name in ipairs(PLAN) do said[i] = s[name] or '' end
+  return table.concat(said, '\n')
+end
 
 -- Whether its record says what a firing needs.
 function schedules.is_whole(s)

@@ -61,6 +61,12 @@ class Schedule:
     def id(self) -> str:
         return f"{self.room}:{self.name}"
 
+    @property
+    def plan(self) -> str:
+        """What its times follow from, as `lua/schedules.lua` has it: who works them out says so, for it may change."""
+        rule = self.rule
+        return "\n".join(map(str, (self.created_us, rule.cron, rule.every_ms or "", rule.zone, self.catch_up)))
+
     def times(self, now_us: int) -> tuple[list[int], int | None]:
         """When it was due until now, as far as that is caught up with, and when it is due next. What is less than
         a minute late was not missed.
@@ -148,11 +154,14 @@ class Schedules:
             user=user,
             superuser=int(superuser),
             paused=int(paused),
+            plan=found.plan,
             due_us=await self._next(found.rule),
         )
         match reply:
             case ["ok", changed]:
                 return _schedule_of(changed)
+            case ["moved"]:  # somebody has just changed it
+                return await self.pause(room, name, user, superuser, paused=paused)
         raise _refused(reply, room, name, self._pause.name)
 
     async def remove(self, room: str, name: str, user: str, superuser: bool) -> None:
@@ -181,6 +190,7 @@ class Schedules:
         reply = await self._fire(
             schedule=schedule.id,
             due_us=schedule.due_us,
+            plan=schedule.plan,
             next_us=next_us or "",
             rest=[text for task in tasks for text in task],
         )

@@ -113,6 +113,49 @@ async def test_a_hub_that_is_late_fires_nothing_again(hub, redis):
     assert len(await tasks_of(hub)) == 1
 
 
+@pytest.mark.parametrize(
+    "wanted", [{"rule": Rule(every_ms=120_000)}, {"catch_up": "skip"}, {"rule": Rule("* * * * *")}]
+)
+async def test_one_that_is_changed_while_a_hub_fires_it_follows_its_new_rule(hub, redis, wanted):
+    await serve(hub)
+    await put(hub, catch_up="all")
+    due = age(redis, 5 * MINUTE_US)
+    stale = schedules._schedule_of((await hub.store.script("schedules/due")(limit=9))[1])
+    await put(hub, **wanted)
+    redis.hset("hub:schedule:r1:s1", "due", due)  # the new rule was put when that was still to come
+    redis.zadd("hub:schedules", {"r1:s1": due})
+    assert await hub.schedules._fired(stale, *stale.times(due)) == 0
+    assert (await hub.schedules.get("r1", "s1")).due_us == due
+
+
+async def test_one_that_is_removed_and_made_anew_is_not_fired_as_the_one_before(hub, redis):
+    await serve(hub)
+    await put(hub)
+    due = age(redis, 1)
+    stale = schedules._schedule_of((await hub.store.script("schedules/due")(limit=9))[1])
+    await hub.schedules.remove("r1", "s1", USER, superuser=False)
+    await put(hub)
+    redis.hset("hub:schedule:r1:s1", "due", due)
+    assert await hub.schedules._fired(stale, *stale.times(due)) == 0
+
+
+async def test_one_that_is_changed_while_it_is_let_go_on_is_due_by_its_new_rule(hub, monkeypatch):
+    await serve(hub)
+    await put(hub, paused=True)
+    ask = hub.schedules._next
+
+    async def changed_first(rule):
+        due_us = await ask(rule)
+        monkeypatch.undo()
+        await put(hub, rule=Rule(every_ms=3_600_000), paused=True)
+        return due_us
+
+    monkeypatch.setattr(hub.schedules, "_next", changed_first)
+    found = await hub.schedules.pause("r1", "s1", USER, False, paused=False)
+    assert (found.paused, found.rule.every_ms) == (False, 3_600_000)
+    assert found.due_us > found.created_us + 3_599_000_000
+
+
 async def test_a_paused_schedule_makes_nothing_and_catches_up_with_nothing(hub, redis):
     await serve(hub)
     await put(hub, catch_up="all")

@@ -4,13 +4,14 @@
 command.change('schedules/fire', {
   'schedule',
   'due_us',     -- when it was due, as the hub has read it
+  'plan',       -- and what its times follow from
   'next_us',    -- when it is due next, '' for never
   '...firings', -- per task: id, when it was due; none where all of them were missed
 }, function(a, argv)
   local s = schedules.read(a.schedule)
-  if not s or s.paused == '1' or s.due ~= a.due_us then return {'moved'} end
+  if not s or s.paused == '1' or s.due ~= a.due_us or schedules.plan_of(s) ~= a.plan then return {'moved'} end
   local job = redis.call('HMGET', keys.job(s.job), 'at', 'deleted', 'attempts', 'backoff_ms')
-  local made, why = 0, argv[4] and '' or 'missed'
+  local made, why = 0, argv[5] and '' or 'missed'
   local max, backoff_ms = s.max or '', s.backoff_ms
   if max == '' then max, backoff_ms = job[3] or '1', job[4] or backoff_ms end
   local unique = s.unique ~= '' and s.unique or nil
@@ -27,10 +28,10 @@ command.change('schedules/fire', {
     redis.call('HSET', keys.schedule(s.id), 'task', id)
     made = made + 1
   end
-  if argv[4] and (not job[1] or job[2]) then
+  if argv[5] and (not job[1] or job[2]) then
     why = 'no-job'
   else
-    for i = 4, #argv, 2 do make(argv[i]) end
+    for i = 5, #argv, 2 do make(argv[i]) end
   end
   if made > 0 then
     redis.call('HINCRBY', keys.job(s.job), 'tasks', made)

@@ -1,16 +1,18 @@
 -- Pause a schedule, or let it go on: what it missed meanwhile is not caught up. Safe to repeat.
--- Returns {'ok', schedule} | {'schedule'} (unknown) | {'forbidden'}
+-- Returns {'ok', schedule} | {'schedule'} (unknown) | {'forbidden'} | {'moved'} (its times follow from something else by now)
 command.change('schedules/pause', {
   'schedule',
   'user',
   'superuser',  -- '1' | '0'
   'paused',     -- '1' | '0'
+  'plan',       -- what its times follow from, as the hub has read it
   'due_us',     -- when it is due next, '' for never
 }, function(a)
   local s = schedules.read(a.schedule)
   if not s then return {'schedule'} end
   if not schedules.is_of(s, a.user, a.superuser) then return {'forbidden'} end
   if s.paused ~= a.paused then
+    if schedules.plan_of(s) ~= a.plan then return {'moved'} end
     s.paused, s.due = a.paused, a.due_us
     redis.call('HSET', keys.schedule(s.id), 'paused', s.paused, 'due', s.due)
     schedules.stand(s)
