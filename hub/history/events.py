@@ -96,9 +96,10 @@ class Event:
         return {"id": self.id, "atUtc": self.at, "event": self.what, **facts, "rule": self.why}
 
     @cached_property
-    def json(self) -> bytes:
-        """`document`, written once however many listen."""
-        return to_json(self.document())
+    def frame(self) -> bytes:
+        """`document` as a server-sent event, written once however many listen."""
+        what = " ".join(self.what.split()).encode("utf-8", "replace")
+        return b"id: %b\nevent: %b\ndata: %b\n\n" % (self.id.encode(), what, to_json(self.document()))
 
 
 @dataclass(frozen=True)

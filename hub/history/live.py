@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 from hub.errors import Stopping, Unavailable
 from hub.history.events import Event, Wanted, parse_id
@@ -28,8 +27,9 @@ class Listener:
 
     def __init__(self, which: Wanted) -> None:
         self._which = which
-        self._waiting: deque[Event] = deque()
-        self._news = asyncio.Event()
+        self._waiting: list[Event] = []
+        self._loop = asyncio.get_running_loop()
+        self._news: asyncio.Future[None] | None = None  # while somebody waits for it
         self.slow = False
         self.over = False  # no more will come
 
@@ -42,23 +42,29 @@ class Listener:
             self._waiting.clear()
         else:
             self._waiting.append(event)
-        self._news.set()
+        self._wake()
 
     def end(self) -> None:
         """Nothing more comes."""
         self.over = True
-        self._news.set()
+        self._wake()
 
     async def take(self, patience_s: float) -> list[Event]:
         """What has come in; nothing when nothing came in time, or when this is the end."""
         if not (self._waiting or self.slow or self.over):
-            with suppress(TimeoutError):
-                async with asyncio.timeout(patience_s):
-                    await self._news.wait()
-        self._news.clear()
-        taken = list(self._waiting)
-        self._waiting.clear()
+            self._news = self._loop.create_future()
+            patience = self._loop.call_later(patience_s, self._wake)
+            try:
+                await self._news
+            finally:
+                patience.cancel()
+                self._news = None
+        taken, self._waiting = self._waiting, []
         return taken
+
+    def _wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
 
 
 class Live:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
 from fastapi import APIRouter, Request
@@ -18,7 +20,7 @@ from hub.api.contract import parameters as p
 from hub.api.contract.operation import Raw, operation
 from hub.api.deps import allowed, reply, serving
 from hub.errors import InvalidValue, NotFound, StoreUnavailable
-from hub.history.events import NAMES, Event, Wanted, parse_id, wanted
+from hub.history.events import NAMES, Wanted, parse_id, wanted
 from hub.history.live import Listener, Live
 from hub.history.why import KINDS, why
 from hub.observability import metrics
@@ -27,7 +29,7 @@ from hub.wire import to_json
 router = APIRouter(tags=["events"])
 PATH = "/events"  # the one path whose answer has no end, and no time limit
 KEEP_ALIVE_S = 15.0  # shorter than any proxy waits
-SEND_S = 20.0  # for a listener to take what was sent; then his connection is cut
+SEND_S = 20.0  # for a listener to take what was sent; then, or at most as much later, his connection is cut
 TOGETHER = 20  # events in one turn of the loop: a hundred listeners may be as far behind
 RETRY_MS = 2000  # a listener that was cut off comes back after so long
 _SHOWN = 'id: 1750000000000-0\nevent: grant.lent\ndata: {"event": "grant.lent"}\n\n'
@@ -100,16 +102,17 @@ class EventStream(Response):
         self._live = live
         self._which = which
         self._after = after
+        self._sending_since = math.inf  # of what is being sent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._live.listen(self._which) as listener:
             since = self._live.position
             begin = f"retry: {RETRY_MS}\nid: {self._after or since}\n\n".encode()
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            sending = asyncio.create_task(self._send(scope, send, listener, begin, since))
+            sending = asyncio.create_task(self._send(send, listener, begin, since))
             watching = asyncio.create_task(_until_gone(receive))
             try:
-                await asyncio.wait((sending, watching), return_when=asyncio.FIRST_COMPLETED)
+                await self._watch(scope, (sending, watching))
             finally:
                 for task in (sending, watching):
                     task.cancel()
@@ -117,24 +120,32 @@ class EventStream(Response):
         if not sending.cancelled():
             sending.result()
 
-    async def _send(self, scope: Scope, send: Send, listener: Listener, begin: bytes, since: str) -> None:
-        async def put(body: bytes, *, more: bool = True) -> None:
-            async with asyncio.timeout(SEND_S):
-                await send({"type": "http.response.body", "body": body, "more_body": more})
+    async def _watch(self, scope: Scope, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """Until one of them is over, or the listener has taken nothing of one send for too long.
 
-        try:
-            with suppress(StoreUnavailable):  # it ends here, and the listener comes back with the last id he saw
-                await put(begin)
-                if self._after is not None:
-                    await self._replay(put, self._after, since)
-                await self._follow(put, listener)
-            if listener.slow:
+        One timer for the stream costs less than one for each send.
+        """
+        while not (await asyncio.wait(tasks, timeout=SEND_S, return_when=asyncio.FIRST_COMPLETED))[0]:
+            if time.monotonic() - self._sending_since >= SEND_S:
                 metrics.event_streams_slow.inc()
-                await put(b'event: slow\ndata: {"rule":"Too much waited to be sent; come back with the last id."}\n\n')
-            await put(b"", more=False)
-        except TimeoutError:
+                scope.get("extensions", {}).get(ABORT, lambda: None)()
+                return
+
+    async def _send(self, send: Send, listener: Listener, begin: bytes, since: str) -> None:
+        async def put(body: bytes, *, more: bool = True) -> None:
+            self._sending_since = time.monotonic()
+            await send({"type": "http.response.body", "body": body, "more_body": more})
+            self._sending_since = math.inf
+
+        with suppress(StoreUnavailable):  # it ends here, and the listener comes back with the last id he saw
+            await put(begin)
+            if self._after is not None:
+                await self._replay(put, self._after, since)
+            await self._follow(put, listener)
+        if listener.slow:
             metrics.event_streams_slow.inc()
-            scope.get("extensions", {}).get(ABORT, lambda: None)()
+            await put(b'event: slow\ndata: {"rule":"Too much waited to be sent; come back with the last id."}\n\n')
+        await put(b"", more=False)
 
     async def _replay(self, put: Callable[..., Awaitable[None]], after: str, since: str) -> None:
         """What happened between the two ids, as far as it is still there."""
@@ -146,7 +157,7 @@ class EventStream(Response):
                 await put(b"event: gap\ndata: " + to_json(what) + b"\n\n")
             events = [event for event in page.events if parse_id(event.id, "id") <= upto]
             if fitting := [event for event in events if self._which.fits(event)]:
-                await put(b"".join(map(_frame, fitting)))
+                await put(b"".join(event.frame for event in fitting))
             if page.last or len(events) < len(page.events):
                 return
             after = page.events[-1].id
@@ -155,8 +166,9 @@ class EventStream(Response):
         while not (listener.over or listener.slow):
             if found := await listener.take(KEEP_ALIVE_S):
                 for at in range(0, len(found), TOGETHER):
-                    await put(b"".join(map(_frame, found[at : at + TOGETHER])))
-                    await asyncio.sleep(0)
+                    if at:
+                        await asyncio.sleep(0)
+                    await put(b"".join(event.frame for event in found[at : at + TOGETHER]))
             elif not (listener.over or listener.slow):
                 await put(f": nothing new\nid: {self._live.position}\n\n".encode())
 
@@ -164,8 +176,3 @@ class EventStream(Response):
 async def _until_gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _frame(event: Event) -> bytes:
-    what = " ".join(event.what.split()).encode("utf-8", "replace")
-    return b"id: %b\nevent: %b\ndata: %b\n\n" % (event.id.encode(), what, event.json)
