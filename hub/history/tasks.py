@@ -8,8 +8,11 @@ from typing import Any
 from hub.core import Hub
 from hub.errors import TaskNotFound
 from hub.history.explained import Now, Step, seconds
+from hub.jobs.chains import Links, links_of
 from hub.jobs.models import Task
 from hub.jobs.names import INTERNAL, dashed, time_text
+
+_NAMED = 3  # of those a task waits for, in the sentence; the facts name all
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,7 @@ class _Around:
     dead: bool
     workers: int  # that serve its job
     waiting: int  # in the queue of its job
+    links: Links
 
     def left_ms(self, since_ms: float | None, timeout_ms: float = 0) -> int | None:
         """How long until so many ms after a reading of the hub clock."""
@@ -54,6 +58,9 @@ async def task_now(hub: Hub, task: str) -> Now | None:
         "queuePosition": found.position,
         "notBeforeUtc": _time(found.due_us),
         "deadLetter": around.dead or None,
+        "waitsFor": [link.document() for link in around.links.waits_for],
+        "waitForIt": [link.document() for link in around.links.followers],
+        "moreWaitForIt": around.links.more or None,
     }
     match found.status:
         case "pending":
@@ -84,11 +91,29 @@ async def _around(hub: Hub, task: Task) -> _Around:
     )
     now_us = int(now[0]) * 1_000_000 + int(now[1])
     return _Around(
-        int(clock_ms or 0), now_us, runtime, ownerless, internal, beat, hung_up, dead is not None, workers, waiting
-    )
+        int(clock_ms or 0), now_us, runtime, ownerless, internal, beat, hung_up, dead is not None, workers, waiting,
+        await links_of(hub.store, task.id),
+    )  # fmt: skip
+
+
+def _behind(task: Task, links: Links) -> tuple[str, list[Step]]:
+    """Of a task that waits for others."""
+    named = [f"{dashed(link.task)} ({link.status})" for link in links.waits_for[:_NAMED]]
+    named += [f"{len(links.waits_for) - _NAMED} more"] if len(links.waits_for) > _NAMED else []
+    many = len(links.waits_for) > 1
+    listed = f"{', '.join(named[:-1])} and {named[-1]}" if many else named[0]
+    because = f"It waits for {f'{len(links.waits_for)} tasks' if many else 'a task'}: {listed}"
+    because += f", and is put off until {time_text(task.due_us)}." if task.due_us is not None else "."
+    rule = "When all of those are completed, it stands in the queue of its job. "
+    rule += "It fails as well when one of them fails for the last time or is cancelled."
+    if links.run_on_failure:
+        rule = "When all of those are over, whatever came of them, it stands in the queue of its job."
+    return because, [Step("task.queued", rule)]
 
 
 def _pending(task: Task, around: _Around) -> tuple[str, list[Step]]:
+    if around.links.waits_for:
+        return _behind(task, around.links)
     if task.due_us is not None:
         because = f"It is put off until {time_text(task.due_us)}"
         because += f": attempt {task.attempt - 1} of {task.max_attempts} has failed." if task.attempt > 1 else "."

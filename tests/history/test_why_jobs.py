@@ -198,3 +198,33 @@ async def test_over_http_ids_come_in_any_spelling_and_names_with_slashes(api: ht
         assert (answer.status_code, answer.json()["code"]) == (404, "not-found")
     assert (await api.get("/history", params={"task": "one"})).json()["member"] == "task"
     assert (await api.get("/history", params={"task": task["id"], "kind": "task"})).json()["events"] == []
+
+
+async def test_a_task_that_waits_for_others_names_them_and_they_name_it(hub, worker):
+    first, second = await submit(hub), await submit(hub)
+    task = await submit(hub, after=(first, second))
+    await hub.tasks.claim(worker, USER, Claim(start=True))
+    found = await explain(hub, "task", task)
+    states = {first: "running", second: "pending"}
+    named = " and ".join(f"{dashed(each)} ({states[each]})" for each in sorted(states))
+    assert (found.now.state, found.now.because) == ("pending", f"It waits for 2 tasks: {named}.")
+    assert found.now.facts["waitsFor"] == [
+        {"task": dashed(each), "job": JOB, "status": states[each]} for each in sorted(states)
+    ]
+    assert coming(found) == [("task.queued", None)]
+    assert "It fails as well" in found.now.next[0].rule
+    waits = {"task": dashed(task), "job": JOB, "status": "pending"}
+    assert (await explain(hub, "task", first)).now.facts["waitForIt"] == [waits]
+    await hub.tasks.finish(worker, USER, [Result(first, "completed")])
+    assert f"a task: {dashed(second)} (pending)." in (await explain(hub, "task", task)).now.because
+    await hub.tasks.move(task, "cancelled", superuser=True)
+    assert (await explain(hub, "task", second)).now.facts["waitForIt"] == []
+
+
+async def test_a_task_that_waits_for_many_whatever_comes_of_them_says_how_many_there_are(hub, worker):
+    parents = tuple([await submit(hub) for _ in range(5)])
+    task = await submit(hub, after=parents, run_on_failure=True, due_us=FAR_US)
+    found = await explain(hub, "task", task)
+    assert found.now.because.startswith("It waits for 5 tasks: ")
+    assert found.now.because.endswith(f" and 2 more, and is put off until {time_text(FAR_US)}.")
+    assert "whatever came of them" in found.now.next[0].rule

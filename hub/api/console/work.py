@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -14,6 +15,7 @@ from hub.api.identity import Caller, reader
 from hub.api.jobs import answers
 from hub.core import Hub
 from hub.errors import Forbidden, InvalidValue
+from hub.jobs.chains import links_of
 from hub.jobs.models import Job, Page, Task
 from hub.jobs.names import dashed, to_id
 from hub.wire import time_text
@@ -23,7 +25,7 @@ _WORKERS: Final = 1000  # whose jobs are read at a time
 _JOBS: Final = 1000
 _LOOKED: Final = 2000  # finished tasks that are looked through for those somebody asks for
 OPEN: Final = ("claimed", "running")
-STATUSES: Final = ("pending", *OPEN, "completed", "failed", "cancelled", "dead", "later")
+STATUSES: Final = ("pending", *OPEN, "completed", "failed", "cancelled", "dead", "later", "blocked")
 
 
 @router.get("/console/jobs")
@@ -99,6 +101,15 @@ async def tasks(request: Request) -> Response:
     return reply({"tasks": rows, "total": found.total, "complete": complete, "now": in_ms(hub, 0)})
 
 
+@router.get("/console/tasks/{task_id:uuid}/links")
+async def links(request: Request, task_id: UUID) -> Response:
+    """Which tasks a task waits for, and which wait for it."""
+    hub = await _hub(request)
+    found = await links_of(hub.store, task_id.hex)
+    waits_for, followers = ([link.document() for link in some] for some in (found.waits_for, found.followers))
+    return reply({"waitsFor": waits_for, "waitForIt": followers, "more": found.more, "now": in_ms(hub, 0)})
+
+
 class _Wish(NamedTuple):
     """What somebody looks for: a part of what a task says, and the full name of its job."""
 
@@ -127,9 +138,9 @@ async def _found(hub: Hub, status: str, wanted: _Wish, limit: int, offset: int) 
     ids, complete = await _nominated(hub, status, wanted)
     fitting = [
         task for task in await tasks.several(ids)
-        if (status in ("dead", "later") or task.status == status) and wanted.fits(task)
+        if (status in ("dead", "later", "blocked") or task.status == status) and wanted.fits(task)
     ]  # fmt: skip
-    if status == "pending":
+    if status in ("pending", "blocked"):  # which stand in another order
         fitting.sort(key=lambda task: -task.created_us)
     return Page(fitting[offset : offset + limit], len(fitting)), complete
 
@@ -140,7 +151,8 @@ async def _nominated(hub: Hub, status: str, wanted: _Wish) -> tuple[list[str], b
     if status == "pending":
         page = await hub.tasks.pending([wanted.job] if wanted.job else await _waiting(hub), _LOOKED, 0)
         return [task.id for task in page.items], page.total <= _LOOKED
-    key = {"dead": keys.dead, "later": keys.later, **dict.fromkeys(OPEN, keys.held_tasks)}.get(status, keys.finished)
+    lists = {"dead": keys.dead, "later": keys.later, "blocked": keys.blocked, **dict.fromkeys(OPEN, keys.held_tasks)}
+    key = lists.get(status, keys.finished)
     total, ids = await store.read_all([("ZCARD", key), ("ZREVRANGE", key, 0, _LOOKED - 1)])
     return list(ids), total <= _LOOKED
 

@@ -4,15 +4,16 @@ import { ask, each, told } from "../lib/dialog.js";
 import { html, useEffect, useRef } from "../lib/dom.js";
 import { Time, pretty, short } from "../lib/format.js";
 import { may } from "../lib/me.js";
-import { AsOf, Choice, Empty, Facts, Filter, Head, Pager, Shown, State, num } from "../lib/parts.js";
+import { AsOf, Choice, Empty, Facts, Filter, Head, Pager, Shown, State, num, some } from "../lib/parts.js";
 import { refine, to } from "../lib/router.js";
 import { useData } from "../lib/store.js";
 import { Bulk, Table, useChosen } from "../lib/table.js";
+import { TasksWith } from "./told.js";
 
 const LIMIT = 50;
 const J = "v1/joblib";
 /** @type {[string, string][]} */
-const STATUSES = [["pending", "Pending"], ["claimed", "Claimed"], ["running", "Running"], ["completed", "Completed"], ["failed", "Failed"], ["cancelled", "Cancelled"], ["dead", "Dead letters"], ["later", "Put off"]];
+const STATUSES = [["pending", "Pending"], ["claimed", "Claimed"], ["running", "Running"], ["completed", "Completed"], ["failed", "Failed"], ["cancelled", "Cancelled"], ["dead", "Dead letters"], ["later", "Put off"], ["blocked", "Waiting for others"]];
 
 /** @param {string[]} ids @param {() => void} [after] */
 function cancel(ids, after) {
@@ -50,6 +51,7 @@ function drop(ids, after) {
 /** @param {{task: any}} props */
 function Detail({ task }) {
   const more = useData(`${J}/tasks/${part(task.id)}`, ["task"], 3).data ?? {};
+  const links = useData(`console/tasks/${part(task.id)}/links`, ["task"], 3).data;
   const box = useRef(/** @type {HTMLElement|null} */ (null));
   useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), []); // the list above it may be long
   const share = more.progress == null ? "" : `${Math.round(100 * more.progress)}% `;
@@ -57,6 +59,8 @@ function Detail({ task }) {
     ["Task", html`<code>${task.id}</code>`], ["Room", task.room_id], ["Worker", task.worker_id && html`<a href=${to(["why", "worker", task.worker_id])}>${task.worker_id}</a>`],
     ["Started", task.started_at && html`<${Time} at=${task.started_at}/>`], ["Ended", task.completed_at && html`<${Time} at=${task.completed_at}/>`],
     ["Attempt", task.maxAttempts ? `${task.attempt} of ${task.maxAttempts}` : undefined], ["Priority", task.priority], ["Not before", task.notBefore && html`<${Time} at=${task.notBefore}/>`],
+    ["Waits for", links?.waitsFor.length > 0 && html`<${TasksWith} of=${links.waitsFor}/>`],
+    ["These wait for it", links?.waitForIt.length > 0 && html`<${TasksWith} of=${links.waitForIt}/>${links.more > 0 && html`<p class="faint">and ${num(links.more)} more</p>`}`],
     ["Progress", more.progress_at && html`${share}${more.message ?? ""} (<${Time} at=${more.progress_at}/>)`],
   ]}/>${task.error && html`<h3>Error</h3><pre class="json" tabindex="0" aria-label="Error"><code>${task.error}</code></pre>`}
     <h3>Payload</h3><pre class="json" tabindex="0" aria-label="Payload"><code>${pretty(task.payload)}</code></pre>
@@ -74,7 +78,7 @@ export default function Tasks({ route }) {
   const found = useData(`console/tasks${query({ status, q, job, limit: LIMIT, offset })}`, ["task", "worker"], 3);
   const data = found.data;
   const moving = may("moveTasks");
-  const live = ["pending", "claimed", "running", "later"].includes(status);
+  const live = ["pending", "claimed", "running", "later", "blocked"].includes(status);
   const retriable = ["failed", "cancelled", "dead"].includes(status);
   const rows = data?.tasks ?? [];
   const shown = rows.find((/** @type {any} */ task) => task.id === open);
@@ -83,7 +87,7 @@ export default function Tasks({ route }) {
     ${moving && html`<${Bulk} chosen=${chosen} one="task">${live && html`<button type="button" class="danger" onClick=${() => cancel(chosen.ids, chosen.none)}>Cancel…</button>`}${retriable && html`<button type="button" onClick=${() => retry(chosen.ids, chosen.none)}>Try again…</button>`}${status === "dead" && may("dead") && html`<button type="button" class="danger" onClick=${() => drop(chosen.ids, chosen.none)}>Drop…</button>`}</${Bulk}>`}
     <${Shown} from=${found}><${Table} caption="Tasks" rows=${rows} id=${(/** @type {any} */ t) => t.id} chosen=${moving && (live || retriable) ? chosen : null} columns=${[
       { head: "Task", cell: (/** @type {any} */ t) => html`<button type="button" class="link" aria-expanded=${open === t.id} aria-controls=${`detail-${t.id}`} onClick=${() => refine({ open: open === t.id ? "" : t.id })}><code>${short(t.id)}</code></button>` },
-      { head: "Status", cell: (/** @type {any} */ t) => html`<${State} state=${t.dead ? "dead" : t.status} text=${t.dead ? "dead letter" : t.status}/>` },
+      { head: "Status", cell: (/** @type {any} */ t) => html`<${State} state=${t.dead ? "dead" : t.status} text=${t.dead ? "dead letter" : t.waitsFor ? `waits for ${some(t.waitsFor, "task")}` : t.status}/>` },
       { head: "Job", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["jobs", t.job_name])}>${t.job_name}</a>` },
       { head: "Room", less: true, cell: (/** @type {any} */ t) => t.room_id },
       { head: "Position", num: true, less: true, cell: (/** @type {any} */ t) => num(t.queue_position) },

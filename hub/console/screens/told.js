@@ -1,6 +1,6 @@
 // An explanation: how a thing is, what comes next, what happened and by which rule.
 import { html } from "../lib/dom.js";
-import { Time } from "../lib/format.js";
+import { Time, short } from "../lib/format.js";
 import { Facts, State, span } from "../lib/parts.js";
 import { to } from "../lib/router.js";
 import { Table } from "../lib/table.js";
@@ -40,9 +40,15 @@ export function Next({ of }) {
   return html`<ol class="next">${of.next.map((/** @type {any} */ step, /** @type {number} */ at) => html`<li key=${at}><code>${step.event}</code> ${step.inSeconds === null ? "" : html`<b>in ${span(step.inSeconds)}</b>`}<p>${step.rule}</p></li>`)}</ol>`;
 }
 
+/** Tasks with how each of them is. @param {{of: any[]}} props */
+export function TasksWith({ of }) {
+  return html`<ul class="several">${of.map((task) => html`<li key=${task.task}><a href=${to(["why", "task", task.task])}><code>${short(task.task)}</code></a> ${task.job} <${State} state=${task.status}/></li>`)}</ul>`;
+}
+
 /** A fact as people read it: times, and durations by their names. @param {string} name @param {any} value */
 function fact(name, value) {
   if (typeof value === "number" && /seconds/i.test(name)) return span(value);
+  if (Array.isArray(value) && value.every((each) => each.task)) return html`<${TasksWith} of=${value}/>`;
   if (/Utc$/.test(name) && !Number.isNaN(Date.parse(value))) return html`<${Time} at=${value}/>`;
   return typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "");
 }

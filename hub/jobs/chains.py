@@ -1,0 +1,57 @@
+"""Chains: which tasks one waits for, and which wait for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hub.jobs.names import dashed
+from hub.store.store import Store
+
+FOLLOWERS = 100  # of those that wait for a task that are looked at
+
+
+@dataclass(frozen=True)
+class Link:
+    """A task at the other end of a link. status: `lost` for one that nobody knows any more."""
+
+    task: str
+    job: str
+    status: str
+
+    def document(self) -> dict[str, str]:
+        """As it goes over the wire."""
+        return {"task": dashed(self.task), "job": self.job, "status": self.status}
+
+
+@dataclass(frozen=True)
+class Links:
+    """Of a task: those it waits for, with `run_on_failure` whatever they come to; those that wait for it, and how many
+    more.
+    """
+
+    waits_for: tuple[Link, ...]
+    run_on_failure: bool
+    followers: tuple[Link, ...]
+    more: int
+
+
+async def links_of(store: Store, task: str) -> Links:
+    """Which tasks a task waits for, and which wait for it."""
+    keys = store.keys
+    policy, parents, total, (_, children) = await store.read_all(
+        [
+            ("HGET", keys.task(task), "after"),
+            ("SMEMBERS", keys.task_parents(task)),
+            ("SCARD", keys.task_children(task)),
+            ("SSCAN", keys.task_children(task), 0, "COUNT", FOLLOWERS),
+        ]
+    )
+    waits_for = await _links(store, sorted(parents))
+    listed = await _links(store, sorted(children))
+    followers = tuple(link for link in listed if link.status == "pending")  # one that was cancelled is still listed
+    return Links(waits_for, policy == "run", followers, max(0, total - len(listed)))
+
+
+async def _links(store: Store, tasks: list[str]) -> tuple[Link, ...]:
+    found = await store.read_all(("HMGET", store.keys.task(task), "job", "status") for task in tasks)
+    return tuple(Link(task, job or "", status or "lost") for task, (job, status) in zip(tasks, found, strict=True))
