@@ -17,7 +17,7 @@ from hub.store.store import Store
 LISTENERS_MAX = 100  # per process
 WAITING_MAX = 2_000  # events per listener; one that is further behind reads too slowly
 TOGETHER = 16  # events handed out in one turn of the loop, each to everybody
-TURN_S = 0.1  # between reads that found less than a batch: each wakes everybody who listens
+TURN_S = 0.2  # between reads that found less than a batch: each wakes everybody who listens
 PAUSE_S = 0.5  # before Redis is asked again after it did not answer
 _log = get_logger("hub.events")
 

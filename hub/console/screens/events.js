@@ -9,6 +9,7 @@ import { Table } from "../lib/table.js";
 import { columns } from "./told.js";
 
 const SHOWN = 200;
+const TOGETHER_MS = 20; // what comes together is drawn together; the hub sends some five times a second
 /** @type {[string, string][]} */
 const KINDS = [["", "All"], ["node", "Nodes"], ["pool", "Pools"], ["grant", "Leases"], ["ticket", "Tickets"], ["worker", "Workers"], ["task", "Tasks"], ["job", "Jobs"], ["sweep", "Sweeps"]];
 /** @type {Record<string, string[]>} */
@@ -48,7 +49,7 @@ function Follow({ route }) {
           const known = new Set(was.events?.slice(0, 100).map((each) => each.id));
           return { ...was, at: Date.now(), events: was.events && [...fresh.filter((each) => !known.has(each.id)), ...was.events].slice(0, SHOWN) };
         });
-      }, 100);
+      }, TOGETHER_MS);
     });
     return () => {
       over = true;
