@@ -31,7 +31,7 @@ assert {"watch", "jobs.worker", "__main__"} <= names
 for name in names:
     importlib.import_module(f"hub.client.{name}".removesuffix(".__init__"))
 tops = {name.partition(".")[0] for name in set(sys.modules) - before}
-print(json.dumps(sorted(tops - set(sys.stdlib_module_names))))
+print(json.dumps(sorted(tops - set(sys.stdlib_module_names) - {"__mp_main__"})))  # what multiprocessing calls this
 """
 BORROWS = """
 import asyncio

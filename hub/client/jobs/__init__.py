@@ -20,6 +20,7 @@ from hub.client.jobs.internal import InternalJob
 from hub.client.jobs.manager import JobManager
 from hub.client.jobs.scheduling import ScheduleOptions
 from hub.client.jobs.submitting import JobsClient, SyncJobsClient
+from hub.client.jobs.sync_worker import SyncWorker
 from hub.client.jobs.tasks import SubmitOptions, TaskInfo
 from hub.client.jobs.worker import Worker
 
@@ -38,6 +39,7 @@ __all__ = [
     "ScheduleOptions",
     "SubmitOptions",
     "SyncJobsClient",
+    "SyncWorker",
     "Task",
     "TaskCancelled",
     "TaskEnded",

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from hub.client.jobs.tasks import Report, TaskInfo, reason
 from hub.client.jobs.threads import Threads
 from hub.jobs.models import value_of
 from hub.retries import now_s
+
+if TYPE_CHECKING:
+    from hub.client.jobs.processes import Processes
 
 log = logging.getLogger("hub.client")
 
@@ -111,15 +114,20 @@ class Handler:
         """What it is registered as: room, category, name, schema."""
         return self.room, self.category, self.name, self.schema
 
-    async def run(self, task: Task, threads: Threads, say: Say) -> None:
+    def called(self, task: Task) -> Any:
+        """What the function returns, with a payload that fits its model; raises when that does not."""
+        payload = task.payload if self.model is None else self.model.model_validate(task.payload)
+        return self.call(payload, task) if self.takes_task else self.call(payload)
+
+    async def run(self, task: Task, threads: Threads, processes: Processes | None, say: Say) -> None:
         """Run a task and say what came of it; returns when nothing of it runs any more. Raises only when cancelled."""
         try:
-            payload = task.payload if self.model is None else self.model.model_validate(task.payload)
-            arguments = (payload, task) if self.takes_task else (payload,)
             if is_async(self.call):
-                returned = await self._awaited(arguments)
+                returned = await self._awaited(self.called(task))
+            elif processes is not None:
+                returned = await self._awaited(await processes.begin(task))
             else:
-                returned = await self._in_thread(arguments, task, threads, say)
+                returned = await self._in_thread(task, threads, say)
             value = value_of(returned)
         except (Exception, SystemExit) as error:  # whatever a handler raises, the worker lives on
             log.error("task %s of %s failed", task.id, task.job_name, exc_info=error)
@@ -132,18 +140,18 @@ class Handler:
         else:
             say(Report(task.id, "completed", value=value))
 
-    async def _awaited(self, arguments: tuple[Any, ...]) -> Any:
+    async def _awaited(self, returned: Awaitable[Any]) -> Any:
         limit = asyncio.timeout(self.max_runtime_s)
         try:
             async with limit:
-                return await self.call(*arguments)
+                return await returned
         except TimeoutError as error:
             if limit.expired():
                 raise TimeoutError(RUNTIME_EXCEEDED) from error
             raise
 
-    async def _in_thread(self, arguments: tuple[Any, ...], task: Task, threads: Threads, say: Say) -> Any:
-        ended = threads.run(self.call, *arguments)
+    async def _in_thread(self, task: Task, threads: Threads, say: Say) -> Any:
+        ended = threads.run(self.called, task)
         if self.max_runtime_s is not None and not (await asyncio.wait([ended], timeout=self.max_runtime_s))[0]:
             # A thread cannot be stopped: the hub is told, and the place is taken until the function returns.
             say(Report(task.id, "failed", RUNTIME_EXCEEDED))

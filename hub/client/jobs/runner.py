@@ -7,6 +7,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from hub.client.jobs.calls import MOST_CLAIMED
 from hub.client.jobs.handlers import Handler, Task, is_async
@@ -15,6 +16,9 @@ from hub.client.jobs.tasks import Report
 from hub.client.jobs.telling import TRYING_S, Teller
 from hub.client.jobs.threads import Threads
 from hub.retries import now_s
+
+if TYPE_CHECKING:
+    from hub.client.jobs.processes import Processes
 
 log = logging.getLogger("hub.client")
 
@@ -33,6 +37,7 @@ class TaskRunner:
         say: Callable[[Report], None],
         teller: Teller | None = None,
         cancel_grace_s: float = 5.0,
+        processes: int = 0,
     ) -> None:
         self.handlers: dict[str, Handler] = {}
         self._concurrency = concurrency
@@ -44,10 +49,21 @@ class TaskRunner:
         self._cancel_grace_s = cancel_grace_s
         self._begun: dict[Task, float] = {}
         self._threads = Threads(concurrency)
+        self._processes = _processes(processes) if processes else None
         self._waiting: deque[Task] = deque()
         self._running: dict[Task, asyncio.Task[None]] = {}
         self._closing = False
         self.changed = asyncio.Event()
+
+    async def start(self) -> None:
+        """Return once processes have the handlers, where some are to run there; raises ValueError where they cannot."""
+        if self._processes is not None:
+            await self._processes.start(self.handlers)
+
+    def end(self) -> None:
+        """End the processes."""
+        if self._processes is not None:
+            self._processes.close()
 
     @property
     def held(self) -> int:
@@ -96,7 +112,7 @@ class TaskRunner:
             if (running := self._running.get(task)) is None:
                 self._waiting.remove(task)
                 self._counts["lost"] += 1
-            elif is_async(self.handlers[task.job_name].call):
+            elif self._can_stop(task):
                 self._cancel(task, running)
 
     def lose(self) -> None:
@@ -106,12 +122,15 @@ class TaskRunner:
         self._counts["lost"] += len(self._waiting)
         self._waiting.clear()
         for task, running in self._running.items():
-            if is_async(self.handlers[task.job_name].call):
+            if self._can_stop(task):
                 self._cancel(task, running)
 
     def runs_longer(self, seconds: float) -> bool:
         """Whether something has been running for longer than this."""
         return any(now_s() - begun_s > seconds for begun_s in self._begun.values())
+
+    def _can_stop(self, task: Task) -> bool:
+        return self._processes is not None or is_async(self.handlers[task.job_name].call)
 
     def _cancel(self, task: Task, running: asyncio.Task[None]) -> None:
         """Cancel a handler, and again after each grace for as long as it goes on."""
@@ -165,7 +184,7 @@ class TaskRunner:
     async def _run(self, task: Task, handler: Handler) -> None:
         begun_s = self._begun[task] = now_s()
         try:
-            await handler.run(task, self._threads, lambda report: self._tell(task, report))
+            await handler.run(task, self._threads, self._processes, lambda report: self._tell(task, report))
         except asyncio.CancelledError:  # by `lose` or `close`, and nobody else has this task
             self._tell(task, Report(task.id, "pending"))
         finally:
@@ -194,3 +213,9 @@ class TaskRunner:
             await teller.flush(report.task)
         finally:
             self._say(report)
+
+
+def _processes(number: int) -> Processes:
+    from hub.client.jobs.processes import Processes  # multiprocessing is imported by who uses it
+
+    return Processes(number)

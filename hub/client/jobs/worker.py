@@ -45,7 +45,9 @@ class Worker:
 
     Tasks are claimed and reported many in one call; `prefetch` are held ready beyond those that run (None: none for
     tasks that take long, up to 200 for short ones). A thread of its own heartbeats every `heartbeat_interval` seconds,
-    whatever the handlers do.
+    whatever the handlers do. Plain functions run in threads; with `processes`, for those that compute, in that many
+    processes instead of `concurrency`, which import the module they stand at the top of. Such a process is killed where
+    an async handler would be cancelled; where it dies by itself, its task has failed.
 
     It outlives hubs and Redis: what could not be reported is reported later, and a call whose answer was lost is
     repeated as it was, so that nothing is run twice or forgotten. A worker that the hub has given up registers again;
@@ -65,6 +67,7 @@ class Worker:
         token: Token = None,
         *,
         concurrency: int = 10,
+        processes: int = 0,
         prefetch: int | None = None,
         room: str = "@global",
         grace: float = 30.0,
@@ -75,8 +78,9 @@ class Worker:
         transport: httpx.AsyncBaseTransport | None = None,
         sync_transport: httpx.BaseTransport | None = None,
     ) -> None:
-        if concurrency < 1 or (prefetch is not None and prefetch < 0):
-            raise ValueError("concurrency is at least 1, prefetch at least 0")
+        if concurrency < 1 or processes < 0 or (prefetch is not None and prefetch < 0):
+            raise ValueError("concurrency is at least 1, processes and prefetch are at least 0")
+        concurrency = processes or concurrency
         self.counts: Counter[str] = Counter()
         """How many tasks were: claimed, completed, failed, given back; lost with the worker, refused in a report."""
         self._room = room
@@ -85,7 +89,9 @@ class Worker:
         self._wire = Wire(url, token, transport)
         self._reporter = ClaimReporter(self._wire, readahead, self.counts, polling_interval, self._lost)
         self._teller = Teller(self._wire, lambda: self._reporter.worker_id, self._not_ours)
-        self._runner = TaskRunner(concurrency, readahead, self.counts, self._reporter.say, self._teller, cancel_grace)
+        self._runner = TaskRunner(
+            concurrency, readahead, self.counts, self._reporter.say, self._teller, cancel_grace, processes
+        )
         self._losses = Losses(
             self._wire, lambda: self._reporter.worker_id, self._runner.runs_longer, self._held, self._not_ours
         )
@@ -117,8 +123,7 @@ class Worker:
         attempts: int = 1,
         backoff: float = 1.0,
     ) -> Callable[[Function], Function]:
-        """Run the tasks of a job with the decorated function, `handler(payload, task)` or `handler(payload)`; plain
-        functions run in threads.
+        """Run the tasks of a job with the decorated function, `handler(payload, task)` or `handler(payload)`.
 
         `name` is that of the function by default. With a model as `schema`, or as the annotation of the payload, the
         payload is one, and a task that does not fit fails. A task fails that takes longer than `max_runtime` seconds:
@@ -183,6 +188,7 @@ class Worker:
         if limits and all(limits):
             self._reporter.max_runtime_s = max(limit for limit in limits if limit) + SLACK_S
         try:
+            await self._runner.start()
             await self._register()
         except BaseException:
             await self._close()
@@ -227,6 +233,7 @@ class Worker:
             if worker_id:
                 await self._wire.run(calls.leave(worker_id))
         finally:
+            await asyncio.to_thread(self._runner.end)
             if self._socket is not None:
                 await asyncio.to_thread(self._socket.close)
             await asyncio.to_thread(self._heartbeat.close, READY_S)

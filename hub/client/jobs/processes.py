@@ -1,0 +1,230 @@
+"""Processes for handlers that compute: each runs one task at a time, and its death is the end of that task alone."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import traceback
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any
+
+from hub.client.jobs.handlers import Handler, Task, is_async
+from hub.client.jobs.tasks import reason
+from hub.client.jobs.threads import Threads
+from hub.jobs.models import value_of
+
+# Begun anew and not forked: a fork would copy locks that threads of the worker hold at that moment.
+CONTEXT = multiprocessing.get_context("spawn")
+
+
+class HandlerFailed(Exception):
+    """A handler raised in its process, or that died; the text says which."""
+
+
+class HandlersUnready(HandlerFailed):
+    """A process did not come as far as to wait for tasks."""
+
+
+class Processes:
+    """So many processes, which import the modules of the handlers. One that died or was stopped is replaced."""
+
+    def __init__(self, number: int) -> None:
+        self._children = [_Child() for _ in range(number)]
+        self._idle: asyncio.Queue[_Child] = asyncio.Queue()
+        self._threads = Threads(number)
+        self._handlers: dict[str, Handler] = {}
+
+    async def start(self, handlers: Mapping[str, Handler]) -> None:
+        """Return once all of them have the handlers; raises ValueError for one that no process can import."""
+        atexit.register(self.close)
+        self._handlers = {name: replace(each, schema={}) for name, each in handlers.items() if not is_async(each.call)}
+        for name, handler in self._handlers.items():
+            try:
+                pickle.dumps(handler)
+            except (pickle.PicklingError, AttributeError, TypeError) as error:
+                raise ValueError(f"{name} cannot run in a process: write it at the top of a module ({error})") from None
+        begun = [self._threads.run(child.start, self._handlers) for child in self._children]
+        await asyncio.wait(begun)
+        for child, each in zip(self._children, begun, strict=True):
+            each.result()
+            self._idle.put_nowait(child)
+
+    async def begin(self, task: Task) -> Coroutine[Any, Any, Any]:
+        """Wait for a process; the answer is to be awaited, and is what the handler returns there. Cancelled once for a
+        task that is lost, its `lost` is set over there; cancelled again, or for another reason, the process is killed.
+        """
+        return self._run(await self._idle.get(), task)
+
+    async def _run(self, child: _Child, task: Task) -> Any:
+        ended = self._threads.run(child.run, task, self._handlers)
+        ended.add_done_callback(lambda _: self._back(child, ended))
+        told = False
+        while not ended.done():
+            try:
+                await asyncio.wait([ended])
+            except asyncio.CancelledError:
+                if told or not task.lost:
+                    child.kill()
+                    raise
+                child.lose()
+                told = True
+        return ended.result()
+
+    def close(self) -> None:
+        """End them all."""
+        atexit.unregister(self.close)
+        self._threads.close()
+        for child in self._children:
+            child.close()
+
+    def _back(self, child: _Child, ended: asyncio.Future[Any]) -> None:
+        """Have a process ready for the next task: one that died is replaced before it counts as idle."""
+        error = ended.exception()  # of one that was killed nobody else asks
+        if child.runs or isinstance(error, HandlersUnready):
+            self._idle.put_nowait(child)
+        else:
+            begun = self._threads.run(child.start, self._handlers)
+            begun.add_done_callback(lambda _: self._back(child, begun))
+
+
+class _Child:
+    """One process and the pipe to it. What runs is said by one thread at a time, `lose` and `kill` by any."""
+
+    def __init__(self) -> None:
+        self._process: multiprocessing.process.BaseProcess | None = None
+        self._pipe: Connection | None = None
+        self._lock = threading.Lock()
+        self._closed = self._killed = False
+
+    def start(self, handlers: Mapping[str, Handler]) -> None:
+        """Return once it waits for tasks."""
+        if self._process is not None:
+            self._end()
+        with self._lock:
+            if self._closed:
+                raise HandlersUnready("the worker has ended")
+            self._pipe, theirs = CONTEXT.Pipe()
+            process = CONTEXT.Process(target=_serve, args=(theirs, dict(handlers)), name="handler")
+            process.start()
+            self._process, self._killed = process, False
+        theirs.close()
+        try:
+            self._pipe.recv()
+        except (EOFError, OSError):
+            raise HandlersUnready(f"a process for handlers {self._end()} before its first task") from None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it waits for a task."""
+        return self._process is not None and not self._killed
+
+    def run(self, task: Task, handlers: Mapping[str, Handler]) -> Any:
+        """Have a task run; raises `HandlerFailed`."""
+        if not self.runs:  # it could not be replaced
+            self.start(handlers)
+        assert self._pipe is not None
+        try:
+            self._send(replace(task, tell=None))
+            while True:
+                match self._pipe.recv():
+                    case ("said", share, message, text):
+                        if task.tell is not None and not (task.lost or task.reported):
+                            task.tell(task.id, task.claim, share, message, text)
+                    case ("returned", document):
+                        return document
+                    case ("raised", why, where):
+                        error = HandlerFailed(why)
+                        error.add_note(where)
+                        raise error
+        except (EOFError, OSError):
+            raise HandlerFailed(f"the process of the task {self._end()}") from None
+
+    def lose(self) -> None:
+        """Let the task know that it is lost."""
+        with contextlib.suppress(OSError):  # it has just died
+            self._send(None)
+
+    def kill(self) -> None:
+        """End it at once; the thread that waits for it hears of that."""
+        self._killed = True  # also where it has just done what it had to
+        if self._process is not None:
+            self._process.kill()
+
+    def close(self) -> None:
+        """End it, for good."""
+        with self._lock:
+            self._closed = True
+        if (process := self._process) is not None:
+            process.kill()
+            process.join()
+
+    def _send(self, said: Task | None) -> None:
+        assert self._pipe is not None
+        with self._lock:
+            self._pipe.send(said)
+
+    def _end(self) -> str:
+        """How it ended, which it has."""
+        assert self._process is not None
+        assert self._pipe is not None
+        self._process.join()
+        code = self._process.exitcode or 0
+        self._pipe.close()
+        self._process = None
+        return f"was ended by {_signal(-code)}" if code < 0 else f"ended with {code}"
+
+
+def _signal(number: int) -> str:
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
+def _serve(pipe: Connection, handlers: dict[str, Handler]) -> None:
+    """In the process: run what comes, until there is nobody any more to tell what came of it."""
+    for number in (signal.SIGTERM, signal.SIGINT):  # sent to all of a terminal or unit; the worker says when to end
+        signal.signal(number, lambda *_: None)
+    inbox: SimpleQueue[Task] = SimpleQueue()
+    sending = threading.Lock()
+
+    def send(said: tuple[Any, ...]) -> None:
+        with sending:
+            pipe.send(said)
+
+    def listen() -> None:
+        task: Task | None = None
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                said = pipe.recv()
+                if said is None and task is not None:
+                    task.lost = True
+                elif said is not None:
+                    task = said
+                    task.tell = lambda _id, _claim, *news: send(("said", *news))
+                    inbox.put(task)
+        os._exit(0)  # also out of a handler, whose task another worker has by now
+
+    threading.Thread(target=listen, name="listen", daemon=True).start()
+    with contextlib.suppress(OSError):
+        send(("ready",))
+        while True:
+            send(_outcome(inbox.get(), handlers))
+
+
+def _outcome(task: Task, handlers: Mapping[str, Handler]) -> tuple[Any, ...]:
+    try:
+        return "returned", value_of(handlers[task.job_name].called(task)).document
+    except Exception as error:  # noqa: BLE001 - whatever a handler raises, it is told where the worker is
+        return "raised", reason(error), traceback.format_exc()
+    except BaseException as error:  # noqa: BLE001 - `sys.exit` ends no process here
+        return "raised", f"ended by {error!r}", traceback.format_exc()
+    finally:
+        task.reported = True
+        print(end="", flush=True)  # noqa: T201 - what the handler printed, for this process may be killed

@@ -1,0 +1,156 @@
+"""`SyncWorker`: the twin of `Worker` for programs with threads."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Self, TypeVar
+
+import httpx
+
+from hub.client.jobs.handlers import Model, is_async
+from hub.client.jobs.wire import Token
+from hub.client.jobs.worker import Worker
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class SyncWorker:
+    """A `Worker` for programs without asyncio: `SyncWorker(url, token).run()`, or `with SyncWorker() as worker:`.
+
+    @worker.job("modifiers", schema=Rotate)
+    def rotate(payload: Rotate, task: Task) -> None: ...
+
+    Arguments as for `Worker`; handlers are plain functions, which run in threads, or in `processes`. Everything else is
+    done in a thread of its own, which ends with the program.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: Token = None,
+        *,
+        concurrency: int = 10,
+        processes: int = 0,
+        prefetch: int | None = None,
+        room: str = "@global",
+        grace: float = 30.0,
+        cancel_grace: float = 5.0,
+        heartbeat_interval: float = 30.0,
+        polling_interval: float = 2.0,
+        socket: Any = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sync_transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._worker = Worker(
+            url, token, concurrency=concurrency, processes=processes, prefetch=prefetch, room=room, grace=grace,
+            cancel_grace=cancel_grace, heartbeat_interval=heartbeat_interval, polling_interval=polling_interval,
+            socket=socket, transport=transport, sync_transport=sync_transport,
+        )  # fmt: skip
+        self._stopping = False
+        self._failure: BaseException | None = None
+        self._ready, self._ended = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._live, name="worker", daemon=True)
+
+    def job(
+        self,
+        category: str,
+        name: str | None = None,
+        *,
+        schema: Mapping[str, Any] | type[Model] | None = None,
+        room: str | None = None,
+        max_runtime: float | None = None,
+        attempts: int = 1,
+        backoff: float = 1.0,
+    ) -> Callable[[Function], Function]:
+        """As `Worker.job`: run the tasks of a job with the decorated function."""
+        registered = self._worker.job(
+            category, name, schema=schema, room=room, max_runtime=max_runtime, attempts=attempts, backoff=backoff
+        )
+
+        def plain(function: Function) -> Function:
+            if is_async(function):
+                raise ValueError("the handlers of a SyncWorker are plain functions; `Worker` runs async ones")
+            return registered(function)
+
+        return plain
+
+    @property
+    def worker_id(self) -> str | None:
+        """The worker this is to the hub; None while it is not registered."""
+        return self._worker.worker_id
+
+    @property
+    def counts(self) -> Counter[str]:
+        """As `Worker.counts`: how many tasks were claimed, completed, failed, given back, lost, refused."""
+        return self._worker.counts
+
+    def run(self) -> None:
+        """Work until `stop`, SIGTERM or SIGINT; a second signal does not wait for what runs. Raises what ended it."""
+        with self._signals(), self:
+            self.ended()
+
+    def ended(self) -> None:
+        """Return once it was told to stop, or something has ended it."""
+        self._ended.wait()
+
+    def stop(self, *, hurry: bool = False) -> None:
+        """Let it end; with `hurry` what runs is given back at once. May be called from any thread, more than once."""
+        self._stopping = True
+        self._worker.stop(hurry=hurry)
+        self._ended.set()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        try:
+            self._ready.wait()
+        except BaseException:  # Ctrl-C while no hub answers
+            self.stop()
+            raise
+        if self._failure is not None:
+            raise self._failure
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
+        self.stop()
+        self._thread.join()
+        if self._failure is not None and (error is None or isinstance(error, Exception)):
+            raise self._failure
+
+    def _live(self) -> None:
+        try:
+            asyncio.run(self._work())
+        except BaseException as error:  # noqa: BLE001 - handed to the thread that runs the worker
+            self._failure = error
+        finally:
+            self._ended.set()
+            self._ready.set()
+
+    async def _work(self) -> None:
+        async with self._worker:
+            self._ready.set()
+            await self._worker.ended()
+            self._ended.set()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT stop the worker, where they can be had; the handlers before them come back afterwards."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = (signal.SIGTERM, signal.SIGINT)
+
+        def told(*_: object) -> None:  # no event is set here: this thread may be waiting for it, and hold its lock
+            self._stopping, hurry = True, self._stopping
+            self._worker.stop(hurry=hurry)
+
+        before = {number: signal.signal(number, told) for number in numbers}
+        try:
+            yield
+        finally:
+            for number in numbers:
+                signal.signal(number, before[number] or signal.SIG_DFL)
