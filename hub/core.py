@@ -16,6 +16,7 @@ from hub.jobs.pages import Pages
 from hub.jobs.presence import Presence
 from hub.jobs.progress import Progress
 from hub.jobs.providers import Providers
+from hub.jobs.recent import Recent
 from hub.jobs.schedules import Schedules
 from hub.jobs.tasks import Tasks
 from hub.jobs.validation import Validation
@@ -43,10 +44,10 @@ class Hub:
         self.leases = Leases(store, settings, self.pools, self.queue, self.agreed)
         self.watching = Watching(store)
         self.tickets = Tickets(store, self.leases.memory)
-        pages = Pages(store)
+        pages, recent = Pages(store), Recent(store)
         self.workers = Workers(store, settings, pages)
-        self.jobs = Jobs(store, settings, pages)
-        self.tasks = Tasks(store, settings, self.jobs, pages)
+        self.jobs = Jobs(store, settings, pages, recent)
+        self.tasks = Tasks(store, settings, self.jobs, pages, recent)
         self.schedules = Schedules(store, settings, pages)
         self.progress = Progress(store)
         self.validation = Validation()

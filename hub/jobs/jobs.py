@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from functools import partial
 from typing import Any
 
 from hub.errors import Forbidden, JobNotFound, SchemaConflict, UnknownReply
 from hub.jobs.models import Job, JobDemand, JobRequest, Page
 from hub.jobs.names import SHARED, check_category, full_name, parse_full_name, schema_digest
 from hub.jobs.pages import Pages
+from hub.jobs.recent import Recent
 from hub.jobs.workers import superseded, unknown
 from hub.observability.logs import get_logger
 from hub.settings import Settings
@@ -22,11 +24,12 @@ _log = get_logger("hub.jobs")
 class Jobs:
     """Keeps `Job`."""
 
-    def __init__(self, store: Store, settings: Settings, pages: Pages) -> None:
+    def __init__(self, store: Store, settings: Settings, pages: Pages, recent: Recent) -> None:
         self._store = store
         self._realm = settings.realm
         self._categories = settings.allowed_categories
         self._pages = pages
+        self._recent = recent
         self._register = store.script("jobs/register")
         self._ensure_internal = store.script("jobs/ensure_internal")
         self._describe = store.script("jobs/describe")
@@ -42,20 +45,22 @@ class Jobs:
             raise Forbidden(f"Only a superuser registers jobs in {wanted.room}")
         check_category(wanted.category, self._categories, "HUB_ALLOWED_CATEGORIES")
         full = full_name(wanted.room, wanted.category, wanted.name)
-        reply = await self._register(
+        register = partial(
+            self._register,
             full=full,
             id=new_id(self._realm),
             schema=wanted.schema,
             digest=schema_digest(schema),
             worker=wanted.worker or new_id(self._realm),
             user=user,
-            made_for="0" if wanted.worker else "1",
             incarnation=wanted.incarnation,
             attempts=wanted.max_attempts,
             backoff_ms=wanted.backoff_ms,
         )
+        reply = await register(made_for="known" if wanted.worker else "new")
         match reply:
             case [("created" | "joined") as word, job, worker, workers, *before]:
+                self._recent.registered(partial(register, made_for="told"), len(wanted.schema))
                 if before:
                     _log.warning("worker taken over", worker=worker, incarnation=wanted.incarnation, before=before[0])
                 return Job(job, full, wanted.schema, tuple(workers), worker), word == "created"

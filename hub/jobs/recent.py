@@ -1,11 +1,12 @@
-"""What a hub remembers of the latest submits and reports, for a store that comes back without its last seconds."""
+"""What a hub remembers of the latest registrations, submits and reports: for a store without its last seconds."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from hub.errors import StoreUnavailable
@@ -18,8 +19,10 @@ KEEP_S = 10.0  # Redis writes its file every second, and a replica is behind by 
 MOST = 10_000  # calls: said again in about a second
 MOST_BYTES = 32 * 1024 * 1024
 MOST_RESULT_BYTES = 16 * 1024 * 1024  # of what tasks came to; the oldest ends are said again without
+OTHERS_S = 5.0  # for so long a job is waited for that another hub registered; it says so within two seconds
 BATCH = 128  # calls said again at a time, in order
 _log = get_logger("hub.jobs")
+Again = Callable[[], Awaitable[Any]]
 
 
 class Recent:
@@ -32,19 +35,27 @@ class Recent:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._end = store.script("tasks/recall")
-        self._calls: deque[tuple[float, int, Callable[[], Awaitable[Any]]]] = deque()
+        self._calls: deque[tuple[float, int, Again]] = deque()
+        self._jobs: set[Again] = set()  # those of them that tasks may depend on
         self._bytes = 0
         self._ends: deque[dict[str, str]] = deque()  # those with a result
         self._result_bytes = 0
         store.when_replaced(self.recall)
 
-    def note(self, again: Callable[[], Awaitable[Any]], size: int = 0) -> None:
+    def registered(self, again: Again, size: int) -> None:
+        """A job was registered: that is said before anything about tasks."""
+        self._jobs.add(again)
+        self.note(again, size)
+
+    def note(self, again: Again, size: int = 0) -> None:
         """This was done; `again` does it once more, or finds it done."""
         now = time.monotonic()
         self._calls.append((now, size, again))
         self._bytes += size
         while self._calls[0][0] < now - KEEP_S or len(self._calls) > MOST or self._bytes > MOST_BYTES:
-            self._bytes -= self._calls.popleft()[1]
+            _, size, forgotten = self._calls.popleft()
+            self._bytes -= size
+            self._jobs.discard(forgotten)
             if not self._calls:
                 break
 
@@ -68,6 +79,7 @@ class Recent:
 
     def _forget(self) -> None:
         self._calls.clear()
+        self._jobs.clear()
         self._ends.clear()
         self._bytes = self._result_bytes = 0
 
@@ -78,15 +90,30 @@ class Recent:
             return
         since = (self._store.heard_at or time.monotonic()) - KEEP_S  # nothing was done in an outage
         calls = [again for at, _, again in self._calls if at >= since]
+        recalled = await self._say([again for again in calls if again in self._jobs])
+        recalled += await self._say([again for again in calls if again not in self._jobs])
+        if calls:
+            _log.warning("tasks recalled", remembered=len(calls), ends=recalled)
+
+    async def _say(self, calls: Sequence[Again]) -> int:
+        """Say these again; how many ends the store had lost."""
         recalled = 0
+        until = time.monotonic() + OTHERS_S
         for start in range(0, len(calls), BATCH):
-            replies = await asyncio.gather(*(again() for again in calls[start : start + BATCH]), return_exceptions=True)
-            for reply in replies:
+            batch = calls[start : start + BATCH]
+            replies = await asyncio.gather(*(again() for again in batch), return_exceptions=True)
+            for again, reply in zip(batch, replies, strict=True):
                 if isinstance(reply, StoreUnavailable):
                     raise reply
                 if isinstance(reply, BaseException):
                     metrics.unhandled.inc()
                     _log.error("not said again to the store", why=str(reply), exc_info=reply)
+                elif reply == ["job"]:
+                    self._store.later(partial(self._once_more, again, until))
                 recalled += reply == ["recalled"]
-        if calls:
-            _log.warning("tasks recalled", remembered=len(calls), ends=recalled)
+        return recalled
+
+    async def _once_more(self, again: Again, until: float) -> None:
+        """With every tick: the hub that knows of the job has yet to speak."""
+        if await again() == ["job"] and time.monotonic() < until:
+            self._store.later(partial(self._once_more, again, until))

@@ -45,7 +45,7 @@ LOOK_S = 0.25  # how often it looks: that is over as soon as all have
 class Tasks:
     """Keeps `Task`."""
 
-    def __init__(self, store: Store, settings: Settings, jobs: Jobs, pages: Pages) -> None:
+    def __init__(self, store: Store, settings: Settings, jobs: Jobs, pages: Pages, recent: Recent) -> None:
         # A key is good for as long as what it stands for is there, and for a day at most.
         self._realm = settings.realm
         self._served, self._empty = (metrics.claims.labels(outcome) for outcome in ("tasks", "none"))
@@ -53,7 +53,7 @@ class Tasks:
         self._store = store
         self._jobs = jobs
         self._pages = pages
-        self._recent = Recent(store)
+        self._recent = recent
         self._dispatch = Dispatch(store, self._keep_s, self._recent)
         self._submit = store.script("tasks/submit")
         self._claim = store.script("tasks/claim")

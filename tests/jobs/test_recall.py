@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hub.core import Hub
-from hub.errors import Settling, TaskNotFound
+from hub.errors import JobNotFound, Settling, TaskNotFound, WorkerNotFound
 from hub.jobs import recent
-from hub.jobs.models import LOST, Claim, Options, Result
+from hub.jobs.models import LOST, Claim, JobRequest, Options, Result
 from hub.store.connection import open_store
-from tests.world import settings_for
+from tests.world import eventually, settings_for
 
 USER = "a" * 32
 JOB = "r1:modifiers:A"
@@ -201,3 +203,64 @@ async def test_an_emptied_store_is_told_of_no_task_by_a_hub_that_comes_when_othe
             with pytest.raises(TaskNotFound):
                 await lossy.status(ended.id)
             lossy.server.client().hset("hub:store", "settle_ms", 0)
+
+
+async def test_a_job_that_redis_lost_is_back_with_its_worker_and_its_tasks(lossy):
+    worker = await lossy.worker()
+    lossy.keep()
+    wanted = JobRequest("r1", "modifiers", "B", '{"type":"object"}', worker, max_attempts=3, backoff_ms=10)
+    job, _ = await lossy.hub.jobs.register(wanted, {"type": "object"}, USER, superuser=False)
+    [task] = await lossy.hub.tasks.submit("r1", job.full, ['{"n":1}'], USER, Options(as_the_job=True))
+    await lossy.forget()
+    await lossy.recall()
+    assert await lossy.hub.jobs.get(job.full) == replace(job, worker=None)
+    found = await lossy.claim(worker)
+    assert (found.id, found.max_attempts) == (task.id, 3)
+
+
+async def test_a_job_that_another_hub_says_again_later_has_the_tasks_of_the_one_that_spoke_before(lossy):
+    worker = await lossy.worker()
+    lossy.keep()
+    async with open_store(settings_for(lossy.server.url)) as store:
+        other = Hub(store, settings_for(lossy.server.url))
+        await other.clock.tick()
+        job, _ = await other.jobs.register(JobRequest("r1", "modifiers", "B", worker=worker), {}, USER, superuser=False)
+        [task] = await lossy.hub.tasks.submit("r1", job.full, ['{"n":1}'], USER)
+        await lossy.forget()
+        await lossy.recall()
+        with pytest.raises(TaskNotFound):
+            await lossy.hub.tasks.get(task.id)
+        await lossy.recall(other)
+
+        async def back():
+            await lossy.hub.clock.tick()
+            return [found.id for found in await lossy.hub.tasks.claim(worker, USER)] == [task.id]
+
+        await eventually(back)
+
+
+async def test_what_a_registration_says_again_changes_nothing_that_came_later(lossy):
+    worker = await lossy.worker()
+    older = JobRequest("r1", "modifiers", "B", worker=worker, max_attempts=3)
+    async with open_store(settings_for(lossy.server.url)) as store:
+        other = Hub(store, settings_for(lossy.server.url))
+        await other.clock.tick()
+        job, _ = await lossy.hub.jobs.register(older, {}, USER, superuser=False)
+        await other.jobs.register(replace(older, max_attempts=5), {}, USER, superuser=False)
+        lossy.keep()
+        await lossy.forget()
+        await lossy.recall(other)
+        await lossy.recall()
+        await lossy.hub.tasks.submit("r1", job.full, ["{}"], USER, Options(as_the_job=True))
+        assert (await lossy.claim(worker)).max_attempts == 5
+
+
+async def test_no_registration_brings_a_worker_back(lossy):
+    lossy.keep()
+    worker = await lossy.worker()
+    await lossy.forget()
+    await lossy.recall()
+    with pytest.raises(WorkerNotFound):
+        await lossy.hub.tasks.claim(worker, USER)
+    with pytest.raises(JobNotFound):
+        await lossy.hub.jobs.get(JOB)

@@ -1,5 +1,5 @@
 -- Register a job for a worker: create it, take a soft-deleted one back under the schema given, or join an active one whose
--- schema is the same. A refusal leaves no trace. Safe to repeat.
+-- schema is the same. A refusal leaves no trace. Safe to repeat; what a hub says again to a worker that has the job changes nothing.
 -- Returns {'created' | 'joined', id, worker, workers, perhaps the process that was the worker before} | {'conflict'}
 --   | {'worker'} (unknown, or not the caller's) | {'superseded'} (the process was the worker, and another is)
 command.change('jobs/register', {
@@ -9,7 +9,7 @@ command.change('jobs/register', {
   'digest',       -- the same for schemas that are equal
   'worker',
   'user',
-  'made_for',     -- '1': the worker is new
+  'made_for',     -- a worker that is 'new' or 'known'; 'told': a hub says it again to a store that may have lost it
   'incarnation',  -- the process that is the worker, '' where it does not say so
   'attempts',     -- of its tasks that say nothing of that
   'backoff_ms',
@@ -17,9 +17,14 @@ command.change('jobs/register', {
   local job = redis.call('HMGET', keys.job(a.full), 'id', 'digest', 'deleted', 'back')
   if job[1] and not job[3] and job[2] ~= a.digest then return {'conflict'} end
   local owner = redis.call('HGET', keys.worker(a.worker), 'user')
-  if owner ~= a.user and not (a.made_for == '1' and not owner) then return {'worker'} end
+  if owner ~= a.user and not (a.made_for == 'new' and not owner) then return {'worker'} end
   local is_it, before = true, nil
-  if owner then is_it, before = incarnations.take_over(a.worker, a.incarnation) end
+  if a.made_for == 'told' then
+    if incarnations.is_superseded(a.worker, a.incarnation) then return {'superseded'} end
+    if redis.call('SISMEMBER', keys.worker_jobs(a.worker), a.full) == 1 then
+      return {'joined', job[1], a.worker, redis.call('SMEMBERS', keys.job_workers(a.full))}
+    end
+  elseif owner then is_it, before = incarnations.take_over(a.worker, a.incarnation) end
   if not is_it then return {'superseded'} end
 
   local joined = job[1] and not job[3] and job[1] ~= a.id and job[4] ~= a.id

@@ -100,7 +100,7 @@ class JobsMachine(RuleBasedStateMachine):
         new_job = self.new_id()
         answer = self.call(
             "jobs/register", full=full, id=new_job, schema=schema, digest=schema, worker=worker, user=user,
-            made_for=int(new_worker), incarnation="", attempts=1, backoff_ms=1000,
+            made_for="new" if new_worker else "known", incarnation="", attempts=1, backoff_ms=1000,
         )  # fmt: skip
         assert answer[0] == self.model.register(full, new_job, schema, worker, user, new_worker)
         if answer[0] in ("created", "joined"):
