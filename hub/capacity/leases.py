@@ -246,7 +246,7 @@ class Leases:
                 self.memory.renewed(slot, held, left_ms)
                 return held, left_ms
             case ["settling"]:
-                raise _not_reported(slot)
+                raise _settling(slot)
             case ["over"]:
                 metrics.renewals.labels("over").inc()
                 raise LeaseOver(f"The lease of {slot} is over")
@@ -259,7 +259,7 @@ class Leases:
         """
         word, *left_ms = await self._verify(slot=slot, token=token)
         if word == "settling":
-            raise _not_reported(slot)
+            raise _settling(slot)
         return word, left_ms[0] if left_ms else 0
 
     async def attribute(self, slot: str, test: str, run: str) -> None:
@@ -329,9 +329,9 @@ class Leases:
         return int(total), list(slots)
 
 
-def _not_reported(slot: str) -> Settling:
+def _settling(slot: str) -> Settling:
     return Settling(
-        f"The store was lost, and the node of {slot} has yet to say what is lent; ask again", retry_after_s=1
+        f"The store was lost, and hubs or the node of {slot} have yet to say what is lent; ask again", retry_after_s=1
     )
 
 

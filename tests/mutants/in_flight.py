@@ -42,6 +42,14 @@ FLIGHT = (
         "a task is given out again whose end a hub has yet to say",
     ),
     Mistake(
+        "commands/capacity/verify.lua", "local unsure = held == a.token and store.settle_left_ms > 0\n", "local unsure = false\n",
+        "a lease that one hub brought back is valid before another can say that it was returned",
+    ),
+    Mistake(
+        "commands/capacity/renew.lua", "  if store.settle_left_ms > 0 then return {'settling'} end\n", "",
+        "a lease that one hub brought back is renewed before another can say that it was returned",
+    ),
+    Mistake(
         "placing.lua", "if drains.holds_back(part) or revocations.believed_in(slot) then", "if drains.holds_back(part) then",
         "a slot is lent to the next while its last holder has yet to hear of it",
     ),

@@ -111,6 +111,45 @@ async def test_what_two_hubs_lent_is_brought_back_by_each(serving, redis, settin
         assert sorted(listed(redis, f"inuse:{LABEL}")) == ["s1", "s2"]
 
 
+async def test_what_was_returned_at_another_hub_is_not_valid_before_that_one_has_spoken(serving, redis, settings):
+    """The hub that lent it brings it back first; who checks a token meanwhile is asked to ask again."""
+    api, first = serving
+    await publish(api, "n1", **{LABEL: ["s1", "s2"]})
+    over, kept = [(await borrow(api, LABEL)).json() for _ in range(2)]
+    async with open_store(settings) as store:
+        second = Hub(store, settings)
+        await second.leases.give_back(over["browserId"], LABEL, over["leaseToken"])
+        redis.flushall()
+        await notice(first)
+        for lease in (over, kept):
+            assert redis.hget(f"session:{lease['browserId']}", "leaseToken") == lease["leaseToken"]
+            asked = await api.get(f"/leases/{lease['browserId']}/verify?token={lease['leaseToken']}")
+            renewed = await api.post("/session/renew", json=lease)
+            assert [each.json()["code"] for each in (asked, renewed)] == ["settling", "settling"]
+        await notice(second)
+        settle(redis)
+        said = [
+            (await api.get(f"/leases/{lease['browserId']}/verify?token={lease['leaseToken']}")).json()["valid"]
+            for lease in (over, kept)
+        ]
+        assert said == [False, True]
+        assert (await api.post("/session/renew", json=kept)).status_code == 200
+
+
+async def test_a_lease_whose_time_would_be_up_before_all_have_spoken_is_kept_by_a_renewal(serving, redis):
+    """The renewal is answered 503, and counts."""
+    api, hub = serving
+    await publish(api, "n1", **{LABEL: ["s1"]})
+    lease = (await borrow(api, LABEL, ttlSeconds=15)).json()
+    redis.hset("hub:store", "run_id", "before")
+    redis.function_flush()
+    await notice(hub)
+    redis.zadd("hub:deadlines", {"s1": int(redis.hget("hub:store", "clock_ms")) + 500})
+    assert (await api.post("/session/renew", json=lease)).json()["code"] == "settling"
+    settle(redis)
+    assert (await api.get(f"/leases/s1/verify?token={lease['leaseToken']}")).json()["valid"]
+
+
 async def test_a_grant_that_was_returned_is_not_brought_back(serving, redis):
     api, hub = serving
     await publish(api, "n1", **{LABEL: ["s1"]})
@@ -363,6 +402,7 @@ async def test_a_grant_of_a_slot_whose_return_was_lost_as_well_replaces_the_olde
     slots = [{"labelKey": LABEL, "slotId": "s1"}]
     answer = await api.post("/node/register", json={"nodeId": "n1", "slots": slots, "lent": {"s1": newer}})
     assert [slot["status"] for slot in answer.json()["slots"]] == ["lent"]
+    settle(redis)
     answers = [
         await api.post("/session/renew", json={"browserId": "s1", "leaseToken": token}) for token in (old, newer)
     ]

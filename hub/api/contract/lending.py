@@ -61,7 +61,10 @@ class Verified(TypedDict):
     reason: NotRequired[
         Annotated[
             Literal["not lent", "stale token", "lapsed", "settling"],
-            told("Why not. `settling`: the store was lost, and the node has yet to say what is lent.", "stale token"),
+            told(
+                "Why not. `settling`: the store was lost, and hubs or the node have yet to say what is lent.",
+                "stale token",
+            ),
         ]
     ]
 

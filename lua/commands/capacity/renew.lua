@@ -1,6 +1,7 @@
 -- Extend a lease to ttl_ms from now, never beyond max_ms from when it was lent and never backwards. Safe to repeat.
 -- Returns {'ok', token, ms left} | {'over'} (no such lease, a later one, or its deadline has passed)
---   | {'settling'} (the store was lost, and its node has yet to say what is lent)
+--   | {'settling'} (the store was lost: a hub may have yet to say that it ended, or its node that it is lent; of a lease that
+--   the store knows the deadline has moved all the same)
 command.change('capacity/renew', {
   'slot',
   'token',           -- '' when the caller has none
@@ -21,5 +22,6 @@ command.change('capacity/renew', {
   redis.call('HSET', keys.slot(a.slot), 'visible_ms', store.now_ms + left_ms)
   local idle_ms = tonumber(record[2] or '0')
   if idle_ms > 0 then redis.call('SET', keys.borrow_idle(a.slot), '1', 'PX', math.max(idle_ms, left_ms)) end
+  if store.settle_left_ms > 0 then return {'settling'} end
   return {'ok', held, left_ms}
 end)

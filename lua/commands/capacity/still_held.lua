@@ -1,6 +1,6 @@
 -- Which of these leases are over? Changes nothing.
 -- Returns a word per lease: 'ok' | 'not lent' | 'stale token' | 'lapsed'
---   | 'settling' (the store was lost, and may only not have been told of it again)
+--   | 'settling' (the store was lost, and may only not have been told of it again, or that it has ended)
 command.read('capacity/still_held', {
   '...leases',  -- per lease: slot, token
 }, function(_, argv)
@@ -9,11 +9,10 @@ command.read('capacity/still_held', {
     local slot, token = argv[i], argv[i + 1]
     local held = redis.call('HGET', keys.session(slot), 'leaseToken')
     local word = held == token and 'ok' or held and 'stale token' or 'not lent'
-    if word == 'ok' then
-      local deadline = tonumber(redis.call('ZSCORE', keys.deadlines, slot) or '0')
-      if deadline <= store.clock_ms and store.settle_left_ms <= 0 then word = 'lapsed' end
-    elseif store.settle_left_ms > 0 or reports.is_missing(slot, token, held) then
+    if store.settle_left_ms > 0 or (word ~= 'ok' and reports.is_missing(slot, token, held)) then
       word = 'settling'
+    elseif word == 'ok' and tonumber(redis.call('ZSCORE', keys.deadlines, slot) or '0') <= store.clock_ms then
+      word = 'lapsed'
     end
     words[#words + 1] = word
   end

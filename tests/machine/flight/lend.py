@@ -191,21 +191,32 @@ class Lend(Fleet):
         query = f"token={holder.token}"
         await self.send(Errand("verify", "GET", path, None, took, query=query, repeatable=False), box)
 
-    async def verify_old(self, which: int, box: Box) -> None:
-        """Whether a token that was handed in is still refused."""
+    async def verify_old(self, which: int, box: Box, *, renews: bool = False) -> None:
+        """Whether a token that was handed in is still refused; with `renews` somebody wants its lease to go on."""
         some = [(slot, token) for slot, tokens in sorted(self.ended.items()) for token in sorted(tokens)]
         if not some:
             return
         slot, token = some[which % len(some)]
 
         def took(call: Call, box: Box) -> None:
-            if call.status == 200 and call.answer["valid"] and self.settled and self.stands_ended(slot, token):
+            if call.status == 200 and call.answer.get("valid", renews) and self.is_over(slot, token):
                 self.complain("back", f"{slot} under {token}, which was returned, is valid at {box.name}")
 
+        if renews:
+            body = {"browserId": slot, "leaseToken": str(token), "ttlSeconds": TTL_S}
+            await self.send(Errand("renew old", "POST", "/session/renew", body, took, repeatable=False), box)
+            return
         errand = Errand(
             "verify old", "GET", f"/leases/{slot}/verify", None, took, query=f"token={token}", repeatable=False
         )
         await self.send(errand, box)
+
+    def is_over(self, slot: str, token: int) -> bool:
+        """As `stands_ended`; and nothing that was handed in is valid while hubs may still say so after a loss."""
+        if self.settled:
+            return self.stands_ended(slot, token)
+        settle_ms, clock_ms = self.redis.hmget(KEYS.store, "settle_ms", "clock_ms")
+        return token in self.ended[slot] and int(clock_ms) < int(settle_ms or 0)
 
     def stands_ended(self, slot: str, token: int) -> bool:
         """Whether its return was answered, by a hub that could tell a store that has lost it."""

@@ -29,6 +29,7 @@ ALL, LOST = 0, 1  # what a server comes back with
 S1, S2, S5, S12, S20, S35 = 1, 2, 3, 4, 5, 6  # seconds that pass
 PATIENT = 3  # a claim without a key, whose caller says that he waits for a second
 FAILED = 1  # a report, with a key
+RENEWS = 3  # a token that was handed in, instead of asking whether it is valid
 NO_CAP, EU = 2, 4  # a cap is cleared, instead of set to 1; the label that a shorter pool serves
 
 FAIL_BACK = (
@@ -79,6 +80,11 @@ BROUGHT_BACK_AND_ENDED = (
     _("beat"), _("borrow", c=LONG), _("give_back", b=1), _("wipe", c=1), _("tick"), _("tick", b=1), _("pass", S5, 1),
     _("pass", S5, 1),
 )  # fmt: skip
+VALID_BEFORE_ALL_HAVE_SPOKEN = tuple(  # the hub that lent it has spoken, the one that took its return has not
+    (_("beat"), _("borrow", c=LONG), _("mark"), _("give_back", b=1), *loss, _("stall", b=1), _("tick"), again)
+    for loss in ((_("wipe"),), (_("restart", c=LOST),))
+    for again in (_("verify_old"), _("verify_old", c=RENEWS))
+)
 TAKEN_OVER_AND_WIPED = (
     _("beat"), _("borrow", c=LONG), *[_("pass", S5)] * 4, _("succeed"), _("wipe"), _("pass", S5, 1), _("verify"),
 )  # fmt: skip
@@ -251,6 +257,19 @@ SCENARIOS: dict[str, Scenario] = {
     "what one hub brings back ends when another says that it was returned": Scenario(
         "back", BROUGHT_BACK_AND_ENDED, "return 1"
     ),
+    **{
+        f"nothing is {what} before a hub could say that it was returned": Scenario("back", steps, "return 1")
+        for what, steps in zip(
+            (
+                "valid in an emptied store",
+                "renewed in an emptied store",
+                "valid in an older store",
+                "renewed in an older store",
+            ),
+            VALID_BEFORE_ALL_HAVE_SPOKEN,
+            strict=True,
+        )
+    },
     "a process that takes a node over knows what is lent": Scenario("lost", TAKEN_OVER_AND_WIPED, "register 2"),
     "a report of what is lent is not carried out late": Scenario("back", REPORTED_LATE, "return 1"),
     "a lease that was returned while its node was gone does not come back": Scenario(

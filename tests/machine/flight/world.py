@@ -93,7 +93,7 @@ class World(Work):
             await self.verify(holder, self.box(b))
 
     async def do_verify_old(self, a: int, b: int, c: int) -> None:
-        await self.verify_old(a, self.box(b))
+        await self.verify_old(a, self.box(b), renews=c % 4 == 3)
 
     async def do_give_back(self, a: int, b: int, c: int) -> None:
         if holder := self.holder(a):
