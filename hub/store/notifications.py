@@ -102,11 +102,19 @@ class Notifications:
         """Notify everybody and give the connection back."""
         self._closing = True
         if self._reader is not None:
+            waking = asyncio.ensure_future(self._wake_reader())
+            waking.add_done_callback(_look_at)
             await asyncio.wait([self._reader], timeout=2 * IDLE_S)
         with suppress(TimeoutError):
             async with asyncio.timeout(2 * IDLE_S), self._lock:  # after a command that has made another connection
                 if self._pubsub is not None:
                     await self._give_back(self._pubsub)
+
+    async def _wake_reader(self) -> None:
+        """Have Redis answer something, for which the reader looks up before its time."""
+        async with self._lock:
+            if self._pubsub is not None:
+                await self._pubsub.ping()
 
     async def _subscribe(self, channels: tuple[str, ...]) -> list[asyncio.Future[None]]:
         async with self._lock:
@@ -155,7 +163,8 @@ class Notifications:
                 if message is not None:
                     monitor.heard()
                     self._take(message["type"], message["channel"], message["data"])
-                    continue
+                    if not self._closing:
+                        continue
                 async with self._lock:
                     if not self._waiting or self._closing:
                         await self._give_back(pubsub)

@@ -7,8 +7,9 @@ import asyncio
 import pytest
 
 from hub.errors import StoreUnavailable
+from hub.store import notifications
 from hub.store.connection import open_store
-from tests.world import RedisServer, eventually, settings_for
+from tests.world import PATIENCE_S, RedisServer, eventually, settings_for
 
 
 async def connections(redis) -> int:
@@ -51,6 +52,14 @@ async def test_what_a_channel_says_is_kept_where_somebody_asks_for_it_and_given_
         assert heard == ["1", "2", "3"]
         assert await two.wait(30)
         assert (one.said(), two.said()) == ([], [])
+
+
+async def test_a_store_is_closed_without_waiting_until_the_reader_looks_up(settings, redis, monkeypatch):
+    monkeypatch.setattr(notifications, "IDLE_S", 300.0)
+    async with open_store(settings) as store, store.notifications.listen("a") as subscription:
+        await asyncio.wait_for(store.close(), PATIENCE_S)
+        assert subscription.cut
+    await eventually(lambda: is_so(redis.pubsub_channels() == []))
 
 
 async def test_a_channel_nobody_waits_for_is_not_subscribed_to(hub, redis):
