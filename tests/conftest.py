@@ -154,6 +154,11 @@ def start_hub(redis_server: RedisServer) -> Iterator[Callable[..., HubProcess]]:
 
     yield start
     for process in started:
+        if "HUB_WORKERS" in process.environment and process.process.poll() is None:
+            process.signal(
+                signal.SIGTERM
+            )  # killed, its workers would live a moment longer, in the store of the next test
+            process.process.wait(60)
         process.kill()
 
 
