@@ -20,7 +20,7 @@ from hub.errors import HubError, HubUnavailable, NotFound
 from hub.jobs.names import parse_full_name, to_id
 from hub.settings import mask_url
 
-Kind = Literal["node", "slot", "ticket", "run", "task", "worker", "job"]
+Kind = Literal["node", "slot", "ticket", "run", "task", "worker", "job", "schedule"]
 EventKind = Literal["node", "pool", "grant", "ticket", "worker", "job", "task", "sweep"]
 
 _KINDS: tuple[Kind, ...] = ("node", "slot", "ticket", "run")  # those that an id of any form may name
@@ -35,7 +35,8 @@ def why(
         typer.Argument(
             parser=read_id,
             metavar="ID",
-            help="A node, slot, ticket (or its Idempotency-Key), run, task, worker, or a job by its full name.",
+            help="A node, slot, ticket (or its Idempotency-Key), run, task, worker, a job by its full name, or a "
+            "schedule as ROOM:NAME.",
         ),
     ],
     kind: Annotated[Kind | None, typer.Option(help="What ID names; else all that it may name.")] = None,
@@ -50,7 +51,8 @@ def why(
 
 
 def _kinds(subject: str) -> list[Kind]:
-    """What an id may name, by its form: workers and tasks have UUIDs, the full name of a job has two colons."""
+    """What an id may name, by its form: workers and tasks have UUIDs, the full name of a job has two colons, that of a
+    schedule has one."""
     kinds = list(_KINDS)
     try:
         to_id(subject)
@@ -58,6 +60,8 @@ def _kinds(subject: str) -> list[Kind]:
     except ValueError:
         if parse_full_name(subject) is not None:
             kinds.append("job")
+        elif subject.count(":") == 1:
+            kinds.append("schedule")
     return kinds
 
 

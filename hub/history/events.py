@@ -14,10 +14,10 @@ from hub.jobs.names import dashed, to_id
 from hub.wire import time_text, to_json
 
 # the facts that name what an event is about
-NAMES = ("node", "slot", "pool", "label", "run", "ticket", "worker", "task", "job")
+NAMES = ("node", "slot", "pool", "label", "run", "ticket", "worker", "task", "job", "schedule")
 _IDS = {"worker", "task"}  # UUIDs: scripts write them without hyphens
 # events whose `why` is what somebody said, not a code of the rules -> what that is called on the wire
-_SAID = {"task.retried": "error", "task.scheduled": "schedule"}
+_SAID = {"task.retried": "error"}
 # kind -> how the events of that kind begin
 KINDS = {
     "node": ("node.",),

@@ -59,8 +59,8 @@ async def task_now(hub: Hub, task: str) -> Now | None:
         "notBeforeUtc": _time(found.due_us),
         "deadLetter": around.dead or None,
         "waitsFor": [link.document() for link in around.links.waits_for],
-        "waitForIt": [link.document() for link in around.links.followers],
-        "moreWaitForIt": around.links.more or None,
+        "waitedForBy": [link.document() for link in around.links.followers],
+        "waitedForByMore": around.links.more or None,
     }
     match found.status:
         case "pending":

@@ -8,6 +8,7 @@ from hub.history.events import Wanted
 from hub.history.explained import Explanation, Now
 from hub.history.nodes import node_now
 from hub.history.reading import Found, History
+from hub.history.schedules import schedule_now
 from hub.history.slots import slot_now
 from hub.history.tasks import job_now, task_now
 from hub.history.tickets import run_now, ticket_ids, ticket_now
@@ -15,7 +16,7 @@ from hub.history.workers import worker_now
 from hub.jobs.names import dashed, to_id
 from hub.store.keys import key_part
 
-KINDS = ("node", "slot", "ticket", "run", "task", "worker", "job")
+KINDS = ("node", "slot", "ticket", "run", "task", "worker", "job", "schedule")
 _IDS = ("task", "worker")  # UUIDs, written in any way
 _WIDE = 1000  # events of a run looked through for the tickets it waits with, however few are shown
 # Ordinary lending says nothing about a node: it would push everything else out of what is shown of it.
@@ -42,6 +43,8 @@ def _names(kind: str, given: str) -> tuple[str, ...]:
             return (to_id(given.strip()),)
         except ValueError:
             return ()
+    if kind == "schedule" and given.count(":") != 1:  # room and name
+        return ()
     return (key_part(given),) if kind == "slot" else (given,)
 
 
@@ -59,6 +62,8 @@ async def _now(hub: Hub, kind: str, name: str, past: Found) -> Now | None:
             return await worker_now(hub, name)
         case "job":
             return await job_now(hub, name)
+        case "schedule":
+            return await schedule_now(hub, name)
     return await run_now(hub, name, past)
 
 

@@ -1,7 +1,8 @@
-"""Chains: which tasks one waits for, and which wait for it."""
+"""Chains: which tasks one waits for, which wait for it, and how those are."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hub.jobs.names import dashed
@@ -12,7 +13,7 @@ FOLLOWERS = 100  # of those that wait for a task that are looked at
 
 @dataclass(frozen=True)
 class Link:
-    """A task at the other end of a link. status: `lost` for one that nobody knows any more."""
+    """A task at the other end of a link. status: `gone` for one that nobody knows any more."""
 
     task: str
     job: str
@@ -46,12 +47,13 @@ async def links_of(store: Store, task: str) -> Links:
             ("SSCAN", keys.task_children(task), 0, "COUNT", FOLLOWERS),
         ]
     )
-    waits_for = await _links(store, sorted(parents))
-    listed = await _links(store, sorted(children))
+    waits_for = await links_to(store, sorted(parents))
+    listed = await links_to(store, sorted(children))
     followers = tuple(link for link in listed if link.status == "pending")  # one that was cancelled is still listed
     return Links(waits_for, policy == "run", followers, max(0, total - len(listed)))
 
 
-async def _links(store: Store, tasks: list[str]) -> tuple[Link, ...]:
+async def links_to(store: Store, tasks: Sequence[str]) -> tuple[Link, ...]:
+    """Each of these tasks as it is."""
     found = await store.read_all(("HMGET", store.keys.task(task), "job", "status") for task in tasks)
-    return tuple(Link(task, job or "", status or "lost") for task, (job, status) in zip(tasks, found, strict=True))
+    return tuple(Link(task, job or "", status or "gone") for task, (job, status) in zip(tasks, found, strict=True))

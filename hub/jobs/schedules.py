@@ -22,6 +22,11 @@ MOST = 10_000  # in a store
 CAUGHT_UP = 100  # of what was missed, of a schedule that catches up with all of it
 AT_ONCE = 100  # that are fired in one pass
 CATCH_UP = ("skip", "one", "all")
+NO_TASK = {  # why a time made none, as `lua/commands/schedules/fire.lua` says it
+    "no-job": "no worker served its job, and none of its tasks waited",
+    "unique": "the task that stands for its unique key was there",
+    "missed": "its time was missed, and is not caught up",
+}
 _log = get_logger("hub.jobs")
 
 
@@ -145,6 +150,14 @@ class Schedules:
             return await self._read([f"{room}:{name}" for name in names])
 
         return await self._pages.read([self._store.keys.room_schedules(room)], limit, offset, read)
+
+    async def soonest(self, text: str, limit: int, offset: int) -> Page[Schedule]:
+        """Those of all rooms whose `room:name` contains a text: the one that is due next first, those that are paused
+        last.
+        """
+        ids = await self._store.read("ZRANGE", self._store.keys.schedules, 0, -1)
+        found = [each for each in ids if text.lower() in each.lower()]
+        return Page(await self._read(found[offset : offset + limit]), len(found))
 
     async def pause(self, room: str, name: str, user: str, superuser: bool, *, paused: bool) -> Schedule:
         """The schedule, paused or going on; raises `ScheduleNotFound` and `Forbidden`."""

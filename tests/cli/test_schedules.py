@@ -52,6 +52,15 @@ def test_a_schedule_is_shown_paused_resumed_and_taken_away(command: Command, roo
     assert (gone.returncode, f"There is no schedule s in room {room}" in gone.stderr) == (1, True)
 
 
+def test_hub_why_of_a_schedule_says_when_it_is_due_and_why_it_is_not(command: Command, room: str):
+    command("schedule", "add", "s", f"{room}:modifiers:a", "--every", "2h")
+    said = command("why", f"{room}:s").stdout
+    assert said.startswith(f"schedule {room}:s is active: It is due at ")
+    assert "next  task.scheduled in 1 h 59 min. " in said or "next  task.scheduled in 2 h" in said
+    command("schedule", "pause", "s", "--room", room)
+    assert "is paused: It is paused, so it makes no task." in command("why", f"{room}:s").stdout
+
+
 def test_what_cannot_be_is_refused_in_a_sentence(command: Command, room: str):
     wrong = command("schedule", "add", "s", f"{room}:modifiers:a", "--cron", "99 * * * *")
     assert (wrong.returncode, "is no cron expression: bad minute" in wrong.stderr) == (1, True)

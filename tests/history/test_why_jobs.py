@@ -214,11 +214,11 @@ async def test_a_task_that_waits_for_others_names_them_and_they_name_it(hub, wor
     assert coming(found) == [("task.queued", None)]
     assert "It fails as well" in found.now.next[0].rule
     waits = {"task": dashed(task), "job": JOB, "status": "pending"}
-    assert (await explain(hub, "task", first)).now.facts["waitForIt"] == [waits]
+    assert (await explain(hub, "task", first)).now.facts["waitedForBy"] == [waits]
     await hub.tasks.finish(worker, USER, [Result(first, "completed")])
     assert f"a task: {dashed(second)} (pending)." in (await explain(hub, "task", task)).now.because
     await hub.tasks.move(task, "cancelled", superuser=True)
-    assert (await explain(hub, "task", second)).now.facts["waitForIt"] == []
+    assert (await explain(hub, "task", second)).now.facts["waitedForBy"] == []
 
 
 async def test_a_task_that_waits_for_many_whatever_comes_of_them_says_how_many_there_are(hub, worker):

@@ -107,7 +107,26 @@ async def links(request: Request, task_id: UUID) -> Response:
     hub = await _hub(request)
     found = await links_of(hub.store, task_id.hex)
     waits_for, followers = ([link.document() for link in some] for some in (found.waits_for, found.followers))
-    return reply({"waitsFor": waits_for, "waitForIt": followers, "more": found.more, "now": in_ms(hub, 0)})
+    return reply({"waitsFor": waits_for, "waitedForBy": followers, "more": found.more, "now": in_ms(hub, 0)})
+
+
+@router.get("/console/schedules")
+async def schedules(request: Request) -> Response:
+    """The schedules of all rooms, the one that is due next first, each with how the task is that it made last; `q` is a
+    part of room and name."""
+    hub = await _hub(request)
+    offset, limit = bodies.page(request)
+    found = await hub.schedules.soonest(request.query_params.get("q", "").strip(), limit, offset)
+    states = await hub.store.read_all(("HGET", hub.store.keys.task(each.task or ""), "status") for each in found.items)
+    rows = [
+        {
+            **answers.schedule(each),
+            "payload": None,
+            "lastStatus": state,
+        }  # which may be long, and is shown with one alone
+        for each, state in zip(found.items, states, strict=True)
+    ]
+    return reply({"schedules": rows, "total": found.total, "now": in_ms(hub, 0)})
 
 
 class _Wish(NamedTuple):

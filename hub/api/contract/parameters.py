@@ -104,6 +104,7 @@ EVENTS_OF: Final = (
     Parameter("worker", "Only events about this worker.", w.WORKER),
     Parameter("task", "Only events about this task.", w.TASK),
     Parameter("job", "Only events about this job.", w.JOB),
+    Parameter("schedule", "Only events about this schedule, named with its room.", "lab:nightly"),
 )
 
 KEY: Final = Parameter(

@@ -12,7 +12,7 @@ from hub.api.jobs.bodies import Slice
 from hub.api.jobs.paths import PREFIX
 from hub.jobs.models import LOST, Job, Page, Provider, Shown, Task, Worker
 from hub.jobs.names import dashed, time_text
-from hub.jobs.schedules import Schedule
+from hub.jobs.schedules import NO_TASK, Schedule
 
 T = TypeVar("T")
 
@@ -111,14 +111,6 @@ def shown(found: Shown) -> dict[str, Any]:
     return document
 
 
-_NO_TASK = {
-    "": None,
-    "no-job": "no worker served its job, and none of its tasks waited",
-    "unique": "the task that stands for its unique key was there",
-    "missed": "its time was missed, and is not caught up",
-}
-
-
 def schedule(found: Schedule) -> dict[str, Any]:
     """A schedule."""
     options = found.options
@@ -134,7 +126,7 @@ def schedule(found: Schedule) -> dict[str, Any]:
         "lastAt": _time(found.last_us),
         "lastTask": dashed(found.task) if found.task else None,
         "fired": found.fired,
-        "why": _NO_TASK.get(found.why, found.why),
+        "why": NO_TASK.get(found.why, found.why) or None,
     }
     rule = found.rule
     shown |= {"cron": rule.cron, "timeZone": rule.zone} if rule.cron else {"everySeconds": rule.every_ms / 1000}

@@ -44,7 +44,7 @@ def _which(query: Mapping[str, str]) -> Wanted:
 @router.get("/history", **operation("listEvents", (RUNNER, ADMIN), operating.Events, p.LIMIT, *p.EVENTS_OF))
 async def history(request: Request) -> Response:
     """What happened last, newest first: all, or that of some kinds and about one node, slot, pool, run, ticket, worker,
-    task or job.
+    task, job or schedule.
 
     `complete` says that there is nothing older, neither beyond `limit` nor trimmed from the bounded history.
     """
@@ -59,10 +59,11 @@ async def history(request: Request) -> Response:
     **operation("explain", (RUNNER, ADMIN), operating.Explanation, p.WHY_LIMIT, refusals=(NotFound,)),
 )
 async def explain(request: Request, kind: str, id: str) -> Response:
-    """Why a `node`, `slot`, `ticket`, `run`, `task`, `worker` or `job` is as it is: what happened, by which rule, and
-    what comes next. 404 when nothing is known of it.
+    """Why a `node`, `slot`, `ticket`, `run`, `task`, `worker`, `job` or `schedule` is as it is: what happened, by which
+    rule, and what comes next. 404 when nothing is known of it.
 
-    A ticket is named by its id or by the `Idempotency-Key` of its borrow, a job by its full name.
+    A ticket is named by its id or by the `Idempotency-Key` of its borrow, a job by its full name, a schedule by
+    `room:name`.
     """
     hub = allowed(request, RUNNER, ADMIN)
     if kind not in KINDS:

@@ -24,7 +24,7 @@ command.change('schedules/fire', {
     making.make({id = id, job = s.job, room = s.room, user = s.user, prio = s.prio ~= '0' and s.prio or nil,
       max = max ~= '1' and max or nil, backoff_ms = max ~= '1' and backoff_ms or nil,
       silence = s.silence ~= '0' and s.silence or nil, unique = unique}, s.payload)
-    history.note('task.scheduled', 'task', id, 'job', s.job, 'why', s.id)
+    history.note('task.scheduled', 'task', id, 'job', s.job, 'schedule', s.id)
     redis.call('HSET', keys.schedule(s.id), 'task', id)
     made = made + 1
   end

@@ -1,0 +1,115 @@
+"""Why a schedule makes a task or none: when it is due next, what became of its last time, what stands in its way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hub.core import Hub
+from hub.errors import NotFound
+from hub.history.explained import Explanation
+from hub.history.reading import History
+from hub.history.why import why
+from hub.jobs.models import Claim, JobRequest, Options
+from hub.jobs.names import dashed, time_text
+from hub.jobs.rules import Rule
+from hub.jobs.schedules import Schedule
+from tests.world import SLACK_S
+
+USER = "a" * 32
+JOB = "one:modifiers:a"
+MINUTE_US = 60_000_000
+
+
+@pytest.fixture
+async def worker(hub: Hub) -> str:
+    """A worker of JOB."""
+    await hub.clock.tick()
+    job, _ = await hub.jobs.register(JobRequest("one", "modifiers", "a"), {}, USER, superuser=False)
+    assert job.worker is not None
+    return job.worker
+
+
+async def put(hub: Hub, **wanted: Any) -> Schedule:
+    given = {"room": "one", "name": "nightly", "job": JOB, "payload": "{}", "rule": Rule(every_ms=60_000), **wanted}
+    found, _ = await hub.schedules.put(Schedule(**given), USER, superuser=False)
+    return found
+
+
+def make_due(redis: Any) -> int:
+    """It is due since a second."""
+    due = int(redis.hget("hub:schedule:one:nightly", "due")) - MINUTE_US - 1_000_000
+    redis.hset("hub:schedule:one:nightly", "due", due)
+    redis.zadd("hub:schedules", {"one:nightly": due})
+    return due
+
+
+async def explain(hub: Hub) -> Explanation:
+    found = await why(hub, History(hub.store), "schedule", "one:nightly", 50)
+    assert (found.kind, found.id) == ("schedule", "one:nightly")
+    assert found.now.because.endswith(".")
+    return found
+
+
+async def test_a_schedule_says_when_it_is_due_and_which_task_it_made_last(hub, worker, redis):
+    made = await put(hub)
+    found = await explain(hub)
+    assert made.due_us is not None
+    assert found.now.state == "active"
+    assert found.now.because == f"It is due at {time_text(made.due_us)}. It has made no task yet."
+    [step] = found.now.next
+    assert (step.what, step.in_ms) == ("task.scheduled", pytest.approx(60_000, abs=SLACK_S * 1000))
+    due = make_due(redis)
+    assert await hub.schedules.fire_due() == 1
+    [task] = (await hub.tasks.page_of_job("one", JOB, None, 10, 0)).items
+    await hub.tasks.claim(worker, USER, Claim(start=True))
+    found = await explain(hub)
+    assert found.now.because == (
+        f"It is due at {time_text(due + MINUTE_US)}. It made task {dashed(task.id)} (running) at {time_text(due)}."
+    )
+    assert found.now.facts["lastTask"] == [{"task": dashed(task.id), "job": JOB, "status": "running"}]
+    assert (found.now.facts["times"], found.now.facts["tasksMade"]) == ("every 60 s", 1)
+    assert [(event.what, event.facts["task"]) for event in found.past.events] == [("task.scheduled", task.id)]
+
+
+async def test_a_paused_schedule_says_that_it_is_paused(hub, worker):
+    await put(hub)
+    await hub.schedules.pause("one", "nightly", USER, superuser=False, paused=True)
+    found = await explain(hub)
+    assert found.now.state == "paused"
+    assert found.now.because == "It is paused, so it makes no task. It has made no task yet."
+    assert found.now.facts["nextUtc"] is None
+    assert "hub schedule resume" in found.now.next[0].rule
+
+
+async def test_a_schedule_says_which_task_stands_in_its_way(hub, worker, redis):
+    await put(hub, options=Options(unique_key="one at a time"))
+    make_due(redis)
+    assert await hub.schedules.fire_due() == 1
+    make_due(redis)
+    assert await hub.schedules.fire_due() == 0
+    [task] = (await hub.tasks.page_of_job("one", JOB, None, 10, 0)).items
+    because = (await explain(hub)).now.because
+    assert f"would make no task now: task {dashed(task.id)} (pending) stands for its unique key." in because
+    assert because.endswith("Its last time made no task: the task that stands for its unique key was there.")
+
+
+async def test_a_schedule_whose_job_is_not_there_says_so_before_its_time(hub, worker):
+    await put(hub)
+    await hub.workers.delete(worker, USER, superuser=False)
+    assert f"would make no task now: no worker serves {JOB}" in (await explain(hub)).now.because
+
+
+async def test_a_schedule_that_no_hub_has_fired_says_since_when_it_is_due(hub, worker, redis):
+    await put(hub)
+    due = make_due(redis) - 10_000_000
+    redis.hset("hub:schedule:one:nightly", "due", due)
+    assert (await explain(hub)).now.because.startswith(f"It was due at {time_text(due)}, and no hub has fired it yet.")
+
+
+@pytest.mark.parametrize("name", ["one:weekly", "nightly", "a:b:c"])
+async def test_of_a_schedule_that_is_not_there_nothing_is_known(hub, worker, name):
+    await put(hub)
+    with pytest.raises(NotFound):
+        await why(hub, History(hub.store), "schedule", name, 50)
