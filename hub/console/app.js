@@ -22,6 +22,7 @@ const VIEWS = {
   queue: ["Queue", "Watch", "q", () => import("./screens/queue.js")],
   jobs: ["Jobs and workers", "Work", "j", () => import("./screens/jobs.js")],
   tasks: ["Tasks", "Work", "t", () => import("./screens/tasks.js")],
+  schedules: ["Schedules", "Work", "c", () => import("./screens/schedules.js")],
   stuck: ["Stuck records", "Work", "r", () => import("./screens/stuck.js")],
   events: ["Events and audit", "Explain", "e", () => import("./screens/events.js")],
   why: ["Why", "Explain", "w", () => import("./screens/why.js")],

@@ -24,6 +24,7 @@ VIEWS = {
     "overview": "overview", "pools": "pools", "pool": f"pools/{CROWDED}", "nodes": "nodes",
     "node": f"nodes/{node_name(2)}",
     "leases": "leases", "queue": "queue", "jobs": "jobs", "tasks": "tasks?status=dead", "failed": "tasks?status=failed",
+    "schedules": "schedules",
     "stuck": "stuck", "source": "stuck/orders", "events": "events", "audit": "events/audit",
     "why": f"why/slot/{node_name(2)}-0", "switches": "switches", "settings": "settings", "access": "access",
     "manual": "manual/concepts",
@@ -73,7 +74,7 @@ async def look(only: set[str]) -> None:
                 await looker.page.set_viewport_size({"width": 1120, "height": 720})
                 await looker.go("overview")
                 await looker.page.wait_for_timeout(3000)
-                await _shoot(looker.page, packer, MANUAL / "console.webp", 0.35)
+                await _shoot(looker.page, packer, MANUAL / "console.webp", 0.2, 0.7)
             print(kind, looker.complaints)
             await context.close()
         await window.close()

@@ -141,6 +141,9 @@ class Stage:
             elif number % 3 == 1:
                 await self._move(task["id"], {"status": "completed"})
         await self.bury(12)
+        await self.schedule("nightly", "modifiers:Bake", cron="30 2 * * mon-fri", timeZone="Europe/Berlin")
+        await self.schedule("refresh", "analysis:Density", everySeconds=5400)
+        await self.schedule("weekly", "modifiers:Rotate", cron="0 6 * * sun", paused=True)
 
     async def offer(self, full: str, worker: str = "") -> str:
         """A job of the room `lab`, and the worker that serves it."""
@@ -154,6 +157,11 @@ class Stage:
         """So many tasks."""
         body = {"payloads": [{"frame": number, "quality": "high"} for number in range(many)], **more}
         (await self.admin.post(f"{J}/rooms/lab/tasks/lab:{full}", json=body)).raise_for_status()
+
+    async def schedule(self, name: str, full: str, **times: Any) -> None:
+        """A schedule of a job, both in the room `lab`."""
+        body = {"job": f"lab:{full}", "payload": {"quality": "high"}, **times}
+        (await self.admin.put(f"{J}/rooms/lab/schedules/{name}", json=body)).raise_for_status()
 
     async def bury(self, many: int) -> None:
         """So many tasks that failed as often as they might."""

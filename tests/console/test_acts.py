@@ -292,3 +292,46 @@ async def test_silent_workers_are_let_go(looker, stage):
 
     await eventually(left)
     assert (await reasons(stage, "/admin/brake/release"))[0] == "they are gone"
+
+
+async def test_a_schedule_is_paused_resumed_and_removed(looker, stage):
+    await stage.offer("modifiers:Sweep")
+    await stage.schedule("hourly", "modifiers:Sweep", everySeconds=3600)
+    await stage.schedule("other", "modifiers:Sweep", everySeconds=7200)
+    path = f"{J}/rooms/lab/schedules/hourly"
+    await looker.go("schedules")
+    row = looker.page.locator("tr[data-id='lab:hourly']")
+    await row.get_by_text("every 60 min").wait_for()
+    for button, verb, what, state, reason in (
+        ("Pause…", "Pause", "what is due meanwhile is not caught up", "paused", "the disk is full"),
+        ("Resume…", "Resume", "goes on with its next time", "active", "it is empty again"),
+    ):
+        await row.get_by_label("Choose lab:hourly").check()
+        await act(looker, button, verb, what, "lab:hourly", reason=reason)
+        await row.get_by_text(state).wait_for()
+        assert (await stage.admin.get(path)).json()["paused"] is (state == "paused")
+        assert (await reasons(stage, path))[0] == reason
+    await row.get_by_role("button", name="lab:hourly").click()
+    await looker.page.get_by_label("Payload").get_by_text('"quality": "high"').wait_for()
+    await row.get_by_label("Choose lab:hourly").check()
+    await act(looker, "Remove…", "Remove", "The tasks it has made stay", "lab:hourly", reason="nobody reads it")
+    await row.wait_for(state="detached")
+    assert (await stage.admin.get(path)).status_code == 404
+    assert await looker.page.locator("tr[data-id='lab:other']").count() == 1
+
+
+async def test_tasks_that_wait_for_others_name_each_other(looker, stage):
+    await stage.offer("modifiers:Cut")
+    first = (await stage.admin.post(f"{J}/rooms/lab/tasks/lab:modifiers:Cut", json={"payload": {}})).json()["id"]
+    body = {"payload": {}, "after": [first]}
+    last = (await stage.admin.post(f"{J}/rooms/lab/tasks/lab:modifiers:Cut", json=body)).json()["id"]
+    await looker.go(f"tasks?status=blocked&open={last}")
+    await looker.page.locator(f"tr[data-id='{last}']").get_by_text("waits for 1 task").wait_for()
+    waits_for = looker.page.locator(".detail dl > div", has_text="Waits for")
+    await waits_for.get_by_text("pending").wait_for()
+    await waits_for.get_by_role("link").click()
+    await looker.page.get_by_role("heading", name=f"task {first}").wait_for()
+    waits = looker.page.locator("dl > div", has_text="waited for by")
+    await waits.locator(f"a[href='#/why/task/{last}']").wait_for()
+    await looker.go(f"why?id={last}")
+    await looker.page.get_by_text(f"It waits for a task: {first} (pending).").wait_for()

@@ -50,6 +50,7 @@ SAYS = {
     "jobs": ["lab:modifiers:Rotate", "lab:selections:Still", "idle"],
     "tasks": ["dead letter", "ValueError: texture is missing", "2 of 2"],
     "failed": ["RuntimeError: CUDA out of memory"],
+    "schedules": ["lab:nightly", "30 2 * * mon-fri", "every 90 min", "paused"],
     "stuck": ["orders", "A pass every 60 minutes"],
     "source": ["records not updated", "order-1000", "Processing"],
     "events": ["ticket.waiting", "train-0"],

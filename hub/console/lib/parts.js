@@ -9,7 +9,7 @@ import { newest, trouble } from "./store.js";
 const SHAPES = { good: "●", busy: "◆", wait: "▲", bad: "■", held: "◐", rest: "○" };
 /** @type {Record<string, keyof typeof SHAPES>} */
 const STATES = {
-  alive: "good", ok: "good", free: "good", completed: "good", live: "good", granted: "good", off: "rest", on: "good",
+  alive: "good", ok: "good", active: "good", paused: "held", over: "rest", free: "good", completed: "good", live: "good", granted: "good", off: "rest", on: "good",
   lent: "busy", running: "busy", claimed: "busy", waiting: "wait", pending: "wait", away: "held", suspect: "held",
   draining: "held", cordoned: "held", held: "held", later: "held", maintenance: "held", warning: "wait", released: "wait", cut: "wait",
   stale: "bad", silent: "bad", failed: "bad", dead: "bad", critical: "bad", engaged: "bad", gone: "rest",
@@ -127,9 +127,9 @@ export function Choice({ name, value, label, of }) {
   )}</div>`;
 }
 
-/** Steps through a list. @param {{offset: number, limit: number, total: number}} props */
-export function Pager({ offset, limit, total }) {
-  if (total <= limit && !offset) return html`<p class="pager">${num(total)} in all</p>`;
+/** Steps through a list. @param {{offset: number, limit: number, total: number, one?: string}} props */
+export function Pager({ offset, limit, total, one = "" }) {
+  if (total <= limit && !offset) return html`<p class="pager">${one ? some(total, one) : num(total)} in all</p>`;
   const last = Math.min(total, offset + limit);
   return html`<nav class="pager" aria-label="Pages"><button type="button" disabled=${!offset} onClick=${() => refine({ offset: Math.max(0, offset - limit) || "" })}>Previous</button>
     <span>${num(Math.min(offset + 1, total))}–${num(last)} of ${num(total)}</span>
@@ -154,7 +154,7 @@ export function Figure({ name, value, more, link, tone }) {
 
 /** Facts of one thing. @param {{of: [string, any][]}} props */
 export function Facts({ of }) {
-  return html`<dl class="facts">${of.filter(([, value]) => value !== undefined && value !== null && value !== "").map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+  return html`<dl class="facts">${of.filter(([, value]) => value || value === 0).map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 
 export { num, some, span };

@@ -2,7 +2,7 @@
 import { part, query, send } from "../lib/api.js";
 import { ask } from "../lib/dialog.js";
 import { html } from "../lib/dom.js";
-import { pretty } from "../lib/format.js";
+import { parted, pretty } from "../lib/format.js";
 import { may } from "../lib/me.js";
 import { AsOf, Empty, Facts, Filter, Head, Pager, Shown, State, num, span } from "../lib/parts.js";
 import { to } from "../lib/router.js";
@@ -40,7 +40,7 @@ function List({ route }) {
   return html`<${Head} title="Jobs and workers" about="Who offers work, who does it, and what waits."><${AsOf} at=${jobs.at}/></${Head}>
     <div class="filters"><${Filter} name="q" value=${route.query.q ?? ""} label="Job contains"/></div>
     <${Shown} from=${jobs}><section><h2>Jobs</h2><${Table} caption="Jobs" rows=${rows} id=${(/** @type {any} */ j) => j.job} columns=${[
-      { head: "Job", grow: true, cell: (/** @type {any} */ j) => html`<a href=${to(["jobs", j.job])}>${j.job}</a>` },
+      { head: "Job", grow: true, cell: (/** @type {any} */ j) => html`<a href=${to(["jobs", j.job])}>${parted(j.job)}</a>` },
       { head: "Pending", num: true, cell: (/** @type {any} */ j) => html`<a href=${to(["tasks"], { status: "pending", job: j.job })}>${num(j.pending)}</a>` },
       { head: "Oldest waits", num: true, time: true, less: true, cell: (/** @type {any} */ j) => span(j.oldestSeconds) },
       { head: "Workers", num: true, cell: (/** @type {any} */ j) => num(j.workers) },

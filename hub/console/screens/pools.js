@@ -2,7 +2,7 @@
 import { part, query, send } from "../lib/api.js";
 import { ask } from "../lib/dialog.js";
 import { html } from "../lib/dom.js";
-import { Time } from "../lib/format.js";
+import { Time, parted } from "../lib/format.js";
 import { may } from "../lib/me.js";
 import { AsOf, Empty, Facts, Filter, Head, Meter, Pager, Shown, State, num, some, span } from "../lib/parts.js";
 import { to } from "../lib/router.js";
@@ -35,7 +35,7 @@ function List({ route }) {
   const found = useData(`pools${query({ limit: LIMIT, offset, q })}`, ["pool", "slot", "grant", "node"], 3);
   const rows = found.data?.pools ?? [];
   const columns = [
-    { head: "Pool", grow: true, cell: (/** @type {any} */ p) => html`<a href=${to(["pools", p.label])}>${p.label}</a>` },
+    { head: "Pool", grow: true, cell: (/** @type {any} */ p) => html`<a href=${to(["pools", p.label])}>${parted(p.label)}</a>` },
     { head: "Use", less: true, cell: (/** @type {any} */ p) => html`<${Meter} lent=${p.borrowed} free=${p.available} held=${p.heldBack}/>` },
     { head: "Lent", num: true, cell: (/** @type {any} */ p) => num(p.borrowed) },
     { head: "Free", num: true, cell: (/** @type {any} */ p) => num(p.available) },

@@ -58,5 +58,5 @@ export default function Queue({ route }) {
           { head: "Gives up in", num: true, time: true, less: true, cell: (/** @type {any} */ t) => span(t.secondsLeft) },
           ...(may("lease") ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ t) => html`<button type="button" class="quiet" aria-label=${`Cancel ${t.ticket}`} onClick=${() => cancel([t.ticket])}>Cancel…</button>` }] : []),
         ]}/>${line.waiting > line.tickets.length && html`<p class="faint">The first ${num(line.tickets.length)} of ${num(line.waiting)}.</p>`}</section>`;
-    })}${data && !label && html`<${Pager} offset=${offset} limit=${LABELS} total=${data.total}/>`}</${Shown}>`;
+    })}${data && !label && html`<${Pager} offset=${offset} limit=${LABELS} total=${data.total} one="label"/>`}</${Shown}>`;
 }

@@ -2,7 +2,7 @@
 import { part, query, send } from "../lib/api.js";
 import { ask, each, told } from "../lib/dialog.js";
 import { html, useEffect, useRef } from "../lib/dom.js";
-import { Time, pretty, short } from "../lib/format.js";
+import { Time, parted, pretty, short } from "../lib/format.js";
 import { may } from "../lib/me.js";
 import { AsOf, Choice, Empty, Facts, Filter, Head, Pager, Shown, State, num, some } from "../lib/parts.js";
 import { refine, to } from "../lib/router.js";
@@ -60,7 +60,7 @@ function Detail({ task }) {
     ["Started", task.started_at && html`<${Time} at=${task.started_at}/>`], ["Ended", task.completed_at && html`<${Time} at=${task.completed_at}/>`],
     ["Attempt", task.maxAttempts ? `${task.attempt} of ${task.maxAttempts}` : undefined], ["Priority", task.priority], ["Not before", task.notBefore && html`<${Time} at=${task.notBefore}/>`],
     ["Waits for", links?.waitsFor.length > 0 && html`<${TasksWith} of=${links.waitsFor}/>`],
-    ["These wait for it", links?.waitForIt.length > 0 && html`<${TasksWith} of=${links.waitForIt}/>${links.more > 0 && html`<p class="faint">and ${num(links.more)} more</p>`}`],
+    ["Waited for by", links?.waitedForBy.length > 0 && html`<${TasksWith} of=${links.waitedForBy}/>${links.more > 0 && html`<p class="faint">and ${num(links.more)} more</p>`}`],
     ["Progress", more.progress_at && html`${share}${more.message ?? ""} (<${Time} at=${more.progress_at}/>)`],
   ]}/>${task.error && html`<h3>Error</h3><pre class="json" tabindex="0" aria-label="Error"><code>${task.error}</code></pre>`}
     <h3>Payload</h3><pre class="json" tabindex="0" aria-label="Payload"><code>${pretty(task.payload)}</code></pre>
@@ -88,7 +88,7 @@ export default function Tasks({ route }) {
     <${Shown} from=${found}><${Table} caption="Tasks" rows=${rows} id=${(/** @type {any} */ t) => t.id} chosen=${moving && (live || retriable) ? chosen : null} columns=${[
       { head: "Task", cell: (/** @type {any} */ t) => html`<button type="button" class="link" aria-expanded=${open === t.id} aria-controls=${`detail-${t.id}`} onClick=${() => refine({ open: open === t.id ? "" : t.id })}><code>${short(t.id)}</code></button>` },
       { head: "Status", cell: (/** @type {any} */ t) => html`<${State} state=${t.dead ? "dead" : t.status} text=${t.dead ? "dead letter" : t.waitsFor ? `waits for ${some(t.waitsFor, "task")}` : t.status}/>` },
-      { head: "Job", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["jobs", t.job_name])}>${t.job_name}</a>` },
+      { head: "Job", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["jobs", t.job_name])}>${parted(t.job_name)}</a>` },
       { head: "Room", less: true, cell: (/** @type {any} */ t) => t.room_id },
       { head: "Position", num: true, less: true, cell: (/** @type {any} */ t) => num(t.queue_position) },
       { head: "Submitted", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.created_at}/>` },

@@ -5,7 +5,7 @@ import { Facts, State, span } from "../lib/parts.js";
 import { to } from "../lib/router.js";
 import { Table } from "../lib/table.js";
 
-const LINKED = ["node", "slot", "ticket", "run", "task", "worker", "job"];
+const LINKED = ["node", "slot", "ticket", "run", "task", "worker", "job", "schedule"];
 const LEFT_OUT = new Set(["id", "atUtc", "event", "rule"]);
 
 /** What an event is about, as links. @param {any} event */
@@ -23,7 +23,7 @@ export const about = (event) =>
 /** @type {import("../lib/table.js").Column[]} */
 export const columns = [
   { head: "When", cell: (event) => html`<${Time} at=${event.atUtc}/>` },
-  { head: "What", cell: (event) => html`<code>${event.event}</code>` },
+  { head: "What", cell: (event) => html`<code class="word">${event.event}</code>` },
   { head: "About", grow: true, cell: (event) => html`<span class="tags">${about(event)}</span>` },
   { head: "By which rule", less: true, grow: true, cell: (event) => event.rule },
 ];
@@ -48,7 +48,8 @@ export function TasksWith({ of }) {
 /** A fact as people read it: times, and durations by their names. @param {string} name @param {any} value */
 function fact(name, value) {
   if (typeof value === "number" && /seconds/i.test(name)) return span(value);
-  if (Array.isArray(value) && value.every((each) => each.task)) return html`<${TasksWith} of=${value}/>`;
+  if (Array.isArray(value) && !value.length) return null;
+  if (Array.isArray(value) && value[0].task) return html`<${TasksWith} of=${value}/>`;
   if (/Utc$/.test(name) && !Number.isNaN(Date.parse(value))) return html`<${Time} at=${value}/>`;
   return typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "");
 }

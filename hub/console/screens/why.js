@@ -16,7 +16,7 @@ export default function Why({ route }) {
   if (kind && id) return html`<${One} kind=${kind} id=${id}/>`;
   const asked = route.query.id ?? "";
   return asked ? html`<${Find} key=${asked} id=${asked}/>` : html`<${Head} title="Why" about="Why does it wait, why is it gone, who has it: by which rule, and what comes next."/>
-    <${Empty} title="Which one?" command="hub why ID">Type the id of a node, slot, ticket, run, task, worker or job into the box at the top; the key <kbd>/</kbd> leads there.</${Empty}>`;
+    <${Empty} title="Which one?" command="hub why ID">Type the id of a node, slot, ticket, run, task, worker, job or schedule (<code>room:name</code>) into the box at the top; the key <kbd>/</kbd> leads there.</${Empty}>`;
 }
 
 /** @param {{id: string}} props */
@@ -34,7 +34,7 @@ function One({ kind, id }) {
   const found = useData(`why/${kind}/${part(id)}?limit=100`, EVENTS, 3);
   const lent = kind === "slot" && found.data?.state === "lent";
   return html`<${Head} title=${`${kind} ${id}`} crumbs=${html`<a href="#/why">Why</a>`}><${AsOf} at=${found.at}/>
-      ${kind === "node" && html`<a class="button" href=${to(["nodes", id])}>The node</a>`}${kind === "job" && html`<a class="button" href=${to(["jobs", id])}>The job</a>`}${kind === "task" && html`<a class="button" href=${to(["tasks"], { q: id })}>The task</a>`}
+      ${kind === "node" && html`<a class="button" href=${to(["nodes", id])}>The node</a>`}${kind === "job" && html`<a class="button" href=${to(["jobs", id])}>The job</a>`}${kind === "task" && html`<a class="button" href=${to(["tasks"], { q: id })}>The task</a>`}${kind === "schedule" && html`<a class="button" href=${to(["schedules"], { q: id, open: id })}>The schedule</a>`}
       ${lent && may("lease") && html`<button type="button" class="danger" onClick=${() => endLease(id)}>End the lease…</button>`}</${Head}>
     <${Shown} from=${found}>${found.data && html`<${Explained} of=${found.data}/>`}</${Shown}>`;
 }

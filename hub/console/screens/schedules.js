@@ -1,0 +1,87 @@
+// Schedules over all rooms: when each is due next, what its last time came to, and pausing it.
+import { part, query, send } from "../lib/api.js";
+import { ask, each, told } from "../lib/dialog.js";
+import { html, useEffect, useRef } from "../lib/dom.js";
+import { Time, parted, pretty } from "../lib/format.js";
+import { may } from "../lib/me.js";
+import { AsOf, Empty, Facts, Filter, Head, Pager, Shown, State, num, some, span } from "../lib/parts.js";
+import { refine, to } from "../lib/router.js";
+import { useData } from "../lib/store.js";
+import { Bulk, Table, useChosen } from "../lib/table.js";
+
+const LIMIT = 50;
+
+/** @param {any} schedule */
+const idOf = (schedule) => `${schedule.room}:${schedule.name}`;
+
+/** Where the jobs API has it. @param {string} id */
+function pathOf(id) {
+  const [room = "", name = ""] = id.split(":");
+  return `v1/joblib/rooms/${part(room)}/schedules/${part(name)}`;
+}
+
+/** @param {any} schedule */
+const times = (schedule) => (schedule.cron ? html`<code>${schedule.cron}</code> ${schedule.timeZone}` : `every ${span(schedule.everySeconds)}`);
+
+/** What its last time came to. @param {any} s */
+const result = (s) => (s.why ? html`<${State} state="warning" text="none"/> ${s.why}` : s.lastTask ? html`<a href=${to(["why", "task", s.lastTask])}><${State} state=${s.lastStatus ?? "gone"}/></a>` : "–");
+
+/** @param {string[]} ids @param {boolean} paused @param {() => void} after */
+function pause(ids, paused, after) {
+  ask({
+    title: `${paused ? "Pause" : "Resume"} ${some(ids.length, "schedule")}?`,
+    what: paused ? html`<p>No task is made until it is resumed; what is due meanwhile is not caught up. Tasks that were made go on.</p>` : html`<p>Each goes on with its next time. What was due while it was paused is not caught up.</p>`,
+    list: ids, one: "schedule", after, verb: paused ? "Pause" : "Resume", danger: paused,
+    run: (reason, list) => each(list, (id) => send("PATCH", pathOf(id), { paused }, reason)),
+    done: (result) => told(result, "schedule", paused ? "paused" : "resumed"),
+  });
+}
+
+/** @param {string[]} ids @param {() => void} after */
+function remove(ids, after) {
+  ask({
+    title: `Remove ${some(ids.length, "schedule")}?`,
+    what: html`<p>It makes no task any more, and its times and payload are gone; to have it back, somebody makes it anew. The tasks it has made stay.</p>`,
+    list: ids, one: "schedule", after, verb: "Remove",
+    run: (reason, list) => each(list, (id) => send("DELETE", pathOf(id), undefined, reason)),
+    done: (result) => told(result, "schedule", "removed"),
+  });
+}
+
+/** @param {{schedule: any}} props */
+function Detail({ schedule }) {
+  const id = idOf(schedule);
+  const more = useData(pathOf(id), ["task"], 5).data;
+  const box = useRef(/** @type {HTMLElement|null} */ (null));
+  useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), []);
+  return html`<div class="detail" ref=${box} id=${`detail-${id}`}><${Facts} of=${[
+    ["Schedule", html`<code>${id}</code>`], ["Times", times(schedule)], ["Last", schedule.lastAt && html`<${Time} at=${schedule.lastAt}/>`], ["Its task", result(schedule)], ["Tasks made", num(schedule.fired)],
+    ["Attempts", schedule.maxAttempts], ["Priority", schedule.priority],
+  ]}/>${more && html`<h3>Payload</h3><pre class="json" tabindex="0" aria-label="Payload"><code>${pretty(more.payload)}</code></pre>`}
+    <p><a href=${to(["why", "schedule", id])}>Why is it as it is?</a></p></div>`;
+}
+
+/** @param {{route: import("../lib/router.js").Route}} props */
+export default function Schedules({ route }) {
+  const { q = "", open = "" } = route.query;
+  const offset = Number(route.query.offset ?? 0);
+  const chosen = useChosen();
+  const found = useData(`console/schedules${query({ q, limit: LIMIT, offset })}`, ["task"], 5);
+  const acts = may("moveTasks") && may("dead");
+  const rows = found.data?.schedules ?? [];
+  const shown = rows.find((/** @type {any} */ each) => idOf(each) === open);
+  return html`<${Head} title="Schedules" about="Tasks that are submitted at certain times, over all rooms; what is due next stands first."><${AsOf} at=${found.at}/></${Head}>
+    <div class="filters"><${Filter} name="q" value=${q} label="Room or name contains"/></div>
+    ${acts && html`<${Bulk} chosen=${chosen} one="schedule"><button type="button" onClick=${() => pause(chosen.ids, true, chosen.none)}>Pause…</button><button type="button" onClick=${() => pause(chosen.ids, false, chosen.none)}>Resume…</button><button type="button" class="danger" onClick=${() => remove(chosen.ids, chosen.none)}>Remove…</button></${Bulk}>`}
+    <${Shown} from=${found}><${Table} caption="Schedules" rows=${rows} id=${idOf} chosen=${acts ? chosen : null} columns=${[
+      { head: "Schedule", cell: (/** @type {any} */ s) => html`<button type="button" class="link" aria-expanded=${open === idOf(s)} aria-controls=${`detail-${idOf(s)}`} onClick=${() => refine({ open: open === idOf(s) ? "" : idOf(s) })}>${idOf(s)}</button>` },
+      { head: "State", cell: (/** @type {any} */ s) => html`<${State} state=${s.paused ? "paused" : s.nextAt ? "active" : "over"}/>` },
+      { head: "Next", cell: (/** @type {any} */ s) => html`<${Time} at=${s.nextAt}/>` },
+      { head: "Job", grow: true, less: true, cell: (/** @type {any} */ s) => html`<a href=${to(["jobs", s.job])}>${parted(s.job)}</a>` },
+      { head: "Times", less: true, cell: times },
+      { head: "Last", less: true, cell: (/** @type {any} */ s) => html`<${Time} at=${s.lastAt}/>` },
+      { head: "Its task", less: true, cell: result },
+    ]} empty=${html`<${Empty} title=${q ? "No schedule is called that" : "There is no schedule"} command=${q ? "" : "hub schedule add nightly ROOM:CATEGORY:NAME '{}' --cron '30 2 * * *'"}>${q ? "" : "A schedule submits a task at certain times, once however many hubs there are."}</${Empty}>`}/>
+      ${shown && html`<${Detail} key=${open} schedule=${shown}/>`}
+      ${found.data && html`<${Pager} offset=${offset} limit=${LIMIT} total=${found.data.total}/>`}</${Shown}>`;
+}
