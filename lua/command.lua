@@ -46,6 +46,11 @@ local function unclocked()
   if not store.opened_as then return store.is_shut() end
 end
 
+-- What changes something without asking for more still asks whether it is the store: one that moves away is not.
+local function unmoved()
+  if not store.opened_as or redis.call('HGET', keys.store, 'generation') ~= store.opened_as then return store.is_shut() end
+end
+
 -- A change, which is refused while Redis has no memory left.
 function command.change(name, arguments, action) declare(name, arguments, action, store.begin, {}) end
 
@@ -56,7 +61,7 @@ function command.finish(name, arguments, action) declare(name, arguments, action
 function command.read(name, arguments, action) declare(name, arguments, action, store.begin, {'no-writes'}) end
 
 -- The same where neither a time nor anything else of `store` is needed, and no call is late.
-function command.change_unclocked(name, arguments, action) declare(name, arguments, action, unclocked, {}) end
+function command.change_unclocked(name, arguments, action) declare(name, arguments, action, unmoved, {}) end
 function command.read_unclocked(name, arguments, action) declare(name, arguments, action, unclocked, {'no-writes'}) end
 
 -- What opens the store.

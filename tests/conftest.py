@@ -155,9 +155,8 @@ def start_hub(redis_server: RedisServer) -> Iterator[Callable[..., HubProcess]]:
     yield start
     for process in started:
         if "HUB_WORKERS" in process.environment and process.process.poll() is None:
-            process.signal(
-                signal.SIGTERM
-            )  # killed, its workers would live a moment longer, in the store of the next test
+            # Killed, its workers would live a moment longer, in the store of the next test.
+            process.signal(signal.SIGTERM)
             process.process.wait(60)
         process.kill()
 

@@ -45,6 +45,7 @@ NOUNS: dict[str, dict[str, Entry]] = {
         "ls": Entry("realms:ls", "Show the realms that the hub serves."),
         "show": Entry("realms:show", "Show a realm, and what is its own by itself."),
         "add": Entry("realms:add", "Add a realm to the file of realms."),
+        "move": Entry("realms:move", "Move the store of a realm to another server."),
         "rm": Entry("realms:rm", "Take a realm out of the file of realms."),
     },
     "job": {
@@ -80,7 +81,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "caps": Entry("queue:caps_app", "Show or change how many leases of a label may be live at once."),
     },
     "Look": {
-        "realm": Entry("", "Realms: ls, show, add, rm."),
+        "realm": Entry("", "Realms: ls, show, add, move, rm."),
         "status": Entry("status:status", "Say how the fleet is, and name every trouble."),
         "config": Entry("config:config_app", "Show the settings that all hubs share, or set one for all of them."),
         "top": Entry("top:top", "Watch pools, nodes, the queue and tasks as they change."),

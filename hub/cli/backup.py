@@ -43,7 +43,7 @@ def restore(
         raise Usage(f"There is no file {file}.")
     from hub.store.backup import read_copy
 
-    asyncio.run(_copied(lambda store: read_copy(store, file), "are in the store"))
+    asyncio.run(_copied(lambda store: read_copy(store, file), "are in the store", opened=False))
 
 
 @app.command("version")
@@ -73,11 +73,11 @@ async def _version(as_json: bool) -> None:
         output.put(f"Those of another version are {name}, last used {output.duration(idle_s)} ago.")
 
 
-async def _copied(copy: Callable[[Store], Awaitable[Copied]], where: str) -> None:
+async def _copied(copy: Callable[[Store], Awaitable[Copied]], where: str, *, opened: bool = True) -> None:
     from hub.cli.direct import store_settings, store_shown
     from hub.store.connection import open_store
 
     settings = store_settings("A copy is made of Redis itself")
-    async with open_store(settings) as store:
+    async with open_store(settings, opened=opened) as store:
         done = await copy(store)
     output.put(f"{output.plural(done.keys, 'key')} of {store_shown(settings)} {where}.")

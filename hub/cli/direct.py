@@ -17,7 +17,7 @@ from hub.client.transport import AsyncTransport
 from hub.errors import HubUnavailable
 from hub.observability.logs import configure_logs
 from hub.settings import Settings, load_settings, mask_url
-from hub.settings.realms import DEFAULT, read_known, settings_of
+from hub.settings.realms import DEFAULT, Realm, read_known, settings_of
 from hub.store import keeper
 
 
@@ -45,6 +45,15 @@ def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") ->
             f"{why}, HUB_REDIS_URL names no Redis, and no embedded one runs in {settings.data_dir}; start a hub with "
             f"`hub serve`, or {or_say}."
         )
+    return _quiet(settings)
+
+
+def realm_settings(realm: Realm) -> Settings:
+    """The settings of a command that works straight on the Redis of a realm, with quiet logs."""
+    return _quiet(settings_of(realm, load_settings()))
+
+
+def _quiet(settings: Settings) -> Settings:
     if not os.environ.get("LOG_LEVEL"):
         settings = settings.model_copy(update={"log_level": "ERROR"})
     configure_logs(settings)

@@ -6,8 +6,12 @@ import asyncio
 import os
 import re
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,10 +20,14 @@ from hub.cli.inputs import Usage
 from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, looking, reach
 from hub.cli.surroundings import environment
-from hub.errors import HubError, StartRefused
+from hub.errors import HubError, StartRefused, StoreUnavailable
+
+if TYPE_CHECKING:
+    from hub.settings.realms import Realm
 
 File = Annotated[Path | None, typer.Option(dir_okay=False, metavar="FILE", help="The file; else HUB_REALMS_FILE.")]
 Patterns = Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Of what is its own; * is any text.")]
+_URL = re.compile(r"""(?m)^([ \t]*url[ \t]*=[ \t]*)(?:"[^"\n]*"|'[^'\n]*')""")
 _BEGINS = re.compile(r"(?m)^[ \t]*\[\[[ \t]*realms[ \t]*\]\]")
 
 
@@ -89,7 +97,8 @@ def add(
         if patterns:
             lines.append(f"{kind} = [{', '.join(map(_quoted, patterns))}]")
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
-    _replace(path, before + gap + "\n".join(lines) + "\n")
+    with _tried(path, before + gap + "\n".join(lines) + "\n") as (made, _):
+        os.replace(made, path)
     output.put(f"{path} has realm {name}. Hubs serve it after SIGHUP.")
 
 
@@ -99,21 +108,100 @@ def rm(
 ) -> None:
     """Take a realm out of the file. Its store stays as it is."""
     path = _file(file)
-    if not path.exists():
-        raise Usage(f"There is no file {path}.")
+    before, _, after, realms = _around(path, name)
+    with _tried(path, before + after) as (made, found):
+        if found != [each for each in realms if each.name != name]:
+            raise Usage(f"{path} holds something between its realms; take the realm out by hand.")
+        os.replace(made, path)
+    output.put(f"{path} has realm {name} no longer. Hubs close it after SIGHUP; what is in its store stays there.")
+
+
+def move(
+    name: Annotated[str, typer.Argument(metavar="REALM", help="Its name.")],
+    to: Annotated[
+        str | None, typer.Option(metavar="URL", help="Where its store is to be; nothing of it is there.")
+    ] = None,
+    back: Annotated[bool, typer.Option("--back", help="Undo a move that is not over: the store stays.")] = False,
+    file: File = None,
+) -> None:
+    """Move the store of a realm to another server while hubs run; they follow it. Repeat it if it was cut short."""
+    if (to is not None) == back:
+        raise Usage("Say where the store is to be with --to URL, or undo a move that is not over with --back.")
+    path = _file(file)
+    realm = next(each for each in _around(path, name)[3] if each.name == name)
+    if to is None:
+        asyncio.run(_stay(realm))
+        output.put(f"The store of realm {name} stays at {realm.shown}.")
+        return
+    with _elsewhere(path, name, to) as (_, there):
+        pass  # the file can be written; it is when the store is there
+    if there.url == realm.url:
+        output.put(f"Realm {name} lives at {there.shown}.")
+        return
+    keys, stood_s = asyncio.run(_carry(realm, there))
+    with _elsewhere(path, name, to) as (made, there):
+        os.replace(made, path)
+    how = f"{output.plural(keys, 'key')} were copied in {output.duration(stood_s)}" if keys else "It was there before"
+    output.put(f"Realm {name} lives at {there.shown}, and {path} says so. {how}; hubs follow by themselves.")
+
+
+async def _carry(realm: Realm, there: Realm) -> tuple[int, float]:
+    """How many keys were copied, and in how many seconds."""
+    from hub.cli.direct import realm_settings
+    from hub.store import moving
+    from hub.store.connection import open_store
+
+    async with (
+        open_store(realm_settings(realm), opened=False) as old,
+        open_store(realm_settings(there), opened=False) as new,
+    ):
+        output.note(f"realm {realm.name} stands still from now on, until everything is at {there.shown}.")
+        began = time.monotonic()
+        try:
+            return await moving.move(old, new, there.url), time.monotonic() - began
+        except StoreUnavailable as error:
+            why = str(error.__cause__ or error).rstrip(".")
+            raise HubError(f"{why}. Realm {realm.name} stands still: repeat this, or undo it with --back.") from error
+
+
+async def _stay(realm: Realm) -> None:
+    from hub.cli.direct import realm_settings
+    from hub.store import moving
+    from hub.store.connection import open_store
+
+    async with open_store(realm_settings(realm), opened=False) as old:
+        await moving.stay(old)
+
+
+@contextmanager
+def _elsewhere(path: Path, name: str, url: str) -> Iterator[tuple[Path, Realm]]:
+    """The file with another URL for a realm, as it would be, and that realm."""
+    before, own, after, realms = _around(path, name)
+    with _tried(path, before + _URL.sub(lambda found: found[1] + _quoted(url), own, count=1) + after) as (made, found):
+        there = next(each for each in found if each.name == name)
+        if [replace(each, url=there.url) if each.name == name else each for each in realms] != found:
+            raise Usage(
+                f"{path} cannot be changed by this command: the url of {name} is not written in a line of its own."
+            )
+        yield made, there
+
+
+def _around(path: Path, name: str) -> tuple[str, str, str, list[Realm]]:
+    """The text of the file before a realm, of the realm, and after it; and all realms."""
     from hub.settings.realms import read_realms
 
-    names = [realm.name for realm in read_realms(path)]
+    if not path.exists():
+        raise Usage(f"There is no file {path}.")
+    realms = [*read_realms(path)]
+    names = [realm.name for realm in realms]
     if name not in names:
         raise Usage(f"{path} has no realm {output.one_line(name)}; it has {', '.join(names) or 'none'}.")
     text = path.read_text()
-    starts = [found.start() for found in _BEGINS.finditer(text)]
-    if len(starts) != len(names):
-        raise Usage(f"{path} is not written with [[realms]] above each; take the realm out by hand.")
-    at = names.index(name)
-    left = text[: starts[at]] + (text[starts[at + 1] :] if at + 1 < len(starts) else "")
-    _replace(path, left, [each for each in names if each != name])
-    output.put(f"{path} has realm {name} no longer. Hubs close it after SIGHUP; what is in its store stays there.")
+    starts = [*(found.start() for found in _BEGINS.finditer(text)), len(text)]
+    if len(starts) != len(names) + 1:
+        raise Usage(f"{path} is not written with [[realms]] above each; change it by hand.")
+    begin, end = starts[names.index(name)], starts[names.index(name) + 1]
+    return text[:begin], text[begin:end], text[end:], realms
 
 
 def _file(given: Path | None) -> Path:
@@ -132,22 +220,22 @@ def _quoted(text: str) -> str:
         raise Usage("A name, a URL or a pattern is no text.") from None
 
 
-def _replace(path: Path, text: str, names: list[str] | None = None) -> None:
-    """Write the file anew, at once or not at all, and only what a hub would take."""
+@contextmanager
+def _tried(path: Path, text: str) -> Iterator[tuple[Path, list[Realm]]]:
+    """The file as it would be, beside it, and its realms: nothing that a hub would refuse."""
     from hub.settings.realms import read_realms
 
     mode = path.stat().st_mode & 0o777 if path.exists() else 0o600  # there may be passwords in it
-    handle, made = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}-")
+    handle, name = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}-")
+    made = Path(name)
     try:
         with os.fdopen(handle, "w") as file:
             file.write(text)
-        os.chmod(made, mode)
+        made.chmod(mode)
         try:
-            found = [realm.name for realm in read_realms(Path(made))]
+            found = [*read_realms(made)]
         except StartRefused as error:
-            raise StartRefused(str(error).replace(made, str(path))) from None
-        if names is not None and found != names:
-            raise Usage(f"{path} holds something between its realms; take the realm out by hand.")
-        os.replace(made, path)
+            raise StartRefused(str(error).replace(name, str(path))) from None
+        yield made, found
     finally:
-        Path(made).unlink(missing_ok=True)
+        made.unlink(missing_ok=True)

@@ -10,6 +10,7 @@ since, nothing is lent for a moment, and nodes and hubs say what they know.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -20,6 +21,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
+from hub.batched import batched
 from hub.errors import HubError
 from hub.store.scan import keys_of
 from hub.store.store import Store
@@ -28,6 +30,8 @@ KIND = "capacity-hub-store"
 VERSION = 1  # of the file
 PART = 500  # members, items, fields or entries in one line
 QUIET_S = 3.0  # a hub that has not ticked for so long has stopped, or cannot do anything
+BESIDE = 100  # keys that are read side by side
+Line = dict[str, Any]
 _READ = {
     "hash": ("HSCAN", "HSET"),
     "set": ("SSCAN", "SADD"),
@@ -71,12 +75,10 @@ async def write_copy(store: Store, path: Path) -> Copied:
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
         writer = _Writer(file)
         writer.put({"kind": KIND, "version": VERSION, "at": round(time.time(), 3)})
-        async for names in keys_of(store, store.keys.prefix):
-            for name in names:
-                keys += 1
-                async for part in _parts(store, name):
-                    writer.put({"key": name.removeprefix(store.keys.prefix), **part})
-                    lines += 1
+        async for line in lines_of(store):
+            keys += "more" not in line
+            writer.put(line)
+            lines += 1
         writer.end()
     return Copied(keys, lines)
 
@@ -118,9 +120,23 @@ async def _refuse_what_is_there(store: Store, digest: str) -> None:
         raise CopyRefused("Hubs use this store; stop them first.")
 
 
-async def _parts(store: Store, name: str) -> AsyncIterator[dict[str, Any]]:
+async def lines_of(store: Store) -> AsyncIterator[Line]:
+    """All that is in a store: a key a line, and a large one in several, all but the first of which say `more`."""
+    async for names in keys_of(store, store.keys.prefix):
+        for some in batched(names, BESIDE):
+            parts = [_parts(store, name) for name in some]
+            firsts = await asyncio.gather(*(anext(each, None) for each in parts))
+            for first, others in zip(firsts, parts, strict=True):
+                if first is not None:  # it has not ended since
+                    yield first
+                    async for line in others:
+                        yield line
+
+
+async def _parts(store: Store, name: str) -> AsyncIterator[Line]:
     kind, ends_ms = await store.read_all([("TYPE", name), ("PEXPIRETIME", name)])
-    head = {"type": kind, **({"ends": ends_ms} if ends_ms > 0 else {})}
+    bare = name.removeprefix(store.keys.prefix)
+    head = {"key": bare, "type": kind, **({"ends": ends_ms} if ends_ms > 0 else {})}
     async for value in _values(store, name, kind):
         yield {**head, "value": value}
         head["more"] = True
@@ -152,8 +168,13 @@ async def _values(store: Store, name: str, kind: str) -> AsyncIterator[Any]:
         raise CopyRefused(f"{name} is a {kind}, which no key of the hub is; hub doctor tells more.")
 
 
-async def _put(store: Store, line: dict[str, Any]) -> None:
-    name, value = store.keys.prefix + line["key"], line["value"]
+async def _put(store: Store, line: Line) -> None:
+    await store.read_all(commands_of(store.keys.prefix, line))
+
+
+def commands_of(prefix: str, line: Line) -> list[tuple[Any, ...]]:
+    """What puts a line into a store, in this order."""
+    name, value = prefix + line["key"], line["value"]
     commands: list[tuple[Any, ...]] = [] if line.get("more") else [("DEL", name)]
     match line["type"]:
         case "string":
@@ -170,7 +191,7 @@ async def _put(store: Store, line: dict[str, Any]) -> None:
             commands += [("XADD", name, entry, *fields) for entry, fields in value]
     if "ends" in line:
         commands.append(("PEXPIREAT", name, line["ends"]))
-    await store.read_all(commands)
+    return commands
 
 
 class _Writer:
@@ -222,7 +243,7 @@ def _document(line: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
+def _lines(path: Path) -> Iterator[Line]:
     """The lines between the first and the last."""
     with path.open("rb") as file:
         next(file)

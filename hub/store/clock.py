@@ -17,8 +17,8 @@ from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.callers import urgent
 from hub.store.cancelling import cancel_all
-from hub.store.faults import LostAgain
-from hub.store.store import OPENINGS, Store
+from hub.store.faults import LostAgain, StoreMoved, StoreMoves
+from hub.store.store import AWAY, OPENINGS, Store
 
 PERIOD_S = 0.5  # `lua/store.lua` counts at most two of these for one silence
 OFFICE_MS = 2000  # a sweeping hub that is silent for four ticks is succeeded
@@ -44,6 +44,8 @@ class HubClock:
         self._begun = self._answered = 0  # ticks, by number
         self._answer = asyncio.Event()  # the next one that is answered
         self._last_outage: tuple[float, float] | None = None  # how long it was, when it ended (monotonic)
+        self.moved_to: str | None = None  # the URL of the server where the store is by now
+        self.moved = asyncio.Event()  # set with it
         store.when_replaced(self._restore_switch)
         store.when_told = self._say_told
 
@@ -159,7 +161,10 @@ class HubClock:
         await self._told(hub_id=self.hub_id, floor=store.highest_token, heard_ms=store.highest_ms)
 
     async def _lost(self, error: Exception) -> None:
-        self._store.set_away()
+        self._store.set_away(str(error) if isinstance(error, StoreMoves) else AWAY)
+        if isinstance(error, StoreMoved):
+            self.moved_to = error.url
+            self.moved.set()
         self.leads.clear()
         metrics.store_up.set(0)
         if self.away_since is None:

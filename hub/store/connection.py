@@ -20,7 +20,7 @@ from hub.settings.cluster import has_tag, is_cluster, read_cluster_url
 from hub.settings.sentinel import is_sentinel, read_sentinel_url
 from hub.store.cluster import cluster
 from hub.store.embedded import EmbeddedRedis, find_server
-from hub.store.faults import StoreTooNew, is_away
+from hub.store.faults import StoreMoved, StoreMoves, StoreTooNew, is_away
 from hub.store.library import LAST_USED, library
 from hub.store.loading import call
 from hub.store.primary import Primary, located_client
@@ -73,10 +73,12 @@ def _options(settings: Settings) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def open_store(settings: Settings) -> AsyncIterator[Store]:
-    """The store the settings name, checked and opened; closed on leaving. Raises `StartRefused` in one sentence."""
+async def open_store(settings: Settings, *, opened: bool = True) -> AsyncIterator[Store]:
+    """The store the settings name, checked and opened; closed on leaving. Raises `StartRefused` in one sentence, and
+    `StoreMoved`. With `opened=False` there need not be one yet: it takes plain commands, and no others.
+    """
     if settings.redis_url:
-        async with _connected(settings.redis_url, settings) as store:
+        async with _connected(settings.redis_url, settings, opened) as store:
             yield store
     elif settings.grant_replicas:
         raise StartRefused(
@@ -86,7 +88,7 @@ async def open_store(settings: Settings) -> AsyncIterator[Store]:
         embedded = EmbeddedRedis(settings.data_dir)
         url = await embedded.start()
         try:
-            async with _connected(url, settings) as store:
+            async with _connected(url, settings, opened) as store:
                 yield store
         finally:
             await embedded.stop()
@@ -101,22 +103,25 @@ async def open_store(settings: Settings) -> AsyncIterator[Store]:
 
 
 @asynccontextmanager
-async def _connected(url: str, settings: Settings) -> AsyncIterator[Store]:
+async def _connected(url: str, settings: Settings, opened: bool) -> AsyncIterator[Store]:
     primary = make_primary(url, settings)
     client = make_client(url, settings, primary)
     store = Store(client, settings.key_prefix, primary)
     try:
-        await _checked(client, store, settings, mask_url(url))
+        await _checked(client, store, settings, mask_url(url), opened)
         yield store
     finally:
         await store.close()
 
 
-async def _checked(client: Redis, store: Store, settings: Settings, shown: str) -> None:
+async def _checked(client: Redis, store: Store, settings: Settings, shown: str, opened: bool) -> None:
     try:
         await check_server(client, settings, shown)
-        await store.open()
-    except StoreTooNew as error:
+        if opened:
+            await store.open()
+    except StoreMoved:
+        raise
+    except (StoreTooNew, StoreMoves) as error:
         raise StartRefused(f"Redis at {shown}: {error}") from None
     except (StoreUnavailable, RedisError, OSError) as error:  # it was lost in between
         why = str(error.__cause__ or error).rstrip(".") or type(error).__name__

@@ -18,6 +18,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from hub.errors import ForeignKey, Late, StoreUnavailable
+from hub.settings.knobs import mask_url
 from hub.store.library import FORMAT
 from hub.store.primary import AnotherServer
 
@@ -68,10 +69,28 @@ class StoreTooNew(StoreUnavailable):
         )
 
 
-def refuse_unopened(word: str, format: str) -> None:
+class StoreMoves(StoreUnavailable):
+    """The store is on its way to another server, or is being filled: nobody serves from it now."""
+
+
+class StoreMoved(StoreMoves):
+    """The store is at another server by now."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(f"The store has moved to {mask_url(url)}.")
+        self.url = url
+
+
+def refuse_unopened(word: str, said: str) -> None:
     """Raise what it means that `store/open` did not open the store."""
     if word == "newer":
-        raise StoreTooNew(format)
+        raise StoreTooNew(said)
+    if word == "moving":
+        raise StoreMoves(f"The store moves to {mask_url(said)}; nothing is done until it is there.")
+    if word == "moved":
+        raise StoreMoved(said)
+    if word == "filling":
+        raise StoreMoves("The store is being filled from a copy, or that was cut short: repeat it.")
     if word == "later":
         raise StoreUnavailable("The store is empty, and this hub stood still: one that did not opens it first.")
 

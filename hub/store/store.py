@@ -30,7 +30,7 @@ CLOSE_S = 2.0  # for batches under way when the hub stops
 SETTLE_MS = 2000  # four ticks: every hub has noticed the loss and said what it lent
 FRESH_S = 1.0  # two ticks: for so long the hub is sure that the primary it heard last still is the primary
 OPENINGS = 4  # of one call, before it is refused: a store that is lost as often is no store
-_REFUSED = "Redis does not answer; the hub keeps trying."
+AWAY = "Redis does not answer; the hub keeps trying."
 _log = get_logger("hub.store")
 
 
@@ -57,7 +57,7 @@ class Store:
         self._wall_s: float | None = None  # the time of Redis less the monotonic clock
         self._tick_over = asyncio.Event()
         self._telling: asyncio.Event | None = None  # while everybody says what he remembers; set when that is done
-        self.away = False  # while it is, requests are refused at once instead of waiting for a timeout
+        self.away, self._why_away = False, AWAY  # while it is, requests are refused at once, not after a timeout
         self.library: Library = library()
         self._queue: deque[tuple[tuple[Any, ...], asyncio.Future[Any]]] = deque()
         self._sender: asyncio.Task[None] | None = None
@@ -265,13 +265,13 @@ class Store:
         except (ResponseError, KeyError):
             return "in-process"  # the store in memory has no server that could be restarted
 
-    def set_away(self) -> None:
+    def set_away(self, why: str = AWAY) -> None:
         """Redis does not answer: refuse what waits to be sent and what comes, until a probe gets through."""
-        self.away = True
+        self.away, self._why_away = True, why
         waiting, self._queue = self._queue, deque()
         for _, answer in waiting:
             if not answer.done():
-                answer.set_exception(NotSent(_REFUSED))
+                answer.set_exception(NotSent(self._why_away))
 
     async def call(self, command: Command, arguments: list[Any]) -> Any:
         """Run a command; loads the library, or opens the store, when Redis has forgotten either."""
@@ -330,7 +330,7 @@ class Store:
         while self._telling is not None:
             await self._telling.wait()
         if self.away:
-            raise NotSent(_REFUSED)
+            raise NotSent(self._why_away)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.append((command, answer))
         if self._sender is None or self._sender.done():

@@ -39,17 +39,17 @@ class Lease:
 
 
 class Borrowers:
-    """As many borrowers as there are wanted slots, and those that wait for one."""
+    """So many borrowers; where they are more than there are wanted slots, the others wait for one."""
 
     def __init__(
-        self, fleet: Fleet, waiters: int, ports: Sequence[int], secret: str, lease_s: float, wait_s: float
+        self, fleet: Fleet, count: int, ports: Sequence[int], secret: str, lease_s: float, wait_s: float
     ) -> None:
         self._fleet = fleet
-        self._count = len(fleet.nodes) + waiters
+        self._count = count
         self._lease_s = lease_s
         self._wait_s = wait_s
         self._hold_s = 2 * lease_s  # on average
-        self._line = Wires(ports, secret, waiters + RESERVE)
+        self._line = Wires(ports, secret, max(0, count - len(fleet.nodes)) + RESERVE)
         self._calls = Wires(ports, secret, RENEWING_AT_ONCE)
         self._holds: list[Hold] = []
         self.leases: dict[str, Lease] = {}

@@ -104,7 +104,8 @@ class Stage:
         for job in await self.fleet.announce(self.ports, node_secret, self.redis.url, sizes.timeout_s):
             self._keep(asyncio.create_task(job))
         await self.until(lambda: self.fleet.heard_since(0), "everybody is registered", FILL_S)
-        self.borrowers = Borrowers(self.fleet, sizes.waiters, self.ports, runner_secret, sizes.lease_s, sizes.wait_s)
+        count = sizes.nodes + sizes.waiters
+        self.borrowers = Borrowers(self.fleet, count, self.ports, runner_secret, sizes.lease_s, sizes.wait_s)
         self._closing.callback(self.borrowers.close)
         for task in self.borrowers.run():
             self._keep(task)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hub.errors import StartRefused
 from hub.store.backup import PART, CopyRefused, hubs_alive, read_copy, write_copy
 from hub.store.connection import open_store
 from hub.store.keys import Keys
@@ -33,7 +34,7 @@ async def copied(redis_server, redis, make_api, tmp_path):
     """A file with a store that has a bit of everything, and keys of other programs, large and odd ones."""
     async with make_api() as api:
         await publish(api, "n1", **{"gpu:a100": ["s1", "s2", "s3"]})
-        assert (await borrow(api, "gpu:a100")).status_code == 200
+        assert (lent := await borrow(api, "gpu:a100")).status_code == 200, lent.text
         assert (await api.put("/v1/joblib/rooms/@global/jobs", json={"category": "selections", "name": "j"})).is_success
     redis.rpush(KEYS.available("large"), *(f'{{"nodeId":"n1","browserId":"l{n}"}}' for n in range(3 * PART)))
     redis.zadd("large:zset", {f"m{n}": n / 7 for n in range(3 * PART)})
@@ -108,6 +109,10 @@ async def test_one_that_was_cut_short_begins_anew(copied, redis_server, another)
             client.delete(KEYS.store, KEYS.nodes)
             client.rpush(KEYS.available("large"), "half")
             client.set(KEYS.restoring, digest)
+    with pytest.raises(StartRefused, match="being filled from a copy"):
+        async with open_store(settings_for(another.url)):
+            pass
+    async with open_store(settings_for(another.url), opened=False) as store:
         await read_copy(store, copied)
     assert everything(another) == everything(redis_server)
 

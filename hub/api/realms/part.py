@@ -16,8 +16,11 @@ from hub.api.problems import refuse
 from hub.errors import StartRefused, StoreUnavailable
 from hub.observability import metrics, realms
 from hub.observability.logs import get_logger
+from hub.settings import Settings, mask_url
 from hub.settings.realms import DEFAULT
 from hub.store.cancelling import cancel_all
+from hub.store.clock import HubClock
+from hub.store.faults import StoreMoved
 
 AGAIN_S = 1.0  # before a store that was not there is looked for again
 DONE_S = 10.0  # for calls that are under way when a realm is removed
@@ -29,9 +32,9 @@ class Part:
     503; nothing else in the process waits for it.
     """
 
-    def __init__(self, name: str, where: str, make: Callable[[], Edge]) -> None:
+    def __init__(self, name: str, settings: Settings, make: Callable[[Settings], Edge]) -> None:
         self.name = name
-        self.where = where  # the store lives, without its password
+        self.settings = settings
         self.error = "Its store has not been reached yet."
         self.seen_s: float | None = None  # when its store answered last, by the clock of this machine
         self._make = make
@@ -39,6 +42,12 @@ class Part:
         self._busy = 0
         self._quiet, self._ending = asyncio.Event(), asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
+
+    @property
+    def where(self) -> str:
+        """Where its store lives, without its password."""
+        url = self.settings.redis_url
+        return mask_url(url) if url else f"embedded in {self.settings.data_dir}"
 
     @property
     def serving(self) -> Serving | None:
@@ -58,16 +67,20 @@ class Part:
     async def close(self) -> None:
         """Refuse what comes, let what is under way end, and close the store."""
         self.hang_up()
-        if self._busy:
-            self._quiet.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._quiet.wait(), DONE_S)
+        await self._calm()
         self._ending.set()
         if self._keeping is not None:
             if self._edge is None:  # it waits for a store that may never answer
                 await cancel_all([self._keeping])
             else:
                 await self._keeping
+
+    async def _calm(self) -> None:
+        """Wait for what is under way, for a while."""
+        if self._busy:
+            self._quiet.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._quiet.wait(), DONE_S)
 
     def stop(self) -> None:
         """Refuse new borrows, and let those that wait end."""
@@ -124,14 +137,17 @@ class Part:
     async def _keep(self, first: asyncio.Future[None] | None) -> None:
         with realms.within(self.name):
             while not self._ending.is_set():
-                edge = self._make()
+                edge = self._make(self.settings)
                 try:
                     async with edge.app.router.lifespan_context(edge.app):
                         self._edge, self.error, self.seen_s = edge, "", time.time()
-                        if first is not None:
+                        if first is not None and not first.done():
                             first.set_result(None)
                         _log.info("realm open", store=self.where)
-                        await self._ending.wait()
+                        if await self._has_moved(edge):
+                            continue
+                except StoreMoved as moved:
+                    self._follow(moved.url)
                 except Exception as error:  # noqa: BLE001 - tried again, but for what stops the start of a hub
                     if first is not None and not first.done():
                         first.set_exception(error)
@@ -141,6 +157,27 @@ class Part:
                     self._edge = None
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._ending.wait(), AGAIN_S)
+
+    async def _has_moved(self, edge: Edge) -> bool:
+        """Wait for the end, or until the store is at another server, which is the one to open next."""
+        clock: HubClock = edge.app.state.serving.hub.clock
+        waiting = [asyncio.create_task(each.wait()) for each in (self._ending, clock.moved)]
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel_all(waiting)
+        if clock.moved_to is None or self._ending.is_set():
+            return False
+        self._follow(clock.moved_to)
+        self.hang_up()
+        self._edge = None
+        await self._calm()
+        return True
+
+    def _follow(self, url: str) -> None:
+        self.settings = self.settings.model_copy(update={"redis_url": url})
+        self.error = "Its store has moved, and is being opened there."
+        _log.warning("realm moved", store=self.where)
 
     def _failed(self, error: Exception) -> None:
         metrics.store_up.set(0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Final
 
 from starlette.datastructures import Headers, State
@@ -25,7 +24,7 @@ from hub.errors import BadInput, HubError, StartRefused, StoreUnavailable, Unaut
 from hub.observability import realms as of_realms
 from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing
-from hub.settings import Settings, mask_url
+from hub.settings import Settings
 from hub.settings.realms import DEFAULT, Realm, Rules, read_known, serves, settings_of, tag_in, tag_of
 from hub.tokens.file import TokensFile
 
@@ -189,8 +188,7 @@ class Realms:
             part.open_later()
 
     def _part(self, name: str, settings: Settings) -> Part:
-        where = mask_url(settings.redis_url) if settings.redis_url else f"embedded in {settings.data_dir}"
-        return Part(name, where, partial(self._make, settings, self._tokens, self))
+        return Part(name, settings, lambda settings: self._make(settings, self._tokens, self))
 
     def _read_again(self) -> None:
         """On SIGHUP: open what is new, close what is gone, and decide by the new rules."""
@@ -204,7 +202,7 @@ class Realms:
             return
         for name in before:
             now, part = self.known.get(name), self.parts.get(name)
-            if part is not None and (now is None or now.url != before[name].url):
+            if part is not None and (now is None or now.url not in (before[name].url, part.settings.redis_url)):
                 del self.parts[name]
                 self._close(part)
         for realm in self.known.values():

@@ -14,7 +14,9 @@ class OfTheStore(Section):
     # options (matching), timeout_ms (of nodes), grace_ms (of what is revoked), revoked_ms (until when a holder may
     # believe in it); history_max (entries), noted:<event> (the last one a hub wrote), shared (the settings that hubs
     # agree on), given:<hub> (those it was given), set:<setting> (what an operator set over them); tokens_changed (when
-    # one was last revoked, or the first was made); counted_us (until when ended tasks are counted for the metrics).
+    # one was last revoked, or the first was made); counted_us (until when ended tasks are counted for the metrics);
+    # moving (the move of the store to another server), moving_by (the attempt that copies it), moving_to,
+    # moving_generation and moving_format (what stood in those fields), moved (where the store is by now).
     # One per store, never deleted.
     store = One(
         "hub:store",
@@ -32,7 +34,8 @@ class OfTheStore(Section):
     restoring = One(
         "hub:restoring",
         "string",
-        "the digest of the copy that is being put into this store (`hub store import`)",
+        "the digest of the copy that is being put into this store (`hub store import`), or the move and the attempt "
+        "that fills it (`hub realm move`)",
         "until all of it is there",
     )
     telling = One(

@@ -7,8 +7,9 @@
 -- by it.
 -- A hub that stood still does not know what the others did meanwhile: it leaves a store that came back empty to them.
 -- A store that a later version of the hub has written is left alone: its format is higher than the caller knows.
--- Returns {'open' | 'new' | 'restarted' | 'later' | 'newer', generation, or of 'newer' the format, clock_ms, the time of Redis in ms,
---   the generation with which the store began}
+-- A store that moves or has moved to another server is not opened, nor one that is being filled from a copy.
+-- Returns {'open' | 'new' | 'restarted' | 'later' | 'newer' | 'moving' | 'moved' | 'filling', generation, or of 'newer' the format, or of
+--   'moving' and 'moved' where to, clock_ms, the time of Redis in ms, the generation with which the store began}
 command.open('store/open', {
   'run_id',             -- of the Redis server: another one means that it was restarted or failed over
   'lost',               -- '1' when the calling hub knew this store before, 'asleep' when it has stood still since, '0' else
@@ -24,7 +25,10 @@ command.open('store/open', {
   local time = redis.call('TIME')
   local now_ms = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
   local was = redis.call('HMGET', keys.store, 'generation', 'run_id', 'token', 'clock_ms', 'lost_above', 'reopened_ms',
-    'timeout_ms', 'format', 'born')
+    'timeout_ms', 'format', 'born', 'moving_to', 'moved')
+  if was[11] then return {'moved', was[11], 0, now_ms, ''} end
+  if was[10] then return {'moving', was[10], 0, now_ms, ''} end
+  if redis.call('EXISTS', keys.restoring) == 1 then return {'filling', '', 0, now_ms, ''} end
   if tonumber(was[8] or '1') > a.format then return {'newer', was[8], 0, now_ms, ''} end
   if was[1] and was[2] == a.run_id then
     store.open_as(was[1], in_cluster)
