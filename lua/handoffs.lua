@@ -1,18 +1,32 @@
 -- Hand-offs: slots that go from one holder to the next without being free in between.
 local handoffs = {}
 
+-- A ticket was served: with a key its place is remembered, should the lease have to be undone.
+function handoffs.leave_place(t)
+  if t.keyed then
+    redis.call('HSET', keys.ticket(t.id), 'handed', '1')
+    redis.call('EXPIRE', keys.ticket(t.id), 60)
+  else
+    redis.call('DEL', keys.ticket(t.id))
+  end
+end
+
+-- Its lease was undone: with a key it has its place for a while longer.
+function handoffs.keep_place(t)
+  if not t.label then return end
+  history.away(t, 'undone')
+  redis.call('PERSIST', keys.ticket(t.id))
+  redis.call('HDEL', keys.ticket(t.id), 'handed')
+  redis.call('ZADD', keys.ticket_deadlines, store.clock_ms + tickets.AWAY_MS, t.id)
+end
+
 -- Grant a slot that is in no list to a waiter and tell his hub. found: slot item pool node part own_idle_ms.
 function handoffs.hand_on(t, found)
   tickets.step_out(t)
   leases.grant(t, found)
   history.note('grant.handed', 'slot', found.slot, 'node', found.node, 'pool', found.pool, 'label', t.label, 'run', t.run,
     'ticket', t.id, 'ttl_ms', t.ttl_ms)
-  if t.keyed then
-    redis.call('HSET', keys.ticket(t.id), 'handed', '1')  -- its place, should the lease have to be undone
-    redis.call('EXPIRE', keys.ticket(t.id), 60)
-  else
-    redis.call('DEL', keys.ticket(t.id))
-  end
+  handoffs.leave_place(t)
   local pace = redis.call('HMGET', keys.pace(t.label), 'mark_ms', 'gap_ms')
   local gap_ms = math.max(0, store.now_ms - tonumber(pace[1] or store.now_ms))
   if pace[2] then gap_ms = 0.7 * tonumber(pace[2]) + 0.3 * gap_ms end

@@ -3,6 +3,8 @@ local queue = {}
 
 -- What a repeat of a granted request is answered: its lease as it is now, of which this attempt is an owner then.
 function queue.granted(record, request, attempt, fingerprint, hub)
+  local there = elsewhere.read(record)
+  if there then return there.asked == fingerprint and elsewhere.said(there) or {'reused'} end
   local asked, slot, token, owners = string.match(record, '^(.-)|(.*)|(%d+)|(.*)$')
   if asked ~= fingerprint then return {'reused'} end
   redis.call('SREM', keys.handed(hub), request)

@@ -41,13 +41,7 @@ function releases.take_back(request, slot, token, why)
   if redis.call('HGET', keys.session(slot), 'leaseToken') ~= token then return nil end
   tickets.settle_delivery(slot, request)
   redis.call('DEL', keys.request(request))
-  local t = tickets.read(request)
-  if t.label then
-    history.away(t, 'undone')
-    redis.call('PERSIST', keys.ticket(request))
-    redis.call('HDEL', keys.ticket(request), 'handed')
-    redis.call('ZADD', keys.ticket_deadlines, store.clock_ms + tickets.AWAY_MS, request)
-  end
+  handoffs.keep_place(tickets.read(request))
   releases.release(slot, slots.read(slot), 0, 'grant.undone', why)
   return slot
 end

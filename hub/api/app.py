@@ -27,6 +27,7 @@ from hub.api.operators import admin, documentation, events, ops, shared, tokens,
 from hub.api.problems import on_http_error, on_hub_error
 from hub.api.realms import views
 from hub.api.realms.realms import Realms
+from hub.api.realms.spilling import spilling_over
 from hub.api.sockets import Sockets
 from hub.core import Hub
 from hub.errors import HubError, StartRefused, StoreUnavailable
@@ -93,7 +94,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_store(settings) as store:
-            hub = Hub(store, settings)
+            hub = spilling_over(Hub(store, settings), among)
             app.state.serving = Serving(hub, Secrets(settings), tokens_file, gate)
             app.state.sockets, app.state.door = Sockets(app.state.serving), Door(app.state.serving)
             await hub.agreed.agree(speaks=sweep)  # a command that works straight on Redis overrules no hub

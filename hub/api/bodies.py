@@ -23,6 +23,7 @@ PAGE_MAX = 1000
 SEARCH_MAX = 200  # characters
 _reason = ReturnBody.reader("reason")
 _run_name, _priority = BorrowBody.reader("runName"), BorrowBody.reader("priority")
+_realms = BorrowBody.reader("realms")
 _limit, _slot_given = BorrowBody.reader("maxWaitSeconds"), ReturnBody.reader("browserId")
 
 
@@ -62,6 +63,7 @@ class Borrowing(NamedTuple):
     priority: int
     limit_s: float | None
     waits_for_pool: bool
+    realms: tuple[str, ...]
 
 
 class Returning(NamedTuple):
@@ -87,6 +89,7 @@ def borrowing(document: dict[str, Any]) -> Borrowing:
         0 if priority is None else _priority(priority),
         None if limit is None else _limit(limit),
         get("waitForPool") is not False,
+        () if (realms := get("realms")) is None else _realms(realms),
     )
 
 

@@ -12,14 +12,15 @@ from typing import Any
 
 from hub.capacity.agreed import Agreed
 from hub.capacity.memory import Memory
-from hub.capacity.models import BorrowRequest, Lease, LeaseRecord, Waiting, read_item
+from hub.capacity.models import BorrowRequest, Elsewhere, Lease, LeaseRecord, Waiting, read_item
 from hub.capacity.pools import Pools
 from hub.capacity.queue import Queue
+from hub.capacity.refusals import not_reported, refusal
+from hub.capacity.spilling import Spilling
 from hub.errors import (
     CallerGone,
     Capped,
     DeadlineMissed,
-    HubError,
     KeyReused,
     LabelQueueFull,
     LeaseOver,
@@ -31,7 +32,6 @@ from hub.errors import (
     StoreUnavailable,
     UnknownReply,
     WaitedInVain,
-    Withdrawn,
 )
 from hub.observability import metrics
 from hub.observability.logs import get_logger
@@ -73,6 +73,7 @@ class Leases:
         self._idle_ms = int(settings.idle_timeout_s * 1000)
         self._keep_key_s = keep_key_s(settings)
         self.memory = Memory(store, settings)
+        self.spilling = Spilling(store, settings, queue.wake)
         self._replicas = Replicas(store, settings.grant_replicas, settings.redis_timeout_s)
         self._busy_until = 0.0
         self._lend_now = store.script("capacity/lend_now")
@@ -81,6 +82,7 @@ class Leases:
         self._renew = store.script("capacity/renew")
         self._verify = store.script("capacity/verify")
         self._undo = store.script("capacity/undo")
+        self._confirm = store.script("capacity/confirm")
         self._lapse = store.script("capacity/lapse")
         self._attribute = store.script("capacity/attribute")
 
@@ -98,14 +100,16 @@ class Leases:
                 answer = await self._first_try(wanted)
                 if isinstance(answer, Waiting):
                     waited = True
-                    answer = await self._wait(wanted, answer, woken, gone)
+                    with self.spilling.beside(wanted):
+                        answer = await self._wait(wanted, answer, woken, gone)
             granted = True
             await self._replicas.confirm()
         except (StoreUnavailable, asyncio.CancelledError) as error:
             if waited or granted or not isinstance(error, NotSent):
                 self._store.later(lambda: self._take_back(wanted))
             raise
-        self.memory.lent(answer)
+        if answer.realm is None:
+            self.memory.lent(answer)
         return answer
 
     async def _first_try(self, wanted: BorrowRequest) -> Lease | Waiting:
@@ -150,7 +154,7 @@ class Leases:
         while True:
             try:
                 return await self._try(wanted, repeated=True)
-            except StoreUnavailable:
+            except (StoreUnavailable, Settling):  # of the realm that serves it, too
                 if time.monotonic() + OUTAGE_POLL_S > until:
                     raise
                 await asyncio.sleep(OUTAGE_POLL_S)
@@ -206,7 +210,10 @@ class Leases:
             case ["empty", dropped]:
                 _log_dropped(dropped)
                 raise NoCapacity(f"No browser available for {wanted.label}")
-        raise _refusal(wanted, reply) or UnknownReply(self._borrow.name, reply)
+            case ["elsewhere", *place]:
+                found = await self.spilling.fetch(wanted, Elsewhere(*place))
+                return found or await self._try(wanted, repeated=True)
+        raise refusal(wanted, reply) or UnknownReply(self._borrow.name, reply)
 
     def _granted(self, wanted: BorrowRequest, reply: list[Any]) -> Lease:
         _, slot, token, item, pool, left_ms, ttl_ms, run, dropped = reply
@@ -246,7 +253,7 @@ class Leases:
                 self.memory.renewed(slot, held, left_ms)
                 return held, left_ms
             case ["settling"]:
-                raise _settling(slot)
+                raise not_reported(slot)
             case ["over"]:
                 metrics.renewals.labels("over").inc()
                 raise LeaseOver(f"The lease of {slot} is over")
@@ -259,7 +266,7 @@ class Leases:
         """
         word, *left_ms = await self._verify(slot=slot, token=token)
         if word == "settling":
-            raise _settling(slot)
+            raise not_reported(slot)
         return word, left_ms[0] if left_ms else 0
 
     async def attribute(self, slot: str, test: str, run: str) -> None:
@@ -274,20 +281,51 @@ class Leases:
         try:
             await self._take_back(wanted)
         except (StoreUnavailable, asyncio.CancelledError):
-            if not wanted.keyed:  # should the store be lost before that is done, nobody is to have it
+            if not wanted.keyed and lease.realm is None:
+                # Should the store be lost before that is done, nobody is to have it.
                 self.memory.over(lease.slot, lease.token)
             self._store.later(lambda: self._take_back(wanted))
             raise
 
     async def _take_back(self, wanted: BorrowRequest) -> None:
+        word, *said = await self._gone(wanted.request, wanted.attempt)
+        if word == "elsewhere":
+            self.spilling.take_back_soon(wanted, Elsewhere(*said))
+
+    async def drop(self, request: str, attempt: str) -> bool:
+        """Take back what was lent for the ticket of another realm; whether this attempt was the last to have it."""
+        word, *_ = await self._gone(request, attempt)
+        return bool(word == "undone")
+
+    async def _gone(self, request: str, attempt: str) -> list[Any]:
+        """The caller of an attempt is gone."""
         with for_nobody():
-            word, *lease = await self._undo(
-                request=wanted.request, attempt=wanted.attempt, hub=self._queue.hub_id, why="gone"
-            )
+            word, *said = await self._undo(request=request, attempt=attempt, hub=self._queue.hub_id, why="gone")
         if word == "undone":
-            self.memory.over(*lease)
+            self.memory.over(*said)
             metrics.grants_undone.inc()
-            _log.info("lease undone", slot=lease[0])
+            _log.info("lease undone", slot=said[0])
+        return [word, *said]
+
+    async def confirm(self, wanted: BorrowRequest, place: Elsewhere) -> Lease | None:
+        """The lease that was made here for the ticket of another realm, which has noted it; None when it was undone.
+
+        Raises `LeaseOver` when it has ended, and `Settling`.
+        """
+        reply = await self._confirm(
+            request=place.request, slot=place.slot, token=place.token, attempt=wanted.attempt,
+            hub=self._queue.hub_id, ttl_ms=wanted.ttl_ms,
+        )  # fmt: skip
+        match reply:
+            case ["ok", *_]:
+                lease = self._granted(wanted, reply)
+                self.memory.lent(lease)
+                return lease
+            case ["unknown"]:
+                return None
+            case ["settling"]:
+                raise not_reported(place.slot)
+        raise refusal(wanted, reply) or UnknownReply(self._confirm.name, reply)
 
     async def lapse(self, slots: Sequence[str]) -> list[str]:
         """What became of nominated leases, a word for each; `lua/commands/capacity/lapse.lua` lists the words."""
@@ -327,37 +365,6 @@ class Leases:
             [("ZCARD", index), ("ZRANGE", index, offset, offset + limit - 1)],
         )
         return int(total), list(slots)
-
-
-def _settling(slot: str) -> Settling:
-    return Settling(
-        f"The store was lost, and hubs or the node of {slot} have yet to say what is lent; ask again", retry_after_s=1
-    )
-
-
-def _refusal(wanted: BorrowRequest, reply: list[Any]) -> HubError | None:
-    """What an answer without a slot and without a place means; None for one that is not known."""
-    none_free = f"No browser available for {wanted.label}"
-    match reply:
-        case ["capped", live]:
-            return Capped(f"{none_free}: {live} of {live} allowed are lent")
-        case ["per-label-cap", waiting]:
-            return LabelQueueFull(f"{none_free}: {waiting} wait for it already")
-        case ["per-run-cap", waiting]:
-            return RunQueueFull(f"{none_free}: {waiting} borrows of this run wait already")
-        case ["deadline", position, takes_ms]:
-            place = Waiting(position, takes_ms)
-            why = f"at position {position} the wait is about {takes_ms / 1000:.1f} s, longer than maxWaitSeconds"
-            return DeadlineMissed(f"{none_free}: {why}", retry_after_s=max(1, takes_ms / 1000), **place.facts())
-        case ["settling", left_ms]:
-            return Settling("The store was lost and is being put together again", retry_after_s=left_ms / 1000)
-        case ["over", slot]:
-            return LeaseOver(f"The lease of {slot} that this Idempotency-Key made has ended; use a new key")
-        case ["reused"]:
-            return KeyReused("This Idempotency-Key was used with another request; use a new key")
-        case ["undone"]:
-            return Withdrawn("This borrow was given up; use a new Idempotency-Key to ask again")
-    return None
 
 
 async def _first_of(woken: asyncio.Event, leaving: asyncio.Future[None] | None, left_s: float) -> None:

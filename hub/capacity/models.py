@@ -119,6 +119,8 @@ class BorrowRequest:
     priority: int = 0
     wait_ms: int = 0  # how long this call may wait in the queue
     limit_ms: int = -1  # refuse at once when the wait is expected to take longer; -1: never
+    elsewhere: tuple[str, ...] = ()  # realms that may serve it, the best first, once it has waited for `home_ms`
+    home_ms: int = 0
 
 
 @dataclass(frozen=True)
@@ -136,7 +138,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Ticket:
-    """A borrow that was asked for under a key or waits: `state` is `waiting`, `away` or `granted`."""
+    """A borrow that was asked for under a key or waits: `state` is `waiting`, `away`, `granted` or `elsewhere`."""
 
     id: str
     state: str
@@ -151,6 +153,7 @@ class Ticket:
     fingerprint: str = ""
     keep_s: int = 0
     lease: Lease | None = None
+    place: Elsewhere | None = None  # of one that was served in another realm, which alone knows the rest
 
     @property
     def keyed(self) -> bool:
@@ -171,6 +174,17 @@ class Lease:
     left_ms: int
     item: str
     said: dict[str, Any] = field(repr=False)
+    realm: str | None = None  # that lends it, where that is not the one that was asked
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Where a ticket was served that is of another realm: `request` is what it was lent under there."""
+
+    realm: str
+    request: str
+    slot: str
+    token: str
 
 
 @dataclass(frozen=True)

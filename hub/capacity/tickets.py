@@ -8,7 +8,7 @@ from typing import Any
 
 from hub.batched import batched
 from hub.capacity.memory import Memory
-from hub.capacity.models import Lease, Ticket, Waiting, read_item
+from hub.capacity.models import Elsewhere, Lease, Ticket, Waiting, read_item
 from hub.errors import LeaseOver, TicketGranted, UnknownReply, UnknownTicket
 from hub.store.store import Store
 
@@ -42,7 +42,8 @@ class Tickets:
         self._cancel = store.script("queue/cancel")
 
     async def find(self, *names: str) -> Ticket:
-        """The first of these ids that is a ticket: with a place in the queue, or with its lease.
+        """The first of these ids that is a ticket: with a place in the queue, with its lease, or with
+        where it was served.
 
         Raises `UnknownTicket` when none is one, and `LeaseOver` when what it was granted has ended.
         """
@@ -55,6 +56,9 @@ class Tickets:
                     lease = Lease(slot, token, label, pool or "", run or "", ttl_ms, left_ms, item or "", said)
                     found = Ticket(name, "granted", label, lease.run, ttl_ms=ttl_ms, fingerprint=fingerprint)
                     return replace(found, lease=lease)
+                case ["elsewhere", realm, request, slot, token, fingerprint]:
+                    place = Elsewhere(realm, request, slot, token)
+                    return Ticket(name, "elsewhere", "", "", fingerprint=fingerprint, place=place)
                 case ["unknown"]:
                     continue
                 case _:

@@ -45,6 +45,7 @@ _RULES = {
     "ticket.waiting": "No slot was free for it, or its label is at its cap, so it stands in the queue of its label.",
     "ticket.waiting again": "Somebody attends it again, so it is back in the queue at its old place.",
     "ticket.away": "Nobody attends it; with an Idempotency-Key it keeps its place for 60 s and is passed over.",
+    "ticket.elsewhere": "It had waited for longer than the bound of spill-over, and that realm had a slot to spare.",
     "ticket.left": "It no longer waits.",
     "ticket.left timeout": "The time it may wait was over (HUB_BORROW_QUEUE_TIMEOUT_SECONDS, or what it asked for).",
     "ticket.left gone": "Its caller hung up; without an Idempotency-Key it cannot come back.",

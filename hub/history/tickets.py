@@ -57,6 +57,9 @@ async def ticket_now(hub: Hub, ticket: str) -> Now | None:
             facts = {"slot": slot, "label": label, "run": run, "secondsLeft": left_ms / 1000}
             step = Step("grant.lapsed", rule, left_ms)
             return Now("granted", f"It was given {slot}, which run {run or '(none)'} holds.", facts, (step,))
+        case ["elsewhere", realm, _, slot, token, _]:
+            because = f"It was served in realm {realm}, which lent it {slot}; hub why {slot} --realm {realm} says more."
+            return Now("elsewhere", because, {"realm": realm, "slot": slot, "token": token})
         case ["over", slot]:
             because = f"It was given {slot}, and that lease has ended; the same Idempotency-Key gets no other."
             return Now("over", because, {"slot": slot})

@@ -124,6 +124,9 @@ renewals = Counter("hub_renewals_total", "Renewals of leases.", ["outcome"])
 waiters_dropped = Counter("hub_waiters_dropped_total", "Waiters whose hub was gone or whose time was over.")
 queue_length = QueueLength()
 grants_undone = Counter("hub_grants_undone_total", "Leases taken back because their caller was gone.")
+served_elsewhere = Counter(
+    "hub_tickets_served_elsewhere_total", "Tickets that another realm has served, by that realm (spill-over).", ["to"]
+)
 grants_readopted = Counter("hub_grants_readopted_total", "Leases a hub brought back after the store had lost them.")
 
 heartbeats = Counter("hub_heartbeats_total", "Heartbeats answered.", ["known"])

@@ -6,6 +6,8 @@
     labels = ["gpu:*:eu"]
     rooms = ["lab-eu-*"]
     nodes = ["eu-*"]
+    spill_to = ["us"]
+    spill_after_s = 5
 
 The rules are tried in the order of the file, and the first that fits decides; in a pattern `*` stands for any text.
 """
@@ -32,8 +34,11 @@ PATTERNS_MAX: Final = 100  # of one kind, of one realm
 PATTERN_MAX: Final = 200  # characters
 Kind = Literal["labels", "rooms", "nodes"]
 KINDS: Final[tuple[Kind, ...]] = ("labels", "rooms", "nodes")
+SPILL_MAX: Final = 8  # realms that one ticket may be served in
+SPILL_AFTER_S: Final = 5.0
+SPILL_AFTER_MAX_S: Final = 3600.0
 _NAME: Final = re.compile(r"[a-z0-9-]{1,32}")
-_FIELDS: Final = ("name", "url", *KINDS)
+_FIELDS: Final = ("name", "url", *KINDS, "spill_to", "spill_after_s")
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class Realm:
     labels: tuple[str, ...] = ()
     rooms: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
+    spill_to: tuple[str, ...] = ()  # realms that serve its tickets, the best first, once they wait for longer than
+    spill_after_s: float = SPILL_AFTER_S
 
     @property
     def prefix(self) -> str:
@@ -66,7 +73,7 @@ class Rules:
             kind: [(pattern.split("*"), realm.name) for realm in realms for pattern in getattr(realm, kind)]
             for kind in KINDS
         }
-        said = repr([(realm.name, realm.labels, realm.rooms, realm.nodes) for realm in realms])
+        said = repr([(realm.name, realm.labels, realm.rooms, realm.nodes, *_spill(realm)) for realm in realms])
         self.version = hashlib.sha256(said.encode()).hexdigest()[:12]
 
     def find(self, kind: Kind, text: str) -> str | None:
@@ -136,6 +143,10 @@ def read_realms(path: Path, default_prefix: str = "") -> tuple[Realm, ...]:
             except ValueError as error:
                 raise ValueError(f", entry {number}: {error}") from None
             found[realm.name] = realm
+        for number, realm in enumerate(found.values(), 1):
+            for name in realm.spill_to:
+                if name == realm.name or name not in (DEFAULT, *found):
+                    raise ValueError(f", entry {number}: spill_to names {name}, which is no other realm")
     except ValueError as error:
         raise StartRefused(f"HUB_REALMS_FILE={path}{error}.") from None
     return tuple(found.values())
@@ -148,6 +159,15 @@ def read_name(value: Any) -> str:
     if value == DEFAULT:
         raise ValueError(f"must not be {DEFAULT}, which is what the realm without a name is called")
     return value
+
+
+def read_others(value: Any) -> tuple[str, ...]:
+    """Names of realms that may serve a ticket, the default realm's among them; ValueError tells what a list is."""
+    if not isinstance(value, list) or len(value) > SPILL_MAX:
+        raise ValueError(f"must be a list of at most {SPILL_MAX} names of realms")
+    if not all(isinstance(name, str) and _NAME.fullmatch(name) for name in value):
+        raise ValueError("must hold names of realms, of 1 to 32 of a-z, 0-9 and -")
+    return tuple(dict.fromkeys(value))
 
 
 def read_served(text: str) -> tuple[str, ...]:
@@ -204,7 +224,23 @@ def _read_patterns(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-_READ: Final[dict[str, Callable[[Any], Any]]] = {"name": read_name, "url": _read_url}
+def _read_after(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= SPILL_AFTER_MAX_S:
+        raise ValueError(f"must be seconds, from 0 to {SPILL_AFTER_MAX_S:g}")
+    return float(value)
+
+
+_READ: Final[dict[str, Callable[[Any], Any]]] = {
+    "name": read_name,
+    "url": _read_url,
+    "spill_to": read_others,
+    "spill_after_s": _read_after,
+}
+
+
+def _spill(realm: Realm) -> tuple[Any, ...]:
+    """Nothing where there is none: the version of rules without it stays what it was."""
+    return (realm.spill_to, realm.spill_after_s) if realm.spill_to else ()
 
 
 def _fits(parts: list[str], text: str) -> bool:

@@ -31,11 +31,11 @@ def outcome(call: Any) -> Any:
 
 
 @settings(max_examples=1500, deadline=None)
-@given(of("ttlSeconds", "runName", "runId", "priority", "maxWaitSeconds", "waitForPool"))
+@given(of("ttlSeconds", "runName", "runId", "priority", "maxWaitSeconds", "waitForPool", "realms"))
 def test_a_borrow_read_by_hand_is_what_its_model_reads(document):
     def modelled() -> tuple[Any, ...]:
         said = BorrowBody.read({"labelKey": "gpu:a100", **document})
-        options = said.max_wait_seconds, said.wait_for_pool
+        options = said.max_wait_seconds, said.wait_for_pool, said.realms
         return said.ttl_seconds, said.run_name, said.run_id, said.priority, *options
 
     by_hand, by_model = outcome(lambda: tuple(bodies.borrowing(document))), outcome(modelled)

@@ -11,7 +11,7 @@ import httpx
 EU: dict[str, list[str]] = {"labels": ["gpu:*:eu"], "rooms": ["lab-eu*"], "nodes": ["eu-*"]}
 
 
-def write_realms(path: Path, **realms: tuple[str, dict[str, list[str]]]) -> Path:
+def write_realms(path: Path, **realms: tuple[str, dict[str, Any]]) -> Path:
     """Write a file of realms, each with its URL and its patterns."""
     parts = []
     for name, (url, patterns) in realms.items():

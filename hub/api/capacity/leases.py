@@ -17,6 +17,8 @@ from hub.api.contract import parameters as p
 from hub.api.contract.operation import NO_SLOT, TOKEN, operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, is_gone, reply, serving
+from hub.api.realms.naming import UnknownRealm
+from hub.api.realms.spilling import lender, where_else
 from hub.api.speakers import speaker
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_OWN_S, keep_key_s, new_attempt
@@ -47,6 +49,8 @@ from hub.store.keys import key_part
 
 router = APIRouter(tags=["sessions"])
 IN_VAIN = (WaitedInVain, CallerGone)
+# Of a slot that this realm does not lend so, or cannot know yet whether it does: another one may.
+ELSEWHERE = ("not lent", "stale token", "ended")
 
 
 @router.post(
@@ -59,7 +63,7 @@ IN_VAIN = (WaitedInVain, CallerGone)
         *p.RUN,
         body=BorrowBody,
         headers=("Correlation-Id",),
-        refusals=(InvalidLabel, NoSuchPool, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
+        refusals=(InvalidLabel, NoSuchPool, UnknownRealm, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
     ),
 )
 async def borrow(request: Request) -> Response:
@@ -87,7 +91,7 @@ async def borrow(request: Request) -> Response:
         if tracing.on and wanted.keyed:  # it may be asked for again, and is the same ticket then
             await traces.follow(hub.store, traces.ticket(wanted.request))
             traces.keep(hub.store, traces.ticket(wanted.request))
-        if not said.waits_for_pool:
+        if not said.waits_for_pool and not wanted.elsewhere:
             await hub.hints.check(label.text)
         lease = await _lend(hub, request, wanted)
         if tracing.on:
@@ -132,6 +136,7 @@ def _borrow_request(request: Request, hub: Hub, said: bodies.Borrowing, label: L
     settings = hub.settings
     ttl_s = settings.borrow_ttl_s if said.ttl_s is None else said.ttl_s
     ttl_s = min(max(ttl_s, settings.borrow_ttl_min_s), 86_400, settings.max_session_ttl_s)
+    elsewhere, home_s = where_else(request, hub, said.realms)
     key, attempt = bodies.request_key(request), new_attempt(settings.realm)
     asked = f"{label.text}\0{ttl_s}\0{run}"
     wait_s = longest_wait_s(settings)
@@ -147,7 +152,10 @@ def _borrow_request(request: Request, hub: Hub, said: bodies.Borrowing, label: L
         keyed=key is not None,
         priority=said.priority,
         wait_ms=int(1000 * (wait_s if limit_s is None else min(limit_s, wait_s))),
-        limit_ms=-1 if limit_s is None else int(limit_s * 1000),
+        # Who may be served elsewhere waits, however long it takes here.
+        limit_ms=-1 if limit_s is None or elsewhere else int(limit_s * 1000),
+        elsewhere=elsewhere,
+        home_ms=int(home_s * 1000),
     )
 
 
@@ -159,6 +167,7 @@ def longest_wait_s(settings: Settings) -> float:
 def granted(hub: Hub, lease: Lease, run_name: str | None) -> dict[str, Any]:
     """A lease as its borrower is answered."""
     said = lease.said
+    realm = {} if lease.realm is None else {"realm": lease.realm}
     endpoint, kind = said.get("webSocketEndpoint"), said.get("browserType")
     return {
         "browserId": lease.slot,
@@ -173,6 +182,7 @@ def granted(hub: Hub, lease: Lease, run_name: str | None) -> dict[str, Any]:
         "ttlSeconds": lease.left_ms / 1000 if lease.left_ms % 1000 else lease.left_ms // 1000,
         "runId": lease.run,
         "item": said,
+        **realm,
     }
 
 
@@ -210,6 +220,11 @@ async def give_back(request: Request) -> Response:
         key_part(slot.strip()), label.text, said.token,
         run=run, only_run=said.only_run, key=key, revokes=said.revokes, arrived_ms=arrived_ms,
     )  # fmt: skip
+    if word in ELSEWHERE and (other := await lender(request, hub, key_part(slot.strip()), said.token)):
+        word, _, run_of_grant = await other.leases.give_back(
+            key_part(slot.strip()), label.text, said.token,
+            run=run, only_run=said.only_run, key=key, revokes=said.revokes, arrived_ms=None,
+        )  # fmt: skip
     answer = {"returned": slot}
     if word != "returned":
         answer["note"] = "already returned"
@@ -234,7 +249,13 @@ async def renew(request: Request) -> Response:
         ttl_s = min(max(ttl_s, hub.settings.borrow_ttl_min_s), hub.settings.max_session_ttl_s)
     if tracing.on:
         await traces.follow(hub.store, traces.lease(slot, token))
-    held, left_ms = await hub.leases.renew(key_part(slot.strip()), token, None if ttl_s is None else int(ttl_s * 1000))
+    ttl_ms = None if ttl_s is None else int(ttl_s * 1000)
+    try:
+        held, left_ms = await hub.leases.renew(key_part(slot.strip()), token, ttl_ms)
+    except (LeaseOver, Settling):
+        if (other := await lender(request, hub, key_part(slot.strip()), token)) is None:
+            raise
+        held, left_ms = await other.leases.renew(key_part(slot.strip()), token, ttl_ms)
     return reply(
         {"browserId": slot, "leaseToken": held, "ttlSeconds": left_ms / 1000, "expiresAtUtc": in_ms(hub, left_ms)}
     )
@@ -251,7 +272,15 @@ async def verify(request: Request, slot: str) -> Response:
     if not token:
         raise MissingMember("missing token: ask with ?token=", member="token")
     await who.check_slot(request, key_part(slot))
-    word, left_ms = await hub.leases.verify(key_part(slot), token)
+    try:
+        word, left_ms = await hub.leases.verify(key_part(slot), token)
+    except Settling:
+        if (other := await lender(request, hub, key_part(slot), token)) is None:
+            raise
+        word, left_ms = await other.leases.verify(key_part(slot), token)
+    else:
+        if word in ELSEWHERE and (other := await lender(request, hub, key_part(slot), token)):
+            word, left_ms = await other.leases.verify(key_part(slot), token)
     if word == "ok":
         return reply({"slotId": slot, "valid": True, "ttlSeconds": left_ms / 1000})
     return reply({"slotId": slot, "valid": False, "reason": word})

@@ -16,6 +16,7 @@ from hub.api.contract import lending
 from hub.api.contract import parameters as p
 from hub.api.contract.operation import NO_SLOT, operation
 from hub.api.deps import allowed, is_gone, reply, serving
+from hub.api.realms.spilling import served
 from hub.capacity.labels import parse_label
 from hub.capacity.leases import keep_key_s, new_attempt
 from hub.capacity.models import BorrowRequest, Ticket
@@ -121,6 +122,8 @@ async def look(request: Request, ticket: str) -> Response:
     """
     hub = allowed(request, RUNNER, ADMIN)
     found = await hub.tickets.find(*ticket_ids(ticket))
+    if found.place is not None:
+        found = await served(request, found, found.place)
     wait_s = min(bodies.wait_preference(request) or 0, int(longest_wait_s(hub.settings)))
     if not wait_s or not found.keyed:
         return _shown(hub, found)
@@ -150,7 +153,8 @@ async def _attend(request: Request, hub: Hub, ticket: Ticket, wait_s: int) -> Ti
     try:
         lease = await hub.leases.borrow(wanted, lambda: hung_up(request))
     except WaitedInVain:
-        return await hub.tickets.find(ticket.id)
+        found = await hub.tickets.find(ticket.id)
+        return found if found.place is None else await served(request, found, found.place)
     if await is_gone(request):
         await hub.leases.undo(wanted, lease)
     traces.keep(hub.store, traces.lease(lease.slot, lease.token))

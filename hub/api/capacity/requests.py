@@ -30,6 +30,7 @@ from hub.api.contract.words import RUN, SLOT, TOKEN, told
 from hub.capacity.models import RUN_MAX
 from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S
 from hub.errors import InvalidValue, MissingMember
+from hub.settings.realms import SPILL_MAX, read_others
 
 LEASES_MAX = 1000
 REASON_MAX = 200
@@ -127,6 +128,13 @@ def _leases(value: Any, name: str) -> list[tuple[str, str]]:
     return [(each.browser_id.strip(), each.lease_token) for each in found]
 
 
+def _realms(value: Any, name: str) -> tuple[str, ...]:
+    try:
+        return read_others(value)
+    except ValueError as error:
+        raise InvalidValue(f"{name} {error}", member=name) from None
+
+
 def _flag(value: Any, name: str) -> bool:
     if not isinstance(value, bool):
         raise InvalidValue(f"{name} must be true or false", member=name)
@@ -187,6 +195,11 @@ class BorrowBody(Body):
         float | None, number(0, WAIT_MAX_S), told("Refused at once when the wait is expected to take longer.", 20)
     ] = None
     wait_for_pool: Annotated[UnlessFalse, told("False refuses at once where no pool serves the label.", False)] = True
+    realms: Annotated[
+        tuple[str, ...],
+        Member(_realms, type="array", maxItems=SPILL_MAX, items={"type": "string"}),
+        told("Where it may be served. It waits in the first, unless the call names another.", ["eu", "us"]),
+    ] = ()
 
 
 class ReturnBody(Body):

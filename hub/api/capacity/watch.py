@@ -15,6 +15,7 @@ from hub.api.contract import parameters as p
 from hub.api.contract.operation import TOKEN, operation
 from hub.api.deps import allowed, is_gone, reply, serving
 from hub.api.jobs import waiting
+from hub.api.realms.spilling import watched
 from hub.api.speakers import speaker
 from hub.capacity.nodes.models import check_node_id
 from hub.errors import Forbidden, InvalidValue, UnknownNode
@@ -39,7 +40,7 @@ async def watch(request: Request) -> Response:
         return serving(request).stopping or await is_gone(request)
 
     limit_s = min(said.wait_seconds, hub.settings.request_timeout_s * 0.9)
-    over = await hub.watching.wait(leases, limit_s, nobody_listens)
+    over = await watched(request, hub, leases, limit_s, nobody_listens)
     return reply({"over": [{"browserId": slot, "leaseToken": token, "reason": why} for slot, token, why in over]})
 
 

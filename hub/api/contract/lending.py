@@ -33,6 +33,9 @@ class Grant(TypedDict):
     item: Annotated[
         dict[str, Any], told("All that the node published of the slot.", {"nodeId": w.NODE, "browserId": w.SLOT})
     ]
+    realm: NotRequired[
+        Annotated[str, told("The realm that lends it, where that is not the one in which the borrow waited.", "us")]
+    ]
 
 
 class Returned(TypedDict):

@@ -33,6 +33,7 @@ class About(NamedTuple):
     slot: str = ""
     lease_token: str = ""
     ticket: str = ""
+    realm: str | None = None  # in which a borrow is to wait, as its body says
 
 
 class UnknownRealm(NotFound):
@@ -182,8 +183,11 @@ def _in_body(path: str, document: Mapping[str, Any]) -> About:
         leases = get("leases")
         document = leases[0] if isinstance(leases, list) and leases and isinstance(leases[0], dict) else {}
     get = neutral.said(dict(document)).get
-    slot = "" if path == "/session/borrow" else _text(get("browserId"))
-    return About((("labels", label(_text(get("labelKey")))),), (), slot.strip(), _text(get("leaseToken")))
+    rules: tuple[tuple[Kind, str], ...] = (("labels", label(_text(get("labelKey")))),)
+    if path == "/session/borrow":
+        names = get("realms")
+        return About(rules, realm=(_text(names[0]) or None) if isinstance(names, list) and names else None)
+    return About(rules, (), _text(get("browserId")).strip(), _text(get("leaseToken")))
 
 
 def label(text: str) -> str:

@@ -98,6 +98,8 @@ class Realms:
         return await self._decide(about(scope, body), scope) or self._any(scope)
 
     async def _decide(self, subject: About, scope: Scope) -> str:
+        if subject.realm is not None:
+            return "" if subject.realm == DEFAULT else subject.realm
         for each in subject.ids:
             if name := self._tags.get(tag_in(each)):
                 return name

@@ -36,7 +36,7 @@ function count(event) {
     waiting.delete(event.ticket);
     if (event.event === "grant.lent") step.waits.push(0);
     else if (since !== undefined) step.waits.push((at - since) / 1000);
-  } else if (event.event === "ticket.left") waiting.delete(event.ticket);
+  } else if (event.event === "ticket.left" || event.event === "ticket.elsewhere") waiting.delete(event.ticket);
   else if (event.event === "node.expired" || event.event === "grant.lapsed" || event.event === "grant.ended") stepAt(at).expiries += 1;
 }
 

@@ -143,6 +143,12 @@ class OfTheQueue(Section):
     handed = Each(
         "hub:handed:{hub}", "set", "tickets that were granted and that the hub has not delivered yet", "when delivered"
     )
+    elsewhere = Each(
+        "hub:elsewhere:{slot}",
+        "hash",
+        "token -> realm that lent a slot of this id to a ticket of this realm",
+        "`HUB_MAX_SESSION_TTL_SECONDS` from the last one",
+    )
     granted = Each("hub:granted:{hub}", "channel", "tickets of a hub that were granted or cancelled", "")
     caps = One("hub:caps", "hash", "`set:<label>` and `env:<label>` -> most leases in flight", "until cleared")
     pace = Each(

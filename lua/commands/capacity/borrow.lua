@@ -5,6 +5,7 @@
 --   | {'waiting', position in the queue of its label, ms it will take or -1, dropped}
 --   | {'empty', dropped} | {'capped', in flight} | {'settling', ms} (without a wait)
 --   | {'per-label-cap', waiting} | {'per-run-cap', waiting} | {'deadline', position, ms it would take}
+--   | {'elsewhere', realm, request, slot, token} (it was served in another realm)
 --   | {'over', slot} (that lease has ended) | {'undone'} (withdrawn) | {'reused'} (same request id, other request)
 command.change('capacity/borrow', {
   'label',

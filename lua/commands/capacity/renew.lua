@@ -17,11 +17,7 @@ command.change('capacity/renew', {
   local latest = tonumber(record[1] or store.clock_ms) + a.max_ms
   deadline = math.max(deadline, math.min(store.clock_ms + a.ttl_ms, latest))
   local left_ms = math.floor(deadline - store.clock_ms)
-  redis.call('ZADD', keys.deadlines, store.clock_ms + left_ms, a.slot)
-  redis.call('SET', keys.borrow_ttl(a.slot), '1', 'PX', left_ms)
-  redis.call('HSET', keys.slot(a.slot), 'visible_ms', store.now_ms + left_ms)
-  local idle_ms = tonumber(record[2] or '0')
-  if idle_ms > 0 then redis.call('SET', keys.borrow_idle(a.slot), '1', 'PX', math.max(idle_ms, left_ms)) end
+  renewals.extend(a.slot, left_ms, record[2])
   if store.settle_left_ms > 0 then return {'settling'} end
   return {'ok', held, left_ms}
 end)

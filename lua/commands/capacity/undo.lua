@@ -2,6 +2,7 @@
 -- its place in the queue, which a ticket with a key keeps for a while. A lease stays while another attempt has it too: that
 -- caller may hold what he got. An attempt that has not been carried out yet never will be. Safe to repeat.
 -- Returns {'undone', slot, token} | {'granted'} (and left alone) | {'left', 'away' | 'dropped'} | {'nothing'}
+--   | {'elsewhere', realm, request, slot, token} (served in another realm, which is to take it back)
 command.finish('capacity/undo', {
   'request',
   'attempt',
@@ -9,6 +10,12 @@ command.finish('capacity/undo', {
   'why',      -- 'gone' | 'timeout' | 'stopping': only the place in the queue, a lease is left alone
 }, function(a)
   local before = redis.call('GET', keys.request(a.request))
+  local there = elsewhere.read(before)
+  if there then
+    if a.why ~= 'gone' then return {'granted'} end
+    if a.request ~= a.attempt then redis.call('SET', keys.request(a.attempt), 'undone', 'EX', 60) end
+    return elsewhere.said(there)
+  end
   local asked, slot, token, owners = string.match(before or '', '^(.-)|(.*)|(%d+)|(.*)$')
   local owns = slot and attempts.has(owners, a.attempt)
   if slot and a.why ~= 'gone' then return {owns and 'granted' or 'nothing'} end

@@ -1,13 +1,16 @@
 -- Look at tickets. Returns per ticket:
 --   {'waiting' | 'away', label, run, position, ms it will take or -1, priority, since (ms since 1970), ms left, ttl_ms,
 --    fingerprint, keep_s} | {'granted', slot, label, run, token, pool, item, ms until it lapses, ms of the lease,
---    fingerprint} | {'over', slot} | {'unknown'}
+--    fingerprint} | {'elsewhere', realm, request, slot, token, fingerprint} | {'over', slot} | {'unknown'}
 command.read('queue/find', {
   '...tickets',
 }, function(_, argv)
   local answers = {}
   local function look(ticket)
-    local asked, slot, token = string.match(redis.call('GET', keys.request(ticket)) or '', '^(.-)|(.*)|(%d+)|.-$')
+    local record = redis.call('GET', keys.request(ticket)) or ''
+    local there = elsewhere.read(record)
+    if there then return {'elsewhere', there.realm, there.request, there.slot, there.token, there.asked} end
+    local asked, slot, token = string.match(record, '^(.-)|(.*)|(%d+)|.-$')
     if slot then
       local held = redis.call('HMGET', keys.session(slot), 'leaseToken', 'labelKey', 'runId', 'poolLabel', 'ttlSeconds')
       if held[1] ~= token then return {'over', slot} end

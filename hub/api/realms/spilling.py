@@ -1,0 +1,160 @@
+"""Spill-over as calls meet it: which realms may serve a borrow, and which one lends a slot that this one does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fastapi import Request
+
+from hub.api.realms.naming import NAMED, UnknownRealm
+from hub.capacity.leases import Leases
+from hub.capacity.models import Elsewhere, Ticket
+from hub.capacity.watching import Held
+from hub.core import Hub
+from hub.errors import StoreUnavailable
+from hub.observability.realms import within
+from hub.settings.realms import DEFAULT, SPILL_AFTER_S
+from hub.store.cancelling import cancel_all
+
+if TYPE_CHECKING:
+    from hub.api.realms.realms import Realms
+
+LOOK_S = 2.0  # a realm that stands still holds nobody up for longer
+
+
+def hub_of(realms: Realms, name: str) -> Hub | None:
+    """What serves a realm; None while its store has not been reached, or where it is not served."""
+    part = realms.parts.get("" if name == DEFAULT else name)
+    found = part.serving if part else None
+    return found.hub if found else None
+
+
+def spilling_over(hub: Hub, realms: Realms | None) -> Hub:
+    """The hub of a realm, whose tickets may be served by the others."""
+
+    def leases_of(name: str) -> Leases | None:
+        found = hub_of(realms, name) if realms else None
+        return found.leases if found else None
+
+    hub.leases.spilling.leases_of = leases_of
+    return hub
+
+
+def where_else(request: Request, hub: Hub, named: tuple[str, ...]) -> tuple[tuple[str, ...], float]:
+    """The realms that may serve a borrow beside this one, and for how many seconds it waits here before; those that it
+    names, else those of the file. Raises `UnknownRealm` when this hub does not serve one that it names."""
+    realms: Realms | None = request.app.state.realms
+    own = realms.known.get(hub.settings.realm) if realms else None
+    if not named:
+        return (own.spill_to, own.spill_after_s) if own else ((), 0.0)
+    served = [name or DEFAULT for name in realms.parts] if realms else [DEFAULT]
+    if unknown := [name for name in named if name not in served]:
+        raise UnknownRealm(f"This hub serves no realm {unknown[0]!r}; it serves {', '.join(served)}.")
+    home = hub.settings.realm or DEFAULT
+    return tuple(name for name in named if name != home), own.spill_after_s if own else SPILL_AFTER_S
+
+
+async def served(request: Request, ticket: Ticket, place: Elsewhere) -> Ticket:
+    """A ticket with the lease that another realm has served it with; raises `LeaseOver`, `UnknownTicket`, and
+    `StoreUnavailable` when that realm is away."""
+    other = away_or(request.app.state.realms, place.realm)
+    try:
+        with within("" if place.realm == DEFAULT else place.realm):
+            async with asyncio.timeout(LOOK_S):
+                found = await other.tickets.find(place.request)
+    except TimeoutError:
+        raise StoreUnavailable(f"Realm {place.realm}, which serves this ticket, does not answer in time") from None
+    lease = replace(found.lease, realm=place.realm) if found.lease else None
+    return replace(ticket, state=found.state, label=found.label, run=found.run, ttl_ms=found.ttl_ms, lease=lease)
+
+
+async def lenders(request: Request, hub: Hub, leases: Sequence[Held]) -> dict[str, list[Held]]:
+    """Of these slots those that other realms have lent to tickets of this one, by realm; without a token any is."""
+    if request.app.state.realms is None:
+        return {}
+    keys = hub.store.keys
+    found: dict[str, list[Held]] = {}
+    rows = await hub.store.read_all(
+        ("HGET", keys.elsewhere(slot), token) if token else ("HVALS", keys.elsewhere(slot)) for slot, token in leases
+    )
+    for held, row in zip(leases, rows, strict=True):
+        name = row[-1] if isinstance(row, list) and row else row
+        if name:
+            found.setdefault(name, []).append(held)
+    return found
+
+
+async def lender(request: Request, hub: Hub, slot: str, token: str) -> Hub | None:
+    """The realm that has lent this slot to a ticket of this one; None for none. Raises `StoreUnavailable` when it is
+    away."""
+    for name in await lenders(request, hub, [(slot, token)]):
+        return away_or(request.app.state.realms, name)
+    return None
+
+
+def away_or(realms: Realms, name: str) -> Hub:
+    """What serves a realm that has lent something; raises `StoreUnavailable` when it is away."""
+    if (found := hub_of(realms, name)) is None:
+        raise StoreUnavailable(f"Realm {name}, which has lent this slot, is away")
+    return found
+
+
+async def watched(
+    request: Request, hub: Hub, leases: Sequence[Held], wait_s: float, ended: Callable[[], Awaitable[bool]]
+) -> list[tuple[str, str, str]]:
+    """As `hub.watching.wait`, of leases of which some are of other realms: those lent to tickets of this one, and for a
+    call that names no realm any. Of a realm that is away nothing is heard."""
+    theirs = await _lent_by(request, hub, leases)
+    if not theirs:
+        return await hub.watching.wait(leases, wait_s, ended)
+    elsewhere = {held for found in theirs.values() for held in found}
+    waits = [
+        asyncio.create_task(_wait(name, other, theirs[name], wait_s, ended), name="watch")
+        for name in theirs
+        if (other := hub_of(request.app.state.realms, name))
+    ]
+    if own := [held for held in leases if held not in elsewhere]:
+        waits.append(asyncio.create_task(hub.watching.wait(own, wait_s, ended), name="watch"))
+    try:
+        for each in asyncio.as_completed(waits):
+            with suppress(StoreUnavailable):
+                if found := await each:
+                    return found
+        return []
+    finally:
+        await cancel_all(waits)
+
+
+async def _lent_by(request: Request, hub: Hub, leases: Sequence[Held]) -> dict[str, list[Held]]:
+    """By realm those of these leases that other realms have lent."""
+    found = await lenders(request, hub, leases)
+    realms: Realms | None = request.app.state.realms
+    if realms is None or request.scope.get(NAMED) is not None:
+        return found
+    known = {held for each in found.values() for held in each}
+    over, _ = await hub.watching.over([held for held in leases if held not in known])
+    strange = [(slot, token) for slot, token, _ in over]
+    if not strange:
+        return found
+
+    async def look(name: str) -> None:
+        other = hub_of(realms, name)
+        if other is not None and other is not hub:
+            with suppress(StoreUnavailable, TimeoutError), within("" if name == DEFAULT else name):
+                async with asyncio.timeout(LOOK_S):
+                    over = {(slot, token) for slot, token, _ in (await other.watching.over(strange))[0]}
+                found.setdefault(name, []).extend(held for held in strange if held not in over)
+
+    await asyncio.gather(*(look(name or DEFAULT) for name in realms.parts))
+    return {name: lent for name, lent in found.items() if lent}
+
+
+async def _wait(
+    name: str, other: Hub, leases: Sequence[Held], wait_s: float, ended: Callable[[], Awaitable[bool]]
+) -> list[tuple[str, str, str]]:
+    with within("" if name == DEFAULT else name):
+        return await other.watching.wait(leases, wait_s, ended)

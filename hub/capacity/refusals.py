@@ -1,0 +1,50 @@
+"""What answers of the store mean that come without a slot and without a place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hub.capacity.models import BorrowRequest, Waiting
+from hub.errors import (
+    Capped,
+    DeadlineMissed,
+    HubError,
+    KeyReused,
+    LabelQueueFull,
+    LeaseOver,
+    RunQueueFull,
+    Settling,
+    Withdrawn,
+)
+
+
+def not_reported(slot: str) -> Settling:
+    """After a loss hubs, or a node, have yet to say what is lent."""
+    return Settling(
+        f"The store was lost, and hubs or the node of {slot} have yet to say what is lent; ask again", retry_after_s=1
+    )
+
+
+def refusal(wanted: BorrowRequest, reply: list[Any]) -> HubError | None:
+    """What an answer without a slot and without a place means; None for one that is not known."""
+    none_free = f"No browser available for {wanted.label}"
+    match reply:
+        case ["capped", live]:
+            return Capped(f"{none_free}: {live} of {live} allowed are lent")
+        case ["per-label-cap", waiting]:
+            return LabelQueueFull(f"{none_free}: {waiting} wait for it already")
+        case ["per-run-cap", waiting]:
+            return RunQueueFull(f"{none_free}: {waiting} borrows of this run wait already")
+        case ["deadline", position, takes_ms]:
+            place = Waiting(position, takes_ms)
+            why = f"at position {position} the wait is about {takes_ms / 1000:.1f} s, longer than maxWaitSeconds"
+            return DeadlineMissed(f"{none_free}: {why}", retry_after_s=max(1, takes_ms / 1000), **place.facts())
+        case ["settling", left_ms]:
+            return Settling("The store was lost and is being put together again", retry_after_s=left_ms / 1000)
+        case ["over", slot]:
+            return LeaseOver(f"The lease of {slot} that this Idempotency-Key made has ended; use a new key")
+        case ["reused"]:
+            return KeyReused("This Idempotency-Key was used with another request; use a new key")
+        case ["undone"]:
+            return Withdrawn("This borrow was given up; use a new Idempotency-Key to ask again")
+    return None

@@ -1,0 +1,13 @@
+-- Renewals: leases that go on.
+local renewals = {}
+
+-- Let a lease last so many ms from now. `watch_idle` is what its slot says of that.
+function renewals.extend(slot, left_ms, watch_idle)
+  redis.call('ZADD', keys.deadlines, store.clock_ms + left_ms, slot)
+  redis.call('SET', keys.borrow_ttl(slot), '1', 'PX', left_ms)
+  redis.call('HSET', keys.slot(slot), 'visible_ms', store.now_ms + left_ms)
+  local idle_ms = tonumber(watch_idle or '0')
+  if idle_ms > 0 then redis.call('SET', keys.borrow_idle(slot), '1', 'PX', math.max(idle_ms, left_ms)) end
+end
+
+return renewals
