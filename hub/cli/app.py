@@ -89,7 +89,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "pools": Entry("look:pools", "", hidden=True),
         "sessions": Entry("look:sessions", "", hidden=True),
         "queue": Entry("queue:queue_app", "Show who waits, or give a place up."),
-        "autoscale": Entry("look:autoscale", "Show how many slots a pool should have."),
+        "autoscale": Entry("look:autoscale", "Show how many slots a pool should have, or tasks of a job there are."),
         "why": Entry("history:why", "Say why a node, a slot, a task, a worker ... is as it is."),
         "events": Entry("history:events", "Show what happened last, or follow what happens."),
         "ui": Entry("ui:ui", "Open the console, logged in."),

@@ -14,6 +14,7 @@ from hub.capacity.nodes.models import State
 from hub.cli import completing, output, tables
 from hub.cli.child import Signals
 from hub.cli.inputs import Usage, read_id, read_label
+from hub.cli.job_inputs import read_full_name
 from hub.cli.moments import since, when
 from hub.cli.options import AsJson, Limit, Secret, Url
 from hub.cli.reach import Address, Reach, looking, reach
@@ -64,8 +65,12 @@ def pools(
 
 def autoscale(
     label: Annotated[
-        str, typer.Argument(parser=read_label, metavar="LABEL", help="The pool.", autocompletion=completing.pools)
-    ],
+        str | None,
+        typer.Argument(parser=read_label, metavar="[LABEL]", help="The pool.", autocompletion=completing.pools),
+    ] = None,
+    job: Annotated[
+        str | None, typer.Option("--job", parser=read_full_name, metavar="JOB", help="Of this job, instead of a pool.")
+    ] = None,
     least: Annotated[int | None, typer.Option("--min", min=0, max=1_000_000, help="Want at least so many.")] = None,
     most: Annotated[int | None, typer.Option("--max", min=0, max=1_000_000, help="Want at most so many.")] = None,
     headroom: Annotated[
@@ -75,11 +80,17 @@ def autoscale(
     url: Url = None,
     secret: Secret = None,
 ) -> None:
-    """Show how many slots a pool should have: what is lent, and what those who wait for it need."""
+    """Show how many slots a pool should have: what is lent, and what those who wait for it need.
+
+    With --job how many tasks of a job there are to work on: what is claimed or runs, and what waits.
+    """
+    if (label is None) == (job is None):
+        raise Usage("Say which: a LABEL, or --job JOB.")
     if least is not None and most is not None and least > most:
         raise Usage("--min is above --max.")
     bounds = {"min": least, "max": most, "headroom": headroom}
-    asyncio.run(_autoscale(looking(url, secret), label, bounds, as_json))
+    of = ["jobs", job] if job is not None else [str(label)]
+    asyncio.run(_autoscale(looking(url, secret), of, bounds, as_json))
 
 
 def sessions(
@@ -153,11 +164,11 @@ async def _pools(at: Address, as_json: bool, *, limit: int, label: str | None) -
     _show(as_json, total, "pools", rows, _POOL_COLUMNS, _pool_row, numbers=("SLOTS", "FREE", "LENT", "HELD BACK"))
 
 
-async def _autoscale(at: Address, label: str, bounds: dict[str, int | None], as_json: bool) -> None:
-    """Show how many slots a pool should have, and why."""
+async def _autoscale(at: Address, of: list[str], bounds: dict[str, int | None], as_json: bool) -> None:
+    """Show how many slots a pool should have, or how many tasks of a job there are, and why."""
     async with reach(at) as hub:
-        found = await hub.get("autoscale", label, **bounds)
-    _show_one(found, as_json, _demand)
+        found = await hub.get("autoscale", *of, **bounds)
+    _show_one(found, as_json, _job_demand if "job" in found else _demand)
     if found.get("hint") and not as_json:
         output.note(f"{found['hint']}")
 
@@ -299,6 +310,17 @@ def _demand(found: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     yield "FREE", found.get("free")
     yield "HELD BACK", found.get("heldBack")
     yield "MAINTENANCE", bool(found.get("maintenanceActive"))
+
+
+def _job_demand(found: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    least = "at least " if found.get("truncated") else ""
+    yield "JOB", found.get("job")
+    yield "HELD", f"{least}{found.get('held')}"
+    yield "PENDING", found.get("pending")
+    yield "DESIRED", f"{least}{found.get('desired')}"
+    yield "PUT OFF", found.get("putOff")
+    yield "WORKERS", found.get("workers")
+    yield "RUN TIME", output.duration(found.get("runSeconds"))
 
 
 def _session_row(session: dict[str, Any]) -> Iterable[Any]:

@@ -94,8 +94,8 @@ class Jobs:
         """
         if parse_full_name(full) is None:
             raise no_job(full)
-        pending, put_off, held, workers, truncated = await self._demand(full=full, limit=LOOKED_AT_MAX)
-        return JobDemand(full, pending, put_off, held, workers, bool(truncated))
+        pending, put_off, held, workers, truncated, run_us = await self._demand(full=full, limit=LOOKED_AT_MAX)
+        return JobDemand(full, pending, put_off, held, workers, bool(truncated), int(run_us) / 1e6 if run_us else None)
 
     async def _read(self, names: list[str]) -> list[Job]:
         return [_job(reply) for reply in await self._describe(rest=names) if reply]

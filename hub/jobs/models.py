@@ -69,7 +69,7 @@ class Job(Named):
 @dataclass(frozen=True)
 class JobDemand:
     """The tasks of a job that can be claimed, that are put off, that are claimed or run, and its workers. truncated: it
-    may have more that are held.
+    may have more that are held; run_s: how long its tasks ran of late, None where none has.
     """
 
     job: str
@@ -78,6 +78,7 @@ class JobDemand:
     held: int
     workers: int
     truncated: bool
+    run_s: float | None
 
 
 @dataclass(frozen=True)

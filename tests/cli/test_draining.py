@@ -122,6 +122,16 @@ def test_autoscaling_shows_what_a_pool_should_have(own_command: Command, slot):
     assert own_command.json("autoscale", POOL, "--min", "5")["desired"] == 5
 
 
+def test_autoscaling_shows_how_many_tasks_of_a_job_there_are(own_command: Command, own_hub):
+    job = "@global:analysis:Square"
+    done = own_command("autoscale", "--job", job, "--headroom", "2")
+    assert [line.split() for line in done.stdout.splitlines()] == [
+        ["JOB", job], ["HELD", "0"], ["PENDING", "0"], ["DESIRED", "2"], ["PUT", "OFF", "0"], ["WORKERS", "0"],
+        ["RUN", "TIME", "-"],
+    ]  # fmt: skip
+    assert own_command.json("autoscale", "--job", job, "--min", "5")["desired"] == 5
+
+
 def test_a_node_is_cordoned_with_a_reason_and_lends_again_afterwards(own_command: Command) -> None:
     said = own_command("cordon", "n1", "--reason", "disk is being replaced").stdout
     assert said == "n1 is cordoned (disk is being replaced): 2 slots held back, 0 still lent.\n"

@@ -6,6 +6,8 @@ import pytest
 
 from hub.jobs import jobs as jobs_module
 from hub.jobs.models import Claim, JobRequest, Options, Result
+from hub.sweeping.ended import Ended
+from tests.world import SLACK_S
 
 USER = "ada"
 JOB = "r1:analysis:Square"
@@ -37,16 +39,44 @@ async def test_what_is_pending_and_what_is_in_hand_is_wanted_and_what_is_put_off
     due_us = made[0].created_us + 3_600_000_000
     await hub.tasks.submit("r2", JOB, ["{}"] * 2, USER, Options(due_us=due_us))
     assert await told(api) == {
-        "job": JOB, "pending": 5, "putOff": 2, "held": 0, "workers": 1, "desired": 5, "truncated": False,
+        "job": JOB, "pending": 5, "putOff": 2, "held": 0, "workers": 1, "runSeconds": None, "desired": 5,
+        "truncated": False,
     }  # fmt: skip
     claimed = await hub.tasks.claim(worker, USER, Claim(most=3, start=True))
     assert await told(api, "?headroom=2") == {
-        "job": JOB, "pending": 2, "putOff": 2, "held": 3, "workers": 1, "desired": 7, "truncated": False,
+        "job": JOB, "pending": 2, "putOff": 2, "held": 3, "workers": 1, "runSeconds": None, "desired": 7,
+        "truncated": False,
     }  # fmt: skip
     await hub.tasks.finish(worker, USER, [Result(task.id, "completed") for task in claimed])
     found = await told(api, "?min=4&max=9")
     assert (found["held"], found["pending"], found["desired"]) == (0, 2, 4)
     assert (await told(api, "?max=1"))["desired"] == 1
+
+
+async def test_how_long_its_tasks_run_is_told_the_last_ones_count_most(served, redis):
+    api, hub = served
+    worker = await offer(hub)
+    await hub.tasks.submit("r1", JOB, ["{}"] * 4, USER)
+    ended = Ended(hub.store)
+    await ended.count()  # what ended before is not counted
+
+    async def ran(seconds):
+        [task] = await hub.tasks.claim(worker, USER, Claim(start=True))
+        redis.hincrby(f"hub:task:{task.id}", "started", int(-seconds * 1_000_000))
+        await hub.tasks.finish(worker, USER, [Result(task.id, "completed")])
+
+    await ran(4)
+    await ended.count()
+    assert (await told(api))["runSeconds"] == pytest.approx(4, abs=SLACK_S)
+    await ran(104)
+    await ended.count()
+    assert (await told(api))["runSeconds"] == pytest.approx(14, abs=SLACK_S)
+    await ran(1014)
+    await ran(1014)
+    await ended.count()
+    assert (await told(api))["runSeconds"] == pytest.approx(204, abs=SLACK_S)
+    await ended.count()
+    assert (await told(api))["runSeconds"] == pytest.approx(204, abs=SLACK_S)
 
 
 async def test_of_workers_with_several_jobs_only_the_tasks_of_this_one_count(served):

@@ -28,8 +28,9 @@ async def of_job(request: Request) -> Response:
     """How many tasks of a job there are to work on: those claimed or running and those that can be claimed, with
     `headroom` more to spare, within `min` and `max`. An autoscaler divides it by what one worker runs at a time.
 
-    A job that nobody offers is answered too: its first worker is yet to come. With `truncated` its workers hold so much
-    that `held` and `desired` are the least there may be.
+    `runSeconds` makes an estimate of it: `pending * runSeconds` of work wait. A job that nobody offers is answered too:
+    its first worker is yet to come. With `truncated` its workers hold so much that `held` and `desired` are the least
+    there may be.
     """
     hub = allowed(request, RUNNER, ADMIN)
     least, most, spare = _bounds(request)
@@ -41,6 +42,7 @@ async def of_job(request: Request) -> Response:
             "putOff": found.put_off,
             "held": found.held,
             "workers": found.workers,
+            "runSeconds": found.run_s,
             "desired": min(max(found.held + found.pending + spare, least), most),
             "truncated": found.truncated,
         }

@@ -78,6 +78,10 @@ class JobDemand(TypedDict):
     putOff: Annotated[int, told("How many of its tasks are not due yet.", 1, ge=0)]
     held: Annotated[int, told("How many of its tasks are claimed or run.", 4, ge=0)]
     workers: Annotated[int, told("How many workers serve it; executors of `@internal` jobs are none.", 1, ge=0)]
+    runSeconds: Annotated[
+        float | None,
+        told("How long its tasks ran that ended of late, a moving mean; null until one has.", 2.5, ge=0),
+    ]
     desired: Annotated[int, told("How many tasks there should be room for.", 11, ge=0)]
     truncated: Annotated[
         bool, told("Its workers hold so much that `held` and `desired` are the least there may be.", False)

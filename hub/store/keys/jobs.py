@@ -30,13 +30,13 @@ class OfJobs(Section):
         "hub:room_workers:{room}", "zset", "workers with a job in this room", "a member with its worker"
     )
     # Fields: id, at, schema, digest, attempts and backoff_ms (of tasks that say nothing of that; where there is more
-    # than one), tasks (records), later (put off), back (the request that took it back); deleted,
-    # the time, of a soft-deleted one. Deleted when it was soft-deleted for HUB_TASK_RETENTION_SECONDS and its last
-    # task is forgotten.
+    # than one), tasks (records), later (put off), run_us (how long tasks ran of late), back (the request that took it
+    # back); deleted, the time, of a soft-deleted one. Deleted when it was soft-deleted for HUB_TASK_RETENTION_SECONDS
+    # and its last task is forgotten.
     job = Each(
         "hub:job:{job}",
         "hash",
-        "id, times, schema and its digest, counts",
+        "id, times, schema and its digest, counts, how long its tasks ran",
         "`HUB_TASK_RETENTION_SECONDS` after its soft deletion, with its last task",
     )
     job_workers = Each("hub:job_workers:{job}", "set", "workers that serve it", "a member with its worker")

@@ -1,6 +1,8 @@
 -- What an autoscaler needs to know of a job, in one look: the tasks that can be claimed, those that are put off, those that
--- are claimed or run, and its workers. At most `limit` workers, or tasks of workers that serve several jobs, are looked at.
--- Changes nothing. Returns {pending, put off, held, workers, 1 | 0 (there may be more that are held)}
+-- are claimed or run, its workers, and how long its tasks ran of late. At most `limit` workers, or tasks of workers that serve
+-- several jobs, are looked at.
+-- Changes nothing.
+-- Returns {pending, put off, held, workers, 1 | 0 (there may be more that are held), microseconds | ''}
 command.read('jobs/demand', {
   'full',
   'limit: number',
@@ -31,6 +33,6 @@ command.read('jobs/demand', {
       count(redis.call('SMEMBERS', keys.worker_tasks(worker)))
     end
   end
-  return {redis.call('ZCARD', keys.job_queue(a.full)), tonumber(redis.call('HGET', keys.job(a.full), 'later') or '0'), held,
-    #linked, more}
+  local job = redis.call('HMGET', keys.job(a.full), 'later', 'run_us')
+  return {redis.call('ZCARD', keys.job_queue(a.full)), tonumber(job[1] or '0'), held, #linked, more, job[2] or ''}
 end)

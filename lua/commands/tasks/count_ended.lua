@@ -1,5 +1,6 @@
 -- Count the tasks that have ended since they were counted last, whatever ended them, for the metrics: each once, over all hubs.
--- What ended before the first count is not counted. Not safe to repeat: when the answer is lost, so is what it counted.
+-- With each job is kept how long its tasks ran of late. What ended before the first count is not counted. Not safe to repeat:
+-- when the answer is lost, so is what it counted.
 -- Returns {'ok', 1 | 0 (there may be more), {job, status, how many, ...}, {job, kind, microseconds in all, how many in each
 --   bucket, ...}}; kind: 'wait' (from the submission until it was started last) | 'run' (from then to its end)
 command.change('tasks/count_ended', {
@@ -26,7 +27,7 @@ command.change('tasks/count_ended', {
   end
   redis.call('HSET', keys.store, 'counted_us', last)
 
-  local counts, times, count_of, times_of = {}, {}, {}, {}
+  local counts, times, count_of, times_of, ran_of = {}, {}, {}, {}, {}
   local function count(job, status)
     local key = job .. '\n' .. status
     if not count_of[key] then
@@ -56,9 +57,13 @@ command.change('tasks/count_ended', {
       if t[4] then
         observe(t[1], 'wait', t[4] - t[3])
         observe(t[1], 'run', t[5] - t[4])
+        ran_of[t[1]] = (ran_of[t[1]] or 0) + 1
       end
     end
   end
-  for _, row in ipairs(times) do row[3] = numbers.digits(row[3]) end
+  for _, row in ipairs(times) do
+    if row[2] == 'run' then jobs.ran(row[1], ran_of[row[1]], row[3]) end
+    row[3] = numbers.digits(row[3])
+  end
   return {'ok', more and 1 or 0, counts, times}
 end)
