@@ -263,7 +263,7 @@ def test_no_setting_is_without_effect():
     read = "\n".join(path.read_text() for path in files)
     model = (Path(hub.__file__).parent / "settings" / "model.py").read_text()
     for field in knobs():
-        used = len(re.findall(rf"\b{field}\b(?!:)", read)) + len(re.findall(rf"[\"'.]{field}\b(?!:)", model))
+        used = len(re.findall(rf"\b{field}\b(?!: )", read)) + len(re.findall(rf"[\"'.]{field}\b(?!: )", model))
         assert used, f"{field} is declared, and nothing reads it"
 
 

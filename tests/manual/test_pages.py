@@ -55,6 +55,15 @@ def test_files_and_tests_that_are_named_exist(document):
     assert [f"{path}::{name}" for path, name in spans if name and f"def {name}(" not in (TOP / path).read_text()] == []
 
 
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_what_is_shown_from_the_code_stands_in_it(document):
+    for path, shown in re.findall(r"(?ms)^<!-- from: (\S+) -->\n```\w+\n(.*?)^```", document.read_text()):
+        lines = [line.strip() for line in (TOP / path).read_text().splitlines()]
+        wanted = [line.strip() for line in shown.splitlines()]
+        starts = range(len(lines) - len(wanted) + 1)
+        assert any(lines[start : start + len(wanted)] == wanted for start in starts), path
+
+
 def used_numbers() -> set[str]:
     """Every number by which code or tests speak of a rule or an example of the manual."""
     found = set()
