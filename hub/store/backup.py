@@ -10,19 +10,21 @@ since, nothing is lent for a moment, and nodes and hubs say what they know.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
+from redis.exceptions import RedisError
+
 from hub.batched import batched
 from hub.errors import HubError
+from hub.store.faults import translated
 from hub.store.scan import keys_of
 from hub.store.store import Store
 
@@ -32,11 +34,8 @@ PART = 500  # members, items, fields or entries in one line
 QUIET_S = 3.0  # a hub that has not ticked for so long has stopped, or cannot do anything
 BESIDE = 100  # keys that are read side by side
 Line = dict[str, Any]
-_READ = {
-    "hash": ("HSCAN", "HSET"),
-    "set": ("SSCAN", "SADD"),
-    "zset": ("ZSCAN", "ZADD"),
-}
+_SCANS = {"hash": "HSCAN", "set": "SSCAN", "zset": "ZSCAN"}
+_BEGINS = {"string": "", "list": 0, "stream": "-", **dict.fromkeys(_SCANS, "0")}
 
 
 class CopyRefused(HubError):
@@ -124,48 +123,72 @@ async def lines_of(store: Store) -> AsyncIterator[Line]:
     """All that is in a store: a key a line, and a large one in several, all but the first of which say `more`."""
     async for names in keys_of(store, store.keys.prefix):
         for some in batched(names, BESIDE):
-            parts = [_parts(store, name) for name in some]
-            firsts = await asyncio.gather(*(anext(each, None) for each in parts))
-            for first, others in zip(firsts, parts, strict=True):
-                if first is not None:  # it has not ended since
-                    yield first
-                    async for line in others:
+            heads = await _together(store, [(word, name) for name in some for word in ("TYPE", "PEXPIRETIME")])
+            kinds, ends = heads[::2], heads[1::2]
+            found = [_Reading(store, *each) for each in zip(some, kinds, ends, strict=True) if each[1] != "none"]
+            answers = await _together(store, [each.command() for each in found])
+            for reading, answer in zip(found, answers, strict=True):
+                if line := reading.take(answer):
+                    yield line
+                while reading.after is not None:
+                    if line := reading.take(await store.read(*reading.command())):
                         yield line
 
 
-async def _parts(store: Store, name: str) -> AsyncIterator[Line]:
-    kind, ends_ms = await store.read_all([("TYPE", name), ("PEXPIRETIME", name)])
-    bare = name.removeprefix(store.keys.prefix)
-    head = {"key": bare, "type": kind, **({"ends": ends_ms} if ends_ms > 0 else {})}
-    async for value in _values(store, name, kind):
-        yield {**head, "value": value}
-        head["more"] = True
+async def _together(store: Store, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """The answers of plain commands, in one go: a task for each would cost more than they do."""
+    try:
+        async with store.client.pipeline(transaction=False) as pipe:
+            for command in commands:
+                pipe.execute_command(*command)
+            return list(await pipe.execute())
+    except (RedisError, OSError) as error:
+        raise translated(error) from error
 
 
-async def _values(store: Store, name: str, kind: str) -> AsyncIterator[Any]:
-    if kind == "string":
-        yield await store.read("GET", name)
-    elif kind == "list":
-        at = 0
-        while items := await store.read("LRANGE", name, at, at + PART - 1):
-            yield items
-            at += len(items)
-    elif kind == "stream":
-        after = "-"
-        while entries := await store.read("XRANGE", name, after, "+", "COUNT", PART):
-            yield [[entry, list(chain.from_iterable(fields.items()))] for entry, fields in entries]
-            after = f"({entries[-1][0]}"
-    elif kind in _READ:
-        cursor: Any = "0"
-        while True:
-            cursor, found = await store.read(_READ[kind][0], name, cursor, "COUNT", PART)
-            pairs = found.items() if isinstance(found, dict) else found
-            if found:
-                yield [each if isinstance(each, str) else list(each) for each in pairs]
-            if str(cursor) == "0":
-                return
-    elif kind != "none":  # it has ended since
-        raise CopyRefused(f"{name} is a {kind}, which no key of the hub is; hub doctor tells more.")
+class _Reading:
+    """A key that is read part by part; `after` is None when there are no more."""
+
+    def __init__(self, store: Store, name: str, kind: str, ends_ms: int) -> None:
+        if kind not in _BEGINS:
+            raise CopyRefused(f"{name} is a {kind}, which no key of the hub is; hub doctor tells more.")
+        self.after: Any = _BEGINS[kind]
+        self._name, self._kind = name, kind
+        self._head: Line = {"key": name.removeprefix(store.keys.prefix), "type": kind}
+        self._head |= {"ends": ends_ms} if ends_ms > 0 else {}
+
+    def command(self) -> tuple[Any, ...]:
+        """What reads the next part."""
+        match self._kind:
+            case "string":
+                return "GET", self._name
+            case "list":
+                return "LRANGE", self._name, self.after, self.after + PART - 1
+            case "stream":
+                return "XRANGE", self._name, self.after, "+", "COUNT", PART
+        return _SCANS[self._kind], self._name, self.after, "COUNT", PART
+
+    def take(self, answer: Any) -> Line | None:
+        """The line of a part; None for one in which there is nothing, such as of a key that has ended since."""
+        value = answer
+        match self._kind:
+            case "string":
+                self.after = None
+            case "list":
+                self.after = self.after + PART if len(answer) == PART else None
+            case "stream":
+                value = [[entry, list(chain.from_iterable(fields.items()))] for entry, fields in answer]
+                self.after = f"({answer[-1][0]}" if len(answer) == PART else None
+            case _:
+                cursor, members = answer
+                pairs = members.items() if isinstance(members, dict) else members
+                value = [each if isinstance(each, str) else list(each) for each in pairs]
+                self.after = None if str(cursor) == "0" else cursor
+        if value is None or value == []:
+            return None
+        line = {**self._head, "value": value}
+        self._head["more"] = True
+        return line
 
 
 async def _put(store: Store, line: Line) -> None:

@@ -16,6 +16,7 @@ from redis import Redis
 from hub.settings.realms import read_realms
 from hub.store.keys import Keys
 from tests.cli.command import Command
+from tests.cluster import RedisCluster
 from tests.realms.world import EU, write_realms
 from tests.world import HubProcess, RedisServer, eventually, wait_until
 
@@ -205,6 +206,19 @@ async def test_a_move_that_is_not_over_is_undone_and_nobody_has_lost_anything(ph
             name: before[name] for name in ("generation", "format", "born")
         }
     assert read_realms(file)[0].url == old.url
+
+
+async def test_a_realm_moves_into_a_cluster(hub, command, servers, file, lent, tmp_path):
+    """Where it has one slot, and its keys begin as they did."""
+    (tmp_path / "cluster").mkdir()
+    cluster = RedisCluster(tmp_path / "cluster")
+    try:
+        done = command("realm", "move", "eu", "--to", cluster.url)
+        assert done.returncode == 0, done.stderr
+        await all_is_there(hub, lent, servers[0], cluster.owner("{eu}:"))
+        assert command("doctor", "--realm", "eu").returncode == 0
+    finally:
+        cluster.stop()
 
 
 async def test_what_is_over_is_not_undone(hub, command, servers, lent):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from hub.errors import StartRefused
+from hub.store import backup
 from hub.store.backup import PART, CopyRefused, hubs_alive, read_copy, write_copy
 from hub.store.connection import open_store
 from hub.store.keys import Keys
@@ -93,6 +94,23 @@ async def test_a_store_that_was_made_from_a_copy_holds_what_the_first_one_held(c
     assert everything(another) == everything(redis_server)
     assert len(copied.read_text().splitlines()[3]) < 200 * PART
     assert stat.S_IMODE(copied.stat().st_mode) == 0o600
+
+
+async def test_a_key_that_ends_while_it_is_read_is_left_out(redis_server, redis, tmp_path, monkeypatch):
+    asked = backup._together
+
+    async def slowly(store, commands):
+        answers = await asked(store, commands)
+        redis.delete("ends")  # its type is known by now
+        return answers
+
+    redis.set("ends", "x", ex=1000)
+    redis.set("stays", "x")
+    monkeypatch.setattr(backup, "_together", slowly)
+    async with open_store(settings_for(redis_server.url)) as store:
+        await write_copy(store, tmp_path / "copy")
+    lines = map(json.loads, (tmp_path / "copy").read_text().splitlines())
+    assert {"ends", "stays"} & {line.get("key") for line in lines} == {"stays"}
 
 
 async def test_a_copy_can_be_put_under_another_prefix(copied, redis_server, redis):
