@@ -49,6 +49,8 @@ export function TasksWith({ of }) {
 function fact(name, value) {
   if (typeof value === "number" && /seconds/i.test(name)) return span(value);
   if (Array.isArray(value) && !value.length) return null;
+  if (typeof value === "string" && LINKED.includes(name)) return html`<a href=${to(["why", name, value])}>${value}</a>`;
+  if (typeof value === "string" && name === "pool") return html`<a href=${to(["pools", value])}>${value}</a>`;
   if (Array.isArray(value) && value[0].task) return html`<${TasksWith} of=${value}/>`;
   if (/Utc$/.test(name) && !Number.isNaN(Date.parse(value))) return html`<${Time} at=${value}/>`;
   return typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "");
