@@ -64,7 +64,7 @@ class Direct:
         self._known = "1"
         self.redis.hset(self.keys.store, "tick_ms", STOPPED_MS)
 
-    def call(self, name: str, *, rest: tuple[Any, ...] | list[Any] = (), **named: Any) -> Any:
+    def call(self, name: str, /, *, rest: tuple[Any, ...] | list[Any] = (), **named: Any) -> Any:
         """The answer of a command; an error reply raises."""
         arguments = self._library.commands[name].ordered(rest, named)
         self.calls += 1

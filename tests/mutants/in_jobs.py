@@ -174,4 +174,24 @@ TASKS = (
         "commands/jobs/register.lua", "if job[1] and not job[3] and job[2] ~= a.digest then return {'conflict'} end\n", "",
         "a job is joined under another schema",
     ),
+    Mistake(
+        "commands/schedules/fire.lua", " or schedules.plan_of(s) ~= a.plan then", " then",
+        "a schedule that was changed is fired by the times it had before",
+    ),
+    Mistake(
+        "commands/schedules/fire.lua", " or s.due ~= a.due_us or", " or",
+        "a schedule that is due once is fired by two hubs",
+    ),
+    Mistake(
+        "commands/schedules/fire.lua", "    if tasks.read(id) then return end\n", "",
+        "a schedule makes the task of a time again that it has made",
+    ),
+    Mistake(
+        "commands/schedules/put.lua", "stays and old.due or a.due_us", "a.due_us",
+        "a schedule that is put again as it is is due at another time",
+    ),
+    Mistake(
+        "commands/schedules/pause.lua", "    if schedules.plan_of(s) ~= a.plan then return {'moved'} end\n", "",
+        "a schedule goes on by the times it had before it was changed",
+    ),
 )  # fmt: skip

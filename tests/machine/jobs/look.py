@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import fields
+from math import inf
 from typing import Any
 
 from redis import Redis
 
 from hub.store.keys import Keys
-from tests.machine.jobs.model import ACTIVE, Model, Task, groups
+from tests.machine.jobs.model import ACTIVE, Model, Schedule, Task, groups
 
 SHARED = ("@global", "@internal")
 TASK = ("job", "room", "status", "user", "worker", "error", "attempt", "max", "prio", "claimed", "unstuck")
@@ -23,7 +25,7 @@ FAMILIES = {
     "worker_jobs": "set", "worker_rooms": "hash", "worker_tasks": "set", "room_workers": "zset", "job_workers": "set",
     "room_jobs": "zset", "job_queue": "list", "room_tasks": "list", "job_tasks": "list", "payload": "text",
     "task_result": "text", "task_log": "log", "unique": "text",
-    "task_parents": "set",
+    "task_parents": "set", "room_schedules": "zset",
 }  # fmt: skip
 
 
@@ -48,11 +50,19 @@ def seen(redis: Redis) -> dict[str, Any]:
         if record[5]:  # one says which task it waited for
             record[5] = re.sub(r"^Task ([-0-9a-f]{36}), which it waits for, (?:has|was) (\w+)$", _short, record[5])
         found["task"][name[9:]] = [*record[: len(TASK)], *(value is not None for value in record[len(TASK) :])]
+    found["schedules"] = dict(redis.zrange(keys.schedules, 0, -1, withscores=True))
+    found["schedule"] = {name[13:]: _schedule(redis, name) for name in names if name.startswith("hub:schedule:")}
     found["job"] = {}
     for name in (name for name in names if name.startswith("hub:job:")):
         schema, deleted, tasks, later = redis.hmget(name, "schema", "deleted", "tasks", "later")
         found["job"][name[8:]] = [schema, deleted is not None, int(tasks or 0), int(later or 0)]
     return found
+
+
+def _schedule(redis: Redis, key: str) -> Schedule:
+    record = redis.hgetall(key)
+    said = {"attempts": record["max"], "fired": int(record.pop("fired", 0))}
+    return Schedule(**said, **{each.name: record[each.name] for each in fields(Schedule) if each.name in record})
 
 
 def _short(found: re.Match[str]) -> str:
@@ -100,6 +110,7 @@ def said(model: Model) -> dict[str, Any]:
         "job_workers": groups((full, name) for name, worker in workers.items() for full in worker.jobs),
         "payload": {t.id: t.payload for t in tasks.values() if t.payload != "{}"},
         "unique": model.uniques,
+        **_scheduled(model),
         "task_log": {t.id: t.log for t in tasks.values() if t.log},
         "task_result": {t.id: t.result for t in tasks.values() if t.result},
     }
@@ -130,6 +141,14 @@ def _waiting(tasks: Iterable[Task]) -> dict[str, Any]:
     waits = {t.id: t.after for t in tasks if t.after}
     later = {t.id for t in tasks if t.later and not t.after}
     return {"later": later, "blocked": set(waits), "task_parents": waits, "settling": set()}
+
+
+def _scheduled(model: Model) -> dict[str, Any]:
+    return {
+        "schedule": model.schedules,
+        "schedules": {name: float(s.due) if s.paused == "0" and s.due else inf for name, s in model.schedules.items()},
+        "room_schedules": groups(tuple(name.split(":")) for name in model.schedules),
+    }
 
 
 def _options(task: Any) -> list[str | None]:

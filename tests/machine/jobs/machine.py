@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
 from typing import Any, ClassVar
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant
 
 from tests.machine.direct import Direct
 from tests.machine.jobs.look import said, seen
 from tests.machine.jobs.model import ACTIVE, MOVES, Job, Model, Task, Worker
+from tests.machine.jobs.schedules import JOBS, USERS, ScheduleSteps
+from tests.machine.jobs.steps import step
 from tests.machine.records import TIMEOUT_MS
 
-USERS = ("u" * 32, "v" * 32)
-JOBS = ("r1:m:A", "r1:m:B", "r2:m:A", "@global:m:C", "@global:m:D")
 SILENCE_MS = 500
 RESULT = '{"n":1.0}'
 ROOMS = ("r1", "r2", "@global")
@@ -23,22 +21,7 @@ STATUSES = ("claimed", "running", "running", "completed", "completed", "failed",
 users, names, rooms, which = st.sampled_from(USERS), st.sampled_from(JOBS), st.sampled_from(ROOMS), st.integers(0, 11)
 
 
-def step(**how: Any) -> Callable[[Callable[..., None]], Any]:
-    """A rule that counts when it has called the store."""
-
-    def wrap(method: Callable[..., None]) -> Any:
-        @wraps(method)
-        def counted(self: JobsMachine, **arguments: Any) -> None:
-            before = self.direct.calls
-            method(self, **arguments)
-            type(self).steps += self.direct.calls > before
-
-        return rule(**how)(counted)
-
-    return wrap
-
-
-class JobsMachine(RuleBasedStateMachine):
+class JobsMachine(ScheduleSteps, RuleBasedStateMachine):
     """Begins with two workers on some jobs, and tasks that wait for them."""
 
     direct: ClassVar[Direct]
@@ -70,7 +53,7 @@ class JobsMachine(RuleBasedStateMachine):
         self.made += 1
         return f"{self.made:032x}"
 
-    def call(self, name: str, *, repeats: bool = True, **arguments: Any) -> Any:
+    def call(self, name: str, /, *, repeats: bool = True, **arguments: Any) -> Any:
         """The answer of a script. What may be repeated is sometimes sent twice, and answers the same."""
         answer = self.direct.call(name, **arguments)
         if repeats and self.twice:
@@ -453,9 +436,10 @@ class JobsMachine(RuleBasedStateMachine):
             self.model.tasks[new] = task
             self.model.dead.discard(old.id)
 
-    @precondition(lambda self: len(self.model.tasks) > 15)
     @step()
     def forget(self) -> None:
+        if len(self.model.tasks) <= 15:  # no precondition: which tasks Redis picks to fail must not steer what is drawn
+            return
         ended = sum(t.status not in (*ACTIVE, "pending") for t in self.model.tasks.values())
         answer = self.call("tasks/forget", repeats=False, keep_us=0, limit=1000)
         assert answer[:2] == ["ok", ended]

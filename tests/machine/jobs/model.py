@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 ACTIVE = ("claimed", "running")
 MOVES = {
@@ -60,6 +61,34 @@ class Task:
         return self.at - self.prio * SECOND_US
 
 
+@dataclass
+class Schedule:
+    """What it is, as the store has it: '' for what it has not."""
+
+    user: str
+    at: str
+    job: str
+    cron: str
+    every_ms: str
+    zone: str
+    catch_up: str
+    paused: str
+    due: str
+    attempts: str
+    unique: str
+    last: str = ""
+    task: str = ""
+    fired: int = 0
+    why: str = ""
+
+    @property
+    def plan(self) -> str:
+        return "\n".join((self.at, self.cron, self.every_ms, self.zone, self.catch_up))
+
+    def is_due(self, far_us: int) -> bool:
+        return self.paused == "0" and self.due != "" and int(self.due) < far_us
+
+
 def is_internal(full: str) -> bool:
     return full.startswith("@internal:")
 
@@ -79,6 +108,9 @@ class Model:
         self.ownerless: dict[str, int] = {}
         self.dead: set[str] = set()
         self.uniques: dict[str, str] = {}  # unique key -> the task that stands for it, also a forgotten one
+        self.schedules: dict[str, Schedule] = {}
+        self.firings: dict[tuple[str, str, str], str] = {}  # schedule, what its times follow from, a time -> the task
+        self.hubs: dict[int, Any] = {}  # what each has looked at
 
     def workers_of(self, full: str) -> set[str]:
         return {name for name, worker in self.workers.items() if full in worker.jobs}
@@ -119,6 +151,47 @@ class Model:
         waits = any(t.job == full and t.status == "pending" for t in self.tasks.values())
         if full in self.jobs and not is_internal(full) and not waits and not self.workers_of(full):
             self.jobs[full].deleted = True
+
+    # -- schedules ------------------------------------------------------------------------------------------------
+
+    def put(self, name: str, user: str, at: str, due_us: str, wanted: dict[str, str]) -> None:
+        old = self.schedules.get(name)
+        if old is None:
+            self.schedules[name] = Schedule(user=user, at=at, due=due_us, **wanted)
+            return
+        times = ("cron", "every_ms", "zone", "paused")
+        due = old.due if all(getattr(old, each) == wanted[each] for each in times) else due_us
+        self.schedules[name] = replace(old, due=due, **wanted)
+
+    def firing(self, name: str, plan: str, at: str, new_id: Callable[[], str]) -> str:
+        """The task of a time, which has the same id whoever makes it."""
+        key = (name, plan.partition("\n")[0], at)
+        return self.firings[key] if key in self.firings else self.firings.setdefault(key, new_id())
+
+    def fire(self, s: Schedule, next_us: str, firings: dict[str, str], at_of: Callable[[str], int]) -> tuple[int, str]:
+        """How many tasks are made, and why not more."""
+        made, why = 0, "" if firings else "missed"
+        job = self.jobs.get(s.job)
+        name = next(name for name, each in self.schedules.items() if each is s)
+        if firings and (job is None or job.deleted):
+            firings, why = {}, "no-job"
+        key = s.unique.partition(":")[0]
+        for id_ in firings:
+            if id_ in self.tasks:
+                continue
+            if key and self.uniques.get(key, "") in self.tasks:
+                why = "unique"
+                continue
+            most = int(s.attempts or 1)
+            task = Task(id_, s.job, name.partition(":")[0], s.user, at_of(id_), "{}", most, 0, 3_600_000)
+            self.tasks[id_] = task
+            if key:
+                task.unique, self.uniques[key] = s.unique, id_
+            s.task, made = id_, made + 1
+        if made:
+            s.last = list(firings.values())[-1]
+        s.fired, s.due, s.why = s.fired + made, next_us, why
+        return made, why
 
     # -- tasks ----------------------------------------------------------------------------------------------------
 
