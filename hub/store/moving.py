@@ -27,7 +27,7 @@ from hub.store.scan import keys_of
 from hub.store.store import Store
 
 BATCH = 500  # commands that are sent together
-WAIT_MS = 5000  # for replicas of the first server to hear that the store has moved
+WAIT_MS = 1000  # for replicas of the first server to hear that the store has moved; answers are waited for longer
 _MARK = ("moving", "moving_by", "moving_to", "moving_generation", "moving_format")
 
 

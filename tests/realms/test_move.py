@@ -18,6 +18,7 @@ from hub.store.keys import Keys
 from tests.cli.command import Command
 from tests.cluster import RedisCluster
 from tests.realms.world import EU, write_realms
+from tests.replicas import Server
 from tests.world import HubProcess, RedisServer, eventually, wait_until
 
 KEYS = Keys("{eu}:")
@@ -219,6 +220,29 @@ async def test_a_realm_moves_into_a_cluster(hub, command, servers, file, lent, t
         assert command("doctor", "--realm", "eu").returncode == 0
     finally:
         cluster.stop()
+
+
+async def test_no_hub_follows_before_the_replicas_of_the_old_server_know_of_it(
+    hub, command, servers, file, lent, tmp_path
+):
+    """One of them may take over there, and must not lend what is lent at the new place."""
+    old, new = servers
+    replica = Server(tmp_path, "save ''", "repl-diskless-sync-delay 0", f"replicaof 127.0.0.1 {old.port}")
+    try:
+        with replica.client() as redis:
+            wait_until(lambda: redis.exists(KEYS.store) == 1)
+            replica.signal(signal.SIGSTOP)
+            refused = command("realm", "move", "eu", "--to", new.url)
+            assert "0 of 1 replicas know that the store has moved; run it again." in refused.stderr
+            with new.client() as there:
+                assert there.exists(KEYS.restoring) == 1
+            assert await is_refused(hub, "/node/heartbeat")
+            replica.signal(signal.SIGCONT)
+            assert command("realm", "move", "eu", "--to", new.url).returncode == 0
+            assert redis.hget(KEYS.store, "moved") == new.url
+        await all_is_there(hub, lent, old, new)
+    finally:
+        replica.kill()
 
 
 async def test_what_is_over_is_not_undone(hub, command, servers, lent):
