@@ -32,7 +32,7 @@ test: venv servers clients check ## everything that decides whether a change may
 
 .PHONY: proof
 proof: venv servers ## the races, the state machine, the faults of the loop, the fuzzing of HTTP and hostile connections at full length, an hour or more
-	@HUB_RACE_SECONDS=30 HUB_MACHINE_EXAMPLES=2000 HUB_FLIGHT_STEPS=20000 HUB_FUZZ_REQUESTS=100000 HUB_HOSTILE=500 HUB_FAILOVERS=20 HUB_HISTORY_SECONDS=600 HUB_MOVE_NODES=10000 $(BIN)/python -m pytest --timeout 3600 tests/races tests/machine tests/recovery/loop tests/api/test_roads.py tests/api/test_hostile.py $(PYTEST_ARGS)
+	@HUB_RACE_SECONDS=30 HUB_MACHINE_EXAMPLES=2000 HUB_FLIGHT_STEPS=20000 HUB_FUZZ_REQUESTS=100000 HUB_HOSTILE=500 HUB_FAILOVERS=20 HUB_SPILL_RACES=10000 HUB_HISTORY_SECONDS=600 HUB_MOVE_NODES=10000 $(BIN)/python -m pytest --timeout 3600 tests/races tests/machine tests/recovery/loop tests/api/test_roads.py tests/api/test_hostile.py $(PYTEST_ARGS)
 
 .PHONY: mutants
 mutants: venv servers ## plant mistakes in the scripts and see that the state machine finds each of them

@@ -55,6 +55,7 @@ class BorrowRequest:
     priority: int
     wait_for_pool: bool = False
     quiet: bool = False
+    realms: str = ""
 
 
 def borrow(
@@ -75,6 +76,10 @@ def borrow(
     wait_for_pool: Annotated[
         bool, typer.Option("--wait-for-pool", help="Wait also while no pool serves LABEL yet, instead of refusing.")
     ] = False,
+    realms: Annotated[
+        str,
+        typer.Option(metavar="NAMES", help="Realms that may serve it, such as eu,us: it waits in the first (--wait)."),
+    ] = "",
     on_refusal: Annotated[
         int, typer.Option("--exit-code-on-refusal", min=1, max=255, help="The exit code where no slot was lent.")
     ] = NO_SLOT,
@@ -94,7 +99,7 @@ def borrow(
         check_command(command)
         if as_json:
             raise Usage("--json prints the slot and COMMAND gets it in its environment: give one of the two.")
-    wanted = BorrowRequest(label, ttl, run, wait, priority, wait_for_pool, quiet)
+    wanted = BorrowRequest(label, ttl, run, wait, priority, wait_for_pool, quiet, realms)
     try:
         return asyncio.run(_borrow(address(url, secret, "runner"), wanted, command or [], as_json))
     except NoCapacity as error:
@@ -175,6 +180,7 @@ async def _come(client: HubClient, at: Address, wanted: BorrowRequest, held: Asy
         priority=wanted.priority,
         wait_for_pool=wanted.wait_for_pool,
         ticket=ticket,
+        realms=[name.strip() for name in wanted.realms.split(",") if name.strip()],
     )
     async with standing(at, ticket, wanted.label) if wanted.wait_s and not wanted.quiet else nullcontext():
         return await held.enter_async_context(borrowing)
@@ -241,6 +247,7 @@ def _facts(slot: Slot) -> list[tuple[str, Any]]:
         ("SLOT", slot.id),
         ("ENDPOINT", slot.endpoint),
         ("POOL", slot.matched_label),
+        *([("REALM", slot.realm)] if slot.realm else []),
         ("NODE", slot.node_id),
         ("RUN", slot.run),
         ("TOKEN", slot.token),
@@ -253,6 +260,7 @@ def _document(slot: Slot) -> dict[str, Any]:
         "slotId": slot.id,
         "label": slot.label,
         "pool": slot.pool,
+        **({"realm": slot.realm} if slot.realm else {}),
         "address": slot.address,
         "kind": slot.kind,
         "attributes": slot.attributes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -66,6 +66,7 @@ class HubClient:
         priority: int = 0,
         wait_for_pool: bool = True,
         ticket: str | None = None,
+        realms: Sequence[str] = (),
     ) -> Borrowing:
         """`async with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
 
@@ -85,6 +86,7 @@ class HubClient:
                 priority=priority,
                 wait_for_pool=wait_for_pool,
                 ticket=ticket,
+                realms=realms,
             ),
         )
 
@@ -99,6 +101,7 @@ class HubClient:
         priority: int = 0,
         wait_for_pool: bool = True,
         ticket: str | None = None,
+        realms: Sequence[str] = (),
     ) -> Slot:
         """A slot of `label` for `ttl` seconds (the hub's default when None); you `renew` and `give_back` it.
 
@@ -106,7 +109,8 @@ class HubClient:
         nothing is free it waits in the queue for `wait` seconds, with None for ever, with 0 not at all; a point of
         `priority`, from -100 to 100, counts as a second in the queue. The place is kept when a hub stops or dies, and
         given up when the task is cancelled. `ticket` names it, new for each borrow, so that others may ask the hub for
-        it with `GET /queue/{ticket}`; it is made up when None.
+        it with `GET /queue/{ticket}`; it is made up when None. `realms` names those that may serve it, at most 8: it
+        waits in the first, unless the URL of the client names another, and `slot.realm` tells which other one it is of.
 
         Raises `NoCapacity` when there is no slot in that time: as `WaitedInVain` after a wait, `DeadlineMissed`
         at once when the hub expects it to take longer, `LabelQueueFull` or `RunQueueFull` when too many wait already,
@@ -115,7 +119,15 @@ class HubClient:
         raises `NoSuchPool` then, at once, with the label that was probably meant.
         """
         wanted = waiting.BorrowRequest(
-            label, ttl, run, run_name, priority, math.inf if wait is None else wait, wait_for_pool, ticket
+            label,
+            ttl,
+            run,
+            run_name,
+            priority,
+            math.inf if wait is None else wait,
+            wait_for_pool,
+            ticket,
+            tuple(realms),
         )
         return await self._http.run(waiting.borrow(wanted, self._policy))
 

@@ -28,6 +28,7 @@ class Slot:
     run id the hub filed the lease under), `kind` (of slot, as its node says) and `attributes` (what else the node
     published of it) are facts. `endpoint` is the same as `address`, `matched_label` as `pool`, and `item` is
     everything that the node published, in the names of the wire: they are how these were called before;
+    `realm` names the realm that lends it, where that is not the one in which the borrow waited, else it is None;
     `ttl_s` is the length of the lease as it was granted, of a borrow that had to be repeated at first what was left.
     `lost` is a `threading.Event`, set once the slot is no longer yours; `returned` tells that you gave it back.
     """
@@ -45,6 +46,7 @@ class Slot:
             self.node_id: str | None = data.get("nodeId")
             self.run: str | None = answer.headers.get("correlation-id")
             self.run_name: str | None = data.get("runName")
+            self.realm: str | None = data.get("realm")
             self.item: dict[str, Any] = dict(data.get("item") or {})
         self.lost = threading.Event()
         self.returned = False

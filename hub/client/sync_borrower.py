@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -59,6 +59,7 @@ class SyncHubClient:
         priority: int = 0,
         wait_for_pool: bool = True,
         ticket: str | None = None,
+        realms: Sequence[str] = (),
         on_lost: OnLost | None = None,
     ) -> SyncBorrowing:
         """`with client.borrow("gpu:a100") as slot:` - hold a slot of `label` while the block runs.
@@ -78,6 +79,7 @@ class SyncHubClient:
                 priority=priority,
                 wait_for_pool=wait_for_pool,
                 ticket=ticket,
+                realms=realms,
             ),
             on_lost,
         )
@@ -93,13 +95,22 @@ class SyncHubClient:
         priority: int = 0,
         wait_for_pool: bool = True,
         ticket: str | None = None,
+        realms: Sequence[str] = (),
     ) -> Slot:
         """As `HubClient.acquire`: a slot for `ttl` seconds, or `NoCapacity` after `wait` seconds (None: never).
 
         The place in the queue is given up when the wait is interrupted, by Ctrl-C or by what a signal handler raises.
         """
         wanted = waiting.BorrowRequest(
-            label, ttl, run, run_name, priority, math.inf if wait is None else wait, wait_for_pool, ticket
+            label,
+            ttl,
+            run,
+            run_name,
+            priority,
+            math.inf if wait is None else wait,
+            wait_for_pool,
+            ticket,
+            tuple(realms),
         )
         return self._http.run(waiting.borrow(wanted, self._policy))
 

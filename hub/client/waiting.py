@@ -69,6 +69,7 @@ class BorrowRequest:
     wait_s: float = 0.0
     wait_for_pool: bool = True
     ticket: str | None = None
+    realms: tuple[str, ...] = ()
 
     def body(self, left_s: float) -> dict[str, Any]:
         """What is sent to a hub when `left_s` seconds of the wait are left."""
@@ -79,6 +80,7 @@ class BorrowRequest:
             "runName": self.run_name,
             "priority": self.priority or None,
             "waitForPool": None if self.wait_for_pool else False,
+            "realms": list(self.realms) or None,
             "maxWaitSeconds": whole(math.ceil(left_s * 1000) / 1000) if left_s <= LONGEST_WAIT_S else None,
         }
         return {name: value for name, value in members.items() if value is not None}

@@ -236,7 +236,9 @@ def test_what_a_lost_store_has_yet_to_hear_of_is_not_told_to_be_returned(own_com
     """A store that has just been opened anew: its nodes have the time of a timeout to say what of them is lent."""
     said = own_command("return", "s1", "--token", "1882637656915968002")
     assert said.returncode == 1
-    assert said.stderr == ("hub: The store was lost, and the node of s1 has yet to say what is lent; ask again.\n")
+    assert said.stderr == (
+        "hub: The store was lost, and hubs or the node of s1 have yet to say what is lent; ask again.\n"
+    )
     assert own_command("return", "s1", "--token", "1").stderr == "hub: The slot s1 is not lent.\n"
 
 

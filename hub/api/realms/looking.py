@@ -7,8 +7,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from hub.api.realms.part import Part
 from hub.core import Hub
 from hub.errors import BadInput, LeaseOver, Settling, StoreUnavailable, Unavailable, UnknownTicket
 from hub.history.tickets import ticket_ids
@@ -16,6 +16,9 @@ from hub.observability.realms import within
 from hub.settings.realms import DEFAULT
 from hub.store.cancelling import cancel_all
 from hub.store.keys import key_part
+
+if TYPE_CHECKING:
+    from hub.api.realms.part import Part
 
 LOOK_S = 2.0  # for all realms together; one that stands still holds nobody up for longer
 

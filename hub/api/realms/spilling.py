@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING
 
 from fastapi import Request
 
+from hub.api.realms.looking import LOOK_S, where_lent
 from hub.api.realms.naming import NAMED, UnknownRealm
 from hub.capacity.leases import Leases
 from hub.capacity.models import Elsewhere, Ticket
 from hub.capacity.watching import Held
 from hub.core import Hub
-from hub.errors import StoreUnavailable
+from hub.errors import StoreUnavailable, Unavailable
 from hub.observability.realms import within
 from hub.settings.realms import DEFAULT, SPILL_AFTER_S
 from hub.store.cancelling import cancel_all
 
 if TYPE_CHECKING:
     from hub.api.realms.realms import Realms
-
-LOOK_S = 2.0  # a realm that stands still holds nobody up for longer
 
 
 def hub_of(realms: Realms, name: str) -> Hub | None:
@@ -89,10 +88,16 @@ async def lenders(request: Request, hub: Hub, leases: Sequence[Held]) -> dict[st
 
 
 async def lender(request: Request, hub: Hub, slot: str, token: str) -> Hub | None:
-    """The realm that has lent this slot to a ticket of this one; None for none. Raises `StoreUnavailable` when it is
-    away."""
+    """The realm that has lent this slot to a ticket of this one; None for none. Where the call names no realm, any that
+    lends it so: a rule had led it here. Raises `StoreUnavailable` when the one that is noted is away."""
     for name in await lenders(request, hub, [(slot, token)]):
         return away_or(request.app.state.realms, name)
+    if not token or request.app.state.realms is None or request.scope.get(NAMED) is not None:
+        return None
+    with suppress(Unavailable):  # whether it is lent in one that is away nobody can say
+        realms: Realms = request.app.state.realms
+        found = await where_lent([*realms.parts.values()], slot, token)
+        return hub_of(realms, found or DEFAULT) if found is not None else None
     return None
 
 
