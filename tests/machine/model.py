@@ -245,12 +245,14 @@ class Model(Queue):
 
     def renew(self, slot: str, token: str, ttl_ms: int, max_ms: int) -> list[Any]:
         grant = self.grants.get(slot)
+        if grant and self.settling and grant.deadline_ms <= self.clock_ms:
+            return ["settling"]
         if not grant or (token and str(grant.token) != token) or grant.deadline_ms <= self.clock_ms:
             return ["over"]
         latest = min(self.clock_ms + ttl_ms, grant.granted_ms + max_ms)
         grant.deadline_ms = max(grant.deadline_ms, latest)
         grant.footprint = grant.idle_footprint = True
-        return ["ok", str(grant.token), grant.deadline_ms - self.clock_ms]
+        return ["settling"] if self.settling else ["ok", str(grant.token), grant.deadline_ms - self.clock_ms]
 
     def lapse(self, slots: list[str]) -> list[str]:
         words = []
@@ -275,5 +277,7 @@ class Model(Queue):
             return ["not lent"]
         if str(grant.token) != token:
             return ["stale token"]
+        if self.settling:
+            return ["settling"]
         left_ms = grant.deadline_ms - self.clock_ms
         return ["ok", left_ms] if left_ms > 0 else ["lapsed"]

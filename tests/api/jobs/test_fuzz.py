@@ -27,6 +27,7 @@ SHORT_WAITS = {
     "HUB_PROVIDER_LONG_POLL_DEFAULT_SECONDS": "0",
     "HUB_PROVIDER_LONG_POLL_MAX_SECONDS": "0",
     "HUB_WORKER_TIMEOUT_SECONDS": "3600",
+    "HUB_SWEEPER_INTERVAL_SECONDS": "3000",  # a sweep notes with a job how long its tasks ran
 }
 AS_DOCUMENTED = [
     check

@@ -130,8 +130,8 @@ WITHDRAWN_LATE = (
 BEFORE_RECALL = (  # the hub that lent has yet to say so, and the node does not know
     _("beat"), _("borrow", c=LONG), _("freeze", c=EARLY), _("wipe"), _("tick", b=1), _("beat", b=1), _("beat", b=1),
 )  # fmt: skip
-ASKED_BEFORE_RECALL = *BEFORE_RECALL, _("verify", b=1), _("thaw"), _("verify", b=1)
-RENEWED_BEFORE_RECALL = *BEFORE_RECALL, _("renew", b=1), _("thaw"), _("renew", b=1)
+ASKED_BEFORE_RECALL = *BEFORE_RECALL, _("verify", b=1), _("thaw"), _("pass", S5, 1), _("verify", b=1)
+RENEWED_BEFORE_RECALL = *BEFORE_RECALL, _("renew", b=1), _("thaw"), _("pass", S5, 1), _("renew", b=1)
 RETURNED_BEFORE_RECALL = *BEFORE_RECALL, _("give_back", b=1), _("thaw"), _("pass", S5, 1)
 END_LOST = _("employ"), _("submit"), _("claim"), _("mark"), _("finish"), _("restart", c=LOST)
 DONE_AGAIN = (
