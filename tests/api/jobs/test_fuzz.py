@@ -27,7 +27,6 @@ SHORT_WAITS = {
     "HUB_PROVIDER_LONG_POLL_DEFAULT_SECONDS": "0",
     "HUB_PROVIDER_LONG_POLL_MAX_SECONDS": "0",
     "HUB_WORKER_TIMEOUT_SECONDS": "3600",
-    "HUB_SWEEPER_INTERVAL_SECONDS": "3000",  # a sweep notes with a job how long its tasks ran
 }
 AS_DOCUMENTED = [
     check
@@ -55,6 +54,16 @@ class Jobs(Quarry):
             "provider_id": [provider], "task_id": tasks, "id": tasks,
             "category": ["modifiers"], "schedule": ["nightly"], "job": [f"lab:{JOB}"],
         }  # fmt: skip
+
+    def stored(self) -> dict[bytes, tuple[bytes, int]]:
+        """Of a job without how long its tasks ran: a sweep notes that every second, whoever calls."""
+        found = super().stored()
+        for key, (_, left) in found.items():
+            if key.startswith(f"{self.prefix}hub:job:".encode()):
+                fields = self.redis.hgetall(key)
+                fields.pop(b"run_us", None)
+                found[key] = repr(sorted(fields.items())).encode(), left
+        return found
 
 
 @pytest.fixture(scope="module")
