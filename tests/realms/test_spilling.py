@@ -187,7 +187,7 @@ async def test_a_client_that_knows_no_realms_returns_renews_and_verifies_it(api)
 
 
 @pytest.mark.parametrize("path", ["", "/realms/eu"])
-async def test_a_client_watches_its_leases_of_both_realms_in_one_call(api, path):
+async def test_a_client_watches_its_leases_of_both_realms_in_one_call(api, path, second):
     await offer(api, "n1", LABEL, "s1", headers=IN_US)
     await offer(api, "n2", LABEL, "s2", headers=IN_EU)
     here, there = (await ask(api)).json(), (await ask(api)).json()
@@ -195,6 +195,12 @@ async def test_a_client_watches_its_leases_of_both_realms_in_one_call(api, path)
     nothing = await api.post(f"{path}/leases/watch", json={"leases": held, "waitSeconds": 0})
     assert nothing.json() == {"over": []}
     waiting = asyncio.ensure_future(api.post(f"{path}/leases/watch", json={"leases": held, "waitSeconds": 20}))
+    notice = hub_of(api, "us").store.keys.revoked_notice("s1")
+
+    async def listens() -> bool:
+        return bool(second.client().pubsub_numsub(notice)[0][1])
+
+    await eventually(listens)  # one that comes after the end cannot know in which realm it was lent
     revoked = {"labelKey": LABEL, "browserId": "s1", "revoke": True}
     assert (await api.post("/session/return", json=revoked, headers=IN_US)).status_code == 200
     assert [each["browserId"] for each in (await waiting).json()["over"]] == ["s1"]
