@@ -100,7 +100,9 @@ async def test_a_pool_goes_under_maintenance(looker, stage):
 
 
 async def test_a_node_is_asked_to_rebuild_its_slots(looker, stage):
-    name = node_name(1)
+    name = "worn"
+    await stage.publish(name, {f"{name}-{slot}": "phone:worn" for slot in range(4)})
+    assert (await stage.admin.post("/admin/pools/phone:worn/restart")).status_code == 200
     await looker.go(f"nodes/{name}")
     await act(looker, "Rebuild slots…", "Ask the node", "What is lent stays", reason="new image")
     await looker.page.get_by_text(f"{name} is asked.").wait_for()
