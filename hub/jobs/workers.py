@@ -152,6 +152,11 @@ class Workers:
         """The rooms whose jobs it serves; none for a worker nobody knows."""
         return list(await self._store.read("HKEYS", self._store.keys.worker_rooms(worker)))
 
+    async def serves(self, worker: str) -> bool:
+        """Whether there is a job or a provider that it serves."""
+        keys = self._store.keys
+        return bool(await self._store.read("EXISTS", keys.worker_jobs(worker), keys.worker_providers(worker)))
+
     async def page(self, limit: int, offset: int) -> Page[Worker]:
         """All workers of all users."""
         return await self._pages.read([self._store.keys.workers], limit, offset, self.several)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from uuid import UUID
 
 import httpx
 import pytest
@@ -13,6 +14,8 @@ from tests.client.jobs.live import JOB, ROOM, TOKEN, Rotations, tokens_file
 from tests.joblib.published.host import Api, Rotate
 from tests.realms.world import EU, write_realms
 from tests.world import HubProcess, wait_until
+
+BEARER = {"authorization": f"Bearer {TOKEN}"}
 
 
 @pytest.fixture
@@ -40,6 +43,17 @@ async def test_workers_and_submitters_of_the_sdk_live_in_a_realm_by_their_url(hu
         assert (await elsewhere.task(ids[0])).status == "completed"  # the id says its realm
 
 
+async def test_a_worker_of_the_sdk_finds_the_realm_of_its_room_by_itself(hub):
+    rotations = Rotations(hub, room="lab-eu-2")
+    async with rotations.worker, JobsClient(hub.url, TOKEN) as client:
+        task = await client.submit("lab-eu-2:modifiers:Rotate", {"angle": 1}, "lab-eu-2")
+        assert (await client.wait_for(task, 60)).status == "completed"
+        assert UUID(rotations.worker.worker_id).version == 8
+        async with httpx.AsyncClient(headers=BEARER) as http:
+            beaten = await http.patch(f"{hub.url}/realms/eu/v1/joblib/workers/{rotations.worker.worker_id}")
+        assert beaten.is_success
+
+
 def test_a_socket_of_the_sdk_is_one_of_its_realm(hub, second):
     manager = JobManager(f"{hub.url}/realms/us", TOKEN, socket=True)
     try:
@@ -52,7 +66,8 @@ def test_a_socket_of_the_sdk_is_one_of_its_realm(hub, second):
         manager.disconnect()
 
 
-def test_the_published_client_works_in_the_realm_of_its_room_and_knows_of_none(hub, tmp_path):
+@pytest.mark.parametrize("made_before", [False, True])
+def test_the_published_client_works_in_the_realm_of_its_room_and_knows_of_none(hub, tmp_path, made_before):
     file = tmp_path / "said"
     with httpx.Client(trust_env=False, timeout=60) as http:
 
@@ -62,13 +77,14 @@ def test_the_published_client_works_in_the_realm_of_its_room_and_knows_of_none(h
         worker = connect(execute=lambda task: task.extension.run(None, **task.run_kwargs))
         submitter = connect()
         try:
+            if made_before:
+                worker.create_worker()
             worker.register(Rotate, room="lab-eu-1", run_kwargs={"model": "m1"})
             tasks = [submitter.submit(Rotate(angle=n, file=str(file)), "lab-eu-1", job_room="lab-eu-1") for n in (1, 2)]
             wait_until(lambda: file.exists() and file.read_text() == "1.0 m1\n2.0 m1\n")
-            headers = {"authorization": f"Bearer {TOKEN}"}
             for task in tasks:
                 seen = [
-                    http.get(f"{hub.url}/realms/{realm}/v1/joblib/tasks/{task}", headers=headers).status_code
+                    http.get(f"{hub.url}/realms/{realm}/v1/joblib/tasks/{task}", headers=BEARER).status_code
                     for realm in ("eu", "us", "default")
                 ]
                 assert seen == [200, 404, 404]

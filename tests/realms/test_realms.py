@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pydantic import SecretStr
 
-from tests.realms.world import nodes_of, offer
+from tests.realms.world import nodes_of, offer, write_realms
 from tests.world import borrow
 
 
@@ -89,6 +89,66 @@ async def test_ids_that_a_hub_gave_lead_back_to_their_realm(api):
     second = {**job, "name": "Other", "worker_id": worker}
     assert (await api.put("/v1/joblib/rooms/lab/jobs", json=second)).status_code == 201
     assert (await api.delete(f"/v1/joblib/workers/{worker}")).is_success
+
+
+JOB = {"category": "modifiers", "name": "Rotate", "schema": {}}
+ROOMS = "/v1/joblib/rooms"
+
+
+async def new_worker(api, **headers: str) -> str:
+    answer = await api.post("/v1/joblib/workers", headers=headers)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+async def test_a_worker_that_was_made_before_its_room_was_known_gets_one_in_the_realm_of_the_room(api):
+    for kind in ("jobs", "providers"):
+        made = await new_worker(api)
+        answer = await api.put(f"{ROOMS}/lab-eu-1/{kind}", json={**JOB, "worker_id": made})
+        assert answer.status_code == 201, answer.text
+        worker = answer.json()["worker_id"]
+        assert (UUID(made).version, UUID(worker).version) == (4, 8)
+        assert (await api.patch(f"/realms/eu/v1/joblib/workers/{worker}")).status_code == 200
+        again = await api.put(f"{ROOMS}/lab-eu-1/{kind}", json={**JOB, "name": "Scale", "worker_id": worker})
+        assert (again.status_code, again.json()["worker_id"]) == (201, worker)
+
+
+async def test_a_worker_that_serves_something_is_not_changed_for_another(api):
+    made = await new_worker(api)
+    assert (await api.put(f"{ROOMS}/lab/providers", json={**JOB, "worker_id": made})).status_code == 201
+    refused = await api.put(f"{ROOMS}/lab-eu-1/jobs", json={**JOB, "worker_id": made})
+    assert (refused.status_code, refused.json()["title"]) == (404, "Not Found")
+    assert f"Worker {made} serves what is in realm default, and this is of realm eu" in refused.json()["detail"]
+    there = (await api.put(f"{ROOMS}/lab-eu-1/jobs", json=JOB)).json()["worker_id"]
+    body = {**JOB, "worker_id": there}
+    named = await api.put(f"{ROOMS}/lab/jobs", json=body, headers={"x-hub-realm": "us"})
+    assert (named.status_code, f"Worker {there} is not known" in named.json()["detail"]) == (404, True)
+
+
+async def test_a_worker_of_one_realm_registers_nothing_where_the_rules_lead_nobody(make_realms, tmp_path, second):
+    """Its job would be in the realm of the worker, and tasks for the room in that of the room."""
+    rules = {"eu": (second.url, {"rooms": ["lab-eu*"]}), "us": (second.url, {"rooms": ["lab-us*"]})}
+    async with make_realms(realms_file=write_realms(tmp_path / "rules.toml", **rules), realms=("eu", "us")) as api:
+        made = await new_worker(api)  # where there is no default realm in the first that is there
+        worker = (await api.put(f"{ROOMS}/lab-us-1/jobs", json={**JOB, "worker_id": made})).json()["worker_id"]
+        task = await api.post(f"{ROOMS}/lab-us-1/tasks/lab-us-1:modifiers:Rotate", json={"payload": {}})
+        claimed = await api.post("/v1/joblib/tasks/claim", json={"worker_id": worker, "limit": 1})
+        assert claimed.json()["task"]["id"] == task.json()["id"]
+        refused = await api.put(f"{ROOMS}/lab-eu-1/jobs", json={**JOB, "worker_id": worker})
+        assert (refused.status_code, "serves what is in realm us" in refused.json()["detail"]) == (404, True)
+        everywhere = await api.put(f"{ROOMS}/@global/jobs", json={**JOB, "worker_id": worker})
+        assert everywhere.json()["worker_id"] == worker
+
+
+async def test_for_the_worker_of_somebody_else_none_is_made(make_realms, tmp_path):
+    lines = (f'[[tokens]]\ntoken = "token-of-{user}-here"\nuser = "{user}"\n' for user in ("ann", "bob"))
+    (tmp_path / "tokens.toml").write_text("\n".join(lines))
+    async with make_realms(tokens_file=tmp_path / "tokens.toml", admin_secret=SecretStr("a" * 16)) as api:
+        ann, bob = ({"authorization": f"Bearer token-of-{user}-here"} for user in ("ann", "bob"))
+        body = {**JOB, "worker_id": await new_worker(api, **ann)}
+        refused = await api.put(f"{ROOMS}/lab-eu-1/jobs", json=body, headers=bob)
+        assert (refused.status_code, "is not known" in refused.json()["detail"]) == (404, True)
+        assert (await api.put(f"{ROOMS}/lab-eu-1/jobs", json=body, headers=ann)).status_code == 201
 
 
 async def test_ids_of_the_default_realm_are_as_ever(api):

@@ -13,6 +13,7 @@ from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import WORKER
 from hub.api.jobs.paths import PREFIX
 from hub.api.jobs.requests import PageQuery, ServedBody, TasksQuery
+from hub.api.realms.workers import worker_for
 from hub.errors import InvalidCategory, InvalidRoomId, JobNotFound, SchemaConflict, Superseded, WorkerNotFound
 from hub.jobs.models import JobRequest
 from hub.jobs.names import check_room
@@ -33,7 +34,7 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
 async def register(request: Request) -> Response:
     """Offer a job: 201 when it is new or was taken back, 200 when it was there with the same schema.
 
-    Without `worker_id` a worker is made for it.
+    Without `worker_id` a worker is made for it, and so it is with one of another realm that serves nothing there yet.
     """
     room = request.path_params["room_id"]
     check_room(room)
@@ -42,10 +43,10 @@ async def register(request: Request) -> Response:
     said, body = await bodies.read(request, ServedBody)
     hub = serving(request).hub
     schema = bodies.schema(said, body, hub.settings)
+    worker = await worker_for(request, hub, who, said.worker_id)
     wanted = JobRequest(
-        room, said.category, said.name, schema, said.worker_id.hex if said.worker_id else None, said.incarnation,
-        said.max_attempts, int(said.backoff_s * 1000),
-    )  # fmt: skip
+        room, said.category, said.name, schema, worker, said.incarnation, said.max_attempts, int(said.backoff_s * 1000)
+    )
     job, created = await hub.jobs.register(wanted, said.schema_, who.user, who.superuser)
     return answers.reply(answers.job(job), 201 if created else 200)
 

@@ -16,6 +16,7 @@ from hub.api.jobs import answers, bodies, waiting, walls
 from hub.api.jobs.callers import READ, WORKER
 from hub.api.jobs.paths import PREFIX
 from hub.api.jobs.requests import PageQuery, ProviderBody
+from hub.api.realms.workers import worker_for
 from hub.core import Hub
 from hub.errors import InvalidCategory, InvalidRoomId, ProviderNotFound, ProviderTimeout, ResultNotAsked, WorkerNotFound
 from hub.jobs.models import Provider, ProviderRequest
@@ -50,7 +51,7 @@ async def register(request: Request) -> Response:
         said.category,
         said.name,
         bodies.schema(said, body, hub.settings),
-        said.worker_id.hex if said.worker_id else None,
+        await worker_for(request, hub, who, said.worker_id),
         content_type=said.content_type,
     )
     provider, created = await hub.providers.register(wanted, who.user, who.superuser)

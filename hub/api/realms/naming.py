@@ -18,7 +18,7 @@ from hub.tokens.models import realm_in
 NAMED: Final = "hub.realm"  # in the scope of a call: the realm that it names, empty for the default one
 PREFIX: Final = "/realms/"
 HEADER: Final = b"x-hub-realm"
-_ALIAS: Final = "/api/v1"
+ALIAS: Final = "/api/v1"
 _JOBS: Final = "/v1/joblib"
 _CREDENTIALS: Final = (b"authorization", b"x-hub-secret")
 _BEARER: Final = re.compile(r"bearer +", re.IGNORECASE)
@@ -153,7 +153,7 @@ def _what(scope: Scope) -> tuple[str, str]:
 
 
 def _path(scope: Scope) -> str:
-    return str(scope["path"]).removeprefix(_ALIAS)
+    return str(scope["path"]).removeprefix(ALIAS)
 
 
 def _room_in(scope: Scope) -> str:

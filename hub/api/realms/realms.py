@@ -18,7 +18,7 @@ from hub.api.jobs.limits import Limits
 from hub.api.problems import refuse
 from hub.api.realms.body import Read
 from hub.api.realms.looking import where_lent, where_waiting
-from hub.api.realms.naming import About, UnknownRealm, about, name_in, needs_body
+from hub.api.realms.naming import ALIAS, About, UnknownRealm, about, name_in, needs_body
 from hub.api.realms.part import Part
 from hub.errors import BadInput, HubError, StartRefused, StoreUnavailable, Unauthorized
 from hub.observability import realms as of_realms
@@ -29,6 +29,7 @@ from hub.settings.realms import DEFAULT, Realm, Rules, read_known, serves, setti
 from hub.tokens.file import TokensFile
 
 _OF_ALL: Final = ("/metrics", "/health", "/health/ready", "/health/live", "/realms", "/docs", "/openapi.json")
+_WORKERS: Final = "/v1/joblib/workers"
 _TRIED: Final = "try-"  # what tickets begin with that a hub has named
 _log = get_logger("hub.realms")
 Make = Callable[[Settings, TokensFile, "Realms"], Edge]
@@ -100,14 +101,14 @@ class Realms:
     async def _decide(self, subject: About, scope: Scope) -> str:
         if subject.realm is not None:
             return "" if subject.realm == DEFAULT else subject.realm
-        for each in subject.ids:
-            if name := self._tags.get(tag_in(each)):
-                return name
         names = {self.rules.find(kind, text) or "" for kind, text in subject.rules}
         if len(names) > 1:
             raise BadInput("The beats of this call are of several realms; send those of each in a call of its own.")
         if name := next(iter(names), ""):
             return name
+        for each in subject.ids:
+            if said_by_id := self._tags.get(tag_in(each)):
+                return said_by_id
         if subject.ticket.startswith(_TRIED) and (said := subject.ticket[len(_TRIED) :].partition("."))[1]:
             return said[0]
         if not self._may_look(scope):
@@ -127,8 +128,8 @@ class Realms:
         return True
 
     def _any(self, scope: Scope) -> str:
-        """The default realm; without one, for what is of the whole hub, a realm that is open."""
-        if "" in self.parts or scope["path"] not in _OF_ALL:
+        """The default realm; without one, for what is of the whole hub, a realm that is open, and for a new worker."""
+        if "" in self.parts or not (scope["path"] in _OF_ALL or _is_new_worker(scope)):
             return ""
         return next((name for name, part in self.parts.items() if part.serving), next(iter(self.parts), ""))
 
@@ -252,6 +253,11 @@ class Realms:
             await send(_failed(str(error)))
             return
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _is_new_worker(scope: Scope) -> bool:
+    """Its realm is decided by the first job that it serves."""
+    return bool(scope["method"] == "POST" and scope["path"].removeprefix(ALIAS) == _WORKERS)
 
 
 def _failed(why: str) -> Message:

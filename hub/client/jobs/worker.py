@@ -295,7 +295,8 @@ class Worker:
                     worker_id = await self._id_of(calls.new_worker(), "id")
                 while left:
                     job = left[0]
-                    await self._id_of(calls.job(*job.offer, worker_id, job.attempts, job.backoff_s), "worker_id")
+                    offer = calls.job(*job.offer, worker_id, job.attempts, job.backoff_s)
+                    worker_id = await self._id_of(offer, "worker_id")  # another one where the room is of another realm
                     left.pop(0)
                 break
             except HubError as error:
