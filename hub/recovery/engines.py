@@ -15,6 +15,7 @@ from sqlalchemy.engine import URL, Connection
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 from sqlalchemy.util import await_only
+from sqlalchemy.util.concurrency import in_greenlet
 
 from hub.recovery.clocks import CLOCKS
 from hub.recovery.models import SqlSource
@@ -77,6 +78,8 @@ def make_engine(source: SqlSource, pool_size: int = POOL) -> AsyncEngine:
     if dialect.name == "sqlite":
         event.listen(engine.sync_engine, "begin", _begin)
         event.listen(engine.sync_engine, "do_connect", _open_once)
+        if engine.dialect.has_terminate:  # of drivers that have `stop`
+            engine.dialect.do_terminate = _stop  # type: ignore[assignment, method-assign]
     elif dialect.name == "postgresql" and dialect.driver != "asyncpg":
         event.listen(engine.sync_engine, "begin", _bound_statements)
     elif dialect.name in ("mysql", "mariadb"):
@@ -125,6 +128,14 @@ def _in_utc(connection: Any, record: Any) -> None:
 def _open_once(dialect: Any, record: Any, arguments: list[Any], named: dict[str, Any]) -> None:
     """Open the file and close it: the driver leaves a thread behind for a while when it cannot."""
     await_only(asyncio.to_thread(lambda: sqlite3.connect(*arguments, **named).close()))
+
+
+def _stop(connection: Any) -> None:
+    """Have the driver close it, once. SQLAlchemy would do so twice when it is cancelled, and wait for ever for a thread
+    that the first has ended: a program whose tasks are cancelled at its end would not end."""
+    stopped = connection.driver_connection.stop()
+    if in_greenlet():  # and else nobody can wait
+        await_only(stopped)
 
 
 @asynccontextmanager
