@@ -18,6 +18,8 @@ from hub.api.capacity import autoscaling, caps, joining, leases, nodes, pools, q
 from hub.api.console import overview, pages, people, sights, stuck, work
 from hub.api.console.door import Door
 from hub.api.deps import Serving
+from hub.api.dispatch import views
+from hub.api.dispatch.realms import Realms
 from hub.api.edge import measured
 from hub.api.edge.edge import Edge
 from hub.api.edge.gate import Gate
@@ -25,8 +27,6 @@ from hub.api.edge.neutral import Speech
 from hub.api.jobs import dead, jobs, progress, providers, schedules, tasks, workers
 from hub.api.operators import admin, documentation, events, ops, shared, tokens, worker_env
 from hub.api.problems import on_http_error, on_hub_error
-from hub.api.realms import views
-from hub.api.realms.realms import Realms
 from hub.api.realms.spilling import spilling_over
 from hub.api.sockets import Sockets
 from hub.core import Hub

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from hub.api.app import create_realms
-from hub.api.realms.realms import Realms
+from hub.api.dispatch.realms import Realms
 from tests.realms.world import EU, write_realms
 from tests.world import RedisServer, eventually, settings_for
 

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from hub.api.realms.realms import Realms
+from hub.api.dispatch.realms import Realms
 from hub.capacity.models import BorrowRequest, Elsewhere
 from hub.capacity.spilling import FIRST_MS
 from hub.core import Hub

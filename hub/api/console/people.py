@@ -22,7 +22,7 @@ from hub.tokens.models import USER, digest_of
 from hub.wire import time_text
 
 if TYPE_CHECKING:
-    from hub.api.realms.realms import Realms
+    from hub.api.dispatch.realms import Realms
 
 router = APIRouter(include_in_schema=False)
 _AGENT_MAX: Final = 200

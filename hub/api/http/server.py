@@ -20,11 +20,11 @@ import uvicorn
 
 from hub.api.app import create_app, create_realms
 from hub.api.deps import Serving
+from hub.api.dispatch.protocol import RealmProtocol
+from hub.api.dispatch.realms import Realms
 from hub.api.http.private import Multiprocess
 from hub.api.http.protocol import REST_S, HubProtocol
 from hub.api.http.tls import Certificates
-from hub.api.realms.protocol import RealmProtocol
-from hub.api.realms.realms import Realms
 from hub.api.sockets import Sockets
 from hub.api.sockets.protocol import SocketProtocol, UpgradingProtocol
 from hub.api.sockets.sockets import MESSAGE_BYTES

@@ -34,7 +34,7 @@ from hub.settings import mask_url, own_variables
 from hub.settings.realms import DEFAULT
 
 if TYPE_CHECKING:
-    from hub.api.realms.realms import Realms
+    from hub.api.dispatch.realms import Realms
 
 router = APIRouter(tags=["operations"])
 COUNTED_S = 1.0  # how old the counts may be that strangers are shown

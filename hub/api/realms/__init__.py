@@ -1,1 +1,1 @@
-"""Several realms in one process: an application for each, and one before them that finds the realm of a call."""
+"""Realms as calls meet them: which one is meant, and what a call in one asks of the others."""

@@ -18,7 +18,7 @@ from hub.store.cancelling import cancel_all
 from hub.store.keys import key_part
 
 if TYPE_CHECKING:
-    from hub.api.realms.part import Part
+    from hub.api.dispatch.part import Part
 
 LOOK_S = 2.0  # for all realms together; one that stands still holds nobody up for longer
 

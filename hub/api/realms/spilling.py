@@ -22,7 +22,7 @@ from hub.settings.realms import DEFAULT, SPILL_AFTER_S
 from hub.store.cancelling import cancel_all
 
 if TYPE_CHECKING:
-    from hub.api.realms.realms import Realms
+    from hub.api.dispatch.realms import Realms
 
 
 def hub_of(realms: Realms, name: str) -> Hub | None:

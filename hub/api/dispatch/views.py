@@ -12,8 +12,8 @@ from hub.api.auth import ADMIN, RUNNER
 from hub.api.contract import operating
 from hub.api.contract.operation import operation
 from hub.api.deps import allowed, reply
-from hub.api.realms.part import Part
-from hub.api.realms.realms import Realms
+from hub.api.dispatch.part import Part
+from hub.api.dispatch.realms import Realms
 from hub.settings import mask_url
 from hub.settings.realms import DEFAULT, KINDS
 from hub.wire import time_text

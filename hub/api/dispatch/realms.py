@@ -12,14 +12,14 @@ from starlette.types import Message, Receive, Scope, Send
 
 from hub.api.auth import ADMIN, NODE, RUNNER, Secrets
 from hub.api.deps import Serving
+from hub.api.dispatch.body import Read
+from hub.api.dispatch.part import Part
 from hub.api.edge.edge import Edge
 from hub.api.edge.freight import Freight
 from hub.api.jobs.limits import Limits
 from hub.api.problems import refuse
-from hub.api.realms.body import Read
 from hub.api.realms.looking import where_lent, where_waiting
 from hub.api.realms.naming import ALIAS, About, UnknownRealm, about, name_in, needs_body
-from hub.api.realms.part import Part
 from hub.errors import BadInput, HubError, StartRefused, StoreUnavailable, Unauthorized
 from hub.observability import realms as of_realms
 from hub.observability.logs import get_logger

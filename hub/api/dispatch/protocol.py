@@ -9,7 +9,7 @@ from hub.api.sockets.protocol import UpgradingProtocol
 from hub.observability.realms import within
 
 if TYPE_CHECKING:
-    from hub.api.realms.realms import Realms
+    from hub.api.dispatch.realms import Realms
 
 
 class RealmProtocol(UpgradingProtocol):

@@ -1,0 +1,1 @@
+"""Several realms in one process: an application for each, and one before them that finds the realm of a call."""
