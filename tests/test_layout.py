@@ -5,6 +5,7 @@ import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ from tests.mutants.mistakes import MISTAKES
 TOP = Path(__file__).parent.parent
 MODULES = sorted(path.relative_to(TOP) for path in (TOP / "hub").rglob("*.py"))
 TESTS = sorted(path.relative_to(TOP) for path in (TOP / "tests").rglob("*.py"))
+SCREENS = sorted(
+    path.relative_to(TOP) for path in (TOP / "hub" / "console").rglob("*.js") if "vendor" not in path.parts
+)
 SCRIPTS = sorted(path.relative_to(TOP) for path in (TOP / "lua").rglob("*.lua"))
 
 BASE = {"errors", "wire", "retries", "batched", "settings", "observability"}
@@ -144,6 +148,27 @@ def test_imports_point_down(path):
         and not (here == "client" and "models" in name.split("."))
     ]
     assert wrong == []
+
+
+def test_no_imports_run_in_a_circle():
+    """Of modules and of screens: imports for types and inside functions count as any other."""
+    uses = {path: {found for name in imports(path) if (found := module_of(name)) and found != path} for path in MODULES}
+    for path in SCREENS:
+        named = re.findall(r"""(?:from|import)\s*\(?\s*["'](\.[^"']+)["']""", (TOP / path).read_text())
+        uses[path] = {(TOP / path.parent / name).resolve().relative_to(TOP) for name in named}
+    assert any(uses[path] for path in SCREENS)
+    TopologicalSorter(uses).prepare()  # raises `CycleError`, which names one
+
+
+def module_of(name: str) -> Path | None:
+    """The file that an imported name is in; None for other packages."""
+    path = Path(*name.split("."))
+    while path.parts[:1] == ("hub",):
+        for found in (path.with_suffix(".py"), path / "__init__.py"):
+            if (TOP / found).is_file():
+                return found
+        path = path.parent
+    return None
 
 
 @of_each(MODULES)

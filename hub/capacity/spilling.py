@@ -15,7 +15,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
 from hub.capacity.models import BorrowRequest, Elsewhere, Lease
@@ -29,9 +29,6 @@ from hub.store.callers import for_nobody
 from hub.store.cancelling import cancel_all
 from hub.store.store import Store
 
-if TYPE_CHECKING:
-    from hub.capacity.leases import Leases
-
 ASK_S = 2.0  # a realm is asked for so long; one that stands still keeps nobody
 AGAIN_S = 1.0  # after nobody had a slot; one ticket of a label asks at a time, the one that is due longest
 FIRST_MS = 10_000  # a lease lasts so long until home has noted it: longer than a call that is late is carried out
@@ -39,11 +36,24 @@ TRIES = 30  # to take back what a caller who is gone was served with; then its l
 _log = get_logger("hub.spilling")
 
 
+class Lender(Protocol):
+    """What is asked of another realm: `hub.capacity.leases.Leases` of its part of the hub."""
+
+    async def borrow(self, wanted: BorrowRequest) -> Lease:
+        """A lease at once; raises `Unavailable`, and what else a borrow may."""
+
+    async def confirm(self, wanted: BorrowRequest, place: Elsewhere) -> Lease | None:
+        """The lease that home has noted, made a full one; None when it was taken back."""
+
+    async def drop(self, request: str, attempt: str) -> bool:
+        """Take back what an attempt was served with; whether nobody else has it."""
+
+
 class Spilling:
     """Has tickets of one realm served by others. `leases_of` knows those of the realms that this hub serves."""
 
     def __init__(self, store: Store, settings: Settings, wake: Callable[[str], None]) -> None:
-        self.leases_of: Callable[[str], Leases | None] = lambda _: None
+        self.leases_of: Callable[[str], Lender | None] = lambda _: None
         self._home = settings.realm or DEFAULT
         self._keep_lease_s = math.ceil(settings.max_session_ttl_s)
         self._store = store
@@ -151,7 +161,7 @@ class Spilling:
                 await other.drop(request, request)
 
     @asynccontextmanager
-    async def _asking(self, realm: str) -> AsyncIterator[Leases]:
+    async def _asking(self, realm: str) -> AsyncIterator[Lender]:
         other = self.leases_of(realm)
         if other is None:
             raise StoreUnavailable(f"Realm {realm} is not served here, or its store is away")

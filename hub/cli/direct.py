@@ -11,26 +11,27 @@ import httpx
 
 from hub.cli import output, telling
 from hub.cli.inputs import Usage
-from hub.cli.reach import Address
 from hub.cli.surroundings import environment
 from hub.client.transport import AsyncTransport
 from hub.errors import HubUnavailable
 from hub.observability.logs import configure_logs
 from hub.settings import Settings, load_settings, mask_url
-from hub.settings.realms import DEFAULT, Realm, read_known, settings_of
+from hub.settings.realms import DEFAULT, Realm
+from hub.settings.served import read_known, settings_of
 from hub.store import keeper
 
 
 @asynccontextmanager
-async def in_process(at: Address) -> AsyncIterator[AsyncTransport]:
-    settings = store_settings(f"No hub listens at {mask_url(at.url)}", "say where one is with --url or HUB_URL")
+async def in_process(url: str, secret: str) -> AsyncIterator[AsyncTransport]:
+    """What calls go through as they would to the hub at this URL, where none listens."""
+    settings = store_settings(f"No hub listens at {mask_url(url)}", "say where one is with --url or HUB_URL")
     from hub.api.app import create_app  # the server's packages cost half a second that the doctor need not wait
 
-    output.note(f"no hub listens at {mask_url(at.url)}; working straight on Redis at {store_shown(settings)}.")
+    output.note(f"no hub listens at {mask_url(url)}; working straight on Redis at {store_shown(settings)}.")
     app = create_app(settings, sweep=False)
     async with app.app.router.lifespan_context(app.app):
         inside = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-        yield AsyncTransport("http://in-process", at.secret, "", inside)
+        yield AsyncTransport("http://in-process", secret, "", inside)
 
 
 def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") -> Settings:

@@ -155,7 +155,7 @@ async def reach(at: Address) -> AsyncIterator[Reach]:
     else:
         from hub.cli.direct import in_process  # the packages of a hub, which need not be waited for where one runs
 
-        connection = in_process(at)
+        connection = in_process(at.url, at.secret)
     async with connection as transport:
         try:
             yield Reach(transport)

@@ -21,7 +21,8 @@ from hub.recovery.engines import make_engine, reading
 from hub.recovery.faults import is_away, spoken
 from hub.recovery.models import Reset, SqlSource, Stuck
 from hub.recovery.outcomes import Outcomes, settle
-from hub.recovery.rows import Rows, reflect
+from hub.recovery.rows import Rows
+from hub.recovery.tables import reflect
 from hub.recovery.unique import check_unique
 from hub.recovery.zones import check_newest
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from hub.recovery.clocks import CLOCKS
 from hub.recovery.models import SqlSource
-
-if TYPE_CHECKING:
-    from hub.recovery.rows import Rows
+from hub.recovery.rows import Rows
 
 AHEAD_S = 300.0  # a record further ahead than this was not written by a clock that is slightly wrong
 JUST_NOW_S = 30.0  # a record younger than this in a zone of the database was written in that zone, and no other

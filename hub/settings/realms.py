@@ -19,14 +19,11 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from hub.errors import StartRefused
 from hub.settings.knobs import BadSetting, mask_url, read_redis_url
 from hub.settings.toml import read_toml
-
-if TYPE_CHECKING:
-    from hub.settings.model import Settings
 
 DEFAULT: Final = "default"  # what the realm without a name is called where one has to be said
 REALMS_MAX: Final = 100
@@ -104,28 +101,6 @@ def stamped(hex_id: str, name: str) -> str:
 def tag_in(hex_id: str) -> str:
     """The tag of the realm that an id says, empty where it says none."""
     return hex_id[:8] if hex_id[12:13] == "8" else ""
-
-
-def settings_of(realm: Realm, settings: Settings) -> Settings:
-    """The settings of a realm's part of the hub. Stuck records and `@internal` jobs are of the default realm alone."""
-    own = {"realm": realm.name, "redis_url": realm.url, "key_prefix": realm.prefix, "internal_jobs": ""}
-    return settings.model_copy(update={**own, "recovery_file": None, "recovery_sources": ""})
-
-
-def serves(settings: Settings, name: str) -> bool:
-    """Whether a hub is to serve a realm; `default` is the one without a name."""
-    return not settings.realms or name in settings.realms
-
-
-def read_known(settings: Settings) -> tuple[Realm, ...]:
-    """The realms of `HUB_REALMS_FILE`, none without one; raises `StartRefused`, also when one that is to be served is
-    not among them."""
-    file = settings.realms_file
-    found = read_realms(file, settings.key_prefix) if file else ()
-    if unknown := set(settings.realms) - {DEFAULT, *(realm.name for realm in found)}:
-        where = f"{file} has no such realm" if file else "HUB_REALMS_FILE does not say where they live"
-        raise StartRefused(f"HUB_REALMS names {', '.join(sorted(unknown))}, and {where}.")
-    return found
 
 
 def read_realms(path: Path, default_prefix: str = "") -> tuple[Realm, ...]:

@@ -15,13 +15,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from hub.store.files import folder
 from hub.store.keys import Keys, lua_module
-
-_INSTALLED = Path(__file__).resolve().parent.parent / "lua"
-_CHECKOUT = Path(__file__).resolve().parent.parent.parent / "lua"
 
 MODULES = (
     "numbers", "times", "ids", "keys", "work", "store", "command", "notifications", "history", "audit",
@@ -124,11 +121,6 @@ class Library:
     def replaced(self, old: str, new: str) -> Library:
         """The same with another text in places: a version of its own."""
         return Library(self.body.replace(old, new), self.commands)
-
-
-def folder() -> Path:
-    """Where the Lua files are: inside the package when installed, at the top of a checkout otherwise."""
-    return _INSTALLED if _INSTALLED.is_dir() else _CHECKOUT
 
 
 @cache

@@ -15,11 +15,11 @@ from hub.settings.realms import (
     Realm,
     Rules,
     read_realms,
-    settings_of,
     stamped,
     tag_in,
     tag_of,
 )
+from hub.settings.served import settings_of
 
 EU = '[[realms]]\nname = "eu"\nurl = "redis://eu:6379"\n'
 

@@ -12,7 +12,7 @@ from sqlalchemy import event
 from hub.errors import SourceRefused
 from hub.recovery.engines import make_engine
 from hub.recovery.models import Reset
-from hub.recovery.rows import reflect
+from hub.recovery.tables import reflect
 from tests.recovery.loop.world import handled
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -15,14 +15,12 @@ from hub.api.console.door import LOGIN, Door, cookie_name
 from hub.api.credentials import origin
 from hub.api.deps import Serving, in_ms, remote_ip, reply, serving
 from hub.api.identity import bearer, known
+from hub.api.realms.served import ServedRealms
 from hub.errors import Forbidden, HubError, InvalidValue, MissingMember, NotFound, Unauthorized
 from hub.settings.realms import DEFAULT
 from hub.tokens.logins import LIFE_S, LINK_S, ROLES, Login, bond, capped, new_key
 from hub.tokens.models import USER, digest_of
 from hub.wire import time_text
-
-if TYPE_CHECKING:
-    from hub.api.dispatch.realms import Realms
 
 router = APIRouter(include_in_schema=False)
 _AGENT_MAX: Final = 200
@@ -32,7 +30,7 @@ _AGENT_MAX: Final = 200
 async def me(request: Request) -> Response:
     """Who looks, and what he may: the page shows what he may do, the server decides."""
     found, door = serving(request), _door(request)
-    realms: Realms | None = request.app.state.realms
+    realms: ServedRealms | None = request.app.state.realms
     login: Login | None = request.scope.get(LOGIN)
     authorization = request.headers.getlist("authorization")
     caller = await known(found, authorization, request.headers.get(HEADER, ""))

@@ -25,7 +25,8 @@ from hub.observability import realms as of_realms
 from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing
 from hub.settings import Settings
-from hub.settings.realms import DEFAULT, Realm, Rules, read_known, serves, settings_of, tag_in, tag_of
+from hub.settings.realms import DEFAULT, Realm, Rules, tag_in, tag_of
+from hub.settings.served import read_known, serves, settings_of
 from hub.tokens.file import TokensFile
 
 _OF_ALL: Final = ("/metrics", "/health", "/health/ready", "/health/live", "/realms", "/docs", "/openapi.json")

@@ -38,7 +38,8 @@ from hub.recovery.models import Source
 from hub.recovery.webhook import webhook_url
 from hub.settings import BadSetting, Settings, load_settings, mask_url
 from hub.settings.addresses import has_password_in_plain_text
-from hub.settings.realms import DEFAULT, read_known, serves
+from hub.settings.realms import DEFAULT
+from hub.settings.served import read_known, serves
 from hub.store.connection import open_store
 from hub.store.embedded import EmbeddedRedis, find_server
 from hub.tokens.file import read_tokens

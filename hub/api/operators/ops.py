@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, multiprocess
@@ -24,6 +23,7 @@ from hub.api.contract.operation import Raw, operation
 from hub.api.deps import Serving, allowed, in_ms, reply, serving
 from hub.api.edge import measured
 from hub.api.realms.naming import NAMED
+from hub.api.realms.served import ServedRealms
 from hub.core import Hub
 from hub.errors import StoreFault, StoreUnavailable, Unauthorized, Unavailable
 from hub.observability import metrics
@@ -32,9 +32,6 @@ from hub.recovery.alerts import LEVELS
 from hub.recovery.leadership import known_sources
 from hub.settings import mask_url, own_variables
 from hub.settings.realms import DEFAULT
-
-if TYPE_CHECKING:
-    from hub.api.dispatch.realms import Realms
 
 router = APIRouter(tags=["operations"])
 COUNTED_S = 1.0  # how old the counts may be that strangers are shown
@@ -92,7 +89,7 @@ async def health_ready(request: Request) -> Response:
     Of a hub with realms it is enough that the store of one answers; `realms` says of each how it is.
     """
     found = _not_stopping(request)
-    realms: Realms | None = request.app.state.realms
+    realms: ServedRealms | None = request.app.state.realms
     if realms is None or request.scope.get(NAMED) is not None:
         await found.hub.store.read("PING")
         return reply({"status": "ready"})
@@ -176,7 +173,7 @@ def _not_stopping(request: Request) -> Serving:
 async def show_metrics(request: Request) -> Response:
     """Prometheus text. Gauges of the store are read now; while it is away they keep their last value."""
     serving(request)
-    realms: Realms | None = request.app.state.realms
+    realms: ServedRealms | None = request.app.state.realms
     if realms is None:
         await _read_gauges(request.app.state)
     else:

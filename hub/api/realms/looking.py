@@ -7,8 +7,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import TYPE_CHECKING
 
+from hub.api.realms.served import ServedRealm
 from hub.core import Hub
 from hub.errors import BadInput, LeaseOver, Settling, StoreUnavailable, Unavailable, UnknownTicket
 from hub.history.tickets import ticket_ids
@@ -16,9 +16,6 @@ from hub.observability.realms import within
 from hub.settings.realms import DEFAULT
 from hub.store.cancelling import cancel_all
 from hub.store.keys import key_part
-
-if TYPE_CHECKING:
-    from hub.api.dispatch.part import Part
 
 LOOK_S = 2.0  # for all realms together; one that stands still holds nobody up for longer
 
@@ -32,7 +29,7 @@ class Found(Enum):
     UNKNOWN = "it cannot say"
 
 
-async def where_lent(parts: Sequence[Part], slot: str, token: str) -> str | None:
+async def where_lent(parts: Sequence[ServedRealm], slot: str, token: str) -> str | None:
     """The realm in which a slot is lent, with this token where there is one; None for no realm.
 
     Raises `Unavailable` when that cannot be known, and `BadInput` when it is lent in several and nothing tells which.
@@ -54,7 +51,7 @@ async def where_lent(parts: Sequence[Part], slot: str, token: str) -> str | None
     return others[0] if others else None
 
 
-async def where_waiting(parts: Sequence[Part], ticket: str) -> str | None:
+async def where_waiting(parts: Sequence[ServedRealm], ticket: str) -> str | None:
     """The realm that knows a ticket; None for no realm. Raises `Unavailable` when that cannot be known."""
 
     async def look(hub: Hub) -> Found:
@@ -77,10 +74,10 @@ def _only(said: dict[str, Found]) -> str | None:
     return next((name for name, found in said.items() if found is Found.HERE), None)
 
 
-async def _ask(parts: Sequence[Part], look: Callable[[Hub], Awaitable[Found]]) -> dict[str, Found]:
+async def _ask(parts: Sequence[ServedRealm], look: Callable[[Hub], Awaitable[Found]]) -> dict[str, Found]:
     """What each realm says, side by side, until one says that it is there."""
 
-    async def ask(part: Part) -> None:
+    async def ask(part: ServedRealm) -> None:
         if (found := part.serving) is None:
             return
         with suppress(StoreUnavailable, Settling), within(part.name):

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from fastapi import Request
 
 from hub.api.realms.looking import LOOK_S, where_lent
 from hub.api.realms.naming import NAMED, UnknownRealm
+from hub.api.realms.served import ServedRealms
 from hub.capacity.leases import Leases
 from hub.capacity.models import Elsewhere, Ticket
 from hub.capacity.watching import Held
@@ -21,18 +21,15 @@ from hub.observability.realms import within
 from hub.settings.realms import DEFAULT, SPILL_AFTER_S
 from hub.store.cancelling import cancel_all
 
-if TYPE_CHECKING:
-    from hub.api.dispatch.realms import Realms
 
-
-def hub_of(realms: Realms, name: str) -> Hub | None:
+def hub_of(realms: ServedRealms, name: str) -> Hub | None:
     """What serves a realm; None while its store has not been reached, or where it is not served."""
     part = realms.parts.get("" if name == DEFAULT else name)
     found = part.serving if part else None
     return found.hub if found else None
 
 
-def spilling_over(hub: Hub, realms: Realms | None) -> Hub:
+def spilling_over(hub: Hub, realms: ServedRealms | None) -> Hub:
     """The hub of a realm, whose tickets may be served by the others."""
 
     def leases_of(name: str) -> Leases | None:
@@ -46,7 +43,7 @@ def spilling_over(hub: Hub, realms: Realms | None) -> Hub:
 def where_else(request: Request, hub: Hub, named: tuple[str, ...]) -> tuple[tuple[str, ...], float]:
     """The realms that may serve a borrow beside this one, and for how many seconds it waits here before; those that it
     names, else those of the file. Raises `UnknownRealm` when this hub does not serve one that it names."""
-    realms: Realms | None = request.app.state.realms
+    realms: ServedRealms | None = request.app.state.realms
     own = realms.known.get(hub.settings.realm) if realms else None
     if not named:
         return (own.spill_to, own.spill_after_s) if own else ((), 0.0)
@@ -95,13 +92,13 @@ async def lender(request: Request, hub: Hub, slot: str, token: str) -> Hub | Non
     if not token or request.app.state.realms is None or request.scope.get(NAMED) is not None:
         return None
     with suppress(Unavailable):  # whether it is lent in one that is away nobody can say
-        realms: Realms = request.app.state.realms
+        realms: ServedRealms = request.app.state.realms
         found = await where_lent([*realms.parts.values()], slot, token)
         return hub_of(realms, found or DEFAULT) if found is not None else None
     return None
 
 
-def away_or(realms: Realms, name: str) -> Hub:
+def away_or(realms: ServedRealms, name: str) -> Hub:
     """What serves a realm that has lent something; raises `StoreUnavailable` when it is away."""
     if (found := hub_of(realms, name)) is None:
         raise StoreUnavailable(f"Realm {name}, which has lent this slot, is away")
@@ -137,7 +134,7 @@ async def watched(
 async def _lent_by(request: Request, hub: Hub, leases: Sequence[Held]) -> dict[str, list[Held]]:
     """By realm those of these leases that other realms have lent."""
     found = await lenders(request, hub, leases)
-    realms: Realms | None = request.app.state.realms
+    realms: ServedRealms | None = request.app.state.realms
     if realms is None or request.scope.get(NAMED) is not None:
         return found
     known = {held for each in found.values() for held in each}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 from uuid import UUID
 
 from fastapi import Request
@@ -11,13 +10,11 @@ from fastapi import Request
 from hub.api.identity import Caller
 from hub.api.realms.looking import LOOK_S
 from hub.api.realms.naming import NAMED
+from hub.api.realms.served import ServedRealms
 from hub.core import Hub
 from hub.errors import StoreUnavailable, WorkerNotFound
 from hub.observability.realms import within
 from hub.settings.realms import DEFAULT, tag_in, tag_of
-
-if TYPE_CHECKING:
-    from hub.api.realms.realms import Realms
 
 
 async def worker_for(request: Request, hub: Hub, who: Caller, said: UUID | None) -> str | None:
@@ -28,7 +25,7 @@ async def worker_for(request: Request, hub: Hub, who: Caller, said: UUID | None)
     """
     if said is None:
         return None
-    realms: Realms | None = request.app.state.realms
+    realms: ServedRealms | None = request.app.state.realms
     if realms is None or request.scope.get(NAMED) is not None:
         return said.hex
     tag = tag_in(said.hex)

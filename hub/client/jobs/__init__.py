@@ -13,7 +13,8 @@ two need pydantic; nothing else here needs more than httpx.
 
 from typing import TYPE_CHECKING, Any
 
-from hub.client.jobs.claimed import Category, ClaimedTask
+from hub.client.jobs.categories import Category
+from hub.client.jobs.claimed import ClaimedTask
 from hub.client.jobs.endings import ResultLost, TaskCancelled, TaskEnded, TaskFailed
 from hub.client.jobs.handlers import Task
 from hub.client.jobs.internal import InternalJob

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum
+from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:  # pydantic is needed by programs that write extensions, and by no other
     from hub.client.jobs.extension import Extension
-
-
-class Category(StrEnum):
-    """The categories a job has unless the hub is set up otherwise."""
-
-    MODIFIER = "modifiers"
-    SELECTION = "selections"
-    ANALYSIS = "analysis"
 
 
 E = TypeVar("E", bound="Extension")

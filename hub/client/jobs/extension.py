@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel
 
-from hub.client.jobs.claimed import Category
+from hub.client.jobs.categories import Category
 
 
 class Extension(BaseModel, ABC):

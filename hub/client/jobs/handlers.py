@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 from hub.client.jobs.tasks import Report, TaskInfo, reason
 from hub.client.jobs.threads import Threads
 from hub.jobs.models import value_of
 from hub.retries import now_s
-
-if TYPE_CHECKING:
-    from hub.client.jobs.processes import Processes
 
 log = logging.getLogger("hub.client")
 
@@ -82,6 +79,7 @@ class Task:
 
 Tell = Callable[[str, str, float | None, str | None, str | None], None]
 Say = Callable[[Report], None]
+Begin = Callable[[Task], Awaitable[Coroutine[Any, Any, Any]]]  # of a handler in a process of its own
 
 
 def cut(text: str) -> str:
@@ -119,13 +117,13 @@ class Handler:
         payload = task.payload if self.model is None else self.model.model_validate(task.payload)
         return self.call(payload, task) if self.takes_task else self.call(payload)
 
-    async def run(self, task: Task, threads: Threads, processes: Processes | None, say: Say) -> None:
+    async def run(self, task: Task, threads: Threads, begin: Begin | None, say: Say) -> None:
         """Run a task and say what came of it; returns when nothing of it runs any more. Raises only when cancelled."""
         try:
             if is_async(self.call):
                 returned = await self._awaited(self.called(task))
-            elif processes is not None:
-                returned = await self._awaited(await processes.begin(task))
+            elif begin is not None:
+                returned = await self._awaited(await begin(task))
             else:
                 returned = await self._in_thread(task, threads, say)
             value = value_of(returned)

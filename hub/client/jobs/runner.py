@@ -183,8 +183,9 @@ class TaskRunner:
 
     async def _run(self, task: Task, handler: Handler) -> None:
         begun_s = self._begun[task] = now_s()
+        begin = self._processes.begin if self._processes is not None else None
         try:
-            await handler.run(task, self._threads, self._processes, lambda report: self._tell(task, report))
+            await handler.run(task, self._threads, begin, lambda report: self._tell(task, report))
         except asyncio.CancelledError:  # by `lose` or `close`, and nobody else has this task
             self._tell(task, Report(task.id, "pending"))
         finally:

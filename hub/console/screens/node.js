@@ -9,7 +9,7 @@ import { go, to } from "../lib/router.js";
 import { useData } from "../lib/store.js";
 import { Table } from "../lib/table.js";
 import { History, Next } from "./told.js";
-import { beat, cordon, drain, stateOf, undrain } from "./nodes.js";
+import { beat, cordon, drain, stateOf, undrain } from "./node_acts.js";
 
 /** @param {any} node */
 function remove(node) {

@@ -27,7 +27,8 @@ from hub.recovery.loop.sessions import Breaker, GetSession, Sessions, Trouble, o
 from hub.recovery.loop.shutdown import Interrupted, Shutdown
 from hub.recovery.models import SqlSource
 from hub.recovery.outcomes import Outcomes, settle
-from hub.recovery.rows import Rows, reflect
+from hub.recovery.rows import Rows
+from hub.recovery.tables import reflect
 
 SETTLE_S = 60.0
 CLOSE_S = 5.0

@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from functools import cache
 
+from hub.store.files import folder
 from hub.store.keys.capacity import OfLeases, OfNodes, OfTheQueue
 from hub.store.keys.jobs import OfJobs, OfProviders, OfSockets
 from hub.store.keys.key import Each, Key, Section
@@ -105,8 +106,6 @@ def _stays(code: int) -> bool:
 @cache
 def _letters() -> tuple[list[int], list[int]]:
     """The first and the last of each range of letters and digits beyond ASCII."""
-    from hub.store.library import folder  # which imports this module
-
     table = "".join(re.findall(r"'([0-9a-z]{7,})'", (folder() / "ids.lua").read_text()))
     ranges = [(int(table[at : at + 4], 36), int(table[at + 4 : at + 7], 36)) for at in range(0, len(table), 7)]
     return [first for first, _ in ranges], [first + more for first, more in ranges]

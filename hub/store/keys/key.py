@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, overload
-
-if TYPE_CHECKING:
-    from hub.store.keys import Keys
+from typing import Any, Literal, Protocol, overload
 
 Type = Literal["string", "list", "set", "zset", "hash", "stream", "channel"]
 
@@ -44,14 +41,21 @@ class Key:
         return bare == self.pattern
 
 
+class Prefixed(Protocol):
+    """What has keys as attributes: `hub.store.keys.Keys`."""
+
+    def before(self, key: Key) -> str:
+        """What stands before the pattern of a key."""
+
+
 class One(Key):
     """A key there is one of in a store: `keys.nodes` is its name."""
 
     @overload
     def __get__(self, instance: None, of: type[Any]) -> One: ...
     @overload
-    def __get__(self, instance: Keys, of: type[Any]) -> str: ...
-    def __get__(self, instance: Keys | None, of: type[Any]) -> One | str:
+    def __get__(self, instance: Prefixed, of: type[Any]) -> str: ...
+    def __get__(self, instance: Prefixed | None, of: type[Any]) -> One | str:
         return self if instance is None else self.full(instance.before(self))
 
     def full(self, before: str) -> str:
@@ -64,8 +68,8 @@ class Each(Key):
     @overload
     def __get__(self, instance: None, of: type[Any]) -> Each: ...
     @overload
-    def __get__(self, instance: Keys, of: type[Any]) -> Callable[[str], str]: ...
-    def __get__(self, instance: Keys | None, of: type[Any]) -> Each | Callable[[str], str]:
+    def __get__(self, instance: Prefixed, of: type[Any]) -> Callable[[str], str]: ...
+    def __get__(self, instance: Prefixed | None, of: type[Any]) -> Each | Callable[[str], str]:
         return self if instance is None else self.full(instance.before(self))
 
     def full(self, before: str) -> Callable[[str], str]:

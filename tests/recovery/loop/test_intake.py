@@ -11,7 +11,7 @@ from hub.recovery.engines import make_engine
 from hub.recovery.loop import SourceRefused, intake, process
 from hub.recovery.loop import claims as claims_module
 from hub.recovery.loop.claims import Claims
-from hub.recovery.rows import reflect
+from hub.recovery.tables import reflect
 from tests.recovery.loop.world import handled, note, notes, nothing, source_of
 from tests.world import eventually
 

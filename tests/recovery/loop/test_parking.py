@@ -16,8 +16,8 @@ from hub.errors import RecordsUnavailable, StoreUnavailable
 from hub.recovery.engines import make_engine
 from hub.recovery.loop import process, processing
 from hub.recovery.outcomes import Outcomes, settle
-from hub.recovery.rows import reflect
 from hub.recovery.sql import SqlRecords
+from hub.recovery.tables import reflect
 from hub.store.keys import Keys
 from tests.recovery.loop.world import alerts, handled, note, notes, nothing, noting, source_of
 

@@ -1,0 +1,214 @@
+"""Tables in which records may get stuck, looked at before anything is asked of them: a source that does not fit what
+the database has is refused in one sentence."""
+
+from __future__ import annotations
+
+import warnings
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.dialects.sqlite import DATETIME
+from sqlalchemy.engine import Connection
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from hub.errors import SourceRefused
+from hub.recovery.clocks import CLOCKS
+from hub.recovery.engines import reading
+from hub.recovery.faults import spoken
+from hub.recovery.models import SqlSource
+from hub.recovery.rows import Rows, whole
+from hub.recovery.zones import check_zone, refuse_to_guess
+
+
+class _Written(DATETIME):
+    """A time as text in SQLite, whichever program wrote it; a text that is no time stays one."""
+
+    cache_ok = True
+
+    def result_processor(self, dialect: Any, coltype: Any) -> Any:
+        return _read_time
+
+
+class _Text(_Written):
+    """The same in a column for texts: a reader gets the text."""
+
+    def result_processor(self, dialect: Any, coltype: Any) -> Any:
+        return None
+
+
+_WRITTEN: sa.DateTime = _Written()  # type: ignore[no-untyped-call]
+_TEXT: sa.DateTime = _Text()  # type: ignore[no-untyped-call]
+
+
+def _read_time(value: Any) -> Any:
+    try:
+        return datetime.fromisoformat(value)
+    except (TypeError, ValueError):
+        return value
+
+
+async def reflect(engine: AsyncEngine, source: SqlSource) -> Rows:
+    """The rows of a source; raises `SourceRefused` where they are not as declared, and `RecordsUnavailable`."""
+    with spoken(source):
+        async with reading(engine) as connection:
+            found = await connection.run_sync(_find, source)
+            await check_zone(connection, source)
+            rows = _rows(found, source, engine)
+            await refuse_to_guess(connection, rows)
+    return rows
+
+
+def _find(connection: Connection, source: SqlSource) -> tuple[sa.Table, dict[str, Any]]:
+    """The table with all its columns, and the columns that the database computes."""
+    schema, _, name = source.table.rpartition(".")
+    inspector = sa.inspect(connection)
+    with warnings.catch_warnings():
+        # Types that SQLAlchemy does not know stand in columns that do not concern us.
+        warnings.simplefilter("ignore", sa.exc.SAWarning)
+        if schema and not inspector.has_schema(schema):
+            raise source.refused("table", f"there is no schema {schema!r}")
+        if not inspector.has_table(name, schema or None):
+            raise source.refused("table", f"there is no table {source.table!r}")
+        columns = inspector.get_columns(name, schema or None)
+        primary = inspector.get_pk_constraint(name, schema or None)["constrained_columns"]
+    made = [
+        sa.Column(
+            each["name"],
+            _kind(each["type"], connection.dialect.name, is_time=each["name"] == source.updated_at_field),
+            primary_key=each["name"] in primary,
+            nullable=each.get("nullable", True),
+        )
+        for each in columns
+    ]
+    computed = {each["name"]: each["computed"] for each in columns if each.get("computed")}
+    return sa.Table(name, sa.MetaData(), *made, schema=schema or None), computed
+
+
+def _kind(kind: Any, dialect: str, *, is_time: bool) -> Any:
+    if isinstance(kind, postgresql.DOMAIN):
+        return _kind(kind.data_type, dialect, is_time=is_time)
+    if dialect == "sqlite" and is_time and isinstance(kind, sa.String):
+        return _TEXT  # it has no type for times, and many declare none
+    return _WRITTEN if dialect == "sqlite" and isinstance(kind, sa.DateTime) else kind
+
+
+def _rows(found: tuple[sa.Table, dict[str, Any]], source: SqlSource, engine: AsyncEngine) -> Rows:
+    table, computed = found
+    for field in ("status_field", "updated_at_field", "error_field", "attempts_field"):
+        if getattr(source, field) in computed:
+            raise source.refused(field, f"the column {getattr(source, field)!r} is computed by the database")
+    status = _column(table, source, "status_field", source.status_field)
+    updated_at = _column(table, source, "updated_at_field", source.updated_at_field)
+    if not isinstance(updated_at.type, sa.DateTime):
+        raise _wrong(source, "updated_at_field", updated_at, "a date with a time (TIMESTAMP or DATETIME)")
+    for field in ("stuck", "becomes", "failed"):
+        _check_status(status, source, field)
+    for name, value in source.where.items():
+        _check_wanted(_column(table, source, "where", name), source, value)
+    return Rows(
+        source=source,
+        table=table,
+        id=_id(table, source),
+        status=status,
+        updated_at=updated_at,
+        error=_error(table, source),
+        attempts=_attempts(table, source),
+        clock=CLOCKS[engine.dialect.name](updated_at, source.time_zone),
+        returning=engine.dialect.update_returning,
+    )
+
+
+def _column(table: sa.Table, source: SqlSource, field: str, name: str) -> sa.Column[Any]:
+    if name not in table.c:
+        raise source.refused(field, f"{source.table} has no column {name!r}; it has {_listed(table.c.keys())}")
+    return table.c[name]
+
+
+def _wrong(source: SqlSource, field: str, column: sa.Column[Any], wanted: str) -> SourceRefused:
+    kind = str(column.type) if not isinstance(column.type, sa.types.NullType) else "a type that is not known here"
+    return source.refused(field, f"the column {column.name!r} is {kind}, not {wanted}")
+
+
+def _listed(names: Any) -> str:
+    first = list(names)[:20]
+    return ", ".join([*map(str, first), *(["..."] if len(names) > len(first) else [])])
+
+
+def _id(table: sa.Table, source: SqlSource) -> sa.Column[Any]:
+    primary = list(table.primary_key.columns)
+    if source.id_field is not None:
+        column = _column(table, source, "id_field", source.id_field)
+    elif len(primary) == 1:
+        column = primary[0]
+    else:
+        keys = f"the primary key {_listed([each.name for each in primary])}" if primary else "no primary key"
+        raise source.refused("id_field", f"{source.table} has {keys}; name the one column that tells records apart")
+    if not isinstance(column.type, sa.Integer | sa.String | sa.Uuid) or isinstance(column.type, sa.Enum):
+        raise _wrong(source, "id_field", column, "a whole number, a text or a UUID")
+    return column
+
+
+def _check_status(column: sa.Column[Any], source: SqlSource, field: str) -> None:
+    kind, status = column.type, getattr(source, field)
+    if isinstance(kind, sa.Integer):
+        if not isinstance(status, int):
+            raise source.refused(field, f"the column {column.name!r} holds whole numbers, and it is {status!r}")
+        try:
+            whole(str(status), kind, source)
+        except ValueError:
+            raise source.refused(field, f"{status} does not fit into {column.name!r}, which is {kind}") from None
+        return
+    if not isinstance(kind, sa.String):
+        raise _wrong(source, "status_field", column, "an enum, a text or a whole number")
+    if not isinstance(status, str):
+        raise source.refused(field, f"the column {column.name!r} holds texts, and it is {status!r}")
+    if isinstance(kind, sa.Enum):
+        if status not in kind.enums:
+            raise source.refused(field, f"{column.name!r} may be {_listed(kind.enums)}, and not {status!r}")
+    elif kind.length is not None and len(status) > kind.length:
+        raise source.refused(field, f"{status!r} is longer than the {kind.length} characters of {column.name!r}")
+
+
+def _check_wanted(column: sa.Column[Any], source: SqlSource, value: bool | int | str) -> None:
+    kind = column.type
+    fits = {
+        bool: isinstance(kind, sa.Boolean),
+        int: isinstance(kind, sa.Integer),
+        str: isinstance(kind, sa.String),
+    }[type(value)]
+    if not fits:
+        raise _wrong(source, "where", column, f"one that {value!r} may be in")
+    if isinstance(kind, sa.Enum) and value not in kind.enums:
+        raise source.refused("where", f"{column.name!r} may be {_listed(kind.enums)}, and not {value!r}")
+    if isinstance(kind, sa.Integer):
+        try:
+            whole(str(value), kind, source)
+        except ValueError:
+            raise source.refused("where", f"{value} does not fit into {column.name!r}, which is {kind}") from None
+
+
+def _error(table: sa.Table, source: SqlSource) -> sa.Column[Any] | None:
+    if source.error_field is None:
+        return None
+    column = _column(table, source, "error_field", source.error_field)
+    if not isinstance(column.type, sa.String) or isinstance(column.type, sa.Enum):
+        raise _wrong(source, "error_field", column, "a text")
+    if column.type.length is not None and len(source.error_text) > column.type.length:
+        raise source.refused("error_text", f"it is longer than the {column.type.length} characters of {column.name!r}")
+    return column
+
+
+def _attempts(table: sa.Table, source: SqlSource) -> sa.Column[Any] | None:
+    if source.attempts_field is None:
+        return None
+    column = _column(table, source, "attempts_field", source.attempts_field)
+    if not isinstance(column.type, sa.Integer):
+        raise _wrong(source, "attempts_field", column, "a whole number")
+    try:
+        whole(str(source.max_attempts), column.type, source)
+    except ValueError:
+        why = f"{source.max_attempts} does not fit into {column.name!r}, which is {column.type}"
+        raise source.refused("max_attempts", why) from None
+    return column

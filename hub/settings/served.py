@@ -1,0 +1,29 @@
+"""Which realms a hub serves, and the settings of the part that serves one."""
+
+from __future__ import annotations
+
+from hub.errors import StartRefused
+from hub.settings.model import Settings
+from hub.settings.realms import DEFAULT, Realm, read_realms
+
+
+def settings_of(realm: Realm, settings: Settings) -> Settings:
+    """The settings of a realm's part of the hub. Stuck records and `@internal` jobs are of the default realm alone."""
+    own = {"realm": realm.name, "redis_url": realm.url, "key_prefix": realm.prefix, "internal_jobs": ""}
+    return settings.model_copy(update={**own, "recovery_file": None, "recovery_sources": ""})
+
+
+def serves(settings: Settings, name: str) -> bool:
+    """Whether a hub is to serve a realm; `default` is the one without a name."""
+    return not settings.realms or name in settings.realms
+
+
+def read_known(settings: Settings) -> tuple[Realm, ...]:
+    """The realms of `HUB_REALMS_FILE`, none without one; raises `StartRefused`, also when one that is to be served is
+    not among them."""
+    file = settings.realms_file
+    found = read_realms(file, settings.key_prefix) if file else ()
+    if unknown := set(settings.realms) - {DEFAULT, *(realm.name for realm in found)}:
+        where = f"{file} has no such realm" if file else "HUB_REALMS_FILE does not say where they live"
+        raise StartRefused(f"HUB_REALMS names {', '.join(sorted(unknown))}, and {where}.")
+    return found
