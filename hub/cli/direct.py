@@ -66,7 +66,7 @@ def _of_realm(settings: Settings) -> Settings:
     name = telling.realm()
     if name is None or name == DEFAULT:
         return settings
-    found = {realm.name: realm for realm in read_known(settings)}
+    found = {realm.name: realm for realm in read_known(settings) if realm.name != DEFAULT}
     if name not in found:
         there = f"{settings.realms_file} has {', '.join([DEFAULT, *found])}" if found else "HUB_REALMS_FILE names none"
         raise Usage(f"There is no realm {output.one_line(name)}: {there}.")

@@ -68,6 +68,9 @@ def show(
     one = {**one, "asOf": _seen(one)}
     facts = [(key.upper(), one[key]) for key in ("name", "state", "asOf", "url", "error") if one[key]]
     facts += [(kind.upper(), "  ".join(one[kind])) for kind in ("labels", "rooms", "nodes") if one[kind]]
+    if one["spillTo"]:
+        after = output.duration(one["spillAfterSeconds"])
+        facts.append(("SPILLS OVER TO", f"{', '.join(one['spillTo'])} after {after}"))
     tables.put_facts(facts)
 
 
@@ -87,6 +90,12 @@ def add(
     label: Patterns = None,
     room: Patterns = None,
     node: Patterns = None,
+    spill_to: Annotated[
+        list[str] | None, typer.Option(metavar="REALM", help="May serve its tickets; the best first.")
+    ] = None,
+    spill_after: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="For how long a ticket waits in it before; else 5.")
+    ] = None,
     file: File = None,
 ) -> None:
     """Add a realm at the end of the file; its rules come after those that are there."""
@@ -96,6 +105,10 @@ def add(
     for kind, patterns in (("labels", label), ("rooms", room), ("nodes", node)):
         if patterns:
             lines.append(f"{kind} = [{', '.join(map(_quoted, patterns))}]")
+    if spill_to:
+        lines.append(f"spill_to = [{', '.join(map(_quoted, spill_to))}]")
+    if spill_after is not None:
+        lines.append(f"spill_after_s = {spill_after:g}")
     gap = "" if not before else "\n" if before.endswith("\n") else "\n\n"
     with _tried(path, before + gap + "\n".join(lines) + "\n") as (made, _):
         os.replace(made, path)
@@ -129,6 +142,10 @@ def move(
         raise Usage("Say where the store is to be with --to URL, or undo a move that is not over with --back.")
     path = _file(file)
     realm = next(each for each in _around(path, name)[3] if each.name == name)
+    if not realm.url:
+        raise Usage(
+            f"{name} lives where HUB_REDIS_URL says: copy it with hub store export and import, the hubs stopped."
+        )
     if to is None:
         asyncio.run(_stay(realm))
         output.put(f"The store of realm {name} stays at {realm.shown}.")

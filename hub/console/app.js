@@ -4,7 +4,7 @@ import { Dialogs } from "./lib/dialog.js";
 import { start } from "./lib/live.js";
 import { askMe, leave, over, useMe } from "./lib/me.js";
 import { ConnectionMonitor } from "./lib/parts.js";
-import { go, here, to, useRoute } from "./lib/router.js";
+import { consoleOf, go, here, to, useRoute } from "./lib/router.js";
 import { refresh } from "./lib/store.js";
 import { send } from "./lib/api.js";
 import { Help } from "./screens/help.js";
@@ -28,6 +28,7 @@ const VIEWS = {
   why: ["Why", "Explain", "w", () => import("./screens/why.js")],
   switches: ["Switches and caps", "Hub", "b", () => import("./screens/switches.js")],
   settings: ["Settings", "Hub", "s", () => import("./screens/settings.js")],
+  realms: ["Realms", "Hub", "d", () => import("./screens/realms.js")],
   access: ["Access", "Hub", "a", () => import("./screens/access.js")],
   manual: ["Manual", "Hub", "m", () => import("./screens/manual.js")],
 };
@@ -121,10 +122,7 @@ function Who({ me }) {
 /** Which of the realms that this hub serves is looked at. @param {{me: any}} props */
 function Realm({ me }) {
   if (!(me?.realms.length > 1)) return null;
-  const go = (/** @type {Event} */ e) => {
-    const name = /** @type {HTMLSelectElement} */ (e.currentTarget).value;
-    location.assign(location.pathname.replace(/realms\/[a-z0-9-]+\/$/, "") + (name === "default" ? "" : `realms/${name}/`));
-  };
+  const go = (/** @type {Event} */ e) => location.assign(consoleOf(/** @type {HTMLSelectElement} */ (e.currentTarget).value));
   return html`<select class="realm" aria-label="Realm" value=${me.realm} onChange=${go}>${me.realms.map(
     (/** @type {string} */ name) => html`<option key=${name} value=${name}>${name}</option>`,
   )}</select>`;

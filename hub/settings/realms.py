@@ -9,6 +9,10 @@
     spill_to = ["us"]
     spill_after_s = 5
 
+    [[realms]]
+    name = "default"       # which says nothing else: HUB_REDIS_URL says where it lives
+    spill_to = ["us"]
+
 The rules are tried in the order of the file, and the first that fits decides; in a pattern `*` stands for any text.
 """
 
@@ -35,7 +39,8 @@ SPILL_MAX: Final = 8  # realms that one ticket may be served in
 SPILL_AFTER_S: Final = 5.0
 SPILL_AFTER_MAX_S: Final = 3600.0
 _NAME: Final = re.compile(r"[a-z0-9-]{1,32}")
-_FIELDS: Final = ("name", "url", *KINDS, "spill_to", "spill_after_s")
+_SPILL: Final = ("spill_to", "spill_after_s")
+_FIELDS: Final = ("name", "url", *KINDS, *_SPILL)
 
 
 @dataclass(frozen=True)
@@ -104,8 +109,9 @@ def tag_in(hex_id: str) -> str:
 
 
 def read_realms(path: Path, default_prefix: str = "") -> tuple[Realm, ...]:
-    """The realms in the order of the file; raises `StartRefused` in one sentence that names the file, the entry and the
-    field. `default_prefix` is what the keys of the default realm begin with."""
+    """The realms in the order of the file, `default` among them where it says what that one spills over to; raises
+    `StartRefused` in one sentence that names the file, the entry and the field. `default_prefix` is what the keys of
+    the default realm begin with."""
     entries = read_toml(f"HUB_REALMS_FILE={path}", path, "realms")
     found: dict[str, Realm] = {}
     try:
@@ -131,8 +137,6 @@ def read_name(value: Any) -> str:
     """The name of a realm; ValueError tells what one is."""
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise ValueError("must be 1 to 32 of a-z, 0-9 and -")
-    if value == DEFAULT:
-        raise ValueError(f"must not be {DEFAULT}, which is what the realm without a name is called")
     return value
 
 
@@ -157,7 +161,7 @@ def read_served(text: str) -> tuple[str, ...]:
 def _check_place(realm: Realm, others: Sequence[str], default_prefix: str) -> None:
     if realm.name in others:
         raise ValueError(f"name is that of entry {others.index(realm.name) + 1} again")
-    if realm.prefix == default_prefix:
+    if realm.prefix == default_prefix and realm.name != DEFAULT:
         raise ValueError(f"its keys would begin with {realm.prefix} as those of the default realm do (HUB_KEY_PREFIX)")
     tags = {tag_of(name): name for name in others}
     if (other := tags.get(tag_of(realm.name))) is not None:
@@ -165,19 +169,22 @@ def _check_place(realm: Realm, others: Sequence[str], default_prefix: str) -> No
 
 
 def _realm(entry: dict[str, Any]) -> Realm:
+    of_default = entry.get("name") == DEFAULT
     said: dict[str, Any] = {}
     for field, value in entry.items():
         if field not in _FIELDS:
             raise ValueError(f"{field[:40]!r} is no field of a realm; there are {', '.join(_FIELDS)}")
+        if of_default and field not in ("name", *_SPILL):
+            raise ValueError(f"{DEFAULT}, the realm of HUB_REDIS_URL, has no {field} of its own here")
         try:
             read: Callable[[Any], Any] = _READ.get(field, _read_patterns)
             said[field] = read(value)
         except ValueError as error:
             raise ValueError(f"{field} {error}") from None
-    for field in ("name", "url"):
+    for field in ("name",) if of_default else ("name", "url"):
         if field not in said:
             raise ValueError(f"{field} is missing")
-    return Realm(**said)
+    return Realm(**{"url": "", **said})
 
 
 def _read_url(value: Any) -> str:

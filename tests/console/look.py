@@ -26,8 +26,8 @@ VIEWS = {
     "leases": "leases", "queue": "queue", "jobs": "jobs", "tasks": "tasks?status=dead", "failed": "tasks?status=failed",
     "schedules": "schedules",
     "stuck": "stuck", "source": "stuck/orders", "events": "events", "audit": "events/audit",
-    "why": f"why/slot/{node_name(2)}-0", "switches": "switches", "settings": "settings", "access": "access",
-    "manual": "manual/concepts",
+    "why": f"why/slot/{node_name(2)}-0", "switches": "switches", "settings": "settings", "realms": "realms",
+    "access": "access", "manual": "manual/concepts",
 }  # fmt: skip
 # What is behind a view: its name, the view, and what is pressed there.
 BEHIND = {

@@ -40,9 +40,14 @@ async def test_a_realm_has_a_console_of_its_own_and_a_login_of_its_own(window, h
     await looker.go("nodes")
     assert "there" in await looker.text()
     assert "here" not in (await looker.text()).replace("there", "")
+    await looker.go("realms")
+    assert {"eu this one", "default"} == {
+        " ".join(text.split()) for text in await looker.page.locator("tbody tr > :first-child").all_inner_texts()
+    }
+    assert await looker.page.get_by_role("link", name="default", exact=True).get_attribute("href") == "/"
     assert await looker.page.locator("html").get_attribute("data-violations") == "0"
     await looker.page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
-    switch = looker.page.get_by_label("Realm")
+    switch = looker.page.get_by_label("Realm", exact=True)
     assert await switch.input_value() == "eu"
     await switch.select_option("default")
     await looker.page.get_by_label("Secret or token").wait_for()
@@ -51,7 +56,7 @@ async def test_a_realm_has_a_console_of_its_own_and_a_login_of_its_own(window, h
     await looker.log_in(hub.admin_secret)
     await looker.go("nodes")
     assert "there" not in await looker.text()
-    await looker.page.get_by_label("Realm").select_option("eu")
+    await looker.page.get_by_label("Realm", exact=True).select_option("eu")
     await looker.page.locator("#health, .troubles").first.wait_for()  # still logged in there
     assert looker.page.url.startswith(f"{hub.url}/realms/eu/#")
     assert {each["name"] for each in await context.cookies()} == {"hub_login", "hub_login_eu"}

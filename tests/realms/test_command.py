@@ -22,7 +22,8 @@ def bad(tmp_path: Path) -> RedisServer:
 @pytest.fixture
 def hub(start_hub, tmp_path, second, bad):
     """A hub with `eu`, and `us` whose store is not there."""
-    file = write_realms(tmp_path / "realms.toml", eu=(second.url, EU), us=(bad.url, {}))
+    spilling = {**EU, "spill_to": ["us", "default"], "spill_after_s": 90}
+    file = write_realms(tmp_path / "realms.toml", eu=(second.url, spilling), us=(bad.url, {}))
     return start_hub(HUB_REALMS_FILE=str(file))
 
 
@@ -69,8 +70,12 @@ def test_realms_are_listed_and_shown(command):
         ["default", "open"], ["eu", "open"], ["us", "opening"],
     ]  # fmt: skip
     shown = command("realm", "show", "eu").stdout
-    assert "gpu:*:eu" in shown
-    assert command.json("realm", "show", "eu")["nodes"] == ["eu-*"]
+    assert ("gpu:*:eu" in shown, "us, default after 1 min 30 s" in shown) == (True, True)
+    told = command.json("realm", "show", "eu")
+    assert (told["nodes"], told["spillTo"], told["spillAfterSeconds"]) == (["eu-*"], ["us", "default"], 90)
+    told = command.json("realm", "show", "us")
+    assert (told["spillTo"], told["spillAfterSeconds"]) == ([], None)
+    assert "SPILLS" not in command("realm", "show", "us").stdout
     assert command("realm", "show", "nobody").returncode == 1
 
 
@@ -107,10 +112,23 @@ def test_realms_are_added_to_the_file_and_taken_out_of_it(tmp_path):
     eu, us = read_realms(file)
     assert (eu.labels, eu.nodes, us.url) == (("gpu:*:eu", 'a"b'), ("eu-*",), "redis://us:6379")
     run("rm", "us")
+    run("add", "us", "us:6379", "--spill-to", "eu", "--spill-to", "default", "--spill-after", "0.5")
+    us = read_realms(file)[1]
+    assert (us.spill_to, us.spill_after_s) == (("eu", "default"), 0.5)
+    run("rm", "us")
     assert [realm.name for realm in read_realms(file)] == ["eu"]
     assert file.read_text().startswith("# ours\n")
     kept = file.read_text()
-    for words in (("add", "eu", "redis://b"), ("add", "A", "redis://b"), ("add", "b", "ftp://b"), ("rm", "none")):
+    refusals = [
+        ("add", "us", "redis://b", "--spill-to", "asia"),
+        ("add", "us", "redis://b", "--spill-after", "-1"),
+        ("add", "default", "redis://b"),
+        ("add", "eu", "redis://b"),
+        ("add", "A", "redis://b"),
+        ("add", "b", "ftp://b"),
+        ("rm", "none"),
+    ]
+    for words in refusals:
         refused = command("realm", *words, "--file", str(file))
         assert refused.returncode in (1, 2)
         assert refused.stderr.count("\n") == 1

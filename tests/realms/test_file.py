@@ -38,6 +38,12 @@ def test_the_realms_of_a_file_in_its_order(tmp_path):
     assert (eu.prefix, us.prefix, us.shown) == ("{eu}:", "{us-1}:", "redis+cluster://:***@a:1,b:2")
 
 
+def test_the_default_realm_stands_in_it_for_what_it_spills_over_to(tmp_path):
+    text = EU + '[[realms]]\nname = "default"\nspill_to = ["eu"]\nspill_after_s = 2\n'
+    _, default = read_realms(written(tmp_path, text), "{default}:")
+    assert default == Realm("default", "", spill_to=("eu",), spill_after_s=2.0)
+
+
 def test_an_empty_file_has_no_realms(tmp_path):
     assert read_realms(written(tmp_path, "")) == ()
 
@@ -57,7 +63,15 @@ def test_an_empty_file_has_no_realms(tmp_path):
         (EU.replace('"eu"', f'"{"a" * 33}"'), "entry 1: name must be 1 to 32"),
         (EU.replace('"eu"', '""'), "entry 1: name must be 1 to 32"),
         (EU.replace('"eu"', "7"), "entry 1: name must be 1 to 32"),
-        (EU.replace('"eu"', '"default"'), "must not be default"),
+        (EU.replace('"eu"', '"default"'), "entry 1: default, the realm of HUB_REDIS_URL, has no url of its own here"),
+        ('[[realms]]\nname = "default"\nlabels = ["a"]', "has no labels of its own here"),
+        ('[[realms]]\nname = "default"\nspill_to = ["default"]', "spill_to names default, which is no other realm"),
+        (EU + 'spill_to = ["us"]', "entry 1: spill_to names us, which is no other realm"),
+        (EU + 'spill_to = "us"', "entry 1: spill_to must be a list of at most 8 names"),
+        (EU + "spill_to = [7]", "entry 1: spill_to must hold names of realms"),
+        (EU + "spill_after_s = -1", "entry 1: spill_after_s must be seconds, from 0 to 3600"),
+        (EU + "spill_after_s = nan", "entry 1: spill_after_s must be seconds"),
+        (EU + "spill_after_s = true", "entry 1: spill_after_s must be seconds"),
         (EU + EU, "entry 2: name is that of entry 1 again"),
         (EU.replace('"eu"', '"own"'), "as those of the default realm do (HUB_KEY_PREFIX)"),
         (EU.replace("redis://eu", "ftp://eu"), "entry 1: url begins with ftp://"),

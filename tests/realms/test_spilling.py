@@ -103,6 +103,19 @@ async def test_a_realm_without_the_rule_spills_over_only_for_those_who_ask(api):
     assert [each["label"] for each in await events(api, "us", "ticket.elsewhere")] == ["gpu:a"]
 
 
+async def test_the_default_realm_spills_over_by_the_file_as_well(make_realms, tmp_path, second):
+    spilling = '\n[[realms]]\nname = "default"\nspill_to = ["us"]\nspill_after_s = 0\n'
+    file = write_realms(tmp_path / "both.toml", us=(second.url, {}))
+    file.write_text(file.read_text() + spilling)
+    async with make_realms(realms_file=file, borrow_queue_timeout_s=20) as api:
+        await offer(api, "n1", "gpu:a", "s1", headers=IN_US)
+        said = (await api.post("/session/borrow", json={"labelKey": "gpu:a", "maxWaitSeconds": 20})).json()
+        assert (said["browserId"], said["realm"]) == ("s1", "us")
+        default, us = (await api.get("/realms")).json()["realms"]
+        assert (default["name"], default["spillTo"], default["spillAfterSeconds"]) == ("default", ["us"], 0)
+        assert (us["spillTo"], us["spillAfterSeconds"]) == ([], None)
+
+
 async def test_the_first_realm_that_a_borrow_names_is_its_home(api):
     await offer(api, "n1", LABEL, "s1", headers=IN_US)
     await offer(api, "n2", LABEL, "s2", headers=IN_EU)

@@ -286,6 +286,8 @@ class Realm(TypedDict):
     labels: Annotated[list[str], told("Patterns of the labels that are its own.", ["gpu:*:eu"])]
     rooms: Annotated[list[str], told("Patterns of the rooms that are its own.", [])]
     nodes: Annotated[list[str], told("Patterns of the nodes that are its own.", ["eu-*"])]
+    spillTo: Annotated[list[str], told("Realms that may serve its tickets, the best first.", ["us"])]
+    spillAfterSeconds: Annotated[float | None, told("For how long those wait in it before; null: in it alone.", 5)]
 
 
 class Realms(TypedDict):

@@ -61,7 +61,8 @@ class Realms:
     def _take(self) -> None:
         """Know those of the file from now on; raises `StartRefused`, and nothing changes, when it cannot be used."""
         found = read_known(self.settings)
-        self.known = {realm.name: realm for realm in found}
+        self.known = {realm.name: realm for realm in found if realm.name != DEFAULT}
+        self.default = next((realm for realm in found if realm.name == DEFAULT), Realm(DEFAULT, ""))
         self.rules = Rules(found)
         self._tags = {tag_of(name): name for name in self.known}
 
@@ -87,6 +88,10 @@ class Realms:
             await self._part_of(await self._find(scope, body))(scope, read.receive, send)
         finally:
             read.unload()
+
+    def said_of(self, name: str) -> Realm | None:
+        """What the file says of a realm; None for one that is not in it any more."""
+        return self.known.get(name) if name else self.default
 
     def _part_of(self, name: str) -> Part:
         if (found := self.parts.get(name)) is None:

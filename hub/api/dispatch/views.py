@@ -15,7 +15,7 @@ from hub.api.deps import allowed, reply
 from hub.api.dispatch.part import Part
 from hub.api.dispatch.realms import Realms
 from hub.settings import mask_url
-from hub.settings.realms import DEFAULT, KINDS
+from hub.settings.realms import DEFAULT, KINDS, Realm
 from hub.wire import time_text
 
 router = APIRouter(tags=["operations"])
@@ -31,7 +31,7 @@ async def realms(request: Request) -> Response:
         await hub.store.read("PING")
         where = mask_url(hub.settings.redis_url) if hub.settings.redis_url else "embedded"
         now = time_text(datetime.now(UTC))
-        return reply({"rules": None, "realms": [_shown(DEFAULT, where, "open", now, None)]})
+        return reply({"rules": None, "realms": [_shown(DEFAULT, where, "open", now, None, None)]})
     await found.look()
     return reply({"rules": found.rules.version, "realms": [_part(found, part) for part in found.parts.values()]})
 
@@ -39,11 +39,13 @@ async def realms(request: Request) -> Response:
 def _part(found: Realms, part: Part) -> dict[str, Any]:
     seen = time_text(datetime.fromtimestamp(part.seen_s, UTC)) if part.seen_s else None
     state = "opening" if part.serving is None else "away" if part.error else "open"
-    realm = found.known.get(part.name)
-    rules = {kind: getattr(realm, kind) for kind in KINDS} if realm else {}
-    return _shown(part.name or DEFAULT, part.where, state, seen, part.error or None, **rules)
+    known = found.said_of(part.name)
+    return _shown(part.name or DEFAULT, part.where, state, seen, part.error or None, known)
 
 
-def _shown(name: str, url: str, state: str, seen: str | None, error: str | None, **rules: Any) -> dict[str, Any]:
-    rules = {kind: list(rules.get(kind, ())) for kind in KINDS}
-    return {"name": name, "url": url, "state": state, "asOf": seen, "error": error, **rules}
+def _shown(name: str, url: str, state: str, seen: str | None, error: str | None, known: Realm | None) -> dict[str, Any]:
+    rules: dict[str, list[str]] = {kind: [*getattr(known, kind, ())] for kind in KINDS}
+    others = [*known.spill_to] if known else []
+    after = known.spill_after_s if known and others else None
+    spilling = {"spillTo": others, "spillAfterSeconds": after}
+    return {"name": name, "url": url, "state": state, "asOf": seen, "error": error, **rules, **spilling}

@@ -25,11 +25,12 @@ class ServedRealm(Protocol):
 class ServedRealms(Protocol):
     """All of them: `hub.api.dispatch.realms.Realms`, in the state of each application; None of a hub without realms."""
 
-    known: dict[str, Realm]
-
     @property
     def parts(self) -> Mapping[str, ServedRealm]:
         """By name, the default realm's is empty."""
+
+    def said_of(self, name: str) -> Realm | None:
+        """What the file says of a realm; None for one that is not in it any more."""
 
     async def look(self) -> None:
         """Ask every store, side by side, whether it is there."""

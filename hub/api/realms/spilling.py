@@ -44,7 +44,7 @@ def where_else(request: Request, hub: Hub, named: tuple[str, ...]) -> tuple[tupl
     """The realms that may serve a borrow beside this one, and for how many seconds it waits here before; those that it
     names, else those of the file. Raises `UnknownRealm` when this hub does not serve one that it names."""
     realms: ServedRealms | None = request.app.state.realms
-    own = realms.known.get(hub.settings.realm) if realms else None
+    own = realms.said_of(hub.settings.realm) if realms else None
     if not named:
         return (own.spill_to, own.spill_after_s) if own else ((), 0.0)
     served = [name or DEFAULT for name in realms.parts] if realms else [DEFAULT]

@@ -27,6 +27,11 @@ export function to(path, query = {}) {
   return `#/${path.map(encodeURIComponent).join("/")}${asked}`;
 }
 
+/** The console of a realm of this hub. @param {string} name */
+export function consoleOf(name) {
+  return location.pathname.replace(/realms\/[a-z0-9-]+\/$/, "") + (name === "default" ? "" : `realms/${name}/`);
+}
+
 /** Go there. @param {string} link */
 export function go(link) {
   location.hash = link;
