@@ -3,6 +3,7 @@ and above ten things their number is typed."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -155,6 +156,8 @@ async def test_several_leases_are_ended_each_by_its_token(looker, stage):
 
 async def test_a_dry_run_shows_what_would_be_reset_and_resets_that_alone(looker, stage, records):
     records.get_stuck(1, 12)
+    await looker.go("stuck")  # no pass has seen them: they are counted when somebody looks
+    await looker.page.locator("tr[data-id='orders'] td:nth-child(3)", has_text=re.compile("^12$")).wait_for()
     await looker.go("stuck/orders")
     button = looker.page.get_by_role("button", name="Dry run and reset…")
     await button.click()
@@ -172,6 +175,8 @@ async def test_a_dry_run_shows_what_would_be_reset_and_resets_that_alone(looker,
     assert {records.status(f"order-{number:04}") for number in range(1, 13)} == {"Pending"}
     assert records.status("order-0013") == "Processing"
     assert await reasons(stage, "/console/stuck/orders/reset") == ["the worker is back"]
+    await looker.go("stuck")
+    await looker.page.locator("tr[data-id='orders'] td:nth-child(3)", has_text=re.compile("^1$")).wait_for()
 
 
 async def test_places_in_the_queue_are_cancelled_one_or_several(looker, stage):

@@ -4,6 +4,7 @@ asks."""
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from datetime import datetime
 from typing import Any
@@ -14,7 +15,7 @@ import pytest_asyncio
 
 from tests.console.browser import Looker
 from tests.console.stage import CROWDED, WAITERS, node_name
-from tests.world import eventually
+from tests.world import SLACK_S, eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
@@ -86,6 +87,11 @@ async def test_charts_draw_what_happened_and_say_it_to_screen_readers(looker, ho
 
     await eventually(all_drawn)
     assert drawn["lent"][-1] in (seen["slots"]["lent"], None)  # None: the first instant of a step
+    # Nobody of the crowd was served: what is drawn of their waits is how long they have waited by now.
+    (line,) = (await house.admin.get(f"/queue?label={CROWDED}&tickets=1")).json()["labels"]
+    longest_s = time.time() - datetime.fromisoformat(line["tickets"][0]["sinceUtc"]).timestamp()
+    last_p99 = [value for value in (await looker.page.evaluate(COLUMNS))["p99"] if value is not None][-1]
+    assert longest_s - 2 * SLACK_S <= last_p99 <= longest_s + 2 * SLACK_S
     assert sum(drawn["expiries"]) == happened["node.expired"] + happened["grant.lapsed"] + happened["grant.ended"] >= 1
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Mapping
 from datetime import UTC
 from typing import Any, Final
 
@@ -25,25 +27,29 @@ from hub.wire import time_text
 router = APIRouter(include_in_schema=False)
 _LOOK_S: Final = 10.0
 _IDS_MAX: Final = 1000
+_COUNT_S: Final = 3.0
+_COUNTED_FOR_S: Final = 10.0  # however many consoles ask
 
 
 @router.get("/console/stuck")
 async def sources(request: Request) -> Response:
-    """The sources that any hub has declared lately, and what the last pass over each found."""
+    """The sources that any hub has declared lately: what is stuck in each now, as far as this hub knows it, and what
+    the last pass found."""
     hub = allowed(request, ADMIN)
     keys, declared = hub.store.keys, request.app.state.sources
     since = await known_sources(hub.store)
     names = list(dict.fromkeys([*declared, *since]))
     fields = ("found", "level", "before", "at")
     noted = await hub.store.read_all(("HMGET", keys.zombies(name), *fields) for name in names)
+    now = await asyncio.gather(*map(request.app.state.stuck.count, names))
     leads = await hub.store.read_all(("GET", keys.zombie_leader(name)) for name in names)
     rows = [
         {
-            "name": name, "found": None if found is None else int(found), "level": level or "unknown",
-            "before": before, "atMs": None if at is None else int(at), "here": name in request.app.state.records,
+            "name": name, "stuck": stuck, "found": None if found is None else int(found), "level": level or "unknown",
+            "before": before, "atMs": None if at is None else int(at), "here": name in request.app.state.stuck.records,
             "declared": name in declared, "hub": hub_id,
         }
-        for name, (found, level, before, at), hub_id in zip(names, noted, leads, strict=True)
+        for name, stuck, (found, level, before, at), hub_id in zip(names, now, noted, leads, strict=True)
     ]  # fmt: skip
     settings = hub.settings
     limits = Thresholds.of(settings)
@@ -98,6 +104,7 @@ async def reset(request: Request, source: str) -> Response:
                 raise InvalidValue(f"ids: {error}", member="ids") from None
             done += batch.reset
             failed += batch.failed
+    request.app.state.stuck.forget(source)
     left = sorted(set(ids) - {*done, *failed})
     await hub.audit.write(
         "admin", "records.reset", **await origin(request), source=source, reset=len(done), failed=len(failed)
@@ -105,8 +112,35 @@ async def reset(request: Request, source: str) -> Response:
     return reply({"source": source, "reset": done, "failed": failed, "notStuck": left})
 
 
+class Now:
+    """How many records are stuck at this moment, or were so a few seconds ago."""
+
+    def __init__(self, records: Mapping[str, Records]) -> None:
+        self.records = records
+        self._counted: dict[str, tuple[float, int | None]] = {}
+
+    async def count(self, source: str) -> int | None:
+        """None for a source that this hub does not know, or whose records do not answer."""
+        records = self.records.get(source)
+        if records is None:
+            return None
+        asked_s, found = self._counted.get(source, (-_COUNTED_FOR_S, None))
+        if time.monotonic() - asked_s < _COUNTED_FOR_S:
+            return found
+        try:
+            found = await asyncio.wait_for(records.count(), _COUNT_S)
+        except (TimeoutError, RecordsUnavailable):
+            found = None
+        self._counted[source] = time.monotonic(), found
+        return found
+
+    def forget(self, source: str) -> None:
+        """Count it anew when it is asked for next: some of it was brought back."""
+        self._counted.pop(source, None)
+
+
 def _records(request: Request, source: str) -> Records:
-    found: Records | None = request.app.state.records.get(source)
+    found: Records | None = request.app.state.stuck.records.get(source)
     if found is None:
         raise NotFound(f"This hub does not clean {source[:100]}: ask one that has declared it.")
     return found
@@ -132,5 +166,5 @@ class _in_time:  # noqa: N801 - it reads as what it does
 def _shown(stuck: Stuck) -> dict[str, Any]:
     return {
         "id": stuck.id, "status": stuck.status, "ageSeconds": round(stuck.age_s, 3), "resets": stuck.attempts,
-        "updatedAtUtc": time_text(stuck.updated_at.astimezone(UTC)),
+        "updatedAt": time_text(stuck.updated_at.astimezone(UTC)),
     }  # fmt: skip

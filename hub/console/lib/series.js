@@ -4,11 +4,14 @@ import { listen } from "./live.js";
 
 export const STEP_S = 5;
 const KEPT = 180; // steps: a quarter of an hour
-/** @typedef {{grants: number, expiries: number, waits: number[], lent: number|null, free: number|null, waiting: number|null}} Step */
+const WAITERS = 2000; // whose waits are drawn; of more those that came first
+/** @typedef {{grants: number, expiries: number, atOnce: number, lent: number|null, free: number|null, waiting: number|null}} Step */
 /** @type {Map<number, Step>} */
 const steps = new Map();
-/** @type {Map<string, number>} */
+/** Since when each of those waits who wait now. @type {Map<string, number>} */
 const waiting = new Map();
+/** Waits that are over, from when to when. @type {[number, number][]} */
+let waited = [];
 let seeded = false;
 
 /** @param {number} ms @returns {Step} */
@@ -16,7 +19,7 @@ function stepAt(ms) {
   const at = Math.floor(ms / 1000 / STEP_S);
   let step = steps.get(at);
   if (!step) {
-    step = { grants: 0, expiries: 0, waits: [], lent: null, free: null, waiting: null };
+    step = { grants: 0, expiries: 0, atOnce: 0, lent: null, free: null, waiting: null };
     steps.set(at, step);
   }
   return step;
@@ -24,20 +27,26 @@ function stepAt(ms) {
 
 /** @param {any} event */
 function count(event) {
-  if (!event.id) return;
+  if (!event.id) return waiting.clear(); // a gap: who knows which waits ended in it
   const at = Number(event.id.split("-")[0]);
   if (event.event === "ticket.waiting") {
-    if (!waiting.has(event.ticket)) waiting.set(event.ticket, at);
-    if (waiting.size > 5000) waiting.delete(/** @type {string} */ (waiting.keys().next().value));
+    if (!waiting.has(event.ticket) && waiting.size < WAITERS) waiting.set(event.ticket, at);
   } else if (event.event === "grant.lent" || event.event === "grant.handed") {
     const step = stepAt(at);
     step.grants += 1;
-    const since = waiting.get(event.ticket);
-    waiting.delete(event.ticket);
-    if (event.event === "grant.lent") step.waits.push(0);
-    else if (since !== undefined) step.waits.push((at - since) / 1000);
-  } else if (event.event === "ticket.left" || event.event === "ticket.elsewhere") waiting.delete(event.ticket);
+    if (event.event === "grant.lent") step.atOnce += 1;
+    over(event.ticket, at);
+  } else if (event.event === "ticket.left" || event.event === "ticket.elsewhere") over(event.ticket, at);
   else if (event.event === "node.expired" || event.event === "grant.lapsed" || event.event === "grant.ended") stepAt(at).expiries += 1;
+}
+
+/** Somebody was served, or gave up. @param {string} ticket @param {number} at */
+function over(ticket, at) {
+  const since = waiting.get(ticket);
+  if (since === undefined) return;
+  waiting.delete(ticket);
+  waited.push([since, at]);
+  if (waited.length > WAITERS) waited.shift();
 }
 
 /** Begin to count; what is known of the past is read once. */
@@ -72,26 +81,47 @@ export function sample(seen) {
   Object.assign(step, { lent: seen.slots.lent, free: seen.slots.free, waiting: seen.queue.waiting });
   const oldest = Math.floor(Date.parse(seen.now) / 1000 / STEP_S) - KEPT;
   for (const at of steps.keys()) if (at < oldest) steps.delete(at);
+  if (!seen.queue.waiting) waiting.clear(); // an end that was not heard of is no wait that goes on
+  waited = waited.filter(([, until]) => until >= oldest * STEP_S * 1000);
 }
 
 /** @param {number[]} sorted @param {number} share */
 const quantile = (sorted, share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
+
+/** By step, how long those had waited by its end who waited in it: also those who wait still, or gave up.
+ * @param {number} first @param {number} last @param {number} nowMs */
+function waitsOf(first, last, nowMs) {
+  /** @type {Map<number, number[]>} */
+  const found = new Map();
+  const open = [...waiting.values()].map((since) => /** @type {[number, number]} */ ([since, nowMs]));
+  for (const [since, until] of [...waited, ...open]) {
+    const from = Math.max(first, Math.floor(since / 1000 / STEP_S));
+    const to = Math.min(last, Math.floor(until / 1000 / STEP_S));
+    for (let at = from; at <= to; at += 1) {
+      const waits = found.get(at) ?? [];
+      if (!waits.length) found.set(at, waits);
+      waits.push(Math.max(0, Math.min(until, (at + 1) * STEP_S * 1000) - since) / 1000);
+    }
+  }
+  return found;
+}
 
 /** The last quarter of an hour, up to a moment, as columns. @param {number} nowMs */
 export function columns(nowMs) {
   const upto = Math.floor(nowMs / 1000 / STEP_S);
   /** @type {Record<"at"|"grants"|"expiries", number[]> & Record<"lent"|"free"|"waiting"|"p50"|"p99", (number|null)[]>} */
   const found = { at: [], lent: [], free: [], waiting: [], grants: [], p50: [], p99: [], expiries: [] };
+  const waits = waitsOf(upto - KEPT + 1, upto, nowMs);
   for (let at = upto - KEPT + 1; at <= upto; at += 1) {
     const step = steps.get(at);
-    const waits = step?.waits.length ? [...step.waits].sort((a, b) => a - b) : null;
+    const sorted = [...Array(step?.atOnce ?? 0).fill(0), ...(waits.get(at) ?? []).sort((a, b) => a - b)];
     found.at.push(at * STEP_S);
     found.lent.push(step?.lent ?? null);
     found.free.push(step?.free ?? null);
     found.waiting.push(step?.waiting ?? null);
     found.grants.push((step?.grants ?? 0) / STEP_S);
-    found.p50.push(waits && quantile(waits, 0.5));
-    found.p99.push(waits && quantile(waits, 0.99));
+    found.p50.push(sorted.length ? quantile(sorted, 0.5) : null);
+    found.p99.push(sorted.length ? quantile(sorted, 0.99) : null);
     found.expiries.push(step?.expiries ?? 0);
   }
   return found;

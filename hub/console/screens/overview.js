@@ -55,5 +55,5 @@ export default function Overview() {
         <${Chart} title="Wait for a slot" at=${charts.at} unit=${span} lines=${[{ name: "p50", tone: "good", values: charts.p50 }, { name: "p99", tone: "wait", values: charts.p99, dash: [4, 3] }]}/>
         <${Chart} title="Ended early" at=${charts.at} unit=${num} lines=${[{ name: "expiries, lapses", tone: "bad", values: charts.expiries }]}/>
       </section>
-      <p class="faint">Leases, waits and ends come from the history of events, as far back as it goes; slots and waiting since this page was opened.</p>`}</${Shown}>`;
+      <p class="faint">Leases, waits and ends come from the history of events, as far back as it goes; a wait counts for as long as it has lasted, also of those who wait still or gave up; slots and waiting since this page was opened.</p>`}</${Shown}>`;
 }

@@ -40,8 +40,8 @@ function List() {
       <${Table} caption="Sources" rows=${data.sources} id=${(/** @type {any} */ s) => s.name} columns=${[
         { head: "Source", grow: true, cell: (/** @type {any} */ s) => html`<a href=${to(["stuck", s.name])}>${s.name}</a>` },
         { head: "Alert", cell: (/** @type {any} */ s) => html`<${State} state=${s.level}/>` },
-        { head: "Stuck", num: true, cell: (/** @type {any} */ s) => num(s.found) },
-        { head: "Counted", cell: (/** @type {any} */ s) => (s.atMs === null ? "not yet" : html`<${Time} at=${s.atMs}/>`) },
+        { head: "Stuck now", num: true, cell: (/** @type {any} */ s) => (s.stuck === null ? "unknown" : num(s.stuck)) },
+        { head: "Last pass", cell: (/** @type {any} */ s) => (s.atMs === null ? "not yet" : html`${num(s.found)}, <${Time} at=${s.atMs}/>`) },
         { head: "Before", less: true, cell: (/** @type {any} */ s) => s.before ?? "–" },
         { head: "Here", less: true, cell: (/** @type {any} */ s) => (s.here ? "this hub knows it" : "another hub declared it") },
       ]} empty=${html`<${Empty} title="No source is declared" command="hub recovery check --file sources.toml">A source names a table or a set of keys in which records may get stuck: <code>HUB_RECOVERY_FILE</code>. See the <a href="#/manual/recovery">manual on recovery</a>.</${Empty}>`}/>
@@ -60,7 +60,7 @@ function Source({ source }) {
       { head: "Record", grow: true, cell: (/** @type {any} */ r) => html`<code>${r.id}</code>` },
       { head: "Status", cell: (/** @type {any} */ r) => html`<${State} state="stale" text=${r.status}/>` },
       { head: "Stuck for", num: true, time: true, cell: (/** @type {any} */ r) => span(r.ageSeconds) },
-      { head: "Updated", less: true, cell: (/** @type {any} */ r) => html`<${Time} at=${r.updatedAtUtc}/>` },
+      { head: "Updated", less: true, cell: (/** @type {any} */ r) => html`<${Time} at=${r.updatedAt}/>` },
       { head: "Resets", num: true, less: true, cell: (/** @type {any} */ r) => num(r.resets) },
     ]} empty=${html`<${Empty} title="Nothing is stuck here">The next pass looks again.</${Empty}>`}/>${data.total > data.records.length && html`<p class="faint">The first ${num(data.records.length)} of ${num(data.total)}.</p>`}`}</${Shown}>`;
 }
