@@ -115,7 +115,7 @@ async def _expire(at: Address, switch: Switch | None, as_json: bool) -> None:
     if answer.get("source") == "setting":
         why = "HUB_SWEEPER_EXPIRE says so"
     else:
-        who = f"set by {answer.get('setBy') or 'somebody'} {when(answer.get('setAtUtc'))}"
+        who = f"set by {answer.get('setBy') or 'somebody'} {when(answer.get('setAt'))}"
         why = f"{who}; HUB_SWEEPER_EXPIRE says {'on' if answer.get('setting') else 'off'}"
     output.put(f"Expiry is {state} ({output.one_line(why)}).")
 
@@ -139,10 +139,10 @@ async def _brake(at: Address, as_json: bool, *, of: Literal["nodes", "workers"],
             goes = f"Each sweep interval removes at most {most} and holds {held} back"
             if why := answer.get("why"):
                 goes = f"None is removed: {why}"
-            text = f"The brake was engaged {when(answer.get('sinceUtc'))}: {seen}. {goes}; `{again}` lets them go."
+            text = f"The brake was engaged {when(answer.get('since'))}: {seen}. {goes}; `{again}` lets them go."
         case "released":
             text = (
-                f"The brake was released by {answer.get('releasedBy')} {when(answer.get('releasedAtUtc'))}: {seen}; "
+                f"The brake was released by {answer.get('releasedBy')} {when(answer.get('releasedAt'))}: {seen}; "
                 "all of them are removed by the next sweep, then the brake is ready again."
             )
         case _:

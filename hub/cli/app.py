@@ -37,9 +37,9 @@ NOUNS: dict[str, dict[str, Entry]] = {
         "ls": Entry("look:pools", "Show the pools: slots free, lent and held back.", of="all"),
         "show": Entry("look:pools", "Show a pool.", of="one"),
     },
-    "session": {
-        "ls": Entry("look:sessions", "Show what is lent.", of="all"),
-        "show": Entry("look:sessions", "Show the session of a slot.", of="one"),
+    "lease": {
+        "ls": Entry("look:leases", "Show what is lent.", of="all"),
+        "show": Entry("look:leases", "Show the lease of a slot.", of="one"),
     },
     "realm": {
         "ls": Entry("realms:ls", "Show the realms that the hub serves."),
@@ -64,6 +64,7 @@ NOUNS: dict[str, dict[str, Entry]] = {
         "retry": Entry("jobs:retry", "Submit a task that failed once more."),
     },
 }
+NOUNS["session"] = NOUNS["lease"]  # its first name
 _OF_ONE = {"as_json", "url", "secret", "token"}  # what else may be said where one thing is shown
 
 
@@ -74,7 +75,8 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "agent": Entry("announce:agent", "Announce this machine and what it lends."),
         "node": Entry("", "Nodes: ls, show, drain, cordon, undrain."),
         "pool": Entry("", "Pools: ls, show."),
-        "session": Entry("", "What is lent: ls, show."),
+        "lease": Entry("", "What is lent: ls, show."),
+        "session": Entry("", "What is lent: ls, show.", hidden=True),
         "drain": Entry("draining:drain", "", hidden=True),
         "cordon": Entry("draining:cordon", "", hidden=True),
         "undrain": Entry("draining:undrain", "", hidden=True),
@@ -87,7 +89,8 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "top": Entry("top:top", "Watch pools, nodes, the queue and tasks as they change."),
         "nodes": Entry("look:nodes", "", hidden=True),
         "pools": Entry("look:pools", "", hidden=True),
-        "sessions": Entry("look:sessions", "", hidden=True),
+        "leases": Entry("look:leases", "", hidden=True),
+        "sessions": Entry("look:leases", "", hidden=True),
         "queue": Entry("queue:queue_app", "Show who waits, or give a place up."),
         "autoscale": Entry("look:autoscale", "Show how many slots a pool should have, or tasks of a job there are."),
         "why": Entry("history:why", "Say why a node, a slot, a task, a worker ... is as it is."),
@@ -186,7 +189,7 @@ def _narrowed(command: Any, entry: Entry) -> Any:
 app = typer.Typer(
     cls=Listed,
     help="Lends what exists once - browsers, GPUs, licences - and takes it back when its holder is gone.",
-    epilog="nodes, pools, sessions, jobs, workers and tasks are `node ls` and so on; drain, cordon, undrain, cancel "
+    epilog="nodes, pools, leases, jobs, workers and tasks are `node ls` and so on; drain, cordon, undrain, cancel "
     "and retry need no noun. --realm NAME, --utc, --wide and --verbose may stand behind any command. Settings come "
     "from the environment and the nearest .env file. Exit codes: 0 done, 1 refused or failed, 2 wrong usage; with "
     "--json a failure is a line of JSON on stderr.",

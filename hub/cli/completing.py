@@ -86,4 +86,4 @@ async def _ask(url: str | None, path: tuple[str, ...], query: dict[str, Any]) ->
 
 nodes = _of("nodeId", "nodes", detail=1, limit=MOST)
 pools = _of("label", "pools", limit=MOST)
-slots = _of("browserId", "sessions", limit=MOST)
+slots = _of("slotId", "leases", "sessions", limit=MOST)

@@ -75,10 +75,10 @@ async def _retry(who: Caller, task: str) -> Row:
 
 def _facts(task: Row) -> Iterable[tuple[str, Any]]:
     yield "TASK", task.get("id")
-    yield "JOB", task.get("job_name")
-    yield "ROOM", task.get("room_id")
+    yield "JOB", task.get("jobName")
+    yield "ROOM", task.get("roomId")
     yield "ATTEMPTS", task.get("attempt")
-    yield "SUBMITTED", when(task.get("created_at"))
-    yield "ENDED", when(task.get("completed_at"))
+    yield "SUBMITTED", when(task.get("createdAt"))
+    yield "ENDED", when(task.get("completedAt"))
     yield "ERROR", task.get("error")
     yield "PAYLOAD", json.dumps(task.get("payload"), ensure_ascii=False)

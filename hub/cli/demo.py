@@ -234,7 +234,7 @@ def _explain(url: str, port: int, hub_pid: int, agents: dict[str, int]) -> None:
         f"curl -s {url}/pools/gpu:a100:eu; echo",
         f"{command} nodes{at}",
         f"{command} borrow gpu:a100:eu{at} -- sh -c {shlex.quote(inner)}",
-        f"{command} borrow browser:chromium{at} -- sleep 15 & sleep 1; {command} sessions{at}",
+        f"{command} borrow browser:chromium{at} -- sleep 15 & sleep 1; {command} leases{at}",
         f"kill -9 {victim}; sleep {TIMEOUT_S + SWEEP_S + 2}; {command} nodes{at}",
     )
     output.put(f"A hub runs at {url} (pid {hub_pid}), with a throw-away Redis and three agents:")

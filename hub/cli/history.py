@@ -26,7 +26,7 @@ EventKind = Literal["node", "pool", "grant", "ticket", "worker", "job", "task", 
 _KINDS: tuple[Kind, ...] = ("node", "slot", "ticket", "run")  # those that an id of any form may name
 _SILENCE_S = 45.0  # the hub says something every 15 s
 _BACK_S = 2.0
-_OWN = ("id", "atUtc", "event", "rule")
+_OWN = ("id", "at", "event", "rule")
 
 
 def why(
@@ -206,7 +206,12 @@ class Stream:
                 elif field == "event":
                     name = value
                 elif field == "data":
-                    yield {"event": name, **json.loads(value)}
+                    yield {"event": name, **_neutral(json.loads(value))}
+
+
+def _neutral(event: dict[str, Any]) -> dict[str, Any]:
+    """As a list of events has it: a stream calls the time as it always did."""
+    return {"at" if name == "atUtc" else name: value for name, value in event.items()}
 
 
 def _put(event: dict[str, Any], as_json: bool) -> None:
@@ -215,7 +220,7 @@ def _put(event: dict[str, Any], as_json: bool) -> None:
 
 def _line(event: dict[str, Any]) -> str:
     facts = " ".join(f"{name}={_fact(value)}" for name, value in event.items() if name not in _OWN)
-    when = str(event.get("atUtc") or "")[:23]
+    when = str(event.get("at") or "")[:23]
     return output.one_line(f"{when:<23}  {event.get('event')}  {facts}  {event.get('rule') or ''}".rstrip())
 
 

@@ -60,7 +60,7 @@ def jobs(
         _show_job(as_json, asyncio.run(_job(caller(url, secret, token), room or _room_of(job), job)))
         return
     where = ("rooms", room or GLOBAL, "jobs")
-    found = asyncio.run(_pages(caller(url, secret, token), limit, "full_name", where))
+    found = asyncio.run(_pages(caller(url, secret, token), limit, "fullName", where))
     show(as_json, "jobs", found, _JOB_COLUMNS, _job_row, numbers=("WORKERS",))
 
 
@@ -186,7 +186,7 @@ def _show_job(as_json: bool, job: Row) -> None:
         output.put_json(job)
         return
     workers = job.get("workers") or ()
-    facts = ("JOB", job.get("full_name")), ("WORKERS", len(workers)), ("SCHEMA", _json(job.get("schema") or None))
+    facts = ("JOB", job.get("fullName")), ("WORKERS", len(workers)), ("SCHEMA", _json(job.get("schema") or None))
     tables.put_facts(facts)
     if workers:
         output.put("")
@@ -211,18 +211,18 @@ def show_task(as_json: bool, task: Row) -> None:
 def _task_facts(task: Row) -> Iterable[tuple[str, Any]]:
     yield "TASK", task.get("id")
     yield "STATUS", task.get("status")
-    yield "JOB", task.get("job_name")
-    yield "ROOM", task.get("room_id")
-    yield "POSITION", task.get("queue_position")
+    yield "JOB", task.get("jobName")
+    yield "ROOM", task.get("roomId")
+    yield "POSITION", task.get("queuePosition")
     yield "WHY", task.get("why")
     yield "ATTEMPT", f"{task['attempt']} of {task.get('maxAttempts')}" if task.get("attempt") else None
-    for name, member in (("SUBMITTED", "created_at"), ("STARTED", "started_at"), ("ENDED", "completed_at")):
+    for name, member in (("SUBMITTED", "createdAt"), ("STARTED", "startedAt"), ("ENDED", "completedAt")):
         yield name, when(task[member]) if task.get(member) else None
-    yield "WORKER", task.get("worker_id")
+    yield "WORKER", task.get("workerId")
     if task.get("progress") is not None or task.get("message"):
         share = "" if task.get("progress") is None else f"{task['progress']:.0%} "
         yield "PROGRESS", f"{share}{task.get('message') or ''}".strip()
-        yield "SAID AT", when(task.get("progress_at"))
+        yield "SAID AT", when(task.get("progressAt"))
     yield "ERROR", task.get("error")
     yield "PAYLOAD", json.dumps(task.get("payload"), ensure_ascii=False)
     yield "RESULT", "lost" if task.get("resultLost") else _json(task.get("result"))
@@ -325,16 +325,16 @@ def _room_of(full: str) -> str:
 
 
 def _job_row(job: Row) -> Iterable[Any]:
-    return job.get("full_name"), len(job.get("workers") or ())
+    return job.get("fullName"), len(job.get("workers") or ())
 
 
 def _worker_row(worker: Row) -> Iterable[Any]:
-    return worker.get("id"), when(worker.get("last_heartbeat")), worker.get("job_count")
+    return worker.get("id"), when(worker.get("lastHeartbeat")), worker.get("jobCount")
 
 
 def _task_row(task: Row) -> Iterable[Any]:
     return (
-        task.get("id"), task.get("status"), task.get("job_name"), task.get("room_id"),
-        *(when(task.get(name)) for name in ("created_at", "started_at", "completed_at")),
-        task.get("queue_position"), task.get("worker_id"), task.get("error"),
+        task.get("id"), task.get("status"), task.get("jobName"), task.get("roomId"),
+        *(when(task.get(name)) for name in ("createdAt", "startedAt", "completedAt")),
+        task.get("queuePosition"), task.get("workerId"), task.get("error"),
     )  # fmt: skip

@@ -11,7 +11,7 @@ from hub.cli.inputs import Usage
 from hub.cli.look import PAGE, members
 from hub.cli.reach import Address, Reach, address, plain_logs, reach
 from hub.cli.surroundings import environment, given_secret
-from hub.client.calls import path
+from hub.client.calls import NEUTRAL, path
 from hub.client.exchange import RetryPolicy, Send, exchange
 from hub.errors import HubError, Unauthorized
 
@@ -60,7 +60,7 @@ class JobsApi(Reach):
         """What the hub answers; a `HubError` when it refuses. It may take `wait_s` longer than other answers."""
         wanted = {name: str(value) for name, value in query.items() if value is not None}
         where = path("v1", "joblib", *parts)
-        send = Send(method, where, body, wanted, {**self._identity, **(headers or {})}, wait_s=wait_s)
+        send = Send(method, where, body, wanted, {**NEUTRAL, **self._identity, **(headers or {})}, wait_s=wait_s)
         answer = await self._transport.run(exchange(send, PATIENCE))
         if not isinstance(answer.data, dict):
             raise HubError(f"What answers {method} {where} is no capacity hub.")

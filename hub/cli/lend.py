@@ -265,16 +265,8 @@ def _document(slot: Slot) -> dict[str, Any]:
         "kind": slot.kind,
         "attributes": slot.attributes,
         "lease": {"token": slot.token, "ttlSeconds": slot.ttl_s},
-        # How these were called before.
-        "browserId": slot.id,
-        "webSocketEndpoint": slot.endpoint,
-        "labelKey": slot.label,
-        "matchedLabel": slot.matched_label,
         "nodeId": slot.node_id,
         "runId": slot.run,
-        "leaseToken": slot.token,
-        "ttlSeconds": slot.ttl_s,
-        "item": slot.item,
     }
 
 
@@ -289,7 +281,7 @@ class Right:
     def body(self) -> dict[str, Any]:
         """As the wire has it."""
         if self.token:
-            return {"leaseToken": self.token}
+            return {"lease": {"token": self.token}}
         return {"runId": self.run, "onlyRun": True} if self.run else {"revoke": True, "reason": self.reason}
 
 
@@ -305,8 +297,8 @@ async def _give_back(at: Address, slot_id: str, label: str | None, by: Right, as
                 raise NotFound(f"The slot {slot_id} is not lent.") from None
             if by == Right():
                 raise HubError(_whose(slot_id, session))
-            label = str(session.get("poolLabel"))
-        answer = await hub.post("session", "return", body={"labelKey": label, "browserId": slot_id, **by.body()})
+            label = str(session.get("pool"))
+        answer = await hub.post("session", "return", body={"label": label, "slotId": slot_id, **by.body()})
         if by.run and "note" in answer:
             raise HubError(f"The slot {slot_id} is not lent to run {by.run}; nothing was changed.")
     if as_json:
@@ -320,7 +312,7 @@ async def _give_back(at: Address, slot_id: str, label: str | None, by: Right, as
 def _whose(slot_id: str, session: dict[str, Any]) -> str:
     left = output.duration(session.get("secondsLeft"))
     return (
-        f"The slot {slot_id} is lent to run {session.get('runId') or '(none)'} as {session.get('labelKey')}, borrowed "
-        f"{when(session.get('borrowedAtUtc'))}, {left} left. "
+        f"The slot {slot_id} is lent to run {session.get('runId') or '(none)'} as {session.get('label')}, borrowed "
+        f"{when(session.get('borrowedAt'))}, {left} left. "
         "Say --token or --run if it is yours, else --force --reason TEXT."
     )

@@ -1,4 +1,4 @@
-"""`hub nodes`, `hub pools`, `hub sessions`: what there is, page after page."""
+"""`hub nodes`, `hub pools`, `hub leases`: what there is, page after page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WATCH_S = 2.0
 
 _NODE_COLUMNS = ("NODE", "STATE", "SLOTS", "LENT", "LAST BEAT", "LABELS")
 _POOL_COLUMNS = ("POOL", "SLOTS", "FREE", "LENT", "HELD BACK", "MAINTENANCE")
-_SESSION_COLUMNS = ("SLOT", "POOL", "ASKED FOR", "NODE", "RUN", "SINCE", "TIME LEFT")
+_LEASE_COLUMNS = ("SLOT", "POOL", "ASKED FOR", "NODE", "RUN", "SINCE", "TIME LEFT")
 _LESS_WANTED = ("SINCE", "ASKED FOR", "NODE")
 
 
@@ -93,7 +93,7 @@ def autoscale(
     asyncio.run(_autoscale(looking(url, secret), of, bounds, as_json))
 
 
-def sessions(
+def leases(
     slot: Annotated[
         str | None,
         typer.Argument(parser=read_id, metavar="SLOT", help="Only this one.", autocompletion=completing.slots),
@@ -111,7 +111,7 @@ def sessions(
     filters = {"label": label, "pool": pool, "node": node, "run": run}
     _one_of(("SLOT", slot), *((f"--{name}", value) for name, value in filters.items()))
     where = {name: value for name, value in filters.items() if value is not None}
-    asyncio.run(_sessions(looking(url, secret), as_json, limit=limit, where=where, slot=slot))
+    asyncio.run(_leases(looking(url, secret), as_json, limit=limit, where=where, slot=slot))
 
 
 def _one_of(*given: tuple[str, object]) -> None:
@@ -160,7 +160,7 @@ async def _pools(at: Address, as_json: bool, *, limit: int, label: str | None) -
             found = await hub.get("pools", label)
             _show_one(found, as_json, lambda pool: zip(_POOL_COLUMNS, _pool_row(pool), strict=True))
             return
-        total, rows = await _pages(hub, "pools", limit, {})
+        total, rows = await _pages(hub, "pools", "pools", limit, {})
     _show(as_json, total, "pools", rows, _POOL_COLUMNS, _pool_row, numbers=("SLOTS", "FREE", "LENT", "HELD BACK"))
 
 
@@ -173,21 +173,21 @@ async def _autoscale(at: Address, of: list[str], bounds: dict[str, int | None], 
         output.note(f"{found['hint']}")
 
 
-async def _sessions(at: Address, as_json: bool, *, limit: int, where: dict[str, str], slot: str | None) -> None:
-    """Show what is lent, all of it or by one filter, or the session of one slot."""
+async def _leases(at: Address, as_json: bool, *, limit: int, where: dict[str, str], slot: str | None) -> None:
+    """Show what is lent, all of it or by one filter, or the lease of one slot."""
     async with reach(at) as hub:
         if slot is not None:
             found = await hub.get("sessions", slot)
-            _show_one(found, as_json, lambda session: zip(_SESSION_COLUMNS, _session_row(session), strict=True))
+            _show_one(found, as_json, lambda lease: zip(_LEASE_COLUMNS, _lease_row(lease), strict=True))
             return
-        total, rows = await _pages(hub, "sessions", limit, where)
+        total, rows = await _pages(hub, "sessions", "leases", limit, where)
     _show(
         as_json,
         total,
-        "sessions",
+        "leases",
         rows,
-        _SESSION_COLUMNS,
-        _session_row,
+        _LEASE_COLUMNS,
+        _lease_row,
         numbers=("TIME LEFT",),
         expendable=_LESS_WANTED,
     )
@@ -205,10 +205,12 @@ async def _all_nodes(hub: Reach, limit: int, state: str | None) -> tuple[int, li
     return total, [found[name] for name in sorted(found)][:limit]
 
 
-async def _pages(hub: Reach, noun: str, limit: int, where: dict[str, str]) -> tuple[int, list[dict[str, Any]]]:
+async def _pages(
+    hub: Reach, path: str, noun: str, limit: int, where: dict[str, str]
+) -> tuple[int, list[dict[str, Any]]]:
     found: list[dict[str, Any]] = []
     while True:
-        page = await hub.get(noun, limit=min(PAGE, limit - len(found)), offset=len(found), **where)
+        page = await hub.get(path, limit=min(PAGE, limit - len(found)), offset=len(found), **where)
         total, rows = members(page, noun)
         found += rows
         if not rows or len(found) >= min(total, limit):
@@ -268,7 +270,7 @@ def _node_row(node: dict[str, Any]) -> Iterable[Any]:
 
 def _node_facts(node: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     yield from zip(_NODE_COLUMNS, _node_row(node), strict=True)
-    yield "LAST SEEN", when(node.get("lastSeenUtc"))
+    yield "LAST SEEN", when(node.get("lastSeen"))
     yield "CAPACITY", node.get("capacity")
     yield "APPS", ", ".join(map(str, node.get("apps") or ()))
     yield "ADDRESS", node.get("baseUrl")
@@ -283,7 +285,7 @@ def _order(order: dict[str, Any]) -> str:
 
 
 def _node_slots(node: dict[str, Any]) -> list[tuple[Any, ...]]:
-    return [(slot.get("browserId"), slot.get("labelKey"), slot.get("state")) for slot in node.get("slotList") or ()]
+    return [(slot.get("slotId"), slot.get("label"), slot.get("state")) for slot in node.get("slotList") or ()]
 
 
 def _state(node: dict[str, Any]) -> str:
@@ -323,8 +325,8 @@ def _job_demand(found: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     yield "RUN TIME", output.duration(found.get("runSeconds"))
 
 
-def _session_row(session: dict[str, Any]) -> Iterable[Any]:
+def _lease_row(lease: dict[str, Any]) -> Iterable[Any]:
     return (
-        session.get("browserId"), session.get("poolLabel"), session.get("labelKey"), session.get("nodeId"),
-        session.get("runId"), when(session.get("borrowedAtUtc")), output.duration(session.get("secondsLeft")),
+        lease.get("slotId"), lease.get("pool"), lease.get("label"), lease.get("nodeId"),
+        lease.get("runId"), when(lease.get("borrowedAt")), output.duration(lease.get("secondsLeft")),
     )  # fmt: skip

@@ -83,7 +83,7 @@ async def _nodes(hub: Reach) -> tuple[int, list[dict[str, Any]]]:
 async def _queue(hub: Reach) -> tuple[int, list[dict[str, Any]]]:
     found = await hub.get("queue", limit=LABELS, tickets=ROWS)
     _, lines = _listed(found, "labels")
-    rows = [{**ticket, "label": line.get("labelKey")} for line in lines for ticket in line.get("tickets") or ()]
+    rows = [{**ticket, "label": line.get("label")} for line in lines for ticket in line.get("tickets") or ()]
     return int(found.get("waiting") or 0), rows
 
 
@@ -115,8 +115,8 @@ PANES: Final = (
         _of("PRIORITY", "priority", number=True), _of("ESTIMATE", "estimatedWaitSeconds", output.duration, number=True),
     )),
     Pane("tasks", _tasks, (
-        _name("TASK", "id"), _name("JOB", "job_name"), _of("STATUS", "status"),
-        _of("SUBMITTED", "created_at", when),
+        _name("TASK", "id"), _name("JOB", "jobName"), _of("STATUS", "status"),
+        _of("SUBMITTED", "createdAt", when),
         _of("ATTEMPT", "attempt", number=True), _name("ERROR", "error"),
     ), by=3),
 )  # fmt: skip

@@ -138,8 +138,8 @@ async def _queues(hub: Reach, label: str | None, limit: int) -> dict[str, Any]:
 
 def _row(queue: dict[str, Any], ticket: dict[str, Any]) -> tuple[Any, ...]:
     return (
-        queue["labelKey"], ticket["position"], ticket["ticket"], ticket["runId"], ticket["priority"],
-        when(ticket["sinceUtc"]), output.duration(ticket["estimatedWaitSeconds"]),
+        queue["label"], ticket["position"], ticket["ticket"], ticket["runId"], ticket["priority"],
+        when(ticket["since"]), output.duration(ticket["estimatedWaitSeconds"]),
     )  # fmt: skip
 
 
@@ -158,9 +158,9 @@ async def _caps(at: Address, as_json: bool) -> None:
     if as_json:
         output.put_json(found)
         return
-    rest = {"labelKey": "all others", "cap": found.get("default"), "source": found.get("defaultSource")}
+    rest = {"label": "all others", "cap": found.get("default"), "source": found.get("defaultSource")}
     rows = [
-        (row.get("labelKey"), row.get("cap") or "no limit", row.get("source"), row.get("inFlight"), row.get("waiting"))
+        (row.get("label"), row.get("cap") or "no limit", row.get("source"), row.get("inFlight"), row.get("waiting"))
         for row in (*(found.get("caps") or ()), rest)
     ]
     tables.put_table(_CAP_COLUMNS, rows, numbers=("AT MOST", "LIVE", "WAITING"))

@@ -17,7 +17,7 @@ import typer
 from hub.cli import telling
 from hub.cli.inputs import Usage, read_url
 from hub.cli.surroundings import environment, given_secret, tell_of_proxies
-from hub.client.calls import path
+from hub.client.calls import NEUTRAL, path
 from hub.client.exchange import RetryPolicy, Send, exchange
 from hub.client.transport import DEFAULT_URL, AsyncTransport
 from hub.errors import HubError, HubUnavailable, Unauthorized
@@ -124,19 +124,19 @@ class Reach:
     async def get(self, *parts: str, **query: Any) -> dict[str, Any]:
         """What the hub shows under this path; a `HubError` when it refuses."""
         wanted = {name: str(value) for name, value in query.items() if value is not None}
-        return await self._ask(Send("GET", path(*parts), query=wanted))
+        return await self._ask(Send("GET", path(*parts), query=wanted, headers=NEUTRAL))
 
     async def post(self, *parts: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """What the hub answers to this; a `HubError` when it refuses."""
-        return await self._ask(Send("POST", path(*parts), body if body is not None else {}))
+        return await self._ask(Send("POST", path(*parts), body if body is not None else {}, headers=NEUTRAL))
 
     async def put(self, *parts: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """What the hub answers to this; a `HubError` when it refuses."""
-        return await self._ask(Send("PUT", path(*parts), body))
+        return await self._ask(Send("PUT", path(*parts), body, headers=NEUTRAL))
 
     async def delete(self, *parts: str) -> dict[str, Any]:
         """What the hub answers to this; a `HubError` when it refuses."""
-        return await self._ask(Send("DELETE", path(*parts)))
+        return await self._ask(Send("DELETE", path(*parts), headers=NEUTRAL))
 
     async def _ask(self, send: Send) -> dict[str, Any]:
         answer = await self._transport.run(exchange(send, _PATIENCE))

@@ -153,7 +153,7 @@ def _document(source: Source, stuck: Stuck) -> dict[str, Any]:
         "source": source.name,
         "id": stuck.id,
         "status": stuck.status,
-        "updatedAtUtc": _time(stuck.updated_at),
+        "updatedAt": _time(stuck.updated_at),
         "ageSeconds": round(stuck.age_s, 3),
         "resets": stuck.attempts,
     }
@@ -349,7 +349,7 @@ async def _look_around(opened: Opened) -> list[dict[str, Any]]:
 
 def _put_round(rows: list[dict[str, Any]], interval_s: float, as_json: bool) -> None:
     if as_json:
-        output.put(json.dumps({"atUtc": _time(datetime.now(UTC)), "sources": rows}))
+        output.put(json.dumps({"at": _time(datetime.now(UTC)), "sources": rows}))
         return
     tables.begin_picture(f"every {output.duration(interval_s)}, until Ctrl-C")
     cells = [

@@ -181,7 +181,7 @@ async def _all(hub: Reach) -> dict[str, Any]:
 
 
 def _row(token: dict[str, Any], where: str) -> tuple[Any, ...]:
-    kind, created = token.get("kind", "user"), token.get("createdAtUtc")
+    kind, created = token.get("kind", "user"), token.get("createdAt")
     rights = [*(token.get("scopes") or ("all",)), *(f"in {room}" for room in token.get("rooms") or ())]
     scopes = " ".join(rights) if kind == "user" else kind
     return (

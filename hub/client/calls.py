@@ -18,7 +18,7 @@ RETURN_POLICY = RetryPolicy(trouble_s=3.0, attempt_s=2.0)
 
 
 _PLAIN: Mapping[str, str] = {}
-_NEUTRAL: Mapping[str, str] = {"Accept": "application/vnd.capacity-hub+json"}
+NEUTRAL: Mapping[str, str] = {"Accept": "application/vnd.capacity-hub+json"}
 
 
 def path(*parts: str) -> str:
@@ -84,12 +84,12 @@ def sessions(limit: int, offset: int, where: Mapping[str, str], policy: RetryPol
 def leases(limit: int, offset: int, where: Mapping[str, str], policy: RetryPolicy) -> Steps[dict[str, Any]]:
     """A page of the live leases, in neutral names."""
     query = {"limit": str(limit), "offset": str(offset), **where}
-    return (yield from _read(("sessions",), query, policy, _NEUTRAL))
+    return (yield from _read(("sessions",), query, policy, NEUTRAL))
 
 
 def lease(slot_id: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:
     """The live lease of a slot, in neutral names."""
-    return (yield from _read(("sessions", slot_id), {}, policy, _NEUTRAL))
+    return (yield from _read(("sessions", slot_id), {}, policy, NEUTRAL))
 
 
 def one(kind: str, name: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:

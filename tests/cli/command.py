@@ -13,6 +13,7 @@ from typing import IO, Any
 
 import httpx
 
+from tests.contract.names import old_names
 from tests.forks import begin
 from tests.world import PATIENCE_S, HubProcess, clean_environment, wait_until
 
@@ -53,10 +54,12 @@ class Command:
         return f"@{file}"
 
     def json(self, *words: str) -> Any:
-        """What it prints with `--json`."""
+        """What it prints with `--json`: neutral names, whatever it is."""
         done = self(*words, "--json")
         assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        found = json.loads(done.stdout)
+        assert old_names(found) == []
+        return found
 
     def ask(self, path: str) -> Any:
         """What the hub itself shows: quicker than the command, and no judge in its own case."""

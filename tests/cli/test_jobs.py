@@ -50,7 +50,7 @@ def test_jobs_and_workers_are_shown_by_room(command: Command, joblib: Joblib, ro
     assert first in command("workers").stdout
     shown = command("job", "show", f"{room}:modifiers:a").stdout
     assert [first in shown, second in shown] == [True, True]
-    assert command.json("job", "show", f"{room}:modifiers:a")["full_name"] == f"{room}:modifiers:a"
+    assert command.json("job", "show", f"{room}:modifiers:a")["fullName"] == f"{room}:modifiers:a"
     assert first in command("worker", "ls", "--room", room).stdout
     assert "alive" in command("worker", "show", first).stdout
     cut = command("workers", "--room", room, "--limit", "1")
@@ -105,7 +105,7 @@ def test_a_payload_comes_from_stdin_and_the_room_may_be_another(command: Command
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     made = json.loads(done.stdout)
-    assert (made["room_id"], made["payload"], made["status"]) == (f"{room}-x", {"name": "Zoë"}, "pending")
+    assert (made["roomId"], made["payload"], made["status"]) == (f"{room}-x", {"name": "Zoë"}, "pending")
 
 
 def test_the_same_key_gets_the_same_task_and_other_options_are_kept(command: Command, joblib: Joblib, room: str):

@@ -1,4 +1,4 @@
-"""`hub nodes`, `hub pools`, `hub sessions` against a real hub."""
+"""`hub nodes`, `hub pools`, `hub leases` against a real hub."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_pools_are_shown_with_what_is_free_and_lent(command: Command):
     assert [pool["label"] for pool in command.json("pools")["pools"]] == ["gpu:a100", "gpu:v100"]
 
 
-def test_sessions_are_shown_and_filtered(command: Command, fleet):
-    row = command("sessions").stdout.splitlines()[1].split()
+def test_leases_are_shown_and_filtered(command: Command, fleet):
+    row = command("leases").stdout.splitlines()[1].split()
     assert row[:5] == [fleet["browserId"], "gpu:a100", "gpu:a100", "n1", "run-7"]
     for words, total in (
         (["--run", "run-7"], 1),
@@ -79,12 +79,12 @@ def test_sessions_are_shown_and_filtered(command: Command, fleet):
         (["--node", "n1"], 1),
         (["--pool", "gpu:v100"], 0),
     ):
-        assert command.json("sessions", *words)["total"] == total, words
+        assert command.json("leases", *words)["total"] == total, words
     assert command.json("sessions", fleet["browserId"])["runId"] == "run-7"
-    assert command("sessions", "--run", "other").stdout == "No sessions.\n"
+    assert command("leases", "--run", "other").stdout == "No leases.\n"
 
 
-@pytest.mark.parametrize("words", [("nodes", "n9"), ("pools", "no:such"), ("sessions", "s9")], ids=str)
+@pytest.mark.parametrize("words", [("nodes", "n9"), ("pools", "no:such"), ("leases", "s9")], ids=str)
 def test_what_is_not_there_is_a_failure(words, command: Command):
     done = command(*words)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)

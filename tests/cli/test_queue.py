@@ -123,7 +123,7 @@ def test_caps_are_shown_set_and_cleared(command: Command, shared_hub: HubProcess
     )
     rows = [line.split() for line in command("caps").stdout.splitlines()[1:]]
     assert rows == [[LABEL, "1", "run-time", "1", "0"], ["all", "others", "5", "run-time", "-", "-"]]
-    cap = {"labelKey": LABEL, "cap": 1, "source": "run-time", "inFlight": 1, "waiting": 0}
+    cap = {"label": LABEL, "cap": 1, "source": "run-time", "inFlight": 1, "waiting": 0}
     assert command.json("caps") == {"default": 5, "defaultSource": "run-time", "caps": [cap]}
     assert command.json("caps", "set", LABEL, "0") == {**cap, "cap": 0}
     assert command("caps", "clear", LABEL).stdout == (
@@ -153,7 +153,7 @@ def test_straight_on_redis_the_line_is_shown_and_the_caps_of_the_hubs_stay(lone_
         wait_until(lambda: redis.zcard(f"hub:line:{LABEL}") == 1, why=lambda: borrower.err)
         (line,) = lone_command.json("queue")["labels"]
         assert (line["cap"], [ticket["runId"] for ticket in line["tickets"]]) == (3, ["r1"])
-        cap = {"labelKey": LABEL, "cap": 3, "source": "environment", "inFlight": 0, "waiting": 1}
+        cap = {"label": LABEL, "cap": 3, "source": "environment", "inFlight": 0, "waiting": 1}
         assert lone_command.json("caps")["caps"] == [cap]
         assert lone_command.json("caps", "set", LABEL, "4") == {**cap, "cap": 4, "source": "run-time"}
         assert lone_command("queue", "cancel", line["tickets"][0]["ticket"]).returncode == 0

@@ -118,7 +118,7 @@ def test_programs_get_them_as_json(orders: Shop):
     assert (first["source"], first["id"], first["status"], first["resets"]) == ("orders", "3", "Processing", 2)
     assert second["resets"] == 0
     assert 18_000 <= first["ageSeconds"] < 18_060
-    age_s = (datetime.now(UTC) - datetime.fromisoformat(first["updatedAtUtc"])).total_seconds()
+    age_s = (datetime.now(UTC) - datetime.fromisoformat(first["updatedAt"])).total_seconds()
     assert first["ageSeconds"] == pytest.approx(age_s, abs=60)
 
 
@@ -377,7 +377,7 @@ def test_watching_with_json_each_look_is_a_line(shop: Shop, scripted, monkeypatc
     assert looks[1]["sources"] == [
         {"source": "orders", "stuck": 5, "oldestSeconds": 7200, "thresholdSeconds": 3600, "trouble": None}
     ]
-    assert looks[0]["atUtc"] < looks[1]["atUtc"]
+    assert looks[0]["at"] < looks[1]["at"]
 
 
 # -- check --

@@ -48,7 +48,7 @@ def test_json_says_everything_about_a_new_token(own_hub: HubProcess, own_command
     )  # fmt: skip
     assert TOKEN.fullmatch(made.pop("token") + "\n")
     assert re.fullmatch(r"[0-9a-f]{16}", made["id"])
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z", made["createdAtUtc"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z", made["createdAt"])
     rest = {name: made[name] for name in ("user", "userId", "superuser", "active", "scopes")}
     assert rest == {"user": "bob", "userId": NEVER, "superuser": False, "active": True, "scopes": ["worker", "submit"]}
     assert own_command.json("token", "list") == {"total": 1, "tokens": [made], "inFile": []}

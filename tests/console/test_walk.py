@@ -38,6 +38,10 @@ ALIKE = """() => {
   const ids = [...document.querySelectorAll('[id]')].map((each) => each.id);
   return ids.filter((id, at) => ids.indexOf(id) !== at);
 }"""
+# Names of the wire as the published clients have it.
+OLD = re.compile(
+    r"browserId|labelKey|webSocketEndpoint|browserType|leaseToken|matchedLabel|poolLabel|\b[a-z]\w+Utc\b|\b[a-z]+_(?:name|id|at)\b"
+)
 ONE_OF_A_KIND = {"exclude": [["tr[data-alike]"]]}
 SAYS = {
     "overview": [f"{NODES} nodes are alive", "Overloaded", CROWDED, "dead letter"],
@@ -128,6 +132,8 @@ async def test_every_view_says_what_there_is_and_is_for_everybody_in_both_themes
             if text not in await looker.text():
                 await looker.page.locator("main", has_text=text).first.wait_for()
         looking_s += time.monotonic() - began
+        if old := OLD.findall(await looker.page.content()):
+            wrong[f"names of {name}"] = old
         if found := await barriers(looker.page):
             wrong[name] = found
     print(f"{len(VIEWS)} views read in {looking_s:.0f} s, and with axe in {time.monotonic() - started:.0f} s")
@@ -174,6 +180,7 @@ async def test_a_page_that_is_opened_never_says_that_it_is_cut_off(window, house
 
 async def test_nothing_jumps_while_numbers_are_fetched_again(looker):
     page, jumps = looker.page, {}
+    await page.reload()  # or lists would begin with what others have added to since they were seen
     await page.evaluate(SHIFTS)
     for name, view in VIEWS.items():
         await page.evaluate("shifts.length = 0")

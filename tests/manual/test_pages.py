@@ -23,6 +23,10 @@ CAPACITY = {cells[0]: cells for cells in rows((MANUAL / "capacity.md").read_text
 SOURCES = [
     path for part in ("hub", "tests", "lua") for path in (TOP / part).rglob("*.*") if path.suffix in (".py", ".lua")
 ]
+OF_THE_WIRE = ("wire.md", "contract.md", "jobs.md", "changelog.md")
+OLD = re.compile(
+    r"browserId|labelKey|matchedLabel|poolLabel|webSocketEndpoint|browserType|leaseToken|\b[a-z]\w+Utc\b(?!`; a time)"
+)
 SWITCHES = {"borrow_trailing_fallback": "TF off", "borrow_prefix_expand": "PX off", "borrow_wildcards": "WC on"}
 
 
@@ -46,6 +50,12 @@ def test_links_lead_somewhere(document):
         if not there.exists() or (anchor and anchor not in anchors(there.read_text())):
             lost.append(target)
     assert lost == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_names_of_the_published_clients_stand_on_pages_about_their_wire_alone(document):
+    if document.name not in OF_THE_WIRE:
+        assert OLD.findall(document.read_text()) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)

@@ -189,7 +189,7 @@ async def _sweeper(hub: Hub) -> dict[str, Any]:
     override, by, at = await hub.clock.read_switch()
     return {
         "expire": hub.settings.sweeper_expire if override is None else override,
-        "source": "setting" if override is None else "run-time", "setBy": by, "setAtUtc": at,
+        "source": "setting" if override is None else "run-time", "setBy": by, "setAt": at,
         "setting": hub.settings.sweeper_expire,
     }  # fmt: skip
 

@@ -198,7 +198,7 @@ def _shown(login: Login) -> dict[str, Any]:
 
     return {
         "id": login.id, "name": login.name, "role": login.role, "remoteIp": login.ip, "agent": login.agent,
-        "sinceUtc": at(login.at_s), "untilUtc": at(login.until_s), "seenUtc": at(login.seen_s),
+        "since": at(login.at_s), "until": at(login.until_s), "seenAt": at(login.seen_s),
     }  # fmt: skip
 
 

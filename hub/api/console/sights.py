@@ -73,7 +73,7 @@ async def lease(request: Request, slot: str) -> Response:
     return reply(
         {
             "slot": found.slot, "label": found.label, "pool": found.pool, "run": found.run, "node": found.node,
-            "sinceUtc": found.borrowed_at, "secondsLeft": found.left_ms / 1000, "token": token, "now": in_ms(hub, 0),
+            "since": found.borrowed_at, "secondsLeft": found.left_ms / 1000, "token": token, "now": in_ms(hub, 0),
             "graceSeconds": hub.agreed.holds.grace_ms / 1000,
         }
     )  # fmt: skip

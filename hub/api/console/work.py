@@ -10,6 +10,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub.api import bodies
+from hub.api.contract.neutral import renamed
 from hub.api.deps import in_ms, reply, serving
 from hub.api.identity import Caller, reader
 from hub.api.jobs import answers
@@ -47,7 +48,7 @@ async def job(request: Request, full: str) -> Response:
     hub = await _hub(request)
     found: Job = await hub.jobs.get(full)
     lengths, _, _ = await _counts(hub, [full])
-    return reply({**answers.job(found), "schema": found.schema, "pending": lengths[0], "now": in_ms(hub, 0)})
+    return reply({**renamed(answers.job(found)), "schema": found.schema, "pending": lengths[0], "now": in_ms(hub, 0)})
 
 
 @router.get("/console/workers")
@@ -75,7 +76,7 @@ async def workers(request: Request) -> Response:
     rows = [
         {
             "id": dashed(worker.id), "tasks": tasks, "jobs": sorted(names),
-            "lastSeenUtc": time_text(datetime.fromtimestamp(worker.beat_us / 1e6, UTC)),
+            "lastSeen": time_text(datetime.fromtimestamp(worker.beat_us / 1e6, UTC)),
             "sinceBeatMs": max(0, clock - int(float(beat))) if beat is not None else None,
         }
         for worker, beat, tasks, names in zip(found.items, beats, held, served, strict=True)
@@ -97,7 +98,10 @@ async def tasks(request: Request) -> Response:
         raise InvalidValue(f"status must be one of {', '.join(STATUSES)}", member="status")
     found, complete = await _found(hub, status, _Wish(wanted, query.get("job", "")), limit, offset)
     scores = await hub.store.read("ZMSCORE", hub.store.keys.dead, *(t.id for t in found.items)) if found.items else []
-    rows = [{**answers.task(task), "dead": score is not None} for task, score in zip(found.items, scores, strict=True)]
+    rows = [
+        {**renamed(answers.task(task)), "dead": score is not None}
+        for task, score in zip(found.items, scores, strict=True)
+    ]
     return reply({"tasks": rows, "total": found.total, "complete": complete, "now": in_ms(hub, 0)})
 
 

@@ -31,16 +31,28 @@ NAMES: Final[Mapping[str, str]] = {
     "atUtc": "at",
     "borrowedAtUtc": "borrowedAt",
     "createdAtUtc": "createdAt",
+    "deletedUtc": "deletedAt",
+    "endedUtc": "endedAt",
+    "lastBeatUtc": "lastBeatAt",
     "lastSeenUtc": "lastSeen",
+    "lastUtc": "lastAt",
+    "madeUtc": "madeAt",
+    "nextUtc": "nextAt",
+    "notBeforeUtc": "notBefore",
+    "registeredUtc": "registeredAt",
     "releasedAtUtc": "releasedAt",
     "seenUtc": "seenAt",
     "setAtUtc": "setAt",
     "sinceUtc": "since",
+    "startedUtc": "startedAt",
+    "submittedUtc": "submittedAt",
     "timestampUtc": "timestamp",
 }
 """What is not here is called alike, in camelCase."""
 LEASE: Final = {"leaseToken": "token", "ttlSeconds": "ttlSeconds", "expiresAtUtc": "expiresAt"}
 """These stand together in `lease`: the seconds where it says when it ends, and not where somebody asks for some."""
+FREE: Final = frozenset(("facts", "details"))
+"""Of an explanation, and of an entry of the audit log: no schema says what is in them."""
 OF_SLOTS: Final = {"webSocketEndpoint": "address", "browserType": "kind", "browserVersion": "version"}
 """The same, of a slot that is published, where `label` shows that it speaks these names."""
 BESIDE: Final = frozenset(("nodeId", "browserId", "slotId", "labelKey", "label", "webSocketEndpoint", "browserType"))
@@ -61,6 +73,11 @@ class NamesDiffer(HubError):
 def name_of(name: str) -> str:
     """What a member is called."""
     return NAMES.get(name) or (to_camel(name) if "_" in name else name)
+
+
+def renamed(document: dict[str, Any]) -> dict[str, Any]:
+    """The members of a document in these names; what they hold is left alone."""
+    return {name_of(name): value for name, value in document.items()}
 
 
 def said(document: dict[str, Any]) -> dict[str, Any]:
@@ -217,6 +234,8 @@ class Twins:
         ways = {name: (name_of(name), self.put(member)) for name, member in schema["properties"].items()}
         if "item" in ways:
             ways["item"] = (ways["item"][0], attributes)
+        for free in FREE & ways.keys():
+            ways[free] = (free, lambda found: renamed(found) if isinstance(found, dict) else found)
         if "lastSeen" in ways:  # empty where there is none
             ways["lastSeen"] = ("lastSeen", lambda text: text or None)
 

@@ -1,6 +1,7 @@
 // Calls of the hub. Every answer says when it came; every refusal is a sentence.
 
 const TIMEOUT_MS = 10_000;
+const NEUTRAL = { accept: "application/vnd.capacity-hub+json" };
 
 /** The hub said no. `status` 0: it did not answer at all. */
 export class Refused extends Error {
@@ -54,7 +55,7 @@ async function call(method, path, body, headers, more) {
   try {
     answer = await fetch(path, {
       method,
-      headers: body === undefined ? headers : { ...headers, "content-type": "application/json" },
+      headers: { ...NEUTRAL, ...headers, ...(body === undefined ? {} : { "content-type": "application/json" }) },
       body: body === undefined ? undefined : JSON.stringify(body),
       signal: more.signal ? AbortSignal.any([more.signal, limit]) : limit,
       credentials: "same-origin",

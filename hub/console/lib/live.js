@@ -5,7 +5,7 @@ const CHANNEL = `hub-live ${location.pathname}`; // another realm of the same hu
 const SILENT_MS = 25_000; // the hub says something every 15 s
 const AGAIN_MS = 1_000;
 
-/** @typedef {{id: string, event: string, atUtc: string, rule: string, [fact: string]: any}} HubEvent */
+/** @typedef {{id: string, event: string, at: string, rule: string, [fact: string]: any}} HubEvent */
 /** @typedef {{state: "starting"|"live"|"cut"|"refused", since: number, cuts: number}} Stream */
 
 /** @type {Stream} */
@@ -145,7 +145,8 @@ function read(frame) {
   }
   if (fields.id) last = fields.id;
   if (!fields.data) return;
-  const event = { event: fields.event, ...JSON.parse(fields.data) };
+  const { atUtc: at, ...facts } = JSON.parse(fields.data); // a stream calls the time as it always did
+  const event = { event: fields.event, at, ...facts };
   if (fields.event === "gap" || fields.event === "slow") event.id = "";
   hear(event);
   tell({ event, last });

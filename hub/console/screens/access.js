@@ -43,18 +43,18 @@ export default function Access({ route, me }) {
   const acts = may("tokens");
   const rows = [...(tokens.data?.tokens ?? []), ...(tokens.data?.inFile ?? []).map((/** @type {any} */ t) => ({ ...t, file: true }))];
   return html`<${Head} title="Access" about="Logins stand for the credential that bought them, and end with it."><${AsOf} at=${tokens.at}/></${Head}>
-    <section><h2>You</h2><${Facts} of=${[["Role", html`<${State} state=${me.role === "viewer" ? "unknown" : "granted"} text=${me.role}/>`], ["By", me.login ? me.login.name : "this hub is open: no secret is set"], ["Logged in", me.login && html`<${Time} at=${me.login.sinceUtc}/>`], ["Until", me.login && html`<${Time} at=${me.login.untilUtc}/>`]]}/></section>
+    <section><h2>You</h2><${Facts} of=${[["Role", html`<${State} state=${me.role === "viewer" ? "unknown" : "granted"} text=${me.role}/>`], ["By", me.login ? me.login.name : "this hub is open: no secret is set"], ["Logged in", me.login && html`<${Time} at=${me.login.since}/>`], ["Until", me.login && html`<${Time} at=${me.login.until}/>`]]}/></section>
     ${me.may.audit && html`<section><h2>Logins</h2><${Shown} from=${logins}>${logins.data && html`<${Table} caption="Logins to this console" rows=${logins.data.logins} id=${(/** @type {any} */ l) => l.id} columns=${[
       { head: "By", grow: true, cell: (/** @type {any} */ l) => html`${l.name}${l.own && html` <span class="tag">you</span>`}<span class="under less">${l.agent}</span>` },
       { head: "Role", cell: (/** @type {any} */ l) => l.role }, { head: "From", less: true, cell: (/** @type {any} */ l) => l.remoteIp },
-      { head: "Since", less: true, cell: (/** @type {any} */ l) => html`<${Time} at=${l.sinceUtc}/>` }, { head: "Last used", cell: (/** @type {any} */ l) => html`<${Time} at=${l.seenUtc}/>` },
+      { head: "Since", less: true, cell: (/** @type {any} */ l) => html`<${Time} at=${l.since}/>` }, { head: "Last used", cell: (/** @type {any} */ l) => html`<${Time} at=${l.seenAt}/>` },
       ...(acts ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ l) => html`<button type="button" class="quiet" aria-label=${`End login ${l.id}`} onClick=${() => end(l)}>End…</button>` }] : []),
     ]} empty=${html`<${Empty} title="Nobody is logged in" command="hub ui">Makes a link that logs in once.</${Empty}>`}/>`}</${Shown}></section>`}
     <section><h2>Tokens</h2><${Shown} from=${tokens}>${tokens.data && html`<${Table} caption="Tokens" rows=${rows} id=${(/** @type {any} */ t) => t.id} columns=${[
       { head: "Token", cell: (/** @type {any} */ t) => html`<code>${t.id}</code>` }, { head: "Whose", grow: true, cell: (/** @type {any} */ t) => html`${whose(t)}${t.superuser && html` <span class="tag">superuser</span>`}` },
       { head: "Kind", cell: (/** @type {any} */ t) => (t.node ? "node" : t.join ? "join" : t.kind ?? "user") },
       { head: "Scopes", less: true, cell: (/** @type {any} */ t) => (t.scopes?.length ? t.scopes.join(", ") : "all") }, { head: "Rooms", less: true, cell: (/** @type {any} */ t) => (t.rooms?.length ? t.rooms.join(", ") : "all") },
-      { head: "Made", less: true, cell: (/** @type {any} */ t) => (t.file ? "in HUB_TOKENS_FILE" : html`<${Time} at=${t.createdAtUtc}/>`) },
+      { head: "Made", less: true, cell: (/** @type {any} */ t) => (t.file ? "in HUB_TOKENS_FILE" : html`<${Time} at=${t.createdAt}/>`) },
       ...(acts ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ t) => (t.file ? "" : html`<button type="button" class="quiet" aria-label=${`Revoke token ${t.id}`} onClick=${() => revoke(t)}>Revoke…</button>`) }] : []),
     ]} empty=${html`<${Empty} title="There is no token" command="hub token create --user ann">Users of the jobs API, and nodes, can have tokens of their own.</${Empty}>`}/><${Pager} offset=${offset} limit=${LIMIT} total=${tokens.data.total}/>`}</${Shown}></section>`;
 }

@@ -71,8 +71,8 @@ function Audit({ route }) {
   const found = useData(`audit${query({ take: SHOWN + 1, skip: offset, category, q })}`, ["node", "sweep", "cap", "brake"], 3);
   const rows = (found.data ?? []).slice(0, SHOWN);
   return html`<div class="filters"><${Choice} name="category" value=${category} label="Category" of=${[["", "All"], ["console", "Console"], ["admin", "Operators"], ["node", "Nodes"], ["session", "Leases"], ["secrets", "Secrets"]]}/><${Filter} name="q" value=${q} label="Contains"/><${AsOf} at=${found.at}/></div>
-    <${Shown} from=${found}><${Table} caption="Audit log, newest first" rows=${rows} id=${(/** @type {any} */ e) => `${e.timestampUtc} ${e.action} ${JSON.stringify(e.details)}`} columns=${[
-      { head: "When", cell: (/** @type {any} */ e) => html`<${Time} at=${e.timestampUtc}/>` },
+    <${Shown} from=${found}><${Table} caption="Audit log, newest first" rows=${rows} id=${(/** @type {any} */ e) => `${e.timestamp} ${e.action} ${JSON.stringify(e.details)}`} columns=${[
+      { head: "When", cell: (/** @type {any} */ e) => html`<${Time} at=${e.timestamp}/>` },
       { head: "What", cell: (/** @type {any} */ e) => html`<${State} state=${e.severity} text=${html`<code>${e.action.split(".").flatMap((/** @type {string} */ word, /** @type {number} */ at) => (at ? [".", html`<wbr/>`, word] : [word]))}</code>`}/>` },
       { head: "Who", cell: (/** @type {any} */ e) => html`${e.actor ?? "–"}${e.by && html`<span class="under">${e.by}</span>`}` },
       { head: "From", less: true, cell: (/** @type {any} */ e) => e.remoteIp ?? "–" },

@@ -61,6 +61,6 @@ function Job({ full }) {
   const found = useData(`console/jobs/${part(full)}`, KINDS, 5);
   const job = found.data;
   return html`<${Head} title=${full} crumbs=${html`<a href="#/jobs">Jobs and workers</a>`}><${AsOf} at=${found.at}/><a class="button" href=${to(["tasks"], { status: "pending", job: full })}>Its pending tasks</a><a class="button" href=${to(["why", "job", full])}>Why</a></${Head}>
-    <${Shown} from=${found}>${job && html`<${Facts} of=${[["Room", job.room_id], ["Category", job.category], ["Name", job.name], ["Pending", num(job.pending)], ["Workers", job.workers.map((/** @type {string} */ w) => html`<a class="tag" key=${w} href=${to(["why", "worker", w])}>${w}</a>`)]]}/>
+    <${Shown} from=${found}>${job && html`<${Facts} of=${[["Room", job.roomId], ["Category", job.category], ["Name", job.name], ["Pending", num(job.pending)], ["Workers", job.workers.map((/** @type {string} */ w) => html`<a class="tag" key=${w} href=${to(["why", "worker", w])}>${w}</a>`)]]}/>
       <section><h2>Schema</h2><pre class="json" tabindex="0" aria-label="Schema"><code>${pretty(job.schema)}</code></pre></section>`}</${Shown}>`;
 }

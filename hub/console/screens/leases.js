@@ -12,7 +12,7 @@ import { Bulk, Table, useChosen } from "../lib/table.js";
 const LIMIT = 100;
 
 /** @param {any} lease @param {boolean} [force] @param {string} [reason] */
-const end = (lease, force, reason) => send("POST", `console/leases/${part(lease.slot)}/end`, { leaseToken: lease.token, labelKey: lease.label, force }, reason);
+const end = (lease, force, reason) => send("POST", `console/leases/${part(lease.slot)}/end`, { lease: { token: lease.token }, label: lease.label, force }, reason);
 
 /** End one lease: the one that is looked at now, and no later one. @param {string} slot */
 export function endLease(slot) {
@@ -23,7 +23,7 @@ export function endLease(slot) {
       return {
         context: lease,
         what: html`<p>Its holder is told at once and has <b>${span(lease.graceSeconds)}</b> to stop; then the slot is lent to whoever waits next.</p>
-          <${Facts} of=${[["Run", lease.run], ["Asked for", lease.label], ["Node", lease.node], ["Since", html`<${Time} at=${lease.sinceUtc}/>`], ["Would end in", span(lease.secondsLeft)], ["Token", html`<code>${lease.token}</code>`]]}/>
+          <${Facts} of=${[["Run", lease.run], ["Asked for", lease.label], ["Node", lease.node], ["Since", html`<${Time} at=${lease.since}/>`], ["Would end in", span(lease.secondsLeft)], ["Token", html`<code>${lease.token}</code>`]]}/>
           <p class="faint">Only the lease with this token: if it ends before you go on, nobody else's is hit.</p>`,
       };
     },
@@ -58,20 +58,20 @@ export default function Leases({ route }) {
   const chosen = useChosen();
   const found = useData(`sessions${query({ limit: LIMIT, offset, [by || "x"]: by && of ? of : "" })}`, ["grant"], 3);
   const columns = [
-    { head: "Slot", grow: true, cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.browserId])}>${s.browserId}</a>` },
-    { head: "Pool", less: true, cell: (/** @type {any} */ s) => html`<a href=${to(["pools", s.poolLabel])}>${s.poolLabel}</a>` },
+    { head: "Slot", grow: true, cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.slotId])}>${s.slotId}</a>` },
+    { head: "Pool", less: true, cell: (/** @type {any} */ s) => html`<a href=${to(["pools", s.pool])}>${s.pool}</a>` },
     { head: "Run", cell: (/** @type {any} */ s) => html`<a href=${to(["leases"], { by: "run", of: s.runId })}>${s.runId}</a>` },
     { head: "Node", less: true, cell: (/** @type {any} */ s) => html`<a href=${to(["nodes", s.nodeId])}>${s.nodeId}</a>` },
-    { head: "Since", less: true, cell: (/** @type {any} */ s) => html`<${Time} at=${s.borrowedAtUtc}/>` },
+    { head: "Since", less: true, cell: (/** @type {any} */ s) => html`<${Time} at=${s.borrowedAt}/>` },
     { head: "Ends in", num: true, time: true, cell: (/** @type {any} */ s) => span(s.secondsLeft) },
-    ...(may("lease") ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ s) => html`<button type="button" class="quiet" aria-label=${`End the lease of ${s.browserId}`} onClick=${() => endLease(s.browserId)}>End…</button>` }] : []),
+    ...(may("lease") ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ s) => html`<button type="button" class="quiet" aria-label=${`End the lease of ${s.slotId}`} onClick=${() => endLease(s.slotId)}>End…</button>` }] : []),
   ];
-  const rows = found.data?.sessions ?? [];
+  const rows = found.data?.leases ?? [];
   return html`<${Head} title="Leases" about="Those that end first at the top."><${AsOf} at=${found.at}/></${Head}>
     <div class="filters"><${Choice} name="by" value=${by} label="Filter by" of=${[["", "All"], ["pool", "Pool"], ["node", "Node"], ["run", "Run"], ["label", "Label"]]}/>
       ${by && html`<${Filter} name="of" value=${of} label=${`Exactly this ${by}`}/>`}</div>
     ${may("lease") && html`<${Bulk} chosen=${chosen} one="lease"><button type="button" class="danger" onClick=${() => endAll(chosen.ids, chosen.none)}>End…</button></${Bulk}>`}
-    <${Shown} from=${found}><${Table} caption="Leases" columns=${columns} rows=${rows} id=${(/** @type {any} */ s) => s.browserId} chosen=${may("lease") ? chosen : null}
+    <${Shown} from=${found}><${Table} caption="Leases" columns=${columns} rows=${rows} id=${(/** @type {any} */ s) => s.slotId} chosen=${may("lease") ? chosen : null}
       empty=${html`<${Empty} title=${by && of ? "Nothing is lent there" : "Nothing is lent"} command=${by && of ? "" : "hub borrow gpu:a100 -- env"}>${by && of ? "" : "A borrower takes a slot by its label:"}</${Empty}>`}/>
       ${found.data && html`<${Pager} offset=${offset} limit=${LIMIT} total=${found.data.total}/>`}</${Shown}>`;
 }

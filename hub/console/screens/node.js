@@ -13,7 +13,7 @@ import { beat, cordon, drain, stateOf, undrain } from "./node_acts.js";
 
 /** @param {any} node */
 function remove(node) {
-  const lent = node.slotList.filter((/** @type {any} */ s) => s.state === "lent").map((/** @type {any} */ s) => s.browserId);
+  const lent = node.slotList.filter((/** @type {any} */ s) => s.state === "lent").map((/** @type {any} */ s) => s.slotId);
   ask({
     title: `Take ${node.nodeId} off the books?`,
     what: html`<p>Its <b>${num(node.slots)}</b> slots are withdrawn, and the <b>${num(node.lent)}</b> leases on them end at once. A node that is alive registers again with its next heartbeat.</p>`,
@@ -61,7 +61,7 @@ export function Node({ id }) {
       ["State", html`<${State} state=${stateOf(node)}/>${node.service && html` <${State} state=${node.service}/>`}`],
       ["Cordoned because", node.reason],
       ["Last beat", node.kept ? `${beat(node)}: silent since then, and kept because expiry is off` : beat(node)],
-      ["Last seen at", html`<${Time} at=${node.lastSeenUtc}/>`], ["Lent", `${num(node.lent)} of ${num(node.slots)} slots`],
+      ["Last seen at", html`<${Time} at=${node.lastSeen}/>`], ["Lent", `${num(node.lent)} of ${num(node.slots)} slots`],
       ["Drain ends what is lent in", node.deadlineSecondsLeft === null ? undefined : span(node.deadlineSecondsLeft)],
       ["Safe to switch off", kill.data && html`<${State} state=${kill.data.safe ? "ok" : "waiting"} text=${kill.data.reason}/>`],
       ["Labels", Object.entries(node.labels).map(([name, value]) => html`<span class="tag" key=${name}>${name}=${String(value)}</span>`)],
@@ -72,9 +72,9 @@ export function Node({ id }) {
       { head: "What it means", grow: true, cell: (/** @type {any} */ o) => html`${MEANS[o.order]}${o.slots && html`: ${o.slots.map((/** @type {string} */ s) => html`<code key=${s}>${s}</code> `)}`}${o.reason && html` <span class="under">${o.reason}</span>`}` },
       { head: "Until", cell: (/** @type {any} */ o) => (o.secondsLeft === null ? UNTIL[o.order] : html`${o.order === "rebuild" ? "dropped" : "what is lent ends"} in ${span(o.secondsLeft)}`) },
     ]}/></section>`}
-    <section><h2>Slots</h2><${Table} caption=${`Slots of ${id}`} rows=${node.slotList} id=${(/** @type {any} */ s) => s.browserId} columns=${[
-      { head: "Slot", grow: true, cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.browserId])}>${s.browserId}</a>` },
-      { head: "Pool", cell: (/** @type {any} */ s) => html`<a href=${to(["pools", s.labelKey])}>${s.labelKey}</a>` },
+    <section><h2>Slots</h2><${Table} caption=${`Slots of ${id}`} rows=${node.slotList} id=${(/** @type {any} */ s) => s.slotId} columns=${[
+      { head: "Slot", grow: true, cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.slotId])}>${s.slotId}</a>` },
+      { head: "Pool", cell: (/** @type {any} */ s) => html`<a href=${to(["pools", s.label])}>${s.label}</a>` },
       { head: "State", cell: (/** @type {any} */ s) => html`<${State} state=${s.state} text=${s.state === "held" ? "held back" : s.state}/>` },
     ]} empty=${html`<p class="faint">It offers no slots.</p>`}/></section>`}</${Shown}>`}
     ${why.data && html`<section><h2>What comes next</h2><${Next} of=${why.data}/></section><section><h2>What happened</h2><${History} of=${why.data}/></section>`}`;

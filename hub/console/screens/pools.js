@@ -65,13 +65,13 @@ function Pool({ label }) {
         ["State", html`<${State} state=${found.maintenanceActive ? "maintenance" : found.available ? "free" : "waiting"} text=${found.maintenanceActive ? "under maintenance" : found.available ? "has room" : "nothing free"}/>`],
         ["Lent", num(found.borrowed)], ["Free", num(found.available)], ["Held back", num(found.heldBack)], ["Slots", num(found.total)],
         ["Waiters it may serve", wanted.data ? `${num(wanted.data.waiting)}${wanted.data.truncated ? " or more" : ""} under ${some(wanted.data.waitingLabels, "label")}` : undefined],
-        ["Version", found.browserVersion],
+        ["Version", found.version],
       ]}/>`}</${Shown}>
     <section><h2>Waiting for ${label}</h2>
       <${Table} caption=${`Who waits for ${label}`} rows=${mine?.tickets ?? []} id=${(/** @type {any} */ t) => t.ticket} columns=${tickets}
         empty=${html`<p class="faint">Nobody waits under exactly this label. <a href="#/queue">The whole queue</a>.</p>`}/></section>
     <section><h2>Lent</h2>
-      <${Table} caption=${`What is lent of ${label}`} rows=${leases.data?.sessions ?? []} id=${(/** @type {any} */ s) => s.browserId} columns=${lent}
+      <${Table} caption=${`What is lent of ${label}`} rows=${leases.data?.leases ?? []} id=${(/** @type {any} */ s) => s.slotId} columns=${lent}
         empty=${html`<p class="faint">Nothing of it is lent.</p>`}/>
       ${leases.data?.total > 100 && html`<p><a href=${to(["leases"], { by: "pool", of: label })}>All ${num(leases.data.total)} leases of this pool</a></p>`}</section>`;
 }
@@ -80,13 +80,13 @@ const tickets = [
   { head: "Position", num: true, cell: (/** @type {any} */ t) => num(t.position) },
   { head: "Ticket", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>` },
   { head: "Run", less: true, cell: (/** @type {any} */ t) => t.runId },
-  { head: "Since", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.sinceUtc}/>` },
+  { head: "Since", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.since}/>` },
   { head: "Estimate", num: true, time: true, cell: (/** @type {any} */ t) => (t.estimatedWaitSeconds === null ? "unknown" : span(t.estimatedWaitSeconds)) },
 ];
 const lent = [
-  { head: "Slot", grow: true, cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.browserId])}>${s.browserId}</a>` },
+  { head: "Slot", grow: true, cell: (/** @type {any} */ s) => html`<a href=${to(["why", "slot", s.slotId])}>${s.slotId}</a>` },
   { head: "Run", cell: (/** @type {any} */ s) => s.runId },
   { head: "Node", less: true, cell: (/** @type {any} */ s) => html`<a href=${to(["nodes", s.nodeId])}>${s.nodeId}</a>` },
-  { head: "Since", less: true, cell: (/** @type {any} */ s) => html`<${Time} at=${s.borrowedAtUtc}/>` },
+  { head: "Since", less: true, cell: (/** @type {any} */ s) => html`<${Time} at=${s.borrowedAt}/>` },
   { head: "Ends in", num: true, time: true, cell: (/** @type {any} */ s) => span(s.secondsLeft) },
 ];

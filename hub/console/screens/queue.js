@@ -26,10 +26,10 @@ function cancel(ids, after) {
 /** Why a label waits. @param {any} line @param {any} overview */
 function because(line, overview) {
   if (line.cap > 0 && line.inFlight >= line.cap) return ["wait", `at its cap: ${num(line.inFlight)} of ${num(line.cap)} leases are live`];
-  if (overview?.queue.unserved.includes(line.labelKey)) return ["bad", "no pool serves this label: a spelling mistake, or its nodes are gone"];
+  if (overview?.queue.unserved.includes(line.label)) return ["bad", "no pool serves this label: a spelling mistake, or its nodes are gone"];
   if (overview && overview.nodes.registered && !overview.nodes.alive) return ["bad", "nobody is alive: no node was heard for half of its timeout"];
-  if (overview?.queue.held.includes(line.labelKey)) return ["bad", "the slots that serve it are held back: their nodes drain, are cordoned or silent, or the pool is under maintenance"];
-  if (overview?.queue.full.includes(line.labelKey)) return ["wait", `no slot that serves it is free; its turn is number ${num(line.turn)}`];
+  if (overview?.queue.held.includes(line.label)) return ["bad", "the slots that serve it are held back: their nodes drain, are cordoned or silent, or the pool is under maintenance"];
+  if (overview?.queue.full.includes(line.label)) return ["wait", `no slot that serves it is free; its turn is number ${num(line.turn)}`];
   return ["wait", `its turn is number ${num(line.turn)}`];
 }
 
@@ -46,14 +46,14 @@ export default function Queue({ route }) {
     ${may("lease") && html`<${Bulk} chosen=${chosen} one="ticket"><button type="button" class="danger" onClick=${() => cancel(chosen.ids, chosen.none)}>Cancel…</button></${Bulk}>`}
     <${Shown} from=${found}>${data && !data.labels.length ? html`<${Empty} title=${label ? `Nobody waits for ${label}` : "Nobody waits"} command="hub queue show">Whoever finds no free slot stands here, first come, first served within a label.</${Empty}>` : data?.labels.map((/** @type {any} */ line) => {
       const [tone, why] = because(line, seen.data);
-      return html`<section key=${line.labelKey} class="line"><h2><a href=${to(["pools", line.labelKey])}>${line.labelKey}</a> <span class="faint">${num(line.waiting)} waiting</span></h2>
+      return html`<section key=${line.label} class="line"><h2><a href=${to(["pools", line.label])}>${line.label}</a> <span class="faint">${num(line.waiting)} waiting</span></h2>
         <p class=${`why-line ${tone}`}><${State} state=${tone === "bad" ? "critical" : "waiting"} text="waits because"/> ${why}. ${line.estimatedWaitSeconds === null ? "How long is unknown: this line has not moved yet." : `A newcomer waits about ${span(line.estimatedWaitSeconds)}.`}</p>
-        <${Table} caption=${`Who waits for ${line.labelKey}`} rows=${line.tickets} id=${(/** @type {any} */ t) => t.ticket} chosen=${may("lease") ? chosen : null} columns=${[
+        <${Table} caption=${`Who waits for ${line.label}`} rows=${line.tickets} id=${(/** @type {any} */ t) => t.ticket} chosen=${may("lease") ? chosen : null} columns=${[
           { head: "Position", num: true, cell: (/** @type {any} */ t) => num(t.position) },
           { head: "Ticket", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>` },
           { head: "Run", less: true, cell: (/** @type {any} */ t) => html`<a href=${to(["why", "run", t.runId])}>${t.runId}</a>` },
           { head: "Priority", num: true, less: true, cell: (/** @type {any} */ t) => num(t.priority) },
-          { head: "Since", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.sinceUtc}/>` },
+          { head: "Since", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.since}/>` },
           { head: "Estimate", num: true, time: true, cell: (/** @type {any} */ t) => (t.estimatedWaitSeconds === null ? "unknown" : span(t.estimatedWaitSeconds)) },
           { head: "Gives up in", num: true, time: true, less: true, cell: (/** @type {any} */ t) => span(t.secondsLeft) },
           ...(may("lease") ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ t) => html`<button type="button" class="quiet" aria-label=${`Cancel ${t.ticket}`} onClick=${() => cancel([t.ticket])}>Cancel…</button>` }] : []),

@@ -60,7 +60,7 @@ function cap(label, row) {
     fields: (set, values) => html`${!row && html`<label class="field"><span>Label</span><input required value=${values.label ?? ""} onInput=${(/** @type {any} */ e) => set({ ...values, label: e.target.value })}/></label>`}
       <label class="field"><span>Cap</span><input type="number" min="0" value=${values.cap ?? ""} onInput=${(/** @type {any} */ e) => set({ ...values, cap: e.target.value })}/></label>`,
     run: (reason, _, values) => send("PUT", `admin/caps/${part(values.label || label)}`, { cap: values.cap === undefined || values.cap === "" ? null : Number(values.cap), by: "console" }, reason),
-    done: (result) => `${result.labelKey}: ${result.cap || "no limit"}.`,
+    done: (result) => `${result.label}: ${result.cap || "no limit"}.`,
   });
 }
 
@@ -72,15 +72,15 @@ export default function Switches() {
   const acts = may("operate");
   return html`<${Head} title="Switches and caps" about="What holds for all hubs at run time, and who said so."><${AsOf} at=${sweeper.at}/></${Head}>
     <${Shown} from=${sweeper}>${now && html`<section><h2>Expiry of dead nodes</h2>
-      <${Facts} of=${[["Now", html`<${State} state=${now.expire ? "on" : "off"} text=${now.expire ? "on" : "off: dead nodes are kept"}/>`], ["Says who", now.source === "setting" ? "HUB_SWEEPER_EXPIRE of this hub" : `a switch by ${now.setBy}`], ["Since", now.setAtUtc && html`<${Time} at=${now.setAtUtc}/>`], ["The setting", now.setting ? "on" : "off"]]}/>
+      <${Facts} of=${[["Now", html`<${State} state=${now.expire ? "on" : "off"} text=${now.expire ? "on" : "off: dead nodes are kept"}/>`], ["Says who", now.source === "setting" ? "HUB_SWEEPER_EXPIRE of this hub" : `a switch by ${now.setBy}`], ["Since", now.setAt && html`<${Time} at=${now.setAt}/>`], ["The setting", now.setting ? "on" : "off"]]}/>
       ${acts && html`<div class="acts"><button type="button" disabled=${now.expire && now.source !== "setting"} onClick=${() => expire("on", now)}>Switch on…</button><button type="button" disabled=${!now.expire && now.source !== "setting"} onClick=${() => expire("off", now)}>Switch off…</button><button type="button" disabled=${now.source === "setting"} onClick=${() => expire("default", now)}>Back to the setting…</button></div>`}</section>
       <${Brake} of="nodes" brake=${now.brake}/>`}</${Shown}>
     ${workers.data && html`<${Brake} of="workers" brake=${workers.data}/>`}
     <${Shown} from=${caps}>${caps.data && html`<section><h2>Caps</h2><p>Without a cap of its own a label has: <b>${caps.data.default || "no limit"}</b> (${caps.data.defaultSource}). ${acts && html`<button type="button" class="quiet" onClick=${() => cap("*", { cap: caps.data.default, source: caps.data.defaultSource })}>Change…</button> <button type="button" onClick=${() => cap("")}>Set a cap…</button>`}</p>
-      <${Table} caption="Caps" rows=${caps.data.caps} id=${(/** @type {any} */ c) => c.labelKey} columns=${[
-        { head: "Label", grow: true, cell: (/** @type {any} */ c) => c.labelKey }, { head: "Cap", num: true, cell: (/** @type {any} */ c) => c.cap || "no limit" },
+      <${Table} caption="Caps" rows=${caps.data.caps} id=${(/** @type {any} */ c) => c.label} columns=${[
+        { head: "Label", grow: true, cell: (/** @type {any} */ c) => c.label }, { head: "Cap", num: true, cell: (/** @type {any} */ c) => c.cap || "no limit" },
         { head: "Live", num: true, cell: (/** @type {any} */ c) => num(c.inFlight) }, { head: "Waiting", num: true, less: true, cell: (/** @type {any} */ c) => num(c.waiting) }, { head: "From", cell: (/** @type {any} */ c) => c.source },
-        ...(acts ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ c) => html`<button type="button" class="quiet" aria-label=${`Change the cap of ${c.labelKey}`} onClick=${() => cap(c.labelKey, c)}>Change…</button>` }] : []),
+        ...(acts ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ c) => html`<button type="button" class="quiet" aria-label=${`Change the cap of ${c.label}`} onClick=${() => cap(c.label, c)}>Change…</button>` }] : []),
       ]} empty=${html`<p class="faint">No label has a cap of its own.</p>`}/></section>`}</${Shown}>`;
 }
 
@@ -89,7 +89,7 @@ function Brake({ of, brake }) {
   return html`<section><h2>Brake on ${of}</h2><${Facts} of=${[
     ["Now", html`<${State} state=${brake.state}/>`], ["Why", brake.why], ["Silent", brake.stale === null ? undefined : `${num(brake.stale)} of ${num(brake.registered)}`],
     ["Held back", brake.heldBack === null ? undefined : num(brake.heldBack)], ["Go per interval", brake.perInterval === null ? undefined : num(brake.perInterval)],
-    ["Since", brake.sinceUtc && html`<${Time} at=${brake.sinceUtc}/>`], ["Released by", brake.releasedBy],
+    ["Since", brake.since && html`<${Time} at=${brake.since}/>`], ["Released by", brake.releasedBy],
     ["It engages", `when more than ${num(brake.percent)} % of the ${of}, and at least ${num(brake.minimum)}, are silent at once`],
   ]}/>${brake.state === "engaged" && may("operate") && html`<div class="acts"><button type="button" class="danger" onClick=${() => release(of)}>Release the brake…</button></div>`}</section>`;
 }

@@ -56,12 +56,12 @@ function Detail({ task }) {
   useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), []); // the list above it may be long
   const share = more.progress == null ? "" : `${Math.round(100 * more.progress)}% `;
   return html`<div class="detail" ref=${box} id=${`detail-${task.id}`}><${Facts} of=${[
-    ["Task", html`<code>${task.id}</code>`], ["Room", task.room_id], ["Worker", task.worker_id && html`<a href=${to(["why", "worker", task.worker_id])}>${task.worker_id}</a>`],
-    ["Started", task.started_at && html`<${Time} at=${task.started_at}/>`], ["Ended", task.completed_at && html`<${Time} at=${task.completed_at}/>`],
+    ["Task", html`<code>${task.id}</code>`], ["Room", task.roomId], ["Worker", task.workerId && html`<a href=${to(["why", "worker", task.workerId])}>${task.workerId}</a>`],
+    ["Started", task.startedAt && html`<${Time} at=${task.startedAt}/>`], ["Ended", task.completedAt && html`<${Time} at=${task.completedAt}/>`],
     ["Attempt", task.maxAttempts ? `${task.attempt} of ${task.maxAttempts}` : undefined], ["Priority", task.priority], ["Not before", task.notBefore && html`<${Time} at=${task.notBefore}/>`],
     ["Waits for", links?.waitsFor.length > 0 && html`<${TasksWith} of=${links.waitsFor}/>`],
     ["Waited for by", links?.waitedForBy.length > 0 && html`<${TasksWith} of=${links.waitedForBy}/>${links.more > 0 && html`<p class="faint">and ${num(links.more)} more</p>`}`],
-    ["Progress", more.progress_at && html`${share}${more.message ?? ""} (<${Time} at=${more.progress_at}/>)`],
+    ["Progress", more.progressAt && html`${share}${more.message ?? ""} (<${Time} at=${more.progressAt}/>)`],
   ]}/>${task.error && html`<h3>Error</h3><pre class="json" tabindex="0" aria-label="Error"><code>${task.error}</code></pre>`}
     <h3>Payload</h3><pre class="json" tabindex="0" aria-label="Payload"><code>${pretty(task.payload)}</code></pre>
     ${"result" in more && html`<h3>Result</h3><pre class="json" tabindex="0" aria-label="Result"><code>${JSON.stringify(more.result, null, 2)}</code></pre>`}
@@ -88,10 +88,10 @@ export default function Tasks({ route }) {
     <${Shown} from=${found}><${Table} caption="Tasks" rows=${rows} id=${(/** @type {any} */ t) => t.id} chosen=${moving && (live || retriable) ? chosen : null} columns=${[
       { head: "Task", cell: (/** @type {any} */ t) => html`<button type="button" class="link" aria-expanded=${open === t.id} aria-controls=${`detail-${t.id}`} onClick=${() => refine({ open: open === t.id ? "" : t.id })}><code>${short(t.id)}</code></button>` },
       { head: "Status", cell: (/** @type {any} */ t) => html`<${State} state=${t.dead ? "dead" : t.status} text=${t.dead ? "dead letter" : t.waitsFor ? `waits for ${some(t.waitsFor, "task")}` : t.status}/>` },
-      { head: "Job", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["jobs", t.job_name])}>${parted(t.job_name)}</a>` },
-      { head: "Room", less: true, cell: (/** @type {any} */ t) => t.room_id },
-      { head: "Position", num: true, less: true, cell: (/** @type {any} */ t) => num(t.queue_position) },
-      { head: "Submitted", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.created_at}/>` },
+      { head: "Job", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["jobs", t.jobName])}>${parted(t.jobName)}</a>` },
+      { head: "Room", less: true, cell: (/** @type {any} */ t) => t.roomId },
+      { head: "Position", num: true, less: true, cell: (/** @type {any} */ t) => num(t.queuePosition) },
+      { head: "Submitted", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.createdAt}/>` },
       { head: "Attempt", num: true, less: true, cell: (/** @type {any} */ t) => (t.maxAttempts ? `${t.attempt} of ${t.maxAttempts}` : "1") },
       { head: "Error", less: true, grow: true, cell: (/** @type {any} */ t) => (t.error ? html`<span class="cut">${t.error}</span>` : "–") },
     ]} empty=${html`<${Empty} title=${q || job ? "No task is like that" : status === "dead" ? "There is no dead letter" : `No task is ${(STATUSES.find(([name]) => name === status)?.[1] ?? status).toLowerCase()}`} command=${status === "pending" && !q && !job ? "hub submit ROOM ROOM:CATEGORY:NAME '{}'" : ""}>${data && !data.complete ? "The latest 2,000 were looked through." : ""}</${Empty}>`}/>

@@ -6,7 +6,7 @@ import { to } from "../lib/router.js";
 import { Table } from "../lib/table.js";
 
 const LINKED = ["node", "slot", "ticket", "run", "task", "worker", "job", "schedule"];
-const LEFT_OUT = new Set(["id", "atUtc", "event", "rule"]);
+const LEFT_OUT = new Set(["id", "at", "event", "rule"]);
 
 /** What an event is about, as links. @param {any} event */
 export const about = (event) =>
@@ -22,7 +22,7 @@ export const about = (event) =>
 
 /** @type {import("../lib/table.js").Column[]} */
 export const columns = [
-  { head: "When", cell: (event) => html`<${Time} at=${event.atUtc}/>` },
+  { head: "When", cell: (event) => html`<${Time} at=${event.at}/>` },
   { head: "What", cell: (event) => html`<code class="word">${event.event}</code>` },
   { head: "About", grow: true, cell: (event) => html`<span class="tags">${about(event)}</span>` },
   { head: "By which rule", less: true, grow: true, cell: (event) => event.rule },
@@ -52,12 +52,12 @@ function fact(name, value) {
   if (typeof value === "string" && LINKED.includes(name)) return html`<a href=${to(["why", name, value])}>${value}</a>`;
   if (typeof value === "string" && name === "pool") return html`<a href=${to(["pools", value])}>${value}</a>`;
   if (Array.isArray(value) && value[0].task) return html`<${TasksWith} of=${value}/>`;
-  if (/Utc$/.test(name) && !Number.isNaN(Date.parse(value))) return html`<${Time} at=${value}/>`;
+  if (typeof value === "string" && /^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(value)) return html`<${Time} at=${value}/>`;
   return typeof value === "object" && value !== null ? JSON.stringify(value) : String(value ?? "");
 }
 
-/** `borrowedAtUtc` as people say it: `borrowed at`. @param {string} name */
-const said = (name) => name.replace(/Utc$/, "").replace(/^secondsLeft$/, "timeLeft").replace(/Seconds$/, "").replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+/** `borrowedAt` as people say it: `borrowed at`. @param {string} name */
+const said = (name) => name.replace(/^secondsLeft$/, "timeLeft").replace(/Seconds$/, "").replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 
 /** A sentence, with the times in it as people read them. @param {string} text */
 const sentence = (text) => text.split(/(\d{4}-\d\d-\d\dT[\d:.]+Z)/).map((part, at) => (at % 2 ? html`<${Time} at=${part}/>` : part));
