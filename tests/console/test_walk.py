@@ -181,6 +181,7 @@ async def test_a_page_that_is_opened_never_says_that_it_is_cut_off(window, house
 async def test_nothing_jumps_while_numbers_are_fetched_again(looker):
     page, jumps = looker.page, {}
     await page.reload()  # or lists would begin with what others have added to since they were seen
+    await page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
     await page.evaluate(SHIFTS)
     for name, view in VIEWS.items():
         await page.evaluate("shifts.length = 0")
