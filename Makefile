@@ -46,7 +46,7 @@ quick: venv luacheck ## style, types, layout and the core, in less than a minute
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@luacheck --quiet --no-color lua
-	@$(BIN)/python -m hub.api.contract --check
+	@$(BIN)/python -m hub.api.publish --check
 	@$(BIN)/python -m pytest -q --numprocesses 2 --dist worksteal -m "not slow" tests/test_layout.py $(CORE) $(PYTEST_ARGS)
 
 # The types of the page, as its comments declare them; the compiler is installed as its lock file says.
@@ -65,12 +65,12 @@ check: venv luacheck pagetypes ## style, formatting, types, contract, layout and
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@luacheck --quiet --no-color lua
-	@$(BIN)/python -m hub.api.contract --check
+	@$(BIN)/python -m hub.api.publish --check
 	@$(BIN)/python -m pytest -q tests/test_layout.py tests/test_kubernetes.py
 
 .PHONY: contract
 contract: venv ## write the contract, hub/api/contract/openapi.json, anew; BREAK=--break lets it break its clients
-	@$(BIN)/python -m hub.api.contract $(BREAK)
+	@$(BIN)/python -m hub.api.publish $(BREAK)
 
 # Install packages of the system.
 define INSTALL

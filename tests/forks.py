@@ -175,7 +175,7 @@ def _become(wanted: dict[str, Any], out: int, err: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    importlib.import_module("hub.api.http.server")  # of hubs, and of commands that find none
+    importlib.import_module("hub.api.server")  # of hubs, and of commands that find none
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as given:
         _serve(given)

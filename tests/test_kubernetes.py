@@ -15,7 +15,7 @@ import pytest
 import typer.main
 import yaml
 
-from hub.api.http.server import GRACEFUL_S
+from hub.api.server import GRACEFUL_S
 from hub.cli.app import app
 from hub.client import pod
 from hub.client.trust import TLS_NAMES

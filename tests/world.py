@@ -50,7 +50,7 @@ SHORT = {
 PATIENCE_S = 30.0  # after which a wait gives up; it costs nothing when all is well
 SLACK_S = 5.0  # what such a machine may add where a time is what is promised
 
-LINGERING = "import hub.api.http.server; hub.api.http.server.LINGER_S = {}"
+LINGERING = "import hub.api.server; hub.api.server.LINGER_S = {}"
 
 # Nothing here speaks TLS, and every HTTP client would begin with reading the certificates of the whole world.
 os.environ.pop("SSL_CERT_FILE", None)

@@ -16,14 +16,14 @@ from hub import __version__
 from hub.api.auth import Secrets
 from hub.api.capacity import autoscaling, caps, joining, leases, nodes, pools, queue, watch
 from hub.api.console import overview, pages, people, sights, stuck, work
-from hub.api.console.door import Door
 from hub.api.deps import Serving
 from hub.api.dispatch import views
 from hub.api.dispatch.realms import Realms
+from hub.api.door import Door
 from hub.api.edge import measured
 from hub.api.edge.edge import Edge
-from hub.api.edge.gate import Gate
 from hub.api.edge.neutral import Speech
+from hub.api.guard.gate import Gate
 from hub.api.jobs import dead, jobs, progress, providers, schedules, tasks, workers
 from hub.api.operators import admin, documentation, events, ops, shared, tokens, worker_env
 from hub.api.problems import on_http_error, on_hub_error

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import orjson
 from starlette.requests import Request
 
-from hub.api.capacity.members import as_seconds, as_text, whole_number
 from hub.api.capacity.node_requests import NUMBER_MAX, SLOTS_MAX, PublishBody, SlotBody
 from hub.api.capacity.requests import BorrowBody, ReturnBody
 from hub.api.contract import neutral
+from hub.api.members import as_seconds, as_text, whole_number
 from hub.capacity.labels import Label
 from hub.capacity.models import Slot, check_run_id, check_slot_id, slot_item
 from hub.capacity.nodes.models import Beat, LentFor, check_incarnation, check_node_id

@@ -12,11 +12,11 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from hub.api.auth import Secrets
-from hub.api.edge.forwarded import Proxies
-from hub.api.edge.freight import Freight
-from hub.api.edge.gate import Gate
-from hub.api.edge.guesses import Guesses
-from hub.api.http.standstill import READ_S, Standstill
+from hub.api.guard.forwarded import Proxies
+from hub.api.guard.freight import Freight
+from hub.api.guard.gate import Gate
+from hub.api.guard.guesses import Guesses
+from hub.api.guard.standstill import READ_S, Standstill
 from hub.core import Hub
 from hub.errors import CallerGone, Stopping
 from hub.history.live import Live

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hub.api.credentials import slow_down
-from hub.api.jobs.paths import is_ours
+from hub.api.paths import is_ours
 from hub.capacity.nodes.asking import NodeRefused, NodeSilent
 from hub.errors import (
     ForeignKey,

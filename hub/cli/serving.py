@@ -50,7 +50,7 @@ def _serve(overrides: dict[str, object | None]) -> int:
     log.info("settings", env_file=str(settings.env_file or "none"), **settings.masked())
     for note in settings.notes:
         log.warning("setting", note=note)
-    from hub.api.http.server import run  # the logs above come first, also when an import of a broken installation fails
+    from hub.api.server import run  # the logs above come first, also when an import of a broken installation fails
 
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, _end)

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from hub.store.files import folder
 from hub.store.keys import Keys, lua_module
+from hub.store.keys.files import folder
 
 MODULES = (
     "numbers", "times", "ids", "keys", "work", "store", "command", "notifications", "history", "audit",

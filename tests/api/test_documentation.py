@@ -7,8 +7,8 @@ import re
 import zipfile
 from pathlib import Path
 
-from hub.api.contract.file import FILE
 from hub.api.operators.documentation import TYPES
+from hub.api.publish import FILE
 
 TOP = Path(__file__).parents[2]
 ASSETS = TOP / "hub" / "api" / "assets"

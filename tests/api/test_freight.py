@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from hub.api.edge import freight
-from hub.api.edge.freight import Freight
+from hub.api.guard import freight
+from hub.api.guard.freight import Freight
 from hub.errors import Unavailable
 from hub.settings import Settings
 from tests.api.wires import Wire

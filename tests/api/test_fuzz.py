@@ -16,7 +16,7 @@ from redis import Redis
 from schemathesis import GenerationMode
 from schemathesis import openapi as schemathesis_openapi
 
-from hub.api.contract.file import FILE
+from hub.api.publish import FILE
 from tests.world import PATIENCE_S, HubProcess
 
 LABEL = "gpu:a100"

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from hub.api.edge.gate import Gate
+from hub.api.guard.gate import Gate
 from hub.errors import BadInput, Foreign, NotJson
 from hub.settings import Settings
 from tests.api.wires import Wire

@@ -7,8 +7,8 @@ import asyncio
 import httpx
 import pytest
 
-from hub.api.edge import guesses
-from hub.api.edge.guesses import Guesses
+from hub.api.guard import guesses
+from hub.api.guard.guesses import Guesses
 from tests.world import PATIENCE_S, HubProcess
 
 SECRETS = {"runner_secret": "runner-x", "node_secret": "node-x", "admin_secret": "admin-x"}

@@ -41,7 +41,7 @@ BOUNDS = {
 }
 # Bounds that no setting allows: a hub that has these shows in a second what others show in a minute.
 HURRY = """
-import hub.api.http.server as server
+import hub.api.server as server
 from hub.api.http import protocol, writing
 from hub.api.operators import events
 from hub.api.sockets import protocol as sockets_protocol, sockets

@@ -83,7 +83,7 @@ SUBCLASSES = {
     "HubProtocol": ("http/protocol.py", HttpToolsProtocol, HTTP),
     "UpgradingProtocol": ("sockets/protocol.py", HttpToolsProtocol, HTTP),
     "SocketProtocol": ("sockets/protocol.py", WebSocketsSansIOProtocol, SOCKETS),
-    "_Supervisor": ("http/server.py", Multiprocess, SUPERVISOR),
+    "_Supervisor": ("server.py", Multiprocess, SUPERVISOR),
 }
 
 

@@ -8,7 +8,7 @@ import re
 import httpx
 import pytest
 
-from hub.api.edge.gate import Gate
+from hub.api.guard.gate import Gate
 from hub.errors import Forbidden
 from hub.tokens.logins import IDLE_S, LIFE_S
 from tests.world import settings_for

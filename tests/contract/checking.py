@@ -9,7 +9,7 @@ import httpx
 from jsonschema_rs import Draft202012Validator
 
 from hub.api.app import routes
-from hub.api.contract.file import FILE
+from hub.api.publish import FILE
 
 DOCUMENT: dict[str, Any] = json.loads(FILE.read_bytes())
 ALIAS = "/api/v1"

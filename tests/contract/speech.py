@@ -8,7 +8,7 @@ from typing import Any
 
 from jsonschema_rs import Draft202012Validator
 
-from hub.api.contract.file import SPOKEN
+from hub.api.publish import SPOKEN
 from tests.contract.checking import closed
 
 SPEECH: dict[str, Any] = json.loads(SPOKEN.read_bytes())

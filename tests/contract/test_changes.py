@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hub.api.contract import __main__ as command
+from hub.api import publish as command
 from hub.api.contract.changes import breaks
-from hub.api.contract.file import FILE, SPOKEN
+from hub.api.publish import FILE, SPOKEN
 from tests.contract.checking import DOCUMENT
 
 Change = Callable[[dict[str, Any]], Any]

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from hub.api.contract.file import FILE, SPOKEN
+from hub.api.publish import FILE, SPOKEN
 from tests.world import PATIENCE_S, HubProcess
 
 HERE = Path(__file__).parent / "clients"

@@ -178,7 +178,7 @@ def test_without_those_variables_nothing_is_kept_and_nothing_is_sent(start_hub, 
     call("POST", "/node/register", {"nodeId": "n1", "policy": "reuse", "pools": {"a:b": 1}}, "node")
     assert call("POST", "/session/borrow", {"labelKey": "a:b"}, **{"idempotency-key": "k"})[1].status_code == 200
     assert redis.keys("hub:trace:*") == []
-    code = "import sys, hub.api.http.server; print([m for m in sys.modules if m.startswith('opentelemetry.exporter')])"
+    code = "import sys, hub.api.server; print([m for m in sys.modules if m.startswith('opentelemetry.exporter')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"
 

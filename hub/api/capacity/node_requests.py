@@ -7,7 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic_core import ErrorDetails
 
-from hub.api.capacity.members import (
+from hub.api.capacity.requests import Body
+from hub.api.contract import neutral
+from hub.api.contract.words import LABEL as LABEL_SHOWN
+from hub.api.contract.words import NODE, RUN, SLOT, TOKEN, told
+from hub.api.members import (
     LABEL,
     TEXT,
     TEXTS,
@@ -20,10 +24,6 @@ from hub.api.capacity.members import (
     whole,
     whole_number,
 )
-from hub.api.capacity.requests import Body
-from hub.api.contract import neutral
-from hub.api.contract.words import LABEL as LABEL_SHOWN
-from hub.api.contract.words import NODE, RUN, SLOT, TOKEN, told
 from hub.capacity.labels import parse_label
 from hub.capacity.models import RUN_MAX, check_run_id, check_slot_id, compact
 from hub.capacity.nodes.models import (

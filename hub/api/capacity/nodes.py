@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from hub.api import bodies
 from hub.api.auth import ADMIN, NODE, RUNNER
-from hub.api.capacity.members import whole_number
 from hub.api.capacity.node_requests import SLOTS_MAX, BeatBody, BeatsBody, CallerBody, PublishBody, RegisterBody
 from hub.api.contract import fleet
 from hub.api.contract import parameters as p
@@ -19,6 +18,7 @@ from hub.api.contract.operation import ANYBODY, TOKEN, operation
 from hub.api.contract.words import NodeId
 from hub.api.credentials import credential
 from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
+from hub.api.members import whole_number
 from hub.api.problems import problem
 from hub.api.speakers import Speaker, speaker
 from hub.audit import entry

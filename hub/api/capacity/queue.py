@@ -11,11 +11,11 @@ from starlette.responses import Response
 from hub.api import bodies, traces
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.capacity.leases import granted, hung_up, longest_wait_s
-from hub.api.capacity.members import whole_number
 from hub.api.contract import lending
 from hub.api.contract import parameters as p
 from hub.api.contract.operation import NO_SLOT, operation
 from hub.api.deps import allowed, is_gone, reply, serving
+from hub.api.members import whole_number
 from hub.api.realms.spilling import served
 from hub.capacity.labels import parse_label
 from hub.capacity.leases import keep_key_s, new_attempt

@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import any_schema, float_schema
 
-from hub.api.capacity.members import (
+from hub.api.contract import neutral
+from hub.api.contract.words import RUN, SLOT, TOKEN, told
+from hub.api.members import (
     LABEL,
     Member,
     Text,
@@ -25,8 +27,6 @@ from hub.api.capacity.members import (
     to_wire,
     whole,
 )
-from hub.api.contract import neutral
-from hub.api.contract.words import RUN, SLOT, TOKEN, told
 from hub.capacity.models import RUN_MAX
 from hub.capacity.nodes.models import DRAIN_DEADLINE_MAX_S
 from hub.errors import InvalidValue, MissingMember

@@ -5,16 +5,15 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies
+from hub.api import bodies, waiting
 from hub.api.auth import NODE, RUNNER
-from hub.api.capacity.members import whole_number
 from hub.api.capacity.node_requests import NUMBER_MAX
 from hub.api.capacity.requests import WatchBody
 from hub.api.contract import fleet, lending
 from hub.api.contract import parameters as p
 from hub.api.contract.operation import TOKEN, operation
 from hub.api.deps import allowed, is_gone, reply, serving
-from hub.api.jobs import waiting
+from hub.api.members import whole_number
 from hub.api.realms.spilling import watched
 from hub.api.speakers import speaker
 from hub.capacity.nodes.models import check_node_id

@@ -13,9 +13,9 @@ from starlette.responses import Response
 
 from hub.api import bodies
 from hub.api.auth import ADMIN
-from hub.api.capacity.members import whole_number
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, reply
+from hub.api.members import whole_number
 from hub.errors import InvalidValue, NotFound, RecordsUnavailable
 from hub.recovery.alerts import Thresholds
 from hub.recovery.leadership import known_sources

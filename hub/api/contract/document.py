@@ -13,14 +13,14 @@ from pydantic import BaseModel, TypeAdapter
 
 from hub import __version__, errors
 from hub.api.auth import ADMIN, NODE, RUNNER
-from hub.api.capacity.members import Member
-from hub.api.console.door import NoReason
 from hub.api.contract.neutral import MEDIA_TYPE, NamesDiffer, Twins, beside
 from hub.api.contract.operation import ANYBODY, EXTRA, TOKEN, Operation, Raw
 from hub.api.contract.parameters import ANSWER_HEADERS, PATH, Parameter
 from hub.api.contract.problems import Detail, Problem, ValidationFault
 from hub.api.contract.tidy import Components, example, tidied
-from hub.api.jobs.paths import is_ours
+from hub.api.door import NoReason
+from hub.api.members import Member
+from hub.api.paths import is_ours
 
 PROBLEM: Final = "application/problem+json"
 _SCHEMES: Final = {

@@ -15,7 +15,7 @@ from hub.api.deps import Serving
 from hub.api.dispatch.body import Read
 from hub.api.dispatch.part import Part
 from hub.api.edge.edge import Edge
-from hub.api.edge.freight import Freight
+from hub.api.guard.freight import Freight
 from hub.api.jobs.limits import Limits
 from hub.api.problems import refuse
 from hub.api.realms.looking import where_lent, where_waiting

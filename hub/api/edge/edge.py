@@ -15,17 +15,17 @@ from starlette.types import Message, Receive, Scope, Send
 
 from hub.api import sockets
 from hub.api.bodies import preferred_wait
-from hub.api.console.door import MARK, Door, Visit
 from hub.api.deps import CYCLE, check_caller
+from hub.api.door import MARK, Door, Visit
 from hub.api.edge import hot, measured
-from hub.api.edge.freight import LIGHT, Freight
-from hub.api.edge.gate import Gate
 from hub.api.edge.neutral import ASKED, Speech, Writer
+from hub.api.guard.freight import LIGHT, Freight
+from hub.api.guard.gate import Gate
 from hub.api.jobs.limits import Limits
-from hub.api.jobs.paths import is_ours
-from hub.api.jobs.waiting import TIME
 from hub.api.operators import events
+from hub.api.paths import is_ours
 from hub.api.problems import answer, as_hub_error, note_failure, refuse, slow_down_guesses
+from hub.api.waiting import TIME
 from hub.errors import HubError, RequestTimedOut, TooLarge, Unavailable
 from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing

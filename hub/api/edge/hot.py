@@ -17,7 +17,7 @@ from starlette.types import Scope
 from hub.api.capacity import leases, nodes
 from hub.api.console import overview, people
 from hub.api.jobs import tasks, workers
-from hub.api.jobs.paths import PREFIX
+from hub.api.paths import PREFIX
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 

@@ -11,8 +11,8 @@ import httptools
 import orjson
 
 from hub.api.deps import Serving
-from hub.api.edge import gate
 from hub.api.edge.neutral import ASKED
+from hub.api.guard import gate
 from hub.api.http import beats
 from hub.api.http.connections import Connections
 from hub.api.http.private import HIGH_WATER_LIMIT, HttpToolsProtocol

@@ -9,7 +9,7 @@ import orjson
 from starlette.responses import Response
 
 from hub.api.jobs.bodies import Slice
-from hub.api.jobs.paths import PREFIX
+from hub.api.paths import PREFIX
 from hub.jobs.models import LOST, Job, Page, Provider, Shown, Task, Worker
 from hub.jobs.names import dashed, time_text
 from hub.jobs.schedules import NO_TASK, Schedule

@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
 from hub.api.deps import serving
-from hub.api.edge.freight import LIGHT
+from hub.api.guard.freight import LIGHT
 from hub.api.jobs.requests import MANY, JobBody, PageQuery, ResultBody, SubmitBody, TasksQuery
 from hub.api.jobs.slices import Slices, compact, is_deep
 from hub.errors import Malformed, TooLarge

@@ -12,8 +12,8 @@ from hub.api.deps import serving
 from hub.api.identity import caller
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT, operator
-from hub.api.jobs.paths import PREFIX
 from hub.api.jobs.requests import PageQuery
+from hub.api.paths import PREFIX
 from hub.errors import InvalidTaskTransition, JobNotFound, KeyReused, TaskNotFound
 
 router = APIRouter(prefix=PREFIX, tags=["dead letters"])

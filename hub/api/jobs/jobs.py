@@ -11,8 +11,8 @@ from hub.api.deps import serving
 from hub.api.identity import caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import WORKER
-from hub.api.jobs.paths import PREFIX
 from hub.api.jobs.requests import PageQuery, ServedBody, TasksQuery
+from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
 from hub.errors import InvalidCategory, InvalidRoomId, JobNotFound, SchemaConflict, Superseded, WorkerNotFound
 from hub.jobs.models import JobRequest

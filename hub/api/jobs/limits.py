@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hub.api.jobs.paths import PREFIX
+from hub.api.paths import PREFIX
 from hub.settings import Settings
 
 BATCH_BYTES = 16 * 1024 * 1024  # payloads of one call that submits many

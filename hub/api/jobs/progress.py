@@ -12,8 +12,8 @@ from hub.api.deps import check_listening, serving
 from hub.api.identity import caller
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import WORKER
-from hub.api.jobs.paths import PREFIX
 from hub.api.jobs.requests import ProgressBody
+from hub.api.paths import PREFIX
 from hub.errors import KeyReused, WorkerNotFound
 from hub.jobs.models import Said
 from hub.jobs.names import dashed

@@ -7,15 +7,16 @@ import re
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from hub.api import waiting
 from hub.api.contract import parameters as p
 from hub.api.contract import work
 from hub.api.contract.operation import CALLER, Raw, operation
 from hub.api.deps import serving
 from hub.api.identity import caller, reader
-from hub.api.jobs import answers, bodies, waiting, walls
+from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import READ, WORKER
-from hub.api.jobs.paths import PREFIX
 from hub.api.jobs.requests import PageQuery, ProviderBody
+from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
 from hub.core import Hub
 from hub.errors import InvalidCategory, InvalidRoomId, ProviderNotFound, ProviderTimeout, ResultNotAsked, WorkerNotFound

@@ -11,8 +11,8 @@ from hub.api.deps import check_listening, serving
 from hub.api.identity import caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT
-from hub.api.jobs.paths import PREFIX
 from hub.api.jobs.requests import PageQuery, PauseBody, ScheduleBody, options_of
+from hub.api.paths import PREFIX
 from hub.errors import InvalidRoomId, JobNotFound
 from hub.jobs.names import INTERNAL, check_room
 from hub.jobs.rules import Rule

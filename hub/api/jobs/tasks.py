@@ -8,16 +8,16 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import traces
+from hub.api import traces, waiting
 from hub.api.contract import parameters as p
 from hub.api.contract import work
 from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, is_gone, serving
 from hub.api.identity import Caller, allow, caller, reader
-from hub.api.jobs import answers, bodies, waiting, walls
+from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT, WORKER, mover
-from hub.api.jobs.paths import PREFIX
 from hub.api.jobs.requests import ClaimBody, MoveBody, ResultBody, SubmitBody, TasksQuery, moment_us, options_of
+from hub.api.paths import PREFIX
 from hub.core import Hub
 from hub.errors import (
     Forbidden,

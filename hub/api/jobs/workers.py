@@ -6,15 +6,16 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from hub.api import waiting
 from hub.api.contract import parameters as p
 from hub.api.contract import work
 from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, serving
 from hub.api.identity import caller, reader
-from hub.api.jobs import answers, bodies, waiting, walls
+from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import WORKER
-from hub.api.jobs.paths import PREFIX
 from hub.api.jobs.requests import LeaveQuery, PageQuery, TakenQuery, WorkerBeatBody
+from hub.api.paths import PREFIX
 from hub.errors import Forbidden, InvalidRoomId, Superseded, WorkerNotFound
 from hub.jobs.jobs import new_id
 from hub.jobs.names import check_room, dashed

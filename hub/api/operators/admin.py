@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 from hub.api import bodies
 from hub.api.auth import ADMIN
-from hub.api.capacity.members import whole_number
 from hub.api.capacity.node_requests import CordonBody
 from hub.api.capacity.nodes import remove
 from hub.api.capacity.requests import DrainBody, ReleaseBody, SweepBody, SwitchBody
@@ -19,6 +18,7 @@ from hub.api.contract import parameters as p
 from hub.api.contract.operation import TOKEN, operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
+from hub.api.members import whole_number
 from hub.api.speakers import speaker
 from hub.capacity.nodes.models import DrainCall, check_node_id
 from hub.core import Hub

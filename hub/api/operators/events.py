@@ -14,11 +14,11 @@ from starlette.types import Receive, Scope, Send
 
 from hub.api import bodies
 from hub.api.auth import ADMIN, RUNNER
-from hub.api.capacity.members import whole_number
 from hub.api.contract import operating
 from hub.api.contract import parameters as p
 from hub.api.contract.operation import Raw, operation
 from hub.api.deps import allowed, reply, serving
+from hub.api.members import whole_number
 from hub.errors import InvalidValue, NotFound, StoreUnavailable
 from hub.history.events import NAMES, Wanted, parse_id, wanted
 from hub.history.live import Listener, Live

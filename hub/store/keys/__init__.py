@@ -11,8 +11,8 @@ import re
 from bisect import bisect_right
 from functools import cache
 
-from hub.store.files import folder
 from hub.store.keys.capacity import OfLeases, OfNodes, OfTheQueue
+from hub.store.keys.files import folder
 from hub.store.keys.jobs import OfJobs, OfProviders, OfSockets
 from hub.store.keys.key import Each, Key, Section
 from hub.store.keys.public import Public

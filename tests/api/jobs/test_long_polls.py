@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hub.api.jobs import waiting
+from hub.api import waiting
 from tests.api.jobs.people import J, is_problem
 from tests.world import PATIENCE_S, SLACK_S, eventually
 

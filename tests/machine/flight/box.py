@@ -16,7 +16,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from hub.api.app import create_app
 from hub.api.auth import Secrets
 from hub.api.deps import Serving
-from hub.api.edge.gate import Gate
+from hub.api.guard.gate import Gate
 from hub.core import Hub
 from hub.errors import StoreUnavailable
 from hub.store.clock import PERIOD_S

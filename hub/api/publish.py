@@ -1,4 +1,4 @@
-"""`python -m hub.api.contract` writes the contract into its files; with `--check` it only says what has changed.
+"""`python -m hub.api.publish` writes the contract into its files; with `--check` it only says what has changed.
 
 What would break clients is refused, unless `--break` says that it is meant.
 """
@@ -8,9 +8,21 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any, Final
 
+from hub.api import contract
+from hub.api.app import routes
+from hub.api.contract import asyncapi
 from hub.api.contract.changes import breaks
-from hub.api.contract.file import written
+from hub.api.contract.document import document
+
+FILE: Final = Path(contract.__file__).with_name("openapi.json")
+SPOKEN: Final = FILE.with_name("asyncapi.json")
+
+
+def written() -> dict[Path, dict[str, Any]]:
+    """What the code says now, by the file it stands in, which is served and compared with."""
+    return {FILE: document(routes()), SPOKEN: asyncapi.document()}
 
 
 def main(*said: str, folder: Path | None = None) -> int:

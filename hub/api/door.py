@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from starlette.types import Scope
 
 from hub.api.deps import Serving
-from hub.api.edge.gate import SAFE
+from hub.api.guard.gate import SAFE
 from hub.errors import Forbidden, Foreign, HubError, StoreUnavailable
 from hub.tokens.logins import Login, Logins, bond, capped
 

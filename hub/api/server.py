@@ -203,9 +203,7 @@ def _run_many(settings: Settings) -> int:
     folder = tempfile.mkdtemp(prefix="capacity-hub-metrics-")
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
     os.environ["HUB_WORKERS"] = str(settings.workers)
-    config = uvicorn.Config(
-        "hub.api.http.server:worker_app", factory=True, workers=settings.workers, **_options(settings)
-    )
+    config = uvicorn.Config("hub.api.server:worker_app", factory=True, workers=settings.workers, **_options(settings))
     supervisor = _Supervisor(config, sockets=[config.bind_socket()])
     supervisor.passes_on = any((settings.tokens_file, settings.tls_cert, settings.realms_file))
     try:
