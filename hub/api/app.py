@@ -28,7 +28,7 @@ from hub.api.jobs import dead, jobs, progress, providers, schedules, tasks, work
 from hub.api.operators import admin, documentation, events, ops, shared, tokens, worker_env
 from hub.api.problems import on_http_error, on_hub_error
 from hub.api.realms.spilling import spilling_over
-from hub.api.sockets import Sockets
+from hub.api.sockets.sockets import Sockets
 from hub.core import Hub
 from hub.errors import HubError, StartRefused, StoreUnavailable
 from hub.history.reading import History

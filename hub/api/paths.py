@@ -1,10 +1,13 @@
-"""Where the jobs API lives, and how its paths are taken apart."""
+"""Paths that more than the routes behind them know, and how those of the jobs API are taken apart."""
 
 from __future__ import annotations
 
 from starlette.convertors import Convertor, register_url_convertor
 
-PREFIX = "/v1/joblib"
+PREFIX = "/v1/joblib"  # of the jobs API
+EVENTS = "/events"  # the one path whose answer has no end, and no time limit
+SOCKETS = "/socket.io/"
+ABORT = "hub.abort"  # in the extensions of a request to either: cuts its connection
 
 
 def is_ours(path: str) -> bool:

@@ -25,9 +25,8 @@ from hub.api.dispatch.realms import Realms
 from hub.api.http.private import Multiprocess
 from hub.api.http.protocol import REST_S, HubProtocol
 from hub.api.http.tls import Certificates
-from hub.api.sockets import Sockets
 from hub.api.sockets.protocol import SocketProtocol, UpgradingProtocol
-from hub.api.sockets.sockets import MESSAGE_BYTES
+from hub.api.sockets.sockets import MESSAGE_BYTES, Sockets
 from hub.errors import StartRefused
 from hub.internal.registry import load_internal_jobs
 from hub.observability.logs import configure_logs, get_logger

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hub.api import bodies
+from hub.api.capacity import reading
 from hub.api.capacity.node_requests import BeatBody
 from hub.api.capacity.requests import BorrowBody, ReturnBody
 from hub.errors import HubError
@@ -38,7 +38,7 @@ def test_a_borrow_read_by_hand_is_what_its_model_reads(document):
         options = said.max_wait_seconds, said.wait_for_pool, said.realms
         return said.ttl_seconds, said.run_name, said.run_id, said.priority, *options
 
-    by_hand, by_model = outcome(lambda: tuple(bodies.borrowing(document))), outcome(modelled)
+    by_hand, by_model = outcome(lambda: tuple(reading.borrowing(document))), outcome(modelled)
     if is_refusal(by_hand) and is_refusal(by_model):  # of two faults either may be told
         return
     assert repr(by_hand) == repr(by_model)
@@ -54,7 +54,7 @@ def test_a_return_read_by_hand_is_what_its_model_reads(document, complete):
         revokes = "2" if said.force else "1" if said.revoke else ""
         return said.label_key, said.browser_id, said.lease_token, revokes, said.run_id, said.only_run, said.reason
 
-    by_hand, by_model = outcome(lambda: tuple(bodies.returning(document))), outcome(modelled)
+    by_hand, by_model = outcome(lambda: tuple(reading.returning(document))), outcome(modelled)
     if is_refusal(by_hand) and is_refusal(by_model):
         return
     assert repr(by_hand) == repr(by_model)
@@ -65,7 +65,7 @@ def test_a_return_read_by_hand_is_what_its_model_reads(document, complete):
 def test_a_heartbeat_read_by_hand_is_what_its_model_reads(document, named):
     document = {**document, **({"NodeId": "n1"} if named else {})}
     by_hand, by_model = (
-        outcome(lambda: bodies.beat(document)), outcome(lambda: BeatBody.read(document).beat()),
+        outcome(lambda: reading.beat(document)), outcome(lambda: BeatBody.read(document).beat()),
     )  # fmt: skip
     if is_refusal(by_hand) and is_refusal(by_model):
         return

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from hub.api import bodies, traces
 from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.capacity import reading
 from hub.api.capacity.requests import AttributeBody, BorrowBody, RenewBody, ReturnBody
 from hub.api.contract import lending
 from hub.api.contract import parameters as p
@@ -86,7 +87,7 @@ async def borrow(request: Request) -> Response:
     metrics.borrow_requests.labels(shown).inc()
     started = time.monotonic()
     try:
-        said = bodies.borrowing(document)
+        said = reading.borrowing(document)
         wanted = _borrow_request(request, hub, said, label, bodies.run_id(request, said.run_id))
         if tracing.on and wanted.keyed:  # it may be asked for again, and is the same ticket then
             await traces.follow(hub.store, traces.ticket(wanted.request))
@@ -132,7 +133,7 @@ def _wanted(document: dict[str, Any], hub: Hub) -> Label:
     return parse_label(given, parse_kinds(hub.settings.label_kinds), wildcards=hub.agreed.holds.wildcards)
 
 
-def _borrow_request(request: Request, hub: Hub, said: bodies.Borrowing, label: Label, run: str) -> BorrowRequest:
+def _borrow_request(request: Request, hub: Hub, said: reading.Borrowing, label: Label, run: str) -> BorrowRequest:
     settings = hub.settings
     ttl_s = settings.borrow_ttl_s if said.ttl_s is None else said.ttl_s
     ttl_s = min(max(ttl_s, settings.borrow_ttl_min_s), 86_400, settings.max_session_ttl_s)
@@ -209,7 +210,7 @@ async def give_back(request: Request) -> Response:
     hub = serving(request).hub
     arrived_ms = hub.store.latest_ms()
     who = await speaker(request, RUNNER, NODE)
-    said = bodies.returning(await bodies.read_body(request))
+    said = reading.returning(await bodies.read_body(request))
     slot, label = said.slot, parse_label(said.label)
     run = bodies.run_id(request, said.run_id)
     key = bodies.request_key(request)

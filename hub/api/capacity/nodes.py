@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from hub.api import bodies
 from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.capacity import reading
 from hub.api.capacity.node_requests import SLOTS_MAX, BeatBody, BeatsBody, CallerBody, PublishBody, RegisterBody
 from hub.api.contract import fleet
 from hub.api.contract import parameters as p
@@ -124,8 +125,8 @@ def _pool_labels(hub: Hub, node: Registration) -> list[str]:
 
 def _publication(hub: Hub, node_id: str, said: PublishBody, document: dict[str, Any]) -> list[Slot]:
     kinds = parse_kinds(hub.settings.label_kinds)
-    labels: dict[str, Label] = {name: parse_label(name, kinds) for name in bodies.named_labels(said)}
-    return bodies.slots(said, document, node_id, labels)
+    labels: dict[str, Label] = {name: parse_label(name, kinds) for name in reading.named_labels(said)}
+    return reading.slots(said, document, node_id, labels)
 
 
 def _published(slots: list[Slot], words: list[str]) -> list[dict[str, Any]]:
@@ -222,7 +223,7 @@ async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Response:
 async def heartbeat(request: Request) -> Response:
     """Say that a node is alive, and learn what it must do. Answered once Redis has it."""
     who, hub = await speaker(request, NODE), serving(request).hub
-    beat = bodies.beat(await bodies.read_body(request))
+    beat = reading.beat(await bodies.read_body(request))
     who.check(beat.node_id)
     return reply(_orders(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms))
 
@@ -265,7 +266,7 @@ async def heartbeats(request: Request) -> Response:
 
 async def _one(hub: Hub, who: Speaker, document: Any, path: str) -> dict[str, Any]:
     try:
-        beat = bodies.beat(document)
+        beat = reading.beat(document)
         who.check(beat.node_id)
         return _orders(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms)
     except HubError as error:

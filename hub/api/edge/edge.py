@@ -11,9 +11,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 from fastapi import FastAPI
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hub.api import sockets
 from hub.api.bodies import preferred_wait
 from hub.api.deps import CYCLE, check_caller
 from hub.api.door import MARK, Door, Visit
@@ -22,11 +21,10 @@ from hub.api.edge.neutral import ASKED, Speech, Writer
 from hub.api.guard.freight import LIGHT, Freight
 from hub.api.guard.gate import Gate
 from hub.api.jobs.limits import Limits
-from hub.api.operators import events
-from hub.api.paths import is_ours
+from hub.api.paths import EVENTS, SOCKETS, is_ours
 from hub.api.problems import answer, as_hub_error, note_failure, refuse, slow_down_guesses
 from hub.api.waiting import TIME
-from hub.errors import HubError, RequestTimedOut, TooLarge, Unavailable
+from hub.errors import HubError, RequestTimedOut, Stopping, TooLarge, Unavailable
 from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing
 from hub.settings import Settings
@@ -53,7 +51,7 @@ class Edge:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, self._one_sentence(send))
-        elif scope["path"].startswith(sockets.PATH):
+        elif scope["path"].startswith(SOCKETS):
             await (self._poll if scope["type"] == "http" else self._socket)(scope, receive, send)
         elif scope["type"] == "http" and tracing.on:
             with tracing.request(scope["method"], scope["headers"]):
@@ -76,7 +74,7 @@ class Edge:
 
     async def _poll(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A request of those who are without a WebSocket: counted as any other."""
-        scope[measured.ROUTE], started, code = sockets.PATH, time.perf_counter(), 0
+        scope[measured.ROUTE], started, code = SOCKETS, time.perf_counter(), 0
 
         async def put(message: Message) -> None:
             nonlocal code
@@ -96,7 +94,11 @@ class Edge:
         except HubError as refusal:
             await refuse(refusal, scope, receive, send)
             return
-        await sockets.serve(self.app, scope, receive, send)
+        found: ASGIApp | None = getattr(self.app.state, "sockets", None)
+        if found is None:
+            await refuse(Stopping("The hub is starting", retry_after_s=1), scope, receive, send)
+            return
+        await found(scope, receive, send)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"].startswith(ALIAS + "/") and not is_ours(scope["path"][len(ALIAS) :]):
@@ -108,7 +110,7 @@ class Edge:
         if scope["method"] == "HEAD":
             scope, exchange = {**scope, "method": "GET"}, _Head(receive, send, exchange.limit)
         try:
-            async with asyncio.timeout(None if scope["path"] == events.PATH else self._timeout_s) as limit:
+            async with asyncio.timeout(None if scope["path"] == EVENTS else self._timeout_s) as limit:
                 scope[TIME], scope[CYCLE] = limit, getattr(receive, "__self__", None)
                 headers = self._gate.check(scope) if self._gate else dict(scope["headers"])
                 if ASKED in headers.get(b"accept", b""):
@@ -150,7 +152,7 @@ class Edge:
         visit: Visit | None = await door.enter(scope, headers) if door else None
         if visit is None or door is None:
             await self._answer(scope, exchange)
-        elif visit.login and scope["path"] == events.PATH:
+        elif visit.login and scope["path"] == EVENTS:
             await door.while_good(visit, self._answer(scope, exchange))
         else:
             await self._answer(scope, exchange)

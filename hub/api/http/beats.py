@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from hub.api import bodies
 from hub.api.auth import HEADER, NODE
+from hub.api.capacity import reading
 from hub.api.capacity.nodes import orders_json
 from hub.api.deps import Serving
 from hub.api.edge import measured
@@ -76,7 +77,7 @@ def _read(serving: Serving, cycle: Cycle) -> Beat:
             if holder is None or not speaks(holder):
                 raise
             node = holder.name
-    beat = bodies.beat(bodies.read_object(bytes(cycle.body)))
+    beat = reading.beat(bodies.read_object(bytes(cycle.body)))
     if node not in (None, beat.node_id):
         raise Forbidden("The token shown speaks for another node.")
     return beat

@@ -19,6 +19,7 @@ from hub.api.contract import parameters as p
 from hub.api.contract.operation import Raw, operation
 from hub.api.deps import allowed, reply, serving
 from hub.api.members import whole_number
+from hub.api.paths import ABORT, EVENTS
 from hub.errors import InvalidValue, NotFound, StoreUnavailable
 from hub.history.events import NAMES, Wanted, parse_id, wanted
 from hub.history.live import Listener, Live
@@ -27,13 +28,11 @@ from hub.observability import metrics
 from hub.wire import to_json
 
 router = APIRouter(tags=["events"])
-PATH = "/events"  # the one path whose answer has no end, and no time limit
 KEEP_ALIVE_S = 15.0  # shorter than any proxy waits
 SEND_S = 20.0  # for a listener to take what was sent; then, or at most as much later, his connection is cut
 TOGETHER = 20  # events in one turn of the loop: a hundred listeners may be as far behind
 RETRY_MS = 2000  # a listener that was cut off comes back after so long
 _SHOWN = 'id: 1750000000000-0\nevent: grant.lent\ndata: {"event": "grant.lent"}\n\n'
-ABORT = "hub.abort"  # in the extensions of a request: cuts its connection
 _FILTERS = dict.fromkeys(("kind", *NAMES), "string")
 
 
@@ -74,7 +73,7 @@ async def explain(request: Request, kind: str, id: str) -> Response:
 
 
 @router.get(
-    PATH,
+    EVENTS,
     **operation("followEvents", (RUNNER, ADMIN), Raw("text/event-stream", _SHOWN), p.AFTER, p.LAST_EVENT, *p.EVENTS_OF),
 )
 async def events(request: Request) -> Response:

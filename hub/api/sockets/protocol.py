@@ -11,25 +11,24 @@ from typing import Any, Final
 from hub.api.http.private import WebSocketsSansIOProtocol
 from hub.api.http.protocol import NEVER, HubProtocol
 from hub.api.http.writing import cut, expect_to_be_read
+from hub.api.paths import ABORT, SOCKETS
 from hub.api.sockets.turns import Turns
 
-PATH: Final = "/socket.io/"
 PIECE: Final = 512  # bytes: some messages, each of which costs a hundredth of a millisecond to tell from the next
 GOODBYE_S = 5.0  # for a client to answer that a WebSocket is closed; then its connection is
-ABORT: Final = "hub.abort"  # in the extensions of a WebSocket: cuts its connection
 _log = logging.getLogger("hub.sockets.wire")
 _log.setLevel(logging.WARNING)  # the server tells of every handshake, with the session id, which is a secret
 
 
 class UpgradingProtocol(HubProtocol):
-    """The hub's HTTP, which may turn into a WebSocket below `PATH`; elsewhere an `Upgrade` changes nothing."""
+    """The hub's HTTP, which may turn into a WebSocket below its path; elsewhere an `Upgrade` changes nothing."""
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._plain = transport
 
     def _should_upgrade(self) -> bool:
-        return self._path().startswith(PATH.encode()) and super()._should_upgrade()
+        return self._path().startswith(SOCKETS.encode()) and super()._should_upgrade()
 
     def _path(self) -> bytes:
         return self.url

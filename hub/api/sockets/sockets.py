@@ -7,24 +7,21 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
 
-from fastapi import FastAPI
 from socketio import AsyncServer
 from socketio.packet import BINARY_ACK, BINARY_EVENT, Packet
 from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from hub.api.deps import Serving
+from hub.api.paths import ABORT
 from hub.api.problems import refuse as _refuse
 from hub.api.sockets.events import Events
-from hub.api.sockets.protocol import ABORT, PATH
 from hub.api.sockets.rooms import Rooms
 from hub.errors import RequestTimedOut, Stopping, StoreUnavailable, TooLarge
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.cancelling import cancel_all
 from hub.store.rounds import rounds
-
-__all__ = ["PATH", "Sockets", "serve"]
 
 PING_S = 20  # a poll is answered after so long, sooner than proxies give up
 PONG_S = 20  # for the answer: clients compute, and their threads share one interpreter
@@ -38,15 +35,6 @@ CLOSE_S = 5.0  # for all that remains when the hub stops
 _CLOSE = "1"  # python-engineio's packet that ends a connection for good
 _WIRE = "hub.wire"
 _log = get_logger("hub.sockets")
-
-
-async def serve(app: FastAPI, scope: Scope, receive: Receive, send: Send) -> None:
-    """Hand a request for the sockets to those of the application."""
-    found: Sockets | None = getattr(app.state, "sockets", None)
-    if found is None:
-        await _refuse(Stopping("The hub is starting", retry_after_s=1), scope, receive, send)
-        return
-    await found(scope, receive, send)
 
 
 class Sockets:

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-_INSTALLED = Path(__file__).resolve().parent.parent / "lua"
-_CHECKOUT = Path(__file__).resolve().parent.parent.parent / "lua"
+_INSTALLED, _CHECKOUT = (Path(__file__).resolve().parents[up] / "lua" for up in (2, 3))
 
 
 def folder() -> Path:
