@@ -35,7 +35,7 @@ def main() -> None:
     try:
         (run_jobs if sys.argv[1] == "jobs" else run)(server, int(sys.argv[2]), shrink=False)
     except BaseException as error:
-        found = _first_line(error)
+        found = _said(error)
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -59,12 +59,12 @@ def _fly(most: int) -> dict[str, Any]:
     return {"found": found, "steps": steps, "seconds": round(time.monotonic() - started, 1)}
 
 
-def _first_line(error: BaseException) -> str:
+def _said(error: BaseException) -> str:
     """What the machine said, or what the error is, where Hypothesis has put several together."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0][:200]
+    return text[:2000]
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""HTTP as this process speaks it: the server, its connections, and the shortcut of heartbeats."""
+"""HTTP as this process speaks it: connections, TLS, writing, and the shortcut of heartbeats."""
