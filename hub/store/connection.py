@@ -23,6 +23,7 @@ from hub.store.embedded import EmbeddedRedis, find_server
 from hub.store.faults import StoreMoved, StoreMoves, StoreTooNew, is_away
 from hub.store.library import LAST_USED, library
 from hub.store.loading import call
+from hub.store.packing import packed
 from hub.store.primary import Primary, located_client
 from hub.store.sentinel import sentinels
 from hub.store.store import Store
@@ -49,7 +50,7 @@ def make_client(url: str, settings: Settings, primary: Primary | None = None) ->
         return located_client(server, options | pooled, primary or make_primary(url, settings))
     if url.startswith("unix://"):
         options.pop("socket_connect_timeout")
-    return Redis.from_pool(BlockingConnectionPool.from_url(url, **pooled, **options))
+    return Redis.from_pool(packed(BlockingConnectionPool.from_url(url, **pooled, **options)))
 
 
 def make_primary(url: str, settings: Settings) -> Primary:

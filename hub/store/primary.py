@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.connection import Connection, SSLConnection
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
+
+from hub.store.packing import PackedConnection, PackedSSLConnection
 
 ASK_S = 0.5  # how often the finder is asked: as often as the hub clock ticks
 ANSWER_S = 2.0  # for each of those a finder asks; nobody waits for it once a majority has answered
@@ -114,11 +115,11 @@ class _Located:
         await super()._connect()  # type: ignore[misc]
 
 
-class LocatedConnection(_Located, Connection):
+class LocatedConnection(_Located, PackedConnection):
     """Plain."""
 
 
-class LocatedSSLConnection(_Located, SSLConnection):
+class LocatedSSLConnection(_Located, PackedSSLConnection):
     """Over TLS."""
 
 
