@@ -11,7 +11,7 @@ import orjson
 
 def time_text(moment: datetime) -> str:
     """A time as the wire writes it: UTC, seven fractional digits and `Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "0Z"
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")[:26] + "0Z"
 
 
 def to_json(document: Any) -> bytes:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Literal
 
 from hub.errors import InvalidLabel
 
 SEGMENTS_MAX = 8
 LENGTH_MAX = 512  # characters; a bound for keys and metric labels, far above any real label
+KEPT = 1_000  # labels whose reading is remembered: checking every character of one costs as much as parsing its request
 ANY_KIND: frozenset[str] = frozenset()
 
 _WHY = {
@@ -38,7 +39,7 @@ class Label:
 
 def parse_label(
     given: str | None,
-    kinds: Collection[str] = ANY_KIND,
+    kinds: frozenset[str] = ANY_KIND,
     *,
     wildcards: bool = False,
     segments_min: int = 2,
@@ -51,7 +52,11 @@ def parse_label(
     """
     if given is None:
         raise _invalid("null")
-    trimmed = given.strip()
+    return _read(given.strip(), kinds, wildcards, segments_min, case)
+
+
+@lru_cache(maxsize=KEPT)
+def _read(trimmed: str, kinds: frozenset[str], wildcards: bool, segments_min: int, case: str) -> Label:
     segments = tuple(segment.strip() for segment in trimmed.split(":"))
     broken = _first_broken_rule(trimmed, segments, segments_min)
     if broken:
@@ -88,6 +93,7 @@ def _invalid(reason: str) -> InvalidLabel:
     return InvalidLabel(f"invalid labelKey: {_WHY[reason]} ({reason})", reason=reason)
 
 
+@cache
 def parse_kinds(text: str) -> frozenset[str]:
     """The words of `HUB_LABEL_KINDS`; `*` or nothing means any."""
     words = frozenset(word.strip() for word in text.split(",") if word.strip())

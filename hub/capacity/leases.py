@@ -96,12 +96,14 @@ class Leases:
         await self._agreed.once()
         waited = granted = False
         try:
-            with self._queue.watch(wanted.request, wanted.label) as woken:
-                answer = await self._first_try(wanted)
-                if isinstance(answer, Waiting):
-                    waited = True
-                    with self.spilling.beside(wanted):
-                        answer = await self._wait(wanted, answer, woken, gone)
+            answer: Lease | Waiting | None = await self._at_once(wanted)
+            if not isinstance(answer, Lease):
+                with self._queue.watch(wanted.request, wanted.label) as woken:
+                    answer = await self._first_try(wanted)
+                    if isinstance(answer, Waiting):
+                        waited = True
+                        with self.spilling.beside(wanted):
+                            answer = await self._wait(wanted, answer, woken, gone)
             granted = True
             await self._replicas.confirm()
         except (StoreUnavailable, asyncio.CancelledError) as error:
@@ -111,6 +113,17 @@ class Leases:
         if answer.realm is None:
             self.memory.lent(answer)
         return answer
+
+    async def _at_once(self, wanted: BorrowRequest) -> Lease | None:
+        """A slot that nothing stands in the way of; None where the long script is to be asked."""
+        if time.monotonic() < self._busy_until:
+            return None
+        reply = await self._lend_now(**self._asked(wanted))
+        if reply[0] == "ok":
+            return self._granted(wanted, reply)
+        _log_dropped(reply[1])
+        self._busy_until = time.monotonic() + BUSY_S
+        return None
 
     async def _first_try(self, wanted: BorrowRequest) -> Lease | Waiting:
         try:
@@ -173,8 +186,8 @@ class Leases:
             raise Stopping("The hub is stopping", **facts)
         raise WaitedInVain(f"Borrow timed out after {wanted.wait_ms / 1000:g}s for {wanted.label}", **facts)
 
-    async def _try(self, wanted: BorrowRequest, *, repeated: bool) -> Lease | Waiting:
-        asked: dict[str, Any] = {
+    def _asked(self, wanted: BorrowRequest) -> dict[str, Any]:
+        return {
             "label": wanted.label,
             "ttl_ms": wanted.ttl_ms,
             "idle_ms": self._idle_ms,
@@ -184,14 +197,10 @@ class Leases:
             "fingerprint": wanted.fingerprint,
             "keep_s": wanted.keep_s,
         }
-        if not repeated and time.monotonic() >= self._busy_until:
-            reply = await self._lend_now(**asked)
-            if reply[0] == "ok":
-                return self._granted(wanted, reply)
-            _log_dropped(reply[1])
-            self._busy_until = time.monotonic() + BUSY_S
+
+    async def _try(self, wanted: BorrowRequest, *, repeated: bool) -> Lease | Waiting:
         reply = await self._borrow(
-            **asked,
+            **self._asked(wanted),
             keyed=int(wanted.keyed),
             repeated=int(repeated),
             hub=self._queue.hub_id,

@@ -33,6 +33,7 @@ class Memory:
         self.renewals: Dated = OrderedDict()
         self.ends: Dated = OrderedDict()
         self.given_up: Dated = OrderedDict()
+        self._forgot_ms = 0  # when it was looked for what is too old
         self._note_ended = store.script("capacity/note_ended")
         self._note_renewed = store.script("capacity/note_renewed")
         self._readopt = store.script("capacity/readopt")
@@ -106,6 +107,9 @@ class Memory:
         self._forget_old()
 
     def _forget_old(self) -> None:
+        if self._store.clock_ms == self._forgot_ms:
+            return
+        self._forgot_ms = self._store.clock_ms
         horizon = self._store.clock_ms - self._keep_ms
         for memory in (self.leases, self.renewals, self.ends, self.given_up):
             while memory and next(iter(memory.values()))[0] < horizon:

@@ -14,7 +14,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from hub.store.keys import Keys, lua_module
@@ -69,6 +69,10 @@ class Command:
     takes_rest: bool
     changes: bool
 
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.arguments)
+
     @classmethod
     def declared(cls, text: str) -> Command:
         """As the file of a command says; raises ValueError where it does not say it."""
@@ -82,7 +86,7 @@ class Command:
 
     def ordered(self, rest: Iterable[Any], named: dict[str, Any]) -> list[Any]:
         """The arguments in order; raises TypeError for names that are not its own."""
-        if named.keys() != set(self.arguments):
+        if named.keys() != self._names:
             raise TypeError(f"{self.name} takes {self.arguments}, not {tuple(named)}")
         return [*(named[name] for name in self.arguments), *rest]
 

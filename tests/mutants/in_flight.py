@@ -77,6 +77,9 @@ FLIGHT = (
         "hub/capacity/memory.py",
         "        self._forget_old()\n\n"
         "    def _forget_old(self) -> None:\n"
+        "        if self._store.clock_ms == self._forgot_ms:\n"
+        "            return\n"
+        "        self._forgot_ms = self._store.clock_ms\n"
         "        horizon = self._store.clock_ms - self._keep_ms\n"
         "        for memory in (self.leases, self.renewals, self.ends, self.given_up):\n"
         "            while memory and next(iter(memory.values()))[0] < horizon:\n",

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 
 from fastapi import FastAPI
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hub.api.bodies import preferred_wait
 from hub.api.deps import CYCLE, check_caller
 from hub.api.door import MARK, Door, Visit
 from hub.api.edge import hot, measured
+from hub.api.edge.hot_request import HotRequest
 from hub.api.edge.neutral import ASKED, Speech, Writer
 from hub.api.guard.freight import LIGHT, Freight
 from hub.api.guard.gate import Gate
@@ -143,7 +144,7 @@ class Edge:
             await self.app(scope, exchange.receive, exchange.send)
             return
         scope["app"], scope["endpoint"], scope[measured.ROUTE] = self.app, endpoint, hot.TEMPLATES[endpoint]
-        response = await endpoint(Request(scope, exchange.receive, exchange.send))
+        response = await endpoint(HotRequest(scope, exchange.receive, exchange.send))
         await response(scope, exchange.receive, exchange.send)
 
     async def _visited(self, scope: Scope, headers: Mapping[bytes, bytes], exchange: _Exchange) -> None:

@@ -1,0 +1,64 @@
+"""What hot endpoints read of a request is what Starlette reads of it."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import Message, Scope
+
+from hub.api.edge.hot_request import HotRequest
+
+HEADERS = [
+    (b"x-hub-secret", b"first"),
+    (b"x-hub-secret", b"second"),
+    (b"x-run-id", "ä".encode()),
+    (b"accept", b"*/*"),
+]
+
+
+def both(messages: list[Message], query: bytes = b"") -> tuple[HotRequest, Request]:
+    """The same request, twice."""
+    scope: Scope = {"type": "http", "method": "POST", "path": "/", "headers": HEADERS, "query_string": query}
+
+    def receive_of(left: list[Message]):  # type: ignore[no-untyped-def]
+        async def receive() -> Message:
+            return left.pop(0)
+
+        return receive
+
+    return HotRequest(scope, receive_of(list(messages))), Request(scope, receive_of(list(messages)))
+
+
+@pytest.mark.parametrize("name", ["x-hub-secret", "x-run-id", "accept", "x-other"])
+def test_of_a_header_that_comes_twice_the_first_one_counts(name: str) -> None:
+    hot, plain = both([])
+    assert hot.headers.get(name) == plain.headers.get(name)
+    assert hot.headers.getlist(name) == plain.headers.getlist(name)
+    assert (name in hot.headers) == (name in plain.headers)
+
+
+@pytest.mark.parametrize("query", [b"", b"runId=r%201&runId=r2"])
+def test_the_query_is_the_same(query: bytes) -> None:
+    hot, plain = both([], query)
+    assert hot.query_params == plain.query_params
+    assert hot.query_params.get("runId") == plain.query_params.get("runId")
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"type": "http.request"}],
+        [{"type": "http.request", "body": b"{}"}],
+        [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.request", "body": b"}"}],
+    ],
+)
+async def test_a_body_is_whole_in_whatever_pieces_it_comes(messages: list[Message]) -> None:
+    hot, plain = both(messages)
+    assert await hot.body() == await plain.body()
+    assert await hot.body() == await plain.body()  # asked again, nothing is waited for
+
+
+async def test_a_caller_who_hangs_up_within_the_body_is_noticed() -> None:
+    hot, _ = both([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
+    with pytest.raises(ClientDisconnect):
+        await hot.body()
