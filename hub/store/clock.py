@@ -17,7 +17,7 @@ from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.callers import urgent
 from hub.store.cancelling import cancel_all
-from hub.store.faults import LostAgain, StoreMoved, StoreMoves
+from hub.store.faults import LostAgain, StoreMoved, StoreMoves, StoreTooNew
 from hub.store.store import AWAY, OPENINGS, Store
 
 PERIOD_S = 0.5  # `lua/store.lua` counts at most two of these for one silence
@@ -161,7 +161,7 @@ class HubClock:
         await self._told(hub_id=self.hub_id, floor=store.highest_token, heard_ms=store.highest_ms)
 
     async def _lost(self, error: Exception) -> None:
-        self._store.set_away(str(error) if isinstance(error, StoreMoves) else AWAY)
+        self._store.set_away(str(error) if isinstance(error, StoreMoves | StoreTooNew) else AWAY)
         if isinstance(error, StoreMoved):
             self.moved_to = error.url
             self.moved.set()

@@ -34,7 +34,6 @@ MODULES = (
 )  # fmt: skip
 EXTERNAL = ("times", "record_times", "records")
 
-FORMAT = 1  # of what the commands keep in a store; one that says a higher number is of a later version of the hub
 LAST_USED = "last_used"  # the function that says when a hub used the library last
 NO_FENCE = ("", "")  # of a call by a program that does not tick
 _DECLARED = re.compile(r"^command(?:\.(\w+))?\('([a-z_/]+)', \{(.*?)\}, function", re.MULTILINE | re.DOTALL)

@@ -15,7 +15,7 @@ _SCANS = {"hash": "HSCAN", "set": "SSCAN", "zset": "ZSCAN"}
 async def keys_of(store: Store, begin: str) -> AsyncIterator[list[str]]:
     """The keys that begin so; one that comes and goes meanwhile may be left out, any may come twice."""
     cursor: Any = "0"
-    options = ("MATCH", _glob(begin) + "*") if begin else ()
+    options = ("MATCH", pattern(begin)) if begin else ()
     while True:
         cursor, names = await store.read("SCAN", cursor, *options, "COUNT", PAGE)
         yield list(dict.fromkeys(names))
@@ -46,5 +46,6 @@ def _names(found: Any) -> list[str]:
     return [each if isinstance(each, str) else each[0] for each in found]
 
 
-def _glob(text: str) -> str:
-    return "".join(f"\\{c}" if c in "*?[]\\^-" else c for c in text)
+def pattern(begin: str) -> str:
+    """What SCAN takes for keys that begin so."""
+    return "".join(f"\\{c}" if c in "*?[]\\^-" else c for c in begin) + "*"

@@ -18,7 +18,7 @@ command.open('store/open', {
   'timeout_ms',         -- of nodes, '0' when the caller does not know
   'heard_ms',           -- the hub clock as the caller heard it last, '0' when it never did
   'cluster',            -- '1': the server is one of a cluster
-  'format: number',     -- of what the calling hub writes
+  'format: number',     -- the newest that the calling hub knows: a new store has that one
 }, function(a)
   local in_cluster = a.cluster == '1'
   if in_cluster then command.stay_whole() end
@@ -54,7 +54,7 @@ command.open('store/open', {
   if was[6] and clock_ms - tonumber(was[6]) < tonumber(was[7] or '0') then lost_above = was[5] end
   redis.call('HSET', keys.store, 'lost_above', lost_above, 'lost_below', redis.call('HGET', keys.store, 'token'))
   redis.call('HSET', keys.store, 'generation', generation, 'run_id', a.run_id, 'clock_ms', clock_ms, 'tick_ms', now_ms,
-    'format', a.format)
+    'format', was[8] or (was[1] and '1') or a.format)
   store.open_as(generation, in_cluster)
   if not was[1] then redis.call('HSET', keys.store, 'born', generation, 'born_ms', clock_ms) end
   if not was[7] and a.timeout_ms ~= '0' then redis.call('HSET', keys.store, 'timeout_ms', a.timeout_ms) end
