@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,27 +15,20 @@ import pytest
 from hub.client.jobs import JobsClient, Task, Worker
 from tests import world
 from tests.client.jobs.live import QUICK, ROOM, TOKEN, tokens_file, until_status
-from tests.world import HubProcess, RedisServer
+from tests.world import HubProcess
 
 pytestmark = pytest.mark.story
 JOB = "@global:analysis:Long"
 BEAT_S = 1000.0  # no heartbeat tells it
 
 
-@pytest.fixture(scope="module")
-def hub(_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    tokens = tokens_file(tmp_path_factory.mktemp("cancelling"))
-    settings = {**QUICK, "HUB_WORKER_TIMEOUT_SECONDS": "3600"}
-    process = HubProcess({"HUB_REDIS_URL": _server.url, "HUB_TOKENS_FILE": tokens, **settings})
-    try:
-        process.wait_until_ready(60)
-        yield process
-    finally:
-        process.kill()
+@pytest.fixture
+def hub(start_hub: Callable[..., HubProcess], tmp_path: Path) -> HubProcess:
+    return start_hub(HUB_TOKENS_FILE=tokens_file(tmp_path), **{**QUICK, "HUB_WORKER_TIMEOUT_SECONDS": "3600"})
 
 
 @pytest.fixture
-async def client(redis_server: RedisServer, hub: HubProcess) -> AsyncIterator[JobsClient]:
+async def client(hub: HubProcess) -> AsyncIterator[JobsClient]:
     async with JobsClient(hub.url, TOKEN) as client:
         yield client
 

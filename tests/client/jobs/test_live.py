@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx
@@ -27,26 +28,15 @@ from tests.client.jobs.live import (
     until_registered,
     until_status,
 )
-from tests.world import PATIENCE_S, HubProcess, RedisServer, wait_until
+from tests.world import PATIENCE_S, HubProcess, wait_until
 
 pytestmark = pytest.mark.story
 
 
-@pytest.fixture(scope="module")
-def _standing(_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
-    tokens = tokens_file(tmp_path_factory.mktemp("standing"))
-    process = HubProcess({"HUB_REDIS_URL": _server.url, "HUB_TOKENS_FILE": tokens, **QUICK})
-    try:
-        process.wait_until_ready(60)
-        yield process
-    finally:
-        process.kill()
-
-
 @pytest.fixture
-def jobs_hub(redis_server: RedisServer, _standing: HubProcess) -> HubProcess:
-    """A hub with one token, that misses workers that hang up soon; its store is emptied for each test."""
-    return _standing
+def jobs_hub(start_hub: Callable[..., HubProcess], tmp_path: Path) -> HubProcess:
+    """A hub with one token, that misses workers that hang up soon."""
+    return start_hub(HUB_TOKENS_FILE=tokens_file(tmp_path), **QUICK)
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,19 +42,13 @@ for _ in range(128):
     RETURNED["deep"] = [RETURNED["deep"]]
 
 
-@pytest.fixture(scope="module")
-def hub(_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    tokens = tokens_file(tmp_path_factory.mktemp("results"))
-    process = HubProcess({"HUB_REDIS_URL": _server.url, "HUB_TOKENS_FILE": tokens, **QUICK})
-    try:
-        process.wait_until_ready(60)
-        yield process
-    finally:
-        process.kill()
+@pytest.fixture
+def hub(start_hub: Callable[..., HubProcess], tmp_path: Path) -> HubProcess:
+    return start_hub(HUB_TOKENS_FILE=tokens_file(tmp_path), **QUICK)
 
 
 @pytest.fixture
-async def client(redis_server: RedisServer, hub: HubProcess) -> AsyncIterator[JobsClient]:
+async def client(hub: HubProcess) -> AsyncIterator[JobsClient]:
     async with JobsClient(hub.url, TOKEN) as client:
         yield client
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -25,19 +25,13 @@ pytestmark = pytest.mark.story
 TOP = Path(__file__).parents[3]
 
 
-@pytest.fixture(scope="module")
-def hub(_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
-    tokens = tokens_file(tmp_path_factory.mktemp("sync"))
-    process = HubProcess({"HUB_REDIS_URL": _server.url, "HUB_TOKENS_FILE": tokens, **QUICK})
-    try:
-        process.wait_until_ready(60)
-        yield process
-    finally:
-        process.kill()
+@pytest.fixture
+def hub(start_hub: Callable[..., HubProcess], tmp_path: Path) -> HubProcess:
+    return start_hub(HUB_TOKENS_FILE=tokens_file(tmp_path), **QUICK)
 
 
 @pytest.fixture
-def client(redis_server: RedisServer, hub: HubProcess) -> Iterator[SyncJobsClient]:
+def client(hub: HubProcess) -> Iterator[SyncJobsClient]:
     with SyncJobsClient(hub.url, TOKEN) as client:
         yield client
 

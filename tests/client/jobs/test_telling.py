@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,7 +15,7 @@ import pytest
 from hub.client.jobs import JobsClient, Task, TaskFailed, Worker
 from tests import world
 from tests.client.jobs.live import QUICK, ROOM, TOKEN, tokens_file
-from tests.world import HubProcess, RedisServer
+from tests.world import HubProcess
 
 pytestmark = pytest.mark.story
 JOB = "@global:analysis:Speak"
@@ -39,19 +40,13 @@ class Counts(httpx.AsyncHTTPTransport):
         return response
 
 
-@pytest.fixture(scope="module")
-def hub(_server: RedisServer, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    tokens = tokens_file(tmp_path_factory.mktemp("telling"))
-    process = HubProcess({"HUB_REDIS_URL": _server.url, "HUB_TOKENS_FILE": tokens, **QUICK})
-    try:
-        process.wait_until_ready(60)
-        yield process
-    finally:
-        process.kill()
+@pytest.fixture
+def hub(start_hub: Callable[..., HubProcess], tmp_path: Path) -> HubProcess:
+    return start_hub(HUB_TOKENS_FILE=tokens_file(tmp_path), **QUICK)
 
 
 @pytest.fixture
-async def client(redis_server: RedisServer, hub: HubProcess) -> AsyncIterator[JobsClient]:
+async def client(hub: HubProcess) -> AsyncIterator[JobsClient]:
     async with JobsClient(hub.url, TOKEN) as client:
         yield client
 
