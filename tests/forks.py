@@ -2,7 +2,7 @@
 
 Such a hub, or command, is a process of its own, with an environment, a folder, streams and an end of its own; it only
 does not pay for the start of an interpreter, of which the tests need hundreds. `python -m tests.forks` is the process
-that forks. The races, and whatever is about starting, start `python -m hub.cli` itself.
+that forks. Whatever is about starting starts `python -m hub.cli` itself.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar, NoReturn
 
-import hub.cli
-
 TOP = Path(__file__).parent.parent
 # These decide while an interpreter starts, or have processes started that begin like this one.
 AT_START = ("PYTHON", "LANG", "LC_", "HUB_WORKERS")
@@ -32,8 +30,8 @@ AT_START = ("PYTHON", "LANG", "LC_", "HUB_WORKERS")
 class Fork:
     """What tests use of `subprocess.Popen`."""
 
-    def __init__(self, words: Sequence[str], talk: socket.socket) -> None:
-        self.args = ["hub", *words]
+    def __init__(self, args: Sequence[str], talk: socket.socket) -> None:
+        self.args = args
         self.returncode: int | None = None
         self._talk = talk
         self._said = b""
@@ -70,6 +68,9 @@ class Fork:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
 
@@ -84,14 +85,16 @@ class Forks:
         self._process: subprocess.Popen[bytes] | None = None
         self._beginning = threading.Lock()
 
-    def start(self, words: Sequence[str], environment: Mapping[str, str], cwd: Path | None, out: Any, err: Any) -> Fork:
-        """As `subprocess.Popen(["hub", *words], ...)`, with nothing to read on stdin."""
+    def start(
+        self, module: str, words: Sequence[str], environment: Mapping[str, str], cwd: Path | None, out: Any, err: Any
+    ) -> Fork:
+        """As `subprocess.Popen(["python", "-m", module, *words], ...)`, with nothing to read on stdin."""
         mine, theirs = socket.socketpair()
         with theirs:
             socket.send_fds(self._begun(), [b"!"], [theirs.fileno(), out.fileno(), err.fileno()])
-        wanted = {"words": list(words), "environment": dict(environment), "cwd": str(cwd or Path.cwd())}
-        mine.sendall(json.dumps(wanted).encode() + b"\n")
-        return Fork(words, mine)
+        place = {"environment": dict(environment), "cwd": str(cwd or Path.cwd())}
+        mine.sendall(json.dumps({"module": module, "words": list(words), **place}).encode() + b"\n")
+        return Fork([module, *words], mine)
 
     def _begun(self) -> socket.socket:
         with self._beginning:
@@ -110,16 +113,21 @@ class Forks:
 
 
 def begin(
-    words: Sequence[str], environment: Mapping[str, str], out: Any, err: Any, cwd: Path | None = None
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    out: Any,
+    err: Any,
+    cwd: Path | None = None,
+    module: str = "hub.cli",
 ) -> Fork | subprocess.Popen[bytes]:
-    """Start `hub` with these words: a fork where that comes to the same."""
+    """Start `hub`, or another module that has a `main`, with these words: a fork where that comes to the same."""
     inherited = {name: text for name, text in environment.items() if os.environ.get(name) != text}
     if Forks.ready is None or any(name.startswith(AT_START) for name in inherited):
         return subprocess.Popen(
-            [sys.executable, "-m", "hub.cli", *words],
+            [sys.executable, "-m", module, *words],
             env=environment, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
         )  # fmt: skip
-    return Forks.ready.start(words, environment, cwd, out, err)
+    return Forks.ready.start(module, words, environment, cwd, out, err)
 
 
 def _serve(control: socket.socket) -> None:
@@ -171,11 +179,12 @@ def _become(wanted: dict[str, Any], out: int, err: int) -> NoReturn:
     os.chdir(wanted["cwd"])
     sys.path[0] = wanted["cwd"]  # as `python -m` does
     sys.argv = ["hub", *wanted["words"]]
-    sys.exit(hub.cli.main())
+    sys.exit(importlib.import_module(wanted["module"]).main())
 
 
 if __name__ == "__main__":
-    importlib.import_module("hub.api.server")  # of hubs, and of commands that find none
+    for name in ("hub.cli", "hub.api.server", "tests.races.crew"):
+        importlib.import_module(name)
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as given:
         _serve(given)

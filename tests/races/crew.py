@@ -21,7 +21,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import hub.cli
 from hub.client import NodeAgent
+from tests.forks import begin
 from tests.notes import Notes, whole_notes
 from tests.races.careful import keep_for_ever
 from tests.races.people import AnyHub, Note, borrow_for_ever, wait_for_ever
@@ -47,10 +49,10 @@ async def be_a_node(job: dict[str, Any], name: str, note: Note) -> None:
 
 
 def be_an_agent(job: dict[str, Any], name: str) -> None:
-    """Become `hub agent`; it knows one hub only."""
+    """Be `hub agent`; it knows one hub only."""
     os.environ |= {"HUB_NODE_SECRET": job["secret"], "HUB_URL": f"http://127.0.0.1:{job['ports'][0]}"}
-    offer = f"{job['label']}={job['slots']}"
-    os.execv(sys.executable, [sys.executable, "-m", "hub.cli", "agent", "--node", name, "--slots", offer])
+    sys.argv = ["hub", "agent", "--node", name, "--slots", f"{job['label']}={job['slots']}"]
+    hub.cli.main()
 
 
 class Supervisor:
@@ -117,10 +119,8 @@ class Crew:
         whole = {"kind": kind, "names": names, "ports": ports, "secret": secret, "log": str(self._log), **job}
         self._out_path = folder / f"{kind}-{names[0]}.out"
         self._out = self._out_path.open("wb")
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.races.crew", json.dumps({"restart_s": [0.2], **whole})],
-            env=clean_environment(), stdout=self._out, stderr=self._out,
-        )  # fmt: skip
+        job_text = json.dumps({"restart_s": [0.2], **whole})
+        self._process = begin([job_text], clean_environment(), self._out, self._out, module="tests.races.crew")
 
     def lines(self) -> list[dict[str, Any]]:
         """What it noted so far, what was noted about it, and what `hub agent` said of itself."""
@@ -174,5 +174,9 @@ class Crew:
         self._out.close()
 
 
-if __name__ == "__main__":
+def main() -> None:
     Supervisor(json.loads(sys.argv[1])).run()
+
+
+if __name__ == "__main__":
+    main()
