@@ -7,11 +7,13 @@ that forks. Whatever is about starting starts `python -m hub.cli` itself.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
 import json
 import os
+import pkgutil
 import signal
 import socket
 import subprocess
@@ -22,9 +24,13 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar, NoReturn
 
+import hub.cli
+
 TOP = Path(__file__).parent.parent
 # These decide while an interpreter starts, or have processes started that begin like this one.
 AT_START = ("PYTHON", "LANG", "LC_", "HUB_WORKERS")
+# What libraries import when they first need it, and nearly every process needs.
+LATER = ("anyio._backends._asyncio", "httpcore", "rich._emoji_codes", "typer._click.decorators", "uvicorn.loops.uvloop")
 
 
 class Fork:
@@ -179,11 +185,29 @@ def _become(wanted: dict[str, Any], out: int, err: int) -> NoReturn:
     os.chdir(wanted["cwd"])
     sys.path[0] = wanted["cwd"]  # as `python -m` does
     sys.argv = ["hub", *wanted["words"]]
-    sys.exit(importlib.import_module(wanted["module"]).main())
+    try:
+        sys.exit(importlib.import_module(wanted["module"]).main())
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            raise
+        _end(int(end.code or 0))
+
+
+def _end(code: int) -> NoReturn:
+    """End as an interpreter does, but for taking everything apart: for a command that is most of what it costs."""
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for the threads
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            sys.exit(code)  # what becomes of that is for the interpreter to say
+    os._exit(code)
 
 
 if __name__ == "__main__":
-    for name in ("hub.cli", "hub.api.server", "tests.races.crew"):
+    commands = [f"hub.cli.{each.name}" for each in pkgutil.iter_modules(hub.cli.__path__) if each.name != "__main__"]
+    for name in (*commands, *LATER, "hub.api.server", "tests.races.crew"):
         importlib.import_module(name)
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as given:
