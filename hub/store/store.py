@@ -214,8 +214,7 @@ class Store:
             "cluster": "1" if self.in_cluster else "0",
             "format": newest(),
         }
-        ordered = self.library.commands["store/open"].ordered((), arguments)
-        command = self.library.call("store/open", self.keys, ordered)
+        command = self.library.call("store/open", self.keys, self.library.commands["store/open"].ordered((), arguments))
         word, generation, clock_ms, now_ms, born = await call(self.client, self.library, command)
         refuse_unopened(word, generation)
         _log.info("store opened", state=word, generation=generation, library=self.library.name)

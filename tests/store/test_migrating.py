@@ -100,6 +100,13 @@ def stored(redis: Redis) -> str:
     return redis.hget("hub:store", "format")
 
 
+def refused_from_now_on(start) -> None:
+    """A hub of this version says so in one sentence, and does not start."""
+    refusal = start(ready=False)
+    assert refusal.process.wait(60) != 0
+    assert re.search(r"The store has format 2, and this hub knows 1: a later .* start that one\.\n", refusal.log())
+
+
 async def test_a_store_is_migrated_while_hubs_of_the_version_before_go_on(start, redis, command, own_server):
     before = start()
     for number in range(MADE_UP):
@@ -119,13 +126,9 @@ async def test_a_store_is_migrated_while_hubs_of_the_version_before_go_on(start,
         first = start(LATER)
         wait_until(lambda: 0 < made_up(redis)[1] < MADE_UP)
         first.kill()  # in the middle
-        left, done = made_up(redis)
-        assert 0 < left < MADE_UP
-        cursor = redis.hget("hub:store", "migrating")
+        assert 0 < made_up(redis)[0] < MADE_UP
         second = start(LATER)  # goes on where that one was
         wait_until(lambda: made_up(redis) == (0, MADE_UP))
-        assert cursor is not None
-        assert done > 0
 
         # As long as a hub of the version before is there, it serves and the format stays what it was.
         refused = later(command, "store", "migrate")
@@ -147,9 +150,7 @@ async def test_a_store_is_migrated_while_hubs_of_the_version_before_go_on(start,
             return answer.is_success and answer.json()["valid"]
 
         await eventually(is_valid)
-    refusal = start(ready=False)
-    assert refusal.process.wait(60) != 0
-    assert re.search(r"The store has format 2, and this hub knows 1: a later .* start that one\.\n", refusal.log())
+    refused_from_now_on(start)
     again = later(command, "store", "migrate")
     assert again.stdout == f"{own_server.url} has format 2, the newest that this hub knows.\n"
     assert {redis.hget(f"made:{number}", "text") for number in (0, 7)} == {"text 0", "text of the form before"}
