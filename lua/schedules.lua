@@ -33,6 +33,16 @@ function schedules.plan_of(s)
   return table.concat(said, '\n')
 end
 
+-- Whether somebody has changed it between two looks; that it was fired meanwhile is no change.
+local FIRED = {due = true, last = true, task = true, fired = true, why = true}
+
+function schedules.differs(before, after)
+  for _, name in ipairs(FIELDS) do
+    if not FIRED[name] and before[name] ~= after[name] then return true end
+  end
+  return false
+end
+
 -- Whether its record says what a firing needs.
 function schedules.is_whole(s)
   return s.name and s.user and s.at and s.job and s.payload and s.cron and s.every_ms and s.zone and s.id == s.room .. ':' .. s.name

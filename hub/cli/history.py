@@ -21,7 +21,7 @@ from hub.jobs.names import parse_full_name, to_id
 from hub.settings import mask_url
 
 Kind = Literal["node", "slot", "ticket", "run", "task", "worker", "job", "schedule"]
-EventKind = Literal["node", "pool", "grant", "ticket", "worker", "job", "task", "sweep"]
+EventKind = Literal["node", "pool", "grant", "ticket", "worker", "job", "task", "schedule", "sweep"]
 
 _KINDS: tuple[Kind, ...] = ("node", "slot", "ticket", "run")  # those that an id of any form may name
 _SILENCE_S = 45.0  # the hub says something every 15 s

@@ -27,6 +27,7 @@ KINDS = {
     "worker": ("worker.",),
     "job": ("job.",),
     "task": ("task.",),
+    "schedule": ("schedule.",),
     "sweep": ("sweep.", "brake."),
 }
 _NUMBERS = {

@@ -72,6 +72,11 @@ _RULES = {
     "it waits again at its old place.",
     "task.unstuck failed": "A worker claimed it and did not start it, once more often than max_attempts of the "
     "recovery source allows, so it failed.",
+    "schedule.made": "Somebody made it: it submits a task to its job each time it is due.",
+    "schedule.changed": "Somebody changed what it submits, when, or how.",
+    "schedule.changed paused": "Somebody paused it: it submits nothing until it is resumed.",
+    "schedule.changed resumed": "Somebody resumed it; what was due while it was paused is not caught up.",
+    "schedule.removed": "Somebody removed it; the tasks it has made stay.",
     "task.scheduled": "Its schedule was due.",
     "task.recalled": "The store came back without its last seconds; a hub remembered that the task had ended, "
     "failed or been given back, and said so again.",

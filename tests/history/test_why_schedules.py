@@ -8,6 +8,7 @@ import pytest
 
 from hub.core import Hub
 from hub.errors import NotFound
+from hub.history.events import wanted
 from hub.history.explained import Explanation
 from hub.history.reading import History
 from hub.history.why import why
@@ -70,7 +71,26 @@ async def test_a_schedule_says_when_it_is_due_and_which_task_it_made_last(hub, w
     )
     assert found.now.facts["lastTask"] == [{"task": dashed(task.id), "job": JOB, "status": "running"}]
     assert (found.now.facts["times"], found.now.facts["tasksMade"]) == ("every 60 s", 1)
-    assert [(event.what, event.facts["task"]) for event in found.past.events] == [("task.scheduled", task.id)]
+    assert [event.what for event in found.past.events] == ["task.scheduled", "schedule.made"]
+    assert found.past.events[0].facts["task"] == task.id
+
+
+async def test_what_somebody_does_to_a_schedule_is_told_once(hub, worker, redis):
+    await put(hub)
+    await put(hub)  # as it is
+    for paused in (True, True, False):
+        await hub.schedules.pause("one", "nightly", USER, superuser=False, paused=paused)
+    make_due(redis)
+    await hub.schedules.fire_due()
+    await put(hub, payload='{"gpu": 2}')
+    await put(hub, payload='{"gpu": 2}', paused=True)
+    await hub.schedules.remove("one", "nightly", USER, superuser=False)
+    told = (await History(hub.store).find(wanted("schedule", {}), 50)).events
+    assert [(event.what.removeprefix("schedule."), event.facts.get("why", "")) for event in reversed(told)] == [
+        ("made", ""), ("changed", "paused"), ("changed", "resumed"), ("changed", ""), ("changed", "paused"),
+        ("removed", ""),
+    ]  # fmt: skip
+    assert {event.facts["job"] for event in told} == {JOB}
 
 
 async def test_a_paused_schedule_says_that_it_is_paused(hub, worker):

@@ -11,7 +11,7 @@ import { columns } from "./told.js";
 const SHOWN = 200;
 const TOGETHER_MS = 20; // what comes together is drawn together; the hub sends some five times a second
 /** @type {[string, string][]} */
-const KINDS = [["", "All"], ["node", "Nodes"], ["pool", "Pools"], ["grant", "Leases"], ["ticket", "Tickets"], ["worker", "Workers"], ["task", "Tasks"], ["job", "Jobs"], ["sweep", "Sweeps"]];
+const KINDS = [["", "All"], ["node", "Nodes"], ["pool", "Pools"], ["grant", "Leases"], ["ticket", "Tickets"], ["worker", "Workers"], ["task", "Tasks"], ["job", "Jobs"], ["schedule", "Schedules"], ["sweep", "Sweeps"]];
 /** @type {Record<string, string[]>} */
 const BEGIN = { pool: ["pool.", "slot.", "cap."], sweep: ["sweep.", "brake."] };
 

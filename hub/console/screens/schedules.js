@@ -51,7 +51,7 @@ function remove(ids, after) {
 /** @param {{schedule: any}} props */
 function Detail({ schedule }) {
   const id = idOf(schedule);
-  const more = useData(pathOf(id), ["task"], 5).data;
+  const more = useData(pathOf(id), ["task", "schedule"], 5).data;
   const box = useRef(/** @type {HTMLElement|null} */ (null));
   useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), []);
   return html`<div class="detail" ref=${box} id=${`detail-${id}`}><${Facts} of=${[
@@ -66,7 +66,7 @@ export default function Schedules({ route }) {
   const { q = "", open = "" } = route.query;
   const offset = Number(route.query.offset ?? 0);
   const chosen = useChosen();
-  const found = useData(`console/schedules${query({ q, limit: LIMIT, offset })}`, ["task"], 5);
+  const found = useData(`console/schedules${query({ q, limit: LIMIT, offset })}`, ["task", "schedule"], 5);
   const acts = may("moveTasks") && may("dead");
   const rows = found.data?.schedules ?? [];
   const shown = rows.find((/** @type {any} */ each) => idOf(each) === open);

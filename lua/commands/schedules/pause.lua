@@ -16,6 +16,7 @@ command.change('schedules/pause', {
     s.paused, s.due = a.paused, a.due_us
     redis.call('HSET', keys.schedule(s.id), 'paused', s.paused, 'due', s.due)
     schedules.stand(s)
+    history.note('schedule.changed', 'schedule', s.id, 'job', s.job, 'why', s.paused == '1' and 'paused' or 'resumed')
   end
   return {'ok', schedules.reply(s)}
 end)

@@ -35,5 +35,11 @@ command.change('schedules/put', {
   redis.call('ZADD', keys.room_schedules(a.room), at, a.name)
   local s = schedules.read(id)
   schedules.stand(s)
+  if not old then
+    history.note('schedule.made', 'schedule', id, 'job', s.job)
+  elseif schedules.differs(old, s) then
+    local why = old.paused == s.paused and '' or s.paused == '1' and 'paused' or 'resumed'
+    history.note('schedule.changed', 'schedule', id, 'job', s.job, 'why', why)
+  end
   return {old and 'changed' or 'made', schedules.reply(s)}
 end)
