@@ -157,14 +157,14 @@ class _Child:
         """End it at once; the thread that waits for it hears of that."""
         self._killed = True  # also where it has just done what it had to
         if self._process is not None:
-            self._process.kill()
+            _kill(self._process)
 
     def close(self) -> None:
         """End it, for good."""
         with self._lock:
-            self._closed = True
-        if (process := self._process) is not None:
-            process.kill()
+            again, self._closed = self._closed, True
+        if not again and (process := self._process) is not None:
+            _kill(process)
             process.join()
 
     def _send(self, said: Task | None) -> None:
@@ -176,11 +176,21 @@ class _Child:
         """How it ended, which it has."""
         assert self._process is not None
         assert self._pipe is not None
+        _kill(self._process)  # it is gone, perhaps not what it has begun
         self._process.join()
         code = self._process.exitcode or 0
         self._pipe.close()
         self._process = None
         return f"was ended by {_signal(-code)}" if code < 0 else f"ended with {code}"
+
+
+def _kill(process: multiprocessing.process.BaseProcess) -> None:
+    """End a process and all that it has begun; not after `join`: its number may be that of another one then."""
+    assert process.pid is not None
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):  # no group yet, or of zombies alone
+        process.kill()
 
 
 def _signal(number: int) -> str:
@@ -189,6 +199,7 @@ def _signal(number: int) -> str:
 
 def _serve(pipe: Connection, handlers: dict[str, Handler]) -> None:
     """In the process: run what comes, until there is nobody any more to tell what came of it."""
+    os.setsid()  # the group of all that handlers begin: they end with this process
     for number in (signal.SIGTERM, signal.SIGINT):  # sent to all of a terminal or unit; the worker says when to end
         signal.signal(number, lambda *_: None)
     inbox: SimpleQueue[Task] = SimpleQueue()
@@ -209,7 +220,7 @@ def _serve(pipe: Connection, handlers: dict[str, Handler]) -> None:
                     task = said
                     task.tell = lambda _id, _claim, *news: send(("said", *news))
                     inbox.put(task)
-        os._exit(0)  # also out of a handler, whose task another worker has by now
+        os.killpg(0, signal.SIGKILL)  # also out of a handler, whose task another worker has by now
 
     threading.Thread(target=listen, name="listen", daemon=True).start()
     with contextlib.suppress(OSError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -65,3 +66,10 @@ def await_go(payload: dict[str, Any], task: Task) -> str:
     Path(payload["begun"]).write_text(str(os.getpid()))
     await_file(payload["go"])
     return "done"
+
+
+def beget(payload: dict[str, Any]) -> None:
+    """Begins a program of its own, which would outlive it, and waits for ever."""
+    program = subprocess.Popen(["sleep", "3600"])
+    Path(payload["begun"]).write_text(f"{os.getpid()} {program.pid}")
+    program.wait()

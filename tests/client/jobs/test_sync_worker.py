@@ -156,6 +156,28 @@ def test_a_task_that_takes_too_long_is_killed(client: SyncJobsClient, hub: HubPr
         assert client.result(task, PATIENCE_S)["area"] == 4, "its place is free"
 
 
+@pytest.mark.parametrize("how", ["too long", "it dies", "the worker ends"])
+def test_what_a_handler_has_begun_ends_with_its_process(
+    client: SyncJobsClient, hub: HubProcess, tmp_path: Path, how: str
+) -> None:
+    begun = tmp_path / "begun"
+    runtime = 3.0 if how == "too long" else None
+    with working(hub, computing.beget, max_runtime=runtime, grace=0.1):
+        task = client.submit(job(computing.beget), {"begun": str(begun)}, ROOM)
+        wait_until(lambda: (begun.exists() and " " in begun.read_text()) or ended(client, task))
+        pids = [int(pid) for pid in begun.read_text().split()] if begun.exists() else []
+        if how == "it dies":
+            os.kill(pids[0], signal.SIGKILL)
+        if how != "the worker ends":
+            wait_until(lambda: ended(client, task))
+            wait_until(lambda: not any(map(is_alive, pids)))
+    wait_until(lambda: not any(map(is_alive, pids)))
+
+
+def ended(client: SyncJobsClient, task: str) -> bool:
+    return client.task(task).status == "failed"
+
+
 @pytest.mark.parametrize("processes", [0, 1])
 def test_what_does_not_end_in_its_grace_is_given_back(
     client: SyncJobsClient, hub: HubProcess, tmp_path: Path, processes: int
