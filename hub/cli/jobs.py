@@ -186,8 +186,8 @@ def _show_job(as_json: bool, job: Row) -> None:
         output.put_json(job)
         return
     workers = job.get("workers") or ()
-    facts = ("JOB", job.get("fullName")), ("WORKERS", len(workers)), ("SCHEMA", _json(job.get("schema") or None))
-    tables.put_facts(facts)
+    schemas = ("SCHEMA", _json(job.get("schema") or None)), ("RESULTS", _json(job.get("resultSchema")))
+    tables.put_facts((("JOB", job.get("fullName")), ("WORKERS", len(workers)), *schemas))
     if workers:
         output.put("")
         tables.put_table(("WORKER",), [(worker,) for worker in workers])

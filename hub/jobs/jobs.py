@@ -56,14 +56,17 @@ class Jobs:
             incarnation=wanted.incarnation,
             attempts=wanted.max_attempts,
             backoff_ms=wanted.backoff_ms,
+            result_schema=wanted.result_schema,
         )
         reply = await register(made_for="known" if wanted.worker else "new")
         match reply:
             case [("created" | "joined") as word, job, worker, workers, *before]:
-                self._recent.registered(partial(register, made_for="told"), len(wanted.schema))
+                self._recent.registered(
+                    partial(register, made_for="told"), len(wanted.schema) + len(wanted.result_schema)
+                )
                 if before:
                     _log.warning("worker taken over", worker=worker, incarnation=wanted.incarnation, before=before[0])
-                return Job(job, full, wanted.schema, tuple(workers), worker), word == "created"
+                return Job(job, full, wanted.schema, tuple(workers), worker, wanted.result_schema), word == "created"
             case ["conflict"]:
                 raise SchemaConflict(f"Job {full} is registered with another schema")
             case ["superseded"]:
@@ -102,8 +105,8 @@ class Jobs:
 
 
 def _job(reply: Any) -> Job:
-    full, job, schema, workers = reply
-    return Job(job, full, schema, tuple(workers))
+    full, job, schema, workers, result_schema = reply
+    return Job(job, full, schema, tuple(workers), result_schema=result_schema)
 
 
 def new_id(realm: str = "") -> str:

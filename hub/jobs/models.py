@@ -57,13 +57,16 @@ class Named:
 
 @dataclass(frozen=True)
 class Job(Named):
-    """A job with the workers linked to it; `worker` is the one that has just registered it."""
+    """A job with the workers linked to it; `worker` is the one that has just registered it. result_schema: of what its
+    tasks come to, empty where nothing was said of that.
+    """
 
     id: str
     full: str
     schema: str
     workers: tuple[str, ...]
     worker: str | None = None
+    result_schema: str = ""
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,7 @@ class JobRequest:
     incarnation: str = ""
     max_attempts: int = 1
     backoff_ms: int = 1000
+    result_schema: str = ""
 
 
 @dataclass(frozen=True)

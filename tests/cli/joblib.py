@@ -23,9 +23,9 @@ class Joblib:
         assert answer.is_success, answer.text
         return answer.json() if answer.content else None
 
-    def register(self, room: str, name: str = "a") -> str:
+    def register(self, room: str, name: str = "a", **more: Any) -> str:
         """A worker for room:modifiers:name."""
-        job = self.ask("PUT", f"/rooms/{room}/jobs", category="modifiers", name=name)
+        job = self.ask("PUT", f"/rooms/{room}/jobs", category="modifiers", name=name, **more)
         return str(job["worker_id"])
 
     def submit(self, full: str, **options: Any) -> str:

@@ -41,7 +41,7 @@ def rows(text: str) -> list[list[str]]:
 def test_jobs_and_workers_are_shown_by_room(command: Command, joblib: Joblib, room: str):
     assert command("jobs", "--room", room).stdout == "No jobs.\n"
     first, second = joblib.register(room), joblib.register(room)
-    joblib.register(room, "b")
+    joblib.register(room, "b", resultSchema={"title": "Turned"})
     assert rows(command("jobs", "--room", room).stdout) == [[f"{room}:modifiers:b", "1"], [f"{room}:modifiers:a", "2"]]
     assert command.json("jobs", "--room", room)["total"] == 2
     found = command.json("workers", "--room", room)
@@ -51,6 +51,7 @@ def test_jobs_and_workers_are_shown_by_room(command: Command, joblib: Joblib, ro
     shown = command("job", "show", f"{room}:modifiers:a").stdout
     assert [first in shown, second in shown] == [True, True]
     assert command.json("job", "show", f"{room}:modifiers:a")["fullName"] == f"{room}:modifiers:a"
+    assert '{"title": "Turned"}' in command("job", "show", f"{room}:modifiers:b").stdout
     assert first in command("worker", "ls", "--room", room).stdout
     assert "alive" in command("worker", "show", first).stdout
     cut = command("workers", "--room", room, "--limit", "1")

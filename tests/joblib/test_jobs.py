@@ -25,6 +25,19 @@ def test_a_new_job_is_created_with_a_new_worker(alice, full, room):
     assert alice.claim(worker) is None
 
 
+def test_a_job_shows_the_schema_of_its_results_as_the_latest_registration_says_it(alice, room, full):
+    made = done(alice.put_job(room, resultSchema={"type": "object", "required": ["left"]}), 201)
+    assert set(made) == {*JOB, "resultSchema"}
+    found = done(alice.get(f"/rooms/{room}/jobs/{full}"), 200)
+    assert found["resultSchema"] == made["resultSchema"] == {"type": "object", "required": ["left"]}
+    (listed,) = done(alice.get(f"/rooms/{room}/jobs"), 200)["items"]
+    assert "resultSchema" not in listed
+    assert "resultSchema" not in done(alice.put_job(room, resultSchema=None), 200)
+    assert set(done(alice.get(f"/rooms/{room}/jobs/{full}"), 200)) == JOB
+    invalid(alice.put_job(room, "b", resultSchema=[]), "body", "resultSchema")
+    assert alice.put_job(room, "b", resultSchema={"title": "x" * 270_000}).status_code == 413
+
+
 def test_registering_again_links_a_worker_and_changes_nothing_else(alice, bob, room, full):
     first = done(alice.put_job(room, schema={"a": 1}), 201)
     mine = alice.worker()

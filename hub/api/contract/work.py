@@ -59,6 +59,12 @@ class Job(TypedDict):
     schema: w.Schema
     workers: Workers
     worker_id: Annotated[str | None, told("The worker that registered it.", w.WORKER)]
+    resultSchema: NotRequired[
+        Annotated[
+            dict[str, Any],
+            told("The JSON Schema of what its tasks come to, where a worker said it.", {"type": "object"}),
+        ]
+    ]
 
 
 class ListedJob(TypedDict):

@@ -54,6 +54,7 @@ def job(found: Job) -> dict[str, Any]:
         "schema": orjson.Fragment(found.schema),
         "workers": [dashed(each) for each in found.workers],
         "worker_id": dashed(found.worker) if found.worker else None,
+        **({"resultSchema": orjson.Fragment(found.result_schema)} if found.result_schema else {}),
     }
 
 

@@ -17,7 +17,7 @@ from starlette.requests import Request
 
 from hub.api.deps import serving
 from hub.api.guard.freight import LIGHT
-from hub.api.jobs.requests import MANY, JobBody, PageQuery, ResultBody, SubmitBody, TasksQuery
+from hub.api.jobs.requests import MANY, JobBody, PageQuery, ResultBody, ServedBody, SubmitBody, TasksQuery
 from hub.api.jobs.slices import Slices, compact, is_deep
 from hub.errors import Malformed, TooLarge
 from hub.jobs.names import preferred_wait, to_id
@@ -190,6 +190,15 @@ def schema(said: JobBody, body: Body, settings: Settings) -> str:
         return "{}"
     text = body.opaque(name)
     _check(text, settings.schema_max_bytes, ("body", name))
+    return text
+
+
+def result_schema(said: ServedBody, body: Body, settings: Settings) -> str:
+    """The schema of what the tasks of a job come to, as it was sent; empty where there is none."""
+    if said.result_schema is None:
+        return ""
+    text = body.opaque("resultSchema")
+    _check(text, settings.schema_max_bytes, ("body", "resultSchema"))
     return text
 
 

@@ -45,8 +45,9 @@ async def register(request: Request) -> Response:
     schema = bodies.schema(said, body, hub.settings)
     worker = await worker_for(request, hub, who, said.worker_id)
     wanted = JobRequest(
-        room, said.category, said.name, schema, worker, said.incarnation, said.max_attempts, int(said.backoff_s * 1000)
-    )
+        room, said.category, said.name, schema, worker, said.incarnation, said.max_attempts, int(said.backoff_s * 1000),
+        bodies.result_schema(said, body, hub.settings),
+    )  # fmt: skip
     job, created = await hub.jobs.register(wanted, said.schema_, who.user, who.superuser)
     return answers.reply(answers.job(job), 201 if created else 200)
 

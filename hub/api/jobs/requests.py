@@ -92,6 +92,9 @@ class ServedBody(JobBody):
     incarnation: Process = ""
     max_attempts: Attempts = Field(default=1, alias="maxAttempts")
     backoff_s: Backoff = Field(default=1, alias="backoffSeconds")
+    result_schema: Annotated[Object, told("The JSON Schema of what its tasks come to.", {"type": "object"})] | None = (
+        Field(default=None, alias="resultSchema")
+    )
 
 
 class ProviderBody(JobBody):

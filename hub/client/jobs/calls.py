@@ -129,11 +129,14 @@ def job(
     worker_id: str | None,
     attempts: int = 1,
     backoff_s: float = 1.0,
+    result_schema: Mapping[str, Any] | None = None,
 ) -> Send:
     """Register a job; without a worker the hub makes one."""
     body: dict[str, Any] = {"category": category, "name": name, "schema": schema, "incarnation": incarnation()}
     if attempts > 1:
         body |= {"maxAttempts": attempts, "backoffSeconds": backoff_s}
+    if result_schema is not None:
+        body["resultSchema"] = result_schema
     return Send("PUT", place("rooms", room, "jobs"), {**body, **({"worker_id": worker_id} if worker_id else {})})
 
 

@@ -101,6 +101,7 @@ class Handler:
     takes_task: bool = True
     attempts: int = 1
     backoff_s: float = 1.0
+    result: type[Model] | None = None
 
     @property
     def full_name(self) -> str:
@@ -112,6 +113,21 @@ class Handler:
         """What it is registered as: room, category, name, schema."""
         return self.room, self.category, self.name, self.schema
 
+    @property
+    def result_schema(self) -> Mapping[str, Any] | None:
+        """What the hub shows of its results."""
+        return self.result.model_json_schema() if self.result is not None else None
+
+    def fitting(self, returned: Any) -> Any:
+        """What was returned, as its model has it; raises ValueError with the sentence that helps."""
+        if self.result is None or isinstance(returned, self.result):
+            return returned
+        try:
+            return self.result.model_validate(returned)
+        except Exception as error:
+            name = getattr(self.result, "__name__", "its model")
+            raise ValueError(f"the result does not fit {name}: {error}") from error
+
     def called(self, task: Task) -> Any:
         """What the function returns, with a payload that fits its model; raises when that does not."""
         payload = task.payload if self.model is None else self.model.model_validate(task.payload)
@@ -121,11 +137,11 @@ class Handler:
         """Run a task and say what came of it; returns when nothing of it runs any more. Raises only when cancelled."""
         try:
             if is_async(self.call):
-                returned = await self._awaited(self.called(task))
+                returned = self.fitting(await self._awaited(self.called(task)))
             elif begin is not None:
                 returned = await self._awaited(await begin(task))
             else:
-                returned = await self._in_thread(task, threads, say)
+                returned = self.fitting(await self._in_thread(task, threads, say))
             value = value_of(returned)
         except (Exception, SystemExit) as error:  # whatever a handler raises, the worker lives on
             log.error("task %s of %s failed", task.id, task.job_name, exc_info=error)

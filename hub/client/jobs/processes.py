@@ -231,7 +231,8 @@ def _serve(pipe: Connection, handlers: dict[str, Handler]) -> None:
 
 def _outcome(task: Task, handlers: Mapping[str, Handler]) -> tuple[Any, ...]:
     try:
-        return "returned", value_of(handlers[task.job_name].called(task)).document
+        handler = handlers[task.job_name]
+        return "returned", value_of(handler.fitting(handler.called(task))).document
     except Exception as error:  # noqa: BLE001 - whatever a handler raises, it is told where the worker is
         return "raised", reason(error), traceback.format_exc()
     except BaseException as error:  # noqa: BLE001 - `sys.exit` ends no process here

@@ -1,4 +1,4 @@
-"""What a handler says of itself by its signature: the model of its payload, and whether it wants the task beside it."""
+"""What a handler says of itself by its signature: models of its payload and its result, whether it wants the task."""
 
 from __future__ import annotations
 
@@ -16,15 +16,28 @@ log = logging.getLogger("hub.client")
 def model_of(function: Callable[..., Any]) -> type[Model] | None:
     """The model that the first parameter is annotated with; None where that is no model, or there is no annotation."""
     positional = _positional(function)
-    if not positional or positional[0].annotation is inspect.Parameter.empty:
+    return _model(function, "payload", positional[0].annotation) if positional else None
+
+
+def result_of(function: Callable[..., Any]) -> type[Model] | None:
+    """The model that is what it returns; None where that is none, or nothing is said of it."""
+    try:
+        said = inspect.signature(function).return_annotation
+    except (TypeError, ValueError):  # of something built in
         return None
-    found = SimpleNamespace(__annotations__={"payload": positional[0].annotation})
+    return _model(function, "result", said)
+
+
+def _model(function: Callable[..., Any], what: str, annotation: Any) -> type[Model] | None:
+    if annotation is inspect.Parameter.empty or annotation is None:
+        return None
+    found = SimpleNamespace(__annotations__={what: annotation})
     plain = inspect.unwrap(function)
     names = getattr(plain, "__globals__", None) or getattr(type(plain).__call__, "__globals__", {})
     try:
-        said = get_type_hints(found, globalns=names)["payload"]
+        said = get_type_hints(found, globalns=names)[what]
     except Exception as error:  # noqa: BLE001 - an annotation may be anything, and need not be there when it runs
-        log.warning("the payload of %r comes as it was submitted: its annotation is not known (%s)", function, error)
+        log.warning("the %s of %r is taken as it is: its annotation is not known (%s)", what, function, error)
         return None
     is_model = isinstance(said, type) and all(
         callable(getattr(said, name, None)) for name in ("model_json_schema", "model_validate")

@@ -25,7 +25,7 @@ from hub.client.jobs.sockets import Message, Socket
 from hub.client.jobs.stock import Readahead
 from hub.client.jobs.tasks import Held
 from hub.client.jobs.telling import Teller
-from hub.client.jobs.typed import model_of, takes_task
+from hub.client.jobs.typed import model_of, result_of, takes_task
 from hub.client.jobs.wire import SyncWire, Token, Wire
 from hub.errors import HubError, WorkerNotFound
 from hub.retries import pause_s
@@ -126,9 +126,10 @@ class Worker:
         """Run the tasks of a job with the decorated function, `handler(payload, task)` or `handler(payload)`.
 
         `name` is that of the function by default. With a model as `schema`, or as the annotation of the payload, the
-        payload is one, and a task that does not fit fails. A task fails that takes longer than `max_runtime` seconds:
-        an async handler is cancelled. A task that fails is tried up to `attempts` times, `backoff` seconds later and
-        each time after twice as long, unless its submitter says how often.
+        payload is one, and a task that does not fit fails; so does one whose result does not fit a model that the
+        function says it returns. A task fails that takes longer than `max_runtime` seconds: an async handler is
+        cancelled. One that fails is tried up to `attempts` times, `backoff` seconds later and each time after twice as
+        long, unless its submitter says how often.
         """
         if not 1 <= attempts <= 100 or not 0 <= backoff <= 3600:
             raise ValueError("attempts are from 1 to 100, backoff is from 0 to 3600 seconds")
@@ -142,6 +143,7 @@ class Worker:
                 room or self._room, str(category), name or function.__name__,
                 known or {},  # type: ignore[arg-type]
                 function, model, max_runtime, takes_task(function), attempts, backoff,
+                result_of(function),
             )  # fmt: skip
             self._runner.handlers[handler.full_name] = handler
             return function
@@ -295,7 +297,7 @@ class Worker:
                     worker_id = await self._id_of(calls.new_worker(), "id")
                 while left:
                     job = left[0]
-                    offer = calls.job(*job.offer, worker_id, job.attempts, job.backoff_s)
+                    offer = calls.job(*job.offer, worker_id, job.attempts, job.backoff_s, job.result_schema)
                     worker_id = await self._id_of(offer, "worker_id")  # another one where the room is of another realm
                     left.pop(0)
                 break

@@ -62,5 +62,6 @@ function Job({ full }) {
   const job = found.data;
   return html`<${Head} title=${full} crumbs=${html`<a href="#/jobs">Jobs and workers</a>`}><${AsOf} at=${found.at}/><a class="button" href=${to(["tasks"], { status: "pending", job: full })}>Its pending tasks</a><a class="button" href=${to(["why", "job", full])}>Why</a></${Head}>
     <${Shown} from=${found}>${job && html`<${Facts} of=${[["Room", job.roomId], ["Category", job.category], ["Name", job.name], ["Pending", num(job.pending)], ["Workers", job.workers.map((/** @type {string} */ w) => html`<a class="tag" key=${w} href=${to(["why", "worker", w])}>${w}</a>`)]]}/>
-      <section><h2>Schema</h2><pre class="json" tabindex="0" aria-label="Schema"><code>${pretty(job.schema)}</code></pre></section>`}</${Shown}>`;
+      <section><h2>Schema</h2><pre class="json" tabindex="0" aria-label="Schema"><code>${pretty(job.schema)}</code></pre></section>
+      ${job.resultSchema && html`<section><h2>Schema of results</h2><pre class="json" tabindex="0" aria-label="Schema of results"><code>${pretty(job.resultSchema)}</code></pre></section>`}`}</${Shown}>`;
 }

@@ -13,6 +13,7 @@ command.change('jobs/register', {
   'incarnation',  -- the process that is the worker, '' where it does not say so
   'attempts',     -- of its tasks that say nothing of that
   'backoff_ms',
+  'result_schema', -- of what its tasks come to, '' where nothing is said of that
 }, function(a)
   local job = redis.call('HMGET', keys.job(a.full), 'id', 'digest', 'deleted', 'back')
   if job[1] and not job[3] and job[2] ~= a.digest then return {'conflict'} end
@@ -39,6 +40,11 @@ command.change('jobs/register', {
     redis.call('HDEL', keys.job(a.full), 'attempts', 'backoff_ms')
   else
     redis.call('HSET', keys.job(a.full), 'attempts', a.attempts, 'backoff_ms', a.backoff_ms)
+  end
+  if a.result_schema == '' then
+    redis.call('HDEL', keys.job(a.full), 'result')
+  else
+    redis.call('HSET', keys.job(a.full), 'result', a.result_schema)
   end
   if not owner then
     workers.create(a.worker, a.user)

@@ -109,6 +109,15 @@ def test_what_a_handler_raises_in_its_process_fails_the_task(client: SyncJobsCli
             assert str(client.wait_for(task, PATIENCE_S).error).startswith(why)
 
 
+def test_a_result_that_does_not_fit_what_its_handler_returns_is_refused_in_a_process_too(
+    client: SyncJobsClient, hub: HubProcess
+) -> None:
+    with working(hub, computing.narrow):
+        found, lost = (client.submit(job(computing.narrow), {"found": {"side": side}}, ROOM) for side in ("4", "wide"))
+        assert client.result(found, PATIENCE_S) == {"side": 4}
+        assert str(client.wait_for(lost, PATIENCE_S).error).startswith("the result does not fit Square: ")
+
+
 def test_a_process_that_dies_fails_the_attempt_and_not_the_worker(client: SyncJobsClient, hub: HubProcess) -> None:
     with working(hub, computing.die, attempts=2) as worker:
         before = worker.worker_id

@@ -82,6 +82,30 @@ async def test_the_annotation_gives_the_schema_the_payload_is_a_model_and_so_may
     assert await come_to(hub, function, {"angle": 90}) == (Turn.model_json_schema(), {"left": 270.0})
 
 
+def broken(payload: Turn) -> Turned:
+    return {"right": payload.angle}  # type: ignore[return-value]
+
+
+async def broken_at_once(payload: Turn) -> Turned:
+    return {"right": payload.angle}  # type: ignore[return-value]
+
+
+def loose(payload: Turn) -> Turned:
+    return {"left": payload.angle}  # type: ignore[return-value]
+
+
+async def test_what_a_handler_says_it_returns_is_registered_and_a_result_that_does_not_fit_is_refused(
+    hub: JobsHub,
+) -> None:
+    for function in (broken, broken_at_once):
+        _, error = await come_to(hub, function, {"angle": 90})
+        assert error.startswith("the result does not fit Turned: 1 validation error for Turned\nleft\n")
+    assert hub.jobs["@global:modifiers:Turn"]["resultSchema"] == Turned.model_json_schema()
+    assert await come_to(hub, loose, {"angle": 90}) == (Turn.model_json_schema(), {"left": 90.0})
+    await come_to(hub, plainly_typed, {"angle": 90})
+    assert "resultSchema" not in hub.jobs["@global:modifiers:Turn"]
+
+
 async def test_a_handler_may_have_the_task_beside_it(hub: JobsHub) -> None:
     schema, result = await come_to(hub, Holder().turn, {"angle": 90})
     assert (schema, result) == (Turn.model_json_schema(), {"left": 90.0, "room": "r1"})
