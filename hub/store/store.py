@@ -22,6 +22,7 @@ from hub.store.keys import Keys
 from hub.store.library import NO_FENCE, Command, Library, library
 from hub.store.loading import MISSING, call, idle_libraries
 from hub.store.notifications import Notifications
+from hub.store.pipeline import Pipeline
 from hub.store.primary import ASK_S, HIDDEN, AnotherServer, Primary
 from hub.store.silence import SILENT_S, Silence
 
@@ -62,6 +63,7 @@ class Store:
         self.library: Library = library()
         self._queue: deque[tuple[tuple[Any, ...], asyncio.Future[Any]]] = deque()
         self._sender: asyncio.Task[None] | None = None
+        self._pipeline = Pipeline(client)
         self._opening, self._openings = asyncio.Lock(), 0
         self._when_replaced: list[Callable[[], Awaitable[None]]] = []
         self._debts: deque[Callable[[], Awaitable[None]]] = deque(maxlen=10_000)
@@ -340,47 +342,44 @@ class Store:
     async def _drain(self) -> None:
         """Send what has gathered, in one go, until nothing is left: calls made meanwhile travel together next."""
         await asyncio.sleep(0)  # callers that are runnable now join the first batch
-        while self._queue:
-            if not self._sure():
-                await self._tick_over.wait()
-                continue
-            batch = [self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))]
+        while self._queue:  # also what came while the connection was given back
             try:
-                replies = await self._carry_out([command for command, _ in batch])
-            except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, every one of them
-                replies = [error] * len(batch)
-            for (_, answer), reply in zip(batch, replies, strict=True):
-                if answer.done():
-                    continue
-                if isinstance(reply, Exception):
-                    answer.set_exception(translated(reply))
-                else:
-                    answer.set_result(reply)
+                while self._queue:
+                    if self._sure():
+                        await self._send_batch([self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))])
+                    else:
+                        await self._tick_over.wait()
+            finally:
+                await self._pipeline.release()
+
+    async def _send_batch(self, batch: list[tuple[tuple[Any, ...], asyncio.Future[Any]]]) -> None:
+        try:
+            replies = await self._carry_out([command for command, _ in batch])
+        except Exception as error:  # noqa: BLE001 - whatever it is belongs to the callers, every one of them
+            replies = [error] * len(batch)
+        for (_, answer), reply in zip(batch, replies, strict=True):
+            if answer.done():
+                continue
+            if isinstance(reply, Exception):
+                answer.set_exception(translated(reply))
+            else:
+                answer.set_result(reply)
 
     async def _carry_out(self, commands: list[tuple[Any, ...]]) -> list[Any]:
         """The answers, if they are of the primary still: those of a server that no longer is are worth nothing."""
         who = self.primary and self.primary.identity
         try:
-            replies = await self._round_trip(commands)
+            replies = await self._pipeline.carry(commands)
         except AnotherServer:
             if self.ticks:  # the next tick opens the store of that one
                 raise
             await self.open_anew()
-            return await self._round_trip(commands)
+            return await self._pipeline.carry(commands)
         while not self._sure() and not self.away:
             await self._tick_over.wait()
         if (self.primary and self.primary.identity) != who:
             raise AnotherServer("the primary has moved")
         return replies
-
-    async def _round_trip(self, commands: list[tuple[Any, ...]]) -> list[Any]:
-        pipe = self.client.pipeline(transaction=False)
-        for command in commands:
-            pipe.execute_command(*command)
-        metrics.redis_round_trips.inc()
-        metrics.redis_commands.inc(len(commands))
-        with metrics.redis_seconds.time():
-            return list(await pipe.execute(raise_on_error=False))
 
 
 class ScriptCall:

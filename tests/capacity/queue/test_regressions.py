@@ -363,7 +363,7 @@ async def test_a_borrow_that_is_cancelled_while_redis_has_it_leaves_nothing_behi
     if free:
         await offer(hub, POOL, "s1")
     sent = asyncio.Event()
-    send = hub.store._round_trip
+    send = hub.store._pipeline.carry
 
     async def slow(commands: list[Any]) -> list[Any]:
         sent.set()
@@ -371,13 +371,13 @@ async def test_a_borrow_that_is_cancelled_while_redis_has_it_leaves_nothing_behi
         await asyncio.sleep(0.05)
         return replies
 
-    hub.store._round_trip = slow
+    hub.store._pipeline.carry = slow
     task = asyncio.create_task(hub.leases.borrow(wanted(POOL)))
     await sent.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    hub.store._round_trip = send
+    hub.store._pipeline.carry = send
     await hub.clock.tick()
     assert redis.exists("session:s1", "hub:turns", f"hub:asked:{POOL}", "hub:patience") == 0
     assert listed(redis, f"available:{POOL}") == (["s1"] if free else [])

@@ -1,0 +1,70 @@
+"""Batches go over one connection, which is kept while there are more and given back after that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from redis.exceptions import ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from hub.store.connection import make_client, open_store
+from hub.store.pipeline import Pipeline
+from hub.store.store import Store
+from tests.world import settings_for
+
+
+@pytest.fixture
+async def store(settings) -> AsyncIterator[Store]:
+    async with open_store(settings) as found:
+        yield found
+
+
+async def test_each_command_has_its_own_answer_and_a_refusal_is_one(store):
+    pipeline = Pipeline(store.client)
+    answers = await pipeline.carry([("SET", "a", "1"), ("HGET", "a", "x"), ("GET", "a"), ("HGETALL", "none")])
+    assert (answers[0], answers[2:], type(answers[1])) == (True, ["1", {}], ResponseError)
+    await pipeline.release()
+
+
+async def test_a_connection_that_was_cut_between_two_batches_is_made_anew(store, redis):
+    pipeline = Pipeline(store.client)
+    (mine,) = await pipeline.carry([("CLIENT ID",)])
+    redis.client_kill_filter(_id=mine)
+    assert await pipeline.carry([("PING",), ("ECHO", "again")]) == [True, "again"]
+    await pipeline.release()
+
+
+async def test_a_batch_that_is_not_answered_in_time_ends_and_its_late_answers_are_nobodys(settings, redis):
+    client = make_client(settings.redis_url, settings_for(settings.redis_url, redis_timeout_s=0.5))
+    pipeline = Pipeline(client)
+    redis.client_pause(2_000, all=True)
+    with pytest.raises(RedisTimeoutError):
+        await pipeline.carry([("ECHO", "late")])
+    redis.client_unpause()
+    assert await pipeline.carry([("ECHO", "other")]) == ["other"]
+    await pipeline.release()
+    await client.aclose()
+
+
+async def test_calls_that_come_while_the_connection_is_given_back_are_answered(store, monkeypatch):
+    meanwhile: asyncio.Queue[asyncio.Future[str]] = asyncio.Queue()
+    release = store.client.connection_pool.release
+
+    async def slowly(connection):
+        await release(connection)
+        monkeypatch.undo()
+        meanwhile.put_nowait(asyncio.ensure_future(store.read("ECHO", "meanwhile")))
+        await asyncio.sleep(0)  # it is in the queue now, and the sender has looked there for the last time
+
+    monkeypatch.setattr(store.client.connection_pool, "release", slowly)
+    assert await store.read("ECHO", "first") == "first"
+    assert await (await meanwhile.get()) == "meanwhile"
+
+
+async def test_nothing_is_kept_when_there_is_nothing_to_send(store):
+    assert await asyncio.gather(*(store.read("ECHO", n) for n in range(300))) == [str(n) for n in range(300)]
+    assert store._sender is not None
+    await store._sender
+    assert not store.client.connection_pool._in_use_connections
