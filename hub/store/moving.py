@@ -53,6 +53,9 @@ async def move(old: Store, new: Store, url: str) -> int:
             turn = f"{move_id} {by}"
             await _take_turn(new, move_id, turn)
             keys = await _copy(old, new, turn)
+            # A server that was restarted or has taken over since may have lost what was written last: its identity is
+            # another one, and no connection is made to it.
+            await new.read("GET", new.keys.restoring)
         case ["moved", move_id, _]:
             by = await old.read("HGET", old.keys.store, "moving_by")
             keys, turn = 0, await new.read("GET", new.keys.restoring)

@@ -91,6 +91,11 @@ def command(tmp_path: Path, hub: HubProcess, file: Path) -> Command:
 @pytest.fixture
 async def lent(hub: HubProcess) -> dict[str, str]:
     """Slot -> token of ten slots that are lent, of twenty that a node offers."""
+    return await lend_ten(hub)
+
+
+async def lend_ten(hub: HubProcess) -> dict[str, str]:
+    """The same, with this hub."""
     node = {"nodeId": "eu-1", "slots": [{"slotId": slot, "labelKey": "gpu:a:eu"} for slot in SLOTS], "policy": "reuse"}
     async with hub.client("node") as nodes, hub.client("runner") as runners:
 
