@@ -158,6 +158,7 @@ async def test_a_dry_run_shows_what_would_be_reset_and_resets_that_alone(looker,
     records.get_stuck(1, 12)
     await looker.go("stuck")  # no pass has seen them: they are counted when somebody looks
     await looker.page.locator("tr[data-id='orders'] td:nth-child(3)", has_text=re.compile("^12$")).wait_for()
+    await looker.page.locator("tr[data-id='orders']", has_text="warning").wait_for()
     await looker.go("stuck/orders")
     button = looker.page.get_by_role("button", name="Dry run and reset…")
     await button.click()
