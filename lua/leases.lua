@@ -10,7 +10,7 @@ end
 -- lease: slot item pool node part label run token ttl_ms idle_ms. Needs the two times of `store`.
 function leases.lend(lease)
   local slot, ttl_ms = lease.slot, lease.ttl_ms
-  local at, idle_ms = numbers.whole(store.now_ms), numbers.whole(lease.idle_ms)
+  local at, idle_ms = numbers.whole(store.now_ms), lease.idle_ms > 0 and numbers.whole(lease.idle_ms) or '0'
   redis.call('RPUSH', keys.inuse(lease.pool), lease.item)
   redis.call('SET', keys.borrow_ttl(slot), '1', 'PX', numbers.whole(ttl_ms))
   if lease.idle_ms > 0 then redis.call('SET', keys.borrow_idle(slot), '1', 'PX', idle_ms) end

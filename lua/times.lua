@@ -1,11 +1,9 @@
 -- Times as the wire writes and reads them.
 local times = {}
 
--- Milliseconds since 1970 as the wire writes time: seven fractional digits and Z.
--- The date is Howard Hinnant's civil_from_days.
-function times.text(ms)
+-- A second since 1970, up to its point. The date is Howard Hinnant's civil_from_days.
+local function second_text(seconds)
   local floor = math.floor
-  local seconds = floor(ms / 1000)
   local second = seconds % 86400
   local days = (seconds - second) / 86400 + 719468
   local day_of_era = days % 146097
@@ -16,8 +14,17 @@ function times.text(ms)
   local day = day_of_year - floor((153 * moved + 2) / 5) + 1
   local month = moved < 10 and moved + 3 or moved - 9
   if month <= 2 then year = year + 1 end
-  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.%03d0000Z', year + era * 400, month, day,
-    floor(second / 3600), floor(second / 60) % 60, second % 60, ms % 1000)
+  return string.format('%04d-%02d-%02dT%02d:%02d:%02d.', year + era * 400, month, day,
+    floor(second / 3600), floor(second / 60) % 60, second % 60)
+end
+
+-- Milliseconds since 1970 as the wire writes time: seven fractional digits and Z. The second that was written last is not
+-- worked out again: a busy hub writes thousands of times in it.
+local written, text_of_it
+function times.text(ms)
+  local seconds = math.floor(ms / 1000)
+  if seconds ~= written then written, text_of_it = seconds, second_text(seconds) end
+  return text_of_it .. string.format('%03d0000Z', ms % 1000)
 end
 
 -- Milliseconds since 1970 of an ISO-8601 instant with 0 to 9 fractional digits and Z, an offset or neither (then UTC);
