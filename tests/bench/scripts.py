@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import secrets
 from collections import defaultdict
 from functools import partial
 from itertools import product
@@ -21,6 +23,7 @@ CALLS = 100  # of each kind in a round: short, so that what disturbs the machine
 HALF_ROUNDS = 5  # of those with half of a large pool lent
 SMALL, LARGE = 10, 10_000
 ONE_SET = "redis.call('SET', KEYS[1], ARGV[1]) return {'ok'}"
+ALONE = 5_000  # slots of a pool for the commands of a borrow alone, each of which takes one and brings none back
 POLICIES = ("reuse", "recycle")
 
 Times = dict[str, list[float]]
@@ -40,8 +43,11 @@ async def _measure(redis: Redis) -> list[Figure]:
         for number, (size, policy) in enumerate(product((SMALL, LARGE), POLICIES)):
             names = [f"{policy}-{size}-{n}" for n in range(size)]
             await fleet.publish(hub, fleet.node_id(number), _label(size, policy), names, policy)
+        alone = redis.script_load(await _commands_alone(hub, redis))
+        # The first timeout of a store, in which everybody may still say what it does not know, is not what is measured.
+        redis.hincrby(hub.store.keys.store, "born_ms", -int(2000 * fleet.FOREVER_S))
         for turn in range(3 + ROUNDS):
-            times = await _round(hub, redis, one_set)
+            times = await _round(hub, redis, one_set, alone)
             if turn >= 3:  # the first rounds only warm up
                 for name, usec in times.items():
                     found[name].append(usec)
@@ -56,10 +62,33 @@ def _label(size: int, policy: str) -> str:
     return f"gpu:{policy}:size-{size}"
 
 
-async def _round(hub: Hub, redis: Redis, one_set: str) -> dict[str, float]:
+async def _commands_alone(hub: Hub, redis: Redis) -> str:
+    """A script of the commands that one borrow sends, for a slot and a request that it is called with, and of nothing
+    else: no script that makes the same change in the same keys can cost less.
+    """
+    label = "gpu:alone:commands"
+    await fleet.publish(hub, fleet.node_id(0), label, [f"alone-{n}" for n in range(ALONE)], "reuse")
+    with redis.monitor() as monitor:
+        wanted = fleet.wanted(label)
+        lease = await hub.leases.borrow(wanted)
+        redis.echo("over")
+        said = [monitor.next_command()]
+        while said[-1]["command"] != "ECHO over":
+            said.append(monitor.next_command())
+    calls = (each["command"].split(" ") for each in said if each["client_type"] == "lua")
+    lines = [f"redis.call({', '.join(map(json.dumps, call))})" for call in calls]
+    for number, name in enumerate((lease.slot, wanted.request), 1):
+        lines = [line.replace(name, f'" .. ARGV[{number}] .. "') for line in lines]
+    return "\n".join([*lines, "return {'ok'}"])
+
+
+async def _round(hub: Hub, redis: Redis, one_set: str, alone: str) -> dict[str, float]:
     store = hub.store
     sets = [partial(store.read, "EVALSHA", one_set, 1, f"bench:{n}", n) for n in range(CALLS)]
     times = {"one SET": await fleet.usec_per_script(redis, sets, "evalsha")}
+    fresh = [secrets.token_hex(12) for _ in range(CALLS)]
+    bare = [partial(store.read, "EVALSHA", alone, 0, f"alone-{name}", f"try-{name}") for name in fresh]
+    times["commands alone"] = await fleet.usec_per_script(redis, bare, "evalsha")
     for size, policy in product((SMALL, LARGE), POLICIES):
         batch = min(size, CALLS)
         borrowed = returned = 0.0
@@ -120,7 +149,10 @@ def _figures(found: Times) -> list[Figure]:
 def _further_figures(found: Times) -> list[Figure]:
     """What the lists of the wire and the replacement of slots cost when many are lent or marked at once."""
     half = min(found["return half lent"])
+    bare = Rounds.of(found["commands alone"], found["one SET"])
+    note = f"{median(found['commands alone']):.1f} us, {bare.spread}"
     return [
+        Figure("the commands of a borrow alone, without its logic: times one SET", bare.median, note=note),
         Figure(f"return in any order, {LARGE // 2:,} of {LARGE:,} lent", half, unit=" us"),
         Figure(f"borrow, all of {LARGE:,} to be replaced", min(found["borrow marked"]), unit=" us"),
     ]
