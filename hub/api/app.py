@@ -132,7 +132,8 @@ def _furnish(app: FastAPI, settings: Settings) -> None:
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_hub_error)
     for module in (*_CAPACITY, *_OPERATORS, *_JOBS, *_CONSOLE):
-        app.include_router(module.router)
+        # As they are: `include_router` would make each of them anew at the first request that passes it.
+        app.router.routes += module.router.routes
 
 
 def create_realms(
