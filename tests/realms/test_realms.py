@@ -255,3 +255,36 @@ async def test_a_body_that_says_nothing_is_refused_as_without_realms(api, body):
     assert answer.status_code == 400
     watch = await api.post("/leases/watch", content=body)
     assert watch.status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([("x-hub-realm", "eu"), ("x-hub-realm", "us")], (404, "unknown-realm")),
+        ([("x-hub-realm", "eu"), ("x-hub-realm", "eu")], (200, None)),
+        ([("x-hub-realm", "../us")], (404, "unknown-realm")),
+        ([("x-hub-realm", "eu,us")], (404, "unknown-realm")),
+        ([("x-hub-realm", "\xff\xfe" * 400)], (404, "unknown-realm")),
+        ([("x-hub-realm", "default")], (200, None)),
+        ([("x-hub-realm", "")], (200, None)),
+    ],
+)
+async def test_a_header_that_names_several_realms_or_none_that_there_is_leads_nowhere(api, headers, status):
+    sent = [(name.encode(), value.encode("latin-1")) for name, value in headers]
+    answer = await api.get("/nodes", headers=sent)
+    assert (answer.status_code, answer.json()["code"] if answer.status_code != 200 else None) == status
+    assert len(answer.content) < 1000
+
+
+async def test_a_token_of_one_realm_opens_no_other_whatever_is_named(make_realms):
+    secrets = {f"{role}_secret": SecretStr(role * 5) for role in ("admin", "runner", "node")}
+    async with make_realms(**secrets) as api:
+        admin = {"x-hub-secret": "admin" * 5}
+        made = await api.post("/realms/us/admin/tokens", json={"user": "ann", "superuser": True}, headers=admin)
+        mine = {"authorization": f"Bearer {made.json()['token']}"}
+        assert (await api.post("/v1/joblib/workers", headers=mine)).status_code == 201
+        for path, more in (("/realms/eu", {}), ("", {"x-hub-realm": "eu"}), ("/realms/default", {})):
+            refused = await api.post(f"{path}/v1/joblib/workers", headers={**mine, **more})
+            assert refused.status_code == 401, (path, more)
+        renamed = {"authorization": mine["authorization"].replace("hub_us.", "hub_eu.")}
+        assert (await api.post("/v1/joblib/workers", headers=renamed)).status_code == 401

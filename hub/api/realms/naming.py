@@ -100,13 +100,14 @@ def _in_path(scope: Scope) -> str | None:
 
 
 def _in_headers(scope: Scope) -> str | None:
-    by_token = None
+    named = by_token = None
     for name, value in scope["headers"]:
         if name == HEADER and value:
-            return str(value.decode("latin-1"))
-        if name in _CREDENTIALS and by_token is None:
+            said = value.decode("latin-1")
+            named = said if named in (None, said) else f"{named}, {said}"  # which nobody is called
+        elif name in _CREDENTIALS and by_token is None:
             by_token = realm_in(_BEARER.sub("", value.decode("latin-1"), count=1).strip())
-    return by_token
+    return by_token if named is None else named
 
 
 def needs_body(scope: Scope) -> bool:

@@ -1,0 +1,83 @@
+"""What realms cost a hub that has none, or one, and spill-over a borrow at home: commands that Redis is sent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from redis import Redis
+
+from hub.api.app import create_app
+from tests.realms.world import write_realms
+from tests.world import RedisServer, settings_for
+
+TIMES = 20
+RENEWED = ("browserId", "leaseToken")
+
+
+def commands(redis: Redis) -> Counter[str]:
+    """What the server has carried out so far, by name, what scripts call among it."""
+    said: dict[str, Any] = redis.info("commandstats")
+    return Counter({name.removeprefix("cmdstat_"): each["calls"] for name, each in said.items()})
+
+
+async def cost(api: httpx.AsyncClient, redis: Redis, prefix: str = "") -> dict[str, Counter[str]]:
+    """Of each operation, so many times: what Redis was sent."""
+    slots = [{"labelKey": "gpu:a", "slotId": f"s{number}"} for number in range(TIMES)]
+    answer = await api.post(f"{prefix}/node/register", json={"nodeId": "n1", "slots": slots})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Counter[str]] = {}
+    leases: list[dict[str, Any]] = []
+
+    async def borrow(_: int) -> httpx.Response:
+        answer = await api.post(f"{prefix}/session/borrow", json={"labelKey": "gpu:a", "maxWaitSeconds": 20})
+        leases.append(answer.json())
+        return answer
+
+    def held(number: int) -> dict[str, Any]:
+        return {name: leases[number][name] for name in RENEWED}
+
+    operations: dict[str, Callable[[int], Any]] = {
+        "borrow": borrow,
+        "renew": lambda n: api.post(f"{prefix}/session/renew", json=held(n)),
+        "verify": lambda n: api.get(
+            f"{prefix}/leases/{leases[n]['browserId']}/verify", params={"token": leases[n]["leaseToken"]}
+        ),
+        "heartbeat": lambda _: api.post(f"{prefix}/node/heartbeat", json={"nodeId": "n1"}),
+        "return": lambda n: api.post(f"{prefix}/session/return", json={"labelKey": "gpu:a", **held(n)}),
+        "jobs": lambda _: api.get(f"{prefix}/v1/joblib/rooms/lab/jobs"),
+    }
+    for name, operation in operations.items():
+        before = commands(redis)
+        for number in range(TIMES):
+            answer = await operation(number)
+            assert answer.status_code == 200, answer.text
+        found[name] = commands(redis) - before - Counter({"info": 1})
+    return found
+
+
+@pytest.fixture
+async def without(redis_server: RedisServer, redis: Redis) -> dict[str, Counter[str]]:
+    """What a hub without a file of realms sends."""
+    edge = create_app(settings_for(redis_server.url, allowed_hosts=("hub",), borrow_queue_timeout_s=20), sweep=False)
+    async with (
+        edge.app.router.lifespan_context(edge.app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app=edge), base_url="http://hub") as api,
+    ):
+        found = await cost(api, redis)
+    redis.flushall()
+    return found
+
+
+async def test_a_realm_that_a_call_names_costs_redis_nothing(without, make_realms, second, tmp_path):
+    """A call by its path sends what it sends without realms, borrow and renewal of a realm that may spill over too."""
+    spilling = {"spill_to": ["default"], "spill_after_s": 5}
+    file = write_realms(tmp_path / "one.toml", eu=(second.url, spilling))
+    async with make_realms(realms_file=file, borrow_queue_timeout_s=20) as api:
+        with second.client() as redis:
+            assert await cost(api, redis, "/realms/eu") == without
+    print({name: {word: times / TIMES for word, times in sent.items()} for name, sent in without.items()})
+    assert all(sum(sent.values()) >= TIMES for sent in without.values()), without
