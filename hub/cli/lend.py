@@ -102,7 +102,7 @@ def borrow(
     wanted = BorrowRequest(label, ttl, run, wait, priority, wait_for_pool, quiet, realms)
     try:
         return asyncio.run(_borrow(address(url, secret, "runner"), wanted, command or [], as_json))
-    except NoCapacity as error:
+    except (NoCapacity, NoSuchPool) as error:
         raise Ended(str(error), on_refusal) from None
     except Unauthorized as error:
         raise Ended(secret_refused(error), NOT_ALLOWED) from None

@@ -208,7 +208,7 @@ def test_a_grant_ended_by_somebody_else_stops_the_command(command: Command, tmp_
 def test_a_spelling_mistake_is_told_at_once_unless_a_pool_may_still_come(command: Command):
     refused = command("borrow", "gpu:a10O", "--wait", "60", "--", "true")
     said = "hub: no pool serves gpu:a10O; did you mean gpu:a100? --wait-for-pool waits for one that comes later.\n"
-    assert (refused.returncode, refused.stdout, refused.stderr) == (1, "", said)
+    assert (refused.returncode, refused.stdout, refused.stderr) == (75, "", said), "no code of the command's own"
     waited = command("borrow", "gpu:a10O", "--wait", "1", "--wait-for-pool", "--", "true")
     assert (waited.returncode, "did you mean gpu:a100?" in waited.stderr) == (75, True)
     assert "did you mean gpu:a100?" in command("autoscale", "gpu:a10O").stderr

@@ -167,7 +167,7 @@ def test_with_json_a_failure_is_a_line_of_json_on_stderr(command: Command):
     wrong = command("node", "ls", "--json", "--limit", "none")
     assert (json.loads(wrong.stderr)["code"], json.loads(wrong.stderr)["exitCode"]) == ("usage", 2)
     refused = command("borrow", "gpu:t4", "--json")
-    assert (json.loads(refused.stderr)["code"], refused.returncode) == ("no-such-pool", 1)
+    assert (json.loads(refused.stderr)["code"], refused.returncode) == ("no-such-pool", 75)
 
 
 def test_nodes_are_shown_again_and_again(command: Command):
