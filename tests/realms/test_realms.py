@@ -288,3 +288,19 @@ async def test_a_token_of_one_realm_opens_no_other_whatever_is_named(make_realms
             assert refused.status_code == 401, (path, more)
         renamed = {"authorization": mine["authorization"].replace("hub_us.", "hub_eu.")}
         assert (await api.post("/v1/joblib/workers", headers=renamed)).status_code == 401
+
+
+async def test_an_id_of_a_realm_that_is_no_more_is_of_nobody_and_says_so(make_realms, tmp_path, second):
+    async with make_realms() as api:
+        worker = (await api.post("/realms/us/v1/joblib/workers")).json()["id"]
+    left = write_realms(tmp_path / "left.toml", eu=(second.url, {}))
+    async with make_realms(realms_file=left) as api:
+        gone = await api.patch(f"/v1/joblib/workers/{worker}")
+        assert (gone.status_code, "is not known" in gone.json()["detail"]) == (404, True)
+        registered = await api.put(f"{ROOMS}/lab/jobs", json={**JOB, "worker_id": worker})
+        assert (registered.status_code, "is not known" in registered.json()["detail"]) == (404, True)
+        ticket = await api.get("/queue/try-us.1234")
+        assert (ticket.status_code, ticket.json()["detail"]) == (
+            404, "This hub serves no realm 'us'; it serves default, eu.",
+        )  # fmt: skip
+        assert (await api.get("/leases/s1/verify", params={"token": "7"})).json()["valid"] is False
