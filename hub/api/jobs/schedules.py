@@ -96,8 +96,8 @@ async def put(request: Request) -> Response:
 async def pause(request: Request) -> Response:
     """Pause a schedule, or let it go on: what was due meanwhile is not caught up. For who made it."""
     room, name = request.path_params["room_id"], request.path_params["schedule"]
-    check_room(room)
     who = await caller(request, SUBMIT)
+    check_room(room)
     walls.enter(who, room)
     said, _ = await bodies.read(request, PauseBody)
     await check_listening(request)
@@ -110,8 +110,8 @@ async def pause(request: Request) -> Response:
 async def delete(request: Request) -> Response:
     """Delete a schedule; the tasks it has made stay. For who made it."""
     room, name = request.path_params["room_id"], request.path_params["schedule"]
-    check_room(room)
     who = await caller(request, SUBMIT)
+    check_room(room)
     walls.enter(who, room)
     await check_listening(request)
     await serving(request).hub.schedules.remove(room, name, who.user, who.superuser)
