@@ -84,6 +84,7 @@ class JobsMachine(ScheduleSteps, RuleBasedStateMachine):
         answer = self.call(
             "jobs/register", full=full, id=new_job, schema=schema, digest=schema, worker=worker, user=user,
             made_for="new" if new_worker else "known", incarnation="", attempts=1, backoff_ms=1000,
+            result_schema="",
         )  # fmt: skip
         assert answer[0] == self.model.register(full, new_job, schema, worker, user, new_worker)
         if answer[0] in ("created", "joined"):
