@@ -133,9 +133,11 @@ def _open_once(dialect: Any, record: Any, arguments: list[Any], named: dict[str,
 def _stop(connection: Any) -> None:
     """Have the driver close it, once. SQLAlchemy would do so twice when it is cancelled, and wait for ever for a thread
     that the first has ended: a program whose tasks are cancelled at its end would not end."""
-    stopped = connection.driver_connection.stop()
-    if in_greenlet():  # and else nobody can wait
-        await_only(stopped)
+    driver = connection.driver_connection
+    if in_greenlet():
+        await_only(driver.close())  # of one that is closed there is nothing to wait for
+    else:
+        driver.stop()  # nobody can wait
 
 
 @asynccontextmanager
