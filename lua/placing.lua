@@ -41,17 +41,22 @@ function placing.offer_again(slot)
 end
 
 -- A node that was suspect is heard again: its slots that were held back are on offer, 256 in one call, of which those
--- that go to a waiter count eight times; those of a draining node stay held back.
+-- that go to a waiter count eight times; those of a draining node stay held back, and so do those that it has not
+-- reported yet, without keeping the others back.
 function placing.resume(node, part)
-  local holds = drains.holds_back(part)
+  local holds, unreported = drains.holds_back(part), {}
   while work.left_to_resume > 0 do
     local slot = redis.call('SPOP', keys.aside(part))
     if not slot then break end
-    local record = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place')
-    local place = record[3] == 'held' and not holds and placing.place(slot, part, record[2], record[1])
+    local record, place = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place', 'reported'), nil
+    if record[3] == 'held' and store.reporting and record[4] ~= store.generation then
+      unreported[#unreported + 1] = slot
+    elseif record[3] == 'held' and not holds then
+      place = placing.place(slot, part, record[2], record[1])
+    end
     work.left_to_resume = work.left_to_resume - (place == 'lent' and 8 or 1)
-    if place == 'held' and redis.call('SISMEMBER', keys.aside(part), slot) == 1 then break end  -- it is not reported yet
   end
+  if unreported[1] then redis.call('SADD', keys.aside(part), unpack(unreported)) end
   if redis.call('EXISTS', keys.aside(part)) == 1 then return end
   redis.call('SREM', keys.suspects, node)
   if redis.call('HDEL', keys.orders(part), 'suspect') == 1 then history.note('node.back', 'node', node) end

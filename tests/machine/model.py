@@ -36,7 +36,8 @@ class Model(Queue):
         if self.to_report(node):
             return
         for slot in resumed:
-            self.place_free(slot)
+            if not self.suspect(slot):  # else it has not been reported yet
+                self.place_free(slot)
         self.orders[node] = self.orders.get(node, set()) & self.marked
 
     def to_report(self, node: str) -> bool:

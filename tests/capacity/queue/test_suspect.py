@@ -3,6 +3,8 @@
 import pytest
 
 from hub.capacity import queue
+from hub.store.store import SETTLE_MS
+from tests.capacity.queue.crowd import Crowd
 from tests.world import add_node, age_node, beat, borrow, give_back, listed, publish
 
 POOL = "gpu:a100"
@@ -95,3 +97,27 @@ async def test_more_slots_than_one_beat_brings_back_come_with_the_next(hub, api,
     for expected in (256, 300):
         await beat(api, "n1")
         assert redis.llen(f"available:{POOL}") == expected
+
+
+async def test_slots_that_a_node_has_not_reported_keep_the_others_back_from_no_waiter(hub, api, redis):
+    """After a restart: what the node has yet to report is not lent, what it has reported is lent at its next beat."""
+    unreported = [f"s{n}" for n in range(9)]
+    await publish(api, "n1", **{POOL: ["known", *unreported]})
+    redis.hset("hub:store", "run_id", "before")
+    redis.function_flush()
+    await hub.clock.tick()
+    redis.hincrby("hub:store", "clock_ms", SETTLE_MS + 1)
+    await publish(api, "n1", **{POOL: ["known"]})
+    age_node(redis, "n1", 31)
+    assert (await borrow(api, POOL)).json()["code"] == "no-capacity"
+    crowd = Crowd(hub)
+    try:
+        await crowd.come("first", POOL)
+        await crowd.come("second", POOL)
+        assert (await beat(api, "n1"))["known"] is True
+        assert listed(redis, f"inuse:{POOL}") == ["known"]
+        assert redis.smembers("hub:aside:n1") == set(unreported)
+        await publish(api, "n1", **{POOL: unreported[:2]})
+        assert len(listed(redis, f"inuse:{POOL}")) == 2
+    finally:
+        await crowd.go_home()
