@@ -51,6 +51,6 @@ class Hub:
         self.schedules = Schedules(store, settings, pages)
         self.progress = Progress(store)
         self.validation = Validation()
-        self.providers = Providers(store, settings, pages)
+        self.providers = Providers(store, settings, pages, recent)
         self.tokens = Tokens(store)
         self.presence = Presence(store, settings, self.clock.hub_id)

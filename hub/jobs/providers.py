@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from hub.errors import (
@@ -19,6 +20,7 @@ from hub.jobs.jobs import new_id
 from hub.jobs.models import Page, Provider, ProviderRequest
 from hub.jobs.names import GLOBAL, SHARED, check_category, dashed, full_name, params_hash, params_text, parse_full_name
 from hub.jobs.pages import Pages
+from hub.jobs.recent import Recent
 from hub.jobs.workers import unknown
 from hub.settings import Settings
 from hub.store.store import Store
@@ -30,9 +32,10 @@ RECHECK_S = 5.0  # without a notification for so long, the store is asked all th
 class Providers:
     """Keeps `Provider`, and results for as long as they are good."""
 
-    def __init__(self, store: Store, settings: Settings, pages: Pages) -> None:
+    def __init__(self, store: Store, settings: Settings, pages: Pages, recent: Recent) -> None:
         self._store = store
         self._pages = pages
+        self._recent = recent
         self._realm = settings.realm
         self._categories = settings.allowed_provider_categories
         self._result_ttl_ms = int(settings.provider_result_ttl_s * 1000)
@@ -52,18 +55,20 @@ class Providers:
         if self._categories is not None:
             check_category(wanted.category, self._categories, "HUB_ALLOWED_PROVIDER_CATEGORIES")
         full = full_name(wanted.room, wanted.category, wanted.name)
-        reply = await self._register(
+        register = partial(
+            self._register,
             full=full,
-            id=new_id(self._realm),
             schema=wanted.schema,
             content_type=wanted.content_type,
             worker=wanted.worker or new_id(self._realm),
             user=user,
             superuser=int(superuser),
-            made_for="0" if wanted.worker else "1",
         )
+        reply = await register(id=new_id(self._realm), made_for="known" if wanted.worker else "new", since=0)
         match reply:
-            case [("created" | "replaced") as word, provider, at, worker]:
+            case [("created" | "replaced") as word, provider, at, worker, since]:
+                again = partial(register, id=provider, made_for="told", since=int(since))
+                self._recent.note(again, len(wanted.schema))
                 made = Provider(provider, full, wanted.schema, wanted.content_type, worker, user, int(at))
                 return made, word == "created"
             case ["worker"]:
@@ -92,8 +97,10 @@ class Providers:
 
     async def delete(self, provider: str, user: str, superuser: bool) -> None:
         """Delete it; raises `ProviderNotFound` and `Forbidden`."""
-        reply = await self._remove(id=provider, user=user, superuser=int(superuser), request=secrets.token_hex(8))
-        _check(self._remove.name, reply, provider)
+        request = secrets.token_hex(8)
+        remove = partial(self._remove, id=provider, user=user, superuser=int(superuser), request=request)
+        _check(self._remove.name, await remove(told=0), provider)
+        self._recent.note(partial(remove, told=1))
 
     async def cached(self, provider: Provider, params: Mapping[str, str]) -> bytes | None:
         """What it answered for these parameters a while ago, None when that is not remembered."""

@@ -1,6 +1,8 @@
 -- Register a provider for a worker, or take it over: schema, content type, worker and owner become the caller's, the id and
--- its place in the lists stay, and with the id what is cached. A refusal leaves no trace. Safe to repeat.
--- Returns {'created' | 'replaced', id, at, worker} | {'worker'} (unknown, or not the caller's) | {'forbidden'} (somebody else's)
+-- its place in the lists stay, and with the id what is cached. A refusal leaves no trace. Safe to repeat; what a hub says again
+-- changes nothing that came later.
+-- Returns {'created' | 'replaced', id, at, worker, since} | {'worker'} (unknown, or not the caller's) | {'forbidden'}
+--   | {'later'} (it was said again, and there is another one, or it was removed)
 command.change('providers/register', {
   'full',
   'id',            -- for a provider that is new
@@ -9,22 +11,28 @@ command.change('providers/register', {
   'worker',
   'user',
   'superuser',     -- '1' | '0'
-  'made_for',      -- '1': the worker is new
+  'made_for',      -- a worker that is 'new' or 'known'; 'told': a hub says it again to a store that may have lost it
+  'since: number', -- when it was registered, where it is said again
 }, function(a)
   local owner = redis.call('HGET', keys.worker(a.worker), 'user')
-  if owner ~= a.user and not (a.made_for == '1' and not owner) then return {'worker'} end
-  local p = redis.call('HMGET', keys.provider(a.full), 'id', 'at', 'worker', 'user')
+  if owner ~= a.user and not (a.made_for == 'new' and not owner) then return {'worker'} end
+  local p = redis.call('HMGET', keys.provider(a.full), 'id', 'at', 'worker', 'user', 'since')
+  if a.made_for == 'told' then
+    local later = p[1] and (p[1] ~= a.id or tonumber(p[5] or '0') >= a.since)
+    if later or redis.call('EXISTS', keys.claim(a.id)) == 1 then return {'later'} end
+  end
   if p[1] and p[4] ~= a.user and a.superuser ~= '1' then return {'forbidden'} end
 
   local word = p[1] and p[1] ~= a.id and 'replaced' or 'created'
-  local at = p[2] or numbers.digits(store.next_us())
+  local since = numbers.digits(store.next_us())
+  local at = p[2] or since
   if not owner then workers.create(a.worker, a.user) end
   if p[3] then redis.call('SREM', keys.worker_providers(p[3]), a.full) end
   redis.call('SADD', keys.worker_providers(a.worker), a.full)
   redis.call('HSET', keys.provider(a.full), 'id', p[1] or a.id, 'at', at, 'schema', a.schema, 'type', a.content_type, 'worker', a.worker,
-    'user', a.user)
+    'user', a.user, 'since', since)
   redis.call('SET', keys.provider_name(p[1] or a.id), a.full)
   redis.call('ZADD', keys.room_providers(names.room_of(a.full)), at, a.full)
   events.providers(names.room_of(a.full))
-  return {word, p[1] or a.id, at, a.worker}
+  return {word, p[1] or a.id, at, a.worker, since}
 end)

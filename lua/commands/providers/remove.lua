@@ -4,11 +4,13 @@ command.finish('providers/remove', {
   'user',
   'superuser',  -- '1' | '0'
   'request',    -- a repeat of the one that deleted it is answered as it was
+  'told',       -- '1': a hub says it again to a store that may have lost it
 }, function(a)
   local full = redis.call('GET', keys.provider_name(a.id))
+  if a.told == '1' then redis.call('SET', keys.claim(a.id), '', 'EX', keys.seconds.claim) end  -- its registration may be said later
   if not full then return {redis.call('EXISTS', keys.claim(a.request)) == 1 and 'ok' or 'provider'} end
   if a.superuser ~= '1' and redis.call('HGET', keys.provider(full), 'user') ~= a.user then return {'forbidden'} end
   providers.drop(full)
-  redis.call('SET', keys.claim(a.request), '', 'EX', keys.seconds.claim)
+  for _, done in ipairs({a.request, a.id}) do redis.call('SET', keys.claim(done), '', 'EX', keys.seconds.claim) end
   return {'ok'}
 end)
