@@ -13,6 +13,7 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from hub import __version__
+from hub.api import measured
 from hub.api.auth import Secrets
 from hub.api.capacity import autoscaling, caps, joining, leases, nodes, pools, queue, watch
 from hub.api.console import overview, pages, people, sights, stuck, work
@@ -20,7 +21,6 @@ from hub.api.deps import Serving
 from hub.api.dispatch import views
 from hub.api.dispatch.realms import Realms
 from hub.api.door import Door
-from hub.api.edge import measured
 from hub.api.edge.edge import Edge
 from hub.api.edge.neutral import Speech
 from hub.api.guard.gate import Gate

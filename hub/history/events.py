@@ -111,6 +111,11 @@ class Wanted:
     names: Mapping[str, str] = field(default_factory=dict)
     without: frozenset[str] = frozenset()  # events left out
 
+    @cached_property
+    def everything(self) -> bool:
+        """Whether every event is wanted."""
+        return not (self.kinds or self.names or self.without)
+
     def fits(self, event: Event) -> bool:
         """Whether it is one of them. A label fits a pool of that name as well, and the other way round."""
         if event.what in self.without:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from hub.errors import Stopping, Unavailable
@@ -19,6 +19,7 @@ WAITING_MAX = 2_000  # events per listener; one that is further behind reads too
 TOGETHER = 16  # events handed out in one turn of the loop, each to everybody
 TURN_S = 0.2  # between reads that found less than a batch: each wakes everybody who listens
 PAUSE_S = 0.5  # before Redis is asked again after it did not answer
+KEEP_ALIVE_S = 15.0  # shorter than any proxy waits: then everybody who listens hears something
 _log = get_logger("hub.events")
 
 
@@ -33,36 +34,36 @@ class Listener:
         self.slow = False
         self.over = False  # no more will come
 
-    def offer(self, event: Event) -> None:
-        """Take an event that fits; with too many waiting this listener is slow, and gets nothing more."""
-        if self.slow or not self._which.fits(event):
+    def offer(self, events: Sequence[Event]) -> None:
+        """Take those that fit; with too many waiting this listener is slow, and gets nothing more."""
+        fitting = events if self._which.everything else [event for event in events if self._which.fits(event)]
+        if self.slow or not fitting:
             return
-        if len(self._waiting) >= WAITING_MAX:
+        if len(self._waiting) + len(fitting) > WAITING_MAX:
             self.slow = True
             self._waiting.clear()
         else:
-            self._waiting.append(event)
-        self._wake()
+            self._waiting += fitting
+        self.wake()
 
     def end(self) -> None:
         """Nothing more comes."""
         self.over = True
-        self._wake()
+        self.wake()
 
-    async def take(self, patience_s: float) -> list[Event]:
-        """What has come in; nothing when nothing came in time, or when this is the end."""
+    async def take(self) -> list[Event]:
+        """What has come in; nothing when it is time to say that the stream is alive, or when this is the end."""
         if not (self._waiting or self.slow or self.over):
             self._news = self._loop.create_future()
-            patience = self._loop.call_later(patience_s, self._wake)
             try:
                 await self._news
             finally:
-                patience.cancel()
                 self._news = None
         taken, self._waiting = self._waiting, []
         return taken
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Have `take` answer, also with nothing."""
         if self._news is not None and not self._news.done():
             self._news.set_result(None)
 
@@ -77,6 +78,7 @@ class Live:
         self._open = 0  # listeners, and those about to be
         self._starting = asyncio.Lock()
         self._reader: asyncio.Task[None] | None = None
+        self._alive: asyncio.TimerHandle | None = None  # one timer costs less than one for each who listens
         self._position = "0-0"  # of the last event handed out
         self._stopping = False
 
@@ -112,6 +114,8 @@ class Live:
             if not self._open and self._reader is not None:
                 self._reader.cancel()
                 self._reader = None
+                if self._alive is not None:
+                    self._alive.cancel()
 
     async def _start(self) -> None:
         async with self._starting:
@@ -124,6 +128,12 @@ class Live:
                 await follower.close()
                 raise
             self._reader = asyncio.create_task(self._read(follower), name="events")
+            self._alive = asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._keep_alive)
+
+    def _keep_alive(self) -> None:
+        self._alive = asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._keep_alive)
+        for listener in self._listeners:
+            listener.wake()
 
     async def _read(self, follower: Follower) -> None:
         failing, me = False, asyncio.current_task()
@@ -135,12 +145,11 @@ class Live:
                         generation = self._store.generation
                         await self._step_back(follower)
                     entries = await follower.next(self._position)
-                    for number, entry in enumerate(entries):
-                        self._hand_out(Event.read(entry))
-                        if number % TOGETHER == 0:
-                            await asyncio.sleep(0)
-                            if self._reader is not me:
-                                return
+                    for at in range(0, len(entries), TOGETHER):
+                        self._hand_out([Event.read(entry) for entry in entries[at : at + TOGETHER]])
+                        await asyncio.sleep(0)
+                        if self._reader is not me:
+                            return
                     failing = False
                     if 0 < len(entries) < BATCH:
                         await asyncio.sleep(TURN_S)
@@ -162,7 +171,7 @@ class Live:
             _log.warning("events begin anew", before=self._position, after=newest)
             self._position = newest
 
-    def _hand_out(self, event: Event) -> None:
+    def _hand_out(self, events: Sequence[Event]) -> None:
         for listener in self._listeners:
-            listener.offer(event)
-        self._position = event.id
+            listener.offer(events)
+        self._position = events[-1].id

@@ -201,7 +201,7 @@ async def test_nodes_and_strangers_do_not_listen(make_served):
 
 
 async def test_a_silent_stream_says_that_it_is_alive_and_how_far_it_is(served, redis, monkeypatch):
-    monkeypatch.setattr(events_api, "KEEP_ALIVE_S", 0.05)
+    monkeypatch.setattr(live, "KEEP_ALIVE_S", 0.05)
     async with listening(served.app, kind="node") as stream:
         last = redis.xadd("hub:history", {"event": "grant.lent"})
 

@@ -13,10 +13,11 @@ from fastapi import FastAPI
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hub.api import measured
 from hub.api.bodies import preferred_wait
 from hub.api.deps import CYCLE, check_caller
 from hub.api.door import MARK, Door, Visit
-from hub.api.edge import hot, measured
+from hub.api.edge import hot
 from hub.api.edge.hot_request import HotRequest
 from hub.api.edge.neutral import ASKED, Speech, Writer
 from hub.api.guard.freight import LIGHT, Freight

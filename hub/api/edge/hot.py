@@ -17,7 +17,8 @@ from starlette.types import Scope
 from hub.api.capacity import leases, nodes
 from hub.api.console import overview, people
 from hub.api.jobs import tasks, workers
-from hub.api.paths import PREFIX
+from hub.api.operators import events
+from hub.api.paths import EVENTS, PREFIX
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -45,6 +46,7 @@ HOT = (
     Hot("PATCH", f"{PREFIX}/tasks/{{task_id}}", tasks.move),
     Hot("GET", "/console/overview", overview.overview),  # once a second by each page that is open
     Hot("GET", "/console/me", people.me),
+    Hot("GET", EVENTS, events.events),  # what it sends passes by the router, each piece of it
 )
 TEMPLATES = {hot.endpoint: hot.path for hot in HOT}
 _PLAIN = {(hot.method, hot.path): hot.endpoint for hot in HOT if "{" not in hot.path}

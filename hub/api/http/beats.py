@@ -10,12 +10,11 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from hub.api import bodies
+from hub.api import bodies, measured
 from hub.api.auth import HEADER, NODE
 from hub.api.capacity import reading
 from hub.api.capacity.nodes import orders_json
 from hub.api.deps import Serving
-from hub.api.edge import measured
 from hub.api.edge.hot import HEARTBEAT
 from hub.api.http.private import Cycle
 from hub.api.speakers import speaks

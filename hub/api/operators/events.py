@@ -28,7 +28,6 @@ from hub.observability import metrics
 from hub.wire import to_json
 
 router = APIRouter(tags=["events"])
-KEEP_ALIVE_S = 15.0  # shorter than any proxy waits
 SEND_S = 20.0  # for a listener to take what was sent; then, or at most as much later, his connection is cut
 TOGETHER = 20  # events in one turn of the loop: a hundred listeners may be as far behind
 RETRY_MS = 2000  # a listener that was cut off comes back after so long
@@ -164,7 +163,7 @@ class EventStream(Response):
 
     async def _follow(self, put: Callable[..., Awaitable[None]], listener: Listener) -> None:
         while not (listener.over or listener.slow):
-            if found := await listener.take(KEEP_ALIVE_S):
+            if found := await listener.take():
                 for at in range(0, len(found), TOGETHER):
                     if at:
                         await asyncio.sleep(0)

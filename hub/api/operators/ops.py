@@ -16,12 +16,12 @@ from starlette.datastructures import State
 from starlette.responses import Response
 
 from hub import __version__
+from hub.api import measured
 from hub.api.auth import ADMIN, HEADER, NODE, RUNNER
 from hub.api.capacity.pools import state
 from hub.api.contract import operating
 from hub.api.contract.operation import Raw, operation
 from hub.api.deps import Serving, allowed, in_ms, reply, serving
-from hub.api.edge import measured
 from hub.api.realms.naming import NAMED
 from hub.api.realms.served import ServedRealms
 from hub.core import Hub
