@@ -54,7 +54,11 @@ NOUNS: dict[str, dict[str, Entry]] = {
     },
     "worker": {
         "ls": Entry("jobs:workers", "Show the workers."),
-        "show": Entry("history:why", "Show a worker, and why it is as it is.", of="one"),
+        "show": Entry("history:worker", "Show a worker, and why it is as it is."),
+    },
+    "provider": {
+        "ls": Entry("providers:ls", "Show the providers that are seen from a room."),
+        "show": Entry("providers:show", "Show a provider, with its schema."),
     },
     "task": {
         "ls": Entry("jobs:tasks", "Show the tasks submitted to a room.", of="all"),
@@ -80,18 +84,18 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "drain": Entry("draining:drain", "", hidden=True),
         "cordon": Entry("draining:cordon", "", hidden=True),
         "undrain": Entry("draining:undrain", "", hidden=True),
-        "caps": Entry("queue:caps_app", "Show or change how many leases of a label may be live at once."),
+        "caps": Entry("queue:caps_app", "How many leases of a label may be live at once: ls, show, set, clear."),
     },
     "Look": {
         "realm": Entry("", "Realms: ls, show, add, move, rm."),
         "status": Entry("status:status", "Say how the fleet is, and name every trouble."),
-        "config": Entry("config:config_app", "Show the settings that all hubs share, or set one for all of them."),
+        "config": Entry("config:config_app", "Settings that all hubs share: ls, show, set, clear."),
         "top": Entry("top:top", "Watch pools, nodes, the queue and tasks as they change."),
         "nodes": Entry("look:nodes", "", hidden=True),
         "pools": Entry("look:pools", "", hidden=True),
         "leases": Entry("look:leases", "", hidden=True),
         "sessions": Entry("look:leases", "", hidden=True),
-        "queue": Entry("queue:queue_app", "Show who waits, or give a place up."),
+        "queue": Entry("queue:queue_app", "Who waits: ls, show, cancel."),
         "autoscale": Entry("look:autoscale", "Show how many slots a pool should have, or tasks of a job there are."),
         "why": Entry("history:why", "Say why a node, a slot, a task, a worker ... is as it is."),
         "events": Entry("history:events", "Show what happened last, or follow what happens."),
@@ -101,6 +105,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Jobs": {
         "job": Entry("", "Jobs: ls, show."),
         "worker": Entry("", "Workers: ls, show."),
+        "provider": Entry("", "Providers of data: ls, show."),
         "jobs": Entry("jobs:jobs", "", hidden=True),
         "workers": Entry("jobs:workers", "", hidden=True),
         "task": Entry("", "Tasks: ls, show, submit, cancel, retry."),
@@ -108,8 +113,8 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "submit": Entry("jobs:submit", "Submit a task to a job."),
         "cancel": Entry("jobs:cancel", "", hidden=True),
         "retry": Entry("jobs:retry", "", hidden=True),
-        "schedule": Entry("schedules:app", "Submit tasks at certain times."),
-        "dead": Entry("dead:app", "Look at dead letters, submit them anew, or drop them."),
+        "schedule": Entry("schedules:app", "Tasks at certain times: ls, show, add, pause, resume, rm."),
+        "dead": Entry("dead:app", "Dead letters: ls, show, retry, drop."),
     },
     "Recover": {
         "recovery": Entry("recovery:app", "Bring back records that are stuck in databases around the hub."),
@@ -125,7 +130,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "serve": Entry("serving:serve", "Run a hub."),
         "internal-worker": Entry("internal:internal_worker", "Run tasks of the @internal jobs."),
         "completion": Entry("completing:completion", "Make a shell complete commands, options and ids."),
-        "token": Entry("tokens:app", "Make, list and revoke the tokens of users and of nodes."),
+        "token": Entry("tokens:app", "Tokens of users and of nodes: ls, show, create, revoke."),
     },
 }
 ENTRIES = {name: entry for group in GROUPS.values() for name, entry in group.items()}
@@ -206,6 +211,12 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _realms(context: typer.Context, incomplete: str) -> list[str]:
+    from hub.cli import completing  # the version need not wait for it
+
+    return completing.realms(context, incomplete)
+
+
 @app.callback()
 def _root(
     context: typer.Context,
@@ -220,7 +231,12 @@ def _root(
     ] = False,
     realm: Annotated[  # as those above
         str,
-        typer.Option(telling.REALM, metavar="NAME", help="In which realm; for hub status * is all of them."),
+        typer.Option(
+            telling.REALM,
+            metavar="NAME",
+            help="In which realm; for hub status * is all of them.",
+            autocompletion=_realms,
+        ),
     ] = "",
     wide: Annotated[bool, typer.Option(telling.WIDE, help="Show whole tables, wider than the terminal.")] = False,
 ) -> None:

@@ -6,9 +6,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +19,9 @@ from hub.cli import output
 
 ASK_S = 2.0  # for a list of ids: the user who presses Tab waits for it
 MOST = 500
+_LINE = "_TYPER_COMPLETE_ARGS"
+_REALM = re.compile(r"(?<=\s)--realm[ =](\S+)\s+")
+_REALM_NEXT = re.compile(r"\s--realm[ =](\S*)$")
 
 # bash breaks words at colons, which labels and jobs have: it is told what is behind the last one alone.
 _BASH = """\
@@ -40,7 +46,7 @@ class Shell(StrEnum):
 
 
 def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> None:
-    """Print what makes a shell complete commands, options and the ids of nodes, pools and lent slots.
+    """Print what makes a shell complete commands, options and the ids that the hub lists, such as nodes and tasks.
 
     bash: eval "$(hub completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc, after compinit. fish: hub completion
     fish > ~/.config/fish/completions/hub.fish.
@@ -53,37 +59,102 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> No
     output.put(script.rstrip("\n"))
 
 
-def begin() -> None:
-    """Know the shells, in a process that one of them asks."""
+def begin() -> list[str]:
+    """Know the shells, in a process that one of them asks; the words that say which realm the line is about."""
     from typer._completion_classes import completion_init
 
     completion_init()
+    line = os.environ.get(_LINE, "")
+    if asked := _REALM_NEXT.search(line):
+        os.environ[_LINE] = f"hub --realm {asked[1]}"  # which may stand behind any command, and is known to the first
+        return []
+    named = _REALM.findall(line)
+    os.environ[_LINE] = _REALM.sub("", line)
+    return ["--realm", named[-1]] if named else []
 
 
-def _of(member: str, noun: str, *path: str, **query: Any) -> Callable[[typer.Context, str], list[str]]:
-    """Completes with `member` of what the hub lists under a path."""
+@dataclass(frozen=True)
+class Ids:
+    """Completes with what stands at `path` of what the hub answers under `where`; {room} is the room of the line.
+
+    `search`: the hub is asked for those with what is typed in them, so that they are found among any number.
+    """
+
+    where: str
+    path: str
+    query: Mapping[str, Any] = field(default_factory=dict)
+    role: Literal["look", "runner", "admin"] = "look"
+    search: bool = False
+
+    async def ask(self, context: typer.Context, incomplete: str) -> set[str]:
+        """What the hub lists."""
+        from hub.cli.reach import address, over_http  # only who presses Tab behind an id waits for these
+        from hub.cli.surroundings import environment
+        from hub.client.calls import NEUTRAL, path
+        from hub.client.exchange import RetryPolicy, Send, exchange
+
+        room = context.params.get("room") or (incomplete.partition(":")[0] if ":" in incomplete else "@global")
+        parts = [room if part == "{room}" else part for part in self.where.split("/")]
+        query = {"limit": str(MOST), **self.query, **({"q": incomplete} if self.search and incomplete else {})}
+        url, headers = context.params.get("url"), dict(NEUTRAL)
+        if token := environment().get("HUB_TOKEN", "").strip() if self.where.startswith("v1/") else "":
+            headers["authorization"] = f"Bearer {token}"
+        async with over_http(address(url, "" if token else None, self.role)) as transport:
+            try:
+                send = Send("GET", path(*parts), query=query, headers=headers)
+                found = (await transport.run(exchange(send, RetryPolicy(0.0, ASK_S)))).data
+            finally:
+                await transport.close()
+        return set(_at(found, self.path.split(".")))
+
+
+def _at(found: Any, path: list[str]) -> Iterator[str]:
+    if isinstance(found, list):
+        for each in found:
+            yield from _at(each, path)
+    elif path and isinstance(found, dict):
+        yield from _at(found.get(path[0]), path[1:])
+    elif isinstance(found, str):
+        yield found
+
+
+def _of(*several: Ids) -> Callable[[typer.Context, str], list[str]]:
+    """Completes with ids of these kinds that begin with what is typed."""
+
+    async def ask(context: typer.Context, incomplete: str) -> list[set[str] | BaseException]:
+        async with asyncio.timeout(ASK_S):
+            return await asyncio.gather(*(each.ask(context, incomplete) for each in several), return_exceptions=True)
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         said = io.StringIO()  # beside a command line that is being typed nothing is said
         with contextlib.suppress(Exception), contextlib.redirect_stderr(said):
-            found = asyncio.run(_ask(context.params.get("url"), path or (noun,), query))
-            names = (str(each.get(member)) for each in found.get(noun, ()))
-            return sorted(name for name in names if name.startswith(incomplete))
+            answers = [each for each in asyncio.run(ask(context, incomplete)) if isinstance(each, set)]
+            return sorted(name for name in set().union(*answers) if name.startswith(incomplete))[:MOST]
         return []
 
     return complete
 
 
-async def _ask(url: str | None, path: tuple[str, ...], query: dict[str, Any]) -> dict[str, Any]:
-    from hub.cli.reach import Reach, address, over_http  # only who presses Tab behind an id waits for these
-
-    async with asyncio.timeout(ASK_S), over_http(address(url, None, "look")) as transport:
-        try:
-            return await Reach(transport).get(*path, **query)
-        finally:
-            await transport.close()
+def _tasks(*statuses: str) -> Callable[[typer.Context, str], list[str]]:
+    return _of(*(Ids("console/tasks", "tasks.id", {"status": each}, "admin") for each in statuses))
 
 
-nodes = _of("nodeId", "nodes", detail=1, limit=MOST)
-pools = _of("label", "pools", limit=MOST)
-slots = _of("slotId", "leases", "sessions", limit=MOST)
+NODES = Ids("nodes", "nodes.nodeId", {"detail": "1"}, search=True)
+SLOTS = Ids("sessions", "leases.slotId")
+TICKETS = Ids("queue", "labels.tickets.ticket", {"limit": "20", "tickets": "25"})
+WORKERS = Ids("v1/joblib/workers", "items.id", role="admin")
+DEAD = Ids("v1/joblib/dead", "items.id", role="admin")
+
+nodes, slots, tickets, workers, dead = map(_of, (NODES, SLOTS, TICKETS, WORKERS, DEAD))
+anything = _of(NODES, SLOTS, TICKETS, WORKERS, DEAD)
+pools = _of(Ids("pools", "pools.label", search=True))
+runs = _of(Ids("sessions", "leases.runId"))
+settings = _of(Ids("admin/settings", "settings.name"))
+realms = _of(Ids("realms", "realms.name"))
+tokens = _of(Ids("admin/tokens", "tokens.id", role="admin"))
+jobs = _of(Ids("v1/joblib/rooms/{room}/jobs", "items.fullName", role="admin"))
+providers = _of(Ids("v1/joblib/rooms/{room}/providers", "items.fullName", role="admin"))
+schedules = _of(Ids("v1/joblib/rooms/{room}/schedules", "items.name", role="admin"))
+tasks = _tasks("pending", "running", "completed", "failed", "cancelled")
+tasks_open = _tasks("pending", "later", "blocked", "claimed", "running")
+tasks_over = _tasks("failed", "cancelled")

@@ -7,23 +7,37 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from hub.cli import output, tables
+from hub.cli import completing, output, tables
 from hub.cli.admin import caller
+from hub.cli.inputs import shown
 from hub.cli.options import AsJson, Secret, ShowsByDefault, Url
 from hub.cli.reach import Address, looking, operating, reach
+from hub.errors import NotFound
 
 _COLUMNS: Final = ("SETTING", "HOLDS FOR ALL", "SET BY", "GIVEN OTHERWISE")
 
 config_app = typer.Typer(cls=ShowsByDefault, help="Show the settings that all hubs share, or set one for all of them.")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name in the environment, such as HUB_NODE_TIMEOUT.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Its name in the environment, such as HUB_NODE_TIMEOUT.",
+        autocompletion=completing.settings,
+    ),
+]
 
 
 @config_app.command("ls")
-@config_app.command("show", hidden=True)
-def show_config(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
+def list_config(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
     """Show what holds for all hubs, who set it, and which hub was given something else."""
-    asyncio.run(_show(looking(url, secret), as_json))
+    asyncio.run(_list(looking(url, secret), as_json))
+
+
+@config_app.command("show")
+def show_config(name: Name, as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
+    """Show a setting that all hubs share: what holds, who set it, and which hub was given something else."""
+    asyncio.run(_show(looking(url, secret), name, as_json))
 
 
 @config_app.command("set")
@@ -44,16 +58,31 @@ def clear_config(name: Name, as_json: AsJson = False, url: Url = None, secret: S
     asyncio.run(_set(operating(url, secret), name, None, as_json))
 
 
-async def _show(at: Address, as_json: bool) -> None:
+async def _list(at: Address, as_json: bool) -> None:
     async with reach(at) as hub:
         found = await hub.get("admin", "settings")
     if as_json:
         output.put_json(found)
         return
-    rows = [(row["name"], row["value"], _set_by(row), _otherwise(row)) for row in found["settings"]]
-    tables.put_table(_COLUMNS, rows)
+    tables.put_table(_COLUMNS, [_row(row) for row in found["settings"]])
     if any(row["otherwise"] for row in found["settings"]):
         output.note("Give every hub the same: what the last of them brings holds for all then.")
+
+
+async def _show(at: Address, name: str, as_json: bool) -> None:
+    async with reach(at) as hub:
+        settings = (await hub.get("admin", "settings"))["settings"]
+    found = next((row for row in settings if row["name"] == name), None)
+    if found is None:
+        raise NotFound(f"No setting that all hubs share is called {shown(name)}; hub config ls shows them.")
+    if as_json:
+        output.put_json(found)
+    else:
+        tables.put_facts(zip(_COLUMNS, _row(found), strict=True))
+
+
+def _row(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["name"], row["value"], _set_by(row), _otherwise(row)
 
 
 def _set_by(row: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from hub.cli import output, tables
-from hub.cli.job_inputs import TaskId, Token
+from hub.cli.job_inputs import DeadTask, Token
 from hub.cli.jobs import Row, ask_to_retry, show_tasks
 from hub.cli.jobs_api import Caller, caller, jobs_api
 from hub.cli.moments import when
@@ -28,7 +28,7 @@ def listed(
 
 
 @app.command("show")
-def look(task: TaskId, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None) -> None:
+def look(task: DeadTask, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None) -> None:
     """Show a dead letter with its payload and what it failed with."""
     found = asyncio.run(_ask(caller(url, secret, token), "GET", task))
     if as_json:
@@ -38,7 +38,7 @@ def look(task: TaskId, as_json: AsJson = False, url: Url = None, secret: Secret 
 
 
 @app.command("retry")
-def retry(task: TaskId, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None) -> None:
+def retry(task: DeadTask, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None) -> None:
     """Submit a dead letter anew, as another task, and print the id of that; it leaves the list."""
     who = caller(url, secret, token)
     answer = asyncio.run(_retry(who, task))
@@ -49,7 +49,7 @@ def retry(task: TaskId, as_json: AsJson = False, url: Url = None, secret: Secret
 
 
 @app.command("drop")
-def drop(task: TaskId, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None) -> None:
+def drop(task: DeadTask, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None) -> None:
     """Take a task off the list; it stays failed."""
     asyncio.run(_ask(caller(url, secret, token), "DELETE", task))
     if as_json:

@@ -24,12 +24,13 @@ def main(words: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no reason to fail
+    words = sys.argv[1:] if words is None else words
     if "_HUB_COMPLETE" in os.environ:
         from hub.cli import completing
 
-        completing.begin()
+        words = completing.begin()
     try:
-        return _run(telling.begin(sys.argv[1:] if words is None else words))
+        return _run(telling.begin(words))
     except output.ReaderGone:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit must not complain either
         return DONE

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import httpx
 import typer
 
-from hub.cli import output, tables
+from hub.cli import completing, output, tables
 from hub.cli.child import Signals
 from hub.cli.inputs import read_id, read_label
 from hub.cli.job_inputs import read_uuid
@@ -37,6 +37,7 @@ def why(
             metavar="ID",
             help="A node, slot, ticket (or its Idempotency-Key), run, task, worker, a job by its full name, or a "
             "schedule as ROOM:NAME.",
+            autocompletion=completing.anything,
         ),
     ],
     kind: Annotated[Kind | None, typer.Option(help="What ID names; else all that it may name.")] = None,
@@ -48,6 +49,22 @@ def why(
     """Say why a node, a slot, a task, a worker ... is as it is: what happened, by which rule, and what happens next."""
     plain_logs()
     asyncio.run(_why(address(url, secret, "runner"), subject, [kind] if kind else _kinds(subject), limit, as_json))
+
+
+def worker(
+    worker: Annotated[
+        str,
+        typer.Argument(
+            parser=read_uuid, metavar="WORKER", help="The id of the worker.", autocompletion=completing.workers
+        ),
+    ],
+    as_json: AsJson = False,
+    url: Url = None,
+    secret: Secret = None,
+) -> None:
+    """Show a worker, and why it is as it is."""
+    plain_logs()
+    asyncio.run(_why(address(url, secret, "runner"), worker, ["worker"], 20, as_json))
 
 
 def _kinds(subject: str) -> list[Kind]:
@@ -68,13 +85,36 @@ def _kinds(subject: str) -> list[Kind]:
 def events(
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what happens, until Ctrl-C.")] = False,
     kind: Annotated[EventKind | None, typer.Option(help="Only events of this kind.")] = None,
-    node: Annotated[str | None, typer.Option(parser=read_id, metavar="NODE", help="Only about this node.")] = None,
-    slot: Annotated[str | None, typer.Option(parser=read_id, metavar="SLOT", help="Only about this slot.")] = None,
-    pool: Annotated[str | None, typer.Option(parser=read_label, metavar="LABEL", help="Of this pool or label.")] = None,
-    run: Annotated[str | None, typer.Option(parser=read_id, metavar="RUN", help="Only about this run.")] = None,
-    worker: Annotated[str | None, typer.Option(parser=read_uuid, metavar="ID", help="Only about this worker.")] = None,
-    task: Annotated[str | None, typer.Option(parser=read_uuid, metavar="ID", help="Only about this task.")] = None,
-    job: Annotated[str | None, typer.Option(parser=read_id, metavar="JOB", help="Only about this job.")] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(parser=read_id, metavar="NODE", help="Only about this node.", autocompletion=completing.nodes),
+    ] = None,
+    slot: Annotated[
+        str | None,
+        typer.Option(parser=read_id, metavar="SLOT", help="Only about this slot.", autocompletion=completing.slots),
+    ] = None,
+    pool: Annotated[
+        str | None,
+        typer.Option(
+            parser=read_label, metavar="LABEL", help="Of this pool or label.", autocompletion=completing.pools
+        ),
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(parser=read_id, metavar="RUN", help="Only about this run.", autocompletion=completing.runs),
+    ] = None,
+    worker: Annotated[
+        str | None,
+        typer.Option(parser=read_uuid, metavar="ID", help="Only about this worker.", autocompletion=completing.workers),
+    ] = None,
+    task: Annotated[
+        str | None,
+        typer.Option(parser=read_uuid, metavar="ID", help="Only about this task.", autocompletion=completing.tasks),
+    ] = None,
+    job: Annotated[
+        str | None,
+        typer.Option(parser=read_id, metavar="JOB", help="Only about this job.", autocompletion=completing.jobs),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Begin with so many of the latest.")] = 20,
     as_json: AsJson = False,
     url: Url = None,

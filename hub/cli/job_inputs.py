@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from hub.cli import completing
 from hub.cli.inputs import Usage, shown
 from hub.errors import InvalidRoomId
 from hub.jobs.names import check_room, dashed, parse_full_name, to_id
@@ -95,8 +96,22 @@ def _is_text(text: str) -> bool:
 
 
 Room = Annotated[str | None, typer.Option("--room", parser=read_room, metavar="ROOM", help="The room.")]
-FullName = Annotated[str, typer.Argument(parser=read_full_name, metavar="JOB", help="ROOM:CATEGORY:NAME of a job.")]
-TaskId = Annotated[str, typer.Argument(parser=read_uuid, metavar="TASK", help="The id of the task.")]
+FullName = Annotated[
+    str,
+    typer.Argument(
+        parser=read_full_name, metavar="JOB", help="ROOM:CATEGORY:NAME of a job.", autocompletion=completing.jobs
+    ),
+]
+
+
+def task_id(complete: Any = completing.tasks) -> Any:
+    """The id of a task, completed with some of those there are."""
+    return typer.Argument(parser=read_uuid, metavar="TASK", help="The id of the task.", autocompletion=complete)
+
+
+OpenTask = Annotated[str, task_id(completing.tasks_open)]
+EndedTask = Annotated[str, task_id(completing.tasks_over)]
+DeadTask = Annotated[str, task_id(completing.dead)]
 Token = Annotated[
     str | None,
     typer.Option("--token", metavar="@FILE|-", help="A bearer token of `hub token`; else HUB_TOKEN, else the secret."),

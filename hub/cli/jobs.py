@@ -11,12 +11,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from hub.cli import output, tables
+from hub.cli import completing, output, tables
 from hub.cli.child import Signals
 from hub.cli.job_inputs import (
+    EndedTask,
     FullName,
+    OpenTask,
     Room,
-    TaskId,
     Token,
     read_full_name,
     read_key,
@@ -34,6 +35,14 @@ from hub.jobs.names import GLOBAL, parse_full_name
 OnFailure = Literal["fail", "run"]
 Status = Literal["pending", "claimed", "running", "completed", "failed", "cancelled"]
 Row = dict[str, Any]
+After = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TASK",
+        help="It waits until this task is over; repeat it for several.",
+        autocompletion=completing.tasks_open,
+    ),
+]
 
 WAIT_S = 30  # asked for at a time
 PAUSE_S = 1.0  # before a hub is asked again that does not let anybody wait, or does not answer
@@ -46,7 +55,13 @@ _LESS_WANTED = ("STARTED", "WORKER", "ENDED", "ROOM", "POSITION")
 
 def jobs(
     job: Annotated[
-        str | None, typer.Argument(parser=read_full_name, metavar="[JOB]", help="Only this one, with its schema.")
+        str | None,
+        typer.Argument(
+            parser=read_full_name,
+            metavar="[JOB]",
+            help="Only this one, with its schema.",
+            autocompletion=completing.jobs,
+        ),
     ] = None,
     room: Room = None,
     limit: Limit = 1000,
@@ -81,11 +96,19 @@ def workers(
 def tasks(
     task: Annotated[
         str | None,
-        typer.Argument(parser=read_uuid, metavar="[TASK]", help="Only this one, with its result, progress and log."),
+        typer.Argument(
+            parser=read_uuid,
+            metavar="[TASK]",
+            help="Only this one, with its result, progress and log.",
+            autocompletion=completing.tasks,
+        ),
     ] = None,
     room: Room = None,
     job: Annotated[
-        str | None, typer.Option("--job", parser=read_full_name, metavar="JOB", help="Only of this job.")
+        str | None,
+        typer.Option(
+            "--job", parser=read_full_name, metavar="JOB", help="Only of this job.", autocompletion=completing.jobs
+        ),
     ] = None,
     status: Annotated[Status | None, typer.Option(help="Only in this status.")] = None,
     limit: Limit = 100,
@@ -127,9 +150,7 @@ def submit(
     unique_for: Annotated[
         float | None, typer.Option(min=0, help="Seconds from its submit for which a completed task stands for its key.")
     ] = None,
-    after: Annotated[
-        list[str] | None, typer.Option(metavar="TASK", help="It waits until this task is over; repeat it for several.")
-    ] = None,
+    after: After = None,
     on_failure: Annotated[
         OnFailure | None, typer.Option(help="What becomes of it when one of those is not completed.")
     ] = None,
@@ -158,7 +179,9 @@ def submit(
     return asyncio.run(_submit(caller(url, secret, token), where, wanted, key, as_json, wait=wait))
 
 
-def cancel(task: TaskId, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None) -> None:
+def cancel(
+    task: OpenTask, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None
+) -> None:
     """Cancel a task that has not ended. A worker of the SDK hears of it within a second, others when they report."""
     answer = asyncio.run(_cancel(caller(url, secret, token), task))
     if as_json:
@@ -167,7 +190,9 @@ def cancel(task: TaskId, as_json: AsJson = False, url: Url = None, secret: Secre
         output.put(f"{answer.get('id')} is cancelled.")
 
 
-def retry(task: TaskId, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None) -> None:
+def retry(
+    task: EndedTask, as_json: AsJson = False, url: Url = None, secret: Secret = None, token: Token = None
+) -> None:
     """Submit a task that failed or was cancelled once more, as a new one, and print the id of that."""
     answer = asyncio.run(ask_to_retry(caller(url, secret, token), task))
     if as_json:

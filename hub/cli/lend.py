@@ -58,6 +58,12 @@ class BorrowRequest:
     realms: str = ""
 
 
+Run = Annotated[
+    str | None,
+    typer.Option(parser=read_id, metavar="RUN", help="The run the slot is for.", autocompletion=completing.runs),
+]
+
+
 def borrow(
     label: Wanted,
     command: Command = None,
@@ -65,7 +71,7 @@ def borrow(
         float | None,
         typer.Option(parser=seconds(least=0.1), metavar="SECONDS", help="Length of the lease, renewed all the time."),
     ] = None,
-    run: Annotated[str | None, typer.Option(parser=read_id, metavar="RUN", help="The run the slot is for.")] = None,
+    run: Run = None,
     wait: Annotated[
         float,
         typer.Option(parser=seconds(least=0), metavar="SECONDS", help="Wait in the queue so long while none is free."),
@@ -121,7 +127,13 @@ def give_back(
         str | None, typer.Option(parser=read_id, metavar="TOKEN", help="Return only what was lent with this token.")
     ] = None,
     run: Annotated[
-        str | None, typer.Option(parser=read_id, metavar="RUN", help="Return only what is lent to this run.")
+        str | None,
+        typer.Option(
+            parser=read_id,
+            metavar="RUN",
+            help="Return only what is lent to this run.",
+            autocompletion=completing.runs,
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="End somebody else's lease; needs --reason.")] = False,
     reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why, for the audit log.")] = None,

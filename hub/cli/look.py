@@ -69,7 +69,14 @@ def autoscale(
         typer.Argument(parser=read_label, metavar="[LABEL]", help="The pool.", autocompletion=completing.pools),
     ] = None,
     job: Annotated[
-        str | None, typer.Option("--job", parser=read_full_name, metavar="JOB", help="Of this job, instead of a pool.")
+        str | None,
+        typer.Option(
+            "--job",
+            parser=read_full_name,
+            metavar="JOB",
+            help="Of this job, instead of a pool.",
+            autocompletion=completing.jobs,
+        ),
     ] = None,
     least: Annotated[int | None, typer.Option("--min", min=0, max=1_000_000, help="Want at least so many.")] = None,
     most: Annotated[int | None, typer.Option("--max", min=0, max=1_000_000, help="Want at most so many.")] = None,
@@ -98,10 +105,22 @@ def leases(
         str | None,
         typer.Argument(parser=read_id, metavar="SLOT", help="Only this one.", autocompletion=completing.slots),
     ] = None,
-    label: Annotated[str | None, typer.Option(parser=read_label, metavar="LABEL", help="Asked for as this.")] = None,
-    pool: Annotated[str | None, typer.Option(parser=read_label, metavar="LABEL", help="Served by this pool.")] = None,
-    node: Annotated[str | None, typer.Option(parser=read_id, metavar="NODE", help="On this node.")] = None,
-    run: Annotated[str | None, typer.Option(parser=read_id, metavar="RUN", help="Of this run.")] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(parser=read_label, metavar="LABEL", help="Asked for as this.", autocompletion=completing.pools),
+    ] = None,
+    pool: Annotated[
+        str | None,
+        typer.Option(parser=read_label, metavar="LABEL", help="Served by this pool.", autocompletion=completing.pools),
+    ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(parser=read_id, metavar="NODE", help="On this node.", autocompletion=completing.nodes),
+    ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option(parser=read_id, metavar="RUN", help="Of this run.", autocompletion=completing.runs),
+    ] = None,
     limit: Limit = 1000,
     as_json: AsJson = False,
     url: Url = None,

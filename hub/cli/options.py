@@ -36,10 +36,10 @@ Command = Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help=
 
 
 class ShowsByDefault(TyperGroup):
-    """A group that shows what there is unless the first word is another command of it."""
+    """A group that lists what there is unless the first word is another command of it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """As click does, with `show` put before what begins with no command."""
+        """As click does, with `ls` put before what begins with no command."""
         if not args or args[0] not in (*self.commands, "-h", "--help"):
-            args = ["show", *args]
+            args = ["ls", *args]
         return super().parse_args(ctx, args)

@@ -44,9 +44,19 @@ CapLabel = Annotated[
 ]
 
 
+Ticket = Annotated[
+    str,
+    typer.Argument(
+        parser=read_id,
+        metavar="TICKET",
+        help="The ticket, or the Idempotency-Key of the borrow.",
+        autocompletion=completing.tickets,
+    ),
+]
+
+
 @queue_app.command("ls")
-@queue_app.command("show")
-def show_queue(
+def list_queue(
     label: Annotated[
         str | None,
         typer.Argument(parser=read_label, metavar="LABEL", help="Only this one.", autocompletion=completing.pools),
@@ -60,11 +70,15 @@ def show_queue(
     asyncio.run(_queue(_asking(url, secret, "look"), label, limit, as_json))
 
 
+@queue_app.command("show")
+def show_ticket(ticket: Ticket, as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
+    """Show what has become of a borrow: its place in the queue, or the slot it was given."""
+    asyncio.run(_ticket(_asking(url, secret, "look"), ticket, as_json))
+
+
 @queue_app.command("cancel")
 def cancel(
-    ticket: Annotated[
-        str, typer.Argument(parser=read_id, metavar="TICKET", help="The ticket, or the Idempotency-Key of the borrow.")
-    ],
+    ticket: Ticket,
     as_json: AsJson = False,
     url: Url = None,
     secret: Secret = None,
@@ -74,10 +88,15 @@ def cancel(
 
 
 @caps_app.command("ls")
-@caps_app.command("show", hidden=True)
-def show_caps(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
+def list_caps(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
     """Show the caps, with what is live and who waits."""
     asyncio.run(_caps(_asking(url, secret, "admin"), as_json))
+
+
+@caps_app.command("show")
+def show_cap(label: CapLabel, as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
+    """Show the cap of a label; where it has none of its own, that of all others."""
+    asyncio.run(_cap(_asking(url, secret, "admin"), label, as_json))
 
 
 @caps_app.command("set")
@@ -143,6 +162,23 @@ def _row(queue: dict[str, Any], ticket: dict[str, Any]) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+async def _ticket(at: Address, ticket: str, as_json: bool) -> None:
+    async with reach(at) as hub:
+        found = await hub.get("queue", ticket)
+    if as_json:
+        output.put_json(found)
+        return
+    # What is waited for has a place, what was given has a slot.
+    facts = (
+        ("TICKET", found.get("ticket") or ticket), ("STATE", found.get("state")), ("LABEL", found.get("label")),
+        ("SLOT", found.get("slotId")), ("NODE", found.get("nodeId")), ("POSITION", found.get("position")),
+        ("RUN", found.get("runId")), ("PRIORITY", found.get("priority")),
+        ("WAITING SINCE", when(found["since"]) if found.get("since") else None),
+        ("ESTIMATE", output.duration(found.get("estimatedWaitSeconds")) if "estimatedWaitSeconds" in found else None),
+    )  # fmt: skip
+    tables.put_facts((name, value) for name, value in facts if value is not None)
+
+
 async def _cancel(at: Address, ticket: str, as_json: bool) -> None:
     async with reach(at) as hub:
         answer = await hub.delete("queue", ticket)
@@ -158,12 +194,27 @@ async def _caps(at: Address, as_json: bool) -> None:
     if as_json:
         output.put_json(found)
         return
-    rest = {"label": "all others", "cap": found.get("default"), "source": found.get("defaultSource")}
-    rows = [
-        (row.get("label"), row.get("cap") or "no limit", row.get("source"), row.get("inFlight"), row.get("waiting"))
-        for row in (*(found.get("caps") or ()), rest)
-    ]
+    rows = [_cap_row(row) for row in (*(found.get("caps") or ()), _rest(found, "all others"))]
     tables.put_table(_CAP_COLUMNS, rows, numbers=("AT MOST", "LIVE", "WAITING"))
+
+
+async def _cap(at: Address, label: str, as_json: bool) -> None:
+    async with reach(at) as hub:
+        found = await hub.get("admin", "caps")
+    row = next((row for row in found["caps"] if row["label"] == label), None) or _rest(found, label)
+    if as_json:
+        output.put_json(row)
+    else:
+        tables.put_facts(zip(_CAP_COLUMNS, _cap_row(row), strict=True))
+
+
+def _rest(found: dict[str, Any], label: str) -> dict[str, Any]:
+    """The cap of labels without one of their own."""
+    return {"label": label, "cap": found.get("default"), "source": found.get("defaultSource")}
+
+
+def _cap_row(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row.get("label"), row.get("cap") or "no limit", row.get("source"), row.get("inFlight"), row.get("waiting")
 
 
 async def _set_cap(at: Address, label: str, cap: int | None, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hub.cli import moments, output, tables
+from hub.cli import completing, moments, output, tables
 from hub.cli.inputs import Usage
 from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, looking, reach
@@ -51,7 +51,14 @@ def ls(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
 
 
 def show(
-    name: Annotated[str, typer.Argument(metavar="REALM", help="Its name; default for the one without a name.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="REALM",
+            help="Its name; default for the one without a name.",
+            autocompletion=completing.realms,
+        ),
+    ],
     as_json: AsJson = False,
     url: Url = None,
     secret: Secret = None,
@@ -116,7 +123,7 @@ def add(
 
 
 def rm(
-    name: Annotated[str, typer.Argument(metavar="REALM", help="Its name.")],
+    name: Annotated[str, typer.Argument(metavar="REALM", help="Its name.", autocompletion=completing.realms)],
     file: File = None,
 ) -> None:
     """Take a realm out of the file. Its store stays as it is."""
@@ -130,7 +137,7 @@ def rm(
 
 
 def move(
-    name: Annotated[str, typer.Argument(metavar="REALM", help="Its name.")],
+    name: Annotated[str, typer.Argument(metavar="REALM", help="Its name.", autocompletion=completing.realms)],
     to: Annotated[
         str | None, typer.Option(metavar="URL", help="Where its store is to be; nothing of it is there.")
     ] = None,

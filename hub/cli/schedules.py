@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from hub.cli import output, tables
+from hub.cli import completing, output, tables
 from hub.cli.inputs import span
 from hub.cli.job_inputs import FullName, Room, Token, read_payload
 from hub.cli.jobs import Row, show
@@ -19,7 +19,10 @@ from hub.cli.options import AsJson, Limit, Secret, Url
 from hub.jobs.names import GLOBAL, parse_full_name
 
 app = typer.Typer(help="Submit tasks at certain times: once however many hubs there are.")
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the schedule in its room.")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The name of the schedule in its room.", autocompletion=completing.schedules),
+]
 CatchUp = Literal["skip", "one", "all"]
 _every = span(1, 31_536_000, "1s to 365d")
 _COLUMNS = ("SCHEDULE", "JOB", "TIMES", "NEXT", "LAST", "FIRED", "WHY")

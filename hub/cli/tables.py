@@ -20,7 +20,12 @@ UNBOUNDED = 100_000
 GAP = 3
 _TOP_LEFT: Final = "\x1b[H\x1b[J"  # and nothing below it
 # Columns of what somebody copies into the next command.
-IDS: Final = frozenset({"NODE", "POOL", "SLOT", "RUN", "LABEL", "TICKET", "TASK", "JOB", "WORKER", "ID", "SETTING"})
+IDS: Final = frozenset(
+    {
+        "NODE", "POOL", "SLOT", "RUN", "LABEL", "TICKET", "TASK", "JOB", "WORKER", "ID", "SETTING", "TOKEN", "SCHEDULE",
+        "PROVIDER", "REALM",
+    }
+)  # fmt: skip
 
 _STATE_STYLES = {
     "alive": "green", "suspect": "yellow", "stale": "red", "draining": "cyan",

@@ -12,7 +12,7 @@ import httpx
 import typer
 from pydantic import SecretStr
 
-from hub.cli import output, tables, telling
+from hub.cli import completing, output, tables, telling
 from hub.cli.direct import store_settings, store_shown
 from hub.cli.inputs import Usage, read_id, shown
 from hub.cli.look import PAGE, members
@@ -28,6 +28,10 @@ from hub.tokens.models import SCOPES, digest_of, new_secret, read_name, read_nod
 _COLUMNS = ("TOKEN", "USER", "SUPERUSER", "SCOPES", "CREATED", "ACTIVE", "KEPT IN")
 _LESS_WANTED = ("CREATED", "KEPT IN")
 T = TypeVar("T")
+TokenId = Annotated[
+    str,
+    typer.Argument(parser=read_id, metavar="ID", help="As `hub token ls` shows it.", autocompletion=completing.tokens),
+]
 
 app = typer.Typer(help="Make, list and revoke the tokens of users and of nodes.")
 
@@ -130,14 +134,20 @@ def _rooms(given: list[str]) -> list[str]:
 
 @app.command("ls")
 @app.command("list", hidden=True)
-def show(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
+def listed(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
     """Show the tokens, newest first, and those of HUB_TOKENS_FILE; never a secret."""
     asyncio.run(_list(operating(url, secret), as_json))
 
 
+@app.command("show")
+def look(token: TokenId, as_json: AsJson = False, url: Url = None, secret: Secret = None) -> None:
+    """Show a token; never its secret."""
+    asyncio.run(_look(operating(url, secret), token, as_json))
+
+
 @app.command("revoke")
 def revoke(
-    token: Annotated[str, typer.Argument(parser=read_id, metavar="ID", help="As `hub token list` shows it.")],
+    token: TokenId,
     as_json: AsJson = False,
     url: Url = None,
     secret: Secret = None,
@@ -168,6 +178,14 @@ async def _list(at: Address, as_json: bool) -> None:
         tables.put_table(_COLUMNS, rows, expendable=_LESS_WANTED)
     else:
         output.put("There are no tokens.")
+
+
+async def _look(at: Address, token: str, as_json: bool) -> None:
+    found = await _ask(at, lambda hub: hub.get("admin", "tokens", token))
+    if as_json:
+        output.put_json(found)
+        return
+    tables.put_facts(zip(_COLUMNS, _row(found, "store" if found.get("createdAt") else "file"), strict=True))
 
 
 async def _all(hub: Reach) -> dict[str, Any]:

@@ -75,9 +75,17 @@ class Tokens:
             case ["ok"]:
                 return
             case ["unknown"]:
-                raise NotFound(f"No token has the id {token_id[:80]!r}.")
+                raise unknown(token_id)
             case reply:
                 raise UnknownReply(self._revoke.name, reply)
+
+    async def get(self, token_id: str) -> Token:
+        """The token with this id; raises `NotFound` when none has it."""
+        row = await self._store.read("HMGET", self._store.keys.token(token_id), *_FIELDS, *_LATER_FIELDS)
+        found = _token(row)
+        if found is None:
+            raise unknown(token_id)
+        return found
 
     async def resolve(self, secret: str) -> Holder | None:
         """Who holds this secret; None when nobody does."""
@@ -112,6 +120,11 @@ class Tokens:
         if row[-1] is not None:
             await self._keep(id=token_id, keep_ms=JOINED_MS)
         return _token(row)
+
+
+def unknown(token_id: str) -> NotFound:
+    """For a token that there is not."""
+    return NotFound(f"No token has the id {token_id[:80]!r}.")
 
 
 def _token(row: list[Any]) -> Token | None:

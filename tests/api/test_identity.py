@@ -280,7 +280,12 @@ async def test_while_redis_is_away_the_answer_is_503_and_never_that_somebody_is_
         assert await ask(shut) == (401, None)
         answer = await shut.get("/who/read", headers=bearer(token))
         assert int(answer.headers["retry-after"]) > 0
-        for method, path in (("GET", "/admin/tokens"), ("POST", "/admin/tokens"), ("DELETE", "/admin/tokens/x")):
+        for method, path in (
+            ("GET", "/admin/tokens"),
+            ("GET", "/admin/tokens/x"),
+            ("POST", "/admin/tokens"),
+            ("DELETE", "/admin/tokens/x"),
+        ):
             refused = await shut.request(method, path, json={"user": "x"}, headers={"x-hub-secret": "admin-x"})
             assert (refused.status_code, refused.json()["code"]) == (503, "store-unavailable")
         server.start()
@@ -335,6 +340,9 @@ async def test_tokens_are_listed_without_their_secrets_and_with_those_of_the_fil
         page = (await api.get("/admin/tokens?offset=1&limit=1", headers=admin)).json()
         assert (page["total"], page["tokens"]) == (2, listed[1:])
         in_file = found["inFile"][0]["id"]
+        for row in (listed[0], found["inFile"][0]):
+            assert (await api.get(f"/admin/tokens/{row['id']}", headers=admin)).json() == row
+        assert (await api.get("/admin/tokens/0123456789abcdef", headers=admin)).status_code == 404
         refused = await api.delete(f"/admin/tokens/{in_file}", headers=admin)
         assert (refused.status_code, "HUB_TOKENS_FILE" in refused.json()["detail"]) == (400, True)
         assert (await api.delete("/admin/tokens/0123456789abcdef", headers=admin)).status_code == 404

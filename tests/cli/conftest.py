@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.cli.command import Command
+from tests.cli.terminal import Terminal
 from tests.world import HubProcess, RedisServer
 
 
@@ -52,3 +54,17 @@ def lone_command(tmp_path: Path) -> Iterator[Command]:
     made.environment["HUB_URL"] = "http://127.0.0.1:9"
     yield made
     made.close()
+
+
+@pytest.fixture
+def terminal() -> Iterator[Callable[..., Terminal]]:
+    """Open terminals that are closed with the test: `terminal(command, "nodes")`."""
+    opened: list[Terminal] = []
+
+    def run(command: Command, *words: str, **how: Any) -> Terminal:
+        opened.append(Terminal(command, *words, **how))
+        return opened[-1]
+
+    yield run
+    for each in opened:
+        each.close()

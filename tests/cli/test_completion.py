@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from tests.cli.command import Command, leave, register
-from tests.world import PATIENCE_S, HubProcess
+from tests.world import PATIENCE_S, HubProcess, wait_until
 
 SHELLS = ("bash", "zsh", "fish")
+ROOM = "tab"  # of this module, in the hub that others use as well
+JOB = f"{ROOM}:modifiers:Turn"
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +29,50 @@ def fleet(shared_hub: HubProcess) -> Iterator[None]:
     yield
     leave(shared_hub, "rack-7")
     leave(shared_hub, "rack-8")
+
+
+@pytest.fixture(scope="module")
+def ids(shared_hub: HubProcess) -> Iterator[dict[str, str]]:
+    """One of each thing that has an id in the hub."""
+    with httpx.Client(
+        base_url=shared_hub.url, headers={"x-hub-secret": shared_hub.admin_secret}, timeout=PATIENCE_S
+    ) as api:
+
+        def made(method: str, path: str, body: Any = None, **headers: str) -> Any:
+            answer = api.request(method, path, json=body, headers=headers)
+            assert answer.is_success, answer.text
+            return answer.json() if answer.content else None
+
+        rooms = f"/v1/joblib/rooms/{ROOM}"
+        job = made("PUT", f"{rooms}/jobs", {"category": "modifiers", "name": "Turn"})
+        task, failed = (made("POST", f"{rooms}/tasks/{JOB}", {"payload": {}})["id"] for _ in range(2))
+        made("PATCH", f"/v1/joblib/tasks/{failed}", {"status": "cancelled"})
+        made("PUT", f"{rooms}/schedules/nightly", {"job": JOB, "cron": "0 2 * * *", "payload": {}})
+        made(
+            "PUT",
+            f"{rooms}/providers",
+            {"category": "frames", "name": "Disk", "schema": {}, "worker_id": job["worker_id"]},
+        )
+        token = made("POST", "/admin/tokens", {"user": "ann"})["id"]
+        runner = {"x-hub-secret": shared_hub.runner_secret}
+        register(shared_hub, "tabbed", pools={"tab:one": 1})
+        lent = made("POST", "/session/borrow", {"labelKey": "tab:one", "runId": "run-of-tab"}, **runner)
+        with ThreadPoolExecutor() as pool:
+            waits = {"idempotency-key": "ticket-of-tab", "prefer": "wait=30", **runner}
+            waiting = pool.submit(api.post, "/session/borrow", json={"labelKey": "tab:one"}, headers=waits)
+            wait_until(lambda: made("GET", "/queue?label=tab:one")["waiting"] == 1)
+            [queue] = made("GET", "/queue?label=tab:one")["labels"]
+            yield {
+                "WORKER": job["worker_id"], "TASK": task, "CANCELLED": failed, "TOKEN": token,
+                "TICKET": queue["tickets"][0]["ticket"], "SLOT": lent["browserId"],
+            }  # fmt: skip
+            made("DELETE", f"/queue/{queue['tickets'][0]['ticket']}")
+            waiting.result()
+        leave(shared_hub, "tabbed")
+        made("DELETE", f"/v1/joblib/workers/{job['worker_id']}")
+        made("DELETE", f"/admin/tokens/{token}")
+        made("DELETE", f"{rooms}/schedules/nightly")
+        made("PATCH", f"/v1/joblib/tasks/{task}", {"status": "cancelled"})
 
 
 def in_bash(command: Command, line: str, tmp_path: Path) -> list[str]:
@@ -57,6 +107,62 @@ def in_bash(command: Command, line: str, tmp_path: Path) -> list[str]:
 )
 def test_bash_completes_commands_options_and_ids(command: Command, tmp_path: Path, line: str, found: list[str]):
     assert in_bash(command, line, tmp_path) == found
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    {
+        "hub task show ": "TASK", "hub task cancel ": "TASK", "hub task retry ": "CANCELLED", "hub cancel ": "TASK",
+        "hub worker show ": "WORKER", "hub events --worker ": "WORKER", "hub token revoke ": "TOKEN",
+        "hub token show ": "TOKEN", "hub queue cancel ": "TICKET", "hub queue show ": "TICKET",
+        "hub return ": "SLOT", "hub lease show ": "SLOT", "hub lease ls --run run-o": "run-of-tab",
+        f"hub job show {ROOM}:": "modifiers:Turn", f"hub job show --room {ROOM} {ROOM}:m": "modifiers:Turn",
+        f"hub submit {ROOM}:": "modifiers:Turn", f"hub autoscale --job {ROOM}:": "modifiers:Turn",
+        f"hub provider show {ROOM}:": "frames:Disk", f"hub schedule pause --room {ROOM} ": "nightly",
+        "hub realm show ": "default", "hub --realm ": "default", "hub node ls --realm def": "default",
+        "hub config set HUB_NODE": "HUB_NODE_TIMEOUT",
+        "hub events --pool tab": "tab:one", "hub why rack-8": "rack-8",
+    }.items(),
+)  # fmt: skip
+def test_bash_completes_whatever_id_a_command_takes(
+    command: Command, tmp_path: Path, ids: dict[str, str], line: str, found: str
+):
+    assert ids.get(found, found) in in_bash(command, line, tmp_path)
+
+
+def test_what_the_hub_refuses_to_say_is_passed_over_in_silence(command: Command, tmp_path: Path):
+    command.environment |= {"HUB_RUNNER_SECRET": "wrong", "HUB_ADMIN_SECRET": "wrong"}
+    assert [in_bash(command, line, tmp_path) for line in ("hub token show ", "hub queue show ")] == [[], []]
+
+
+PREPARE = {
+    "bash": (["bash", "--norc", "-i"], 'eval "$(hub completion bash)"'),
+    "zsh": (["zsh", "-f", "-i"], 'autoload -U compinit; compinit -u -D; eval "$(hub completion zsh)"'),
+    "fish": (["fish", "--no-config", "-i"], "hub completion fish | source"),
+}
+
+
+@pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell)])
+def test_tab_completes_in_the_shell_itself(terminal, command: Command, tmp_path: Path, shell: str, ids: dict[str, str]):
+    """The command is run with what Tab has made of the line: what it shows is of the thing that was meant."""
+    program, prepare = PREPARE[shell]
+    (tmp_path / "hub").write_text(f'#!/bin/sh\nexec {sys.executable} -m hub.cli "$@"\n')
+    (tmp_path / "hub").chmod(0o755)
+    more = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    seen = terminal(command, program=program, more=more)
+    seen.type(f"{prepare}; echo pre''pared\n")
+    seen.until("prepared")
+    for line, shown in (
+        ("hub node sho\track-7\t", "gpu:a100:eu"),
+        ("hub pool show gpu:h\t", "MAINTENANCE"),
+        (f"hub job show {ROOM}:\t", ids["WORKER"]),
+    ):
+        before = len(seen.shown)
+        seen.type(f"{line}\n")
+        wait_until(lambda before=before, shown=shown: shown in seen.shown[before:], 60, lambda: repr(seen.shown))
+    seen.type("exit\n")
+    seen.end()
+    assert "Traceback" not in seen.shown
 
 
 def test_a_hub_that_is_not_there_is_passed_over_in_silence(command: Command, tmp_path: Path):

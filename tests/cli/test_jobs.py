@@ -54,8 +54,25 @@ def test_jobs_and_workers_are_shown_by_room(command: Command, joblib: Joblib, ro
     assert '{"title": "Turned"}' in command("job", "show", f"{room}:modifiers:b").stdout
     assert first in command("worker", "ls", "--room", room).stdout
     assert "alive" in command("worker", "show", first).stdout
+    assert command.json("worker", "show", first)["kind"] == "worker"
+    nobody = command("worker", "show", "00000000-0000-4000-8000-000000000000")
+    assert (nobody.returncode, nobody.stderr.partition("worker")[0]) == (1, "hub: Nothing is known of a ")
     cut = command("workers", "--room", room, "--limit", "1")
     assert (len(rows(cut.stdout)), cut.stderr) == (1, "hub: 1 of 3 workers shown; --limit shows more.\n")
+
+
+def test_providers_are_shown_by_room(command: Command, joblib: Joblib, room: str):
+    assert command("provider", "ls", "--room", room).stdout == "No providers.\n"
+    worker = joblib.register(room)
+    schema = {"title": "Frame"}
+    joblib.ask("PUT", f"/rooms/{room}/providers", category="frames", name="Disk", schema=schema, worker_id=worker)
+    full = f"{room}:frames:Disk"
+    assert [row[:2] for row in rows(command("provider", "ls", "--room", room).stdout)] == [[full, worker]]
+    assert command.json("provider", "ls", "--room", room)["providers"][0]["fullName"] == full
+    assert '{"title": "Frame"}' in command("provider", "show", full).stdout
+    assert command.json("provider", "show", full)["workerId"] == worker
+    gone = command("provider", "show", f"{room}:frames:Tape")
+    assert (gone.returncode, gone.stderr) == (1, f"hub: There is no provider {room}:frames:Tape in room {room}.\n")
 
 
 def test_one_task_is_shown_with_what_it_says_of_itself_and_what_it_came_to(command: Command, joblib: Joblib, room: str):

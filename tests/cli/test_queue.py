@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
+from subprocess import CompletedProcess
 
 import httpx
 import pytest
@@ -34,6 +36,12 @@ def node(shared_hub: HubProcess, command: Command) -> Iterator[None]:
 
 def waiting(command: Command) -> int:
     return int(command.ask("/queue")["waiting"])
+
+
+def shown(done: CompletedProcess[str]) -> dict[str, str]:
+    """The facts of one thing."""
+    assert done.returncode == 0, done.stderr
+    return dict(re.split(r" {2,}", line, maxsplit=1) for line in done.stdout.splitlines())  # type: ignore[misc]
 
 
 def come(command: Command, *words: str) -> Running:
@@ -72,6 +80,14 @@ def test_who_waits_is_shown_in_the_order_of_the_line(command: Command):
     assert (len(cut.stdout.splitlines()), cut.stderr) == (2, "hub: 1 of 2 who wait shown; --limit shows more.\n")
     (line,) = command.json("queue", LABEL)["labels"]
     assert [ticket["runId"] for ticket in line["tickets"]] == ["r2", "r1"]
+    first = line["tickets"][0]["ticket"]
+    facts = shown(command("queue", "show", first))
+    assert [facts[name] for name in ("TICKET", "STATE", "LABEL", "POSITION", "RUN")] == [
+        first, "waiting", LABEL, "1", "r2",
+    ]  # fmt: skip
+    assert command.json("queue", "show", first)["position"] == 1
+    gone = command("queue", "show", "nobody")
+    assert (gone.returncode, gone.stderr.count("No such ticket")) == (1, 1)
 
 
 def test_a_place_is_given_up_and_whoever_waits_is_told(command: Command):
@@ -125,6 +141,8 @@ def test_caps_are_shown_set_and_cleared(command: Command, shared_hub: HubProcess
     assert rows == [[LABEL, "1", "run-time", "1", "0"], ["all", "others", "5", "run-time", "-", "-"]]
     cap = {"label": LABEL, "cap": 1, "source": "run-time", "inFlight": 1, "waiting": 0}
     assert command.json("caps") == {"default": 5, "defaultSource": "run-time", "caps": [cap]}
+    assert command.json("caps", "show", LABEL) == cap
+    assert [shown(command("caps", "show", label))["AT MOST"] for label in (LABEL, "no:such")] == ["1", "5"]
     assert command.json("caps", "set", LABEL, "0") == {**cap, "cap": 0}
     assert command("caps", "clear", LABEL).stdout == (
         f"At most 5 leases of {LABEL} may be live at once (default); 1 live, 0 waiting.\n"

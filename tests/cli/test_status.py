@@ -88,6 +88,10 @@ def test_a_hub_that_was_given_other_settings_is_told_of_and_what_holds_is_shown(
     rows = [line.split(maxsplit=3) for line in table.stdout.splitlines()]
     assert ["HUB_BORROW_WILDCARDS", "false", "-", f"true by hub {hub}"] in rows
     assert "Give every hub the same" in table.stderr
+    assert own_command.json("config", "show", "HUB_BORROW_WILDCARDS") == shown
+    assert f"true by hub {hub}" in own_command("config", "show", "HUB_BORROW_WILDCARDS").stdout
+    gone = own_command("config", "show", "HUB_PAINT")
+    assert (gone.returncode, "hub config ls shows them" in gone.stderr) == (1, True)
     other.kill()
     wait_until(lambda: "Give every hub" not in own_command("config").stderr)
     assert own_command("status").returncode == 0

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
-import pty
 import signal
-import struct
-import subprocess
-import sys
-import termios
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from hub.cli.app import GROUPS
 from tests.cli.command import Command, alive, leave, register
-from tests.world import PATIENCE_S, HubProcess, wait_until
+from tests.world import HubProcess, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -27,66 +19,6 @@ def node(shared_hub: HubProcess) -> Iterator[None]:
     register(shared_hub, "n1", pools={"gpu:a100": 1}, labels={"rack": "r" * 60})
     yield
     leave(shared_hub, "n1")
-
-
-class Terminal:
-    """A `hub` command in front of a terminal of 80 columns."""
-
-    def __init__(self, command: Command, *words: str) -> None:
-        ours, theirs = pty.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-        environment = {**command.environment, "TERM": "xterm-256color"}
-        for name in ("NO_COLOR", "COLUMNS", "FORCE_COLOR"):
-            environment.pop(name, None)
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "hub.cli", *words], env=environment, preexec_fn=lambda: os.login_tty(theirs)
-        )
-        os.close(theirs)
-        self._ours = ours
-        self._said = b""
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def _read(self) -> None:
-        with contextlib.suppress(OSError):  # the other side is gone
-            while data := os.read(self._ours, 4096):
-                self._said += data
-
-    @property
-    def shown(self) -> str:
-        """What stands there so far; what was read may end in the middle of a character, or of an end of a line."""
-        return self._said.decode(errors="replace").replace("\r\n", "\n")
-
-    def type(self, text: str) -> None:
-        os.write(self._ours, text.encode())
-
-    def until(self, text: str) -> None:
-        wait_until(lambda: text in self.shown, 60, lambda: f"never showed {text!r}: {self.shown!r}")
-
-    def end(self) -> int:
-        code = self.process.wait(PATIENCE_S)
-        self._reader.join(PATIENCE_S)
-        return code
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        self.end()
-        os.close(self._ours)
-
-
-@pytest.fixture
-def terminal() -> Iterator[Callable[..., Terminal]]:
-    """Open terminals that are closed with the test: `terminal(command, "nodes")`."""
-    opened: list[Terminal] = []
-
-    def run(command: Command, *words: str) -> Terminal:
-        opened.append(Terminal(command, *words))
-        return opened[-1]
-
-    yield run
-    for each in opened:
-        each.close()
 
 
 def test_a_table_has_colours_and_keeps_to_the_width_of_the_terminal(terminal, command: Command):
@@ -187,3 +119,28 @@ def test_long_work_shows_how_far_it_is(terminal, own_command: Command, own_hub: 
     held.signal(signal.SIGTERM)
     draining.until("is safe to kill")
     assert draining.end() == 0
+
+
+def test_nodes_are_watched_in_place_until_ctrl_c(terminal, command: Command, shared_hub: HubProcess):
+    seen = terminal(command, "node", "ls", "--watch")
+    seen.until("every 2.0 s, until Ctrl-C")
+    register(shared_hub, "comes-later", pools={"gpu:h100": 1})
+    try:
+        seen.until("comes-later")
+    finally:
+        leave(shared_hub, "comes-later")
+    wait_until(lambda: "n1" in seen.picture and "comes-later" not in seen.picture, 60, lambda: repr(seen.picture))
+    seen.type("\x03")
+    assert seen.end() == 0
+    assert "Traceback" not in seen.shown
+
+
+def test_help_shows_its_groups_within_the_width_of_the_terminal(terminal, command: Command):
+    seen = terminal(command, "--help")
+    assert seen.end() == 0
+    assert max(map(len, seen.plain.splitlines())) <= 80
+    places = [seen.plain.index(f"─ {title} ─") for title in GROUPS]
+    assert places == sorted(places)
+    said = " ".join(seen.plain.replace("│", " ").split())
+    for name, entry in ((name, entry) for group in GROUPS.values() for name, entry in group.items()):
+        assert entry.hidden or f"{name} {entry.says}" in said, name

@@ -52,6 +52,11 @@ def test_json_says_everything_about_a_new_token(own_hub: HubProcess, own_command
     rest = {name: made[name] for name in ("user", "userId", "superuser", "active", "scopes")}
     assert rest == {"user": "bob", "userId": NEVER, "superuser": False, "active": True, "scopes": ["worker", "submit"]}
     assert own_command.json("token", "list") == {"total": 1, "tokens": [made], "inFile": []}
+    assert own_command.json("token", "show", made["id"]) == made
+    facts = dict(line.split(maxsplit=1) for line in own_command("token", "show", made["id"]).stdout.splitlines())
+    assert (facts["TOKEN"], facts["USER"], facts["SCOPES"]) == (made["id"], "bob", "worker submit")
+    gone = own_command("token", "show", "nobody")
+    assert (gone.returncode, gone.stderr) == (1, "hub: No token has the id 'nobody'.\n")
 
 
 def test_tokens_of_a_node_and_of_rooms_open_these_and_nothing_else(own_hub: HubProcess, own_command: Command):

@@ -161,6 +161,7 @@ class Walk:
         """Tokens are made, exchanged and revoked."""
         made = self.admin("POST", "/admin/tokens", {"user": "ann", "scopes": ["read"]}, status=201)
         self.admin("GET", "/admin/tokens")
+        self.admin("GET", f"/admin/tokens/{made['id']}")
         join = self.admin("POST", "/admin/tokens", {"join": "fleet"}, status=201)
         digest = hashlib.sha256(b"a secret of the node's own").hexdigest()
         newcomer = self.as_one({"authorization": f"Bearer {join['token']}"})

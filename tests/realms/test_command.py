@@ -42,6 +42,13 @@ def test_a_command_is_for_the_realm_that_it_names(command):
     wait_until(lambda: "rack" in command("nodes", "--realm=eu").stdout)
     assert "rack" not in command("nodes").stdout
     assert "rack" not in command("nodes", "--realm", "default").stdout
+    asks = {"_HUB_COMPLETE": "complete_fish", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    tab = [
+        command(**asks, _TYPER_COMPLETE_ARGS=f"hub node show --realm {name} ra").stdout.split()
+        for name in ("eu", "default", "asia")
+    ]
+    assert tab == [["rack"], [], []]
+    assert command(**asks, _TYPER_COMPLETE_ARGS="hub nodes --realm e").stdout.split() == ["eu"]
     lent = command("borrow", "--realm", "eu", "gpu:a100", "--", "printenv", "HUB_SLOT_ID")
     assert (lent.returncode, lent.stdout.startswith("rack")) == (0, True), lent.stderr
     agent.kill()

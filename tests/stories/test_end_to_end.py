@@ -157,7 +157,7 @@ GUARDED = [
     ("GET", "/why/node/n"),
     ("GET", "/autoscale/a:b"), ("GET", "/nodes/n/safe-to-kill"), ("GET", "/queue"),
     ("GET", "/queue/t"), ("DELETE", "/queue/t"), ("GET", "/admin/caps"), ("PUT", "/admin/caps/a:b"),
-    ("GET", "/admin/tokens"), ("POST", "/admin/tokens"), ("DELETE", "/admin/tokens/t"),
+    ("GET", "/admin/tokens"), ("POST", "/admin/tokens"), ("DELETE", "/admin/tokens/t"), ("GET", "/admin/tokens/t"),
     ("GET", "/admin/settings"), ("PUT", "/admin/settings/HUB_NODE_TIMEOUT"), ("GET", "/autoscale/jobs/a:b:c"),
     ("GET", "/realms"),
 ]  # fmt: skip

@@ -81,6 +81,17 @@ async def tokens(request: Request) -> Response:
     return reply({"total": total, "tokens": [_shown(token) for token in page], "inFile": in_file})
 
 
+@router.get(
+    "/admin/tokens/{id}",
+    **operation("getToken", CALLER, operating.Token, refusals=(*_REFUSALS, NotFound)),
+)
+async def look(request: Request, id: str) -> Response:
+    """A token, without its secret."""
+    await superuser(request, "admin")
+    found = serving(request)
+    return reply(_shown(found.holders.file.find(id) or await found.hub.tokens.get(id)))
+
+
 @router.delete(
     "/admin/tokens/{id}",
     **operation("revokeToken", CALLER, operating.Revoked, refusals=(*_REFUSALS, InvalidValue, NotFound)),

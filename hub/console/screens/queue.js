@@ -44,7 +44,7 @@ export default function Queue({ route }) {
   return html`<${Head} title="Queue" about=${data && !label ? `${some(data.waiting, "borrower waits", "borrowers wait")} under ${some(data.total, "label")}; ${num(data.away)} away: nobody attends them, and they keep their place for a minute.` : "Whose turn is next stands at the top."}><${AsOf} at=${found.at}/></${Head}>
     <div class="filters"><${Filter} name="label" value=${label} label="Exactly this label"/></div>
     ${may("lease") && html`<${Bulk} chosen=${chosen} one="ticket"><button type="button" class="danger" onClick=${() => cancel(chosen.ids, chosen.none)}>Cancel…</button></${Bulk}>`}
-    <${Shown} from=${found}>${data && !data.labels.length ? html`<${Empty} title=${label ? `Nobody waits for ${label}` : "Nobody waits"} command="hub queue show">Whoever finds no free slot stands here, first come, first served within a label.</${Empty}>` : data?.labels.map((/** @type {any} */ line) => {
+    <${Shown} from=${found}>${data && !data.labels.length ? html`<${Empty} title=${label ? `Nobody waits for ${label}` : "Nobody waits"} command="hub queue">Whoever finds no free slot stands here, first come, first served within a label.</${Empty}>` : data?.labels.map((/** @type {any} */ line) => {
       const [tone, why] = because(line, seen.data);
       return html`<section key=${line.label} class="line"><h2><a href=${to(["pools", line.label])}>${line.label}</a> <span class="faint">${num(line.waiting)} waiting</span></h2>
         <p class=${`why-line ${tone}`}><${State} state=${tone === "bad" ? "critical" : "waiting"} text="waits because"/> ${why}. ${line.estimatedWaitSeconds === null ? "How long is unknown: this line has not moved yet." : `A newcomer waits about ${span(line.estimatedWaitSeconds)}.`}</p>
