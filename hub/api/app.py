@@ -103,7 +103,7 @@ def create_app(
             await offer(hub, internal_jobs)
             webhook = Webhook(posted_to)
             recovering = _record_sweepers(hub, sources, webhook)
-            app.state.stuck = stuck.Now({service.source: service.records for service in recovering})
+            app.state.stuck = stuck.Now({service.source: service.records for service in recovering}, hub.settings)
             jobs = [*_loops(hub, recovering), *(await _sweepers(hub) if sweep else [])]
             running = [asyncio.ensure_future(_logged(job)) for job in jobs]
             if when_started:

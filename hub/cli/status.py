@@ -92,6 +92,12 @@ def _facts(seen: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     for source in seen.get("stuck") or ():
         yield (
             "RECORDS",
-            f"{output.one_line(str(source.get('name')))}: {source.get('found')} stuck, {source.get('level')}",
+            f"{output.one_line(str(source.get('name')))}: {_stuck(source)}, {source.get('level')}",
         )
     yield "HUBS", seen.get("hubs")
+
+
+def _stuck(source: dict[str, Any]) -> str:
+    if source.get("stuck") is not None:
+        return f"{source['stuck']} stuck"
+    return "no pass yet" if source.get("found") is None else f"{source['found']} stuck at the last pass"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 import signal
@@ -15,10 +16,11 @@ import httpx
 import pytest
 
 from hub.cli import main
+from tests.cli.command import Command
 from tests.console.browser import PULSES, Looker
-from tests.console.stage import CALM, node_name, on_stage
+from tests.console.stage import CALM, Records, node_name, on_stage
 from tests.wire import Wire
-from tests.world import HubProcess, RedisServer
+from tests.world import HubProcess, RedisServer, eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
@@ -110,6 +112,31 @@ async def test_a_node_that_is_kept_is_shown_as_silent_since_its_real_last_beat(w
         shown = re.search(r"([0-9.]+) (s|min)", await row.locator("td.num").first.inner_text())
         assert shown, await row.inner_text()
         assert float(shown[1]) >= 2 or shown[2] == "min"
+
+
+async def test_what_is_stuck_now_is_told_by_page_and_command_whatever_the_last_pass_found(window, start_hub, tmp_path):
+    records, command = Records(tmp_path), Command(None, tmp_path)
+    hub = start_hub(**CALM, HUB_RECOVERY_FILE=str(records.file))
+    command.environment |= {"HUB_URL": hub.url, "HUB_ADMIN_SECRET": hub.admin_secret}
+    async with on_stage(hub) as stage, looking(window, hub) as looker:
+        await stage.add_nodes(1)
+
+        async def has_passed() -> bool:
+            (source,) = (await stage.admin.get("/console/stuck")).json()["sources"]
+            return source["found"] == 0
+
+        await eventually(has_passed)
+        records.get_stuck(1, 60)  # the next pass comes in an hour
+        await names(looker, "stuck", "Records are stuck in orders", "60 records of orders began and never ended")
+        said = await asyncio.to_thread(command, "status")
+        assert said.returncode == 4, said.stderr
+        assert "critical: Records are stuck in orders. 60 records of orders began and never ended." in said.stdout
+        assert "orders: 60 stuck, critical" in said.stdout
+        records.bring_back()
+        await quiet(looker, "stuck")
+        said = await asyncio.to_thread(command, "status")
+        assert said.returncode == 0, said.stdout
+        assert "orders: 0 stuck, ok" in said.stdout
 
 
 async def test_a_hub_that_stands_still_is_named_and_numbers_say_how_old_they_are(window, start_hub):

@@ -177,10 +177,20 @@ def _of_work(seen: dict[str, Any]) -> list[Trouble]:
     found.extend(
         Trouble(
             "stuck", source["level"], f"Records are stuck in {source['name']}",
-            f"{some(source['found'] or 0, 'record')} of {source['name']} began and never ended.",
+            _stuck(source),
             f"stuck/{source['name']}",
         )
         for source in seen["stuck"]
         if source["level"] in ("warning", "critical")
     )  # fmt: skip
     return found
+
+
+def _stuck(source: dict[str, Any]) -> str:
+    """How many, and as of when, where that is not now."""
+    if source["stuck"] is not None:
+        return f"{some(source['stuck'], 'record')} of {source['name']} began and never ended."
+    seen = some(source["found"] or 0, "record")
+    return (
+        f"{seen} of {source['name']} had begun and never ended at the last pass; how many there are now is not known."
+    )

@@ -13,7 +13,6 @@ from hub.api.auth import ADMIN, RUNNER
 from hub.api.console.health import sentence, troubles
 from hub.api.deps import allowed, in_ms
 from hub.core import Hub
-from hub.recovery.leadership import known_sources
 from hub.sweeping.brake import Brake
 from hub.wire import to_json
 
@@ -23,6 +22,7 @@ _LABELS: Final = 200  # of the queue that are looked at for a pool, those whose 
 _POOLS: Final = 10  # of those that may serve a label
 _UNMANAGED: Final = 1000
 _JOBS: Final = 1000
+_COUNT_S: Final = 0.5  # for a database to say how many of its records are stuck; then the last pass has to do
 
 
 class Glance:
@@ -52,9 +52,10 @@ async def overview(request: Request) -> Response:
 
 
 async def _look(hub: Hub, request: Request) -> dict[str, Any]:
+    state = request.app.state
     nodes, slots, queue, tasks, stuck, brakes, sweeper, shared = await asyncio.gather(
-        _nodes(hub), _slots(hub), _queue(hub), _tasks(hub), _stuck(hub, request.app.state.sources), _brakes(hub),
-        _sweeper(hub), _shared(hub),
+        _nodes(hub), _slots(hub), _queue(hub), _tasks(hub), state.stuck.look(hub.store, state.sources, _COUNT_S),
+        _brakes(hub), _sweeper(hub), _shared(hub),
     )  # fmt: skip
     seen: dict[str, Any] = {
         "nodes": nodes, "slots": slots, "queue": queue, "tasks": tasks, "stuck": stuck, "brakes": brakes,
@@ -168,17 +169,6 @@ async def _tasks(hub: Hub) -> dict[str, Any]:
     )  # fmt: skip
     lengths = await hub.store.read_all(("ZCARD", keys.job_queue(full)) for full in jobs)
     return {"pending": sum(lengths), "jobsWaiting": len(jobs), "workers": workers, "dead": dead, "later": later}
-
-
-async def _stuck(hub: Hub, declared: list[str]) -> list[dict[str, Any]]:
-    keys = hub.store.keys
-    names = list(dict.fromkeys([*declared, *await known_sources(hub.store)]))
-    noted = await hub.store.read_all(("HMGET", keys.zombies(name), "found", "level", "at") for name in names)
-    return [
-        {"name": name, "found": None if found is None else int(found), "level": level or "unknown",
-         "atMs": None if at is None else int(at)}
-        for name, (found, level, at) in zip(names, noted, strict=True)
-    ]  # fmt: skip
 
 
 async def _brakes(hub: Hub) -> dict[str, Any]:

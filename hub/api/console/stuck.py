@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC
 from typing import Any, Final
 
@@ -17,40 +17,33 @@ from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, reply
 from hub.api.members import whole_number
 from hub.errors import InvalidValue, NotFound, RecordsUnavailable
-from hub.recovery.alerts import Thresholds
+from hub.recovery.alerts import Thresholds, level
 from hub.recovery.leadership import known_sources
 from hub.recovery.models import Stuck
 from hub.recovery.records import Records
 from hub.recovery.report import DAYS_MAX, report
+from hub.settings import Settings
+from hub.store.store import Store
 from hub.wire import time_text
 
 router = APIRouter(include_in_schema=False)
 _LOOK_S: Final = 10.0
 _IDS_MAX: Final = 1000
 _COUNT_S: Final = 3.0
-_COUNTED_FOR_S: Final = 10.0  # however many consoles ask
+_COUNTED_FOR_S: Final = 5.0  # however many consoles ask
 
 
 @router.get("/console/stuck")
 async def sources(request: Request) -> Response:
-    """The sources that any hub has declared lately: what is stuck in each now, as far as this hub knows it, and what
-    the last pass found."""
-    hub = allowed(request, ADMIN)
-    keys, declared = hub.store.keys, request.app.state.sources
-    since = await known_sources(hub.store)
-    names = list(dict.fromkeys([*declared, *since]))
-    fields = ("found", "level", "before", "at")
-    noted = await hub.store.read_all(("HMGET", keys.zombies(name), *fields) for name in names)
-    now = await asyncio.gather(*map(request.app.state.stuck.count, names))
-    leads = await hub.store.read_all(("GET", keys.zombie_leader(name)) for name in names)
+    """The sources that any hub has declared lately: what is stuck in each now, as far as this hub knows it, what the
+    last pass found, and who looks."""
+    hub, now = allowed(request, ADMIN), request.app.state.stuck
+    found = await now.look(hub.store, request.app.state.sources, _COUNT_S)
+    leads = await hub.store.read_all(("GET", hub.store.keys.zombie_leader(row["name"])) for row in found)
     rows = [
-        {
-            "name": name, "stuck": stuck, "found": None if found is None else int(found), "level": level or "unknown",
-            "before": before, "atMs": None if at is None else int(at), "here": name in request.app.state.stuck.records,
-            "declared": name in declared, "hub": hub_id,
-        }
-        for name, stuck, (found, level, before, at), hub_id in zip(names, now, noted, leads, strict=True)
-    ]  # fmt: skip
+        {**row, "here": row["name"] in now.records, "declared": row["name"] in request.app.state.sources, "hub": hub_id}
+        for row, hub_id in zip(found, leads, strict=True)
+    ]
     settings = hub.settings
     limits = Thresholds.of(settings)
     return reply(
@@ -115,28 +108,60 @@ async def reset(request: Request, source: str) -> Response:
 class Now:
     """How many records are stuck at this moment, or were so a few seconds ago."""
 
-    def __init__(self, records: Mapping[str, Records]) -> None:
+    def __init__(self, records: Mapping[str, Records], settings: Settings) -> None:
         self.records = records
+        self._limits = Thresholds.of(settings)
         self._counted: dict[str, tuple[float, int | None]] = {}
+        self._counting: dict[str, asyncio.Task[int | None]] = {}
 
-    async def count(self, source: str) -> int | None:
-        """None for a source that this hub does not know, or whose records do not answer."""
-        records = self.records.get(source)
-        if records is None:
+    async def look(self, store: Store, declared: Sequence[str], patience_s: float) -> list[dict[str, Any]]:
+        """Each source that any hub has declared lately: `stuck` now, None where that is not known in time, what the
+        last pass `found`, and the `level`, by what is stuck now where that is known."""
+        names = list(dict.fromkeys([*declared, *await known_sources(store)]))
+        fields = ("found", "level", "before", "at")
+        noted = await store.read_all(("HMGET", store.keys.zombies(name), *fields) for name in names)
+        counts = await asyncio.gather(*(self._count(name, patience_s) for name in names))
+        return [
+            {
+                "name": name, "stuck": stuck, "found": None if found is None else int(found),
+                "level": self._level(stuck, found, level), "before": before, "atMs": None if at is None else int(at),
+            }
+            for name, stuck, (found, level, before, at) in zip(names, counts, noted, strict=True)
+        ]  # fmt: skip
+
+    def _level(self, stuck: int | None, found: str | None, noted: str | None) -> str:
+        if stuck is None:
+            return noted or "unknown"
+        said = level(stuck, None, self._limits)[0]
+        grew = noted == "warning" and found is not None and stuck >= int(found)  # passes know from what
+        return "warning" if said == "ok" and grew else said
+
+    async def _count(self, source: str, patience_s: float) -> int | None:
+        """None for a source that this hub does not know, or whose records do not answer in time."""
+        if source not in self.records:
             return None
         asked_s, found = self._counted.get(source, (-_COUNTED_FOR_S, None))
         if time.monotonic() - asked_s < _COUNTED_FOR_S:
             return found
+        if source not in self._counting:
+            self._counting[source] = asyncio.create_task(self._ask(source), name=f"count of {source}")
+        asking = self._counting[source]
+        return asking.result() if (await asyncio.wait((asking,), timeout=patience_s))[0] else None
+
+    async def _ask(self, source: str) -> int | None:
         try:
-            found = await asyncio.wait_for(records.count(), _COUNT_S)
+            found = await asyncio.wait_for(self.records[source].count(), _COUNT_S)
         except (TimeoutError, RecordsUnavailable):
             found = None
-        self._counted[source] = time.monotonic(), found
+        if self._counting.get(source) is asyncio.current_task():  # and nothing was brought back meanwhile
+            self._counted[source] = time.monotonic(), found
+            del self._counting[source]
         return found
 
     def forget(self, source: str) -> None:
         """Count it anew when it is asked for next: some of it was brought back."""
         self._counted.pop(source, None)
+        self._counting.pop(source, None)
 
 
 def _records(request: Request, source: str) -> Records:

@@ -32,12 +32,6 @@ export default function Stuck({ route }) {
   return source ? html`<${Source} source=${source}/>` : html`<${List}/>`;
 }
 
-/** How bad it is: by what is stuck now, where that is known, or as the last pass left it. @param {any} source @param {any} limits */
-function level(source, limits) {
-  if (source.stuck === null) return source.level;
-  return source.stuck > limits.criticalAbove ? "critical" : source.stuck > limits.warningAbove ? "warning" : "ok";
-}
-
 function List() {
   const found = useData("console/stuck", ["sweep", "task"], 5);
   const data = found.data;
@@ -45,7 +39,7 @@ function List() {
     <${Shown} from=${found}>${data && html`${!data.enabled && data.sources.length > 0 && html`<p class="note">Cleaning is off (<code>HUB_ZOMBIE_CLEANUP_ENABLED=false</code>): nobody is looking.</p>`}
       <${Table} caption="Sources" rows=${data.sources} id=${(/** @type {any} */ s) => s.name} columns=${[
         { head: "Source", grow: true, cell: (/** @type {any} */ s) => html`<a href=${to(["stuck", s.name])}>${s.name}</a>` },
-        { head: "Alert", cell: (/** @type {any} */ s) => html`<${State} state=${level(s, data)}/>` },
+        { head: "Alert", cell: (/** @type {any} */ s) => html`<${State} state=${s.level}/>` },
         { head: "Stuck now", num: true, cell: (/** @type {any} */ s) => (s.stuck === null ? "unknown" : num(s.stuck)) },
         { head: "Last pass", cell: (/** @type {any} */ s) => (s.atMs === null ? "not yet" : html`${num(s.found)} at <${Time} at=${s.atMs}/>`) },
         { head: "Before", less: true, cell: (/** @type {any} */ s) => s.before || "–" },
