@@ -6,6 +6,7 @@ from typing import Any
 
 from hub.errors import HubError, Malformed, UnknownReply
 
+_OF_BROWSERS, _OF_SLOTS = "No browser available", "No slot available"  # published clients look for the former
 _OF_EVERY_PROBLEM = ("type", "title", "detail", "instance")
 
 
@@ -26,6 +27,8 @@ def from_problem(problem: dict[str, Any], retry_after_s: float | None = None) ->
     if isinstance(detail, list):  # how the jobs API says that a request does not validate
         kind, detail = Malformed, "; ".join(str(fault.get("msg", fault)) for fault in detail if isinstance(fault, dict))
         problem = {**problem, "errors": problem["detail"]}
+    if isinstance(detail, str) and detail.startswith(_OF_BROWSERS):
+        detail = f"{_OF_SLOTS}{detail.removeprefix(_OF_BROWSERS)}"
     if isinstance(detail, str) and isinstance(hint := problem.get("hint"), str):
         detail = f"{detail.rstrip('.')}: {hint}"
     error = kind(detail) if kind is not UnknownReply else HubError(detail)

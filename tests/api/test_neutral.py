@@ -116,6 +116,14 @@ async def test_a_member_with_two_names_and_two_values_is_refused(api: httpx.Asyn
         assert name in answer.text
 
 
+async def test_a_refusal_speaks_of_slots_where_neutral_names_are_asked_for(api: httpx.AsyncClient):
+    said = [
+        (await api.post("/session/borrow", json={"labelKey": "gpu:a100"}, headers=headers)).json()["detail"]
+        for headers in ({}, ACCEPT)
+    ]
+    assert [text.partition(" for gpu:a100")[0] for text in said] == ["No browser available", "No slot available"]
+
+
 async def test_the_same_value_under_both_names_is_taken(api: httpx.AsyncClient):
     await api.post("/node/register", json={"nodeId": "n1", "slots": [SLOT]})
     both = {"labelKey": "gpu:a100", "label": "gpu:a100"}

@@ -121,7 +121,7 @@ def test_a_borrow_that_would_wait_too_long_or_not_at_all_is_refused(command: Com
     lend_both(command)
     refused = command("borrow", LABEL, "--", "true")
     assert (refused.returncode, refused.stdout) == (75, "")
-    assert refused.stderr == f"hub: No browser available for {LABEL}; --wait SECONDS waits for one.\n"
+    assert refused.stderr == f"hub: No slot available for {LABEL}; --wait SECONDS waits for one.\n"
     vain = command("borrow", "nothing:here", "--wait", "0.3", "--wait-for-pool", "--", "true")
     assert (vain.returncode, vain.stderr.count("\n")) == (75, 1)
     assert "Borrow timed out after" in vain.stderr

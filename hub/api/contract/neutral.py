@@ -58,6 +58,7 @@ OF_SLOTS: Final = {"webSocketEndpoint": "address", "browserType": "kind", "brows
 BESIDE: Final = frozenset(("nodeId", "browserId", "slotId", "labelKey", "label", "webSocketEndpoint", "browserType"))
 """What a lease says of its slot beside `attributes`."""
 
+_SAID_OF_BROWSERS: Final = "No browser available for"
 _REF: Final = "#/components/schemas/"
 Schema = dict[str, Any]
 Put = Callable[[Any], Any]
@@ -78,6 +79,14 @@ def name_of(name: str) -> str:
 def renamed(document: dict[str, Any]) -> dict[str, Any]:
     """The members of a document in these names; what they hold is left alone."""
     return {name_of(name): value for name, value in document.items()}
+
+
+def problem(document: dict[str, Any]) -> dict[str, Any]:
+    """A refusal that speaks of slots; published clients look for what it says of browsers."""
+    detail = str(document.get("detail"))
+    if not detail.startswith(_SAID_OF_BROWSERS):
+        return document
+    return {**document, "detail": f"No slot available for{detail.removeprefix(_SAID_OF_BROWSERS)}"}
 
 
 def said(document: dict[str, Any]) -> dict[str, Any]:

@@ -32,9 +32,12 @@ class Speech:
         if self._ways is None:
             self._learn()
         if kind == _PROBLEM:
-            return _written(self._problem, body)
+            return _written(self._put_problem, body)
         ways = (self._ways or {}).get(endpoint)
         return None if ways is None or status not in ways else _written(ways[status], body)
+
+    def _put_problem(self, problem: dict[str, Any]) -> Any:
+        return neutral.problem(self._problem(problem) if self._problem is not None else problem)
 
     def _learn(self) -> None:
         said = orjson.loads(_CONTRACT.read_bytes())
