@@ -17,6 +17,20 @@ from hub.client import borrower, sync_borrower
 
 PACKAGES: tuple[ModuleType, ...] = (hub.client, hub.client.jobs)
 OVERRIDDEN = {hub.client.jobs.Extension.run}  # programs write it, with what they registered beside their class
+# Public classes for asyncio and threads alike: options, and what calls return or are given.
+FOR_BOTH = {
+    "AgentOptions", "Category", "ClaimedTask", "Extension", "InternalJob", "Provider", "ScheduleOptions", "Slot",
+    "SubmitOptions", "Task", "TaskInfo",
+}  # fmt: skip
+# The interface of the published client, whose extensions are plain functions; `Worker` serves jobs with asyncio.
+PUBLISHED = {"JobManager"}
+# What threads do themselves where an event loop does it: begin, say that they get on, hear what ended or was lost.
+OF_THREADS = {
+    "SyncNodeAgent": {"start", "progress", "failure"},
+    "SyncWorker": {"counts"},  # a plain attribute of `Worker`
+    "SyncHubClient.borrow": {"on_lost"},
+    "SyncHubClient.keep": {"stop"},
+}
 TYPES = {"AsyncBaseTransport": "BaseTransport", "Borrowing": "SyncBorrowing"}
 
 
@@ -59,10 +73,15 @@ def calls() -> Iterator[tuple[str, Callable[..., Any]]]:
                 yield f"{name}.{member}", each
 
 
-def test_the_classes_for_asyncio_have_a_twin():
-    is_async = {name for name, kind in CLASSES.items() if "__aenter__" in vars(kind)}
-    assert {"HubClient", "NodeAgent", "JobsClient", "Worker"} <= is_async
-    assert is_async <= TWINS.keys()
+def is_async(kind: type) -> bool:
+    waits = (inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in members(kind).values())
+    return "__aenter__" in vars(kind) or any(waits)
+
+
+def test_every_public_class_has_a_twin_or_needs_none():
+    assert {name for name, kind in CLASSES.items() if is_async(kind)} == TWINS.keys()
+    assert TWINS.keys() == {"HubClient", "NodeAgent", "JobsClient", "Worker"}
+    assert CLASSES.keys() == {*TWINS, *TWINS.values(), *FOR_BOTH, *PUBLISHED}
 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=lambda kind: kind.__name__)
@@ -76,12 +95,19 @@ def test_a_twin_has_every_method_and_every_parameter_of_it(ours: type, theirs: t
         known, twin = inspect.signature(each), inspect.signature(theirs_has[name])
         if name == "__init__" and (ours, theirs) == PAIRS[-1]:  # made by `borrow` alone
             continue
+        shared = [parameter for parameter in twin.parameters if parameter in known.parameters]
+        assert shared == list(known.parameters), f"{theirs.__name__}.{name} takes {shared}"
+        assert twin.parameters.keys() - known.parameters.keys() == OF_THREADS.get(f"{theirs.__name__}.{name}", set())
         for parameter in known.parameters.values():
-            assert parameter.name in twin.parameters, f"{theirs.__name__}.{name} takes no {parameter.name}"
             other = twin.parameters[parameter.name]
             assert (other.kind, other.default) == (parameter.kind, parameter.default), f"{name}({parameter.name})"
             assert set(said(parameter.annotation).split(" | ")) <= set(said(other.annotation).split(" | ")), name
         assert twin.return_annotation == said(known.return_annotation), name
+
+
+@pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=lambda kind: kind.__name__)
+def test_a_twin_has_nothing_else_but_what_threads_need(ours: type, theirs: type):
+    assert members(theirs).keys() - members(ours).keys() == OF_THREADS.get(theirs.__name__, set())
 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=lambda kind: kind.__name__)
