@@ -98,7 +98,7 @@ def create_app(
         async with open_store(settings) as store:
             hub = spilling_over(Hub(store, settings), among)
             app.state.serving = Serving(hub, Secrets(settings), tokens_file, gate)
-            app.state.sockets, app.state.door = Sockets(app.state.serving), Door(app.state.serving)
+            app.state.sockets, app.state.door = Sockets(app.state.serving, among), Door(app.state.serving)
             await hub.agreed.agree(speaks=sweep)  # a command that works straight on Redis overrules no hub
             await offer(hub, internal_jobs)
             webhook = Webhook(posted_to)

@@ -11,7 +11,7 @@ from zndraw_joblib import JobManager as Published
 
 from hub.client.jobs import JobManager, JobsClient
 from tests.client.jobs.live import JOB, ROOM, TOKEN, Rotations, tokens_file
-from tests.joblib.published.host import Api, Rotate
+from tests.joblib.published.host import Api, Listing, Rotate, connect
 from tests.realms.world import EU, write_realms
 from tests.world import HubProcess, wait_until
 
@@ -89,6 +89,37 @@ def test_the_published_client_works_in_the_realm_of_its_room_and_knows_of_none(h
                 ]
                 assert seen == [200, 404, 404]
         finally:
+            for each in (worker, submitter):
+                with contextlib.suppress(Exception):
+                    each.disconnect()
+
+
+def test_a_socket_of_the_published_client_that_names_no_realm_hears_of_the_one_of_its_room(hub, second, tmp_path):
+    """It is notified of tasks, its provider is asked, and when it hangs up its worker goes."""
+    file, room = tmp_path / "said", "lab-eu-1"
+    with httpx.Client(trust_env=False, timeout=60, headers=BEARER) as http, second.client() as store:
+        socket = connect(hub.url, TOKEN)
+        worker = Published(
+            Api(http, [hub.url], TOKEN), socket, heartbeat_interval=0.4, polling_interval=3600,
+            execute=lambda task: task.extension.run(None, **task.run_kwargs),
+        )  # fmt: skip
+        submitter = Published(Api(http, [hub.url], TOKEN), None, heartbeat_interval=0.4)
+        try:
+            worker.register(Rotate, room=room)
+            worker.register_provider(Listing, name="disk", handler={"/": [1]}, room=room)
+            bound = f"{{eu}}:hub:sockets:{UUID(str(worker.worker_id)).hex}"
+            wait_until(lambda: store.scard(bound) == 1)
+            submitter.submit(Rotate(angle=1, file=str(file)), room, job_room=room)
+            wait_until(lambda: file.exists() and file.read_text() == "1.0 \n")
+            asked = http.get(
+                f"{hub.url}/v1/joblib/rooms/{room}/providers/{room}:filesystem:disk?path=/",
+                headers={"prefer": "wait=60"},
+            )
+            assert (asked.status_code, asked.json()["names"]) == (200, [1])
+            socket.shutdown()
+            wait_until(lambda: not store.exists(bound))
+        finally:
+            socket.shutdown()
             for each in (worker, submitter):
                 with contextlib.suppress(Exception):
                     each.disconnect()

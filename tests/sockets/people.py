@@ -64,7 +64,7 @@ def new_worker() -> str:
     return uuid4().hex
 
 
-def publish(redis: Redis, event: str, room: str, data: Any = None) -> int:
+def publish(redis: Redis, event: str, room: str, data: Any = None, channel: str = "hub:socketio") -> int:
     """Publish an event as the scripts do; returns how many hubs heard it."""
     message = {
         "method": "emit",
@@ -77,7 +77,7 @@ def publish(redis: Redis, event: str, room: str, data: Any = None) -> int:
         "callback": None,
         "host_id": "store",
     }
-    return int(redis.publish("hub:socketio", json.dumps(message)))
+    return int(redis.publish(channel, json.dumps(message)))
 
 
 def connections(redis: Redis, worker: str) -> int:

@@ -73,6 +73,6 @@ async def test_a_connection_that_is_only_quiet_stays(serve, listen, redis, monke
     assert await listener.join("lab") == OK
     lost = asyncio.Event()
     monkeypatch.setattr(events, "AGAIN_S", 60)
-    monkeypatch.setattr(state.sockets._events._subscribed, "clear", lost.set)
+    monkeypatch.setattr(state.sockets._events.channel_of_store._subscribed, "clear", lost.set)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(lost.wait(), 1)

@@ -17,6 +17,7 @@ from hub.api.dispatch.part import Part
 from hub.api.edge.edge import Edge
 from hub.api.guard.freight import Freight
 from hub.api.jobs.limits import Limits
+from hub.api.paths import SOCKETS
 from hub.api.problems import refuse
 from hub.api.realms.looking import where_lent, where_waiting
 from hub.api.realms.naming import ALIAS, About, UnknownRealm, about, name_in, needs_body
@@ -110,11 +111,8 @@ class Realms:
         names = {self.rules.find(kind, text) or "" for kind, text in subject.rules}
         if len(names) > 1:
             raise BadInput("The beats of this call are of several realms; send those of each in a call of its own.")
-        if name := next(iter(names), ""):
+        if name := next(iter(names), "") or self._by_id(*subject.ids):
             return name
-        for each in subject.ids:
-            if said_by_id := self._tags.get(tag_in(each)):
-                return said_by_id
         if subject.ticket.startswith(_TRIED) and (said := subject.ticket[len(_TRIED) :].partition("."))[1]:
             return said[0]
         if not self._may_look(scope):
@@ -125,6 +123,13 @@ class Realms:
             return await where_waiting([*self.parts.values()], subject.ticket) or ""
         return ""
 
+    def _by_id(self, *ids: str) -> str:
+        return next((found for each in ids if (found := self._tags.get(tag_in(each)))), "")
+
+    def of_room(self, room: str, ident: str) -> Part:
+        """The realm of a room by the rules, else of an id a hub gave; raises `UnknownRealm` if it is not served."""
+        return self._part_of(self.rules.find("rooms", room) or self._by_id(ident))
+
     def _may_look(self, scope: Scope) -> bool:
         """Whether the caller shows a secret of this hub: no stranger has every store asked, or is told what is lent."""
         try:
@@ -134,8 +139,9 @@ class Realms:
         return True
 
     def _any(self, scope: Scope) -> str:
-        """The default realm; without one, for what is of the whole hub, a realm that is open, and for a new worker."""
-        if "" in self.parts or not (scope["path"] in _OF_ALL or _is_new_worker(scope)):
+        """The default realm; without one, for what is of the whole hub, a realm that is open, and for new workers and
+        sockets."""
+        if "" in self.parts or not (scope["path"] in _OF_ALL or _is_new_worker(scope) or _is_socket(scope)):
             return ""
         return next((name for name, part in self.parts.items() if part.serving), next(iter(self.parts), ""))
 
@@ -263,7 +269,12 @@ class Realms:
 
 def _is_new_worker(scope: Scope) -> bool:
     """Its realm is decided by the first job that it serves."""
-    return bool(scope["method"] == "POST" and scope["path"].removeprefix(ALIAS) == _WORKERS)
+    return bool(scope.get("method") == "POST" and scope["path"].removeprefix(ALIAS) == _WORKERS)
+
+
+def _is_socket(scope: Scope) -> bool:
+    """Its realm is decided by each room that it joins."""
+    return bool(scope["path"].startswith(SOCKETS))
 
 
 def _failed(why: str) -> Message:

@@ -32,6 +32,9 @@ class ServedRealms(Protocol):
     def said_of(self, name: str) -> Realm | None:
         """What the file says of a realm; None for one that is not in it any more."""
 
+    def of_room(self, room: str, ident: str) -> ServedRealm:
+        """The realm of a room by the rules, else of an id a hub gave; raises `UnknownRealm` if it is not served."""
+
     async def look(self) -> None:
         """Ask every store, side by side, whether it is there."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -24,6 +24,63 @@ AGAIN_S = 0.5  # before a lost channel is listened to again
 _log = get_logger("hub.sockets")
 
 
+class Channel:
+    """What the scripts of one store publish for sockets. Most is for connections of other hubs: `wanted` says of a
+    namespace and a room whether anybody here is in it.
+    """
+
+    def __init__(self, store: Store, wanted: Callable[[str, str], bool]) -> None:
+        self._store = store
+        self._wanted = wanted
+        self._subscribed = asyncio.Event()
+
+    async def hears(self, seconds: float) -> bool:
+        """Whether every event published from now on will be heard, once that is known or the time is up."""
+        if not self._subscribed.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._subscribed.wait(), seconds)
+        return self._subscribed.is_set()
+
+    async def events(self) -> AsyncIterator[dict[str, Any]]:
+        """Those that somebody wants, for ever; after an outage it listens again."""
+        while True:
+            try:
+                async for event in self._heard():
+                    yield event
+            except Exception as error:  # noqa: BLE001 - it must be listened to again; told apart and counted below
+                if not isinstance(translated(error), StoreUnavailable):  # of an outage the hub clock tells
+                    metrics.unhandled.inc()
+                    _log.error("events not heard", why=repr(error))
+            self._subscribed.clear()
+            await asyncio.sleep(AGAIN_S)
+
+    async def _heard(self) -> AsyncIterator[dict[str, Any]]:
+        async with self._store.client.pubsub() as subscription:
+            subscribe = subscription.ssubscribe if self._store.in_cluster else subscription.subscribe
+            await subscribe(self._store.keys.socketio)
+            monitor = ConnectionMonitor(subscription)
+            while True:
+                message = await subscription.get_message(timeout=IDLE_S)
+                if message is None:
+                    await monitor.look()
+                    continue
+                monitor.heard()
+                if message["type"] in HEARD:
+                    self._subscribed.set()
+                elif message["type"] in SAID and (event := self._read(message["data"])):
+                    yield event
+
+    def _read(self, text: str) -> dict[str, Any] | None:
+        try:
+            event: dict[str, Any] = orjson.loads(text)
+            if event["method"] == "emit" and not self._wanted(event["namespace"], event["room"]):
+                return None
+        except (ValueError, KeyError, TypeError) as error:
+            _log.debug("event not understood", why=repr(error))
+            return None
+        return event
+
+
 class Events(AsyncPubSubManager):  # type: ignore[misc]
     """python-socketio's manager on the clients of the store, whatever server that is, Sentinel's or fakeredis.
 
@@ -35,17 +92,18 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
     def __init__(self, store: Store) -> None:
         super().__init__(channel=store.keys.socketio)
         self._store = store
-        self._subscribed = asyncio.Event()
+        self.channel_of_store = Channel(store, self.has)
         self._entered: dict[str, set[str | None]] = {}
         self._leaving = asyncio.Lock()
         self.thread: asyncio.Task[None] | None = None  # set with the first connection
 
-    async def hears(self, seconds: float) -> bool:
-        """Whether every event published from now on will be heard, once that is known or the time is up."""
-        if not self._subscribed.is_set():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._subscribed.wait(), seconds)
-        return self._subscribed.is_set()
+    async def deliver(self, event: dict[str, Any]) -> None:
+        """Send an event to the connections of this hub that are in its room."""
+        await self._handle_emit(event)
+
+    def has(self, namespace: str, room: str) -> bool:
+        """Whether any connection of this hub is in the room."""
+        return room in self.rooms.get(namespace, ())
 
     async def close(self) -> None:
         """Stop listening."""
@@ -81,44 +139,8 @@ class Events(AsyncPubSubManager):  # type: ignore[misc]
                 if not pending[namespace]:
                     del pending[namespace]
 
-    async def _listen(self) -> AsyncIterator[dict[str, Any]]:
-        while True:
-            try:
-                async for event in self._heard():
-                    yield event
-            except Exception as error:  # noqa: BLE001 - it must be listened to again; told apart and counted below
-                if not isinstance(translated(error), StoreUnavailable):  # of an outage the hub clock tells
-                    metrics.unhandled.inc()
-                    _log.error("events not heard", why=repr(error))
-            self._subscribed.clear()
-            await asyncio.sleep(AGAIN_S)
-
-    async def _heard(self) -> AsyncIterator[dict[str, Any]]:
-        async with self._store.client.pubsub() as subscription:
-            subscribe = subscription.ssubscribe if self._store.in_cluster else subscription.subscribe
-            await subscribe(self.channel)
-            monitor = ConnectionMonitor(subscription)
-            while True:
-                message = await subscription.get_message(timeout=IDLE_S)
-                if message is None:
-                    await monitor.look()
-                    continue
-                monitor.heard()
-                if message["type"] in HEARD:
-                    self._subscribed.set()
-                elif message["type"] in SAID and (event := self._wanted(message["data"])):
-                    yield event
-
-    def _wanted(self, text: str) -> dict[str, Any] | None:
-        """The event, if anybody here is in its room: most are for connections of other hubs, and that costs little."""
-        try:
-            event: dict[str, Any] = orjson.loads(text)
-            if event["method"] == "emit" and event["room"] not in self.rooms.get(event["namespace"], ()):
-                return None
-        except (ValueError, KeyError, TypeError) as error:
-            _log.debug("event not understood", why=repr(error))
-            return None
-        return event
+    def _listen(self) -> AsyncIterator[dict[str, Any]]:
+        return self.channel_of_store.events()
 
     async def _publish(self, data: dict[str, Any]) -> None:
         with suppress(StoreUnavailable):  # who should have heard it is at a hub that hears nothing either

@@ -20,6 +20,7 @@ from hub.api.deps import Serving
 from hub.api.identity import Caller, Shown, allow, known
 from hub.api.jobs import walls
 from hub.api.sockets.events import Events
+from hub.api.sockets.other_realms import OtherRealms, Place
 from hub.errors import HubError, Stopping, StoreUnavailable, Unauthorized
 from hub.jobs.names import check_room, parse_full_name, to_id
 from hub.observability import metrics
@@ -48,6 +49,7 @@ class Connection:
         self.caller = caller
         self.shown = shown
         self.rooms: set[str] = set()
+        self.places: list[Place] = []  # other realms, in which a client that has named none has joined rooms
         self._due = -math.inf  # when the next event would be, had they come at their pace
 
     def early_s(self, now: float) -> float:
@@ -59,11 +61,11 @@ class Connection:
 class Rooms:
     """Lets clients in and takes their events. Nothing that they send ends in an exception."""
 
-    def __init__(self, serving: Serving, server: AsyncServer, events: Events) -> None:
+    def __init__(self, serving: Serving, server: AsyncServer, events: Events, others: OtherRealms) -> None:
         self._serving = serving
         self._server = server
-        self._events = events
-        self._presence = serving.hub.presence
+        self._others = others
+        self._here = Place(serving, events.channel_of_store)
         self.connections: dict[str, Connection] = {}
         server.on("connect", self.connect)
         for event, act in (
@@ -85,7 +87,7 @@ class Rooms:
         try:
             shown = _shown(environ["asgi.scope"], auth)
             caller = await self._who(shown)
-            if not await self._events.hears(HEARD_S):
+            if not await self._here.channel.hears(HEARD_S):
                 raise StoreUnavailable(_AGAIN)
         except Exception as error:  # noqa: BLE001 - refused below
             if (refusal := _refusal(error)) is not None:
@@ -100,17 +102,19 @@ class Rooms:
             _log.error("socket not connected", why=repr(error), exc_info=error)
             raise Refused("The hub failed on this connection.") from None
         self.connections[sid] = Connection(caller, shown)
-        self._presence.connected(sid)
+        self._serving.hub.presence.connected(sid)
         _log.debug("socket connected", sid=sid, user=caller.user if caller else None)
 
     async def disconnect(self, sid: str, reason: str) -> None:
         """A client is gone, whichever side hung up."""
-        self.connections.pop(sid, None)
-        try:
-            await self._presence.ended(sid)
-        except Exception as error:  # noqa: BLE001 - the connection is over either way; heartbeats tell of its workers
-            metrics.unhandled.inc()
-            _log.error("socket not unbound", why=repr(error))
+        connection = self.connections.pop(sid, None)
+        for place in (self._here, *(connection.places if connection else ())):
+            try:
+                with place.within():
+                    await place.serving.hub.presence.ended(sid)
+            except Exception as error:  # noqa: BLE001 - the connection is over either way; heartbeats tell of its workers
+                metrics.unhandled.inc()
+                _log.error("socket not unbound", why=repr(error))
         _log.debug("socket disconnected", sid=sid, why=reason)
 
     async def changed(self) -> list[str]:
@@ -118,6 +122,14 @@ class Rooms:
         less than they did. Raises `StoreUnavailable` when that cannot be known.
         """
         return [sid for sid, connection in list(self.connections.items()) if not await self._is_who_came(connection)]
+
+    def moved(self) -> list[str]:
+        """The connections that are in rooms of a realm which is not served any more as it was when they came."""
+        return [
+            sid
+            for sid, connection in self.connections.items()
+            if not all(self._others.is_there(place) for place in connection.places)
+        ]
 
     async def _is_who_came(self, connection: Connection) -> bool:
         shown = connection.shown
@@ -173,35 +185,56 @@ class Rooms:
         await self._join_as_worker(sid, connection, said, "job_name", "jobs:")
 
     async def _join_providers(self, sid: str, connection: Connection, said: Any) -> None:
-        await self._join_as_worker(sid, connection, said, "provider_name", "providers:")
-        await self._serving.hub.providers.joined(_full_name(said, "provider_name"))
+        place = await self._join_as_worker(sid, connection, said, "provider_name", "providers:")
+        with place.within():
+            await place.serving.hub.providers.joined(_full_name(said, "provider_name"))
 
-    async def _join_as_worker(self, sid: str, connection: Connection, said: Any, member: str, kind: str) -> None:
+    async def _join_as_worker(self, sid: str, connection: Connection, said: Any, member: str, kind: str) -> Place:
         """The room is joined also with a worker that is unknown or another's; only its own user's can hang up."""
-        full = _full_name(said, member)
-        caller = connection.caller
+        full, worker = _full_name(said, member), _worker(said)
+        place, caller = await self._place(sid, connection, walls.room_of(full), worker)
         if caller is None:
             raise Unauthorized("Unauthorized")
         allow(caller, "worker")
         walls.enter(caller, walls.room_of(full))
-        worker = _worker(said)
-        if worker is not None:
-            await walls.reach_worker(caller, self._serving.hub, worker)
-        await self._enter(sid, connection, kind + full)
-        if worker is not None:
-            await self._presence.bind(worker, caller.user, sid)
-        await self._be_heard()
+        with place.within():
+            if worker is not None:
+                await walls.reach_worker(caller, place.serving.hub, worker)
+            await self._enter(sid, connection, place.room(kind + full))
+            if worker is not None:
+                await place.serving.hub.presence.bind(worker, caller.user, sid)
+            await self._be_heard(place)
+        return place
 
     async def _join_room(self, sid: str, connection: Connection, said: Any) -> None:
         room = _text_of(said, "room_id")
         check_room(room)
+        place, caller = await self._place(sid, connection, room, None)
         if not self._serving.hub.settings.anonymous_reads:
-            if connection.caller is None:
+            if caller is None:
                 raise Unauthorized("Unauthorized")
-            allow(connection.caller, "read")
-        walls.look_into(connection.caller, room)
-        await self._enter(sid, connection, f"room:{room}")
-        await self._be_heard()
+            allow(caller, "read")
+        walls.look_into(caller, room)
+        await self._enter(sid, connection, place.room(f"room:{room}"))
+        await self._be_heard(place)
+
+    async def _place(
+        self, sid: str, connection: Connection, room: str, worker: str | None
+    ) -> tuple[Place, Caller | None]:
+        """Where a room is, and who the client is there; raises `Unauthorized` where he is not the same."""
+        scope = self._server.get_environ(sid)["asgi.scope"]
+        place = self._others.find(scope, room, worker or "")
+        if place is None:
+            return self._here, connection.caller
+        caller = await known(place.serving, connection.shown.authorization, connection.shown.secret)
+        if caller != connection.caller:
+            raise Unauthorized("Unauthorized")
+        if sid not in self.connections:  # it ended meanwhile, and nobody would tell that realm
+            raise Ignored("This connection has ended.")
+        if place not in connection.places:
+            connection.places.append(place)
+            place.serving.hub.presence.connected(sid)
+        return place, caller
 
     async def _leave_jobs(self, sid: str, connection: Connection, said: Any) -> None:
         await self._leave(sid, connection, f"jobs:{_full_name(said, 'job_name')}")
@@ -218,13 +251,15 @@ class Rooms:
         connection.rooms.add(room)
         await self._server.enter_room(sid, room)
 
-    async def _leave(self, sid: str, connection: Connection, room: str) -> None:
-        connection.rooms.discard(room)
-        await self._server.leave_room(sid, room)
+    async def _leave(self, sid: str, connection: Connection, name: str) -> None:
+        for place in (self._here, *connection.places):
+            room = place.room(name)
+            connection.rooms.discard(room)
+            await self._server.leave_room(sid, room)
 
-    async def _be_heard(self) -> None:
+    async def _be_heard(self, place: Place) -> None:
         """Nobody is told that he is in a room before every event for it is heard."""
-        if self._serving.hub.store.away or not await self._events.hears(HEARD_S):
+        if place.serving.hub.store.away or not await place.channel.hears(HEARD_S):
             raise StoreUnavailable("The hub does not reach its store now; events come again when it does.")
 
 

@@ -15,7 +15,9 @@ from starlette.types import Message, Receive, Scope, Send
 from hub.api.deps import Serving
 from hub.api.paths import ABORT
 from hub.api.problems import refuse as _refuse
+from hub.api.realms.served import ServedRealms
 from hub.api.sockets.events import Events
+from hub.api.sockets.other_realms import OtherRealms
 from hub.api.sockets.rooms import Rooms
 from hub.errors import RequestTimedOut, Stopping, StoreUnavailable, TooLarge
 from hub.observability import metrics
@@ -40,7 +42,7 @@ _log = get_logger("hub.sockets")
 class Sockets:
     """The connections of one hub process, as an ASGI application."""
 
-    def __init__(self, serving: Serving) -> None:
+    def __init__(self, serving: Serving, realms: ServedRealms | None = None) -> None:
         self._serving = serving
         self._timeout_s = serving.hub.settings.request_timeout_s
         self._events = Events(serving.hub.store)
@@ -60,7 +62,8 @@ class Sockets:
             logger=_Quiet("server", counted=True),
             engineio_logger=_Quiet("wire"),
         )
-        self._rooms = Rooms(serving, self._server, self._events)
+        self._others = OtherRealms(realms, serving.hub.settings.realm, self._events)
+        self._rooms = Rooms(serving, self._server, self._events, self._others)
         self._server.on("disconnect", self._disconnected)
         self._stopping = False
         self._polls: set[asyncio.Task[None]] = set()
@@ -100,6 +103,7 @@ class Sockets:
         if left := [self._end(socket) for socket in list(self._server.eio.sockets.values())]:
             await asyncio.wait([asyncio.ensure_future(each) for each in left], timeout=CLOSE_S)
         await self._server.shutdown()
+        await self._others.close()
         await self._events.close()
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -201,10 +205,7 @@ class Sockets:
             return  # of an outage the hub clock tells; nobody is a stranger by it
         self._rechecked = changes
         for sid in changed:
-            socket = self._server.eio.sockets.get(self._events.eio_sid_from_sid(sid, "/"))
-            _log.info("socket cut off", sid=sid, why="its token was revoked, or gives less than it did")
-            if socket is not None:
-                await self._end(socket)
+            await self._cut_off(sid, "its token was revoked, or gives less than it did")
 
     async def _round(self) -> None:
         """End connections that nobody speaks for, and those that do not take what they are sent."""
@@ -217,11 +218,20 @@ class Sockets:
                 _log.debug("socket cut off", sid=sid, waiting=socket.queue.qsize())
                 await self._end(socket)
         self._silent = silent
+        for sid in self._rooms.moved():
+            await self._cut_off(sid, "a realm that it listens to has moved, or is gone")
+        await self._others.tidy()
         for sid in list(self._rooms.connections):
             socket = sockets.get(self._events.eio_sid_from_sid(sid, "/"))
             if socket is None or socket.closed:  # it ended while it was let in
                 await self._rooms.disconnect(sid, "ended early")
                 await self._events.disconnect(sid, "/", ignore_queue=True)
+
+    async def _cut_off(self, sid: str, why: str) -> None:
+        _log.info("socket cut off", sid=sid, why=why)
+        socket = self._server.eio.sockets.get(self._events.eio_sid_from_sid(sid, "/"))
+        if socket is not None:
+            await self._end(socket)
 
     async def _end(self, socket: Any) -> None:
         """End a connection of python-engineio's; the client finds that it has broken."""

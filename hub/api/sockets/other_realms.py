@@ -1,0 +1,99 @@
+"""Rooms of other realms. A client that was published before there were realms names none when it connects: the room
+that it joins, or its worker, says later which one it means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+from starlette.types import Scope
+
+from hub.api.deps import Serving
+from hub.api.realms.naming import NAMED
+from hub.api.realms.served import ServedRealms
+from hub.api.sockets.events import Channel, Events
+from hub.errors import StoreUnavailable
+from hub.observability.realms import within
+from hub.settings.realms import DEFAULT
+from hub.store.cancelling import cancel_all
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a room is: what serves it, what tells its events, and in which other realm it is, if any."""
+
+    serving: Serving
+    channel: Channel
+    realm: str | None = None
+
+    def room(self, name: str) -> str:
+        """What the room is called here: names of two realms may be equal."""
+        return name if self.realm is None else f"{self.realm or DEFAULT}/{name}"
+
+    @contextmanager
+    def within(self) -> Iterator[None]:
+        """Around what is done there."""
+        with nullcontext() if self.realm is None else within(self.realm):
+            yield
+
+
+class OtherRealms:
+    """Listens to the events of those realms that a connection of this one has joined a room of."""
+
+    def __init__(self, realms: ServedRealms | None, own: str, events: Events) -> None:
+        self._realms = realms
+        self._own = own
+        self._events = events
+        self._places: dict[str, tuple[Place, asyncio.Task[None]]] = {}
+
+    def find(self, scope: Scope, room: str, worker: str) -> Place | None:
+        """The other realm that a room or a worker is of; None for this one, or where the connection has named a realm.
+
+        Raises `UnknownRealm` for one that this hub does not serve, `StoreUnavailable` for one that is away.
+        """
+        if self._realms is None or scope.get(NAMED) is not None:
+            return None
+        part = self._realms.of_room(room, worker)
+        if part.name == self._own:
+            return None
+        if (serving := part.serving) is None:
+            raise StoreUnavailable(
+                f"Realm {part.name or DEFAULT} is away: its store does not answer; try again in a moment."
+            )
+        known = self._places.get(part.name)
+        if known is None or known[0].serving is not serving:
+            self._places[part.name] = known = self._listen(part.name, serving)
+        return known[0]
+
+    def is_there(self, place: Place) -> bool:
+        """Whether a realm is still served as it was: its store may have moved, or it may be gone."""
+        known = self._places.get(place.realm or "")
+        part = self._realms.parts.get(place.realm or "") if self._realms else None
+        return known is not None and known[0] is place and part is not None and part.serving is place.serving
+
+    async def tidy(self) -> None:
+        """Stop to listen to realms that are not served any more as they were."""
+        over = [name for name, (place, _) in self._places.items() if not self.is_there(place)]
+        await cancel_all([self._places.pop(name)[1] for name in over])
+
+    async def close(self) -> None:
+        """Stop to listen."""
+        await cancel_all([reading for _, reading in self._places.values()])
+
+    def _listen(self, name: str, serving: Serving) -> tuple[Place, asyncio.Task[None]]:
+        def wanted(namespace: str, room: str) -> bool:
+            return self._events.has(namespace, place.room(room))
+
+        place = Place(serving, Channel(serving.hub.store, wanted), name)
+        if known := self._places.get(name):
+            known[1].cancel()
+        return place, asyncio.create_task(self._read(place), name="events-of-realm")
+
+    async def _read(self, place: Place) -> None:
+        with place.within():
+            async for event in place.channel.events():
+                if event["method"] == "emit":
+                    await self._events.deliver({**event, "room": place.room(event["room"])})
