@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -77,7 +78,8 @@ class HubClient:
         """
         return Borrowing(
             self,
-            lambda: self.acquire(
+            partial(
+                self.acquire,
                 label,
                 ttl=ttl,
                 run=run,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hub.errors import HubError, Malformed, UnknownReply
+from hub.errors import HubError, Malformed, Unauthorized, UnknownReply
 
 _OF_BROWSERS, _OF_SLOTS = "No browser available", "No slot available"  # published clients look for the former
 _OF_EVERY_PROBLEM = ("type", "title", "detail", "instance")
@@ -36,3 +36,11 @@ def from_problem(problem: dict[str, Any], retry_after_s: float | None = None) ->
     if retry_after_s is not None:
         error.retry_after_s = retry_after_s
     return error
+
+
+def heard(error: HubError, shown: str) -> HubError:
+    """As a program is to hear it: with what was shown, where that is refused, and without the frames of the steps."""
+    if isinstance(error, Unauthorized) and shown and not str(error).endswith(shown):
+        error.detail = f"{str(error).rstrip('.')}; {shown}"
+        error.args = (error.detail,)
+    return error.with_traceback(None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -70,7 +71,8 @@ class SyncHubClient:
         """
         return SyncBorrowing(
             self,
-            lambda: self.acquire(
+            partial(
+                self.acquire,
                 label,
                 ttl=ttl,
                 run=run,

@@ -13,7 +13,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable
+from hub.client.refusals import heard
 from hub.client.trust import is_of_this_machine, tls_context, warn_of_plain_text
+from hub.errors import HubError
 from hub.retries import now_s
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -26,6 +28,15 @@ _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 class Stopped(Exception):
     """Raised by `SyncTransport.run` when its `stop` event was set before the steps were done."""
+
+
+def _shown(secret: str | None, secret_name: str) -> str:
+    """What stands in a refusal of a secret that the program did not give."""
+    if secret is not None or not secret_name:
+        return ""
+    if os.environ.get(secret_name):
+        return f"the secret shown was that of {secret_name}"
+    return f"no secret was shown: {secret_name} is not set"
 
 
 def _options(url: str | None, secret: str | None, secret_name: str, transport: object) -> dict[str, Any]:
@@ -97,9 +108,13 @@ class AsyncTransport:
     def __init__(
         self, url: str | None, secret: str | None, secret_name: str, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
+        self._secret = secret, secret_name
         options = {**_options(url, secret, secret_name, transport), "limits": _LIMITS, "transport": transport}
         self._client = httpx.AsyncClient(**options)
         self._waiting = httpx.AsyncClient(**options)
+
+    def _shown(self) -> str:
+        return _shown(*self._secret)
 
     def show(self, secret: str) -> None:
         """Show this secret from now on."""
@@ -116,6 +131,8 @@ class AsyncTransport:
             except StopIteration as done:
                 result: T = done.value
                 return result
+            except HubError as error:
+                raise heard(error, self._shown()) from error.__cause__
             outcome = broken = None
             try:
                 if isinstance(step, Pause):
@@ -149,9 +166,13 @@ class SyncTransport:
     def __init__(
         self, url: str | None, secret: str | None, secret_name: str, transport: httpx.BaseTransport | None = None
     ) -> None:
+        self._secret = secret, secret_name
         options = {**_options(url, secret, secret_name, transport), "limits": _LIMITS, "transport": transport}
         self._client = httpx.Client(**options)
         self._waiting = httpx.Client(**options)
+
+    def _shown(self) -> str:
+        return _shown(*self._secret)
 
     def run(self, steps: Steps[T], stop: threading.Event | None = None) -> T:
         """What the steps come to; raises what they raise, or `Stopped` once `stop` is set.
@@ -168,6 +189,8 @@ class SyncTransport:
             except StopIteration as done:
                 result: T = done.value
                 return result
+            except HubError as error:
+                raise heard(error, self._shown()) from error.__cause__
             outcome = broken = None
             try:
                 outcome = self._play(step, stop)

@@ -32,6 +32,13 @@ class Credentials:
         token = self._token() if callable(self._token) else self._token
         return token if token is not None else os.environ.get("HUB_TOKEN")
 
+    def shown(self) -> str:
+        """What stands in a refusal of a token that the program did not give."""
+        if self._token is not None:
+            return ""
+        named = os.environ.get("HUB_TOKEN")
+        return "the token shown was that of HUB_TOKEN" if named else "no token was shown: HUB_TOKEN is not set"
+
     def sign(self, send: Send) -> Send | Unreachable:
         """The request, saying who sends it; a token that cannot be had now is trouble like that of the network."""
         try:
@@ -50,6 +57,9 @@ class Wire(AsyncTransport):
         super().__init__(url, "", "", transport)
         self._credentials = Credentials(token)
 
+    def _shown(self) -> str:
+        return self._credentials.shown()
+
     async def _send(self, send: Send) -> Outcome:
         signed = self._credentials.sign(send)
         return signed if isinstance(signed, Unreachable) else await super()._send(signed)
@@ -67,6 +77,9 @@ class SyncWire(SyncTransport):
         else:
             super().__init__(url, "", "", transport)
         self.credentials = Credentials(token)
+
+    def _shown(self) -> str:
+        return self.credentials.shown()
 
     @property
     def url(self) -> str:
