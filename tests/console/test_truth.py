@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from tests.console.browser import Looker
-from tests.console.stage import CROWDED, WAITERS, node_name
+from tests.console.stage import CROWDED, WAITERS, J, node_name
 from tests.world import SLACK_S, eventually
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
@@ -37,7 +37,7 @@ COLUMNS = """async () => {
 COUNT_HEARD = """async () => {
   const { listen } = await import(new URL('console/lib/live.js', location.href.split('#')[0]));
   globalThis.heard = 0;
-  listen(() => (heard += 1));
+  listen(({ event }) => (heard += event.startsWith(KIND)));
 }"""
 # Everything that Tab should reach, and where it is now.
 REACHABLE = """[...document.querySelectorAll('a[href], button, input, select, [tabindex="0"]')]
@@ -130,7 +130,7 @@ async def test_in_a_storm_of_events_each_list_is_fetched_at_most_once_a_second(w
     await other.log_in(house.hub.admin_secret)
     await other.go("nodes?q=storm")
     await other.page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
-    await other.page.evaluate(COUNT_HEARD)
+    await other.page.evaluate(COUNT_HEARD.replace("KIND", "'node.'"))
     asked, answered = Counter[str](), Counter[str]()
     other.page.on("request", lambda request: asked.update([request.url.partition("?")[0]]))
     other.page.on("requestfinished", lambda request: answered.update([request.url.partition("?")[0]]))
@@ -150,6 +150,37 @@ async def test_in_a_storm_of_events_each_list_is_fetched_at_most_once_a_second(w
     assert max(asked.values()) <= STORM_S + 1, asked
     await other.page.clock.resume()
     await other.page.get_by_role("link", name=f"storm-{10 * STORM_S - 1}-2").wait_for()
+    await context.close()
+
+
+async def test_the_row_of_a_schedule_follows_events_and_needs_no_reload(window, house):
+    """Time is stepped by less than what a list is old after: what is seen came by an event."""
+    context = await window.context()
+    other = Looker(await context.new_page(), house.hub.url)
+    await other.page.clock.install()
+    await other.log_in(house.hub.admin_secret)
+    await other.go("schedules?q=seen")
+    await other.page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
+    await other.page.evaluate(COUNT_HEARD.replace("KIND", "'schedule.'"))
+    await other.page.clock.pause_at(await other.page.evaluate("Date.now() / 1000 + 2"))
+    row, path = other.page.locator("tr[data-id='lab:seen']"), f"{J}/rooms/lab/schedules/seen"
+
+    async def told(number: int, method: str, **body: Any) -> None:
+        (await house.admin.request(method, path, **({"json": body} if body else {}))).raise_for_status()
+        await other.page.wait_for_function(f"() => heard >= {number}")
+        await other.page.clock.run_for(1_100)  # a list is fetched at most once a second
+
+    every = {"job": "lab:modifiers:Rotate", "payload": {}}
+    await told(1, "PUT", **every, everySeconds=5400)
+    await row.get_by_text("every 90 min").wait_for()
+    await told(2, "PUT", **every, everySeconds=6000)
+    await row.get_by_text("every 100 min").wait_for()
+    await told(3, "PATCH", paused=True)
+    await row.get_by_text("paused").wait_for()
+    await told(4, "PATCH", paused=False)
+    await row.get_by_text("active").wait_for()
+    await told(5, "DELETE")
+    await row.wait_for(state="detached")
     await context.close()
 
 
