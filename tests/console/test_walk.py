@@ -77,6 +77,23 @@ ASIDE = """[...document.querySelectorAll('main .rows')].filter((each) => each.sc
   .map((each) => [each.querySelector('caption')?.textContent, each.scrollWidth - each.clientWidth])"""
 
 
+# Words that go on in the next line, of names as well: those end at each colon, slash, dot, hyphen and underscore.
+BROKEN = """() => {
+  const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT), found = new Set();
+  for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+    if (text.parentElement.closest('pre, caption, .hidden')) continue;
+    for (const { 0: word, index } of text.data.matchAll(/[^\\s:/.,_=-]+/g)) {
+      const range = document.createRange();
+      range.setStart(text, index);
+      range.setEnd(text, index + word.length);
+      const tops = [...range.getClientRects()].map((each) => each.top);
+      if (Math.max(...tops) - Math.min(...tops) > 4) found.add(word);
+    }
+  }
+  return [...found].slice(0, 5);
+}"""
+
+
 # Keeps what moved without being asked to: of texts that change, such as "as of 2 s ago", only their own beginning may.
 SHIFTS = """() => {
   globalThis.shifts = [];
@@ -195,11 +212,13 @@ async def test_nothing_jumps_while_numbers_are_fetched_again(looker):
 
 
 async def test_nothing_stands_beyond_the_edge_of_a_small_screen(looker):
-    """Neither of the page nor of a table: nobody knows that a table goes on there."""
+    """Neither of the page nor of a table: nobody knows that a table goes on there. And no word is broken to fit."""
     await looker.page.set_viewport_size({"width": 390, "height": 844})
-    wide, wrong = {}, {}
+    wide, wrong, broken = {}, {}, {}
     for name, view in VIEWS.items():
         await looker.go(view)
+        if found := await looker.page.evaluate(BROKEN):
+            broken[name] = found
         if await looker.page.evaluate("document.documentElement.scrollWidth") > 390:
             wide[name] = await looker.page.evaluate(BEYOND)
         if found := await looker.page.evaluate(ASIDE):
@@ -209,6 +228,7 @@ async def test_nothing_stands_beyond_the_edge_of_a_small_screen(looker):
     await looker.page.set_viewport_size({"width": 1280, "height": 860})
     assert wide == {}
     assert wrong == {}
+    assert broken == {}
 
 
 async def test_everything_is_reached_by_keyboard(looker):

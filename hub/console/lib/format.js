@@ -33,8 +33,8 @@ export function Time({ at }) {
   return html`<time datetime=${utc} title="${utc.replace("T", " ").replace("Z", " UTC")}">${(near ? clockFormat : dayFormat).format(moment)}</time>`;
 }
 
-/** A name that may go on in the next line after each of its colons. @param {string} name */
-export const parted = (name) => name.split(/(?<=:)/).map((each, at) => [at > 0 && html`<wbr/>`, each]);
+/** A name that may go on in the next line behind each of its parts. @param {string} name */
+export const parted = (name) => name.split(/(?<=[:_/,.])/).map((each, at) => [at > 0 && html`<wbr/>`, each]);
 
 /** Half of an id that is too long to read. @param {string} id */
 export const short = (id) => (id.length > 20 && /^[0-9a-f-]{32,36}$/.test(id) ? `${id.slice(0, 8)}…` : id);

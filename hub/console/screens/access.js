@@ -51,7 +51,7 @@ export default function Access({ route, me }) {
       ...(acts ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ l) => html`<button type="button" class="quiet" aria-label=${`End login ${l.id}`} onClick=${() => end(l)}>End…</button>` }] : []),
     ]} empty=${html`<${Empty} title="Nobody is logged in" command="hub ui">Makes a link that logs in once.</${Empty}>`}/>`}</${Shown}></section>`}
     <section><h2>Tokens</h2><${Shown} from=${tokens}>${tokens.data && html`<${Table} caption="Tokens" rows=${rows} id=${(/** @type {any} */ t) => t.id} columns=${[
-      { head: "Token", cell: (/** @type {any} */ t) => html`<code>${t.id}</code>` }, { head: "Whose", grow: true, cell: (/** @type {any} */ t) => html`${whose(t)}${t.superuser && html` <span class="tag">superuser</span>`}` },
+      { head: "Token", cell: (/** @type {any} */ t) => html`<code class="id" title=${t.id}>${t.id}</code>` }, { head: "Whose", grow: true, cell: (/** @type {any} */ t) => html`${whose(t)}${t.superuser && html` <span class="tag">superuser</span>`}` },
       { head: "Kind", cell: (/** @type {any} */ t) => (t.node ? "node" : t.join ? "join" : t.kind ?? "user") },
       { head: "Scopes", less: true, cell: (/** @type {any} */ t) => (t.scopes?.length ? t.scopes.join(", ") : "all") }, { head: "Rooms", less: true, cell: (/** @type {any} */ t) => (t.rooms?.length ? t.rooms.join(", ") : "all") },
       { head: "Made", less: true, cell: (/** @type {any} */ t) => (t.file ? "in HUB_TOKENS_FILE" : html`<${Time} at=${t.createdAt}/>`) },

@@ -47,11 +47,11 @@ function List({ route }) {
       { head: "State", cell: (/** @type {any} */ j) => html`<${State} state=${j.workers ? (j.pending ? "running" : "ok") : j.pending ? "failed" : "unknown"} text=${j.workers ? (j.pending ? "busy" : "idle") : "nobody serves it"}/>` },
     ]} empty=${html`<${Empty} title=${text ? "No job is called that" : "No worker serves a job"} command=${text ? "" : "hub jobs"}>${text ? "" : "A worker registers the jobs it serves; see the manual's page on jobs."}</${Empty}>`}/></section></${Shown}>
     <${Shown} from=${workers}><section><h2>Workers</h2>${workers.data && html`<${Table} caption="Workers" rows=${workers.data.workers} id=${(/** @type {any} */ w) => w.id} columns=${[
-      { head: "Worker", grow: true, cell: (/** @type {any} */ w) => html`<a href=${to(["why", "worker", w.id])}><code>${w.id}</code></a>` },
+      { head: "Worker", grow: true, cell: (/** @type {any} */ w) => html`<a class="id" title=${w.id} href=${to(["why", "worker", w.id])}><code>${w.id}</code></a>` },
       { head: "State", cell: (/** @type {any} */ w) => html`<${State} state=${silent(w) ? "suspect" : "alive"} text=${silent(w) ? "silent" : "alive"}/>` },
       { head: "Last beat", num: true, time: true, cell: (/** @type {any} */ w) => (w.sinceBeatMs === null ? "–" : `${span(w.sinceBeatMs / 1000)} ago`) },
       { head: "Holds", num: true, less: true, cell: (/** @type {any} */ w) => num(w.tasks) },
-      { head: "Jobs", less: true, cell: (/** @type {any} */ w) => w.jobs.slice(0, 3).map((/** @type {string} */ j) => html`<a class="tag" key=${j} href=${to(["jobs", j])}>${j}</a>`) },
+      { head: "Jobs", less: true, cell: (/** @type {any} */ w) => w.jobs.slice(0, 3).map((/** @type {string} */ j) => html`<a class="tag" key=${j} href=${to(["jobs", j])}>${parted(j)}</a>`) },
       ...(may("dead") && may("moveTasks") ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ w) => html`<button type="button" class="quiet" aria-label=${`Remove worker ${w.id}`} onClick=${() => remove(w)}>Remove…</button>` }] : []),
     ]} empty=${html`<p class="faint">No worker is there.</p>`}/><${Pager} offset=${offset} limit=${LIMIT} total=${workers.data.total}/>`}</section></${Shown}>`;
 }

@@ -78,7 +78,7 @@ function Pool({ label }) {
 
 const tickets = [
   { head: "Position", num: true, cell: (/** @type {any} */ t) => num(t.position) },
-  { head: "Ticket", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>` },
+  { head: "Ticket", grow: true, cell: (/** @type {any} */ t) => html`<a class="id" title=${t.ticket} href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>` },
   { head: "Run", less: true, cell: (/** @type {any} */ t) => t.runId },
   { head: "Since", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.since}/>` },
   { head: "Estimate", num: true, time: true, cell: (/** @type {any} */ t) => (t.estimatedWaitSeconds === null ? "unknown" : span(t.estimatedWaitSeconds)) },

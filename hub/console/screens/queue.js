@@ -50,7 +50,7 @@ export default function Queue({ route }) {
         <p class=${`why-line ${tone}`}><${State} state=${tone === "bad" ? "critical" : "waiting"} text="waits because"/> ${why}. ${line.estimatedWaitSeconds === null ? "How long is unknown: this line has not moved yet." : `A newcomer waits about ${span(line.estimatedWaitSeconds)}.`}</p>
         <${Table} caption=${`Who waits for ${line.label}`} rows=${line.tickets} id=${(/** @type {any} */ t) => t.ticket} chosen=${may("lease") ? chosen : null} columns=${[
           { head: "Position", num: true, cell: (/** @type {any} */ t) => num(t.position) },
-          { head: "Ticket", grow: true, cell: (/** @type {any} */ t) => html`<a href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>` },
+          { head: "Ticket", grow: true, cell: (/** @type {any} */ t) => html`<a class="id" title=${t.ticket} href=${to(["why", "ticket", t.ticket])}>${t.ticket}</a>` },
           { head: "Run", less: true, cell: (/** @type {any} */ t) => html`<a href=${to(["why", "run", t.runId])}>${t.runId}</a>` },
           { head: "Priority", num: true, less: true, cell: (/** @type {any} */ t) => num(t.priority) },
           { head: "Since", less: true, cell: (/** @type {any} */ t) => html`<${Time} at=${t.since}/>` },

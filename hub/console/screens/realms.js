@@ -1,6 +1,6 @@
 // The realms of this hub side by side: where each lives, whether its store answers, and what it has by which rule.
 import { html } from "../lib/dom.js";
-import { Time } from "../lib/format.js";
+import { Time, parted } from "../lib/format.js";
 import { AsOf, Command, Head, Shown, State, span } from "../lib/parts.js";
 import { consoleOf } from "../lib/router.js";
 import { useData } from "../lib/store.js";
@@ -21,7 +21,7 @@ export default function Realms({ me }) {
   return html`<${Head} title="Realms" about="Worlds of their own that this hub serves. One whose store is away keeps no other from anything."><${AsOf} at=${found.at}/></${Head}>
     <${Shown} from=${found}>${found.data && html`<${Table} caption="Realms" rows=${found.data.realms} id=${(/** @type {any} */ r) => r.name} columns=${[
       { head: "Realm", cell: (/** @type {any} */ r) => (r.name === me.realm ? html`${r.name} <span class="tag">this one</span>` : html`<a href=${consoleOf(r.name)}>${r.name}</a>`) },
-      { head: "Store", grow: true, cell: (/** @type {any} */ r) => html`<${State} state=${r.state === "open" ? "ok" : r.state === "away" ? "critical" : "waiting"} text=${r.state}/> <code>${r.url}</code>${r.error && html`<span class="under">${r.error}</span>`}` },
+      { head: "Store", grow: true, cell: (/** @type {any} */ r) => html`<${State} state=${r.state === "open" ? "ok" : r.state === "away" ? "critical" : "waiting"} text=${r.state}/> <code>${parted(r.url)}</code>${r.error && html`<span class="under">${r.error}</span>`}` },
       { head: "Answered", less: true, cell: (/** @type {any} */ r) => (r.asOf ? html`<${Time} at=${r.asOf}/>` : "never") },
       { head: "Is given", cell: rules },
       { head: "Spills over to", less: true, cell: (/** @type {any} */ r) => (r.spillTo.length ? `${r.spillTo.join(", ")} after ${span(r.spillAfterSeconds)}` : "–") },

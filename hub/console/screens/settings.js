@@ -1,5 +1,6 @@
 // Every setting as it is in force, and where it came from.
 import { html } from "../lib/dom.js";
+import { parted } from "../lib/format.js";
 import { AsOf, Choice, Empty, Filter, Head, Shown, State } from "../lib/parts.js";
 import { useData } from "../lib/store.js";
 import { Table } from "../lib/table.js";
@@ -13,8 +14,8 @@ export default function Settings({ route }) {
     <div class="filters"><${Choice} name="from" value=${from} label="Source" of=${[["", "All"], ["set", "Set"], ["default", "Default"]]}/><${Filter} name="q" value=${q} label="Name or text contains"/></div>
     <${Shown} from=${found}>${(found.data?.notes ?? []).map((/** @type {string} */ note) => html`<p class="note" key=${note}>${note}.</p>`)}
       <${Table} caption="Settings" rows=${rows} id=${(/** @type {any} */ s) => s.name} columns=${[
-        { head: "Setting", cell: (/** @type {any} */ s) => html`<code>${s.name}</code>` },
-        { head: "Value", cell: (/** @type {any} */ s) => html`<code class="value">${s.value === "" ? "unset" : s.value}</code>${s.value !== s.default && html`<span class="under">default ${s.default === "" ? "unset" : s.default}</span>`}` },
+        { head: "Setting", cell: (/** @type {any} */ s) => html`<code>${parted(s.name)}</code>` },
+        { head: "Value", cell: (/** @type {any} */ s) => html`<code class="value">${s.value === "" ? "unset" : parted(String(s.value))}</code>${s.value !== s.default && html`<span class="under">default ${s.default === "" ? "unset" : parted(String(s.default))}</span>`}` },
         { head: "From", cell: (/** @type {any} */ s) => html`<${State} state=${s.source === "default" ? "unknown" : "granted"} text=${s.source}/>` },
         { head: "What it does, and what it costs", grow: true, less: true, cell: (/** @type {any} */ s) => s.about },
       ]} empty=${html`<${Empty} title="No setting is like that"/>`}/></${Shown}>`;

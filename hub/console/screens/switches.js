@@ -2,7 +2,7 @@
 import { get, part, send } from "../lib/api.js";
 import { ask } from "../lib/dialog.js";
 import { html } from "../lib/dom.js";
-import { Time } from "../lib/format.js";
+import { Time, parted } from "../lib/format.js";
 import { may } from "../lib/me.js";
 import { AsOf, Facts, Head, Shown, State, num, some } from "../lib/parts.js";
 import { useData } from "../lib/store.js";
@@ -78,7 +78,7 @@ export default function Switches() {
     ${workers.data && html`<${Brake} of="workers" brake=${workers.data}/>`}
     <${Shown} from=${caps}>${caps.data && html`<section><h2>Caps</h2><p>Without a cap of its own a label has: <b>${caps.data.default || "no limit"}</b> (${caps.data.defaultSource}). ${acts && html`<button type="button" class="quiet" onClick=${() => cap("*", { cap: caps.data.default, source: caps.data.defaultSource })}>Change…</button> <button type="button" onClick=${() => cap("")}>Set a cap…</button>`}</p>
       <${Table} caption="Caps" rows=${caps.data.caps} id=${(/** @type {any} */ c) => c.label} columns=${[
-        { head: "Label", grow: true, cell: (/** @type {any} */ c) => c.label }, { head: "Cap", num: true, cell: (/** @type {any} */ c) => c.cap || "no limit" },
+        { head: "Label", grow: true, cell: (/** @type {any} */ c) => parted(c.label) }, { head: "Cap", num: true, cell: (/** @type {any} */ c) => c.cap || "no limit" },
         { head: "Live", num: true, cell: (/** @type {any} */ c) => num(c.inFlight) }, { head: "Waiting", num: true, less: true, cell: (/** @type {any} */ c) => num(c.waiting) }, { head: "From", cell: (/** @type {any} */ c) => c.source },
         ...(acts ? [{ head: html`<span class="hidden">Act</span>`, cell: (/** @type {any} */ c) => html`<button type="button" class="quiet" aria-label=${`Change the cap of ${c.label}`} onClick=${() => cap(c.label, c)}>Change…</button>` }] : []),
       ]} empty=${html`<p class="faint">No label has a cap of its own.</p>`}/></section>`}</${Shown}>`;

@@ -1,12 +1,16 @@
 // An explanation: how a thing is, what comes next, what happened and by which rule.
 import { html } from "../lib/dom.js";
-import { Time, short } from "../lib/format.js";
+import { Time, parted, short } from "../lib/format.js";
 import { Facts, State, span } from "../lib/parts.js";
 import { to } from "../lib/router.js";
 import { Table } from "../lib/table.js";
 
 const LINKED = ["node", "slot", "ticket", "run", "task", "worker", "job", "schedule"];
+const IDS = new Set(["ticket", "task", "worker"]);
 const LEFT_OUT = new Set(["id", "at", "event", "rule"]);
+
+/** What it is called: of an id a narrow page shows the beginning. @param {string} kind @param {string} name */
+const named = (kind, name) => (IDS.has(kind) ? html`<span class="id" title=${name}>${name}</span>` : parted(name));
 
 /** What an event is about, as links. @param {any} event */
 export const about = (event) =>
@@ -14,9 +18,9 @@ export const about = (event) =>
     .filter(([name, value]) => !LEFT_OUT.has(name) && value !== "")
     .map(([name, value]) =>
       LINKED.includes(name)
-        ? html`<a class="tag" key=${name} href=${to(["why", name, String(value)])}>${name} ${String(value)}</a>`
+        ? html`<a class="tag" key=${name} href=${to(["why", name, String(value)])}>${name} ${named(name, String(value))}</a>`
         : name === "pool" || name === "label"
-          ? html`<a class="tag" key=${name} href=${to(["pools", String(value)])}>${name} ${String(value)}</a>`
+          ? html`<a class="tag" key=${name} href=${to(["pools", String(value)])}>${name} ${parted(String(value))}</a>`
           : html`<span class="tag" key=${name}>${name} ${typeof value === "object" ? JSON.stringify(value) : String(value)}</span>`,
     );
 
