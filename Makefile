@@ -99,12 +99,15 @@ drill: venv servers ## let hubs, Redis and a fleet of 10,000 nodes fail in turn 
 .PHONY: venv
 venv: $(STAMP) ## make .venv and install the hub into it, editable, with what the tests need
 
+# Who looks at it is shown how far the packages are.
+AS_SEEN = $$([ -t 2 ] || echo --quiet)
+
 $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "The hub needs Python 3.11 or later; name one with: make PYTHON=python3.11 $(or $(MAKECMDGOALS),venv)" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
-	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip install $(AS_SEEN) --require-hashes --requirement requirements.lock
+	@$(BIN)/python -m pip install $(AS_SEEN) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # All platforms and every file of a package: what is installed is what was locked, or nothing.

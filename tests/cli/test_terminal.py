@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from hub.cli.app import GROUPS
 from tests.cli.command import Command, alive, leave, register
-from tests.world import HubProcess, wait_until
+from tests.world import HubProcess, RedisServer, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -144,3 +146,20 @@ def test_help_shows_its_groups_within_the_width_of_the_terminal(terminal, comman
     said = " ".join(seen.plain.replace("│", " ").split())
     for name, entry in ((name, entry) for group in GROUPS.values() for name, entry in group.items()):
         assert entry.hidden or f"{name} {entry.says}" in said, name
+
+
+def test_the_doctor_and_a_reset_show_how_far_they_are(
+    terminal, own_command: Command, redis_server: RedisServer, tmp_path: Path
+):
+    """Drawn at least once, however little there is to do, and gone before the result."""
+    examined = terminal(own_command, "doctor", more={"HUB_REDIS_URL": redis_server.url})
+    assert examined.end() == 0
+    assert examined.plain.index("keys ━") < examined.plain.index("Every invariant holds")
+    file, database = tmp_path / "recovery.toml", tmp_path / "shop.db"
+    file.write_text(f'[[sources]]\nname = "orders"\ntable = "orders"\nurl = "sqlite+aiosqlite:///{database}"\n')
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY, status TEXT, updated_at TIMESTAMP)")
+        connection.execute("INSERT INTO orders VALUES (1, 'Processing', '2020-01-01 00:00:00')")
+    reset = terminal(own_command, "recovery", "reset", "--source", "orders", "--file", str(file))
+    assert reset.end() == 0, reset.shown
+    assert reset.plain.index("reset ━") < reset.plain.index("orders: 1 record reset")
