@@ -117,7 +117,9 @@ async def on_http_error(request: Request, error: Exception) -> Response:
         refusal = answer(MethodNotAllowed(f"{path} does not take {request.method}"), path)
         refusal.headers.update(getattr(error, "headers", None) or {})
         return refusal
-    return answer(NotFound() if status == 404 else Internal(), path)
+    if status == 404:
+        return answer(NotFound(f"There is nothing at {path}; GET /docs shows what there is"), path)
+    return answer(Internal(), path)
 
 
 def as_hub_error(error: Exception) -> HubError:

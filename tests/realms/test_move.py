@@ -162,7 +162,8 @@ async def all_is_there(hub: HubProcess, lent: dict[str, str], old: RedisServer, 
             for slot, token in lent.items():
                 body = {"browserId": slot, "leaseToken": token, "ttlSeconds": 300}
                 assert (await runners.post("/session/renew", json=body)).is_success
-                assert (await runners.get(f"/leases/{slot}/verify", params={"token": token})).json()["valid"]
+                said = await runners.get(f"/leases/{slot}/verify", params={"token": token})
+                assert said.json().get("valid"), said.text
             assert after.scard(KEYS.nodes) == 1
         assert after.exists(KEYS.restoring) == 0
         # A hub that knows of no move does not open what is left behind, and nobody has written there.

@@ -76,6 +76,28 @@ async def test_a_hub_that_is_killed_in_the_middle_and_one_that_starts_then_find_
         other.kill()
 
 
+@pytest.mark.parametrize("fault", ["killed", "frozen"])
+async def test_a_realm_moves_while_the_one_that_it_spills_over_to_is_dead(fault, start_hub, servers, tmp_path):
+    old, new = servers
+    (tmp_path / "far").mkdir()
+    far = RedisServer(tmp_path / "far")
+    far.start()
+    try:
+        file = write_realms(tmp_path / "realms.toml", eu=(old.url, {**EU, "spill_to": ["us"]}), us=(far.url, {}))
+        hub = start_hub(HUB_REALMS_FILE=str(file), HUB_REALMS="eu,us", HUB_NODE_TIMEOUT="600")
+        lent = await lend_ten(hub)
+        far.kill() if fault == "killed" else far.freeze()
+        command = Command(hub, tmp_path)
+        command.environment["HUB_REALMS_FILE"] = str(file)
+        done = command("realm", "move", "eu", "--to", new.url)
+        assert done.returncode == 0, done.stderr
+        await all_is_there(hub, lent, old, new)
+        assert [realm.url for realm in read_realms(file)] == [new.url, far.url]
+    finally:
+        far.thaw()
+        far.stop()
+
+
 @pytest.mark.parametrize("then", ["repeated", "undone"])
 async def test_a_new_server_that_dies_in_the_middle_takes_nothing_with_it(then, place, servers):
     old, new = servers

@@ -194,6 +194,7 @@ async def test_of_two_slots_of_one_name_the_token_tells_which_is_meant(api):
         lease = (await api.post(f"/realms/{realm}/session/borrow", json={"labelKey": "gpu:a"})).json()
         held = {"browserId": "s1", "leaseToken": lease["leaseToken"]}
         assert (await api.post("/session/renew", json=held)).json()["leaseToken"] == lease["leaseToken"]
+        assert (await api.get("/leases/s1/verify", params={"token": lease["leaseToken"]})).json()["valid"]
     refused = await api.post("/session/renew", json={"browserId": "s1"})
     assert refused.status_code == 400
     assert "s1 is lent in the realms eu, us" in refused.json()["detail"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qs
 
 import orjson
 from starlette.types import Scope
@@ -124,6 +125,8 @@ def about(scope: Scope, body: bytes | None) -> About:
     if what == "room":
         document = _object(body) if body else {}
         return About((("rooms", said),), _ids(_worker(document)))
+    if what == "slot":
+        return About(slot=said, lease_token=parse_qs(scope["query_string"]).get(b"token", [b""])[0].decode("latin-1"))
     return _in_place(what, said, _room_in(scope))
 
 
@@ -138,8 +141,6 @@ def _in_place(what: str, said: str, room: str) -> About:
             return About((("labels", label(said)),))
         case "node":
             return About((("nodes", said),))
-        case "slot":
-            return About(slot=said)
         case "ticket":
             return About(ticket=said)
     return NOTHING
