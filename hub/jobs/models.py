@@ -253,6 +253,8 @@ def value_of(returned: Any, most: int = MOST_RESULT_BYTES) -> Value:
         raise ValueError(
             f"the result has {size} bytes, and {most} are allowed: store it elsewhere and return a reference to it"
         )
+    if type(returned) in (str, bool, int, float):
+        return Value(text, returned)
     document = json.loads(text)
     if text.count("[") + text.count("{") > MOST_LEVELS and _levels(document) > MOST_LEVELS:
         raise ValueError(f"the result has more than {MOST_LEVELS} levels: return something flatter")

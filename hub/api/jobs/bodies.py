@@ -240,7 +240,7 @@ def results(said: Sequence[ResultBody], body: Body) -> list[str]:
         return [""] * len(said)
     texts: list[str] = []
     for number, each in enumerate(body.opaque_list("results")):
-        text = "" if said[number].result is None else dict(_parts(each))["result"]
+        text = "" if said[number].result is None else dict(_members(each))["result"]
         if is_deep(text, NESTING_MAX):
             raise malformed("nesting", ("body", "results", number, "result"), _LEVELS, None)
         texts.append(text)
@@ -282,6 +282,16 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
         at = _after_blanks(text, end)
         if text[at] == ",":
             at = _after_blanks(text, at + 1)
+
+
+def _members(text: str) -> Iterator[tuple[str, str]]:
+    """As `_parts`, of an object without blanks between its parts, in half the time."""
+    at = 1
+    while text[at] != "}":
+        name, at = scanstring(text, at + 1)
+        end = _end(text, at + 1)
+        yield name, text[at + 1 : end]
+        at = end + 1 if text[end] == "," else end
 
 
 def _end(text: str, at: int) -> int:
