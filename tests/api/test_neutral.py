@@ -36,7 +36,13 @@ def test_the_contract_shows_both_kinds_and_the_neutral_one_has_no_old_name():
     assert len(shown) > 50
     neutral = {name: schema for name, schema in SCHEMAS.items() if name.startswith("Neutral")}
     assert {"NeutralGrant", "NeutralRenewed", "NeutralTaskInFull"} <= set(neutral)
+    times = {new for old, new in NAMES.items() if old.endswith("Utc")}
     for name, schema in neutral.items():
+        for member, said in schema["properties"].items():
+            said = DOCUMENT["components"]["schemas"].get(str(said.get("$ref", "")).rpartition("/")[2], said)
+            kinds = {each.get("format") for each in (said, *said.get("anyOf", ()))}
+            never = "empty when it never was" in said.get("description", "")
+            assert member not in times or never or "date-time" in kinds, f"{name}.{member} is no time of RFC 3339"
         assert [member for member in schema["properties"] if OLD.search(member)] == [], name
         assert len(schema["properties"]) >= len(SCHEMAS[name.removeprefix("Neutral")]["properties"]) - 2, name
 

@@ -82,7 +82,9 @@ class Contract:
     def _valid(self, where: str, schema: dict[str, Any], document: Any) -> None:
         name = json.dumps(schema)
         if name not in self._validators:
-            self._validators[name] = Draft202012Validator({**closed(schema), "components": self._components})
+            self._validators[name] = Draft202012Validator(
+                {**closed(schema), "components": self._components}, validate_formats=True
+            )
         found = self._validators[name].iter_errors(document)
         faults = [f"{where}: {list(fault.instance_path)}: {fault.message}" for fault in found]
         assert not faults, f"{faults}\n{json.dumps(document)[:2000]}"

@@ -147,7 +147,7 @@ class Node(TypedDict):
     ]
     draining: Annotated[bool, told("Whether nothing more of it is lent.", False)]
     deadlineSecondsLeft: w.DeadlineLeft
-    lastSeenUtc: Annotated[str | None, told("When it was heard last.", w.TIME)]
+    lastSeenUtc: Annotated[str | None, told("When it was heard last.", w.TIME, json_schema_extra=w.DATE_TIME)]
     sinceBeatMs: Annotated[
         int | None, told("Milliseconds of the hub clock since then; null for nodes never heard.", 1200)
     ]

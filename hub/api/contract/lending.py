@@ -24,7 +24,7 @@ class Grant(TypedDict):
     nodeId: Annotated[str | None, told("The node that offers it.", w.NODE)]
     runName: Annotated[str | None, told("What the borrower called its run.", "nightly")]
     expiresAtUtc: Annotated[
-        str, told("When the lease lapses unless it is renewed.", w.TIME, json_schema_extra={"format": "date-time"})
+        str, told("When the lease lapses unless it is renewed.", w.TIME, json_schema_extra=w.DATE_TIME)
     ]
     matchedLabel: w.PoolLabel
     leaseToken: w.LeaseToken
@@ -52,7 +52,7 @@ class Renewed(TypedDict):
     browserId: w.SlotId
     leaseToken: w.LeaseToken
     ttlSeconds: Annotated[float, told("In how many seconds it lapses.", 60.0)]
-    expiresAtUtc: Annotated[str, told("When that is.", w.TIME, json_schema_extra={"format": "date-time"})]
+    expiresAtUtc: Annotated[str, told("When that is.", w.TIME, json_schema_extra=w.DATE_TIME)]
 
 
 class Verified(TypedDict):
@@ -80,7 +80,7 @@ class Session(TypedDict):
     poolLabel: w.PoolLabel
     runId: w.RunId
     nodeId: w.NodeId
-    borrowedAtUtc: Annotated[str, told("Since when it is lent.", w.TIME)]
+    borrowedAtUtc: Annotated[str, told("Since when it is lent.", w.TIME, json_schema_extra=w.DATE_TIME)]
     ttlSeconds: Annotated[float, told("For how many seconds it was lent, or renewed.", 60.0)]
     secondsLeft: w.SecondsLeft
 
@@ -123,7 +123,7 @@ class Place(TypedDict):
     position: w.Position
     runId: w.RunId
     priority: Annotated[int, told("From -100 to 100; the higher one is served first.", 0)]
-    sinceUtc: Annotated[str, told("Since when it waits.", w.TIME)]
+    sinceUtc: Annotated[str, told("Since when it waits.", w.TIME, json_schema_extra=w.DATE_TIME)]
     estimatedWaitSeconds: w.Estimate
     secondsLeft: Annotated[float, told("Seconds until it is given up unless it is attended.", 60.0)]
 

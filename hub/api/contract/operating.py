@@ -44,10 +44,10 @@ class Brake(TypedDict):
     heldBack: Annotated[int | None, told("How many it holds back.", 0)]
     graceSecondsLeft: Annotated[int | None, told("Seconds in which none goes at all.", 20)]
     why: Annotated[str | None, told("Why none goes now.", "All of them are silent at once.")]
-    sinceUtc: Annotated[str | None, told("Since when it is engaged.", w.TIME)]
-    seenUtc: Annotated[str | None, told("When it was looked at last.", w.TIME)]
+    sinceUtc: Annotated[str | None, told("Since when it is engaged.", w.TIME, json_schema_extra=w.DATE_TIME)]
+    seenUtc: Annotated[str | None, told("When it was looked at last.", w.TIME, json_schema_extra=w.DATE_TIME)]
     releasedBy: Annotated[str | None, told("Who released it.", "ann")]
-    releasedAtUtc: Annotated[str | None, told("When that was.", w.TIME)]
+    releasedAtUtc: Annotated[str | None, told("When that was.", w.TIME, json_schema_extra=w.DATE_TIME)]
 
 
 class Sweeper(TypedDict):
@@ -56,7 +56,7 @@ class Sweeper(TypedDict):
     expire: Annotated[bool, told("Whether they do.", True)]
     source: w.Source
     setBy: w.SetBy
-    setAtUtc: Annotated[str | None, told("When it was switched at run time.", w.TIME)]
+    setAtUtc: Annotated[str | None, told("When it was switched at run time.", w.TIME, json_schema_extra=w.DATE_TIME)]
     setting: Annotated[bool, told("What the setting of this hub says.", False)]
     brake: Annotated[Brake, told("The brake on nodes.", None)]
 
@@ -133,7 +133,7 @@ class SharedSetting(TypedDict):
     value: Annotated[str, told("What holds for all hubs, as it is written in the environment.", "60")]
     agreed: Annotated[str, told("What hubs agree on, which holds where no operator has set anything.", "60")]
     setBy: Annotated[str | None, told("Who set it at run time; null where nobody has.", "ann@rack-7")]
-    setAtUtc: Annotated[str | None, told("When; null where nobody has.", w.TIME)]
+    setAtUtc: Annotated[str | None, told("When; null where nobody has.", w.TIME, json_schema_extra=w.DATE_TIME)]
     otherwise: Annotated[
         dict[str, str], told("Hubs that were given another value, and which one.", {"5f0e7d21c4b89a36": "90"})
     ]
@@ -161,7 +161,9 @@ class Token(TypedDict):
         told("What it is for; null for everything.", ["submit"]),
     ]
     rooms: Annotated[list[str] | None, told("The rooms it is bound to; null for all.", ["lab"])]
-    createdAtUtc: Annotated[str | None, told("When it was made; null for those of the tokens file.", w.TIME)]
+    createdAtUtc: Annotated[
+        str | None, told("When it was made; null for those of the tokens file.", w.TIME, json_schema_extra=w.DATE_TIME)
+    ]
 
 
 class TokenBody(TypedDict, total=False):

@@ -13,6 +13,7 @@ def told(text: str, example: Any, **more: Any) -> Any:
 
 
 TIME = "2026-01-02T03:04:05.0000000Z"
+DATE_TIME = {"format": "date-time"}
 SLOT, NODE, LABEL = "rack-7-gpu.a100.eu-1", "rack-7", "gpu:a100:eu"
 TOKEN, RUN = "1875000000000000001", "nightly-42"
 TASK, WORKER, JOB = (
@@ -37,8 +38,8 @@ Estimate = Annotated[
 SecondsLeft = Annotated[float, told("How many seconds are left, on the hub clock.", 17.25)]
 DeadlineLeft = Annotated[float | None, told("Seconds until what is lent of it ends; null without a deadline.", 600.0)]
 Note = Annotated[str, told("Why nothing was changed; not there when something was.", "already returned")]
-Now = Annotated[str, told("The time of the store.", TIME, json_schema_extra={"format": "date-time"})]
-Utc = Annotated[str, told("When, by the clock of the store.", TIME, json_schema_extra={"format": "date-time"})]
+Now = Annotated[str, told("The time of the store.", TIME, json_schema_extra=DATE_TIME)]
+Utc = Annotated[str, told("When, by the clock of the store.", TIME, json_schema_extra=DATE_TIME)]
 SetBy = Annotated[str | None, told("Who did it, as he said; null when nobody did.", "ann")]
 Slots = Annotated[int, told("How many slots it has on offer or lent.", 8, ge=0)]
 Lent = Annotated[int, told("How many of its slots are lent.", 3, ge=0)]
@@ -64,7 +65,7 @@ TaskId = Annotated[str, told("The id of the task.", TASK, json_schema_extra={"fo
 WorkerId = Annotated[str, told("The id of the worker.", WORKER, json_schema_extra={"format": "uuid"})]
 Moment = Annotated[
     str,
-    told("When, by the clock of the store.", "2026-01-02T03:04:05.678901Z", json_schema_extra={"format": "date-time"}),
+    told("When, by the clock of the store.", "2026-01-02T03:04:05.678901Z", json_schema_extra=DATE_TIME),
 ]
 Room = Annotated[str, told("The room: a namespace of jobs, tasks and providers.", "lab")]
 Category = Annotated[str, told("The category, the middle part of the full name.", "modifiers")]

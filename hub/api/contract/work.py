@@ -111,8 +111,12 @@ class Task(TypedDict):
     room_id: w.Room
     status: Annotated[Status, told("How far it is.", "pending")]
     created_at: w.Moment
-    started_at: Annotated[str | None, told("When it began to run.", "2026-01-02T03:04:06.000000Z")]
-    completed_at: Annotated[str | None, told("When it ended.", "2026-01-02T03:04:09.000000Z")]
+    started_at: Annotated[
+        str | None, told("When it began to run.", "2026-01-02T03:04:06.000000Z", json_schema_extra=w.DATE_TIME)
+    ]
+    completed_at: Annotated[
+        str | None, told("When it ended.", "2026-01-02T03:04:09.000000Z", json_schema_extra=w.DATE_TIME)
+    ]
     worker_id: Annotated[str | None, told("The worker that holds it.", w.WORKER)]
     error: Annotated[str | None, told("Why it failed.", "the scene is empty")]
     payload: w.Payload
@@ -122,7 +126,11 @@ class Task(TypedDict):
     attempt: NotRequired[Annotated[int, told("Which attempt this is, where it may have several.", 1)]]
     maxAttempts: NotRequired[Annotated[int, told("How many it may have.", 3)]]
     priority: NotRequired[Annotated[int, told("From -100 to 100; left out when it is 0.", 10)]]
-    notBefore: NotRequired[Annotated[str, told("Before that it is not claimed.", "2026-01-02T03:04:05.678901Z")]]
+    notBefore: NotRequired[
+        Annotated[
+            str, told("Before that it is not claimed.", "2026-01-02T03:04:05.678901Z", json_schema_extra=w.DATE_TIME)
+        ]
+    ]
     waitsFor: NotRequired[Annotated[int, told("How many tasks it waits for, where it does.", 2, ge=1)]]
     why: NotRequired[Annotated[str, told("Why it cannot be claimed, where it waits.", "waits until 2 tasks are over")]]
 

@@ -14,6 +14,7 @@ from hub.api.console import overview, people
 from hub.api.edge import hot
 from hub.api.http import beats
 from hub.api.jobs import tasks, workers
+from hub.api.operators import events
 from tests.api.jobs.people import JOB, TOKENS, Person
 from tests.world import settings_for
 
@@ -99,7 +100,9 @@ def test_the_four_whose_rate_matters_take_the_short_way(method, path, endpoint):
 
 
 def test_what_takes_the_short_way_is_what_the_router_has_there():
-    routes = [route for module in (nodes, leases, tasks, workers, overview, people) for route in module.router.routes]
+    routes = [
+        route for module in (nodes, leases, tasks, workers, overview, people, events) for route in module.router.routes
+    ]
     routed = {(method, route.path): route.endpoint for route in routes for method in route.methods}
     assert [(each.method, each.path) for each in hot.HOT if routed.get(each[:2]) is not each.endpoint] == []
     assert hot.find({"method": "POST", "path": beats.PATH}) is hot.HEARTBEAT.endpoint
