@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.convertors import Convertor, register_url_convertor
 
 PREFIX = "/v1/joblib"  # of the jobs API
+AGE_MS = "x-hub-age-ms"  # the header that says how old an answer was when it was given: a page counts that in
 EVENTS = "/events"  # the one path whose answer has no end, and no time limit
 SOCKETS = "/socket.io/"
 ABORT = "hub.abort"  # in the extensions of a request to either: cuts its connection

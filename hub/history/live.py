@@ -83,6 +83,11 @@ class Live:
         self._stopping = False
 
     @property
+    def followed(self) -> bool:
+        """Whether anybody listens, so that `position` goes on with what happens."""
+        return self._reader is not None
+
+    @property
     def position(self) -> str:
         """The id of the last event that was handed out."""
         return self._position

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.console.health import sentence, troubles
 from hub.api.deps import allowed, in_ms
+from hub.api.paths import AGE_MS
 from hub.core import Hub
 from hub.sweeping.brake import Brake
 from hub.wire import to_json
@@ -33,13 +34,13 @@ class Glance:
         self._seen = b""
         self._looking = asyncio.Lock()
 
-    async def seen(self, hub: Hub, request: Request) -> bytes:
-        """As `overview` answers it: written once for all."""
+    async def seen(self, hub: Hub, request: Request) -> tuple[bytes, float]:
+        """As `overview` answers it, written once for all, and how many seconds ago."""
         async with self._looking:
             if time.monotonic() - self._at >= FRESH_S:
                 self._seen = to_json(await _look(hub, request))
                 self._at = time.monotonic()
-            return self._seen
+            return self._seen, time.monotonic() - self._at
 
 
 @router.get("/console/overview")
@@ -48,7 +49,8 @@ async def overview(request: Request) -> Response:
     hub = allowed(request, RUNNER, ADMIN)
     if not hasattr(request.app.state, "glance"):
         request.app.state.glance = Glance()
-    return Response(await request.app.state.glance.seen(hub, request), media_type="application/json")
+    seen, age_s = await request.app.state.glance.seen(hub, request)
+    return Response(seen, media_type="application/json", headers={AGE_MS: str(int(1000 * age_s))})
 
 
 async def _look(hub: Hub, request: Request) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from fastapi import FastAPI
@@ -20,8 +20,9 @@ from hub.api.door import MARK, Door, Visit
 from hub.api.edge import hot
 from hub.api.edge.hot_request import HotRequest
 from hub.api.edge.neutral import ASKED, Speech, Writer
+from hub.api.edge.renderings import LISTS, Renderings
 from hub.api.guard.freight import LIGHT, Freight
-from hub.api.guard.gate import Gate
+from hub.api.guard.gate import SAFE, Gate
 from hub.api.jobs.limits import Limits
 from hub.api.paths import EVENTS, SOCKETS, is_ours
 from hub.api.problems import answer, as_hub_error, note_failure, refuse, slow_down_guesses
@@ -31,6 +32,7 @@ from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing
 from hub.settings import Settings
 from hub.store.callers import waiting_until
+from hub.tokens.logins import Login
 
 ALIAS = "/api/v1"
 SEND_S = 5.0  # for a client to take a refusal
@@ -49,6 +51,7 @@ class Edge:
         self._log_bytes = settings.max_log_body_bytes
         self._joblib = Limits(settings)
         self._speech = speech
+        self._renderings = Renderings()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -116,7 +119,7 @@ class Edge:
                 scope[TIME], scope[CYCLE] = limit, getattr(receive, "__self__", None)
                 headers = self._gate.check(scope) if self._gate else dict(scope["headers"])
                 if ASKED in headers.get(b"accept", b""):
-                    exchange.speak(Writer(self._speech, scope, send))
+                    exchange.speak(Writer(self._speech, scope, exchange.put))
                 exchange.check_length(scope)
                 if found := getattr(self.app.state, "serving", None):
                     exchange.weigh(found.freight, scope)
@@ -156,10 +159,33 @@ class Edge:
             await self._answer(scope, exchange)
         elif visit.login and scope["path"] == EVENTS:
             await door.while_good(visit, self._answer(scope, exchange))
+        elif visit.login and scope["method"] == "GET" and scope["path"] in LISTS and not isinstance(exchange, _Head):
+            await self._list(visit.login, scope, headers, exchange)
         else:
+            if scope["method"] not in SAFE:
+                exchange.before_answer = self._renderings.changed
             await self._answer(scope, exchange)
             if exchange.status < 400:
                 await door.note(visit, scope)
+
+    async def _list(self, login: Login, scope: Scope, headers: Mapping[bytes, bytes], exchange: _Exchange) -> None:
+        """A list that many pages may ask for at once: made once for all who show the same credential and role."""
+        live, (_, credential) = self.app.state.serving.live, scope["headers"][-1]  # as the door has put it there
+        if not live.followed:  # nobody would learn here that something has happened
+            await self._answer(scope, exchange)
+            return
+        asked = (headers.get(b"accept"), headers.get(b"accept-encoding"), credential, login.role)
+        key, position = (scope["path"], scope["query_string"], *asked), live.position
+        if (messages := await self._renderings.find(key, position)) is not None:
+            scope[measured.ROUTE] = scope["path"]
+            await exchange.repeat(messages)
+            return
+
+        async def render(hear: Callable[[Message], None]) -> None:
+            exchange.tell(hear)
+            await self._answer(scope, exchange)
+
+        await self._renderings.make(key, position, render)
 
     async def _refuse(self, error: Exception, exchange: _Exchange, scope: Scope) -> None:
         if exchange.too_large:
@@ -199,7 +225,9 @@ class _Exchange:
         self._caller = ""
         self._announced = self._loaded = 0
         self._receive = receive
-        self._send = send
+        self._wire = self._send = send
+        self._heard: Callable[[Message], None] | None = None
+        self.before_answer: Callable[[], None] | None = None
         self.limit = limit
         self._received = 0
         self.too_large = False
@@ -210,6 +238,24 @@ class _Exchange:
     def speak(self, send: Send) -> None:
         """Have the answer sent by this."""
         self._send = send
+
+    def tell(self, hear: Callable[[Message], None]) -> None:
+        """Have this hear what goes out, as it goes out."""
+        self._heard = hear
+        if self._send is self._wire:
+            self._send = self.put
+
+    async def put(self, message: Message) -> None:
+        """Let a message out."""
+        if self._heard is not None:
+            self._heard(message)
+        await self._wire(message)
+
+    async def repeat(self, messages: Sequence[Message]) -> None:
+        """Answer as somebody else was answered."""
+        self.started, self.status = True, 200
+        for message in messages:
+            await self._wire(message)
 
     def check_length(self, scope: Scope) -> None:
         """Refuse a body by its announced length, before anything else is looked at."""
@@ -245,6 +291,8 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
+        if self.before_answer is not None and not self.started:
+            self.before_answer()
         self.started = True
         self.status = message.get("status", self.status)
         await self._send(message)

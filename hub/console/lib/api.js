@@ -25,6 +25,11 @@ export class Refused extends Error {
 /** How far the clock of the store is ahead of this machine's, in ms. */
 export const clock = { ahead: 0 };
 
+/** How old answers were when they came, in ms: others had asked the same. @type {WeakMap<object, number>} */
+const ages = new WeakMap();
+/** @param {any} answer */
+export const ageOf = (answer) => (typeof answer === "object" && ages.get(answer)) || 0;
+
 /** Now, by the clock of the store. */
 export const storeNow = () => Date.now() + clock.ahead;
 
@@ -65,7 +70,9 @@ async function call(method, path, body, headers, more) {
     if (!answer.ok) throw refusal(answer.status, text);
     const found = answer.headers.get("content-type")?.includes("json") ? JSON.parse(text) : text;
     const now = found?.now && Date.parse(found.now);
-    if (now) clock.ahead = now - Date.now();
+    const age = Number(answer.headers.get("x-hub-age-ms"));
+    if (now) clock.ahead = now + age - Date.now();
+    if (age && found) ages.set(found, age);
     return found;
   } catch (error) {
     if (error instanceof Refused) throw error;

@@ -1,5 +1,5 @@
 // What was fetched, by path: shared by all who show it, marked dirty by events, fetched at most once a second.
-import { Refused, get } from "./api.js";
+import { Refused, ageOf, get } from "./api.js";
 import { useEffect, useRef, useState } from "./dom.js";
 import { listen, stream, watch } from "./live.js";
 import { askMe } from "./me.js";
@@ -33,7 +33,7 @@ async function fetchCell(cell) {
   cell.asked = Date.now();
   try {
     cell.data = await get(cell.path);
-    cell.at = Date.now();
+    cell.at = Date.now() - ageOf(cell.data);
     cell.error = null;
   } catch (error) {
     const before = cell.error;
