@@ -118,6 +118,21 @@ async def test_a_browser_whose_clock_is_hours_off_shows_ages_and_times_right(win
     await context.close()
 
 
+async def test_what_was_made_for_another_page_is_as_old_as_it_is(window, house):
+    context = await window.context()
+    other = Looker(await context.new_page(), house.hub.url)
+    await other.log_in(house.hub.admin_secret)
+
+    async def older(route: Any) -> None:
+        answer = await route.fetch()
+        await route.fulfill(response=answer, headers={**answer.headers, "x-hub-age-ms": "60000"})
+
+    await other.page.route(re.compile(r"/nodes\?"), older)
+    await other.go("nodes")
+    await other.page.locator("main .asof", has_text=re.compile("as of (60|6[0-9]|1 min|[0-9.]+ min)")).wait_for()
+    await context.close()
+
+
 async def _is_recent(beat: Any) -> bool:
     found = re.match(r"([0-9.]+) s ago", await beat.inner_text())
     return found is not None and float(found[1]) < 60
@@ -216,7 +231,14 @@ async def test_the_audit_log_is_filtered_and_the_filter_is_a_link(looker, house)
     await looker.page.get_by_text("No entry is like that").wait_for()
 
 
-@pytest.mark.parametrize("view", ["overview", f"nodes/{node_name(2)}", "tasks?status=dead", "switches"])
+@pytest.mark.parametrize(
+    "view",
+    [
+        "overview", f"nodes/{node_name(2)}", "tasks?status=dead", "switches", "nodes?q=rack-01", "pools",
+        "pools/licence:matlab", "leases?by=run&of=nightly-1", "queue", "jobs", "schedules", "access",
+        "events/audit?q=cap", "stuck/orders", "stuck",
+    ],
+)  # fmt: skip
 async def test_tab_walks_through_everything_and_shows_where_it_is(looker, view):
     page = looker.page
     await looker.go(view)
@@ -230,6 +252,44 @@ async def test_tab_walks_through_everything_and_shows_where_it_is(looker, view):
     assert [each["tag"] for each in walked if not each["seen"]] == []
     await page.keyboard.press("Tab")  # and out of the page, or to its beginning
     assert (await page.evaluate(AT))["stop"] in ("", "0")
+
+
+@pytest.mark.parametrize(
+    ("view", "choose", "button"),
+    [
+        (f"nodes/{node_name(2)}", "", "Cordon…"), ("pools/licence:matlab", "", "Replace all slots…"),
+        ("leases?by=run&of=nightly-1", "", "End…"), ("queue", "", "Cancel…"), ("jobs", "", "Remove…"),
+        ("tasks?status=dead", "Choose all that are shown", "Try again…"), ("switches", "", "Switch off…"),
+        ("schedules", "Choose all that are shown", "Pause…"), ("stuck/orders", "", "Dry run and reset…"),
+        ("access", "", "Revoke…"), ("nodes?q=rack-01", "Choose all that are shown", "Drain…"),
+    ],
+)  # fmt: skip
+async def test_every_act_is_reached_and_left_by_keyboard_alone(looker, view, choose, button):
+    page = looker.page
+    await looker.go(view)
+    await page.evaluate("document.documentElement.tabIndex = -1, document.documentElement.focus()")
+    if choose:
+        await tab_to(page, f"on.getAttribute('aria-label') === {choose!r}")
+        await page.keyboard.press("Space")
+    await tab_to(page, f"on.textContent === {button!r}")
+    await page.keyboard.press("Enter")
+    await page.get_by_role("dialog").get_by_label("Reason").wait_for()
+    await tab_to(page, "on.closest('dialog') && on.labels?.[0]?.textContent.startsWith('Reason')")
+    await page.keyboard.type("by keyboard")
+    assert await page.get_by_role("dialog").get_by_label("Reason").input_value() == "by keyboard"
+    await page.keyboard.press("Escape")
+    await page.get_by_role("dialog").wait_for(state="detached")
+    if choose:
+        await page.get_by_role("button", name="Choose none").click()
+
+
+async def tab_to(page: Any, wanted: str) -> None:
+    """Press Tab until that has the focus."""
+    for _ in range(500):
+        if await page.evaluate(f"() => {{ const on = document.activeElement; return Boolean({wanted}); }}"):
+            return
+        await page.keyboard.press("Tab")
+    pytest.fail(f"Tab does not lead to {wanted}")
 
 
 async def test_a_dialog_keeps_the_keyboard_until_it_is_left(looker):
