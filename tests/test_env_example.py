@@ -4,6 +4,7 @@ import itertools
 import re
 from pathlib import Path
 
+import hub.client
 from hub.settings import Settings, load_settings, read_environment
 from hub.settings.model import knobs
 from hub.settings.sources import CLIENT_NAMES
@@ -27,3 +28,10 @@ def test_the_example_with_everything_uncommented_is_read_without_a_note(tmp_path
     settings = load_settings(read_environment({}, tmp_path))
     assert settings.notes == []
     assert settings.model_copy(update={"data_dir": Settings().data_dir}) == Settings()
+
+
+def test_the_example_names_whatever_the_clients_read():
+    sources = (Path(hub.client.__file__).parent).rglob("*.py")
+    read = {name for source in sources for name in re.findall(r'"(HUB_[A-Z_]+)"', source.read_text())}
+    assert {"HUB_URL", "HUB_TOKEN", "HUB_NODE_ID"} <= read
+    assert read <= {line.strip("#").partition("=")[0] for line in EXAMPLE.read_text().splitlines()}
