@@ -128,6 +128,8 @@ def _of(*several: Ids) -> Callable[[typer.Context, str], list[str]]:
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         said = io.StringIO()  # beside a command line that is being typed nothing is said
         with contextlib.suppress(Exception), contextlib.redirect_stderr(said):
+            import hub.cli.reach  # noqa: F401 - the time is the hub's: what it takes to import is not counted
+
             answers = [each for each in asyncio.run(ask(context, incomplete)) if isinstance(each, set)]
             return sorted(name for name in set().union(*answers) if name.startswith(incomplete))[:MOST]
         return []
