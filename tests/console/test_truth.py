@@ -231,6 +231,38 @@ async def test_the_audit_log_is_filtered_and_the_filter_is_a_link(looker, house)
     await looker.page.get_by_text("No entry is like that").wait_for()
 
 
+async def test_events_are_filtered_by_kind_and_text_and_the_filter_is_a_link(looker, house):
+    await looker.go("events")
+    await looker.page.get_by_role("button", name="Leases", exact=True).click()
+    await looker.page.get_by_label("Contains").fill("nightly-1")
+    await looker.page.wait_for_url("**/#/events?kind=grant&q=nightly-1")
+    await looker.page.locator("tbody tr", has_text="nightly-1").first.wait_for()
+    await looker.page.locator("tbody tr", has_not_text="nightly-1").first.wait_for(state="detached")
+    whats = await looker.page.locator("tbody tr td:nth-child(2)").all_inner_texts()
+    assert whats
+    assert {what.partition(".")[0] for what in whats} == {"grant"}
+
+
+async def test_what_happens_while_the_list_of_events_is_read_stands_in_it(window, house):
+    context = await window.context()
+    other = Looker(await context.new_page(), house.hub.url)
+    await other.log_in(house.hub.admin_secret)
+    await other.page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
+    await other.page.evaluate(COUNT_HEARD.replace("KIND", "'node.'"))
+
+    async def late(route: Any) -> None:
+        answer = await route.fetch()  # as it was before
+        await house.publish("between", {})
+        await other.page.wait_for_function("() => heard >= 1")
+        await other.page.wait_for_timeout(200)  # the page shows together what comes within a tenth of a second
+        await route.fulfill(response=answer)
+
+    await other.page.route(re.compile(r"/history\?"), late)
+    await other.go("events?kind=node")
+    await other.page.locator(".tag", has_text="node between").wait_for()
+    await context.close()
+
+
 @pytest.mark.parametrize(
     "view",
     [

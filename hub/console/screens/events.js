@@ -30,8 +30,22 @@ function Follow({ route }) {
   useEffect(() => {
     let over = false;
     const begins = kind ? BEGIN[kind] ?? [`${kind}.`] : [];
+    /** @type {any[]|undefined} */
+    let read;
+    /** @type {any[]} */
+    let heard = []; // since it was read, or while that was on its way; the newest first
+    const show = () => {
+      const known = new Set(heard.map((each) => each.id));
+      const older = read?.filter((each) => !known.has(each.id));
+      if (older) set((was) => ({ ...was, at: Date.now(), events: [...heard, ...older].slice(0, SHOWN) }));
+    };
     const load = () => get(`history${query({ limit: SHOWN, kind })}`).then(
-      (found) => over || set((was) => ({ ...was, events: found.events, error: null, at: Date.now() })),
+      (found) => {
+        if (over) return;
+        read = found.events;
+        set((was) => ({ ...was, error: null }));
+        show();
+      },
       (error) => over || set((was) => ({ ...was, error })),
     );
     load();
@@ -39,16 +53,13 @@ function Follow({ route }) {
     let early = [];
     let timer = 0;
     const stop = listen((event) => {
-      if (!event.id) return void load();
+      if (!event.id) return (heard = []), void load();
       if (begins.length && !begins.some((begin) => event.event.startsWith(begin))) return;
       early.push(event);
       timer ||= setTimeout(() => {
-        const fresh = early.reverse();
+        heard = [...early.reverse(), ...heard].slice(0, SHOWN);
         [early, timer] = [[], 0];
-        set((was) => {
-          const known = new Set(was.events?.slice(0, 100).map((each) => each.id));
-          return { ...was, at: Date.now(), events: was.events && [...fresh.filter((each) => !known.has(each.id)), ...was.events].slice(0, SHOWN) };
-        });
+        show();
       }, TOGETHER_MS);
     });
     return () => {
