@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from hub.jobs import checking
 from hub.jobs.validation import Validation
 from tests.joblib.people import Person, done, fresh, invalid
 from tests.joblib.stage import CALM, stage
@@ -18,14 +19,14 @@ SCHEMA = {
 
 
 @pytest.fixture(scope="module")
-def checking(http):
+def checking_stage(http):
     with stage(http, 1, **CALM, HUB_VALIDATE_PAYLOADS="submit") as found:
         yield found
 
 
 @pytest.fixture
-def carol(checking) -> Person:
-    return checking.person("alice-t")
+def carol(checking_stage) -> Person:
+    return checking_stage.person("alice-t")
 
 
 def test_without_being_told_to_a_hub_checks_nothing(alice, room, full):
@@ -65,6 +66,15 @@ def test_a_schema_that_takes_for_ever_holds_up_nobody(carol, room, full):
     other = fresh()
     carol.job(other, schema=SCHEMA)
     assert done(carol.send(other, f"{other}:modifiers:Rotate", {"payload": {"angle": 1}}), 202)
+
+
+def test_a_schema_is_compiled_once_and_read_as_draft_2020_12_says():
+    schema = '{"$comment":"counted","prefixItems":[{"type":"string"}],"unevaluatedItems":false}'
+    before = checking.compiled.cache_info()
+    for payload, path in (('["a"]', None), ('["a",1]', []), ("[1]", [0])):
+        assert checking.answer(schema, [payload]).get("path") == path
+    after = checking.compiled.cache_info()
+    assert (after.misses - before.misses, after.hits - before.hits) == (1, 2)
 
 
 async def test_a_process_that_has_ended_is_begun_anew_and_one_that_breaks_down_refuses():
