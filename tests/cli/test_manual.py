@@ -8,7 +8,7 @@ import pytest
 
 from hub.cli import manual
 from tests.cli.command import Command
-from tests.cli.test_terminal import Terminal
+from tests.cli.terminal import Terminal
 from tests.manual.pages import MANUAL
 
 NAMES = [page.name for page in manual.pages()]
