@@ -13,10 +13,10 @@ from tests.bench import machine
 
 
 @contextmanager
-def jobs_hub(redis: Redis, token: str, **settings: str) -> Iterator[int]:
+def jobs_hub(redis: Redis, token: str, *, until_it_waits: bool = False, **settings: str) -> Iterator[int]:
     """`hub serve`, one process, that knows one superuser by his token; yields its port."""
     with tempfile.TemporaryDirectory(prefix="hub-bench-") as folder:
         table = Path(folder) / "tokens.toml"
         table.write_text(f'[[tokens]]\ntoken = "{token}"\nuser = "bench"\nsuperuser = true\n')
-        with machine.hub_server(redis, HUB_TOKENS_FILE=str(table), **settings) as port:
+        with machine.hub_server(redis, until_it_waits=until_it_waits, HUB_TOKENS_FILE=str(table), **settings) as port:
             yield port

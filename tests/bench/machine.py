@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -99,11 +100,14 @@ def _first_line(program: str, option: str) -> str:
     return re.sub(r" (sha|Copyright|malloc).*", "", line)
 
 
-def keep_to(core: int) -> None:
-    """Stay on one core, and ahead of whoever else uses it where that is permitted."""
+def keep_to(core: int, *, until_it_waits: bool = False) -> None:
+    """Stay on one core, and ahead of whoever else uses it where that is permitted; with `until_it_waits` no other
+    process of the kind takes the core away before this one has nothing to do."""
     os.sched_setaffinity(0, {core})
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, -20)
+        if until_it_waits:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 
 
 @contextmanager
@@ -119,7 +123,12 @@ def on_core(core: int) -> Iterator[None]:
 
 @contextmanager
 def process(
-    command: Sequence[str], core: int, environment: dict[str, str] | None = None
+    command: Sequence[str],
+    core: int,
+    environment: dict[str, str] | None = None,
+    *,
+    inherited: Sequence[int] = (),
+    until_it_waits: bool = False,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A process that stays on one core and is killed on leaving; its last words are shown when it ended by itself."""
     with tempfile.TemporaryFile() as log:
@@ -128,7 +137,8 @@ def process(
             env={**clean_environment(), **(environment or {})},
             stdout=log,
             stderr=log,
-            preexec_fn=partial(keep_to, core),
+            preexec_fn=partial(keep_to, core, until_it_waits=until_it_waits),
+            pass_fds=inherited,
         )
         try:
             yield running
@@ -160,7 +170,7 @@ def url_of(client: Redis) -> str:
 
 
 @contextmanager
-def hub_server(redis: Redis, **settings: str) -> Iterator[int]:
+def hub_server(redis: Redis, *, until_it_waits: bool = False, **settings: str) -> Iterator[int]:
     """`hub serve`, one process, with secrets and the settings of a deployment and those given; yields its port."""
     port = free_port()
     environment = {
@@ -172,7 +182,8 @@ def hub_server(redis: Redis, **settings: str) -> Iterator[int]:
         "DISABLE_DOTENV": "1",
         **settings,
     }
-    with process([sys.executable, "-m", "hub.cli", "serve"], SERVER_CORE, environment):
+    serve = [sys.executable, "-m", "hub.cli", "serve"]
+    with process(serve, SERVER_CORE, environment, until_it_waits=until_it_waits):
         _until_it_answers(f"http://127.0.0.1:{port}/health/ready")
         yield port
 
@@ -185,6 +196,23 @@ def baseline_server(name: str) -> Iterator[int]:
     with process([sys.executable, *command.split()], SERVER_CORE):
         _until_it_answers(f"http://127.0.0.1:{port}/", "POST")
         yield port
+
+
+@contextmanager
+def baseline_servers(name: str, number: int) -> Iterator[tuple[int, list[int]]]:
+    """So many processes of that application that listen together and take turns; yields port and process ids."""
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=2048))
+        fd, port = listening.fileno(), listening.getsockname()[1]
+        command = f"-m uvicorn tests.bench.baselines:{name} --fd {fd} --log-level warning {UVICORN}"
+        running = [
+            stack.enter_context(
+                process([sys.executable, *command.split()], SERVER_CORE, inherited=[fd], until_it_waits=True)
+            )
+            for _ in range(number)
+        ]
+        _until_it_answers(f"http://127.0.0.1:{port}/", "POST")
+        yield port, [each.pid for each in running]
 
 
 @contextmanager
