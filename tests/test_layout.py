@@ -15,6 +15,7 @@ from hub.store.library import EXTERNAL, Command, library
 from hub.store.library import MODULES as MODULES_IN_ORDER
 from tests.mutants.in_flight import FLIGHT
 from tests.mutants.in_jobs import TASKS
+from tests.mutants.in_spilling import SPILLING
 from tests.mutants.mistakes import MISTAKES
 
 TOP = Path(__file__).parent.parent
@@ -421,5 +422,5 @@ def test_the_top_level_is_exactly_what_it_should_be():
 def test_every_mistake_that_is_planted_has_its_place():
     """What is not there any more proves nothing: the mutant goes where the rule went."""
     found = {f"{each.script}: {each.why}": (TOP / each.path).read_text().count(each.old) for each in
-             (*FLIGHT, *TASKS, *MISTAKES)}  # fmt: skip
+             (*FLIGHT, *TASKS, *MISTAKES, *SPILLING)}  # fmt: skip
     assert {why for why, times in found.items() if times != 1} == set()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -24,11 +25,13 @@ from tests.machine.jobs.test_jobs_machine import EXAMPLES as JOBS_EXAMPLES
 from tests.machine.test_machine import EXAMPLES
 from tests.mutants.in_flight import FLIGHT
 from tests.mutants.in_jobs import TASKS
+from tests.mutants.in_spilling import SPILLING
 from tests.mutants.mistakes import MISTAKES, Mistake
 
 TOP = Path(__file__).parent.parent.parent
 AT_ONCE = 2
 BUDGET = {"queue": 3 * EXAMPLES, "jobs": 24 * JOBS_EXAMPLES, "flight": 8 * STEPS}
+REGRESSIONS = "tests/capacity/queue/test_regressions.py"
 MOST_S = 1200  # for one attempt; the whole budget takes a few minutes
 
 
@@ -45,20 +48,22 @@ def attempt(mistake: Mistake | None, machine: str = "queue") -> dict[str, Any]:
             if text.count(mistake.old) != 1:
                 return {"broken": f"its text is there {text.count(mistake.old)} times"}
             path.write_text(text.replace(mistake.old, mistake.new))
-            if mistake.test:
+            if mistake.test or mistake.file:
                 shutil.copy(TOP / "pyproject.toml", tree)
-                return _test(tree, mistake.test)
+                return _test(tree, mistake)
         return _run(tree, machine)
 
 
-def _test(tree: Path, name: str) -> dict[str, Any]:
+def _test(tree: Path, mistake: Mistake) -> dict[str, Any]:
     started = time.monotonic()
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "tests/capacity/queue/test_regressions.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:xdist", mistake.file or REGRESSIONS]
     environment = {**os.environ, "PYTHONPATH": str(tree)}
-    done = subprocess.run([*command, "-k", name], cwd=tree, env=environment, text=True, capture_output=True)
+    done = subprocess.run([*command, "-k", mistake.test], cwd=tree, env=environment, text=True, capture_output=True)
     if done.returncode not in (0, 1):
         return {"broken": done.stdout[-500:]}
-    return {"found": name if done.returncode else None, "steps": 1, "seconds": round(time.monotonic() - started, 1)}
+    found = re.search(r"^FAILED \S+::(\S+)", done.stdout, re.MULTILINE)
+    seconds = round(time.monotonic() - started, 1)
+    return {"found": found[1] if found else None, "steps": 1, "seconds": seconds}
 
 
 def _run(tree: Path, machine: str) -> dict[str, Any]:
@@ -96,7 +101,7 @@ def main() -> int:
     words = sys.argv[1:]
     chosen = [
         each
-        for each in (*FLIGHT, *TASKS, *MISTAKES)
+        for each in (*FLIGHT, *TASKS, *MISTAKES, *SPILLING)
         if not words or any(word in each.script or word in each.why for word in words)
     ]
     print(f"{'':<9} {'steps':>7} {'time':>7}  mistake", flush=True)

@@ -12,7 +12,8 @@ class Mistake(NamedTuple):
     old: str
     new: str
     why: str
-    test: str = ""  # the one of `tests/capacity/queue/test_regressions.py` that finds it: chance takes too long
+    test: str = ""  # the one of `file`, or of the regressions of the queue, that finds it: chance takes too long
+    file: str = ""  # of tests that find it, all of them where none is named; a machine does where there is none
 
     @property
     def path(self) -> str:

@@ -9,7 +9,6 @@ command.change('queue/serve_elsewhere', {
   'token',
   'keep_lease_s: number',  -- how long it is known which realm lends that slot: as long as a lease may last
 }, function(a)
-  if redis.call('EXISTS', keys.request(a.ticket)) == 1 then return {'over'} end
   local there = {realm = a.realm, request = a.request, slot = a.slot, token = a.token}
   return {elsewhere.serve(tickets.read(a.ticket), there, a.keep_lease_s) and 'served' or 'over'}
 end)
