@@ -137,6 +137,8 @@ servers:
 	command -v promtool >/dev/null || missing="$$missing prometheus"; \
 	command -v amtool >/dev/null || missing="$$missing prometheus-alertmanager"; \
 	command -v cc >/dev/null || missing="$$missing gcc libc6-dev"; \
+	command -v zsh >/dev/null || missing="$$missing zsh"; \
+	command -v fish >/dev/null || missing="$$missing fish"; \
 	command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 	  || missing="$$missing chromium"; \
 	[ -z "$$missing" ] || $(call INSTALL,$$missing) \
