@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import astuple, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -246,7 +246,8 @@ class Tasks:
         words: list[str] = []
         request = f"{user}:{request}" if request else secrets.token_hex(6)
         for start in range(0, len(results), BATCH):
-            batch = [text for result in results[start : start + BATCH] for text in astuple(result)]
+            part = results[start : start + BATCH]
+            batch = [text for each in part for text in (each.task, each.status, each.error, each.claim, each.value)]
             reply = await self._finish(worker=worker, user=user, request=request, rest=batch)
             if reply == ["worker"]:
                 raise unknown(worker)

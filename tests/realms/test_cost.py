@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -60,24 +61,35 @@ async def cost(api: httpx.AsyncClient, redis: Redis, prefix: str = "") -> dict[s
 
 
 @pytest.fixture
-async def without(redis_server: RedisServer, redis: Redis) -> dict[str, Counter[str]]:
+def alone(tmp_path: Path) -> Iterator[RedisServer]:
+    """A server that nobody else sends anything to, also no hub of an earlier test that is just ending."""
+    (tmp_path / "alone").mkdir()
+    server = RedisServer(tmp_path / "alone")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+async def without(alone: RedisServer) -> dict[str, Counter[str]]:
     """What a hub without a file of realms sends."""
-    edge = create_app(settings_for(redis_server.url, allowed_hosts=("hub",), borrow_queue_timeout_s=20), sweep=False)
-    async with (
-        edge.app.router.lifespan_context(edge.app),
-        httpx.AsyncClient(transport=httpx.ASGITransport(app=edge), base_url="http://hub") as api,
-    ):
-        found = await cost(api, redis)
-    redis.flushall()
+    edge = create_app(settings_for(alone.url, allowed_hosts=("hub",), borrow_queue_timeout_s=20), sweep=False)
+    with alone.client() as redis:
+        async with (
+            edge.app.router.lifespan_context(edge.app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(app=edge), base_url="http://hub") as api,
+        ):
+            found = await cost(api, redis)
+        redis.flushall()
     return found
 
 
-async def test_a_realm_that_a_call_names_costs_redis_nothing(without, make_realms, second, tmp_path):
+async def test_a_realm_that_a_call_names_costs_redis_nothing(without, make_realms, alone, tmp_path):
     """A call by its path sends what it sends without realms, borrow and renewal of a realm that may spill over too."""
     spilling = {"spill_to": ["default"], "spill_after_s": 5}
-    file = write_realms(tmp_path / "one.toml", eu=(second.url, spilling))
+    file = write_realms(tmp_path / "one.toml", eu=(alone.url, spilling))
     async with make_realms(realms_file=file, borrow_queue_timeout_s=20) as api:
-        with second.client() as redis:
+        with alone.client() as redis:
             assert await cost(api, redis, "/realms/eu") == without
     print({name: {word: times / TIMES for word, times in sent.items()} for name, sent in without.items()})
     assert all(sum(sent.values()) >= TIMES for sent in without.values()), without
