@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,10 @@ def pytest_configure() -> None:
     for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, lambda *_: None)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, handler)
+    # httpx looks for this module at each request and goes on without it. In hundreds of thousands of looks for a module
+    # that is not installed, one was broken off by the garbage collector with a KeyError of the import lock.
+    if find_spec("sniffio") is None:
+        sys.modules["sniffio"] = None  # type: ignore[assignment]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -7,16 +7,20 @@ import dataclasses
 import getpass
 import os
 import socket
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import typer
 
-from hub.cli import output, tables
+from hub.cli import output, tables, telling
+from hub.cli.all_realms import Part, note_errors
 from hub.cli.bars import Bar
 from hub.cli.inputs import Usage
 from hub.cli.moments import when
 from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, operating, reach
+from hub.errors import HubError
+from hub.wire import time_text
 
 Switch = Literal["on", "off", "default"]
 
@@ -69,6 +73,8 @@ def doctor(
     as_json: AsJson = False,
 ) -> int:
     """Check every invariant on Redis itself (HUB_REDIS_URL or the running embedded server)."""
+    if telling.realm() == telling.ALL:
+        return asyncio.run(_doctor_of_all(as_json, repair=repair))
     return asyncio.run(_doctor(as_json, repair=repair))
 
 
@@ -188,6 +194,41 @@ async def _doctor(as_json: bool, *, repair: bool) -> int:
         hint = "" if repair else "; `hub doctor --repair` repairs what can be repaired"
         output.note(f"{output.plural(len(open_ones), 'finding')}{hint}.")
     return 1 if open_ones else 0
+
+
+async def _doctor_of_all(as_json: bool, *, repair: bool) -> int:
+    """The same of every realm, side by side; one whose store does not answer is told as a realm that is not sound."""
+    from hub.cli.direct import every_realm
+    from hub.doctor import Finding, examine
+    from hub.settings import Settings
+    from hub.store.connection import open_store
+
+    async def look(name: str, settings: Settings) -> Part[list[Finding]]:
+        try:
+            async with open_store(settings) as store:
+                found = await examine(store, repair=repair, settings=settings)
+                return Part(name, time_text(datetime.fromtimestamp(store.wall_s(), UTC)), "", found)
+        except HubError as error:
+            return Part(name, None, str(error), None)
+
+    patience = asyncio.create_task(_ask_for_patience())
+    try:
+        parts = await asyncio.gather(*(look(name, settings) for name, settings in every_realm().items()))
+    finally:
+        patience.cancel()
+    rows = [(part.realm, each) for part in parts for each in part.found or ()]
+    open_ones = [each for _, each in rows if not each.repaired]
+    if as_json:
+        told = [part.facts() | {"findings": list(map(dataclasses.asdict, part.found or ()))} for part in parts]
+        output.put_json({"clean": not open_ones and all(part.found is not None for part in parts), "realms": told})
+    elif rows:
+        said = [(realm, each.invariant, each.subject, each.problem, each.repaired) for realm, each in rows]
+        tables.put_table(("REALM", "RULE", "WHAT", "PROBLEM", "REPAIRED"), said)
+    elif sound := [part.realm for part in parts if part.found is not None]:
+        output.put(f"Every invariant holds in {', '.join(sound)}.")
+    if open_ones:
+        output.note(f"{output.plural(len(open_ones), 'finding')}.")
+    return max(note_errors(parts), 1 if open_ones else 0)
 
 
 def _ago(seconds: float) -> str:

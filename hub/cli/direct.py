@@ -17,7 +17,7 @@ from hub.errors import HubUnavailable
 from hub.observability.logs import configure_logs
 from hub.settings import Settings, load_settings, mask_url
 from hub.settings.realms import DEFAULT, Realm
-from hub.settings.served import read_known, settings_of
+from hub.settings.served import read_known, serves, settings_of
 from hub.store import keeper
 
 
@@ -47,6 +47,15 @@ def store_settings(why: str, or_say: str = "name its Redis in HUB_REDIS_URL") ->
             f"`hub serve`, or {or_say}."
         )
     return _quiet(settings)
+
+
+def every_realm() -> dict[str, Settings]:
+    """The settings of such a command in each realm that `HUB_REALMS` and the file name, with quiet logs."""
+    environment()
+    settings = load_settings()
+    found = {DEFAULT: settings} if serves(settings, DEFAULT) else {}
+    found |= {realm.name: settings_of(realm, settings) for realm in read_known(settings) if realm.name != DEFAULT}
+    return {name: _quiet(each) for name, each in found.items() if serves(settings, name)}
 
 
 def realm_settings(realm: Realm) -> Settings:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from hub.capacity.nodes.models import State
-from hub.cli import completing, output, tables
+from hub.cli import completing, output, tables, telling
+from hub.cli.all_realms import each_realm, note_errors
 from hub.cli.child import Signals
 from hub.cli.inputs import Usage, read_id, read_label
 from hub.cli.job_inputs import read_full_name
@@ -22,6 +23,17 @@ from hub.errors import HubError
 
 PAGE = 500
 WATCH_S = 2.0
+
+
+class _Listing(NamedTuple):
+    """How a list is shown."""
+
+    noun: str
+    columns: tuple[str, ...]
+    row: Callable[[dict[str, Any]], Iterable[Any]]
+    numbers: tuple[str, ...]
+    expendable: tuple[str, ...] = ()
+
 
 _NODE_COLUMNS = ("NODE", "STATE", "SLOTS", "LENT", "LAST BEAT", "LABELS")
 _POOL_COLUMNS = ("POOL", "SLOTS", "FREE", "LENT", "HELD BACK", "MAINTENANCE")
@@ -42,11 +54,16 @@ def nodes(
     as_json: AsJson = False,
     url: Url = None,
     secret: Secret = None,
-) -> None:
+) -> int:
     """Show the registered nodes."""
     _one_of(("NODE", node), ("--state", state))
+    if telling.realm() == telling.ALL:
+        _lists_only(("NODE", node), ("--watch", watch or None))
+        at = looking(url, secret, of_all=True)
+        return asyncio.run(_of_all(at, as_json, _NODES, lambda realm: _all_nodes(realm, limit, state)))
     look = _nodes(looking(url, secret), as_json, limit=limit, state=state, node=node, watch=watch)
     asyncio.run(look)
+    return 0
 
 
 def pools(
@@ -58,9 +75,14 @@ def pools(
     as_json: AsJson = False,
     url: Url = None,
     secret: Secret = None,
-) -> None:
+) -> int:
     """Show the pools: how many slots are free, lent and held back."""
+    if telling.realm() == telling.ALL:
+        _lists_only(("LABEL", label))
+        at = looking(url, secret, of_all=True)
+        return asyncio.run(_of_all(at, as_json, _POOLS, lambda realm: _pages(realm, "pools", "pools", limit, {})))
     asyncio.run(_pools(looking(url, secret), as_json, limit=limit, label=label))
+    return 0
 
 
 def autoscale(
@@ -125,12 +147,24 @@ def leases(
     as_json: AsJson = False,
     url: Url = None,
     secret: Secret = None,
-) -> None:
+) -> int:
     """Show what is lent."""
     filters = {"label": label, "pool": pool, "node": node, "run": run}
     _one_of(("SLOT", slot), *((f"--{name}", value) for name, value in filters.items()))
     where = {name: value for name, value in filters.items() if value is not None}
+    if telling.realm() == telling.ALL:
+        _lists_only(("SLOT", slot))
+        at = looking(url, secret, of_all=True)
+        return asyncio.run(
+            _of_all(at, as_json, _LEASES, lambda realm: _pages(realm, "sessions", "leases", limit, where))
+        )
     asyncio.run(_leases(looking(url, secret), as_json, limit=limit, where=where, slot=slot))
+    return 0
+
+
+def _lists_only(*given: tuple[str, object]) -> None:
+    if names := [name for name, value in given if value is not None]:
+        raise Usage(f"--realm '*' lists what all realms have: leave {' and '.join(names)} out, or name the realm.")
 
 
 def _one_of(*given: tuple[str, object]) -> None:
@@ -169,7 +203,7 @@ def _show_nodes(found: dict[str, Any], as_json: bool, *, one: bool) -> None:
     if one:
         _show_one(found, as_json, _node_facts, ("SLOT", "POOL", "STATE"), _node_slots)
     else:
-        _show(as_json, found["total"], "nodes", found["nodes"], _NODE_COLUMNS, _node_row, numbers=("SLOTS", "LENT"))
+        _show(as_json, found["total"], found["nodes"], _NODES)
 
 
 async def _pools(at: Address, as_json: bool, *, limit: int, label: str | None) -> None:
@@ -180,7 +214,7 @@ async def _pools(at: Address, as_json: bool, *, limit: int, label: str | None) -
             _show_one(found, as_json, lambda pool: zip(_POOL_COLUMNS, _pool_row(pool), strict=True))
             return
         total, rows = await _pages(hub, "pools", "pools", limit, {})
-    _show(as_json, total, "pools", rows, _POOL_COLUMNS, _pool_row, numbers=("SLOTS", "FREE", "LENT", "HELD BACK"))
+    _show(as_json, total, rows, _POOLS)
 
 
 async def _autoscale(at: Address, of: list[str], bounds: dict[str, int | None], as_json: bool) -> None:
@@ -200,16 +234,27 @@ async def _leases(at: Address, as_json: bool, *, limit: int, where: dict[str, st
             _show_one(found, as_json, lambda lease: zip(_LEASE_COLUMNS, _lease_row(lease), strict=True))
             return
         total, rows = await _pages(hub, "sessions", "leases", limit, where)
-    _show(
-        as_json,
-        total,
-        "leases",
-        rows,
-        _LEASE_COLUMNS,
-        _lease_row,
-        numbers=("TIME LEFT",),
-        expendable=_LESS_WANTED,
-    )
+    _show(as_json, total, rows, _LEASES)
+
+
+async def _of_all(
+    at: Address, as_json: bool, of: _Listing, look: Callable[[Reach], Awaitable[tuple[int, list[dict[str, Any]]]]]
+) -> int:
+    """Show a list of every realm, one below the other."""
+    async with reach(at) as hub:
+        parts = await each_realm(hub, look)
+    if as_json:
+        lists = [dict(zip(("total", of.noun), part.found or (None, []), strict=True)) for part in parts]
+        output.put_json({"realms": [part.facts() | found for part, found in zip(parts, lists, strict=True)]})
+    else:
+        rows = [(part.realm, *of.row(each)) for part in parts if part.found for each in part.found[1]]
+        tables.put_table(("REALM", *of.columns), rows, numbers=of.numbers, expendable=of.expendable)
+        for part in parts:
+            if part.found and part.found[0] > len(part.found[1]):
+                output.note(
+                    f"{len(part.found[1])} of {part.found[0]} {of.noun} of {part.realm} shown; --limit shows more."
+                )
+    return note_errors(parts)
 
 
 async def _all_nodes(hub: Reach, limit: int, state: str | None) -> tuple[int, list[dict[str, Any]]]:
@@ -244,24 +289,16 @@ def members(page: dict[str, Any], noun: str) -> tuple[int, list[dict[str, Any]]]
         raise HubError(f"What answers at this address is no capacity hub: it shows no {noun}.") from None
 
 
-def _show(
-    as_json: bool,
-    total: int,
-    noun: str,
-    rows: list[dict[str, Any]],
-    columns: tuple[str, ...],
-    row: Callable[[dict[str, Any]], Iterable[Any]],
-    numbers: Collection[str],
-    expendable: Sequence[str] = (),
-) -> None:
+def _show(as_json: bool, total: int, rows: list[dict[str, Any]], of: _Listing) -> None:
     if as_json:
-        output.put_json({"total": total, noun: rows})
+        output.put_json({"total": total, of.noun: rows})
     elif rows:
-        tables.put_table(columns, [tuple(row(each)) for each in rows], numbers=numbers, expendable=expendable)
+        said = [tuple(of.row(each)) for each in rows]
+        tables.put_table(of.columns, said, numbers=of.numbers, expendable=of.expendable)
     else:
-        output.put(f"No {noun}.")
+        output.put(f"No {of.noun}.")
     if total > len(rows) and rows:
-        output.note(f"{len(rows)} of {total} {noun} shown; --limit shows more.")
+        output.note(f"{len(rows)} of {total} {of.noun} shown; --limit shows more.")
 
 
 def _show_one(
@@ -349,3 +386,8 @@ def _lease_row(lease: dict[str, Any]) -> Iterable[Any]:
         lease.get("slotId"), lease.get("pool"), lease.get("label"), lease.get("nodeId"),
         lease.get("runId"), when(lease.get("borrowedAt")), output.duration(lease.get("secondsLeft")),
     )  # fmt: skip
+
+
+_NODES = _Listing("nodes", _NODE_COLUMNS, _node_row, ("SLOTS", "LENT"))
+_POOLS = _Listing("pools", _POOL_COLUMNS, _pool_row, ("SLOTS", "FREE", "LENT", "HELD BACK"))
+_LEASES = _Listing("leases", _LEASE_COLUMNS, _lease_row, ("TIME LEFT",), _LESS_WANTED)

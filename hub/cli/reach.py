@@ -90,7 +90,10 @@ def in_realm(url: str) -> str:
     if name is None:
         return url
     if not re.fullmatch(r"[a-z0-9-]{1,32}", name):
-        raise Usage("--realm names one realm, of 1 to 32 of a-z, 0-9 and -; only hub status takes '*' for all.")
+        raise Usage(
+            "--realm names one realm, of 1 to 32 of a-z, 0-9 and -; hub status, nodes, pools, leases and doctor take "
+            "'*' for all."
+        )
     return f"{url.rstrip('/')}/realms/{name}"
 
 
@@ -103,10 +106,10 @@ def secret_refused(error: Unauthorized) -> str:
     return f"The hub refuses {what}{why}; {needed}, as the hub has it. --secret @FILE gives another one."
 
 
-def looking(url: str | None, secret: str | None) -> Address:
-    """The hub for a command that only shows."""
+def looking(url: str | None, secret: str | None, *, of_all: bool = False) -> Address:
+    """The hub for a command that only shows: the realm that the command line names, unless it is `of_all`."""
     plain_logs()
-    return address(url, secret, "look")
+    return address(url, secret, "look", of_all=of_all)
 
 
 def operating(url: str | None, secret: str | None) -> Address:
@@ -118,25 +121,32 @@ def operating(url: str | None, secret: str | None) -> Address:
 class Reach:
     """A hub that can be asked."""
 
-    def __init__(self, transport: AsyncTransport) -> None:
+    def __init__(self, transport: AsyncTransport, *below: str) -> None:
         self._transport = transport
+        self._below = below  # the path that all paths are behind
+
+    def within(self, realm: str) -> Reach:
+        """A realm of that hub."""
+        return Reach(self._transport, "realms", realm)
 
     async def get(self, *parts: str, **query: Any) -> dict[str, Any]:
         """What the hub shows under this path; a `HubError` when it refuses."""
         wanted = {name: str(value) for name, value in query.items() if value is not None}
-        return await self._ask(Send("GET", path(*parts), query=wanted, headers=NEUTRAL))
+        return await self._ask(Send("GET", path(*self._below, *parts), query=wanted, headers=NEUTRAL))
 
     async def post(self, *parts: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """What the hub answers to this; a `HubError` when it refuses."""
-        return await self._ask(Send("POST", path(*parts), body if body is not None else {}, headers=NEUTRAL))
+        return await self._ask(
+            Send("POST", path(*self._below, *parts), body if body is not None else {}, headers=NEUTRAL)
+        )
 
     async def put(self, *parts: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """What the hub answers to this; a `HubError` when it refuses."""
-        return await self._ask(Send("PUT", path(*parts), body, headers=NEUTRAL))
+        return await self._ask(Send("PUT", path(*self._below, *parts), body, headers=NEUTRAL))
 
     async def delete(self, *parts: str) -> dict[str, Any]:
         """What the hub answers to this; a `HubError` when it refuses."""
-        return await self._ask(Send("DELETE", path(*parts), headers=NEUTRAL))
+        return await self._ask(Send("DELETE", path(*self._below, *parts), headers=NEUTRAL))
 
     async def _ask(self, send: Send) -> dict[str, Any]:
         answer = await self._transport.run(exchange(send, _PATIENCE))

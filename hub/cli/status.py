@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from hub.cli import output, tables, telling
+from hub.cli.all_realms import each_realm
 from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, address, plain_logs, reach
-from hub.errors import HubError
 
 _CODES: Final = {"warning": 3, "critical": 4}  # 1 and 2 say that nobody knows
 
@@ -25,26 +25,13 @@ def status(as_json: AsJson = False, url: Url = None, secret: Secret = None) -> i
 async def _status_of_all(at: Address, as_json: bool) -> int:
     """Of each realm a line, side by side; one that does not answer says so in its own."""
     async with reach(at) as hub:
-        listed = (await hub.get("realms"))["realms"]
-
-        async def ask(realm: dict[str, Any]) -> dict[str, Any]:
-            row = {"realm": realm["name"], "asOf": realm["asOf"], "error": realm["error"], "status": None}
-            if realm["state"] == "open":
-                try:
-                    row["status"] = await hub.get("realms", realm["name"], "console", "overview")
-                except HubError as error:
-                    row["error"] = str(error)
-            return row
-
-        rows = await asyncio.gather(*map(ask, listed))
+        parts = await each_realm(hub, lambda realm: realm.get("console", "overview"))
     if as_json:
-        output.put_json({"realms": rows})
+        output.put_json({"realms": [part.facts() | {"status": part.found} for part in parts]})
     else:
-        said = [
-            (row["realm"], output.one_line(str((row["status"] or {}).get("sentence") or row["error"]))) for row in rows
-        ]
+        said = [(part.realm, output.one_line(str((part.found or {}).get("sentence") or part.error))) for part in parts]
         tables.put_table(("REALM", "HOW IT IS"), said)
-    return max((_code(row["status"]) for row in rows), default=0)
+    return max((_code(part.found) for part in parts), default=0)
 
 
 def _code(seen: dict[str, Any] | None) -> int:

@@ -55,8 +55,11 @@ def test_a_command_is_for_the_realm_that_it_names(command):
     unknown = command("nodes", "--realm", "asia")
     assert unknown.returncode == 1
     assert "This hub serves no realm 'asia'; it serves default, eu, us." in unknown.stderr
-    for wrong in ("*", "EU", "a/b"):
+    for wrong in ("EU", "a/b"):
         assert command("nodes", "--realm", wrong).returncode == 2
+    for line in (["borrow", "gpu:a100", "--", "true"], ["nodes", "rack"], ["leases", "s1"], ["pools", "gpu:a"]):
+        refused = command(*line[:2], "--realm", "*", *line[2:])
+        assert (refused.returncode, "'*'" in refused.stderr) == (2, True), refused.stderr
 
 
 def test_all_realms_at_a_glance_and_the_dead_one_empties_its_own_line(command):
@@ -99,6 +102,47 @@ def test_the_doctor_looks_at_the_store_of_a_realm(command, second):
     wrong = command("doctor", "--realm", "asia")
     assert wrong.returncode == 2
     assert "There is no realm asia" in wrong.stderr
+
+
+def test_what_all_realms_have_is_listed_realm_by_realm_and_a_dead_one_says_so(command):
+    """A list, with its total, of each realm that answers; the exit code tells of the one that does not."""
+    agents = [
+        command.start("agent", "--realm", realm, "--node", f"{realm}-1", "--slots", "gpu:a100=2")
+        for realm in ("eu", "default")
+    ]
+    for realm in ("eu", "default"):
+        wait_until(lambda realm=realm: f"{realm}-1" in command("nodes", "--realm", realm).stdout)
+    assert command("borrow", "--realm", "eu", "gpu:a100", "--", "true").returncode == 0
+    with_lease = command.start("borrow", "--realm", "eu", "gpu:a100", "--", "sleep", "600")
+    wait_until(lambda: "eu-1" in command("leases", "--realm", "eu").stdout)
+    shown = command("nodes", "--realm", "*")
+    rows = [line.split()[:3] for line in shown.stdout.splitlines()]
+    assert rows == [["REALM", "NODE", "STATE"], ["default", "default-1", "alive"], ["eu", "eu-1", "alive"]]
+    assert (shown.returncode, "realm us is not shown: " in shown.stderr) == (1, True)
+    (lease,) = command("leases", "--realm", "*").stdout.splitlines()[1:]
+    assert (lease.split()[0], "eu-1-gpu.a100-" in lease) == ("eu", True)
+    told = json.loads(command("pools", "--realm", "*", "--json").stdout)["realms"]
+    assert [(each["realm"], each["total"], bool(each["asOf"]), bool(each["error"])) for each in told] == [
+        ("default", 1, True, False), ("eu", 1, True, False), ("us", None, False, True),
+    ]  # fmt: skip
+    for running in (with_lease, *agents):
+        running.kill()
+
+
+def test_the_doctor_looks_at_the_stores_of_all_realms(command, second):
+    looked = command("doctor", "--realm", "*")
+    assert (looked.returncode, looked.stdout) == (1, "Every invariant holds in default, eu.\n")
+    assert "realm us is not shown: " in looked.stderr
+    with second.client() as client:
+        client.rpush("{eu}:available:gpu:a", *['{"browserId": "s1", "nodeId": "n1"}'] * 2)
+    told = json.loads(command("doctor", "--realm", "*", "--json").stdout)
+    found = {
+        each["realm"]: (each["asOf"] is not None, bool(each["error"]), len(each["findings"])) for each in told["realms"]
+    }
+    assert (told["clean"], found) == (
+        False,
+        {"default": (True, False, 0), "eu": (True, False, 1), "us": (False, True, 0)},
+    )
 
 
 def test_a_token_made_in_a_realm_says_so(command):
