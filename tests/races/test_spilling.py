@@ -37,9 +37,6 @@ pytestmark = [
     pytest.mark.race,
     pytest.mark.slow,
     pytest.mark.timeout(RACES / 4 + 600),
-    # A caller who hangs up while he connects: httpx leaves the socket to the garbage collector.
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 Lease = tuple[str, str, str]  # realm, slot, token
 
