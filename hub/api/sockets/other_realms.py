@@ -9,10 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
-from starlette.types import Scope
-
 from hub.api.deps import Serving
-from hub.api.realms.naming import NAMED
 from hub.api.realms.served import ServedRealms
 from hub.api.sockets.events import Channel, Events
 from hub.errors import StoreUnavailable
@@ -49,12 +46,12 @@ class OtherRealms:
         self._events = events
         self._places: dict[str, tuple[Place, asyncio.Task[None]]] = {}
 
-    def find(self, scope: Scope, room: str, worker: str) -> Place | None:
-        """The other realm that a room or a worker is of; None for this one, or where the connection has named a realm.
+    def find(self, room: str, worker: str) -> Place | None:
+        """The other realm that a room or a worker is of; None for this one, and at a hub without realms.
 
         Raises `UnknownRealm` for one that this hub does not serve, `StoreUnavailable` for one that is away.
         """
-        if self._realms is None or scope.get(NAMED) is not None:
+        if self._realms is None:
             return None
         part = self._realms.of_room(room, worker)
         if part.name == self._own:

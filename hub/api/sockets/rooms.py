@@ -19,6 +19,7 @@ from hub.api.credentials import slow_down
 from hub.api.deps import Serving
 from hub.api.identity import Caller, Shown, allow, known
 from hub.api.jobs import walls
+from hub.api.realms.naming import NAMED
 from hub.api.sockets.events import Events
 from hub.api.sockets.other_realms import OtherRealms, Place
 from hub.errors import HubError, Stopping, StoreUnavailable, Unauthorized
@@ -45,9 +46,10 @@ class Connection:
     """A client that was let in with what he has shown; `caller` is None for a stranger, who may read where strangers
     may."""
 
-    def __init__(self, caller: Caller | None, shown: Shown) -> None:
+    def __init__(self, caller: Caller | None, shown: Shown, *, names_realm: bool) -> None:
         self.caller = caller
         self.shown = shown
+        self.names_realm = names_realm
         self.rooms: set[str] = set()
         self.places: list[Place] = []  # other realms, in which a client that has named none has joined rooms
         self._due = -math.inf  # when the next event would be, had they come at their pace
@@ -101,7 +103,8 @@ class Rooms:
             metrics.unhandled.inc()
             _log.error("socket not connected", why=repr(error), exc_info=error)
             raise Refused("The hub failed on this connection.") from None
-        self.connections[sid] = Connection(caller, shown)
+        names_realm = environ["asgi.scope"].get(NAMED) is not None
+        self.connections[sid] = Connection(caller, shown, names_realm=names_realm)
         self._serving.hub.presence.connected(sid)
         _log.debug("socket connected", sid=sid, user=caller.user if caller else None)
 
@@ -222,8 +225,7 @@ class Rooms:
         self, sid: str, connection: Connection, room: str, worker: str | None
     ) -> tuple[Place, Caller | None]:
         """Where a room is, and who the client is there; raises `Unauthorized` where he is not the same."""
-        scope = self._server.get_environ(sid)["asgi.scope"]
-        place = self._others.find(scope, room, worker or "")
+        place = None if connection.names_realm else self._others.find(room, worker or "")
         if place is None:
             return self._here, connection.caller
         caller = await known(place.serving, connection.shown.authorization, connection.shown.secret)
