@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -12,6 +13,18 @@ import orjson
 def time_text(moment: datetime) -> str:
     """A time as the wire writes it: UTC, seven fractional digits and `Z`."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds")[:26] + "0Z"
+
+
+def time_at(at_s: float) -> str:
+    """As `time_text`, of a time in seconds since 1970."""
+    seconds, micros = divmod(round(at_s * 1_000_000), 1_000_000)
+    return f"{second_text(seconds)}.{micros:06d}0Z"
+
+
+@lru_cache(maxsize=1024)
+def second_text(at_s: int) -> str:
+    """A whole second since 1970 in UTC, up to its fraction: a busy hub writes few of them often."""
+    return datetime.fromtimestamp(at_s, UTC).isoformat()[:19]
 
 
 def to_json(document: Any) -> bytes:

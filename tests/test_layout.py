@@ -26,7 +26,7 @@ SCREENS = sorted(
 )
 SCRIPTS = sorted(path.relative_to(TOP) for path in (TOP / "lua").rglob("*.lua"))
 
-BASE = {"errors", "wire", "retries", "batched", "settings", "observability"}
+BASE = {"errors", "wire", "randoms", "retries", "batched", "settings", "observability"}
 DOMAINS = {"nodes", "capacity", "audit", "tokens", "jobs", "recovery"}
 BELOW_CORE = BASE | {"store"} | DOMAINS
 # part of hub/ -> the other parts it may import
@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "__init__": set(),
     "errors": set(),
     "wire": set(),
+    "randoms": set(),
     "retries": set(),
     "batched": set(),
     "settings": {"errors"},

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
-from datetime import UTC, datetime
 from typing import Any
 
 import orjson
@@ -14,8 +12,11 @@ from hub.api.contract import neutral
 from hub.api.members import as_text, whole_number
 from hub.capacity.models import check_run_id
 from hub.errors import InvalidJson, InvalidValue
+from hub.randoms import random_hex
+from hub.wire import second_text
 
 PAGE_MAX = 1000
+_DIGITS_ALONE = str.maketrans("", "", "-:T")
 SEARCH_MAX = 200  # characters
 
 
@@ -67,8 +68,9 @@ def _header(request: Request, name: str) -> str:
 
 def new_run_id(now_s: float) -> str:
     """A run id for a borrow that names none: that time in UTC to the millisecond, a hyphen, 32 hex digits."""
-    now = datetime.fromtimestamp(now_s, UTC)
-    return f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}-{secrets.token_hex(16)}"
+    at_ms = int(1000 * now_s)
+    digits = second_text(at_ms // 1000).translate(_DIGITS_ALONE)
+    return f"{digits}{at_ms % 1000:03d}-{random_hex(16)}"
 
 
 def request_key(request: Request) -> str | None:

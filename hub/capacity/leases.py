@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from hub.capacity.agreed import Agreed
@@ -35,6 +33,7 @@ from hub.errors import (
 )
 from hub.observability import metrics
 from hub.observability.logs import get_logger
+from hub.randoms import random_hex
 from hub.settings import Settings
 from hub.store.callers import for_nobody
 from hub.store.keys import key_part
@@ -49,7 +48,7 @@ _log = get_logger("hub.capacity")
 
 def new_attempt(realm: str) -> str:
     """The name of a borrow or a return that brings none; it says its realm where that has a name."""
-    return f"try-{f'{realm}.' if realm else ''}{secrets.token_hex(12)}"
+    return f"try-{f'{realm}.' if realm else ''}{random_hex(12)}"
 
 
 def keep_key_s(settings: Settings, ttl_ms: int = 0) -> int:
@@ -150,7 +149,7 @@ class Leases:
                 await _first_of(woken, leaving, left_s)
                 if woken.is_set():
                     woken.clear()
-                    answer = await self._try_again(replace(wanted, wait_ms=max(1, int(left_s * 1000))), until)
+                    answer = await self._try_again(wanted._replace(wait_ms=max(1, int(left_s * 1000))), until)
                     if isinstance(answer, Lease):
                         return answer
                     place = answer

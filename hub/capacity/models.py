@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -104,8 +104,7 @@ def check_run_id(run: str) -> str:
     return run
 
 
-@dataclass(frozen=True)
-class BorrowRequest:
+class BorrowRequest(NamedTuple):
     """A borrow as it is put to the store; durations in ms."""
 
     label: str
@@ -161,8 +160,7 @@ class Ticket:
         return self.id.startswith("key-")
 
 
-@dataclass(frozen=True)
-class Lease:
+class Lease(NamedTuple):
     """A slot in somebody's hands: `left_ms` until it lapses, measured when the store answered."""
 
     slot: str
@@ -173,7 +171,7 @@ class Lease:
     ttl_ms: int
     left_ms: int
     item: str
-    said: dict[str, Any] = field(repr=False)
+    said: dict[str, Any]
     realm: str | None = None  # that lends it, where that is not the one that was asked
 
 

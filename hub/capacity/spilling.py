@@ -14,7 +14,6 @@ import math
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import replace
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
@@ -107,8 +106,8 @@ class Spilling:
     async def _try(self, wanted: BorrowRequest, realm: str) -> bool:
         # Its own for each trial: one that was taken back is not asked for again.
         request = f"{wanted.request}@{self._home}.{secrets.token_hex(8)}"
-        trial = replace(
-            wanted, request=request, attempt=request, ttl_ms=min(wanted.ttl_ms, FIRST_MS), keep_s=wanted.keep_s + 60,
+        trial = wanted._replace(
+            request=request, attempt=request, ttl_ms=min(wanted.ttl_ms, FIRST_MS), keep_s=wanted.keep_s + 60,
             keyed=False, wait_ms=0, limit_ms=-1, elsewhere=(),
         )  # fmt: skip
         async with self._asking(realm) as other:
@@ -137,7 +136,7 @@ class Spilling:
         if lease is None:
             await self._unserve(ticket=wanted.request, request=place.request)
             return None
-        return replace(lease, label=wanted.label, realm=place.realm)
+        return lease._replace(label=wanted.label, realm=place.realm)
 
     def take_back_soon(self, wanted: BorrowRequest, place: Elsewhere) -> None:
         """The caller of an attempt is gone: take back what it was served with, unless another one has it too."""

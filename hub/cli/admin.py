@@ -7,7 +7,6 @@ import dataclasses
 import getpass
 import os
 import socket
-from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import typer
@@ -20,7 +19,7 @@ from hub.cli.moments import when
 from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, operating, reach
 from hub.errors import HubError
-from hub.wire import time_text
+from hub.wire import time_at
 
 Switch = Literal["on", "off", "default"]
 
@@ -207,7 +206,7 @@ async def _doctor_of_all(as_json: bool, *, repair: bool) -> int:
         try:
             async with open_store(settings) as store:
                 found = await examine(store, repair=repair, settings=settings)
-                return Part(name, time_text(datetime.fromtimestamp(store.wall_s(), UTC)), "", found)
+                return Part(name, time_at(store.wall_s()), "", found)
         except HubError as error:
             return Part(name, None, str(error), None)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
 from hub.errors import InvalidValue
 from hub.history.rules import rule
 from hub.jobs.names import dashed, to_id
-from hub.wire import time_text, to_json
+from hub.wire import time_at, to_json
 
 # the facts that name what an event is about
 NAMES = ("node", "slot", "pool", "label", "run", "ticket", "worker", "task", "job", "schedule")
@@ -82,7 +81,7 @@ class Event:
     @property
     def at(self) -> str:
         """When, by the clock of Redis."""
-        return time_text(datetime.fromtimestamp(int(self.id.partition("-")[0]) / 1000, UTC))
+        return time_at(int(self.id.partition("-")[0]) / 1000)
 
     @property
     def why(self) -> str:

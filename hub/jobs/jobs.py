@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from functools import partial
 from typing import Any
 
@@ -13,6 +12,7 @@ from hub.jobs.pages import Pages
 from hub.jobs.recent import Recent
 from hub.jobs.workers import superseded, unknown
 from hub.observability.logs import get_logger
+from hub.randoms import random_hex
 from hub.settings import Settings
 from hub.settings.realms import stamped
 from hub.store.store import Store
@@ -111,7 +111,7 @@ def _job(reply: Any) -> Job:
 
 def new_id(realm: str = "") -> str:
     """A random UUID as 32 hex digits: version 4, or 8 in a realm with a name, which it says."""
-    value = secrets.randbits(128) & ~(0xF << 76) & ~(0x3 << 62) | (0x4 << 76) | (0x2 << 62)
+    value = int(random_hex(16), 16) & ~(0xF << 76) & ~(0x3 << 62) | (0x4 << 76) | (0x2 << 62)
     return stamped(f"{value:032x}", realm)
 
 

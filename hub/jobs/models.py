@@ -84,8 +84,7 @@ class JobDemand:
     run_s: float | None
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(NamedTuple):
     """A task. `position` counts from 1 among the pending tasks of its job; `due_us` is set while it is put off; `claim`
     names the last claim of it; it `waits_for` so many tasks to be over; it `stood` for the unique key of a submit that
     is answered with it.

@@ -6,20 +6,21 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from hub.errors import InvalidCategory, InvalidRoomId
+from hub.wire import second_text
 
 GLOBAL, INTERNAL = "@global", "@internal"
 SHARED = (GLOBAL, INTERNAL)  # what is registered there is seen beyond its own room
 
+_usual = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
+
 
 def to_id(text: str) -> str:
     """A UUID in any of its spellings as 32 hex digits; raises ValueError."""
-    return UUID(text).hex
+    return text.replace("-", "") if _usual(text) else UUID(text).hex
 
 
 def dashed(hex_id: str) -> str:
@@ -29,12 +30,7 @@ def dashed(hex_id: str) -> str:
 
 def time_text(at_us: int) -> str:
     """A time in microseconds since 1970 as the wire writes it."""
-    return f"{_second(at_us // 1_000_000)}.{at_us % 1_000_000:06d}Z"
-
-
-@lru_cache(maxsize=1024)
-def _second(at_s: int) -> str:
-    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{second_text(at_us // 1_000_000)}.{at_us % 1_000_000:06d}Z"
 
 
 def check_room(room: str) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 
 from hub.jobs.models import Said
 from hub.jobs.workers import not_yours, unknown
+from hub.randoms import random_hex
 from hub.store.store import Store
 
 BATCH = 64  # tasks per script
@@ -26,7 +26,7 @@ class Progress:
         A repeat with the same `request` notes nothing anew.
         """
         words: list[str] = []
-        request = f"{user}:{request}" if request else secrets.token_hex(6)
+        request = f"{user}:{request}" if request else random_hex(6)
         for start in range(0, len(said), BATCH):
             rest = [text for each in said[start : start + BATCH] for text in _texts(each)]
             reply = await self._progress(worker=worker, user=user, request=request, rest=rest)

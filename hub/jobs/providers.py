@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -22,6 +21,7 @@ from hub.jobs.names import GLOBAL, SHARED, check_category, dashed, full_name, pa
 from hub.jobs.pages import Pages
 from hub.jobs.recent import Recent
 from hub.jobs.workers import unknown
+from hub.randoms import random_hex
 from hub.settings import Settings
 from hub.store.store import Store
 
@@ -97,7 +97,7 @@ class Providers:
 
     async def delete(self, provider: str, user: str, superuser: bool) -> None:
         """Delete it; raises `ProviderNotFound` and `Forbidden`."""
-        request = secrets.token_hex(8)
+        request = random_hex(8)
         remove = partial(self._remove, id=provider, user=user, superuser=int(superuser), request=request)
         _check(self._remove.name, await remove(told=0), provider)
         self._recent.note(partial(remove, told=1))

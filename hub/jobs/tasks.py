@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -32,6 +31,7 @@ from hub.jobs.replies import shown_of, task_of
 from hub.jobs.submits import BATCH, after_of, batches, derived, request_of, unique_of, unknown_parents
 from hub.jobs.workers import not_yours, superseded, unknown
 from hub.observability import metrics
+from hub.randoms import random_hex
 from hub.settings import Settings
 from hub.store.store import Store
 
@@ -105,7 +105,7 @@ class Tasks:
             if [task.id for task in found] == ids[start:end]:
                 self._recent.note(partial(submit, told=1), sum(map(len, payloads[start:end])))
             else:  # the one that stands for its unique key; who made that says it again
-                found = [replace(found[0], stood=True)]
+                found = [found[0]._replace(stood=True)]
             made += found
         metrics.tasks_submitted.inc(len(made))
         return made
@@ -140,7 +140,7 @@ class Tasks:
 
     async def _claimed(self, worker: str, user: str, wanted: Claim) -> list[Task] | None:
         """As `claim`; None while nothing is given out."""
-        request = wanted.request or secrets.token_hex(8)
+        request = wanted.request or random_hex(8)
         try:
             reply = await self._claim(
                 worker=worker,
@@ -217,7 +217,7 @@ class Tasks:
         claimed again, it is refused as well.
         A repeat with the same `request` gets the same answer, as long as the task has not moved on.
         """
-        request = f"{user}:{request}" if request else secrets.token_hex(6)
+        request = f"{user}:{request}" if request else random_hex(6)
         reply = await self._move(
             id=task, status=status, error=error, user=user, superuser=int(superuser), request=request, claim=claim,
             result=value,
@@ -244,7 +244,7 @@ class Tasks:
         A repeat with the same `request` gets the same words.
         """
         words: list[str] = []
-        request = f"{user}:{request}" if request else secrets.token_hex(6)
+        request = f"{user}:{request}" if request else random_hex(6)
         for start in range(0, len(results), BATCH):
             part = results[start : start + BATCH]
             batch = [text for each in part for text in (each.task, each.status, each.error, each.claim, each.value)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from hub.errors import Forbidden, Superseded, UnknownReply, WorkerNotFound
 from hub.jobs.models import Page, Worker
 from hub.jobs.names import GLOBAL, INTERNAL, dashed
 from hub.jobs.pages import Pages
+from hub.randoms import random_hex
 from hub.settings import Settings
 from hub.store.batches import Batches
 from hub.store.store import Store
@@ -129,7 +129,7 @@ class Workers:
             why=why,
             silent_ms=silent_ms,
             limit=BATCH,
-            request=secrets.token_hex(8),
+            request=random_hex(8),
             incarnation=incarnation,
         )
         match reply:

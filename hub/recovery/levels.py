@@ -3,7 +3,6 @@ goes on."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from hub.errors import UnknownReply
@@ -12,7 +11,7 @@ from hub.recovery.alerts import LEVELS, Thresholds, grown, growth, level
 from hub.recovery.webhook import Webhook
 from hub.settings import Settings
 from hub.store.store import Store
-from hub.wire import time_text
+from hub.wire import time_at
 
 KEEP_S = 7 * 86_400.0  # what was found of a source, after its last pass: an outage of a long weekend hides no alert
 _log = get_logger("hub.sweeping")
@@ -58,7 +57,7 @@ class Levels:
         if again and now == before:
             reason = growth(found, since, self._thresholds)
         if again or now != before:
-            at = time_text(datetime.fromtimestamp(now_ms / 1000, UTC))
+            at = time_at(now_ms / 1000)
             self._tell({"source": source, "level": now, "before": before, "reason": reason, "found": found, "at": at})
 
     async def _told_lately(self, source: str, now_ms: int, least: int | None) -> int | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -342,14 +341,14 @@ async def test_a_caller_who_hangs_up_gives_it_back_and_his_key_keeps_its_place(a
     first = BorrowRequest(LABEL, 60_000, "r1", "key-1", "a1", "f", 600, True, wait_ms=20_000, elsewhere=("us",))
     lease = await leases.borrow(first)
     assert (lease.slot, lease.realm) == ("s1", "us")
-    second = replace(first, attempt="a2")
+    second = first._replace(attempt="a2")
     assert (await leases.borrow(second)).token == lease.token
     await leases.undo(first, lease)
-    assert (await leases.borrow(replace(first, attempt="a3"))).token == lease.token  # the second has it still
-    for each in (second, replace(first, attempt="a3")):
+    assert (await leases.borrow(first._replace(attempt="a3"))).token == lease.token  # the second has it still
+    for each in (second, first._replace(attempt="a3")):
         await leases.undo(each, lease)
     await eventually(lambda: is_lent(api, "us"))
-    again = await leases.borrow(replace(first, attempt="a4"))
+    again = await leases.borrow(first._replace(attempt="a4"))
     assert (again.slot, int(again.token) > int(lease.token)) == ("s1", True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -34,7 +33,7 @@ from hub.errors import (
     Withdrawn,
 )
 from hub.history.tickets import ticket_ids
-from hub.wire import time_text
+from hub.wire import time_at
 
 router = APIRouter(tags=["queue"])
 TICKETS_MAX = 1000  # of one label
@@ -90,7 +89,7 @@ def _place(ticket: Ticket) -> dict[str, Any]:
         "position": ticket.position,
         "runId": ticket.run,
         "priority": ticket.priority,
-        "sinceUtc": time_text(datetime.fromtimestamp(ticket.since_ms / 1000, UTC)),
+        "sinceUtc": time_at(ticket.since_ms / 1000),
         "estimatedWaitSeconds": _estimate(ticket.estimate_ms),
         "secondsLeft": ticket.left_ms / 1000,
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -20,7 +19,7 @@ from hub.errors import Forbidden, HubError, InvalidValue, MissingMember, NotFoun
 from hub.settings.realms import DEFAULT
 from hub.tokens.logins import LIFE_S, LINK_S, ROLES, Login, bond, capped, new_key
 from hub.tokens.models import USER, digest_of
-from hub.wire import time_text
+from hub.wire import time_at
 
 router = APIRouter(include_in_schema=False)
 _AGENT_MAX: Final = 200
@@ -194,7 +193,7 @@ def _door(request: Request) -> Door:
 
 def _shown(login: Login) -> dict[str, Any]:
     def at(seconds: float) -> str:
-        return time_text(datetime.fromtimestamp(seconds, UTC))
+        return time_at(seconds)
 
     return {
         "id": login.id, "name": login.name, "role": login.role, "remoteIp": login.ip, "agent": login.agent,

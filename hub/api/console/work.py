@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -19,7 +18,7 @@ from hub.errors import Forbidden, InvalidValue
 from hub.jobs.chains import links_of
 from hub.jobs.models import Job, Page, Task
 from hub.jobs.names import dashed, to_id
-from hub.wire import time_text
+from hub.wire import time_at
 
 router = APIRouter(include_in_schema=False)
 _WORKERS: Final = 1000  # whose jobs are read at a time
@@ -76,7 +75,7 @@ async def workers(request: Request) -> Response:
     rows = [
         {
             "id": dashed(worker.id), "tasks": tasks, "jobs": sorted(names),
-            "lastSeen": time_text(datetime.fromtimestamp(worker.beat_us / 1e6, UTC)),
+            "lastSeen": time_at(worker.beat_us / 1e6),
             "sinceBeatMs": max(0, clock - int(float(beat))) if beat is not None else None,
         }
         for worker, beat, tasks, names in zip(found.items, beats, held, served, strict=True)

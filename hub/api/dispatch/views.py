@@ -16,7 +16,7 @@ from hub.api.dispatch.part import Part
 from hub.api.dispatch.realms import Realms
 from hub.settings import mask_url
 from hub.settings.realms import DEFAULT, KINDS, Realm
-from hub.wire import time_text
+from hub.wire import time_at, time_text
 
 router = APIRouter(tags=["operations"])
 
@@ -37,7 +37,7 @@ async def realms(request: Request) -> Response:
 
 
 def _part(found: Realms, part: Part) -> dict[str, Any]:
-    seen = time_text(datetime.fromtimestamp(part.seen_s, UTC)) if part.seen_s else None
+    seen = time_at(part.seen_s) if part.seen_s else None
     state = "opening" if part.serving is None else "away" if part.error else "open"
     known = found.said_of(part.name)
     return _shown(part.name or DEFAULT, part.where, state, seen, part.error or None, known)

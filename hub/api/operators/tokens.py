@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request
@@ -36,7 +35,7 @@ from hub.tokens.models import (
     read_user,
     user_of,
 )
-from hub.wire import time_text
+from hub.wire import time_at
 
 T = TypeVar("T")
 router = APIRouter(tags=["admin"])
@@ -153,5 +152,5 @@ def _shown(token: Token) -> dict[str, Any]:
         "active": holder.active,
         "scopes": in_order(holder.scopes) or None,
         "rooms": sorted(holder.rooms) or None,
-        "createdAtUtc": None if at is None else time_text(datetime.fromtimestamp(at / 1_000_000, UTC)),
+        "createdAtUtc": None if at is None else time_at(at / 1_000_000),
     }

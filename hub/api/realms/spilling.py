@@ -64,7 +64,7 @@ async def served(request: Request, ticket: Ticket, place: Elsewhere) -> Ticket:
                 found = await other.tickets.find(place.request)
     except TimeoutError:
         raise StoreUnavailable(f"Realm {place.realm}, which serves this ticket, does not answer in time") from None
-    lease = replace(found.lease, realm=place.realm) if found.lease else None
+    lease = found.lease._replace(realm=place.realm) if found.lease else None
     return replace(ticket, state=found.state, label=found.label, run=found.run, ttl_ms=found.ttl_ms, lease=lease)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from dataclasses import replace
 from typing import Any
 
 from hub.capacity.models import BorrowRequest, Lease, Slot, slot_item
@@ -19,7 +18,7 @@ def wanted(label: str, run: str = "", wait_s: float = 20, *, key: str = "", **mo
     number = next(_numbers)
     attempt = f"try-{number}"
     made = BorrowRequest(label, 900_000, run or f"run-{number}", key or attempt, attempt, label, 600, keyed=bool(key))
-    return replace(made, wait_ms=int(wait_s * 1000), **more)
+    return made._replace(wait_ms=int(wait_s * 1000), **more)
 
 
 class Crowd:
