@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram, Metric
 from prometheus_client.core import GaugeMetricFamily
@@ -110,6 +110,34 @@ borrow_latency = Histogram(
     "hub_borrow_latency_seconds", "Whole handling of a borrow, served or not.", ["label"], buckets=_BORROW_BUCKETS
 )
 borrow_outcomes = Counter("hub_borrow_outcomes_total", "How borrows ended.", ["label", "outcome"])
+
+
+class Borrows(NamedTuple):
+    """What is counted of the borrows of one label, found once: to find it costs more than to count."""
+
+    requests: Any
+    seconds: Any
+    served: Any
+
+
+_borrows: dict[tuple[str, str], Borrows] = {}
+
+
+def borrows_of(shown: str) -> Borrows:
+    """Of a label that is `bounded`, in the realm in which it is asked for."""
+    key = (realm.get(), shown)
+    if key not in _borrows:
+        served = borrow_outcomes.labels(shown, "success")
+        _borrows[key] = Borrows(borrow_requests.labels(shown), borrow_latency.labels(shown), served)
+    return _borrows[key]
+
+
+def forget_borrows(name: str) -> None:
+    """Those of a realm that is gone."""
+    for key in [key for key in _borrows if key[0] == name]:
+        del _borrows[key]
+
+
 pool_available = Gauge(
     "hub_pool_available_total", "Free slots of a pool, read when scraped.", ["label"], multiprocess_mode="mostrecent"
 )

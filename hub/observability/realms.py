@@ -81,6 +81,7 @@ def forget(name: str) -> None:
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         return  # what several processes have counted is in files, and stays there until they end
     metrics.realm_read_at.remove_by_labels({LABEL: name})
+    metrics.forget_borrows(name)
     for each in _split.values():
         each.twin.remove_by_labels({LABEL: name})
 

@@ -84,7 +84,8 @@ async def borrow(request: Request) -> Response:
             metrics.borrow_outcomes.labels("unknown", "denied").inc()
         raise
     shown = metrics.bounded(label.text)
-    metrics.borrow_requests.labels(shown).inc()
+    counted = metrics.borrows_of(shown)
+    counted.requests.inc()
     started = time.monotonic()
     try:
         said = reading.borrowing(document)
@@ -101,10 +102,10 @@ async def borrow(request: Request) -> Response:
         metrics.borrow_outcomes.labels(shown, "timeout" if isinstance(error, IN_VAIN) else "denied").inc()
         raise
     finally:
-        metrics.borrow_latency.labels(shown).observe(time.monotonic() - started)
+        counted.seconds.observe(time.monotonic() - started)
     if await is_gone(request):
         await hub.leases.undo(wanted, lease)
-    metrics.borrow_outcomes.labels(shown, "success").inc()
+    counted.served.inc()
     return reply(granted(hub, lease, said.run_name or None), lease.run)
 
 
