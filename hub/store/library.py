@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
+from operator import itemgetter
 from typing import Any
 
 from hub.store.keys import Keys, lua_module
@@ -69,8 +70,10 @@ class Command:
     changes: bool
 
     @cached_property
-    def _names(self) -> frozenset[str]:
-        return frozenset(self.arguments)
+    def _in_order(self) -> Callable[[dict[str, Any]], Iterable[Any]]:
+        if len(self.arguments) > 1:
+            return itemgetter(*self.arguments)
+        return lambda named: [named[name] for name in self.arguments]
 
     @classmethod
     def declared(cls, text: str) -> Command:
@@ -85,9 +88,12 @@ class Command:
 
     def ordered(self, rest: Iterable[Any], named: dict[str, Any]) -> list[Any]:
         """The arguments in order; raises TypeError for names that are not its own."""
-        if named.keys() != self._names:
-            raise TypeError(f"{self.name} takes {self.arguments}, not {tuple(named)}")
-        return [*(named[name] for name in self.arguments), *rest]
+        try:
+            if len(named) == len(self.arguments):
+                return [*self._in_order(named), *rest]
+        except KeyError:
+            pass
+        raise TypeError(f"{self.name} takes {self.arguments}, not {tuple(named)}")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ pool for each batch, begin a task to send it, and a timer for every answer."""
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,21 @@ from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from hub.observability import metrics
+from hub.store.packing import Packed
+
+FEW = 8  # calls that are no more work for Redis than the way there and back
+BATCH = 128  # commands sent to Redis in one go; more would make the last of them wait for the first
+Sent = tuple[tuple[Any, ...], asyncio.Future[Any]]  # a command, and its answer
+
+
+def next_batch(waiting: deque[Sent]) -> list[Sent]:
+    """Take what goes in one go next. Of many calls it is half: Redis works on the others while the hub answers these,
+    where they would wait for each other in turn. Plain commands go along, for whoever sends several waits for all.
+    """
+    half, batch = max(FEW, len(waiting) // 2), list[Sent]()
+    while waiting and len(batch) < BATCH and (len(batch) < half or waiting[0][0][0] != "FCALL"):
+        batch.append(waiting.popleft())
+    return batch
 
 
 class Pipeline:
@@ -53,15 +69,26 @@ class Pipeline:
         try:
             async with asyncio.timeout(limit_s):
                 await connection.send_packed_command(connection.pack_commands(commands))
-                return [await self._answer(connection, command[0]) for command in commands]
+                if isinstance(connection, Packed):
+                    answers = await connection.read_answers(len(commands))
+                else:  # of the store in memory
+                    answers = [await _one_answer(connection) for _ in commands]
         except TimeoutError:
             await connection.disconnect(nowait=True)
             raise RedisTimeoutError(f"Redis has not answered within {limit_s:g} s") from None
         finally:
             connection.socket_timeout = limit_s
+        return [self._read(command[0], answer) for command, answer in zip(commands, answers, strict=True)]
 
-    async def _answer(self, connection: Any, name: Any) -> Any:
-        try:
-            return await self._client.parse_response(connection, name)
-        except ResponseError as error:
-            return error
+    def _read(self, name: Any, answer: Any) -> Any:
+        """An answer as redis-py gives it, which makes another one of those to some commands."""
+        if name == "FCALL" or name not in self._client.response_callbacks or isinstance(answer, ResponseError):
+            return answer
+        return self._client.response_callbacks[name](answer)
+
+
+async def _one_answer(connection: Any) -> Any:
+    try:
+        return await connection.read_response()
+    except ResponseError as error:
+        return error
