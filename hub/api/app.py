@@ -128,6 +128,7 @@ def _furnish(app: FastAPI, settings: Settings) -> None:
     """Give it its routes, and what they keep."""
     app.state.breaker = ops.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
     app.state.readiness = ops.Readiness()
+    app.state.glance = overview.Glance()
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_hub_error)

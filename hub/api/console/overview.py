@@ -18,7 +18,7 @@ from hub.sweeping.brake import Brake
 from hub.wire import to_json
 
 router = APIRouter(include_in_schema=False)
-FRESH_S: Final = 0.5  # how old it may be: many pages ask at once
+FRESH_S: Final = 1.0  # how old it may be, which it says: many pages ask at once
 _LABELS: Final = 200  # of the queue that are looked at for a pool, those whose turn is next
 _POOLS: Final = 10  # of those that may serve a label
 _UNMANAGED: Final = 1000
@@ -27,19 +27,25 @@ _COUNT_S: Final = 0.5  # for a database to say how many of its records are stuck
 
 
 class Glance:
-    """What was seen last, for all who ask within half a second."""
+    """What was seen last, for all who ask within a second in which no page here has changed anything."""
 
     def __init__(self) -> None:
         self._at = float("-inf")
         self._seen = b""
+        self._changes = self._changes_seen = 0
         self._looking = asyncio.Lock()
+
+    def changed(self) -> None:
+        """A page has changed something: whoever asks from now on sees it."""
+        self._changes += 1
 
     async def seen(self, hub: Hub, request: Request) -> tuple[bytes, float]:
         """As `overview` answers it, written once for all, and how many seconds ago."""
         async with self._looking:
-            if time.monotonic() - self._at >= FRESH_S:
+            if time.monotonic() - self._at >= FRESH_S or self._changes_seen != self._changes:
+                changes = self._changes
                 self._seen = to_json(await _look(hub, request))
-                self._at = time.monotonic()
+                self._at, self._changes_seen = time.monotonic(), changes
             return self._seen, time.monotonic() - self._at
 
 
@@ -47,22 +53,19 @@ class Glance:
 async def overview(request: Request) -> Response:
     """Figures, one sentence, and every trouble by name."""
     hub = allowed(request, RUNNER, ADMIN)
-    if not hasattr(request.app.state, "glance"):
-        request.app.state.glance = Glance()
     seen, age_s = await request.app.state.glance.seen(hub, request)
     return Response(seen, media_type="application/json", headers={AGE_MS: str(int(1000 * age_s))})
 
 
 async def _look(hub: Hub, request: Request) -> dict[str, Any]:
     state = request.app.state
-    nodes, slots, queue, tasks, stuck, brakes, sweeper, shared = await asyncio.gather(
+    nodes, slots, queue, tasks, stuck, brakes, sweeper, shared, hubs = await asyncio.gather(
         _nodes(hub), _slots(hub), _queue(hub), _tasks(hub), state.stuck.look(hub.store, state.sources, _COUNT_S),
-        _brakes(hub), _sweeper(hub), _shared(hub),
+        _brakes(hub), _sweeper(hub), _shared(hub), hub.store.read("ZCARD", hub.store.keys.hubs),
     )  # fmt: skip
     seen: dict[str, Any] = {
         "nodes": nodes, "slots": slots, "queue": queue, "tasks": tasks, "stuck": stuck, "brakes": brakes,
-        "sweeper": sweeper, "shared": shared,
-        "hubs": await hub.store.read("ZCARD", hub.store.keys.hubs), "now": in_ms(hub, 0),
+        "sweeper": sweeper, "shared": shared, "hubs": hubs, "now": in_ms(hub, 0),
     }  # fmt: skip
     found = troubles(seen)
     return {"sentence": sentence(seen, found), "troubles": [each._asdict() for each in found], **seen}
@@ -103,8 +106,8 @@ async def _slots(hub: Hub) -> dict[str, Any]:
 
 
 async def _queue(hub: Hub) -> dict[str, Any]:
-    labels, waiting, away = await hub.tickets.counts()
-    queues = await hub.tickets.queues(await hub.tickets.labels(0, _LABELS), 1)
+    (labels, waiting, away), named = await asyncio.gather(hub.tickets.counts(), hub.tickets.labels(0, _LABELS))
+    queues = await hub.tickets.queues(named, 1)
     since = [ticket.since_ms for queue in queues for ticket in queue.tickets]
     oldest_s = max(0.0, hub.store.wall_s() - min(since) / 1000) if since else None
     queues = [queue for queue in queues if queue.waiting]
@@ -174,7 +177,10 @@ async def _tasks(hub: Hub) -> dict[str, Any]:
 
 
 async def _brakes(hub: Hub) -> dict[str, Any]:
-    return {of: await Brake(hub.store, hub.settings, of).status() for of in ("nodes", "workers")}
+    nodes, workers = await asyncio.gather(
+        Brake(hub.store, hub.settings, "nodes").status(), Brake(hub.store, hub.settings, "workers").status()
+    )
+    return {"nodes": nodes, "workers": workers}
 
 
 async def _sweeper(hub: Hub) -> dict[str, Any]:

@@ -163,10 +163,15 @@ class Edge:
             await self._list(visit.login, scope, headers, exchange)
         else:
             if scope["method"] not in SAFE:
-                exchange.before_answer = self._renderings.changed
+                exchange.before_answer = self._changed
             await self._answer(scope, exchange)
             if exchange.status < 400:
                 await door.note(visit, scope)
+
+    def _changed(self) -> None:
+        """A page has changed something: whoever asks from now on sees it."""
+        self._renderings.changed()
+        self.app.state.glance.changed()
 
     async def _list(self, login: Login, scope: Scope, headers: Mapping[bytes, bytes], exchange: _Exchange) -> None:
         """A list that many pages may ask for at once: made once for all who show the same credential and role."""
