@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import time
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Never
 from urllib.parse import unquote
 
 from starlette.types import Scope
@@ -17,7 +16,10 @@ from starlette.types import Scope
 from hub.api.deps import Serving
 from hub.api.guard.gate import SAFE
 from hub.errors import Forbidden, Foreign, HubError, StoreUnavailable
-from hub.tokens.logins import Login, Logins, bond, capped
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.store.rounds import rounds
+from hub.tokens.logins import LOGINS_MAX, Login, Logins, bond, capped, digest
 
 OPEN_COOKIE: Final = "hub_login"  # over plain HTTP no browser takes the other one
 TLS_COOKIE: Final = f"__Host-{OPEN_COOKIE}"
@@ -31,6 +33,7 @@ _ADMINS: Final = ("/admin/tokens", "/console/logins", "/console/links")
 # What nodes say of themselves may hold anything; by its token a lease is ended.
 _PRIVATE: Final = ("/diagnostics/worker-env/", "/console/leases/")
 _STILL_S: Final = 2.0
+_log = get_logger("hub.api")
 
 
 class NoReason(HubError):
@@ -62,6 +65,9 @@ class Door:
         self._serving = serving
         self._mode = serving.hub.settings.console
         self.logins = Logins(serving.hub.store)
+        self._answers: dict[asyncio.Future[None], Visit] = {}  # that go on for as long as their login is good
+        self._looking: asyncio.Task[Never] | None = None
+        self._tied: dict[tuple[str, str], bytes | None] = {}  # bond of a login and digest of its key -> the secret
 
     async def enter(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Visit | None:
         """Who speaks, None where it is no page of this hub; from then on the call is one with his credential.
@@ -110,16 +116,32 @@ class Door:
     async def while_good(self, visit: Visit, answering: Awaitable[None]) -> None:
         """Answer for as long as the login is good: an answer without an end ends with it."""
         task = asyncio.ensure_future(answering)
+        self._answers[task] = visit
+        if self._looking is None:
+            looking = rounds(_STILL_S, self._look_after, self._not_looked_after)  # one timer for all who listen
+            self._looking = asyncio.create_task(looking, name="logins")
         try:
-            # All look at the same moments: what they ask then is one round trip to Redis.
-            while not (await asyncio.wait((task,), timeout=_STILL_S - time.monotonic() % _STILL_S))[0]:
-                if not await self._is_still_good(visit):
-                    return
-            task.result()
+            await asyncio.wait((task,))
+            if not task.cancelled():
+                task.result()
         finally:
+            del self._answers[task]
+            if not self._answers:
+                self._looking.cancel()
+                self._looking = None
             if not task.done():
                 task.cancel()
                 await asyncio.wait((task,))
+
+    async def _look_after(self) -> None:
+        """End the answers whose login is good no more."""
+        for task, visit in list(self._answers.items()):
+            if not await self._is_still_good(visit):
+                task.cancel()
+
+    def _not_looked_after(self, error: Exception) -> None:
+        metrics.unhandled.inc()
+        _log.error("logins not looked after", why=str(error))
 
     async def _is_still_good(self, visit: Visit) -> bool:
         try:
@@ -127,6 +149,8 @@ class Door:
             return login is not None and await self._credential(visit.key, login) is not None
         except StoreUnavailable:  # nobody can tell, and the page is told that the store is away
             return True
+        except HubError:  # nobody will be able to
+            return False
 
     async def _credential(self, key: str, login: Login) -> bytes | None:
         """What the login stands for, as it would be shown; None when it is good for nothing any more."""
@@ -135,10 +159,13 @@ class Door:
             handle = found.holders.handle(login.token)
             holder = await found.holders.resolve(handle)
             return handle.encode() if holder and holder.active else None
-        for member in found.secrets.members:
-            if hmac.compare_digest(bond(key, member), login.bound):
-                return member
-        return None
+        tied = login.bound, digest(key)
+        if tied not in self._tied:
+            if len(self._tied) >= LOGINS_MAX:
+                self._tied.clear()
+            bonds = ((member, bond(key, member)) for member in found.secrets.members)
+            self._tied[tied] = next((each for each, made in bonds if hmac.compare_digest(made, login.bound)), None)
+        return self._tied[tied]
 
     @staticmethod
     def _check(scope: Scope, role: str, marked: bool) -> None:

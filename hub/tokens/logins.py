@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -19,6 +21,7 @@ IDLE_S: Final = 2 * 3600.0  # without a call
 LINK_S: Final = 300  # for a link to be opened
 LOGINS_MAX: Final = 1_000  # the oldest go
 REMEMBERED_S: Final = 1.0  # one that was ended at another hub is good here for this long
+LATELY_S: Final = 5.0  # a page that is open makes itself heard more often
 TOUCH_S: Final = 30.0
 ID_DIGITS: Final = 16
 
@@ -61,12 +64,22 @@ def digest(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
+@dataclass
+class _Found:
+    """What was found for a key: when it was looked for, and when the key was shown last."""
+
+    login: Login | None
+    looked: float
+    shown: float
+
+
 class Logins:
     """Keeps `Login`, and links that make one."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._found: dict[str, tuple[float, Login | None]] = {}
+        self._found: dict[str, _Found] = {}  # by digest
+        self._looking = asyncio.Lock()
         self._touched: dict[str, float] = {}
 
     async def create(self, key: str, login: Login) -> Login:
@@ -86,12 +99,10 @@ class Logins:
     async def find(self, key: str) -> Login | None:
         """The login of this key, as of a second ago; raises `StoreUnavailable`."""
         full, now = digest(key), time.monotonic()
-        since, login = self._found.get(full, (-REMEMBERED_S, None))
-        if now - since >= REMEMBERED_S:
-            login = await self._look(full)
-            if len(self._found) > LOGINS_MAX:
-                self._found.clear()
-            self._found[full] = (now, login)
+        if (found := self._fresh(full)) is None:
+            async with self._looking:
+                found = self._fresh(full) or await self._look(full)
+        found.shown, login = now, found.login
         if login is not None and now - self._touched.get(login.id, -TOUCH_S) >= TOUCH_S:
             if len(self._touched) > LOGINS_MAX:
                 self._touched.clear()
@@ -99,11 +110,30 @@ class Logins:
             await self._store.read("ZADD", self._store.keys.logins_seen, "XX", self._store.wall_s(), login.id)
         return login
 
-    async def _look(self, full: str) -> Login | None:
-        keys, name = self._store.keys, full[:ID_DIGITS]
-        text, seen = await self._store.read_all([("HGET", keys.logins, name), ("ZSCORE", keys.logins_seen, name)])
-        login = _login(name, text, seen, full)
-        return login if login and self._is_good(login, self._store.wall_s()) else None
+    def _fresh(self, full: str) -> _Found | None:
+        found = self._found.get(full)
+        return found if found is not None and time.monotonic() - found.looked < REMEMBERED_S else None
+
+    async def _look(self, full: str) -> _Found:
+        """Look for a login, and where there was one a moment ago for those of all other open pages too: then fifty of
+        them cost little more than one. Who guesses a key has nobody else looked for."""
+        now, kept, wanted = time.monotonic(), self._found, [full]
+        if full in kept and kept[full].login:
+            lately = (each for each, of in kept.items() if of.login and now - of.shown < LATELY_S)
+            wanted += [each for each in lately if each != full]
+        elif len(kept) >= LOGINS_MAX:
+            kept.clear()
+        for each, login in zip(wanted, await self._read(wanted), strict=True):
+            kept[each] = _Found(login, now, kept[each].shown if each in kept else now)
+        return kept[full]
+
+    async def _read(self, wanted: Sequence[str]) -> list[Login | None]:
+        keys, names, now_s = self._store.keys, [full[:ID_DIGITS] for full in wanted], self._store.wall_s()
+        texts, seen = await self._store.read_all(
+            [("HMGET", keys.logins, *names), ("ZMSCORE", keys.logins_seen, *names)]
+        )
+        found = [_login(name, text, at, full) for name, text, at, full in zip(names, texts, seen, wanted, strict=True)]
+        return [login if login and self._is_good(login, now_s) else None for login in found]
 
     async def all(self) -> list[Login]:
         """Every login that is kept, the newest first."""
@@ -122,7 +152,7 @@ class Logins:
         """End a login; whether there was one."""
         gone = await self._store.read("HDEL", self._store.keys.logins, name)
         await self._store.read("ZREM", self._store.keys.logins_seen, name)
-        self._found.clear()
+        self._found = {}  # another one: what is being looked for now is not remembered
         return bool(gone)
 
     async def make_link(self, login: Login, key: str) -> None:
@@ -147,10 +177,14 @@ def new_key() -> str:
 
 
 def _login(name: str, text: str | None, seen: Any, full: str = "") -> Login | None:
+    """None also for what nobody reads here: another version of the hub, or another program, has written it."""
     if text is None:
         return None
-    facts = orjson.loads(text)
-    kept = facts.pop("digest")
-    if full and not hmac.compare_digest(kept, full):
+    try:
+        facts = orjson.loads(text)
+        kept = facts.pop("digest")
+        if full and not hmac.compare_digest(kept, full):
+            return None
+        return Login(**facts, id=name, seen_s=float(seen) if seen is not None else facts["at_s"])
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
-    return Login(**facts, id=name, seen_s=float(seen) if seen is not None else facts["at_s"])

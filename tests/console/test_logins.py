@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 
 import httpx
@@ -11,7 +12,8 @@ import pytest
 from hub.api.guard.gate import Gate
 from hub.errors import Forbidden
 from hub.tokens.logins import IDLE_S, LIFE_S
-from tests.world import settings_for
+from tests.api.streams import listening
+from tests.world import eventually, settings_for
 
 SECRETS = {f"{role}_secret": f"{role}-secret-of-the-test" for role in ("runner", "node", "admin")}
 ADMIN = {"x-hub-secret": SECRETS["admin_secret"]}
@@ -194,6 +196,23 @@ async def test_a_login_ends_when_its_secret_is_not_in_force_any_more(browser, ma
         assert (await browser.get("/pools")).status_code == 401
 
 
+async def test_who_can_write_to_redis_and_knows_no_secret_gains_nothing_by_what_stands_there(api, browser, redis):
+    other = Browser(api)
+    await browser.log_in(SECRETS["admin_secret"])
+    await other.log_in(SECRETS["runner_secret"])
+    assert [(await each.get("/pools")).status_code for each in (browser, other)] == [200, 200]
+    kept = {name: json.loads(text) for name, text in redis.hgetall("hub:logins").items()}
+    (admins,) = (each for each in kept.values() if each["name"].startswith("admin"))
+    (theirs,) = (name for name, each in kept.items() if each["name"].startswith("runner"))
+    redis.hset("hub:logins", theirs, json.dumps({**kept[theirs], "bound": admins["bound"], "name": admins["name"]}))
+
+    async def refused() -> bool:
+        return (await other.get("/audit")).status_code == (await other.get("/pools")).status_code == 401
+
+    await eventually(refused)
+    assert (await browser.get("/audit")).status_code == 200
+
+
 async def test_logins_are_listed_and_ended(api, browser):
     await browser.log_in(SECRETS["admin_secret"])
     other = Browser(api)
@@ -205,6 +224,45 @@ async def test_logins_are_listed_and_ended(api, browser):
     assert (await other.get("/pools")).status_code == 401
     assert (await browser.send("DELETE", "/console/session")).json() == {"ended": True}
     assert (await browser.get("/pools")).status_code == 401
+
+
+async def test_who_changes_something_sees_it_in_the_overview_at_once(browser, monkeypatch):
+    monkeypatch.setattr("hub.api.console.overview.FRESH_S", 3600)
+    await browser.log_in(SECRETS["admin_secret"])
+    expire = (await browser.get("/console/overview")).json()["sweeper"]["expire"]
+    await browser.send("PUT", "/admin/sweeper", {"expire": not expire})
+    assert (await browser.get("/console/overview")).json()["sweeper"]["expire"] is not expire
+
+
+async def test_a_stream_of_events_ends_with_its_login_and_that_of_another_goes_on(api, browser, monkeypatch):
+    monkeypatch.setattr("hub.api.door._STILL_S", 0.02)
+    other, app = Browser(api), api._transport.app
+    await browser.log_in(SECRETS["admin_secret"])
+    theirs = (await other.log_in(SECRETS["admin_secret"])).json()["login"]["id"]
+    async with listening(app, {"cookie": browser.cookie}) as mine, listening(app, {"cookie": other.cookie}):
+        listeners = app.app.state.serving.live._listeners
+        assert len(listeners) == 2
+        await browser.send("DELETE", f"/console/logins/{theirs}")
+
+        async def one_left() -> bool:
+            return len(listeners) == 1
+
+        await eventually(one_left)
+        await browser.send("PUT", "/admin/caps/gpu:a100", {"cap": 3})
+        await mine.until(1)
+        assert mine.names == ["cap.set"]
+
+
+async def test_streams_whose_login_nobody_can_know_any_more_end(api, browser, redis, monkeypatch):
+    monkeypatch.setattr("hub.api.door._STILL_S", 0.02)
+    await browser.log_in(SECRETS["admin_secret"])
+    async with listening(api._transport.app, {"cookie": browser.cookie}):
+        redis.set("hub:logins", "of another program")
+
+        async def cut() -> bool:
+            return not api._transport.app.app.state.serving.live._listeners
+
+        await eventually(cut)
 
 
 @pytest.mark.parametrize(("seen_s", "made_s"), [(IDLE_S + 1, 0), (0, LIFE_S + 1)], ids=["idle", "too long"])
