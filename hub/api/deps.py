@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from datetime import UTC, datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -22,9 +21,11 @@ from hub.errors import CallerGone, Stopping
 from hub.history.live import Live
 from hub.tokens.file import TokensFile
 from hub.tokens.holders import Holders
-from hub.wire import time_text, to_json
+from hub.wire import time_at, to_json
 
 CYCLE = "hub.cycle"  # in the scope of a request: the server's own record of the exchange, where it is one of uvicorn's
+
+SERVING = "hub.serving"  # in the scope of a request: what it is served with, found already
 
 
 class Serving:
@@ -52,7 +53,7 @@ class Serving:
 
 def serving(request: Request) -> Serving:
     """The application's `Serving`; raises `Stopping` before the store is open."""
-    found: Serving | None = getattr(request.app.state, "serving", None)
+    found: Serving | None = request.scope.get(SERVING) or getattr(request.app.state, "serving", None)
     if found is None:
         raise Stopping("The hub is starting", retry_after_s=1)
     return found
@@ -90,9 +91,16 @@ async def check_caller(scope: Scope, found: Serving) -> None:
         raise CallerGone(_GONE)
 
 
+class Json(Response):
+    """Its headers are written as they are, which Starlette works out for each response."""
+
+    def init_headers(self, headers: Any = None) -> None:
+        self.raw_headers = [(b"content-length", b"%d" % len(self.body)), (b"content-type", b"application/json")]
+
+
 def reply(document: Any, run: str = "", status: int = 200) -> Response:
     """A JSON answer; with a run it says so in `Correlation-Id`."""
-    response = Response(to_json(document), status, media_type="application/json")
+    response = Json(to_json(document), status)
     if run:
         # Encoded here: a run id may hold text that Starlette's latin-1 headers do not take.
         response.raw_headers.append((b"correlation-id", run.encode("utf-8", "replace")))
@@ -101,7 +109,7 @@ def reply(document: Any, run: str = "", status: int = 200) -> Response:
 
 def in_ms(hub: Hub, left_ms: float) -> str:
     """The time of Redis so many ms from now, as the wire writes it. The store itself decides by the hub clock."""
-    return time_text(datetime.fromtimestamp(hub.store.wall_s() + left_ms / 1000, UTC))
+    return time_at(hub.store.wall_s() + left_ms / 1000)
 
 
 def in_seconds(left_ms: int | None) -> float | None:

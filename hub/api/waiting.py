@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from starlette.requests import Request
 
+from hub.api.deadlines import Deadline
 from hub.api.deps import is_gone, serving
 
-TIME = "hub.time"  # in the scope of a request: the `asyncio.Timeout` it is served under
+TIME = "hub.time"  # in the scope of a request: the `Deadline` it is served under
 PIECE_S = 5.0  # how late it is noticed that the caller has hung up, or that the hub stops
 
 T = TypeVar("T")
@@ -19,10 +19,9 @@ T = TypeVar("T")
 
 def more_time(request: Request, seconds: float) -> None:
     """Let the request take so much longer than others."""
-    limit: asyncio.Timeout | None = request.scope.get(TIME)
-    until = limit.when() if limit else None
-    if limit and until is not None:
-        limit.reschedule(until + seconds)
+    limit: Deadline | None = request.scope.get(TIME)
+    if limit is not None:
+        limit.extend(seconds)
 
 
 async def wait(request: Request, seconds: float, look: Callable[[float], Awaitable[T]], over: Callable[[T], bool]) -> T:

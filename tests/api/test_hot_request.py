@@ -7,6 +7,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Scope
 
 from hub.api.edge.hot_request import HotRequest
+from hub.api.guard.gate import first_of
 
 HEADERS = [
     (b"x-hub-secret", b"first"),
@@ -14,6 +15,10 @@ HEADERS = [
     (b"x-run-id", "ä".encode()),
     (b"accept", b"*/*"),
 ]
+
+
+async def nowhere(message: Message) -> None:
+    """Nothing is answered here."""
 
 
 def both(messages: list[Message], query: bytes = b"") -> tuple[HotRequest, Request]:
@@ -26,7 +31,8 @@ def both(messages: list[Message], query: bytes = b"") -> tuple[HotRequest, Reque
 
         return receive
 
-    return HotRequest(scope, receive_of(list(messages))), Request(scope, receive_of(list(messages)))
+    hot = HotRequest(scope, receive_of(list(messages)), nowhere, first_of(HEADERS))
+    return hot, Request(scope, receive_of(list(messages)))
 
 
 @pytest.mark.parametrize("name", ["x-hub-secret", "x-run-id", "accept", "x-other"])

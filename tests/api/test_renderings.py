@@ -35,9 +35,9 @@ def made(monkeypatch) -> Counter[str]:
     found: Counter[str] = Counter()
     answer = Edge._answer
 
-    async def counted(self: Edge, scope: Any, exchange: Any) -> None:
+    async def counted(self: Edge, scope: Any, *rest: Any) -> None:
         found[scope["path"]] += 1
-        await answer(self, scope, exchange)
+        await answer(self, scope, *rest)
 
     monkeypatch.setattr(Edge, "_answer", counted)
     return found

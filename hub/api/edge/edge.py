@@ -15,14 +15,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hub.api import measured
 from hub.api.bodies import preferred_wait
-from hub.api.deps import CYCLE, check_caller
+from hub.api.deadlines import Deadlines
+from hub.api.deps import CYCLE, SERVING, check_caller
 from hub.api.door import MARK, Door, Visit
 from hub.api.edge import hot
 from hub.api.edge.hot_request import HotRequest
 from hub.api.edge.neutral import ASKED, Speech, Writer
 from hub.api.edge.renderings import LISTS, Renderings
 from hub.api.guard.freight import LIGHT, Freight
-from hub.api.guard.gate import SAFE, Gate
+from hub.api.guard.gate import SAFE, Gate, first_of
 from hub.api.jobs.limits import Limits
 from hub.api.paths import EVENTS, SOCKETS, is_ours
 from hub.api.problems import answer, as_hub_error, note_failure, refuse, slow_down_guesses
@@ -47,6 +48,7 @@ class Edge:
         self.app = app
         self._gate = gate
         self._timeout_s = settings.request_timeout_s
+        self._deadlines = Deadlines(self._timeout_s)
         self._control_bytes = settings.max_control_body_bytes
         self._log_bytes = settings.max_log_body_bytes
         self._joblib = Limits(settings)
@@ -115,13 +117,14 @@ class Edge:
         if scope["method"] == "HEAD":
             scope, exchange = {**scope, "method": "GET"}, _Head(receive, send, exchange.limit)
         try:
-            async with asyncio.timeout(None if scope["path"] == EVENTS else self._timeout_s) as limit:
+            with nullcontext() if scope["path"] == EVENTS else self._deadlines.begin() as limit:
                 scope[TIME], scope[CYCLE] = limit, getattr(receive, "__self__", None)
-                headers = self._gate.check(scope) if self._gate else dict(scope["headers"])
+                headers = self._gate.check(scope) if self._gate else first_of(scope["headers"])
                 if ASKED in headers.get(b"accept", b""):
                     exchange.speak(Writer(self._speech, scope, exchange.put))
-                exchange.check_length(scope)
+                exchange.check_length(headers.get(b"content-length", b""))
                 if found := getattr(self.app.state, "serving", None):
+                    scope[SERVING] = found
                     exchange.weigh(found.freight, scope)
                     if scope["method"] != "GET":
                         await check_caller(scope, found)
@@ -131,7 +134,7 @@ class Edge:
                     if b"cookie" in headers or MARK in headers or scope["path"].startswith("/console/"):
                         await self._visited(scope, headers, exchange)
                     else:
-                        await self._answer(scope, exchange)
+                        await self._answer(scope, exchange, headers)
         except asyncio.CancelledError:
             raise
         except ClientDisconnect:
@@ -142,13 +145,15 @@ class Edge:
             exchange.unload()
             measured.note(scope, exchange.status, time.perf_counter() - started)
 
-    async def _answer(self, scope: Scope, exchange: _Exchange) -> None:
+    async def _answer(self, scope: Scope, exchange: _Exchange, headers: Mapping[bytes, bytes] | None = None) -> None:
         endpoint = hot.find(scope)
         if endpoint is None:
             await self.app(scope, exchange.receive, exchange.send)
             return
         scope["app"], scope["endpoint"], scope[measured.ROUTE] = self.app, endpoint, hot.TEMPLATES[endpoint]
-        response = await endpoint(HotRequest(scope, exchange.receive, exchange.send))
+        if headers is None:  # the door has put others there
+            headers = first_of(scope["headers"])
+        response = await endpoint(HotRequest(scope, exchange.receive, exchange.send, headers))
         await response(scope, exchange.receive, exchange.send)
 
     async def _visited(self, scope: Scope, headers: Mapping[bytes, bytes], exchange: _Exchange) -> None:
@@ -262,13 +267,12 @@ class _Exchange:
         for message in messages:
             await self._wire(message)
 
-    def check_length(self, scope: Scope) -> None:
+    def check_length(self, announced: bytes) -> None:
         """Refuse a body by its announced length, before anything else is looked at."""
-        for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit():
-                self._announced = int(value)
-                if self._announced > self.limit:
-                    raise TooLarge(_too_large(self.limit))
+        if announced.isdigit():
+            self._announced = int(announced)
+            if self._announced > self.limit:
+                raise TooLarge(_too_large(self.limit))
 
     def weigh(self, freight: Freight, scope: Scope) -> None:
         """Count a large body among those that are under way, once somebody wants to read it."""

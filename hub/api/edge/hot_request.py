@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive, Scope, Send
 
 _NOTHING_ASKED = QueryParams("")
 
@@ -13,9 +15,9 @@ _NOTHING_ASKED = QueryParams("")
 class _HotHeaders(Headers):
     """Found by name in a dictionary. Of a header that comes several times the first one counts, as with Starlette."""
 
-    def __init__(self, raw: list[tuple[bytes, bytes]]) -> None:
+    def __init__(self, raw: list[tuple[bytes, bytes]], first: Mapping[bytes, bytes]) -> None:
         super().__init__(raw=raw)
-        self._first = dict(reversed(raw))
+        self._first = first
 
     def get(self, key: str, default: Any = None) -> Any:
         value = self._first.get(key.encode("latin-1"))
@@ -23,12 +25,14 @@ class _HotHeaders(Headers):
 
 
 class HotRequest(Request):
-    """Names of headers are asked for in lower case."""
+    """Names of headers are asked for in lower case; `first` has the first value of each."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, first: Mapping[bytes, bytes]) -> None:
+        super().__init__(scope, receive, send)
+        self._hot_headers = _HotHeaders(scope["headers"], first)
 
     @property
     def headers(self) -> Headers:
-        if not hasattr(self, "_hot_headers"):
-            self._hot_headers = _HotHeaders(self.scope["headers"])
         return self._hot_headers
 
     @property

@@ -8,7 +8,7 @@ but `Host`, and is asked for nothing more: `curl -d` keeps its content type.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 
 from starlette.types import Scope
@@ -30,6 +30,11 @@ _JSON = re.compile(rb"application/([a-z0-9.-]+\+)?json\s*(;|$)", re.IGNORECASE)
 _PORTS = {"http": "80", "https": "443"}
 
 
+def first_of(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Headers by name. Of one that comes several times the first one counts, as everywhere in the hub."""
+    return dict(reversed(headers))
+
+
 class Gate:
     """The rule of one hub. Without secrets everybody who can connect may do everything, so that only this machine's own
     names and pages are let in; with secrets a page is asked where it comes from when cookies speak for it.
@@ -45,7 +50,7 @@ class Gate:
     def check(self, scope: Scope, *, socket: bool = False) -> Mapping[bytes, bytes]:
         """The headers; raises `BadInput`, `Foreign`, `NotJson` or `Forbidden` for what is not to be served. A `socket`
         says no JSON over HTTP."""
-        headers: dict[bytes, bytes] = dict(scope["headers"])
+        headers = first_of(scope["headers"])
         hosts = [value for name, value in scope["headers"] if name == b"host"]
         if len(hosts) > 1:
             raise BadInput("A request has one Host header, and this one has several.")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import orjson
 from starlette.responses import Response
 
+from hub.api.deps import Json
 from hub.api.jobs.bodies import Slice
 from hub.api.paths import PREFIX
 from hub.jobs.models import LOST, Job, Page, Provider, Shown, Task, Worker
@@ -19,7 +20,10 @@ T = TypeVar("T")
 
 def reply(document: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON answer."""
-    return Response(orjson.dumps(document), status, headers, "application/json")
+    answer = Json(orjson.dumps(document), status)
+    if headers:
+        answer.headers.update(headers)
+    return answer
 
 
 def nothing() -> Response:

@@ -1,0 +1,84 @@
+"""How long requests may take: one timer for all of them, where `asyncio.timeout` makes one for each."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+
+class Deadlines:
+    """Requests that all have the same time, in the order in which they began."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._under_way: dict[Deadline, None] = {}
+        self._watched_by: asyncio.AbstractEventLoop | None = None
+
+    def begin(self) -> Deadline:
+        """Around one request, in the task that serves it; raises `TimeoutError` as `asyncio.timeout` does."""
+        return Deadline(self)
+
+    def enter(self, request: Deadline, loop: asyncio.AbstractEventLoop) -> float:
+        """It has begun: until when it may take, by the clock of the loop."""
+        self._under_way[request] = None
+        if self._watched_by is not loop:
+            self._watched_by = loop
+            loop.call_later(self._seconds, self._look, loop)
+        return loop.time() + self._seconds
+
+    def leave(self, request: Deadline) -> None:
+        """It has ended, or has a time of its own."""
+        self._under_way.pop(request, None)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        while self._under_way:
+            request = next(iter(self._under_way))
+            if request.until > now:
+                loop.call_at(request.until, self._look, loop)
+                return
+            self.leave(request)
+            request.end()
+        self._watched_by = None
+
+
+class Deadline:
+    """The time of one request."""
+
+    __slots__ = ("_all", "_cancelling", "_is_over", "_loop", "_task", "_timer", "until")
+
+    def __init__(self, of_all: Deadlines) -> None:
+        self._all = of_all
+        self._is_over = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Deadline:
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._cancelling, self._loop = task, task.cancelling(), task.get_loop()
+        self.until = self._all.enter(self, self._loop)
+        return self
+
+    def extend(self, seconds: float) -> None:
+        """Let it take so much longer than others."""
+        if not self._is_over:
+            self._all.leave(self)
+            if self._timer is not None:
+                self._timer.cancel()
+            self.until += seconds
+            self._timer = self._loop.call_at(self.until, self.end)
+
+    def end(self) -> None:
+        """Its time is over."""
+        self._is_over = True
+        self._task.cancel()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        else:
+            self._all.leave(self)
+        if self._is_over and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from error
