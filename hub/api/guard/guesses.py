@@ -4,6 +4,7 @@ does."""
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import OrderedDict
 from ipaddress import IPv6Address, ip_address
@@ -32,7 +33,7 @@ class Guesses:
     def early_s(self, address: str | None, now: float) -> float:
         """Count a wrong secret of this address; for how long its answer must wait."""
         who = _neighbourhood(address)
-        due = min(max(self._due.pop(who, 0.0), now - FREE / PER_S) + 1 / PER_S, now + WAIT_MAX_S)
+        due = min(max(self._due.pop(who, -math.inf), now - FREE / PER_S) + 1 / PER_S, now + WAIT_MAX_S)
         self._due[who] = due
         if len(self._due) > ADDRESSES_MAX:
             self._due.popitem(last=False)
