@@ -74,7 +74,7 @@ async def look(only: set[str]) -> None:
                 await looker.page.set_viewport_size({"width": 1120, "height": 720})
                 await looker.go("overview")
                 await looker.page.wait_for_timeout(3000)
-                await _shoot(looker.page, packer, MANUAL / "console.webp", 0.2, 0.7)
+                await _shoot(looker.page, packer, MANUAL / "console.webp", 0.2, 0.64)
             print(kind, looker.complaints)
             await context.close()
         await window.close()
