@@ -15,10 +15,15 @@ from tests.world import HubProcess, RedisServer
 
 @pytest.fixture(scope="session")
 def shared_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubProcess]:
-    """A hub for tests that leave it as it was; a node that never beats stays alive in it."""
+    """A hub for tests that leave it as it was; nodes and workers that never beat stay alive in it, and who waits in its
+    queue may wait for as long as a module takes."""
     server = RedisServer(tmp_path_factory.mktemp("redis"))
     server.start()
-    hub = HubProcess({"HUB_REDIS_URL": server.url, "HUB_NODE_TIMEOUT": "600", "HUB_REVOKE_GRACE_SECONDS": "0"})
+    patient = {
+        f"HUB_{name}": "600" for name in ("NODE_TIMEOUT", "WORKER_TIMEOUT_SECONDS", "BORROW_QUEUE_TIMEOUT_SECONDS")
+    }
+    patient["HUB_REQUEST_TIMEOUT_SECONDS"] = "700"
+    hub = HubProcess({"HUB_REDIS_URL": server.url, "HUB_REVOKE_GRACE_SECONDS": "0", **patient})
     hub.wait_until_ready()
     yield hub
     hub.kill()

@@ -58,8 +58,9 @@ def ids(shared_hub: HubProcess) -> Iterator[dict[str, str]]:
         register(shared_hub, "tabbed", pools={"tab:one": 1})
         lent = made("POST", "/session/borrow", {"labelKey": "tab:one", "runId": "run-of-tab"}, **runner)
         with ThreadPoolExecutor() as pool:
-            waits = {"idempotency-key": "ticket-of-tab", "prefer": "wait=30", **runner}
-            waiting = pool.submit(api.post, "/session/borrow", json={"labelKey": "tab:one"}, headers=waits)
+            waits = {"idempotency-key": "ticket-of-tab", **runner}
+            wanted = {"labelKey": "tab:one"}
+            waiting = pool.submit(api.post, "/session/borrow", json=wanted, headers=waits, timeout=None)
             wait_until(lambda: made("GET", "/queue?label=tab:one")["waiting"] == 1)
             [queue] = made("GET", "/queue?label=tab:one")["labels"]
             yield {
