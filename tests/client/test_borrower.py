@@ -83,6 +83,9 @@ async def test_the_attempts_of_one_borrow_carry_one_key_and_take_one_slot(hub: F
     assert (slot.id, other.id) == ("s1", "s2")
 
 
+LATE_S = 1.2
+
+
 async def test_a_borrow_answered_late_keeps_what_is_left_of_its_lease_and_renews_all_of_it(hub: FakeHub) -> None:
     async def grant_slowly(request: httpx.Request) -> httpx.Response:
         answer = hub.answer(request)
@@ -92,9 +95,9 @@ async def test_a_borrow_answered_late_keeps_what_is_left_of_its_lease_and_renews
 
     hub.ttl_s = 6
     transport = httpx.MockTransport(grant_slowly)
-    async with HubClient("http://hub", attempt_timeout=1.2, transport=transport) as client:
+    async with HubClient("http://hub", attempt_timeout=LATE_S, transport=transport) as client:
         async with client.borrow("gpu:a100", ttl=6) as slot:
-            assert 0.2 < slot.ttl_s < 4.8
+            assert 0.2 < slot.ttl_s <= 6 - LATE_S + 0.1  # a timer may ring a moment early
             assert slot.seconds_left() > 0.1
             await eventually(lambda: slot.ttl_s == 6)
         unasked = await client.acquire("gpu:a100")

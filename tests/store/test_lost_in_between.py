@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
 import threading
 import time
@@ -108,6 +109,7 @@ def test_a_subscription_whose_connection_is_half_gone_is_an_outage_and_the_next_
 
     for run in (uvloop.run, asyncio.run):
         run(listen())
+    gc.collect()  # here, where it is known what was left open, and not in whichever test comes later
 
 
 async def test_a_hub_that_stood_still_leaves_an_empty_store_to_one_that_did_not(redis_server, redis, monkeypatch):
