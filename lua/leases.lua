@@ -7,11 +7,12 @@ function leases.note_run(slot, run)
 end
 
 -- Make a lease of a slot that is in no list: in-use list, session, deadline, footprints, indexes, in one go.
--- lease: slot item pool node part label run token ttl_ms idle_ms. Needs the two times of `store`.
+-- lease: slot item pool node part label run token ttl_ms idle_ms; listed: it is in the in-use list already. Needs the two
+-- times of `store`.
 function leases.lend(lease)
   local slot, ttl_ms = lease.slot, lease.ttl_ms
   local at, idle_ms = numbers.whole(store.now_ms), lease.idle_ms > 0 and numbers.whole(lease.idle_ms) or '0'
-  redis.call('RPUSH', keys.inuse(lease.pool), lease.item)
+  if not lease.listed then redis.call('RPUSH', keys.inuse(lease.pool), lease.item) end
   redis.call('SET', keys.borrow_ttl(slot), '1', 'PX', numbers.whole(ttl_ms))
   if lease.idle_ms > 0 then redis.call('SET', keys.borrow_idle(slot), '1', 'PX', idle_ms) end
   redis.call('HSET', keys.session(slot), 'browserId', slot, 'labelKey', lease.label, 'runId', lease.run,

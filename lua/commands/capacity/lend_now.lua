@@ -11,11 +11,12 @@ command.change('capacity/lend_now', {
   'fingerprint',  -- of what was asked for
   'keep_s',       -- how long the request id is remembered
 }, function(a)
+  local keyed = a.request ~= a.attempt  -- without a key nobody has a ticket who does not wait
   if store.anybody_waits or store.settle_left_ms > 0 or caps.reached(a.label)
-    or redis.call('EXISTS', keys.request(a.request), keys.request(a.attempt), keys.ticket(a.request)) > 0 then
+    or (keyed and redis.call('EXISTS', keys.ticket(a.request), keys.request(a.request)) > 0) then
     return {'ask', work.dropped}
   end
-  local found = matching.find(a.label)
+  local found = matching.find_at_once(a.label, a.attempt)
   if not found then return {'ask', work.dropped} end
   leases.grant({id = a.request, label = a.label, run = a.run, ttl_ms = a.ttl_ms, idle_ms = a.idle_ms, fingerprint = a.fingerprint,
     attempt = a.attempt, keep_s = a.keep_s}, found)
