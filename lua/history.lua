@@ -3,9 +3,15 @@ local history = {}
 
 -- Write down what happened, in the step that made it happen: note('grant.lent', 'slot', slot, 'run', run, ...). Names
 -- and facts alternate and none is nil; `why` is the short word of the rule. Names are those of hub/history/events.py.
--- One call costs about as much as a SET. A stream that cannot be written fails nothing.
+-- One call costs about as much as a SET. A stream that cannot be written fails nothing. Redis trims it by a hundred
+-- entries at a time in any case, so one note in sixteen asks for that.
+local untrimmed = 15
 function history.note(what, ...)
-  redis.pcall('XADD', keys.history, 'MAXLEN', '~', store.history_max or '20000', '*', 'event', what, ...)
+  untrimmed = untrimmed + 1
+  if untrimmed < 16 then return redis.pcall('XADD', keys.history, '*', 'event', what, ...) end
+  untrimmed = 0
+  local most = redis.call('HGET', keys.store, 'history_max') or '20000'
+  redis.pcall('XADD', keys.history, 'MAXLEN', '~', most, '*', 'event', what, ...)
 end
 
 -- What became of a slot or of its lease; of: slot node pool label run, what is not known is left out.

@@ -3,7 +3,7 @@ local orders = {}
 
 -- Something of it has changed: the node is told with its next beat, and at once that there is something. The new version.
 function orders.changed(part)
-  local version = redis.call('HINCRBY', keys.orders(part), 'version', 1)
+  local version = redis.call('HINCRBY', keys.orders(part), 'version', '1')
   notifications.tell(keys.orders_notice(part), version)
   return version
 end

@@ -22,7 +22,7 @@ function revocations.keep(slot, token, until_ms)
 end
 
 -- The ms that the grace of a hub's setting lasts.
-function revocations.grace_ms() return tonumber(store.grace_ms or '5000') end
+function revocations.grace_ms() return tonumber(redis.call('HGET', keys.store, 'grace_ms') or '5000') end
 
 -- Whether the last holder of a slot may still believe in his lease.
 function revocations.believed_in(slot)

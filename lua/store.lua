@@ -21,6 +21,13 @@ end
 
 function store.is_shut() return redis.error_reply('UNOPENED no hub has opened this store') end
 
+-- A number of the record. What is written as it was the last time is not read again.
+local texts, read = {}, {}
+local function number(field, text)
+  if texts[field] ~= text then texts[field], read[field] = text, tonumber(text) end
+  return read[field]
+end
+
 -- Read the record:
 -- * now_ms and now_us, the time of the Redis server;
 -- * clock_ms, the hub clock. It moves only while a hub can hear: at most two tick periods (2 x 500 ms) past the last tick. A
@@ -39,12 +46,12 @@ function store.is_shut() return redis.error_reply('UNOPENED no hub has opened th
 function store.begin(told_of, told_ms, until_ms)
   local time = redis.call('TIME')
   local said = redis.call('HMGET', keys.store, 'generation', 'clock_ms', 'tick_ms', 'settle_ms', 'options', 'timeout_ms',
-    'history_max', 'reopened_ms', 'waiting', 'capped', 'token', 'born_ms', 'revoked_ms', 'grace_ms')
+    'reopened_ms', 'waiting', 'capped', 'token', 'born_ms', 'revoked_ms')
   if not said[1] or said[1] ~= store.opened_as then return store.is_shut() end
-  local seconds, micros = tonumber(time[1]), tonumber(time[2])
+  local seconds, micros = number(1, time[1]), tonumber(time[2])
   local now_ms = seconds * 1000 + math.floor(micros / 1000)
-  local silence_ms = math.max(0, now_ms - said[3])
-  local clock_ms = said[2] + (silence_ms > 2000 and 0 or math.min(silence_ms, 1000))
+  local silence_ms = math.max(0, now_ms - number(2, said[3]))
+  local clock_ms = number(3, said[2]) + (silence_ms > 2000 and 0 or math.min(silence_ms, 1000))
   if told_of ~= '' and (told_of ~= said[1] or clock_ms - told_ms > 3000) then
     return redis.error_reply('LATE this hub did not know how the store stands; nothing was done')
   end
@@ -53,19 +60,17 @@ function store.begin(told_of, told_ms, until_ms)
   end
   store.now_ms, store.now_us, store.clock_ms, store.generation = now_ms, seconds * 1000000 + micros, clock_ms, said[1]
   store.resumes = silence_ms > 2000
-  store.settle_ms, store.settle_left_ms = said[4], (said[4] or 0) - clock_ms
+  store.settle_ms, store.settle_left_ms = said[4], (said[4] and number(4, said[4]) or 0) - clock_ms
   if said[5] ~= store.options or not store.trailing then  -- how labels are matched: '1' or '0' each
     store.options = said[5]
     store.trailing, store.prefix, store.wildcards = string.match(said[5] or '110', '(.)(.)(.)')
   end
-  local timeout_ms = tonumber(said[6] or '')
-  store.node_timeout_ms, store.history_max, store.token = timeout_ms, said[7] or '20000', said[11] or '0'
-  store.reopened_ms = said[8]
-  store.reporting = said[8] and timeout_ms and clock_ms - said[8] < timeout_ms
-  store.hearing = store.reporting or (said[12] and timeout_ms and clock_ms - said[12] < timeout_ms)
-  store.anybody_waits, store.has_caps = said[9] == '1', said[10] == '1'
-  store.revoked_ms, store.revoking = said[13], tonumber(said[13] or '0') > clock_ms
-  store.grace_ms = said[14]
+  local timeout_ms = said[6] and number(5, said[6])
+  store.node_timeout_ms, store.reopened_ms, store.token = timeout_ms, said[7], said[10] or '0'
+  store.reporting = said[7] and timeout_ms and clock_ms - number(6, said[7]) < timeout_ms
+  store.hearing = store.reporting or (said[11] and timeout_ms and clock_ms - number(7, said[11]) < timeout_ms)
+  store.anybody_waits, store.has_caps = said[8] == '1', said[9] == '1'
+  store.revoked_ms, store.revoking = said[12], said[12] and number(8, said[12]) > clock_ms
   work.begin()
 end
 
