@@ -6,14 +6,15 @@ local command = {}
 
 local used_ms  -- when a hub used this library last on this server process
 
--- Which of the arguments have names, and which of those are numbers.
+-- Which of the arguments have names, which of those are numbers, and whether there are further ones.
 local function read(arguments)
-  local names, as_number = {}, {}
+  local names, as_number, takes_rest = {}, {}, false
   for i, argument in ipairs(arguments) do
     names[i] = string.match(argument, '^[%w_]+')
     if string.find(argument, ': number', 1, true) then as_number[#as_number + 1] = names[i] end
+    takes_rest = not names[i]
   end
-  return names, as_number
+  return names, as_number, takes_rest
 end
 
 -- While a slot of a cluster moves, a command would find some of its keys gone when it has written others already. Asked
@@ -22,11 +23,11 @@ function command.stay_whole() redis.call('EXISTS', keys.canary) end
 
 -- While a library is loaded Lua has next to nothing: the rest is done with the first call.
 local function declare(name, arguments, action, begin, flags)
-  local named, names, as_number = {}, nil, nil
+  local named, names, as_number, takes_rest = {}, nil, nil, nil
   local function callback(given, argv)
     if not names then
       wake()
-      names, as_number = read(arguments)
+      names, as_number, takes_rest = read(arguments)
     end
     local last = #argv
     store.choose(given[1], argv[last])
@@ -34,7 +35,7 @@ local function declare(name, arguments, action, begin, flags)
     local refusal = begin(argv[last - 3], argv[last - 2], argv[last - 1])
     if refusal then return refusal end
     used_ms = store.now_ms
-    argv[last], argv[last - 1], argv[last - 2], argv[last - 3] = nil, nil, nil, nil
+    if takes_rest then argv[last], argv[last - 1], argv[last - 2], argv[last - 3] = nil, nil, nil, nil end
     for i = 1, #names do named[names[i]] = argv[i] end
     for i = 1, #as_number do named[as_number[i]] = tonumber(named[as_number[i]]) end
     return action(named, argv)

@@ -1,9 +1,9 @@
 -- Leases: how a lease is made.
 local leases = {}
 
-function leases.note_run(slot, run)
+function leases.note_run(slot, run, now)
   redis.call('SET', keys.browser_run(slot), run, 'EX', keys.seconds.browser_run)
-  redis.call('ZADD', keys.run(run), numbers.whole(store.now_ms), slot)
+  redis.call('ZADD', keys.run(run), now or numbers.whole(store.now_ms), slot)
 end
 
 -- Make a lease of a slot that is in no list: in-use list, session, deadline, footprints, indexes, in one go.
@@ -11,18 +11,17 @@ end
 -- times of `store`.
 function leases.lend(lease)
   local slot, ttl_ms = lease.slot, lease.ttl_ms
-  local at, idle_ms = numbers.whole(store.now_ms), lease.idle_ms > 0 and numbers.whole(lease.idle_ms) or '0'
+  local text, idle_ms = lease_texts.of(ttl_ms), lease.idle_ms > 0 and numbers.whole(lease.idle_ms) or '0'
   if not lease.listed then redis.call('RPUSH', keys.inuse(lease.pool), lease.item) end
-  redis.call('SET', keys.borrow_ttl(slot), '1', 'PX', numbers.whole(ttl_ms))
+  redis.call('SET', keys.borrow_ttl(slot), '1', 'PX', text.ttl)
   if lease.idle_ms > 0 then redis.call('SET', keys.borrow_idle(slot), '1', 'PX', idle_ms) end
   redis.call('HSET', keys.session(slot), 'browserId', slot, 'labelKey', lease.label, 'runId', lease.run,
-    'nodeId', lease.node, 'borrowedAtUtc', times.text(store.now_ms), 'ttlSeconds', string.format('%.14g', ttl_ms / 1000),
-    'poolLabel', lease.pool, 'leaseToken', lease.token)
+    'nodeId', lease.node, 'borrowedAtUtc', text.since, 'ttlSeconds', text.ttl_s, 'poolLabel', lease.pool, 'leaseToken', lease.token)
   redis.call('HSET', keys.slot(slot), 'place', 'lent', 'label', lease.label, 'run', lease.run, 'granted_ms',
-    numbers.whole(store.clock_ms), 'visible_ms', numbers.whole(store.now_ms + ttl_ms), 'watch_idle', idle_ms)
-  redis.call('ZADD', keys.deadlines, numbers.whole(store.clock_ms + ttl_ms), slot)
-  redis.call('ZADD', keys.in_flight(lease.label), at, slot)
-  if lease.run ~= '' then leases.note_run(slot, lease.run) end
+    text.clock, 'visible_ms', text.visible, 'watch_idle', idle_ms)
+  redis.call('ZADD', keys.deadlines, text.deadline, slot)
+  redis.call('ZADD', keys.in_flight(lease.label), text.now, slot)
+  if lease.run ~= '' then leases.note_run(slot, lease.run, text.now) end
   redis.call('HSET', keys.lent(lease.part), slot, lease.token)
   orders.changed(lease.part)
 end
@@ -42,35 +41,25 @@ end
 
 -- The idle clock of a slot in ms, 0 for none: its own rule, else the hub's; 0 in its own rule means the whole lease.
 local function idle_of(own_ms, hub_idle_ms, ttl_ms)
-  local own = tonumber(own_ms or '')
+  local own = own_ms and own_ms ~= '' and tonumber(own_ms)
   if not own then return hub_idle_ms end
   if own > 0 then return own end
   return hub_idle_ms > 0 and ttl_ms or 0
 end
 
--- The next token. It has more digits than a Lua number holds, so the last nine are counted here and the rest is text;
--- every thousand million leases Redis carries over.
-function leases.next_token()
-  local low = string.sub(store.token, -9) + 1
-  if #store.token > 9 and low < 1000000000 then
-    store.token = string.format('%s%09d', string.sub(store.token, 1, -10), low)
-    redis.call('HSET', keys.store, 'token', store.token)
-  else
-    redis.call('HINCRBY', keys.store, 'token', 1)
-    store.token = redis.call('HGET', keys.store, 'token')
-  end
-  return store.token
+-- Grant a slot that is in no list, or that is `listed`, under the next token, and remember that for the request.
+-- found: slot item pool node part own_idle_ms. The rest is text, as it was asked for.
+function leases.grant_to(found, request, label, run, ttl_ms, idle_ms, fingerprint, attempt, keep_s)
+  found.token = lease_texts.next_token()
+  found.label, found.run, found.ttl_ms = label, run, numbers.again('ttl_ms', ttl_ms)
+  found.idle_ms = idle_of(found.own_idle_ms, idle_ms == '0' and 0 or tonumber(idle_ms), found.ttl_ms)
+  leases.lend(found)
+  redis.call('SET', keys.request(request), fingerprint .. '|' .. found.slot .. '|' .. found.token .. '|' .. attempt, 'EX', keep_s)
 end
 
--- Grant a slot that is in no list as it was asked for, under the next token, and remember that for the request.
--- wanted: id label run ttl_ms idle_ms fingerprint attempt keep_s. found: slot item pool node part own_idle_ms.
-function leases.grant(wanted, found)
-  found.token = leases.next_token()
-  found.label, found.run, found.ttl_ms = wanted.label, wanted.run, tonumber(wanted.ttl_ms)
-  found.idle_ms = idle_of(found.own_idle_ms, tonumber(wanted.idle_ms), found.ttl_ms)
-  leases.lend(found)
-  redis.call('SET', keys.request(wanted.id),
-    wanted.fingerprint .. '|' .. found.slot .. '|' .. found.token .. '|' .. wanted.attempt, 'EX', wanted.keep_s)
+-- The same to a ticket: id label run ttl_ms idle_ms fingerprint attempt keep_s.
+function leases.grant(t, found)
+  leases.grant_to(found, t.id, t.label, t.run, t.ttl_ms, t.idle_ms, t.fingerprint, t.attempt, t.keep_s)
 end
 
 return leases

@@ -35,8 +35,8 @@ local function walk(n, want, wild)
   end
 end
 
--- The same in the pools of other labels.
-local function find_elsewhere(label, wild)
+-- Find a slot for a requested label in the pools of others; `wild` is whether it has a `*` that counts.
+function matching.find_elsewhere(label, wild)
   local want = {}
   for segment in string.gmatch(label, '[^:]+') do want[#want + 1] = segment end
   for n = wild and #want or #want - 1, store.trailing == '1' and 2 or #want, -1 do
@@ -54,28 +54,12 @@ local function find_elsewhere(label, wild)
   end
 end
 
-local function is_wild(label)
-  return store.wildcards == '1' and string.find(label, '*', 1, true) and string.find(':' .. label .. ':', ':*:', 1, true) ~= nil
-end
-
 -- Find a slot for a requested label: the exact pool; shorter ones, longest first, down to two segments; longer ones,
 -- fewest segments first. Among equals the smallest label by code point. A `*` segment of the request stands for any
 -- one segment when wildcards are on.
 function matching.find(label)
-  local wild = is_wild(label)
-  return not wild and supply.take(label) or find_elsewhere(label, wild)
-end
-
--- The same for an attempt of which nothing is known; nil also when something is. A slot of the exact pool is in the in-use
--- list then, as `listed` says.
-function matching.find_at_once(label, attempt)
-  local wild = is_wild(label)
-  local exact, empty
-  if not wild then exact, empty = supply.take_at_once(label, attempt) end
-  if exact then return exact end
-  if redis.call('EXISTS', keys.request(attempt)) == 1 then return nil end
-  if empty then pools.close(label) end
-  return not (wild or empty) and supply.take(label) or find_elsewhere(label, wild)
+  local wild = turns.is_wild(label)
+  return not wild and supply.take(label) or matching.find_elsewhere(label, wild)
 end
 
 return matching

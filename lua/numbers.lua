@@ -13,4 +13,11 @@ function numbers.whole(number) return string.format('%d', number) end
 -- A number of microseconds as text; Lua's own would round it.
 function numbers.digits(us) return string.format('%.0f', us) end
 
+-- The number that a text is, which was `field` in the last call as well: what is written as it was then is not read again.
+local texts, read = {}, {}
+function numbers.again(field, text)
+  if texts[field] ~= text then texts[field], read[field] = text, tonumber(text) end
+  return read[field]
+end
+
 return numbers

@@ -4,6 +4,7 @@ local store = {}
 local opened = {}  -- database and key of each store that `open` has opened on this server process -> its generation
 local clustered = {}  -- the same -> whether it is in a cluster
 local database
+local number = numbers.again
 
 -- Which store is called. `opened_as` is gone when the server is started anew, a replica takes over, or the library is
 -- loaded again: until `open` has run here nobody knows what is lost, and every call is refused.
@@ -20,13 +21,6 @@ function store.open_as(generation, in_cluster)
 end
 
 function store.is_shut() return redis.error_reply('UNOPENED no hub has opened this store') end
-
--- A number of the record. What is written as it was the last time is not read again.
-local texts, read = {}, {}
-local function number(field, text)
-  if texts[field] ~= text then texts[field], read[field] = text, tonumber(text) end
-  return read[field]
-end
 
 -- Read the record:
 -- * now_ms and now_us, the time of the Redis server;

@@ -2,22 +2,22 @@
 local supply = {}
 
 -- What the record of an item's slot says, where that has it free in this pool.
-local function record_of(pool, item, slot)
+function supply.record_of(pool, item, slot)
   local known = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'place', 'node', 'part', 'idle_ms', 'reported')
   if known[1] ~= item or known[2] ~= pool or known[3] ~= 'free' then return nil end
   return {slot = slot, item = item, pool = pool, node = known[4], part = known[5], own_idle_ms = known[6],
-    reported = known[7]}
+    reported = known[7], token = false, label = false, run = false, ttl_ms = false, idle_ms = false, listed = false}
 end
 
 -- The record of a popped item, made now if another program put it there; nil when it must not be lent. `slot` is what a
 -- glance says of the item.
 function supply.settle(pool, item, slot)
-  return slot and record_of(pool, item, slot) or strays.settle(pool, item)
+  return slot and supply.record_of(pool, item, slot) or strays.settle(pool, item)
 end
 
 -- A slot that is about to be replaced is lent last: take another out of the list, from the 32 oldest or the 32 newest; nil
 -- when all those are to be replaced as well.
-local function take_unmarked(pool)
+function supply.take_unmarked(pool)
   for _, range in ipairs({{'0', '31'}, {'-32', '-1'}}) do
     local others = redis.call('LRANGE', keys.available(pool), range[1], range[2])
     local markers = {}
@@ -37,7 +37,7 @@ end
 local function spare_marked(pool, item)
   local slot = items.glance(item)
   if not slot or redis.call('EXISTS', keys.recycle(slot)) == 0 then return item, slot end
-  local other = take_unmarked(pool)
+  local other = supply.take_unmarked(pool)
   if not other then return item, slot end
   redis.call('LPUSH', keys.available(pool), item)
   return other, items.glance(other)
@@ -55,31 +55,6 @@ function supply.take(pool)
     if found then suspects.hold_aside(found.slot, found.part, found.node) end
     work.looks = work.looks - 1
   end
-end
-
--- Take the slot that is next in a pool straight into the in-use list, where nothing speaks against that: neither its item
--- nor its node is in doubt, the pool is not under maintenance, and nothing is known of the attempt. nil else, and nothing
--- has been done; the second word says whether the pool has no free slot at all.
-function supply.take_at_once(pool, attempt)
-  local available, inuse = keys.available(pool), keys.inuse(pool)
-  local item = redis.call('LMOVE', available, inuse, 'LEFT', 'RIGHT')
-  if not item then return nil, true end
-  local slot = items.glance(item)
-  -- One question for all three; which of them it was is asked only where there is something.
-  local count = slot and redis.call('EXISTS', keys.maintenance(pool), keys.recycle(slot), keys.request(attempt)) or 2
-  local other = count == 1 and redis.call('EXISTS', keys.recycle(slot)) == 1 and (take_unmarked(pool) or item)
-  if other and other ~= item then
-    redis.call('LMOVE', inuse, available, 'RIGHT', 'LEFT')
-    redis.call('RPUSH', inuse, other)
-    item, slot = other, items.glance(other)
-  end
-  local found = (count == 0 or other) and slot and record_of(pool, item, slot)
-  local good = found and not suspects.is_suspect(found.node, found.part, found.reported)
-  if good then
-    found.listed = true
-    return found
-  end
-  redis.call('LMOVE', inuse, available, 'RIGHT', 'LEFT')
 end
 
 return supply

@@ -5,7 +5,8 @@ local turns = {}
 function turns.anybody() return store.anybody_waits end
 
 function turns.is_wild(label)
-  return store.wildcards == '1' and string.find(':' .. label .. ':', ':*:', 1, true) ~= nil
+  return store.wildcards == '1' and string.find(label, '*', 1, true) ~= nil
+    and string.find(':' .. label .. ':', ':*:', 1, true) ~= nil
 end
 
 -- A label and every shorter one of two or more segments: the pools that may serve it are under one of them.

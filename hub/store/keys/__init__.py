@@ -51,7 +51,7 @@ def name_of(bare: str) -> str | None:
 
 def lua_module() -> str:
     """The Lua module `keys`: the same names, under the prefix and in the database of the store that is called, and in
-    `keys.seconds` how long those live that end by themselves."""
+    `keys.seconds` how long those live that end by themselves, as text: a number costs Redis as much as a command."""
     whole, made, seconds = [], [], []
     for name, key in TABLE.items():
         before = "channels" if key.type == "channel" else "prefix"
@@ -61,7 +61,7 @@ def lua_module() -> str:
         else:
             whole.append(f"  keys.{name} = {before} .. {_quote(key.pattern)}\n")
         if key.seconds:
-            seconds.append(f"{name} = {key.seconds}")
+            seconds.append(f"{name} = '{key.seconds}'")
     length = len(OfTheStore.store.pattern) + 1
     return _LUA.format(length=length, whole="".join(whole), made="".join(made), seconds=", ".join(seconds))
 

@@ -16,10 +16,9 @@ command.change('capacity/lend_now', {
     or (keyed and redis.call('EXISTS', keys.ticket(a.request), keys.request(a.request)) > 0) then
     return {'ask', work.dropped}
   end
-  local found = matching.find_at_once(a.label, a.attempt)
+  local found = at_once.find(a.label, a.attempt)
   if not found then return {'ask', work.dropped} end
-  leases.grant({id = a.request, label = a.label, run = a.run, ttl_ms = a.ttl_ms, idle_ms = a.idle_ms, fingerprint = a.fingerprint,
-    attempt = a.attempt, keep_s = a.keep_s}, found)
+  leases.grant_to(found, a.request, a.label, a.run, a.ttl_ms, a.idle_ms, a.fingerprint, a.attempt, a.keep_s)
   history.note('grant.lent', 'slot', found.slot, 'node', found.node, 'pool', found.pool, 'label', a.label, 'run', a.run,
     'ticket', a.request, 'ttl_ms', a.ttl_ms)
   return {'ok', found.slot, found.token, found.item, found.pool, found.ttl_ms, found.ttl_ms, a.run, work.dropped}

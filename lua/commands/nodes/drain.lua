@@ -24,7 +24,7 @@ command.change('nodes/drain', {
   if a.cursor == '0' then
     local known = redis.call('HGET', keys.orders(a.part), 'drain_number') or ''
     if a.number ~= '' and not numbers.above(a.number, known) then return {'kept'} end
-    if a.number == '' then a.number = leases.next_token() end
+    if a.number == '' then a.number = lease_texts.next_token() end
     redis.call('HSET', keys.orders(a.part), 'drain_number', a.number)
     orders.changed(a.part)  -- the node is told the number with its next beat
   end

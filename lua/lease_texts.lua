@@ -1,0 +1,34 @@
+-- The numbers of a lease, and its token, as text.
+local lease_texts = {}
+
+-- Those of a lease of so many ms that is made now. Many leases are made in the same millisecond, and most of them are to last
+-- as long: what was written last is not written again.
+local last = {}
+function lease_texts.of(ttl_ms)
+  local now_ms, clock_ms = store.now_ms, store.clock_ms
+  if last.now_ms == now_ms and last.clock_ms == clock_ms and last.ttl_ms == ttl_ms then return last end
+  local whole = numbers.whole
+  last = {now_ms = now_ms, clock_ms = clock_ms, ttl_ms = ttl_ms, now = whole(now_ms), clock = whole(clock_ms),
+    deadline = whole(clock_ms + ttl_ms), visible = whole(now_ms + ttl_ms), ttl = whole(ttl_ms),
+    ttl_s = string.format('%.14g', ttl_ms / 1000), since = times.text(now_ms)}
+  return last
+end
+
+-- The next token. It has more digits than a Lua number holds, so the last nine are counted here and the rest is text;
+-- every thousand million leases Redis carries over.
+local last_token, last_high, last_low  -- the one that was given last, taken apart
+function lease_texts.next_token()
+  if store.token ~= last_token then last_high, last_low = string.sub(store.token, 1, -10), string.sub(store.token, -9) + 0 end
+  if last_high ~= '' and last_low < 999999999 then
+    last_low = last_low + 1
+    last_token = string.format('%s%09d', last_high, last_low)
+    store.token = last_token
+    redis.call('HSET', keys.store, 'token', last_token)
+  else
+    redis.call('HINCRBY', keys.store, 'token', 1)
+    store.token = redis.call('HGET', keys.store, 'token')
+  end
+  return store.token
+end
+
+return lease_texts
