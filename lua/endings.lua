@@ -19,9 +19,9 @@ function endings.uncount(slot, label)
 end
 
 -- End the lease of a slot: session, deadline, footprints, mappings, the in-flight count of the label it was asked for.
--- Where the slot goes is the caller's.
-function endings.finish(slot, label, run, part)
-  if store.hearing then endings.note_ended(slot, redis.call('HGET', keys.session(slot), 'leaseToken')) end
+-- Where the slot goes is the caller's, who may know the token.
+function endings.finish(slot, label, run, part, token)
+  if store.hearing then endings.note_ended(slot, token or redis.call('HGET', keys.session(slot), 'leaseToken')) end
   redis.call('DEL', keys.session(slot), keys.borrow_ttl(slot), keys.borrow_idle(slot), keys.browser_run(slot),
     keys.browser_test(slot))
   redis.call('ZREM', keys.deadlines, slot)

@@ -1,16 +1,16 @@
 -- Releases: leases that end, with the way of their slots.
 local releases = {}
 
--- End a lease and send its slot on; `what` and `why` go into the history. Returns whether the item was still in the
--- in-use list: a node may have removed it itself. A slot that its node has not reported since the store was lost is not
--- lent on.
+-- End a lease and send its slot on; `what` and `why` go into the history, `recycle_s` is text, the record may name the
+-- token. Returns whether the item was still in the in-use list: a node may have removed it itself. A slot that its node has
+-- not reported since the store was lost is not lent on.
 function releases.release(slot, record, recycle_s, what, why)
   local listed = slots.unlist(record.pool, record.item, 'lent')
-  endings.finish(slot, record.label, record.run, record.part)
-  redis.call('HDEL', keys.slot(slot), 'label', 'run', 'granted_ms', 'visible_ms', 'watch_idle', 'before', 'unseen',
-    'seen_ms')
+  endings.finish(slot, record.label, record.run, record.part, record.token)
+  redis.call('HDEL', keys.slot(slot), 'label', 'run', 'granted_ms', 'visible_ms', 'watch_idle', 'seen_ms')
+  if record.before or record.unseen then redis.call('HDEL', keys.slot(slot), 'before', 'unseen') end
   history.slot(what, record, why)
-  if recycle_s > 0 and record.policy ~= 'reuse' then slots.mark_recycle(slot, record.part, recycle_s) end
+  if recycle_s ~= '0' and record.policy ~= 'reuse' then slots.mark_recycle(slot, record.part, recycle_s) end
   if listed and not record.unreported then
     if placing.place(slot, record.part, record.pool, record.item) == 'lent' then
       redis.call('HSET', keys.slot(slot), 'before', record.run or '')  -- a late repeat of his return means his own lease
@@ -42,7 +42,7 @@ function releases.take_back(request, slot, token, why)
   tickets.settle_delivery(slot, request)
   redis.call('DEL', keys.request(request))
   handoffs.keep_place(tickets.read(request))
-  releases.release(slot, slots.read(slot), 0, 'grant.undone', why)
+  releases.release(slot, slots.read(slot), '0', 'grant.undone', why)
   return slot
 end
 

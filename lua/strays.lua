@@ -31,4 +31,21 @@ function strays.settle(pool, item)
   return {slot = slot, item = item, pool = pool, node = node, part = part, own_idle_ms = idle_ms}
 end
 
+-- A slot without a record that another program has lent, from the first of these pools whose in-use list has it: its record
+-- is made as of a lease of this label and run. nil where none has it.
+function strays.adopt_lent(slot, pools_of_it, label, run)
+  for _, pool in ipairs(pools_of_it) do
+    for _, item in ipairs(redis.call('LRANGE', keys.inuse(pool), 0, 999)) do
+      if items.glance(item) == slot then
+        local _, node, idle_ms = items.read(item)
+        slots.create(slot, item, pool, node, ids.key_part(node), idle_ms, 'recycle')
+        redis.call('HSET', keys.slot(slot), 'place', 'lent', 'label', label or pool, 'run', run or '')
+        local record = slots.read(slot)
+        history.slot('slot.adopted', record, '')
+        return record
+      end
+    end
+  end
+end
+
 return strays

@@ -243,7 +243,8 @@ class Leases:
         request, keep_s = (key, self._keep_key_s) if key else (new_attempt(self._realm), KEEP_OWN_S)
         word, pool, run, ended = await self._give_back(
             slot=slot, hint=hint, token=token, run=run, only_run="1" if only_run else "",
-            request=request, keep_s=keep_s, arrived_ms="" if arrived_ms is None else arrived_ms, revokes=revokes,
+            request=request, keyed="1" if key else "", keep_s=keep_s,
+            arrived_ms="" if arrived_ms is None else arrived_ms, revokes=revokes,
         )  # fmt: skip
         if word == "reused":
             raise KeyReused("This Idempotency-Key was used with another request; use a new key")

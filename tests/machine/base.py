@@ -173,11 +173,11 @@ class Base(RuleBasedStateMachine):
             self.do_publish(node, slot, record.pool, record.policy, version=version)
 
     def hand_in(self, slot: str, token: str, run: str, request: str = "", revokes: str = "") -> None:
-        request = request or f"return-{self.direct.calls + 10}"
+        keyed, request = "1" if request else "", request or f"return-{self.direct.calls + 10}"
         self.call(
             "capacity/give_back", lambda: self.model.give_back(slot, token, run, request, revokes),
-            slot=slot, hint="a:b", token=token, run=run, only_run="", request=request, keep_s=600, arrived_ms="",
-            revokes=revokes,
+            slot=slot, hint="a:b", token=token, run=run, only_run="", request=request, keyed=keyed, keep_s=600,
+            arrived_ms="", revokes=revokes,
         )  # fmt: skip
 
     def do_lapse(self, nominated: list[str]) -> None:

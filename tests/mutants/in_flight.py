@@ -10,7 +10,7 @@ FLIGHT = (
         "a renewal is lost with the last second of Redis",
     ),
     Mistake(
-        "commands/capacity/note_ended.lua", "      if held ~= '' and record.place == 'lent' then releases.release(slot, record, 120, 'grant.returned', '') end\n", "",
+        "commands/capacity/note_ended.lua", "      if held ~= '' and record.place == 'lent' then releases.release(slot, record, '120', 'grant.returned', '') end\n", "",
         "what another hub brought back stays lent although it was returned",
     ),
     Mistake(

@@ -43,7 +43,7 @@ GRANTS = (
         "a run is said to hold what it gave back",
     ),
     Mistake(
-        "releases.lua", "if recycle_s > 0 and record.policy ~= 'reuse' then", "if recycle_s > 0 then",
+        "releases.lua", "if recycle_s ~= '0' and record.policy ~= 'reuse' then", "if recycle_s ~= '0' then",
         "a slot that may be reused is to be replaced",
     ),
     Mistake(
@@ -57,6 +57,10 @@ GRANTS = (
     Mistake(
         "queue.lua", "  if held[1] ~= token then return {'over', slot} end\n", "  if not held[1] then return {'over', slot} end\n",
         "a repeat is answered with the lease that somebody else holds by now",
+    ),
+    Mistake(
+        "commands/capacity/give_back.lua", "  local new = a.keyed == '' and held and held == a.token\n", "  local new = held and held == a.token\n",
+        "a key that was used for another return ends a lease",
     ),
     Mistake(
         "commands/capacity/give_back.lua", "if a.token == '' and releases.is_late(record, a.run, a.arrived_ms) then return done('not lent', record.pool) end\n", "",
@@ -120,6 +124,22 @@ PLACES = (
     Mistake(
         "supply.lua", "if found and not suspects.is_suspect(found.node, found.part, found.reported) then", "if found then",
         "slots of suspect nodes are lent",
+    ),
+    Mistake(
+        "at_once.lua", "redis.call('EXISTS', keys.maintenance(pool), ", "redis.call('EXISTS', ",
+        "the short way to a lease knows no maintenance",
+    ),
+    Mistake(
+        "at_once.lua", ", keys.recycle(slot), keys.request(attempt)) or 2", ", keys.recycle(slot)) or 2",
+        "the short way to a lease is gone twice by one call",
+    ),
+    Mistake(
+        "at_once.lua", "found and not suspects.is_suspect(found.node, found.part, found.reported)", "found",
+        "the short way to a lease leads to slots of suspect nodes",
+    ),
+    Mistake(
+        "at_once.lua", "  redis.call('LMOVE', inuse, available, 'RIGHT', 'LEFT')\nend\n", "end\n",
+        "a slot that is not lent at once is in the in-use list for good",
     ),
     Mistake(
         "supply.lua", "      if not marked[i] then\n", "      if marked[i] then\n",

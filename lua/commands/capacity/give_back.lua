@@ -10,23 +10,21 @@ command.finish('capacity/give_back', {
   'run',      -- '' when the caller names none
   'only_run', -- '1': end nothing but a lease of that run
   'request',  -- request id
+  'keyed',    -- '1': the caller knows the request id, and may have used it for something else
   'keep_s',   -- how long its answer is remembered
   'arrived_ms',  -- the hub clock when the call came, at the latest; '' where nobody knows
   'revokes',  -- '1': an operator ends it, '2': at once, without a grace for its holder; '' else
 }, function(a)
-  local before = redis.call('GET', keys.request(a.request))
+  local held = redis.call('HGET', keys.session(a.slot), 'leaseToken')
+  -- A lease that is there under this token has not ended by this call.
+  local new = a.keyed == '' and held and held == a.token
+  local before = not new and redis.call('GET', keys.request(a.request))
   if before then
     -- With the token: the hub is to remember it.
     local same, word, ended = string.match(before, '^return|(.*)|(%l[%l ]*)|?(%d*)$')
     return {same == a.slot and word or 'reused', '', '', same == a.slot and ended or ''}
   end
-  local session = redis.call('HMGET', keys.session(a.slot), 'leaseToken', 'runId', 'labelKey', 'poolLabel')
 
-  local function find_lent(pool, wanted)
-    for _, item in ipairs(redis.call('LRANGE', keys.inuse(pool), 0, 999)) do
-      if items.glance(item) == wanted then return item end
-    end
-  end
   local function done(word, pool, of_run, ended)
     local tail = ended and ended ~= '' and '|' .. ended or ''
     redis.call('SET', keys.request(a.request), 'return|' .. a.slot .. '|' .. word .. tail, 'EX', a.keep_s)
@@ -34,47 +32,41 @@ command.finish('capacity/give_back', {
     return {word, pool or '', of_run or '', ended or ''}
   end
 
-  if a.token ~= '' and session[1] ~= a.token then
+  if a.token ~= '' and held ~= a.token then
     -- He was told, and says that he has stopped. An operator who says twice that it ends does not know that.
     if a.revokes ~= '1' and revocations.believed_in(a.slot) and redis.call('HGET', keys.revoked_tokens, a.slot) == a.token then
       revocations.forget(a.slot)
       placing.offer_again(a.slot)
     end
-    if not reports.is_missing(a.slot, a.token, session[1]) then return done('stale token') end
+    if not reports.is_missing(a.slot, a.token, held) then return done('stale token') end
     endings.note_ended(a.slot, a.token)  -- when its node or its hub says that it is lent, that is late
     return done('ended', '', '', a.token)
   end
   local record = slots.read(a.slot)
-  if a.only_run == '1' and session[2] ~= a.run then return done('not lent', record.pool) end
+  local whole = record.place == 'lent' and record.run and a.only_run ~= '1'
+  local session = whole and {} or redis.call('HMGET', keys.session(a.slot), 'runId', 'labelKey', 'poolLabel')
+  if a.only_run == '1' and session[1] ~= a.run then return done('not lent', record.pool) end
   if a.token == '' and releases.is_late(record, a.run, a.arrived_ms) then return done('not lent', record.pool) end
   if not record.item then
     -- Lent by another program: where its session says, where the caller says, or, with a session, in any pool.
-    local likely = {session[4] or a.hint, session[3] or a.hint, a.hint}
-    if session[3] then
+    local likely = {session[3] or a.hint, session[2] or a.hint, a.hint}
+    if session[2] then
       for _, pool in ipairs(redis.call('ZRANGE', keys.pools, 0, 99)) do likely[#likely + 1] = pool end
     end
-    for _, pool in ipairs(likely) do
-      local item = record.item == false and find_lent(pool, a.slot)
-      if item then
-        local _, node, idle_ms = items.read(item)
-        slots.create(a.slot, item, pool, node, ids.key_part(node), idle_ms, 'recycle')
-        redis.call('HSET', keys.slot(a.slot), 'place', 'lent', 'label', session[3] or pool, 'run', session[2] or '')
-        record = slots.read(a.slot)
-        history.slot('slot.adopted', record, '')
-      end
-    end
+    record = strays.adopt_lent(a.slot, likely, session[2], session[1]) or record
   end
   if record.place ~= 'lent' then
     if record.policy ~= 'reuse' then slots.mark_recycle(a.slot, record.part, 120) end
-    endings.finish(a.slot, session[3], session[2], record.part)
-    if session[3] then
-      history.slot('grant.returned', {slot = a.slot, node = record.node, pool = record.pool or session[4], label = session[3],
-        run = session[2]}, 'removed')
+    endings.finish(a.slot, session[2], session[1], record.part)
+    if session[2] then
+      history.slot('grant.returned', {slot = a.slot, node = record.node, pool = record.pool or session[3], label = session[2],
+        run = session[1]}, 'removed')
     end
     return done('not lent', record.pool)
   end
   if a.revokes ~= '' then revocations.revoke(a.slot, a.revokes == '1' and revocations.grace_ms() or 0) end
-  local what, why = unpack(a.revokes ~= '' and {'grant.ended', 'operator'} or {'grant.returned', ''})
-  local listed = releases.release(a.slot, record, 120, what, why)
-  return done(listed and 'returned' or 'ended', record.pool, record.run or session[2], session[1])
+  record.token = held
+  local listed = releases.release(a.slot, record, '120', a.revokes ~= '' and 'grant.ended' or 'grant.returned',
+    a.revokes ~= '' and 'operator' or '')
+  return done(listed and 'returned' or 'ended', record.pool, record.run or session[1], held)
 end)

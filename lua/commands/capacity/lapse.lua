@@ -32,7 +32,7 @@ command.finish('capacity/lapse', {
         -- Of its deadline a holder knows himself. A program that deletes a footprint has the slot back with one sweep, and where
         -- the idle rule is on nobody uses it: the holder is told, and the slot does not wait for him.
         if word ~= 'lapsed' then revocations.revoke(slot, 0) end
-        releases.release(slot, record, 120, 'grant.lapsed', word)
+        releases.release(slot, record, '120', 'grant.lapsed', word)
       else
         record.label, record.run = label or record.label, redis.call('HGET', keys.session(slot), 'runId') or record.run
         if redis.call('EXISTS', keys.session(slot)) == 1 then history.slot('grant.lapsed', record, word) end

@@ -17,7 +17,7 @@ command.change('capacity/note_ended', {
           redis.call('HSET', keys.slot(slot), 'place', 'held')
         end
       end
-      if held ~= '' and record.place == 'lent' then releases.release(slot, record, 120, 'grant.returned', '') end
+      if held ~= '' and record.place == 'lent' then releases.release(slot, record, '120', 'grant.returned', '') end
     end
   end
   serving.opened()

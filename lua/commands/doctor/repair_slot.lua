@@ -42,7 +42,7 @@ command.change('doctor/repair_slot', {
     local granted = redis.call('HEXISTS', keys.slot(a.slot), 'granted_ms') == 1
     local taken_in = session[1] and redis.call('ZSCORE', keys.deadlines, a.slot)
     if record.place == 'lent' and (granted or taken_in) then
-      if session[1] then complete_grant(record, session) else releases.release(a.slot, record, 120, 'grant.ended', 'doctor') end
+      if session[1] then complete_grant(record, session) else releases.release(a.slot, record, '120', 'grant.ended', 'doctor') end
     elseif record.place ~= 'lent' then
       end_every_trace(record, session)
       local aside = redis.call('SISMEMBER', keys.aside(record.part), a.slot) == 1

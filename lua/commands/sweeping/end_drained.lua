@@ -24,7 +24,7 @@ command.finish('sweeping/end_drained', {
         break
       end
       revocations.revoke(slot, revocations.grace_ms())
-      releases.release(slot, slots.read(slot), 120, 'grant.ended', 'deadline')
+      releases.release(slot, slots.read(slot), '120', 'grant.ended', 'deadline')
       ended[#ended + 1] = slot
     end
   end
