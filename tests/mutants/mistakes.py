@@ -127,7 +127,7 @@ PLACES = (
     ),
     Mistake(
         "at_once.lua", "redis.call('EXISTS', keys.maintenance(pool), ", "redis.call('EXISTS', ",
-        "the short way to a lease knows no maintenance",
+        "the short way to a lease knows no maintenance", "nothing_of_the_pool_is_lent_meanwhile", "tests/capacity/test_maintenance.py",
     ),
     Mistake(
         "at_once.lua", ", keys.recycle(slot), keys.request(attempt)) or 2", ", keys.recycle(slot)) or 2",
@@ -135,7 +135,7 @@ PLACES = (
     ),
     Mistake(
         "at_once.lua", "found and not suspects.is_suspect(found.node, found.part, found.reported)", "found",
-        "the short way to a lease leads to slots of suspect nodes",
+        "the short way to a lease leads to slots of suspect nodes", "a_suspect_is_not_lent_from", "tests/capacity/queue/test_suspect.py",
     ),
     Mistake(
         "at_once.lua", "  redis.call('LMOVE', inuse, available, 'RIGHT', 'LEFT')\nend\n", "end\n",
