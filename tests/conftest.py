@@ -151,8 +151,9 @@ def start_hub(redis_server: RedisServer) -> Iterator[Callable[..., HubProcess]]:
     """Start `hub serve` processes: `start_hub(HUB_NODE_TIMEOUT="2")`; they are ended with the test."""
     started: list[HubProcess] = []
 
-    def start(*, linger_s: float | None = None, before: str = "", **environment: str) -> HubProcess:
-        process = HubProcess({"HUB_REDIS_URL": redis_server.url, **environment}, linger_s=linger_s, before=before)
+    def start(*, linger_s: float | None = None, before: str = "", anew: bool = False, **environment: str) -> HubProcess:
+        chosen = {"HUB_REDIS_URL": redis_server.url, **environment}
+        process = HubProcess(chosen, linger_s=linger_s, before=before, anew=anew)
         started.append(process)
         process.wait_until_ready()
         return process

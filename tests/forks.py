@@ -2,7 +2,8 @@
 
 Such a hub, or command, is a process of its own, with an environment, a folder, streams and an end of its own; it only
 does not pay for the start of an interpreter, of which the tests need hundreds. `python -m tests.forks` is the process
-that forks. Whatever is about starting starts `python -m hub.cli` itself.
+that forks. Whatever is about starting starts `python -m hub.cli` itself, and so does what has to run before anything of
+the hub is imported.
 """
 
 from __future__ import annotations
@@ -91,16 +92,13 @@ class Forks:
         self._process: subprocess.Popen[bytes] | None = None
         self._beginning = threading.Lock()
 
-    def start(
-        self, module: str, words: Sequence[str], environment: Mapping[str, str], cwd: Path | None, out: Any, err: Any
-    ) -> Fork:
-        """As `subprocess.Popen(["python", "-m", module, *words], ...)`, with nothing to read on stdin."""
+    def start(self, wanted: Mapping[str, Any], out: Any, err: Any) -> Fork:
+        """Begin what `_become` is told, with these two streams and nothing to read on stdin."""
         mine, theirs = socket.socketpair()
         with theirs:
             socket.send_fds(self._begun(), [b"!"], [theirs.fileno(), out.fileno(), err.fileno()])
-        place = {"environment": dict(environment), "cwd": str(cwd or Path.cwd())}
-        mine.sendall(json.dumps({"module": module, "words": list(words), **place}).encode() + b"\n")
-        return Fork([module, *words], mine)
+        mine.sendall(json.dumps(wanted).encode() + b"\n")
+        return Fork([wanted["module"], *wanted["words"]], mine)
 
     def _begun(self) -> socket.socket:
         with self._beginning:
@@ -125,15 +123,24 @@ def begin(
     err: Any,
     cwd: Path | None = None,
     module: str = "hub.cli",
+    *,
+    before: str = "",
+    alone: bool = False,
+    anew: bool = False,
 ) -> Fork | subprocess.Popen[bytes]:
-    """Start `hub`, or another module that has a `main`, with these words: a fork where that comes to the same."""
+    """Start `hub`, or another module that has a `main`, with these words: a fork where that comes to the same.
+
+    `before` is Python that runs in it first; `alone` is in a session of its own; `anew` is with nothing imported yet.
+    """
     inherited = {name: text for name, text in environment.items() if os.environ.get(name) != text}
-    if Forks.ready is None or any(name.startswith(AT_START) for name in inherited):
+    if anew or Forks.ready is None or any(name.startswith(AT_START) for name in inherited):
+        program = ["-c", f"{before}\nimport sys, {module}; sys.exit({module}.main())"] if before else ["-m", module]
         return subprocess.Popen(
-            [sys.executable, "-m", module, *words],
-            env=environment, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+            [sys.executable, *program, *words],
+            env=environment, cwd=cwd, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=alone,
         )  # fmt: skip
-    return Forks.ready.start(module, words, environment, cwd, out, err)
+    how = {"module": module, "words": list(words), "before": before, "alone": alone}
+    return Forks.ready.start({**how, "environment": dict(environment), "cwd": str(cwd or Path.cwd())}, out, err)
 
 
 def _serve(control: socket.socket) -> None:
@@ -185,7 +192,10 @@ def _become(wanted: dict[str, Any], out: int, err: int) -> NoReturn:
     os.chdir(wanted["cwd"])
     sys.path[0] = wanted["cwd"]  # as `python -m` does
     sys.argv = ["hub", *wanted["words"]]
+    if wanted["alone"]:
+        os.setsid()
     try:
+        exec(wanted["before"], {"__name__": "__main__"})
         sys.exit(importlib.import_module(wanted["module"]).main())
     except SystemExit as end:
         if isinstance(end.code, str):

@@ -13,7 +13,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -31,7 +30,7 @@ from hub.settings import Settings
 from hub.sweeping.leases import LeaseSweeperService
 from hub.sweeping.nodes import NodeSweeperService
 from hub.sweeping.reconciler import Reconciler
-from tests.forks import Fork, begin
+from tests.forks import begin
 
 SECRETS = {"HUB_RUNNER_SECRET": "runner-s3", "HUB_NODE_SECRET": "node-s3", "HUB_ADMIN_SECRET": "admin-s3"}
 SHORT = {
@@ -151,9 +150,11 @@ class RedisServer:
 class HubProcess:
     """`hub serve` in a process of its own, with secrets, short timeouts and expiry on unless told otherwise."""
 
-    def __init__(self, environment: dict[str, str], *, linger_s: float | None = None, before: str = "") -> None:
+    def __init__(
+        self, environment: dict[str, str], *, linger_s: float | None = None, before: str = "", anew: bool = False
+    ) -> None:
         """With `linger_s` it stays so long after SIGTERM, instead of for a second; a second signal ends it at once.
-        `before` is Python that runs in it before it begins.
+        `before` is Python that runs in it before it begins, and with `anew` before it has imported anything.
         """
         self.port = int(environment.get("HUB_PORT", 0)) or free_port()
         self.over_tls = "HUB_TLS_CERT" in environment
@@ -166,16 +167,9 @@ class HubProcess:
         self.admin_secret = chosen["HUB_ADMIN_SECRET"]
         self.log_path = Path(tempfile.mkstemp(prefix="hub-log-")[1])
         self._log = self.log_path.open("ab")
-        self.process: Fork | subprocess.Popen[bytes]
         if linger_s is not None:
             before = LINGERING.format(linger_s)
-        if not before:
-            self.process = begin(["serve"], self.environment, self._log, self._log)
-        else:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", f"{before}\nimport hub.cli; hub.cli.main()", "serve"],
-                env=self.environment, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
-            )  # fmt: skip
+        self.process = begin(["serve"], self.environment, self._log, self._log, before=before, anew=anew)
 
     @property
     def redis(self) -> Redis:

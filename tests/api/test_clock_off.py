@@ -17,7 +17,7 @@ OFF_S = 3 * 3600.0
 @pytest.fixture(params=[OFF_S, -OFF_S], ids=["fast", "slow"])
 def wrong(request, start_hub):
     """A hub whose time of day is three hours off; its log shows that it is."""
-    hub = start_hub(before=OFF, TEST_CLOCK_OFF_S=str(request.param))
+    hub = start_hub(before=OFF, anew=True, TEST_CLOCK_OFF_S=str(request.param))
     assert abs(of(hub.log().split()[0]) - time.time()) > OFF_S / 2
     return hub
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import signal
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import IO, Any
@@ -68,9 +67,10 @@ class Command:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def start(self, *words: str, **environment: str) -> Running:
-        """Start it and go on."""
-        running = Running(words, {**self.environment, **environment}, self.home / f"command-{len(self.started)}")
+    def start(self, *words: str, before: str = "", **environment: str) -> Running:
+        """Start it and go on; `before` is Python that runs in it before it begins."""
+        path = self.home / f"command-{len(self.started)}"
+        running = Running(words, {**self.environment, **environment}, path, before)
         self.started.append(running)
         return running
 
@@ -88,17 +88,10 @@ def _text(file: IO[bytes]) -> str:
 class Running:
     """A `hub` command that is running; its output goes to files, so that it never waits for us to read."""
 
-    def __init__(self, words: tuple[str, ...], environment: dict[str, str], path: Path) -> None:
+    def __init__(self, words: tuple[str, ...], environment: dict[str, str], path: Path, before: str) -> None:
         self._paths = path.with_suffix(".out"), path.with_suffix(".err")
         with self._paths[0].open("wb") as out, self._paths[1].open("wb") as err:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "hub.cli", *words],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-            )
+            self.process = begin(words, environment, out, err, before=before, alone=True)
 
     @property
     def out(self) -> str:

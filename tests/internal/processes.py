@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.forks import begin
 from tests.world import clean_environment, wait_until
 
 TOP = Path(__file__).parent.parent.parent
@@ -20,13 +19,8 @@ class WorkerProcess:
     def __init__(self, options: Iterable[str], environment: dict[str, str]) -> None:
         self._log_path = Path(tempfile.mkstemp(prefix="hub-internal-log-")[1])
         self._log = self._log_path.open("ab")
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "hub.cli", "internal-worker", *options],
-            env={**clean_environment(), **environment, "DISABLE_DOTENV": "1"},
-            cwd=TOP,
-            stdout=self._log,
-            stderr=self._log,
-        )
+        chosen = {**clean_environment(), **environment, "DISABLE_DOTENV": "1"}
+        self.process = begin(["internal-worker", *options], chosen, self._log, self._log, TOP)
 
     def wait_until_started(self) -> None:
         """Until it takes messages; fails with its log when it ends instead."""

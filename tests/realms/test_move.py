@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from redis import Redis
 
 from hub.settings.realms import read_realms
 from hub.store.keys import Keys
-from tests.cli.command import Command
+from tests.cli.command import Command, Running
 from tests.cluster import RedisCluster
 from tests.realms.world import EU, write_realms
 from tests.replicas import Server
@@ -81,11 +79,12 @@ def hub(start_hub, file: Path) -> HubProcess:
 
 
 @pytest.fixture
-def command(tmp_path: Path, hub: HubProcess, file: Path) -> Command:
+def command(tmp_path: Path, hub: HubProcess, file: Path) -> Iterator[Command]:
     """The command, at that hub."""
     found = Command(hub, tmp_path)
     found.environment["HUB_REALMS_FILE"] = str(file)
-    return found
+    yield found
+    found.close()
 
 
 @pytest.fixture
@@ -121,20 +120,15 @@ async def borrow(runners: httpx.AsyncClient) -> Any:
     return answers[-1].json()
 
 
-def moving(command: Command, before: str, *words: str) -> subprocess.Popen[str]:
+def moving(command: Command, before: str, *words: str) -> Running:
     """Run `hub realm move` after some Python in its process."""
-    program = (
-        f"import os, signal, sys\nfrom hub.store import moving\n{before}\nimport hub.cli\nsys.exit(hub.cli.main())"
-    )
-    line = [sys.executable, "-c", program, "realm", "move", *words]
-    return subprocess.Popen(line, env=command.environment, stderr=subprocess.PIPE, text=True)
+    return command.start("realm", "move", *words, before=f"import os, signal\nfrom hub.store import moving\n{before}")
 
 
 def killed(command: Command, before: str, *words: str) -> None:
     """Run `hub realm move` until it kills itself."""
     running = moving(command, before, *words)
-    _, said = running.communicate(timeout=60)
-    assert running.returncode == -signal.SIGKILL, said
+    assert running.end() == -signal.SIGKILL, running.err
 
 
 async def is_refused(hub: HubProcess, path: str) -> bool:
@@ -320,12 +314,11 @@ async def test_an_attempt_that_goes_on_after_another_has_taken_over_changes_noth
     old, new = servers
     slow = PHASES["in the middle of the copy"].replace("SIGKILL", "SIGSTOP")
     first = moving(command, slow, "eu", "--to", new.url)
-    wait_until(lambda: Path(f"/proc/{first.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+    wait_until(lambda: Path(f"/proc/{first.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
     done = command("realm", "move", "eu", "--to", new.url)
     assert done.returncode == 0, done.stderr
     await all_is_there(hub, lent, old, new)
-    first.send_signal(signal.SIGCONT)
-    _, said = first.communicate(timeout=60)
-    assert first.returncode == 1
-    assert "Another attempt to move the store has taken over." in said
+    first.signal(signal.SIGCONT)
+    assert first.end() == 1
+    assert "Another attempt to move the store has taken over." in first.err
     assert command("doctor", "--realm", "eu").returncode == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hub.settings.realms import Realm, read_realms
 from hub.settings.served import settings_of
 from hub.store import moving
 from hub.store.connection import open_store
-from tests.cli.command import Command
+from tests.cli.command import Command, Running
 from tests.realms.test_move import KEYS, PHASES, all_is_there, lend_ten
 from tests.realms.test_move import moving as begin_to_move
 from tests.realms.world import EU, write_realms
@@ -48,14 +49,16 @@ def servers(tmp_path: Path):
 
 
 @pytest.fixture
-def place(tmp_path, start_hub, servers) -> Place:
-    return Place(tmp_path, start_hub, servers[0].url)
+def place(tmp_path, start_hub, servers) -> Iterator[Place]:
+    found = Place(tmp_path, start_hub, servers[0].url)
+    yield found
+    found.command.close()
 
 
-def stopped_in_the_middle(command: Command, url: str):
+def stopped_in_the_middle(command: Command, url: str) -> Running:
     """A move that stands still while it copies."""
     running = begin_to_move(command, IN_THE_MIDDLE, "eu", "--to", url)
-    wait_until(lambda: Path(f"/proc/{running.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+    wait_until(lambda: Path(f"/proc/{running.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
     return running
 
 
@@ -67,9 +70,8 @@ async def test_a_hub_that_is_killed_in_the_middle_and_one_that_starts_then_find_
     other = HubProcess({**place.settings, "HUB_REDIS_URL": old.url})
     try:
         wait_until(lambda: "realm not open" in other.log())
-        running.send_signal(signal.SIGCONT)
-        _, said = running.communicate(timeout=60)
-        assert running.returncode == 0, said
+        running.signal(signal.SIGCONT)
+        assert running.end() == 0, running.err
         other.wait_until_ready()
         await all_is_there(other, lent, old, new)
     finally:
@@ -104,11 +106,9 @@ async def test_a_new_server_that_dies_in_the_middle_takes_nothing_with_it(then, 
     lent = await lend_ten(place.hub)
     running = stopped_in_the_middle(place.command, new.url)
     new.kill()
-    running.send_signal(signal.SIGCONT)
-    _, said = running.communicate(timeout=60)
-    assert (running.returncode, "Realm eu stands still: repeat this, or undo it with --back." in said) == (1, True), (
-        said
-    )
+    running.signal(signal.SIGCONT)
+    assert running.end() == 1
+    assert "Realm eu stands still: repeat this, or undo it with --back." in running.err
     if then == "undone":
         assert place.command("realm", "move", "eu", "--back").returncode == 0
         assert read_realms(place.file)[0].url == old.url

@@ -66,7 +66,7 @@ def start(own_server: RedisServer):
     hubs: list[HubProcess] = []
 
     def start(before: str = "", ready: bool = True) -> HubProcess:
-        hubs.append(HubProcess({"HUB_REDIS_URL": own_server.url, **SETTINGS}, before=before))
+        hubs.append(HubProcess({"HUB_REDIS_URL": own_server.url, **SETTINGS}, before=before, anew=bool(before)))
         if ready:
             hubs[-1].wait_until_ready()
         return hubs[-1]

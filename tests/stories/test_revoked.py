@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -21,6 +21,7 @@ from hub.core import Hub
 from hub.doctor import examine
 from hub.store.monitor import ConnectionMonitor
 from hub.store.store import SETTLE_MS
+from tests.cli.command import Command
 from tests.client.live import LABEL, agent_of, client_of
 from tests.world import HubProcess, age_node, beat, borrow, eventually, give_back, publish
 
@@ -52,9 +53,8 @@ async def by_an_operator(hub: HubProcess, slot: Slot) -> None:
 
 
 async def by_the_command_line(hub: HubProcess, slot: Slot) -> None:
-    words = [sys.executable, "-m", "hub.cli", "return", slot.id, "--force", "--reason", "a test"]
-    environment = {**hub.environment, "HUB_URL": hub.url}
-    done = await asyncio.to_thread(subprocess.run, words, env=environment, capture_output=True, text=True)
+    command = Command(hub, Path(tempfile.gettempdir()))
+    done = await asyncio.to_thread(command, "return", slot.id, "--force", "--reason", "a test")
     assert done.returncode == 0, done.stderr
 
 
@@ -149,31 +149,29 @@ async def test_a_holder_in_a_block_has_stopped_before_anybody_else_begins(
 
 
 @contextmanager
-def agent_process(hub: HubProcess) -> Iterator[How]:
+def agent_process(hub: HubProcess, folder: Path) -> Iterator[How]:
     """An agent that runs, and what ends the leases of its node: it is stopped, its node expires, it goes on."""
-    words = [sys.executable, "-m", "hub.cli", "agent", "--node", "n1", "--slots", f"{LABEL}=1"]
-    agent = subprocess.Popen(words, env={**hub.environment, "HUB_URL": hub.url})
+    agent = Command(hub, folder).start("agent", "--node", "n1", "--slots", f"{LABEL}=1")
 
     async def by_the_death_of_its_node(hub: HubProcess, slot: Slot) -> None:
-        agent.send_signal(signal.SIGSTOP)
+        agent.signal(signal.SIGSTOP)
         age_node(hub.redis, "n1", 60)
         await until_over(hub, slot)
-        agent.send_signal(signal.SIGCONT)
+        agent.signal(signal.SIGCONT)
 
     try:
         yield by_the_death_of_its_node
     finally:
         agent.kill()
-        agent.wait()
 
 
 @pytest.mark.story
 @pytest.mark.usefixtures("no_poll")
 async def test_a_holder_has_stopped_before_a_node_that_was_dead_lends_its_slot_again(
-    start_hub: Callable[..., HubProcess],
+    start_hub: Callable[..., HubProcess], tmp_path: Path
 ) -> None:
     hub = start_hub(before=NO_POLL, HUB_REVOKE_GRACE_SECONDS=NEVER, HUB_NODE_TIMEOUT="3")
-    with agent_process(hub) as by_its_death:
+    with agent_process(hub, tmp_path) as by_its_death:
         assert await hand_over(hub, by_its_death) == IN_TURN
 
 
@@ -195,11 +193,11 @@ async def stood_still() -> AsyncIterator[list[float]]:
 
 @pytest.mark.story
 async def test_with_the_grace_that_is_set_by_default_nobody_who_listens_holds_a_slot_beside_another(
-    start_hub: Callable[..., HubProcess],
+    start_hub: Callable[..., HubProcess], tmp_path: Path
 ) -> None:
     hub = start_hub(HUB_NODE_TIMEOUT="3")
     assert "HUB_REVOKE_GRACE_SECONDS=5 " in hub.log()
-    with agent_process(hub) as by_its_death:
+    with agent_process(hub, tmp_path) as by_its_death:
         for how in (*HOWS, by_its_death):
             for _ in range(3):
                 async with stood_still() as longest_s:
