@@ -32,6 +32,7 @@ TOP = Path(__file__).parent.parent
 AT_START = ("PYTHON", "LANG", "LC_", "HUB_WORKERS")
 # What libraries import when they first need it, and nearly every process needs.
 LATER = ("anyio._backends._asyncio", "httpcore", "rich._emoji_codes", "typer._click.decorators", "uvicorn.loops.uvloop")
+DATABASES = ("asyncpg", "sqlalchemy.dialects.postgresql.asyncpg", "sqlalchemy.dialects.sqlite.aiosqlite", "asyncmy")
 
 
 class Fork:
@@ -217,7 +218,7 @@ def _end(code: int) -> NoReturn:
 
 if __name__ == "__main__":
     commands = [f"hub.cli.{each.name}" for each in pkgutil.iter_modules(hub.cli.__path__) if each.name != "__main__"]
-    for name in (*commands, *LATER, "hub.api.server", "tests.races.crew"):
+    for name in (*commands, *LATER, *DATABASES, "hub.api.server", "tests.races.crew", "tests.recovery.resetting"):
         importlib.import_module(name)
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as given:

@@ -1,11 +1,9 @@
 """Several services on one table, rows that somebody else holds, and services that are killed."""
 
 import asyncio
-import os
+import secrets
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections import Counter
 from itertools import chain
 
@@ -15,6 +13,7 @@ import pytest
 from hub.errors import RecordsUnavailable
 from hub.recovery import engines
 from hub.recovery.models import Reset
+from tests.forks import begin
 from tests.world import clean_environment, wait_until
 
 ROWS = 4000  # so many that none is done with them before it is killed, though this machine stands still for a while
@@ -40,11 +39,11 @@ async def test_services_at_once_reset_each_record_once(database, opened):
 
 
 @pytest.mark.race
-def test_processes_at_once_reset_each_record_once(database):
+def test_processes_at_once_reset_each_record_once(database, tmp_path):
     database.make_jobs()
     database.fill(600)
     slow_down(database)
-    services = [Service(database.source(batch_size=20)) for _ in range(2)]
+    services = [Service(database.source(batch_size=20), tmp_path) for _ in range(2)]
     for service in services:
         service.begin()
     done = [service.finish() for service in services]
@@ -52,25 +51,25 @@ def test_processes_at_once_reset_each_record_once(database):
 
 
 @pytest.mark.race
-def test_a_service_that_is_killed_leaves_whole_batches(database):
+def test_a_service_that_is_killed_leaves_whole_batches(database, tmp_path):
     database.make_jobs()
     database.fill(ROWS)
     slow_down(database)
     source = database.source(batch_size=40)
     counts = []
     for _ in range(3):
-        service = Service(source)
+        service = Service(source, tmp_path)
         service.begin()
         service.first_batch()
-        os.kill(service.process.pid, signal.SIGKILL)
-        service.process.communicate()
+        service.process.kill()
+        service.process.wait()
         wait_until(lambda: not others(database))
         counts.append(database.statuses()["Pending"])
     assert counts == sorted(set(counts)), "each had a part in it"
     assert [count % 40 for count in counts] == [0, 0, 0]
     assert max(counts) < ROWS, "the last was killed before it was done"
     database.execute("DROP TRIGGER slow" + (" ON jobs" if database.kind == "postgresql" else ""))
-    last = Service(source)
+    last = Service(source, tmp_path)
     last.begin()
     assert len(last.finish()) == ROWS - counts[-1]
     assert database.statuses() == {"Pending": ROWS}
@@ -79,23 +78,27 @@ def test_a_service_that_is_killed_leaves_whole_batches(database):
 class Service:
     """`tests.recovery.resetting` in a process, ready to begin."""
 
-    def __init__(self, source):
-        command = [sys.executable, "-m", "tests.recovery.resetting", source.model_dump_json()]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self.process = subprocess.Popen(command, env=clean_environment(), **pipes)
-        assert self.process.stdout.readline() == "ready\n"
+    def __init__(self, source, folder):
+        self._path = folder / f"service-{secrets.token_hex(4)}"
+        with self._path.open("wb") as out:
+            words = [source.model_dump_json()]
+            self.process = begin(words, clean_environment(), out, out, module="tests.recovery.resetting")
+        wait_until(lambda: self._said() == ["ready"], why=self._path.read_text)
+
+    def _said(self):
+        """The lines that are whole."""
+        return self._path.read_text().rpartition("\n")[0].splitlines()
 
     def begin(self):
-        self.process.stdin.write("go\n")
-        self.process.stdin.flush()
+        self.process.send_signal(signal.SIGUSR1)
 
     def first_batch(self):
-        return self.process.stdout.readline().split()
+        wait_until(lambda: len(self._said()) > 1, why=self._path.read_text)
+        return self._said()[1].split()
 
     def finish(self):
-        out, _ = self.process.communicate(timeout=60)
-        assert self.process.returncode == 0
-        return out.split()
+        assert self.process.wait(60) == 0, self._path.read_text()
+        return " ".join(self._said()[1:]).split()
 
 
 def slow_down(database):
