@@ -12,11 +12,7 @@ Answer = TypeVar("Answer")
 
 
 class Batches(ABC, Generic[Item, Answer]):
-    """What is taken while a call is under way goes out with the next call, at most `most` items in one.
-
-    Of more than half of that only half goes with one call: Redis works on the next one while the hub answers the first,
-    where they would wait for each other in turn.
-    """
+    """What is taken while a call is under way goes out with the next call, at most `most` items in one."""
 
     def __init__(self, name: str, most: int) -> None:
         self._name = name
@@ -39,8 +35,7 @@ class Batches(ABC, Generic[Item, Answer]):
     async def _send(self) -> None:
         await asyncio.sleep(0)  # items that can be taken now join the first call
         while self._waiting:
-            size = min(self._most, max(self._most, len(self._waiting)) // 2)
-            batch, self._waiting = self._waiting[:size], self._waiting[size:]
+            batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
             found: Sequence[Answer | Exception]
             try:
                 found = await self.call([item for item, _ in batch])

@@ -89,11 +89,12 @@ class Command:
     def ordered(self, rest: Iterable[Any], named: dict[str, Any]) -> list[Any]:
         """The arguments in order; raises TypeError for names that are not its own."""
         try:
-            if len(named) == len(self.arguments):
-                return [*self._in_order(named), *rest]
+            if len(named) != len(self.arguments):
+                raise KeyError
+            in_order = self._in_order(named)
         except KeyError:
-            pass
-        raise TypeError(f"{self.name} takes {self.arguments}, not {tuple(named)}")
+            raise TypeError(f"{self.name} takes {self.arguments}, not {tuple(named)}") from None
+        return [*in_order, *rest]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ pool for each batch, begin a task to send it, and a timer for every answer."""
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,20 +13,6 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from hub.observability import metrics
 from hub.store.packing import Packed
-
-FEW = 8  # calls that are no more work for Redis than the way there and back
-BATCH = 128  # commands sent to Redis in one go; more would make the last of them wait for the first
-Sent = tuple[tuple[Any, ...], asyncio.Future[Any]]  # a command, and its answer
-
-
-def next_batch(waiting: deque[Sent]) -> list[Sent]:
-    """Take what goes in one go next. Of many calls it is half: Redis works on the others while the hub answers these,
-    where they would wait for each other in turn. Plain commands go along, for whoever sends several waits for all.
-    """
-    half, batch = max(FEW, len(waiting) // 2), list[Sent]()
-    while waiting and len(batch) < BATCH and (len(batch) < half or waiting[0][0][0] != "FCALL"):
-        batch.append(waiting.popleft())
-    return batch
 
 
 class Pipeline:

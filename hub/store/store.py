@@ -22,10 +22,11 @@ from hub.store.keys import Keys
 from hub.store.library import NO_FENCE, Command, Library, library
 from hub.store.loading import MISSING, call, idle_libraries
 from hub.store.notifications import Notifications
-from hub.store.pipeline import BATCH, Pipeline, next_batch
+from hub.store.pipeline import Pipeline
 from hub.store.primary import ASK_S, HIDDEN, AnotherServer, Primary
 from hub.store.silence import SILENT_S, Silence
 
+BATCH = 128  # commands sent to Redis in one go; more would make the last of them wait for the first
 DEBTS = 4 * BATCH  # paid with one tick of the hub clock
 CLOSE_S = 2.0  # for batches under way when the hub stops
 SETTLE_MS = 2000  # four ticks: every hub has noticed the loss and said what it lent
@@ -345,7 +346,7 @@ class Store:
             try:
                 while self._queue:
                     if self._sure():
-                        await self._send_batch(next_batch(self._queue))
+                        await self._send_batch([self._queue.popleft() for _ in range(min(BATCH, len(self._queue)))])
                     else:
                         await self._tick_over.wait()
             finally:

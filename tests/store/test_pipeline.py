@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Iterable
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from hub.store.connection import make_client, open_store
-from hub.store.pipeline import BATCH, Pipeline, Sent, next_batch
+from hub.store.pipeline import Pipeline
 from hub.store.store import Store
 from tests.world import settings_for
 
@@ -21,10 +19,6 @@ from tests.world import settings_for
 async def store(settings) -> AsyncIterator[Store]:
     async with open_store(settings) as found:
         yield found
-
-
-def waits(commands: Iterable[tuple[Any, ...]]) -> deque[Sent]:
-    return deque((command, asyncio.get_running_loop().create_future()) for command in commands)
 
 
 async def test_each_command_has_its_own_answer_and_a_refusal_is_one(store):
@@ -52,27 +46,6 @@ async def test_a_batch_that_is_not_answered_in_time_ends_and_its_late_answers_ar
     assert await pipeline.carry([("ECHO", "other")]) == ["other"]
     await pipeline.release()
     await client.aclose()
-
-
-@pytest.mark.parametrize(
-    ("calls", "sizes"),
-    [(1, [1]), (8, [8]), (9, [8, 1]), (16, [8, 8]), (40, [20, 10, 8, 2]), (300, [128, 86, 43, 21, 11, 8, 3])],
-)
-async def test_of_many_calls_half_goes_first(calls, sizes):
-    waiting = waits(("FCALL", n) for n in range(calls))
-    batches = [next_batch(waiting) for _ in sizes]
-    assert [len(batch) for batch in batches] == sizes
-    assert [command for batch in batches for command, _ in batch] == [("FCALL", n) for n in range(calls)]
-    assert not waiting
-
-
-async def test_plain_commands_go_together_whatever_else_waits():
-    plain, calls = [("GET", n) for n in range(100)], [("FCALL", n) for n in range(20)]
-    assert len(next_batch(waits(plain))) == 100
-    waiting = waits([*calls, *plain, *calls])
-    assert [command for command, _ in next_batch(waiting)][-1] == ("GET", 99)
-    assert [command for command, _ in waiting] == calls
-    assert [len(next_batch(waits(("GET", n) for n in range(300)))), BATCH] == [128, 128]
 
 
 async def test_calls_that_come_while_the_connection_is_given_back_are_answered(store, monkeypatch):
