@@ -117,7 +117,7 @@ class Door:
         """Answer for as long as the login is good: an answer without an end ends with it."""
         task = asyncio.ensure_future(answering)
         self._answers[task] = visit
-        if self._looking is None:
+        if self._looking is None or self._looking.done():
             looking = rounds(_STILL_S, self._look_after, self._not_looked_after)  # one timer for all who listen
             self._looking = asyncio.create_task(looking, name="logins")
         try:
@@ -126,7 +126,7 @@ class Door:
                 task.result()
         finally:
             del self._answers[task]
-            if not self._answers:
+            if not self._answers and self._looking is not None:
                 self._looking.cancel()
                 self._looking = None
             if not task.done():
@@ -144,12 +144,14 @@ class Door:
         _log.error("logins not looked after", why=str(error))
 
     async def _is_still_good(self, visit: Visit) -> bool:
+        """Whether he may go on hearing; what becomes of one login keeps nobody from being looked after."""
         try:
             login = await self.logins.find(visit.key)
             return login is not None and await self._credential(visit.key, login) is not None
         except StoreUnavailable:  # nobody can tell, and the page is told that the store is away
             return True
-        except HubError:  # nobody will be able to
+        except Exception as error:  # noqa: BLE001 - nobody will be able to tell: his page asks for a login
+            self._not_looked_after(error)
             return False
 
     async def _credential(self, key: str, login: Login) -> bytes | None:

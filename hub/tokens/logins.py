@@ -68,7 +68,7 @@ def digest(key: str) -> str:
 class _Found:
     """What was found for a key: when it was looked for, and when the key was shown last."""
 
-    login: Login | None
+    login: Login
     looked: float
     shown: float
 
@@ -78,8 +78,8 @@ class Logins:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._found: dict[str, _Found] = {}  # by digest
-        self._looking = asyncio.Lock()
+        self._found: dict[str, _Found] = {}  # the logins of open pages, by digest
+        self._looking: asyncio.Future[None] | None = None  # for those of all open pages
         self._touched: dict[str, float] = {}
 
     async def create(self, key: str, login: Login) -> Login:
@@ -99,33 +99,58 @@ class Logins:
     async def find(self, key: str) -> Login | None:
         """The login of this key, as of a second ago; raises `StoreUnavailable`."""
         full, now = digest(key), time.monotonic()
-        if (found := self._fresh(full)) is None:
-            async with self._looking:
-                found = self._fresh(full) or await self._look(full)
+        found = self._found.get(full)
+        for _ in range(2):  # the look under way may have begun long ago, the one after it has not
+            if found is None or time.monotonic() - found.looked < REMEMBERED_S:
+                break
+            found.shown = now
+            await self._look_again()
+            found = self._found.get(full)
+        if found is None:
+            found = await self._look(full, now)
+        if found is None:
+            return None
         found.shown, login = now, found.login
-        if login is not None and now - self._touched.get(login.id, -TOUCH_S) >= TOUCH_S:
+        if now - self._touched.get(login.id, -TOUCH_S) >= TOUCH_S:
             if len(self._touched) > LOGINS_MAX:
                 self._touched.clear()
             self._touched[login.id] = now
             await self._store.read("ZADD", self._store.keys.logins_seen, "XX", self._store.wall_s(), login.id)
         return login
 
-    def _fresh(self, full: str) -> _Found | None:
-        found = self._found.get(full)
-        return found if found is not None and time.monotonic() - found.looked < REMEMBERED_S else None
-
-    async def _look(self, full: str) -> _Found:
-        """Look for a login, and where there was one a moment ago for those of all other open pages too: then fifty of
-        them cost little more than one. Who guesses a key has nobody else looked for."""
-        now, kept, wanted = time.monotonic(), self._found, [full]
-        if full in kept and kept[full].login:
-            lately = (each for each, of in kept.items() if of.login and now - of.shown < LATELY_S)
-            wanted += [each for each in lately if each != full]
-        elif len(kept) >= LOGINS_MAX:
+    async def _look(self, full: str, now: float) -> _Found | None:
+        """Look for one that was not there a moment ago: who guesses waits for nobody, and nobody for him."""
+        kept, (login,) = self._found, await self._read([full])
+        if login is None:
+            return None
+        if len(kept) >= LOGINS_MAX:
             kept.clear()
-        for each, login in zip(wanted, await self._read(wanted), strict=True):
-            kept[each] = _Found(login, now, kept[each].shown if each in kept else now)
-        return kept[full]
+        found = kept[full] = _Found(login, now, now)
+        return found
+
+    async def _look_again(self) -> None:
+        """Look for those of all open pages together: fifty of them cost little more than one. Who comes meanwhile gets
+        what the look under way finds, or its failure."""
+        if self._looking is None:
+            self._looking = asyncio.ensure_future(self._look_for_all())
+            self._looking.add_done_callback(self._has_looked)
+        await asyncio.shield(self._looking)
+
+    async def _look_for_all(self) -> None:
+        kept, now = self._found, time.monotonic()
+        for full, of in list(kept.items()):
+            if now - of.shown >= LATELY_S:
+                del kept[full]
+        for full, login in zip(list(kept), await self._read(list(kept)), strict=True):
+            if login is None:
+                kept.pop(full, None)
+            elif full in kept:
+                kept[full] = _Found(login, now, kept[full].shown)
+
+    def _has_looked(self, look: asyncio.Future[None]) -> None:
+        self._looking = None
+        if not look.cancelled():
+            look.exception()  # for those who wait for it, if they still do
 
     async def _read(self, wanted: Sequence[str]) -> list[Login | None]:
         keys, names, now_s = self._store.keys, [full[:ID_DIGITS] for full in wanted], self._store.wall_s()
@@ -183,8 +208,11 @@ def _login(name: str, text: str | None, seen: Any, full: str = "") -> Login | No
     try:
         facts = orjson.loads(text)
         kept = facts.pop("digest")
-        if full and not hmac.compare_digest(kept, full):
+        login = Login(**facts, id=name, seen_s=facts["at_s"] if seen is None else seen)
+        texts = (kept, login.name, login.role, login.bound, login.token, login.ip, login.agent)
+        if not (all(isinstance(each, str) for each in texts) and login.role in ROLES and login.bound.isascii()):
             return None
-        return Login(**facts, id=name, seen_s=float(seen) if seen is not None else facts["at_s"])
+        login = replace(login, at_s=float(login.at_s), seen_s=float(login.seen_s))
+        return login if not full or hmac.compare_digest(kept.encode(), full.encode()) else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

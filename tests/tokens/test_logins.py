@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import pytest
 
+from hub.errors import StoreUnavailable
 from hub.tokens import logins as logins_module
 from hub.tokens.logins import LATELY_S, LOGINS_MAX, REMEMBERED_S, Login, Logins, new_key
 
@@ -119,8 +122,81 @@ async def test_who_guesses_has_nobody_else_looked_up_and_is_not_remembered_for_e
     assert len(logins._found) <= LOGINS_MAX
 
 
-@pytest.mark.parametrize("text", ["", "no JSON", "[]", "{}", '{"digest": "x", "name": "n", "at_s": 1, "later": 1}'])
-async def test_a_login_that_nobody_can_read_is_none_and_keeps_nobody_from_logging_in(hub, logins, redis, text):
+async def test_who_guesses_keeps_no_open_page_waiting(hub, logins, clock, monkeypatch):
+    mine, *_ = await opened(logins, 2)
+    clock.now += REMEMBERED_S
+    answered, send = asyncio.Event(), hub.store.read_all
+
+    async def slow_for_one(commands: Any) -> list[Any]:
+        commands = list(commands)
+        if len(commands[0]) == 3:  # of one key alone
+            await answered.wait()
+        return list(await send(commands))
+
+    monkeypatch.setattr(hub.store, "read_all", slow_for_one)
+    guessing = [asyncio.ensure_future(logins.find(new_key())) for _ in range(20)]
+    await asyncio.sleep(0)
+    assert await logins.find(mine) is not None
+    answered.set()
+    assert await asyncio.gather(*guessing) == [None] * 20
+
+
+async def test_pages_that_ask_at_once_share_a_failure_and_the_next_look_finds_them_all(hub, logins, clock, monkeypatch):
+    keys = await opened(logins, PAGES)
+    clock.now += LATELY_S + REMEMBERED_S  # an outage has been that long
+    looks, send = [], hub.store.read_all
+
+    async def away(commands: Any) -> list[Any]:
+        looks.append(commands)
+        await asyncio.sleep(0)
+        raise StoreUnavailable("Redis does not answer")
+
+    monkeypatch.setattr(hub.store, "read_all", away)
+    failures = await asyncio.gather(*map(logins.find, keys), return_exceptions=True)
+    assert [type(each) for each in failures] == [StoreUnavailable] * PAGES
+    assert len(looks) == 1
+    monkeypatch.setattr(hub.store, "read_all", send)
+    assert all(await asyncio.gather(*map(logins.find, keys)))
+
+
+async def test_a_store_that_takes_longer_than_a_login_is_remembered_is_waited_for_twice_at_most(
+    hub, logins, clock, monkeypatch
+):
+    (mine,) = await opened(logins, 1)
+    clock.now += REMEMBERED_S
+    looks, send = [], hub.store.read_all
+
+    async def slow(commands: Any) -> list[Any]:
+        commands = list(commands)
+        looks.append(commands)
+        clock.now += 2 * REMEMBERED_S
+        return list(await send(commands))
+
+    monkeypatch.setattr(hub.store, "read_all", slow)
+    assert await logins.find(mine) is not None
+    assert len(looks) == 2
+
+
+KEPT = {"digest": "f" * 64, "name": "n", "role": "viewer", "bound": "b", "at_s": 1}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "no JSON", "[]", "{}", json.dumps({**KEPT, "later": 1}), json.dumps({**KEPT, "at_s": "2026-11-24"}),
+        json.dumps({**KEPT, "at_s": None}), json.dumps({**KEPT, "role": "king"}), json.dumps({**KEPT, "token": 7}),
+        json.dumps({**KEPT, "bound": "\u00e9"}), json.dumps({**KEPT, "digest": None}),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("seen", [None, 5.0])
+async def test_a_login_that_nobody_can_read_is_none_and_keeps_nobody_out(hub, logins, clock, redis, text, seen):
     redis.hset(hub.store.keys.logins, "f" * 16, text)
-    (key,) = await opened(logins, 1)
-    assert [each.id for each in await logins.good()] == [(await logins.find(key)).id]
+    if seen is not None:
+        redis.zadd(hub.store.keys.logins_seen, {"f" * 16: seen})
+    mine, theirs = await opened(logins, 2)
+    ids = [(await logins.find(key)).id for key in (mine, theirs)]
+    assert sorted(each.id for each in await logins.good()) == sorted(ids)
+    redis.hset(hub.store.keys.logins, ids[1], text)  # one of an open page is written over
+    clock.now += REMEMBERED_S
+    assert await logins.find(theirs) is None
+    assert await logins.find(mine) is not None

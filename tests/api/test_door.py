@@ -1,0 +1,83 @@
+"""The door of the console: what goes on for long ends with its login, whatever becomes of others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hub.api import door as door_module
+from hub.api.door import Door, Visit
+from hub.tokens.logins import Login
+from tests.world import eventually
+
+TROUBLE, REVOKED, GOOD = "trouble", "revoked", "good"
+
+
+class Logins:
+    """Knows one good login, and breaks over another one."""
+
+    def __init__(self) -> None:
+        self.cancels = 0  # looks that somebody cancels
+        self.looks = 0
+
+    async def find(self, key: str) -> Login | None:
+        self.looks += 1
+        if self.cancels:
+            self.cancels -= 1
+            raise asyncio.CancelledError
+        if key == TROUBLE:
+            raise TypeError("nobody can read this")
+        return Login("admin secret", "admin", token="t") if key == GOOD else None
+
+
+@pytest.fixture
+def door(monkeypatch: pytest.MonkeyPatch) -> Door:
+    async def resolve(handle: str) -> Any:
+        return SimpleNamespace(active=True)
+
+    holders = SimpleNamespace(handle=lambda token: token, resolve=resolve)
+    hub = SimpleNamespace(settings=SimpleNamespace(console="on"), store=None)
+    monkeypatch.setattr(door_module, "_STILL_S", 0.01)
+    found = Door(SimpleNamespace(hub=hub, holders=holders))  # type: ignore[arg-type]
+    found.logins = Logins()  # type: ignore[assignment]
+    return found
+
+
+def follow(door: Door, key: str) -> asyncio.Task[None]:
+    """An answer without an end."""
+    return asyncio.create_task(door.while_good(Visit(key), asyncio.Event().wait()))  # type: ignore[arg-type]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async def holds() -> bool:
+        return condition()
+
+    await eventually(holds, pause_s=0)
+
+
+async def end(*streams: asyncio.Task[None]) -> None:
+    for stream in streams:
+        stream.cancel()
+    await asyncio.wait(streams)
+
+
+async def test_a_login_that_cannot_be_looked_up_ends_its_own_answer_and_no_other_goes_on_because_of_it(door) -> None:
+    streams = {key: follow(door, key) for key in (TROUBLE, REVOKED, GOOD)}
+    await until(lambda: streams[TROUBLE].done() and streams[REVOKED].done())
+    looks = door.logins.looks
+    await until(lambda: door.logins.looks > looks + 2)
+    assert not streams[GOOD].done()
+    await end(streams[GOOD])
+
+
+async def test_logins_are_looked_after_again_when_that_was_broken_off(door) -> None:
+    door.logins.cancels = 1
+    good = follow(door, GOOD)
+    await until(lambda: not door.logins.cancels)
+    revoked = follow(door, REVOKED)
+    await until(revoked.done)
+    await end(good)
