@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context
 from types import TracebackType
 
 
@@ -20,10 +21,10 @@ class Deadlines:
 
     def enter(self, request: Deadline, loop: asyncio.AbstractEventLoop) -> float:
         """It has begun: until when it may take, by the clock of the loop."""
-        self._under_way[request] = None
         if self._watched_by is not loop:
-            self._watched_by = loop
-            loop.call_later(self._seconds, self._look, loop)
+            self._watched_by, self._under_way = loop, {}  # of a loop before this one none is served any more
+            loop.call_later(self._seconds, self._look, loop, context=Context())  # of no request
+        self._under_way[request] = None
         return loop.time() + self._seconds
 
     def leave(self, request: Deadline) -> None:
@@ -31,11 +32,13 @@ class Deadlines:
         self._under_way.pop(request, None)
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._watched_by is not loop:
+            return
         now = loop.time()
         while self._under_way:
             request = next(iter(self._under_way))
             if request.until > now:
-                loop.call_at(request.until, self._look, loop)
+                loop.call_at(request.until, self._look, loop, context=Context())
                 return
             self.leave(request)
             request.end()
@@ -60,7 +63,7 @@ class Deadline:
         return self
 
     def extend(self, seconds: float) -> None:
-        """Let it take so much longer than others."""
+        """Let it take so much longer than others, unless it is over."""
         if not self._is_over:
             self._all.leave(self)
             if self._timer is not None:
@@ -80,5 +83,6 @@ class Deadline:
             self._timer.cancel()
         else:
             self._all.leave(self)
-        if self._is_over and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+        was_over, self._is_over = self._is_over, True  # what has ended gets no more time
+        if was_over and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise TimeoutError from error

@@ -64,6 +64,29 @@ async def test_a_failure_is_told_as_it_is() -> None:
         raise KeyError
 
 
+async def test_one_that_is_over_gets_no_more_time_and_ends_nothing_later() -> None:
+    with Deadlines(SOON_S).begin() as limit:
+        pass
+    limit.extend(SOON_S)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(5 * SOON_S):
+            await asyncio.Event().wait()
+    assert asyncio.current_task().cancelling() == 0  # type: ignore[union-attr]
+
+
+def test_what_was_left_on_a_loop_that_is_closed_keeps_nobody_from_being_ended() -> None:
+    deadlines, left = Deadlines(SOON_S), asyncio.new_event_loop()
+    waiting = left.create_task(stand_still(deadlines))
+    left.run_until_complete(asyncio.sleep(0))
+    left._ready.clear()  # type: ignore[attr-defined]
+    left.close()
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            asyncio.run(stand_still(deadlines))
+    waiting._log_destroy_pending = False  # type: ignore[attr-defined]
+    waiting.get_coro().close()  # type: ignore[union-attr]
+
+
 def test_an_application_that_is_served_by_another_loop_next_ends_its_requests_too() -> None:
     deadlines = Deadlines(SOON_S)
 

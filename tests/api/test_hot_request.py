@@ -6,8 +6,10 @@ import pytest
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Scope
 
+from hub.api.edge import edge
 from hub.api.edge.hot_request import HotRequest
 from hub.api.guard.gate import first_of
+from hub.store.callers import until_ms
 
 HEADERS = [
     (b"x-hub-secret", b"first"),
@@ -68,3 +70,10 @@ async def test_a_caller_who_hangs_up_within_the_body_is_noticed() -> None:
     hot, _ = both([{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}])
     with pytest.raises(ClientDisconnect):
         await hot.body()
+
+
+@pytest.mark.parametrize("headers", [[b"wait=3"], [b"respond-async", b"wait=3"], [b"wait=3", b"respond-async, wait=9"]])
+def test_how_long_a_caller_waits_is_found_in_whichever_of_his_prefer_headers_says_it(headers):
+    scope: Scope = {"type": "http", "headers": [(b"prefer", value) for value in headers]}
+    with edge._until(scope, 1000):
+        assert until_ms() == 4000

@@ -129,7 +129,7 @@ class Edge:
                     if scope["method"] != "GET":
                         await check_caller(scope, found)
                         if b"prefer" in headers:
-                            work = _until(headers[b"prefer"], found.hub.store.latest_ms())
+                            work = _until(scope, found.hub.store.latest_ms())
                 with work:
                     if b"cookie" in headers or MARK in headers or scope["path"].startswith("/console/"):
                         await self._visited(scope, headers, exchange)
@@ -319,15 +319,16 @@ class _Head(_Exchange):
             await super().send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _until(prefer: bytes, now_ms: int | None) -> AbstractContextManager[None]:
+def _until(scope: Scope, now_ms: int | None) -> AbstractContextManager[None]:
     """Around a call that says with `Prefer: wait=N` how long its caller waits: after that nothing is changed for it."""
-    wait_s = preferred_wait(prefer.decode("latin-1"))
+    preferences = b",".join(value for name, value in scope["headers"] if name == b"prefer")
+    wait_s = preferred_wait(preferences.decode("latin-1"))
     return waiting_until(now_ms + 1000 * wait_s) if wait_s and now_ms is not None else nullcontext()
 
 
 def _caller(scope: Scope) -> str:
     """Who sends a body: the credential he shows, or where he is."""
-    headers = dict(scope["headers"])
+    headers = first_of(scope["headers"])
     shown = headers.get(b"authorization") or headers.get(b"x-hub-secret")
     return hashlib.sha256(shown).hexdigest() if shown else str((scope.get("client") or [""])[0])
 
