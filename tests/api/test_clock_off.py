@@ -8,18 +8,24 @@ from datetime import datetime
 import pytest
 
 from tests.clocks import OFF
-from tests.world import SLACK_S
+from tests.world import SLACK_S, HubProcess, RedisServer
 
 LABEL = "gpu:a100"
 OFF_S = 3 * 3600.0
 
 
-@pytest.fixture(params=[OFF_S, -OFF_S], ids=["fast", "slow"])
-def wrong(request, start_hub):
-    """A hub whose time of day is three hours off; its log shows that it is."""
-    hub = start_hub(before=OFF, anew=True, TEST_CLOCK_OFF_S=str(request.param))
+@pytest.fixture(scope="module", params=[OFF_S, -OFF_S], ids=["fast", "slow"])
+def wrong(request, tmp_path_factory):
+    """A hub whose time of day is three hours off; its log shows that it is. Each test has a node of its own in it."""
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    environment = {"HUB_REDIS_URL": server.url, "HUB_NODE_TIMEOUT": "600", "TEST_CLOCK_OFF_S": str(request.param)}
+    hub = HubProcess(environment, before=OFF, anew=True)
+    hub.wait_until_ready()
     assert abs(of(hub.log().split()[0]) - time.time()) > OFF_S / 2
-    return hub
+    yield hub
+    hub.kill()
+    server.stop()
 
 
 def of(text):
@@ -43,9 +49,9 @@ async def test_a_lease_says_by_the_clock_of_redis_when_it_ends(wrong):
 async def test_the_audit_log_says_by_the_clock_of_redis_when_something_was_done(wrong):
     began = datetime.fromtimestamp(time.time()).astimezone()
     async with wrong.client("node") as node, wrong.client("admin") as admin:
-        assert (await node.post("/node/register", json={"nodeId": "n1"})).status_code == 200
+        assert (await node.post("/node/register", json={"nodeId": "n2"})).status_code == 200
         assert (await node.post("/node/register", content=b"{")).status_code == 400
-        assert (await admin.post("/admin/nodes/n1/drain")).status_code == 200
+        assert (await admin.post("/admin/nodes/n2/drain")).status_code == 200
         entries = (await admin.get("/audit", params={"sinceUtc": began.isoformat()})).json()
     actions = [entry["action"] for entry in entries]
     assert actions == ["node.drain", "register.denied", "register.success"]
@@ -54,7 +60,7 @@ async def test_the_audit_log_says_by_the_clock_of_redis_when_something_was_done(
 
 async def test_a_run_that_nobody_named_begins_with_the_time_of_redis(wrong):
     async with wrong.client("node") as node, wrong.client("runner") as runner:
-        body = {"nodeId": "n1", "pools": {LABEL: 1}}
+        body = {"nodeId": "n3", "pools": {LABEL: 1}}
         assert (await node.post("/node/register", json=body)).status_code == 200
         before = time.time()
         run = (await runner.post("/session/borrow", json={"labelKey": LABEL})).headers["correlation-id"]
