@@ -35,6 +35,19 @@ _hub_complete() {
 }
 complete -o default -F _hub_complete hub
 """
+# fish is given files where there is nothing else: one start of the command tells both.
+_FISH = """\
+function _hub_complete
+    set -l found (env _HUB_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args \\
+        _TYPER_COMPLETE_ARGS=(commandline -cp | string collect) hub)
+    if set -q found[1]
+        printf '%s\\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+complete --command hub --no-files --arguments '(_hub_complete)'
+"""
 
 
 class Shell(StrEnum):
@@ -53,17 +66,20 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> No
     """
     from typer._completion_shared import get_completion_script
 
-    script = _BASH
-    if shell is not Shell.bash:
+    if shell is Shell.zsh:
         script = get_completion_script(prog_name="hub", complete_var="_HUB_COMPLETE", shell=shell.value)
+    else:
+        script = {Shell.bash: _BASH, Shell.fish: _FISH}[shell]
     output.put(script.rstrip("\n"))
 
 
 def begin() -> list[str]:
     """Know the shells, in a process that one of them asks; the words that say which realm the line is about."""
-    from typer._completion_classes import completion_init
+    from typer import _completion_classes
 
-    completion_init()
+    # What a command says of itself has no markup: Rich, which would take it out, is half of what a Tab costs.
+    _completion_classes._sanitize_help_text = lambda text: text
+    _completion_classes.completion_init()
     line = os.environ.get(_LINE, "")
     if asked := _REALM_NEXT.search(line):
         os.environ[_LINE] = f"hub --realm {asked[1]}"  # which may stand behind any command, and is known to the first

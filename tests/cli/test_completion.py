@@ -20,6 +20,7 @@ from tests.world import PATIENCE_S, HubProcess, wait_until
 SHELLS = ("bash", "zsh", "fish")
 ROOM = "tab"  # of this module, in the hub that others use as well
 JOB = f"{ROOM}:modifiers:Turn"
+ASKED = ("_HUB_COMPLETE", "_TYPER_COMPLETE_FISH_ACTION", "_TYPER_COMPLETE_ARGS")
 
 
 @pytest.fixture(autouse=True)
@@ -77,21 +78,28 @@ def ids(shared_hub: HubProcess) -> Iterator[dict[str, str]]:
 
 
 def in_bash(command: Command, line: str, tmp_path: Path) -> list[str]:
-    """What bash puts in the place of the last word of a line when Tab is pressed behind it."""
+    """What bash puts in the place of the last word of a line when Tab is pressed behind it.
+
+    `hub` runs beside bash, with the variables that bash has set for it, and what it says goes back to bash.
+    """
     script = tmp_path / "completion.bash"
     script.write_text(command("completion", "bash").stdout)
     asks = f"""
-        hub() {{ {sys.executable} -m hub.cli "$@"; }}
+        hub() {{ printf '%s\\n' {" ".join(f'"${name}"' for name in ASKED)} >&2; cat; }}
         source {script}
         COMP_LINE='{line}' COMP_POINT={len(line)}
         _hub_complete
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    done = subprocess.run(
-        ["bash", "--norc", "-c", asks], env=command.environment, capture_output=True, text=True, timeout=PATIENCE_S
+    bash = subprocess.Popen(
+        ["bash", "--norc", "-c", asks], env=command.environment, stdin=-1, stdout=-1, stderr=-1, text=True
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.split()
+    assert bash.stderr
+    asked = {name: bash.stderr.readline().removesuffix("\n") for name in ASKED}
+    said = command(**asked)
+    out, err = bash.communicate(said.stdout, PATIENCE_S)
+    assert (said.returncode, bash.returncode, said.stderr, err) == (0, 0, "", "")
+    return out.split()
 
 
 def until_in_bash(command: Command, line: str, tmp_path: Path, fits: Callable[[list[str]], bool]) -> None:
@@ -181,6 +189,26 @@ def test_tab_completes_in_the_shell_itself(terminal, command: Command, tmp_path:
     seen.type("exit\n")
     seen.end()
     assert "Traceback" not in seen.shown
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="there is no fish")
+def test_fish_starts_the_command_once_for_a_tab_and_gives_files_where_it_knows_nothing(
+    command: Command, tmp_path: Path
+):
+    (tmp_path / "hub.fish").write_text(command("completion", "fish").stdout)
+    (tmp_path / "hub").write_text(
+        '#!/bin/sh\necho started >> starts\n[ "$_TYPER_COMPLETE_ARGS" = "hub d" ] && echo drain\n'
+    )
+    (tmp_path / "hub").chmod(0o755)
+    (tmp_path / "copy.rdb").touch()
+    environment = {**command.environment, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    asks = "source hub.fish; complete -C 'hub d'; echo; complete -C 'hub store load copy'"
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", asks], env=environment, cwd=tmp_path, capture_output=True, text=True,
+        timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert (done.stdout.split(), done.stderr) == (["drain", "copy.rdb"], "")
+    assert (tmp_path / "starts").read_text().count("started") == 2
 
 
 def test_a_hub_that_is_not_there_is_passed_over_in_silence(command: Command, tmp_path: Path):
