@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import logging
 import os
 import shutil
@@ -42,6 +43,19 @@ def pytest_configure() -> None:
     # that is not installed, one was broken off by the garbage collector with a KeyError of the import lock.
     if find_spec("sniffio") is None:
         sys.modules["sniffio"] = None  # type: ignore[assignment]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """The garbage collector does not look through thousands of tests, which all stay: while they are collected it would
+    again and again, in each test process, and so would every look of it at everything from then on.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
 
 
 @pytest.hookimpl(wrapper=True)
