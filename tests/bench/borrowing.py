@@ -73,10 +73,12 @@ def _figures(found: dict[str, list[Load]], free: int) -> list[Figure]:
     rate = {name: [each.per_second for each in loads] for name, loads in found.items()}
     rounds = Rounds.of(rate["hub"], rate["validating"])
     hub, baseline = (sorted(rate[name])[ROUNDS // 2] for name in ("hub", "validating"))
+    spent = Rounds.of(*([each.per_cpu_second for each in found[name]] for name in ("hub", "validating")))
     faults = sum(each.refused + each.broken for loads in found.values() for each in loads)
     note = f"{hub:,.0f} requests/s against {baseline:,.0f}/s, {rounds.spread}"
     return [
         Figure("requests against a FastAPI route that validates", rounds.median, at_least=0.5, note=note),
+        Figure("... for each second of the server's processor", spent.median, at_least=0.8, note=spent.spread),
         Figure("slots lost on the way", POOLS * SLOTS_EACH - free, at_most=0, note=f"of {POOLS * SLOTS_EACH:,}"),
         Figure("answers other than 200, lost connections", faults, at_most=0),
     ]

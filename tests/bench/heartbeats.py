@@ -105,7 +105,9 @@ def _ratios(found: dict[str, list[Load]]) -> list[Figure]:
         note = f"{hub:,.0f}/s against {other:,.0f}/s, {rounds.spread}"
         against = "an empty ASGI application" if name == "empty" else "etcd's HTTP lease keep-alive"
         shown.append(Figure(f"rate against {against}", rounds.median, at_least=target, note=note))
-    return shown
+    spent = Rounds.of(*([each.per_cpu_second for each in found[name]] for name in ("hub", "empty")))
+    name = "rate against it, for each second of the server's processor"
+    return [shown[0], Figure(name, spent.median, at_least=0.75, note=spent.spread), *shown[1:]]
 
 
 def _kept_beats(found: dict[str, list[Load]], in_redis: int, counted: int, unseen: int) -> list[Figure]:

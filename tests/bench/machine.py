@@ -38,6 +38,7 @@ REDIS_OPTIONS = {  # as in deploy/redis.conf; benchmarks of memory turn the appe
     "save": "",
     "slowlog-max-len": "256",
 }
+_serving: dict[int, int] = {}  # port -> process, of servers that have one
 UVICORN = "--http httptools --loop uvloop --ws none --no-access-log --no-server-header --no-date-header"
 
 
@@ -47,18 +48,24 @@ class Missing(Exception):
 
 @dataclass(frozen=True)
 class Load:
-    """What a load generator counted: answers with status below 400, those above, lost connections, seconds; and how
-    long all but one in a hundred took, where the script says it."""
+    """What a load generator counted: answers with status below 400, those above, lost connections, seconds; how long
+    all but one in a hundred took, where the script says it; and the processor time of the server meanwhile."""
 
     answered: int
     refused: int
     broken: int
     seconds: float
     p99_ms: float = math.nan
+    cpu_s: float = math.nan
 
     @property
     def per_second(self) -> float:
         return self.answered / self.seconds
+
+    @property
+    def per_cpu_second(self) -> float:
+        """Answers for each second of the server's processor: what its neighbours take from it does not count."""
+        return self.answered / self.cpu_s
 
 
 def need(program: str, package: str) -> str:
@@ -183,7 +190,8 @@ def hub_server(redis: Redis, *, until_it_waits: bool = False, **settings: str) -
         **settings,
     }
     serve = [sys.executable, "-m", "hub.cli", "serve"]
-    with process(serve, SERVER_CORE, environment, until_it_waits=until_it_waits):
+    with process(serve, SERVER_CORE, environment, until_it_waits=until_it_waits) as running:
+        _serving[port] = running.pid
         _until_it_answers(f"http://127.0.0.1:{port}/health/ready")
         yield port
 
@@ -193,7 +201,8 @@ def baseline_server(name: str) -> Iterator[int]:
     """An application of `baselines.py` on the server the hub runs on, with the same options; yields its port."""
     port = free_port()
     command = f"-m uvicorn tests.bench.baselines:{name} --port {port} --log-level warning {UVICORN}"
-    with process([sys.executable, *command.split()], SERVER_CORE):
+    with process([sys.executable, *command.split()], SERVER_CORE) as running:
+        _serving[port] = running.pid
         _until_it_answers(f"http://127.0.0.1:{port}/", "POST")
         yield port
 
@@ -244,6 +253,7 @@ def load(script: str, port: int, connections: int, seconds: float, *arguments: s
     """Load a server with `wrk/<script>.lua` for a while."""
     command = [need("wrk", "wrk"), "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "10s"]
     command += ["-s", str(WRK / f"{script}.lua"), f"http://127.0.0.1:{port}", "--", *arguments]
+    before = _spent_s(port)
     done = subprocess.run(
         command,
         capture_output=True,
@@ -252,4 +262,12 @@ def load(script: str, port: int, connections: int, seconds: float, *arguments: s
         timeout=seconds + 60,
         preexec_fn=partial(keep_to, LOAD_CORE),
     )
-    return Load(**json.loads(done.stdout.splitlines()[-1]))
+    return Load(**json.loads(done.stdout.splitlines()[-1]), cpu_s=_spent_s(port) - before)
+
+
+def _spent_s(port: int) -> float:
+    """Processor time that the server of a port has taken so far, in seconds; NaN where nobody knows its process."""
+    if port not in _serving:
+        return math.nan
+    spent = (each.read_text().split()[0] for each in Path(f"/proc/{_serving[port]}/task").glob("*/schedstat"))
+    return sum(map(int, spent)) / 1e9
