@@ -420,6 +420,11 @@ def test_the_top_level_is_exactly_what_it_should_be():
     }  # fmt: skip
 
 
+def test_nothing_is_kept_that_the_checkout_says_to_ignore():
+    command = ["git", "-C", str(TOP), "ls-files", "--cached", "--ignored", "--exclude-standard"]
+    assert subprocess.run(command, capture_output=True, text=True).stdout.split() == []
+
+
 def test_every_mistake_that_is_planted_has_its_place():
     """What is not there any more proves nothing: the mutant goes where the rule went."""
     found = {f"{each.script}: {each.why}": (TOP / each.path).read_text().count(each.old) for each in
