@@ -68,6 +68,10 @@ class History:
             gap = await self._trimmed()
         return Page(tuple(map(Event.read, entries)), len(entries) < PAGE, oldest if gap else None)
 
+    async def has(self, entry_id: str) -> bool:
+        """Whether the event with this id is there."""
+        return bool(await self._store.read("XRANGE", self._store.keys.history, entry_id, entry_id))
+
     async def _trimmed(self) -> bool:
         """Whether the stream has ever lost an entry."""
         keys = self._store.keys

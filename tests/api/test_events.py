@@ -125,6 +125,20 @@ async def test_who_was_cut_off_gets_what_he_missed_and_nothing_twice(served):
     assert heard == [(name, run) for run in ("r2", "r3") for name in ("grant.lent", "grant.returned")]
 
 
+async def test_what_a_list_has_shown_comes_not_again_also_where_the_hub_has_yet_to_read_it(served, monkeypatch):
+    monkeypatch.setattr(live, "TURN_S", 1.0)
+    async with listening(served.app) as first:
+        await publish(served.api, "n1", **{POOL: ["s1"]})
+        await first.until(2)  # now the hub looks again in a second
+        await publish(served.api, "n2")
+        newest = (await served.api.get("/history?limit=1")).json()["events"][0]
+        async with listening(served.app, {"last-event-id": newest["id"]}) as second:
+            await publish(served.api, "n3")
+            heard = [(event["event"], event["node"]) for event in await second.until(1)]
+    assert newest["node"] == "n2"
+    assert heard == [("node.registered", "n3")]
+
+
 async def test_a_listener_who_heard_nothing_yet_resumes_where_he_began(served):
     async with listening(served.app) as first:
         pass

@@ -138,9 +138,11 @@ class EventStream(Response):
 
         with suppress(StoreUnavailable):  # it ends here, and the listener comes back with the last id he saw
             await put(begin)
+            known = (0, 0)
             if self._after is not None:
                 await self._replay(put, self._after, since)
-            await self._follow(put, listener)
+                known = await self._known(self._after, since)
+            await self._follow(put, listener, known)
         if listener.slow:
             metrics.event_streams_slow.inc()
             await put(b'event: slow\ndata: {"rule":"Too much waited to be sent; come back with the last id."}\n\n')
@@ -161,9 +163,18 @@ class EventStream(Response):
                 return
             after = page.events[-1].id
 
-    async def _follow(self, put: Callable[..., Awaitable[None]], listener: Listener) -> None:
+    async def _known(self, after: str, since: str) -> tuple[int, int]:
+        """Up to which event the listener knows what is handed out from now on: a list may have shown him some that this
+        hub, which looks a few times a second, has yet to read. In a store that is another one now ids may begin lower.
+        """
+        last = parse_id(after, "id")
+        return last if last > parse_id(since, "id") and await self._live.history.has(after) else (0, 0)
+
+    async def _follow(self, put: Callable[..., Awaitable[None]], listener: Listener, known: tuple[int, int]) -> None:
         while not (listener.over or listener.slow):
             if found := await listener.take():
+                if known > (0, 0):
+                    found = [event for event in found if parse_id(event.id, "id") > known]
                 for at in range(0, len(found), TOGETHER):
                     if at:
                         await asyncio.sleep(0)
