@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +148,11 @@ async def all_is_there(hub: HubProcess, lent: dict[str, str], old: RedisServer, 
         async with hub.client("node") as nodes, hub.client("runner") as runners:
 
             async def is_known() -> bool:
-                return (await nodes.post("/node/register", json={**node, "lent": lent})).is_success
+                with suppress(
+                    httpx.TransportError
+                ):  # a hub that stood still may cut a connection as silent for as long
+                    return (await nodes.post("/node/register", json={**node, "lent": lent})).is_success
+                return False
 
             await eventually(is_known)
             free = [await borrow(runners) for _ in range(len(SLOTS) - len(lent))]
