@@ -57,6 +57,7 @@ class HubProtocol(HttpToolsProtocol):
         self._names = names_in(transport.get_extra_info("peercert")) if self.certificates else ()
         self._beat: tuple[Any, Any] | None = None
         self._tick_s = min(self.head_timeout_s, self.timeout_keep_alive) / 4
+        self._due = self._now + self._tick_s
         self._watch = self.loop.call_later(self._tick_s, self._look)
         if not self.all_open.opened(self, self.client[0] if self.client else ""):
             self._refuse(Unavailable("The hub has too many connections; try again."))
@@ -265,13 +266,19 @@ class HubProtocol(HttpToolsProtocol):
 
     def _look_in(self, seconds: float) -> None:
         self._watch.cancel()
+        self._due = self.loop.time() + seconds
         self._watch = self.loop.call_later(seconds, self._look)
 
     def _look(self) -> None:
-        """One timer a connection, started again and again: cheaper than one a request."""
+        """One timer a connection, started again and again: cheaper than one a request.
+
+        A loop that stood still looks at its timers before it reads what has come meanwhile, and counts from a time that
+        it has kept: what it is late by is no time that the client had.
+        """
         now = self.loop.time()
-        if self.flow.read_paused and self._since != NEVER:  # it is not the client that is waited for
-            self._since = now
+        if self._since != NEVER:
+            paused = self.flow.read_paused  # it is not the client that is waited for
+            self._since = now if paused else min(now, self._since + max(0.0, now - self._due))
         if now - self._since >= self._patience:
             if not self.transport.is_closing():
                 self.transport.close()
