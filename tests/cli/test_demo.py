@@ -57,7 +57,7 @@ def test_the_five_lines_to_try_do_what_they_promise(demo: Running, lone_command:
     wait_until(lambda: shell(nodes, lone_command).stdout.count("alive") == 3)
     assert shell(borrow, lone_command).stdout.startswith("I hold demo-gpus-gpu.a100.eu-")
     lend, show = sessions.split(" & sleep 1; ")  # which may not be enough of a machine that is busy with tests
-    lent = subprocess.Popen(f"exec {lend.replace('15', '60')}", shell=True, env=environment(lone_command))
+    lent = subprocess.Popen(f"exec {lend.replace('sleep 15', 'sleep 60')}", shell=True, env=environment(lone_command))
     try:
         wait_until(lambda: "browser:chromium" in shell(show, lone_command).stdout)
     finally:
