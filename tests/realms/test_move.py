@@ -148,9 +148,7 @@ async def all_is_there(hub: HubProcess, lent: dict[str, str], old: RedisServer, 
         async with hub.client("node") as nodes, hub.client("runner") as runners:
 
             async def is_known() -> bool:
-                with suppress(
-                    httpx.TransportError
-                ):  # a hub that stood still may cut a connection as silent for as long
+                with suppress(httpx.TransportError):  # a connection that has rested may end as it is used again
                     return (await nodes.post("/node/register", json={**node, "lent": lent})).is_success
                 return False
 
