@@ -23,9 +23,7 @@ def demo(lone_command: Command, tmp_path: Path) -> Iterator[Running]:
     running = lone_command.start("demo", "--port", str(free_port()), TMPDIR=str(tmp_path))
     running.until_out(READY, 90)
     yield running
-    print(
-        f"ended: {running.process.poll()}\n{running.out}\n{running.err}"
-    )  # what a test that failed is asked for first
+    print(f"ended: {running.process.poll()}\n{running.out}\n{running.err}")  # shown when the test has failed
     if running.process.poll() is None:
         running.signal(signal.SIGTERM)
         running.end()
