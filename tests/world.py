@@ -15,6 +15,7 @@ import ssl
 import subprocess
 import tempfile
 import time
+import weakref
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -165,7 +166,7 @@ class HubProcess:
         self.runner_secret = chosen["HUB_RUNNER_SECRET"]
         self.node_secret = chosen["HUB_NODE_SECRET"]
         self.admin_secret = chosen["HUB_ADMIN_SECRET"]
-        self.log_path = Path(tempfile.mkstemp(prefix="hub-log-")[1])
+        self.log_path, self.keep_log = log_file(self)
         self._log = self.log_path.open("ab")
         if linger_s is not None:
             before = LINGERING.format(linger_s)
@@ -206,6 +207,13 @@ class HubProcess:
             self.process.kill()
         self.process.wait()
         self._log.close()
+
+
+def log_file(owner: object) -> tuple[Path, Callable[[], object]]:
+    """A new file that is gone when its owner is, and what has it stay."""
+    handle, name = tempfile.mkstemp(prefix="hub-log-")
+    os.close(handle)
+    return Path(name), weakref.finalize(owner, Path(name).unlink, missing_ok=True).detach
 
 
 def answers(port: int, path: str, *, over_tls: bool = False) -> bool:

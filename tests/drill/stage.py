@@ -158,6 +158,7 @@ class Stage:
         for port in self.ports:
             hub = HubProcess({**self.sizes.environment(), "HUB_REDIS_URL": self.redis.url, "HUB_PORT": str(port)})
             self.hubs.append(hub)
+            hub.keep_log()
             self.logs.append(hub.log_path)
             await asyncio.to_thread(hub.wait_until_ready, 60)
 

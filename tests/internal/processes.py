@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 from tests.forks import begin
-from tests.world import clean_environment, wait_until
+from tests.world import clean_environment, log_file, wait_until
 
 TOP = Path(__file__).parent.parent.parent
 
@@ -17,7 +16,7 @@ class WorkerProcess:
     """Runs until it is signalled or killed; its log is kept in a file."""
 
     def __init__(self, options: Iterable[str], environment: dict[str, str]) -> None:
-        self._log_path = Path(tempfile.mkstemp(prefix="hub-internal-log-")[1])
+        self._log_path, _ = log_file(self)
         self._log = self._log_path.open("ab")
         chosen = {**clean_environment(), **environment, "DISABLE_DOTENV": "1"}
         self.process = begin(["internal-worker", *options], chosen, self._log, self._log, TOP)
