@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -18,9 +19,29 @@ LISTENERS_MAX = 100  # per process
 WAITING_MAX = 2_000  # events per listener; one that is further behind reads too slowly
 TOGETHER = 16  # events handed out in one turn of the loop, each to everybody
 TURN_S = 0.2  # between reads that found less than a batch: each wakes everybody who listens
+BUSY_TURN_S = 1.0  # at most, in a process that has no time to spare
 PAUSE_S = 0.5  # before Redis is asked again after it did not answer
 KEEP_ALIVE_S = 15.0  # shorter than any proxy waits: then everybody who listens hears something
 _log = get_logger("hub.events")
+
+
+def pause_s(busy: float) -> float:
+    """How long to wait after events were handed out, where the process has taken that share of a processor since the
+    last time: the less is left of it, the less often each listener is written to, which costs a call of the system."""
+    return min(TURN_S / max(1 - busy, 0.01), BUSY_TURN_S)
+
+
+class Busy:
+    """What this process takes of a processor."""
+
+    def __init__(self) -> None:
+        self._at_s, self._spent_s = time.monotonic(), time.process_time()
+
+    def share(self) -> float:
+        """How much of one it took since it was asked last; 1 is all of it, and several threads may take more."""
+        at_s, spent_s = self._at_s, self._spent_s
+        self._at_s, self._spent_s = time.monotonic(), time.process_time()
+        return (self._spent_s - spent_s) / max(self._at_s - at_s, 0.001)
 
 
 class Listener:
@@ -35,7 +56,7 @@ class Listener:
         self.over = False  # no more will come
 
     def offer(self, events: Sequence[Event]) -> None:
-        """Take those that fit; with too many waiting this listener is slow, and gets nothing more."""
+        """Take those that fit, for when it is woken; with too many waiting it is slow, and gets nothing more."""
         fitting = events if self._which.everything else [event for event in events if self._which.fits(event)]
         if self.slow or not fitting:
             return
@@ -44,7 +65,11 @@ class Listener:
             self._waiting.clear()
         else:
             self._waiting += fitting
-        self.wake()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether `take` has something to say."""
+        return bool(self._waiting or self.slow or self.over)
 
     def end(self) -> None:
         """Nothing more comes."""
@@ -53,7 +78,7 @@ class Listener:
 
     async def take(self) -> list[Event]:
         """What has come in; nothing when it is time to say that the stream is alive, or when this is the end."""
-        if not (self._waiting or self.slow or self.over):
+        if not self.has_news:
             self._news = self._loop.create_future()
             try:
                 await self._news
@@ -141,7 +166,7 @@ class Live:
             listener.wake()
 
     async def _read(self, follower: Follower) -> None:
-        failing, me = False, asyncio.current_task()
+        failing, me, busy = False, asyncio.current_task(), Busy()
         generation = self._store.generation
         try:
             while self._reader is me:  # looked at as well as cancelled, for that may be missed: see hub/store/ending.py
@@ -150,14 +175,17 @@ class Live:
                         generation = self._store.generation
                         await self._step_back(follower)
                     entries = await follower.next(self._position)
-                    for at in range(0, len(entries), TOGETHER):
-                        self._hand_out([Event.read(entry) for entry in entries[at : at + TOGETHER]])
-                        await asyncio.sleep(0)
-                        if self._reader is not me:
-                            return
+                    try:
+                        for at in range(0, len(entries), TOGETHER):
+                            self._hand_out([Event.read(entry) for entry in entries[at : at + TOGETHER]])
+                            await asyncio.sleep(0)
+                            if self._reader is not me:
+                                return
+                    finally:
+                        self._wake()  # once for all of them: each time is a write to every listener
                     failing = False
                     if 0 < len(entries) < BATCH:
-                        await asyncio.sleep(TURN_S)
+                        await asyncio.sleep(pause_s(busy.share()))
                 except Exception as error:  # noqa: BLE001 - listeners go on listening; the line tells of it, once
                     metrics.event_reads_failed.inc()
                     if not failing:
@@ -180,3 +208,8 @@ class Live:
         for listener in self._listeners:
             listener.offer(events)
         self._position = events[-1].id
+
+    def _wake(self) -> None:
+        for listener in self._listeners:
+            if listener.has_news:  # else it would tell that there is nothing
+                listener.wake()

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -137,6 +138,55 @@ async def test_what_a_list_has_shown_comes_not_again_also_where_the_hub_has_yet_
             heard = [(event["event"], event["node"]) for event in await second.until(1)]
     assert newest["node"] == "n2"
     assert heard == [("node.registered", "n3")]
+
+
+async def test_what_the_hub_reads_at_once_is_written_to_a_listener_at_once(served, monkeypatch):
+    written: list[int] = []
+    many, reading, follow, following = 2 * live.TOGETHER, asyncio.Event(), events_api.EventStream._follow, Follower.next
+
+    async def noted(self: events_api.EventStream, put: Callable[..., Any], *rest: Any) -> None:
+        async def noting(body: bytes) -> None:
+            written.append(body.count(b"event: "))
+            await put(body)
+
+        await follow(self, noting, *rest)
+
+    async def held(self: Follower, after: str) -> Any:
+        await reading.wait()
+        return await following(self, after)
+
+    monkeypatch.setattr(events_api.EventStream, "_follow", noted)
+    monkeypatch.setattr(Follower, "next", held)
+    async with listening(served.app) as listener:
+        for number in range(many):
+            await publish(served.api, f"n-{number}")
+        reading.set()
+        await listener.until(many)
+    assert written == [many]
+
+
+@pytest.mark.parametrize(("share", "pause_s"), [(0.0, 0.2), (0.5, 0.4), (0.75, 0.8), (0.9, 1.0), (1.2, 1.0)])
+async def test_the_less_time_a_hub_has_to_spare_the_less_often_it_tells_what_happens(
+    served, monkeypatch, share, pause_s
+):
+    now, pauses, reckon = 0.0, asyncio.Queue[float](), live.pause_s
+
+    def went_on() -> float:
+        nonlocal now
+        now += 2.0
+        return now
+
+    def reckoned(busy: float) -> float:
+        pauses.put_nowait(reckon(busy))
+        return 0.0
+
+    clocks = SimpleNamespace(monotonic=went_on, process_time=lambda: now * share)
+    monkeypatch.setattr(live, "time", clocks)
+    monkeypatch.setattr(live, "pause_s", reckoned)
+    async with listening(served.app) as listener:
+        await publish(served.api, "n1")
+        await listener.until(1)
+        assert await asyncio.wait_for(pauses.get(), PATIENCE_S) == pytest.approx(pause_s)
 
 
 async def test_a_listener_who_heard_nothing_yet_resumes_where_he_began(served):

@@ -29,7 +29,7 @@ from hub.wire import to_json
 
 router = APIRouter(tags=["events"])
 SEND_S = 20.0  # for a listener to take what was sent; then, or at most as much later, his connection is cut
-TOGETHER = 20  # events in one turn of the loop: a hundred listeners may be as far behind
+TOGETHER = 50  # events in one write, and in one turn of the loop: a hundred listeners may be as far behind
 RETRY_MS = 2000  # a listener that was cut off comes back after so long
 _SHOWN = 'id: 1750000000000-0\nevent: grant.lent\ndata: {"event": "grant.lent"}\n\n'
 _FILTERS = dict.fromkeys(("kind", *NAMES), "string")
