@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -34,7 +34,10 @@ CONSOLES = 50
 BEATS, CONNECTIONS = 1_000, 50  # heartbeats a second, and the connections on which they come
 LABEL, EVENTS_A_SECOND = "bench:console", 20  # a slot of it is borrowed and returned half as often
 TIMEOUT_S = 3_600  # nobody is silent for as long as this takes
-ROUNDS, SECONDS = 15, 3
+ROUNDS, SECONDS = 15, 3  # at a steady rate
+SLICES, SLICE_S = 500, 0.25  # at full load
+SETTLED_S = 0.1  # after consoles were opened or closed
+Consoles = Callable[[], AbstractContextManager[None]]
 HEARTBEAT = "/node/heartbeat"
 
 # Ends when the page has been painted with what the selector finds, and says when that was; it looks at each change.
@@ -206,79 +209,120 @@ def _node(port: int, secret: str = machine.NODE_SECRET) -> httpx.AsyncClient:
 
 def _cost(port: int, beats: Path, calls: dict[str, float]) -> list[Figure]:
     """Processor time at a steady rate of heartbeats, and how many fit: without consoles and with fifty, in turn, while
-    the same events flow. How many fit is told for each second of the hub's processor: here the fifty share a core with
-    Redis and wrk, which they slow down as consoles elsewhere would not."""
-    pause_ms = 1000 * CONNECTIONS // BEATS
-    steady = partial(machine.load, "paced", port, CONNECTIONS, SECONDS, HEARTBEAT, machine.NODE_SECRET, str(beats))
-    most = partial(machine.load, "post", port, 128, SECONDS, HEARTBEAT, machine.NODE_SECRET, str(beats))
+    the same events flow."""
+    with _happenings(port), _consoles(port, calls, CONSOLES) as consoles:
+        return [_at_a_steady_rate(port, beats, consoles, sum(calls.values())), _at_full_load(port, beats, consoles)]
+
+
+def _at_a_steady_rate(port: int, beats: Path, consoles: Consoles, asked: float) -> Figure:
     shares: dict[bool, list[float]] = {True: [], False: []}
+    for there in _in_turn(ROUNDS):
+        with consoles() if there else nullcontext():
+            found = machine.load(
+                "paced", port, CONNECTIONS, SECONDS, HEARTBEAT, machine.NODE_SECRET, str(beats),
+                str(1000 * CONNECTIONS // BEATS),
+            )  # fmt: skip
+        assert not found.refused, found
+        shares[there].append(100 * found.cpu_s / found.seconds)
+    more = median(a - b for a, b in zip(shares[True], shares[False], strict=True))
+    note = f"{median(shares[True]):.1f} % of a core against {median(shares[False]):.1f} %, {asked:.1f} calls/s of each"
+    name = f"what {CONSOLES} consoles cost at {BEATS:,} beats and {EVENTS_A_SECOND} events/s"
+    return Figure(name, more, at_most=5, unit=" %", note=note)
+
+
+def _at_full_load(port: int, beats: Path, consoles: Consoles) -> Figure:
+    """Slices of one long load, each told for the processor time that the hub had in it and for the speed of its core
+    meanwhile: what is asked is whether the fifty cost two in a hundred, the speed of a machine differs by a tenth from
+    one second to the next, and here they share a core with Redis and wrk, which they slow down as consoles elsewhere
+    would not. One stream is open all the time: else the hub would begin to read events with each opening."""
     rates: dict[bool, list[float]] = {True: [], False: []}
     by_clock: dict[bool, list[float]] = {True: [], False: []}
-    with _happenings(port):
-        for number in range(ROUNDS):
-            for there in ((True, False), (False, True))[number % 2]:
-                with _open_consoles(port, calls) if there else nullcontext():
-                    shares[there].append(_share_of_a_core(port, lambda: steady(str(pause_ms))))
-                    before = _cpu_s(port)
-                    found = most()
-                    rates[there].append(found.answered / (_cpu_s(port) - before))
-                    by_clock[there].append(found.per_second)
-    more = median(a - b for a, b in zip(shares[True], shares[False], strict=True))
+    with (
+        _consoles(port, {}, 1) as one,
+        one(),
+        machine.probe() as probe,
+        machine.loading("post", port, 128, HEARTBEAT, machine.NODE_SECRET, str(beats)),
+    ):
+        for there in _in_turn(SLICES):
+            with consoles() if there else nullcontext():
+                time.sleep(SETTLED_S)
+                began = _state(port, probe)
+                time.sleep(SLICE_S)
+                beaten, spent_s, pieces, probed_s, took_s = (
+                    b - a for a, b in zip(began, _state(port, probe), strict=True)
+                )
+            rates[there].append(beaten / spent_s * (probed_s / pieces))
+            by_clock[there].append(beaten / took_s)
     rounds = Rounds.of(rates[True], rates[False])
-    asked = sum(calls.values())
-    note = f"{median(shares[True]):.1f} % of a core against {median(shares[False]):.1f} %, {asked:.1f} calls/s of each"
-    many = (
-        f"{median(rates[True]):,.0f} against {median(rates[False]):,.0f} a processor second, {rounds.spread}; by the "
-        f"clock {median(by_clock[True]):,.0f}/s against {median(by_clock[False]):,.0f}/s"
+    note = (
+        f"{SLICES} pairs of {SLICE_S:g} s, {rounds.interval}; by the clock {median(by_clock[True]):,.0f}/s against "
+        f"{median(by_clock[False]):,.0f}/s"
     )
-    name = f"what {CONSOLES} consoles cost at {BEATS:,} beats and {EVENTS_A_SECOND} events/s"
-    return [
-        Figure(name, more, at_most=5, unit=" %", note=note),
-        Figure(f"heartbeats with {CONSOLES} consoles against none", rounds.median, at_least=0.98, note=many),
-    ]
+    return Figure(f"heartbeats with {CONSOLES} consoles against none", rounds.median, at_least=0.98, note=note)
 
 
-def _share_of_a_core(port: int, loaded: Callable[[], machine.Load]) -> float:
-    before, begun = _cpu_s(port), time.monotonic()
-    found = loaded()
-    assert not found.refused, found
-    return 100 * (_cpu_s(port) - before) / (time.monotonic() - begun)
+def _state(port: int, probe: Callable[[], tuple[int, float]]) -> tuple[float, ...]:
+    return _answered(port), machine.spent_s(port), *probe(), time.monotonic()
 
 
-def _cpu_s(port: int) -> float:
+def _in_turn(pairs: int) -> Iterator[bool]:
+    """With consoles and without; which of them is first changes, so that a machine that slows down favours neither."""
+    for number in range(pairs):
+        yield from ((True, False), (False, True))[number % 2]
+
+
+def _answered(port: int) -> float:
+    """How many heartbeats the hub has taken; raises `AssertionError` when it has refused one."""
     text = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text
-    found = re.search(r"^process_cpu_seconds_total (\S+)$", text, re.MULTILINE)
-    assert found, "the hub does not say what it costs"
-    return float(found[1])
+    found = dict(
+        re.findall(rf'^hub_http_requests_total{{code="(\d+)",.*route="{HEARTBEAT}"}} (\S+)$', text, re.MULTILINE)
+    )
+    assert [*found] == ["200"], found
+    return float(found["200"])
 
 
 @contextmanager
-def _open_consoles(port: int, calls: dict[str, float]) -> Iterator[None]:
-    with _beside(port, "consoles", ADMIN_SECRET, str(CONSOLES), said=json.dumps(calls) + "\n"):
-        yield
+def _consoles(port: int, calls: dict[str, float], many: int) -> Iterator[Consoles]:
+    """So many that are logged in; what is yielded has them open for a while."""
+    with _beside(port, "consoles", ADMIN_SECRET, str(many)) as process:
+        _tell(process, json.dumps(calls), "ready")
+
+        @contextmanager
+        def opened() -> Iterator[None]:
+            _tell(process, "open", "opened")
+            yield
+            _tell(process, "close", "closed")
+
+        yield opened
 
 
 @contextmanager
 def _happenings(port: int) -> Iterator[None]:
-    with _beside(port, "happenings", machine.RUNNER_SECRET, LABEL, str(EVENTS_A_SECOND / 2)):
+    with _beside(port, "happenings", machine.RUNNER_SECRET, LABEL, str(EVENTS_A_SECOND / 2)) as process:
+        _tell(process, "", "ready")
         yield
 
 
 @contextmanager
-def _beside(port: int, module: str, *arguments: str, said: str = "") -> Iterator[None]:
-    """A module of this folder on the core of the load, from when it is ready."""
+def _beside(port: int, module: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A module of this folder on the core of the load."""
     command = [sys.executable, "-m", f"tests.bench.{module}", f"http://127.0.0.1:{port}", *arguments]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         preexec_fn=partial(machine.keep_to, machine.LOAD_CORE),
     ) as process:  # fmt: skip
-        assert process.stdin
-        assert process.stdout
         try:
-            process.stdin.write(said)
-            process.stdin.flush()
-            assert process.stdout.readline() == "ready\n"
-            yield
+            yield process
             assert process.poll() is None, f"{module} has ended"
         finally:
             process.kill()
+
+
+def _tell(process: subprocess.Popen[str], said: str, wanted: str) -> None:
+    """Say a line to a process of `_beside`, and wait for its answer."""
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(f"{said}\n")
+    process.stdin.flush()
+    answer = process.stdout.readline()
+    assert answer == f"{wanted}\n", (process.args, answer)

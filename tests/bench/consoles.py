@@ -1,7 +1,8 @@
 """Open consoles without a browser: each has a login and the stream of events, and makes the calls that a real one made.
 
-`python -m tests.bench.consoles URL SECRET MANY` reads the calls from its input, says `ready` when all have begun, and
-goes on until it is ended. It speaks HTTP by hand, for it shares its core with Redis and with the load.
+`python -m tests.bench.consoles URL SECRET MANY` reads the calls from its input, logs in and says `ready`. With the next
+line it opens all, with the one after it closes them, and so on; it says `opened` and `closed` when it has. It speaks
+HTTP by hand, for it shares its core with Redis and with the load.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from urllib.parse import urlsplit
 
 GOOD = range(200, 300)
+READ_EVERY_S = 5.0  # what came in from the stream of events
 
 
 class Connection:
@@ -29,6 +31,9 @@ class Connection:
         self._reader, self._writer = await asyncio.open_connection(self._where.hostname, self._where.port)
         return self
 
+    def close(self) -> None:
+        self._writer.close()
+
     async def ask(self, method: str, path: str, body: bytes = b"") -> str:
         """The head of the answer, once it is here whole; raises `AssertionError` for a refusal."""
         async with self._lock:
@@ -38,11 +43,18 @@ class Connection:
             return head
 
     async def follow(self, path: str, begun: asyncio.Semaphore) -> None:
-        """Take what comes, until the end."""
+        """Take what comes, every few seconds, and leave it to the system meanwhile: to read each piece would take from
+        the core of Redis and of the load what browsers, which are elsewhere, do not."""
         await self._head("GET", path, b"")
         begun.release()
-        while await self._reader.read(65_536):
-            pass
+        wire = self._writer.transport
+        assert isinstance(wire, asyncio.Transport)
+        while True:
+            wire.pause_reading()
+            await asyncio.sleep(READ_EVERY_S)
+            wire.resume_reading()
+            if not await self._reader.read(65_536):
+                raise ConnectionError("the stream of events has ended")
 
     async def _head(self, method: str, path: str, body: bytes) -> str:
         said = (
@@ -55,18 +67,27 @@ class Connection:
         return head
 
 
-async def look(url: str, secret: str, calls: dict[str, float], begun: asyncio.Semaphore) -> None:
-    """One console: `calls` is path -> calls per second."""
+async def log_in(url: str, secret: str) -> str:
+    """The cookie of a new login."""
     door = await Connection(url).open()
     head = await door.ask("POST", "/console/session", json.dumps({"secret": secret}).encode())
+    door.close()
     found = re.search(r"(?i)set-cookie: ([^;]+)", head)
     assert found, head
-    cookie = found[1]
+    return found[1]
+
+
+async def look(url: str, cookie: str, calls: dict[str, float], begun: asyncio.Semaphore) -> None:
+    """One console, until it is cancelled: `calls` is path -> calls per second."""
     asked, followed = await Connection(url, cookie).open(), await Connection(url, cookie).open()
-    async with asyncio.TaskGroup() as together:
-        for path, rate in calls.items():
-            together.create_task(_ask(asked, path, 1 / rate))
-        together.create_task(followed.follow("/events", begun))
+    try:
+        async with asyncio.TaskGroup() as together:
+            for path, rate in calls.items():
+                together.create_task(_ask(asked, path, 1 / rate))
+            together.create_task(followed.follow("/events", begun))
+    finally:
+        asked.close()
+        followed.close()
 
 
 async def _ask(connection: Connection, path: str, every_s: float) -> None:
@@ -77,14 +98,25 @@ async def _ask(connection: Connection, path: str, every_s: float) -> None:
 
 
 async def main(url: str, secret: str, many: str) -> None:
-    """Open so many."""
-    calls: dict[str, float] = json.loads(sys.stdin.readline())
-    begun = asyncio.Semaphore(0)
-    consoles = [asyncio.create_task(look(url, secret, calls, begun)) for _ in range(int(many))]
-    for _ in consoles:
-        await begun.acquire()
+    """Log in so often, then open and close them, a line each."""
+    calls: dict[str, float] = json.loads(await _line())
+    cookies = [await log_in(url, secret) for _ in range(int(many))]
     print("ready", flush=True)
-    await asyncio.gather(*consoles)
+    while await _line():
+        begun = asyncio.Semaphore(0)
+        async with asyncio.TaskGroup() as together:
+            consoles = [together.create_task(look(url, cookie, calls, begun)) for cookie in cookies]
+            for _ in consoles:
+                await begun.acquire()
+            print("opened", flush=True)
+            await _line()
+            for console in consoles:
+                console.cancel()
+        print("closed", flush=True)
+
+
+async def _line() -> str:
+    return await asyncio.to_thread(sys.stdin.readline)
 
 
 if __name__ == "__main__":

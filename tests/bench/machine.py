@@ -24,6 +24,7 @@ import httpx
 from redis import Redis
 from redis.exceptions import RedisError
 
+from tests.bench.probe import COUNT
 from tests.world import clean_environment, free_port, wait_until
 
 CORES = sorted(os.sched_getaffinity(0))
@@ -251,9 +252,8 @@ def _tries(question: Callable[[], object]) -> bool:
 
 def load(script: str, port: int, connections: int, seconds: float, *arguments: str) -> Load:
     """Load a server with `wrk/<script>.lua` for a while."""
-    command = [need("wrk", "wrk"), "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "10s"]
-    command += ["-s", str(WRK / f"{script}.lua"), f"http://127.0.0.1:{port}", "--", *arguments]
-    before = _spent_s(port)
+    command = _wrk(script, port, connections, seconds, *arguments)
+    before = spent_s(port)
     done = subprocess.run(
         command,
         capture_output=True,
@@ -262,12 +262,43 @@ def load(script: str, port: int, connections: int, seconds: float, *arguments: s
         timeout=seconds + 60,
         preexec_fn=partial(keep_to, LOAD_CORE),
     )
-    return Load(**json.loads(done.stdout.splitlines()[-1]), cpu_s=_spent_s(port) - before)
+    return Load(**json.loads(done.stdout.splitlines()[-1]), cpu_s=spent_s(port) - before)
 
 
-def _spent_s(port: int) -> float:
+@contextmanager
+def loading(script: str, port: int, connections: int, *arguments: str) -> Iterator[None]:
+    """Load a server with `wrk/<script>.lua` until it is left."""
+    with process(_wrk(script, port, connections, 3_600, *arguments), LOAD_CORE):
+        yield
+
+
+def _wrk(script: str, port: int, connections: int, seconds: float, *arguments: str) -> list[str]:
+    command = [need("wrk", "wrk"), "-t1", f"-c{connections}", f"-d{seconds:g}s", "--timeout", "10s"]
+    return [*command, "-s", str(WRK / f"{script}.lua"), f"http://127.0.0.1:{port}", "--", *arguments]
+
+
+def spent_s(port: int) -> float:
     """Processor time that the server of a port has taken so far, in seconds; NaN where nobody knows its process."""
-    if port not in _serving:
-        return math.nan
-    spent = (each.read_text().split()[0] for each in Path(f"/proc/{_serving[port]}/task").glob("*/schedstat"))
+    return _spent_s(_serving[port]) if port in _serving else math.nan
+
+
+def _spent_s(pid: int) -> float:
+    spent = (each.read_text().split()[0] for each in Path(f"/proc/{pid}/task").glob("*/schedstat"))
     return sum(map(int, spent)) / 1e9
+
+
+@contextmanager
+def probe() -> Iterator[Callable[[], tuple[int, float]]]:
+    """`tests.bench.probe` on the core of the servers; yields what tells the pieces of work it has done so far, and the
+    processor time it took for them in seconds. Their quotient over a while is the speed of the core in it, which
+    neighbours on the same machine change by a tenth and more."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(bytes(COUNT.size))
+        file.flush()
+        with process([sys.executable, "-m", "tests.bench.probe", file.name], SERVER_CORE) as running:
+
+            def done() -> tuple[int, float]:
+                return COUNT.unpack(os.pread(file.fileno(), COUNT.size, 0))[0], _spent_s(running.pid)
+
+            wait_until(lambda: done()[0] > 0)
+            yield done

@@ -34,6 +34,12 @@ def test_a_ratio_is_the_median_of_the_rounds_and_a_round_that_is_slow_for_both_d
     assert (rounds.median, rounds.spread) == (0.6, "rounds 0.6 to 0.7")
 
 
+@pytest.mark.parametrize(("rounds", "interval"), [(25, "8 to 18"), (100, "40 to 61"), (3, "1 to 3")])
+def test_the_interval_of_a_median_is_between_the_ranks_that_tables_of_it_give(rounds, interval):
+    quotients = [1.0 * number for number in range(rounds, 0, -1)]
+    assert Rounds.of(quotients, [1] * rounds).interval == f"95 % interval {interval}"
+
+
 def test_rounds_that_were_not_measured_on_both_sides_are_refused():
     with pytest.raises(ValueError):
         Rounds.of([1, 2], [1])
