@@ -38,10 +38,11 @@ class Busy:
         self._at_s, self._spent_s = time.monotonic(), time.process_time()
 
     def share(self) -> float:
-        """How much of one it took since it was asked last; 1 is all of it, and several threads may take more."""
+        """How much of one it took since it was asked last, and in a turn at least: a shorter while says nothing. 1 is
+        all of it, and several threads may take more."""
         at_s, spent_s = self._at_s, self._spent_s
         self._at_s, self._spent_s = time.monotonic(), time.process_time()
-        return (self._spent_s - spent_s) / max(self._at_s - at_s, 0.001)
+        return (self._spent_s - spent_s) / max(self._at_s - at_s, TURN_S)
 
 
 class Listener:

@@ -146,7 +146,8 @@ async def test_what_the_hub_reads_at_once_is_written_to_a_listener_at_once(serve
 
     async def noted(self: events_api.EventStream, put: Callable[..., Any], *rest: Any) -> None:
         async def noting(body: bytes) -> None:
-            written.append(body.count(b"event: "))
+            if events := body.count(b"event: "):  # it says now and then that it lives
+                written.append(events)
             await put(body)
 
         await follow(self, noting, *rest)
@@ -187,6 +188,16 @@ async def test_the_less_time_a_hub_has_to_spare_the_less_often_it_tells_what_hap
         await publish(served.api, "n1")
         await listener.until(1)
         assert await asyncio.wait_for(pauses.get(), PATIENCE_S) == pytest.approx(pause_s)
+
+
+def test_a_burst_of_work_just_before_an_event_does_not_make_a_hub_busy(monkeypatch):
+    now, spent = 0.0, 0.0
+    monkeypatch.setattr(live, "time", SimpleNamespace(monotonic=lambda: now, process_time=lambda: spent))
+    busy = live.Busy()
+    now, spent = 0.004, 0.004  # all of the time since a stream was opened
+    assert live.pause_s(busy.share()) == pytest.approx(live.TURN_S, rel=0.05)
+    now, spent = 0.404, 0.204
+    assert busy.share() == pytest.approx(0.5)
 
 
 async def test_a_listener_who_heard_nothing_yet_resumes_where_he_began(served):
