@@ -112,7 +112,7 @@ def create_app(
                 with nullcontext() if among else tokens_file.read_again_on_sighup(on_sighup):
                     yield
             finally:
-                app.state.serving.stop()
+                await app.state.serving.close()
                 await app.state.sockets.close()
                 await cancel_all(running)
                 await asyncio.gather(hub.validation.close(), webhook.close(), *(each.close() for each in recovering))

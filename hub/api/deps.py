@@ -50,6 +50,11 @@ class Serving:
         self.live.stop()
         self.hub.queue.stop()
 
+    async def close(self) -> None:
+        """As `stop`, and nothing of it reads the store any more when this returns."""
+        self.stop()
+        await self.live.close()
+
 
 def serving(request: Request) -> Serving:
     """The application's `Serving`; raises `Stopping` before the store is open."""

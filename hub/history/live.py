@@ -104,6 +104,7 @@ class Live:
         self._open = 0  # listeners, and those about to be
         self._starting = asyncio.Lock()
         self._reader: asyncio.Task[None] | None = None
+        self._readers: set[asyncio.Task[None]] = set()  # this one, and those that end
         self._alive: asyncio.TimerHandle | None = None  # one timer costs less than one for each who listens
         self._position = "0-0"  # of the last event handed out
         self._stopping = False
@@ -124,6 +125,12 @@ class Live:
         for listener in self._listeners:
             listener.end()
 
+    async def close(self) -> None:
+        """Nothing is read any more when this returns, and no connection of it is open: the store can be closed."""
+        self._end_reading()
+        if self._readers:
+            await asyncio.wait(self._readers)
+
     @asynccontextmanager
     async def listen(self, which: Wanted) -> AsyncIterator[Listener]:
         """What happens after `position`; raises `StoreUnavailable`, `Stopping`, or `Unavailable` when too many do."""
@@ -142,11 +149,15 @@ class Live:
             self._listeners.discard(listener)
             self._open -= 1
             metrics.event_streams.dec()
-            if not self._open and self._reader is not None:
-                self._reader.cancel()
-                self._reader = None
-                if self._alive is not None:
-                    self._alive.cancel()
+            if not self._open:
+                self._end_reading()
+
+    def _end_reading(self) -> None:
+        if self._reader is not None:
+            self._reader.cancel()
+            self._reader = None
+        if self._alive is not None:
+            self._alive.cancel()
 
     async def _start(self) -> None:
         async with self._starting:
@@ -159,6 +170,9 @@ class Live:
                 await follower.close()
                 raise
             self._reader = asyncio.create_task(self._read(follower), name="events")
+            self._readers.add(self._reader)
+            self._reader.add_done_callback(self._readers.discard)
+            await asyncio.sleep(0)  # it has begun: one that is cancelled before would leave its connection open
             self._alive = asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._keep_alive)
 
     def _keep_alive(self) -> None:
@@ -170,7 +184,7 @@ class Live:
         failing, me, busy = False, asyncio.current_task(), Busy()
         generation = self._store.generation
         try:
-            while self._reader is me:  # looked at as well as cancelled, for that may be missed: see hub/store/ending.py
+            while self._reader is me:  # looked at as well as cancelled, which may be missed: hub/store/cancelling.py
                 try:
                     if generation != self._store.generation:
                         generation = self._store.generation

@@ -16,7 +16,7 @@ from hub.api.app import create_app
 from hub.api.edge.edge import Edge
 from hub.api.operators import events as events_api
 from hub.history import live
-from hub.history.events import Event
+from hub.history.events import Event, wanted
 from hub.store.follow import Follower
 from tests.api.streams import listening
 from tests.world import (
@@ -353,6 +353,11 @@ async def test_an_event_is_written_once_for_all_who_listen_and_a_crowd_of_them_i
         heard = [[event["slot"] for event in await stream.until(100)] for stream in (one, other)]
     assert heard == [[f"s{number}" for number in range(100)]] * 2
     assert sorted(written) == sorted(set(written))
+
+
+async def test_a_listener_who_goes_at_once_leaves_no_connection_behind(served):
+    async with served.live.listen(wanted("", {})):
+        pass  # one that is left is named when it is collected, which fails the test
 
 
 async def test_no_more_than_so_many_may_listen_at_once(served, monkeypatch):
