@@ -104,7 +104,7 @@ def create_app(
             webhook = Webhook(posted_to)
             recovering = _record_sweepers(hub, sources, webhook)
             app.state.stuck = stuck.Now({service.source: service.records for service in recovering}, hub.settings)
-            jobs = [*_loops(hub, recovering), *(await _sweepers(hub) if sweep else [])]
+            jobs = [*_loops(app, recovering), *(await _sweepers(hub) if sweep else [])]
             running = [asyncio.ensure_future(_logged(job)) for job in jobs]
             if when_started:
                 when_started(app.state.serving, app.state.sockets)
@@ -128,7 +128,7 @@ def _furnish(app: FastAPI, settings: Settings) -> None:
     """Give it its routes, and what they keep."""
     app.state.breaker = ops.Breaker(settings.redis_breaker_threshold, settings.redis_breaker_cooldown_ms / 1000)
     app.state.readiness = ops.Readiness()
-    app.state.glance = overview.Glance()
+    app.state.glance = overview.Glance(app.state)
     app.add_exception_handler(HubError, on_hub_error)
     app.add_exception_handler(HTTPException, on_http_error)
     app.add_exception_handler(Exception, on_hub_error)
@@ -233,8 +233,10 @@ def _record_sweepers(hub: Hub, sources: Sequence[Source], webhook: Webhook) -> l
     ]
 
 
-def _loops(hub: Hub, services: Sequence[RecordSweeperService]) -> list[Callable[[], Awaitable[None]]]:
-    """Those of the queue, and one for each source, so that one that hangs holds up no other."""
+def _loops(app: FastAPI, services: Sequence[RecordSweeperService]) -> list[Callable[[], Awaitable[None]]]:
+    """Those of the queue and of open pages, and one for each source, so that one that hangs holds up no other."""
+    serving: Serving = app.state.serving
+    hub, glance = serving.hub, app.state.glance
     interval_s = hub.settings.zombie_cleanup_interval_minutes * 60
     cleaning = [
         SweepLoop(
@@ -244,7 +246,8 @@ def _loops(hub: Hub, services: Sequence[RecordSweeperService]) -> list[Callable[
         ).run
         for service in services
     ]  # fmt: skip
-    return [hub.queue.listen, hub.queue.go_round, measured.keep_flushing, *cleaning]
+    telling = partial(glance.keep_telling, serving)
+    return [hub.queue.listen, hub.queue.go_round, measured.keep_flushing, telling, *cleaning]
 
 
 async def _logged(job: Callable[[], Awaitable[None]]) -> None:

@@ -9,7 +9,7 @@ from bisect import bisect_left
 
 from starlette.types import Scope
 
-from hub.api.paths import EVENTS
+from hub.api.paths import ENDLESS
 from hub.observability import metrics
 from hub.observability.tracing import tracing
 
@@ -63,7 +63,7 @@ def flush() -> None:
         if some:
             shown = _CONVERTOR.sub("", route)
             metrics.http_requests.labels(shown, method, str(code)).inc(some)
-            if route != EVENTS:  # which lasts as long as somebody listens
+            if route not in ENDLESS:  # which last as long as somebody listens
                 metrics.http_seconds.labels(shown).add(found.buckets, found.total_s)
             found.buckets[:], found.total_s = [0] * len(found.buckets), 0.0
 

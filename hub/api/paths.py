@@ -6,9 +6,11 @@ from starlette.convertors import Convertor, register_url_convertor
 
 PREFIX = "/v1/joblib"  # of the jobs API
 AGE_MS = "x-hub-age-ms"  # the header that says how old an answer was when it was given: a page counts that in
-EVENTS = "/events"  # the one path whose answer has no end, and no time limit
+EVENTS = "/events"
+PAGE_EVENTS = "/console/events"  # the same for a page of the console, and the overview with them
+ENDLESS = (EVENTS, PAGE_EVENTS)  # the paths whose answers have no end, and no time limit
 SOCKETS = "/socket.io/"
-ABORT = "hub.abort"  # in the extensions of a request to either: cuts its connection
+ABORT = "hub.abort"  # in the extensions of a request to those: cuts its connection
 
 
 def is_ours(path: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 from hub.errors import Stopping, Unavailable
@@ -22,6 +22,7 @@ TURN_S = 0.2  # between reads that found less than a batch: each wakes everybody
 BUSY_TURN_S = 1.0  # at most, in a process that has no time to spare
 PAUSE_S = 0.5  # before Redis is asked again after it did not answer
 KEEP_ALIVE_S = 15.0  # shorter than any proxy waits: then everybody who listens hears something
+Latest = Callable[[], bytes]  # the frame of what is said beside events, made when it is sent
 _log = get_logger("hub.events")
 
 
@@ -48,9 +49,11 @@ class Busy:
 class Listener:
     """What waits to be sent to somebody who listens."""
 
-    def __init__(self, which: Wanted) -> None:
+    def __init__(self, which: Wanted, *, latest: bool = False) -> None:
         self._which = which
         self._waiting: list[Event] = []
+        self._latest: Latest | None = None
+        self.takes_latest = latest
         self._loop = asyncio.get_running_loop()
         self._news: asyncio.Future[None] | None = None  # while somebody waits for it
         self.slow = False
@@ -67,17 +70,21 @@ class Listener:
         else:
             self._waiting += fitting
 
+    def offer_latest(self, latest: Latest) -> None:
+        """Take it for when it is woken, in place of one that has not been sent."""
+        self._latest = latest
+
     @property
     def has_news(self) -> bool:
         """Whether `take` has something to say."""
-        return bool(self._waiting or self.slow or self.over)
+        return bool(self._waiting or self._latest or self.slow or self.over)
 
     def end(self) -> None:
         """Nothing more comes."""
         self.over = True
         self.wake()
 
-    async def take(self) -> list[Event]:
+    async def take(self) -> tuple[list[Event], Latest | None]:
         """What has come in; nothing when it is time to say that the stream is alive, or when this is the end."""
         if not self.has_news:
             self._news = self._loop.create_future()
@@ -85,7 +92,8 @@ class Listener:
                 await self._news
             finally:
                 self._news = None
-        taken, self._waiting = self._waiting, []
+        taken = self._waiting, self._latest
+        self._waiting, self._latest = [], None
         return taken
 
     def wake(self) -> None:
@@ -107,6 +115,7 @@ class Live:
         self._readers: set[asyncio.Task[None]] = set()  # this one, and those that end
         self._alive: asyncio.TimerHandle | None = None  # one timer costs less than one for each who listens
         self._position = "0-0"  # of the last event handed out
+        self._pause_s = TURN_S  # of the reader, when it paused last
         self._stopping = False
 
     @property
@@ -118,6 +127,19 @@ class Live:
     def position(self) -> str:
         """The id of the last event that was handed out."""
         return self._position
+
+    @property
+    def takes_latest(self) -> bool:
+        """Whether anybody listens who takes what `tell` tells."""
+        return any(listener.takes_latest for listener in self._listeners)
+
+    def tell(self, latest: Latest) -> None:
+        """Say something beside events to those who take it: together with the events that come next where some come
+        soon, for each write costs a call of the system."""
+        for listener in self._listeners:
+            if listener.takes_latest:
+                listener.offer_latest(latest)
+        asyncio.get_running_loop().call_later(1.5 * self._pause_s, self._wake)
 
     def stop(self) -> None:
         """The hub stops: every stream ends, and its reader goes to another hub."""
@@ -132,15 +154,18 @@ class Live:
             await asyncio.wait(self._readers)
 
     @asynccontextmanager
-    async def listen(self, which: Wanted) -> AsyncIterator[Listener]:
-        """What happens after `position`; raises `StoreUnavailable`, `Stopping`, or `Unavailable` when too many do."""
+    async def listen(self, which: Wanted, *, latest: bool = False) -> AsyncIterator[Listener]:
+        """What happens after `position`, and with `latest` what `tell` tells.
+
+        Raises `StoreUnavailable`, `Stopping`, or `Unavailable` when too many do.
+        """
         if self._stopping:
             raise Stopping("The hub is stopping")
         if self._open >= LISTENERS_MAX:
             raise Unavailable(f"{LISTENERS_MAX} streams of events are open at this hub, as many as there may be", 5)
         self._open += 1
         metrics.event_streams.inc()
-        listener = Listener(which)
+        listener = Listener(which, latest=latest)
         try:
             await self._start()
             self._listeners.add(listener)
@@ -200,7 +225,8 @@ class Live:
                         self._wake()  # once for all of them: each time is a write to every listener
                     failing = False
                     if 0 < len(entries) < BATCH:
-                        await asyncio.sleep(pause_s(busy.share()))
+                        self._pause_s = pause_s(busy.share())
+                        await asyncio.sleep(self._pause_s)
                 except Exception as error:  # noqa: BLE001 - listeners go on listening; the line tells of it, once
                     metrics.event_reads_failed.inc()
                     if not failing:

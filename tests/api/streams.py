@@ -1,4 +1,7 @@
-"""Listening to `GET /events` of an application in this process: its answer has no end, so it is read as it is sent."""
+"""Listening to `GET /events` of an application in this process, or to what a page of the console follows.
+
+The answer has no end, so it is read as it is sent.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from hub.api.edge.edge import Edge
-from hub.api.operators.events import ABORT
+from hub.api.paths import ABORT, EVENTS
 from tests.contract.speech import check_heard
 from tests.world import PATIENCE_S, eventually
 
@@ -59,7 +62,7 @@ class Stream:
     @property
     def events(self) -> list[dict[str, Any]]:
         """The documents of the events so far, which are what the contract says."""
-        found = [(frame["event"].strip(), json.loads(frame["data"])) for frame in self.frames if "data" in frame]
+        found = [(name, document) for name, document in self._said if name != "overview"]
         for name, document in found:
             check_heard(name if name in ("gap", "slow") else "event", document)
         return [document for _, document in found]
@@ -67,7 +70,16 @@ class Stream:
     @property
     def names(self) -> list[str]:
         """The names of the events so far."""
-        return [frame["event"].strip() for frame in self.frames if "event" in frame]
+        return [name for name, _ in self._said if name != "overview"]
+
+    @property
+    def overviews(self) -> list[dict[str, Any]]:
+        """What a page was told of the hub as a whole so far, with its age."""
+        return [document for name, document in self._said if name == "overview"]
+
+    @property
+    def _said(self) -> list[tuple[str, dict[str, Any]]]:
+        return [(frame["event"].strip(), json.loads(frame["data"])) for frame in self.frames if "data" in frame]
 
     @property
     def last_id(self) -> str:
@@ -85,12 +97,14 @@ class Stream:
 
 
 @asynccontextmanager
-async def listening(app: Edge, headers: dict[str, str] | None = None, **query: str) -> AsyncIterator[Stream]:
+async def listening(
+    app: Edge, headers: dict[str, str] | None = None, path: str = EVENTS, **query: str
+) -> AsyncIterator[Stream]:
     """Listen to an application; the answer has begun, and what happens from now on is in the stream."""
     stream = Stream()
     scope = {
         "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1", "method": "GET",
-        "scheme": "http", "path": "/events", "raw_path": b"/events", "root_path": "",
+        "scheme": "http", "path": path, "raw_path": path.encode(), "root_path": "",
         "query_string": urlencode(query).encode(), "client": ("127.0.0.1", 1), "server": ("hub", 80),
         "headers": [(name.encode(), value.encode()) for name, value in (headers or {}).items()],
         "extensions": {ABORT: stream.abort},

@@ -1,4 +1,4 @@
-"""Open consoles without a browser: each has a login and the stream of events, and makes the calls that a real one made.
+"""Open consoles without a browser: each has a login and the stream of a page, and makes the calls that a real one made.
 
 `python -m tests.bench.consoles URL SECRET MANY` reads the calls from its input, logs in and says `ready`. With the next
 line it opens all, with the one after it closes them, and so on; it says `opened` and `closed` when it has. It speaks
@@ -84,7 +84,7 @@ async def look(url: str, cookie: str, calls: dict[str, float], begun: asyncio.Se
         async with asyncio.TaskGroup() as together:
             for path, rate in calls.items():
                 together.create_task(_ask(asked, path, 1 / rate))
-            together.create_task(followed.follow("/events", begun))
+            together.create_task(followed.follow("/console/events", begun))
     finally:
         asked.close()
         followed.close()

@@ -233,6 +233,31 @@ async def test_a_stream_that_is_cut_six_times_loses_no_event(window, start_hub):
         await wire.stop()
 
 
+async def test_an_open_overview_is_told_how_the_hub_is_and_asks_where_it_is_not(window, start_hub):
+    hub = start_hub(**CALM)
+    context = await window.context()
+    looker = Looker(await context.new_page(), hub.url)
+    page = looker.page
+    async with on_stage(hub) as stage:
+        await stage.add_nodes(1)
+        await page.clock.install()
+        await looker.log_in(hub.admin_secret)
+        await page.get_by_text("1 node is alive").first.wait_for()
+        await page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
+        await page.clock.pause_at(
+            await page.evaluate("Date.now() / 1000 + 2")
+        )  # no timer goes off: it asks for nothing
+        await stage.add_nodes(1, first=1)
+        await page.get_by_text("2 nodes are alive").first.wait_for()
+        await page.clock.resume()
+        await context.route("**/console/events", lambda route: route.abort())
+        await page.reload()
+        await page.wait_for_function("() => document.documentElement.dataset.stream === 'cut'")
+        await stage.add_nodes(1, first=2)
+        await page.get_by_text("3 nodes are alive").first.wait_for()
+    await context.close()
+
+
 async def test_a_hub_that_is_read_only_shows_everything_and_offers_no_change(window, start_hub):
     hub = start_hub(**CALM, HUB_CONSOLE="readonly")
     async with on_stage(hub) as stage, looking(window, hub) as looker:

@@ -4,32 +4,43 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Never
 
 from fastapi import APIRouter, Request
+from starlette.datastructures import State
 from starlette.responses import Response
 
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.console.health import sentence, troubles
-from hub.api.deps import allowed, in_ms
-from hub.api.paths import AGE_MS
+from hub.api.deps import Serving, allowed, in_ms, serving
+from hub.api.operators.events import EventStream, after_of
+from hub.api.paths import AGE_MS, PAGE_EVENTS
 from hub.core import Hub
+from hub.history.events import wanted
+from hub.observability import metrics
+from hub.observability.logs import get_logger
+from hub.store.rounds import rounds
 from hub.sweeping.brake import Brake
 from hub.wire import to_json
 
 router = APIRouter(include_in_schema=False)
 FRESH_S: Final = 1.0  # how old it may be, which it says: many pages ask at once
+TELL_S: Final = 2.0  # between overviews that pages are sent
 _LABELS: Final = 200  # of the queue that are looked at for a pool, those whose turn is next
 _POOLS: Final = 10  # of those that may serve a label
 _UNMANAGED: Final = 1000
 _JOBS: Final = 1000
 _COUNT_S: Final = 0.5  # for a database to say how many of its records are stuck; then the last pass has to do
+_log = get_logger("hub.api")
 
 
 class Glance:
-    """What was seen last, for all who ask within a second in which no page here has changed anything."""
+    """What was seen last, for all who ask within a second in which no page here has changed anything, and for all pages
+    that are told of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: State) -> None:
+        self._state = state  # of the application
         self._at = float("-inf")
         self._seen = b""
         self._changes = self._changes_seen = 0
@@ -39,26 +50,55 @@ class Glance:
         """A page has changed something: whoever asks from now on sees it."""
         self._changes += 1
 
-    async def seen(self, hub: Hub, request: Request) -> tuple[bytes, float]:
-        """As `overview` answers it, written once for all, and how many seconds ago."""
+    async def seen(self, hub: Hub) -> tuple[bytes, float]:
+        """As `overview` answers it, written once for all, and when that was on the monotonic clock."""
         async with self._looking:
             if time.monotonic() - self._at >= FRESH_S or self._changes_seen != self._changes:
                 changes = self._changes
-                self._seen = to_json(await _look(hub, request))
+                self._seen = to_json(await _look(hub, self._state))
                 self._at, self._changes_seen = time.monotonic(), changes
-            return self._seen, time.monotonic() - self._at
+            return self._seen, self._at
+
+    async def keep_telling(self, found: Serving) -> Never:
+        """Send it to the pages that follow events, until cancelled: so none has to ask."""
+
+        async def tell() -> None:
+            if found.live.takes_latest:
+                found.live.tell(partial(_frame, *await self.seen(found.hub)))
+
+        await rounds(TELL_S, tell, _not_told)
+
+
+def _frame(seen: bytes, at_s: float) -> bytes:
+    """An event without an id: who is cut off resumes after the last one that has some."""
+    return b'event: overview\ndata: {"ageMs":%d,"seen":%b}\n\n' % (_age_ms(at_s), seen)
+
+
+def _age_ms(at_s: float) -> int:
+    return int(1000 * (time.monotonic() - at_s))
+
+
+def _not_told(error: Exception) -> None:
+    metrics.unhandled.inc()
+    _log.error("overview not told", why=repr(error))
 
 
 @router.get("/console/overview")
 async def overview(request: Request) -> Response:
     """Figures, one sentence, and every trouble by name."""
     hub = allowed(request, RUNNER, ADMIN)
-    seen, age_s = await request.app.state.glance.seen(hub, request)
-    return Response(seen, media_type="application/json", headers={AGE_MS: str(int(1000 * age_s))})
+    seen, at_s = await request.app.state.glance.seen(hub)
+    return Response(seen, media_type="application/json", headers={AGE_MS: str(_age_ms(at_s))})
 
 
-async def _look(hub: Hub, request: Request) -> dict[str, Any]:
-    state = request.app.state
+@router.get(PAGE_EVENTS)
+async def follow(request: Request) -> Response:
+    """Events as `/events` has all of them, and every two seconds the overview and its age in an event `overview`."""
+    allowed(request, RUNNER, ADMIN)
+    return EventStream(serving(request).live, wanted("", {}), after_of(request), latest=True)
+
+
+async def _look(hub: Hub, state: State) -> dict[str, Any]:
     nodes, slots, queue, tasks, stuck, brakes, sweeper, shared, hubs = await asyncio.gather(
         _nodes(hub), _slots(hub), _queue(hub), _tasks(hub), state.stuck.look(hub.store, state.sources, _COUNT_S),
         _brakes(hub), _sweeper(hub), _shared(hub), hub.store.read("ZCARD", hub.store.keys.hubs),

@@ -25,7 +25,7 @@ from hub.api.edge.renderings import LISTS, Renderings
 from hub.api.guard.freight import LIGHT, Freight
 from hub.api.guard.gate import SAFE, Gate, first_of
 from hub.api.jobs.limits import Limits
-from hub.api.paths import EVENTS, SOCKETS, is_ours
+from hub.api.paths import ENDLESS, SOCKETS, is_ours
 from hub.api.problems import answer, as_hub_error, note_failure, refuse, slow_down_guesses
 from hub.api.waiting import TIME
 from hub.errors import HubError, RequestTimedOut, Stopping, TooLarge, Unavailable
@@ -117,7 +117,7 @@ class Edge:
         if scope["method"] == "HEAD":
             scope, exchange = {**scope, "method": "GET"}, _Head(receive, send, exchange.limit)
         try:
-            with nullcontext() if scope["path"] == EVENTS else self._deadlines.begin() as limit:
+            with nullcontext() if scope["path"] in ENDLESS else self._deadlines.begin() as limit:
                 scope[TIME], scope[CYCLE] = limit, getattr(receive, "__self__", None)
                 headers = self._gate.check(scope) if self._gate else first_of(scope["headers"])
                 if ASKED in headers.get(b"accept", b""):
@@ -162,7 +162,7 @@ class Edge:
         visit: Visit | None = await door.enter(scope, headers) if door else None
         if visit is None or door is None:
             await self._answer(scope, exchange)
-        elif visit.login and scope["path"] == EVENTS:
+        elif visit.login and scope["path"] in ENDLESS:
             await door.while_good(visit, self._answer(scope, exchange))
         elif visit.login and scope["method"] == "GET" and scope["path"] in LISTS and not isinstance(exchange, _Head):
             await self._list(visit.login, scope, headers, exchange)

@@ -18,7 +18,7 @@ from hub.api.capacity import leases, nodes
 from hub.api.console import overview, people
 from hub.api.jobs import tasks, workers
 from hub.api.operators import events
-from hub.api.paths import EVENTS, PREFIX
+from hub.api.paths import EVENTS, PAGE_EVENTS, PREFIX
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -44,9 +44,10 @@ HOT = (
     Hot("POST", f"{PREFIX}/rooms/{{room_id}}/tasks/{{job_name:full}}", tasks.submit),
     Hot("PATCH", f"{PREFIX}/workers/{{worker_id}}", workers.beat),
     Hot("PATCH", f"{PREFIX}/tasks/{{task_id}}", tasks.move),
-    Hot("GET", "/console/overview", overview.overview),  # once a second by each page that is open
+    Hot("GET", "/console/overview", overview.overview),
     Hot("GET", "/console/me", people.me),
     Hot("GET", EVENTS, events.events),  # what it sends passes by the router, each piece of it
+    Hot("GET", PAGE_EVENTS, overview.follow),
 )
 TEMPLATES = {hot.endpoint: hot.path for hot in HOT}
 _PLAIN = {(hot.method, hot.path): hot.endpoint for hot in HOT if "{" not in hot.path}

@@ -82,29 +82,36 @@ async def events(request: Request) -> Response:
     last id. A comment comes every 15 s.
     """
     allowed(request, RUNNER, ADMIN)
-    which = _which(request.query_params)
+    return EventStream(serving(request).live, _which(request.query_params), after_of(request))
+
+
+def after_of(request: Request) -> str | None:
+    """The id of the event after which a listener goes on, where he names one."""
     name, given = "after", request.query_params.get("after", "")
     if not given:
         name, given = "Last-Event-ID", request.headers.get("last-event-id", "")
-    after = "{}-{}".format(*parse_id(given, name)) if given.strip() else None
-    return EventStream(serving(request).live, which, after)
+    return "{}-{}".format(*parse_id(given, name)) if given.strip() else None
 
 
 class EventStream(Response):
-    """The answer that goes on until the listener, the hub, or the patience with a slow listener ends."""
+    """The answer that goes on until the listener, the hub, or the patience with a slow listener ends.
+
+    With `latest` it carries what `Live.tell` tells as well.
+    """
 
     media_type = "text/event-stream"
 
-    def __init__(self, live: Live, which: Wanted, after: str | None) -> None:
+    def __init__(self, live: Live, which: Wanted, after: str | None, *, latest: bool = False) -> None:
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._live = live
         self._which = which
         self._after = after
+        self._latest = latest
         self._sending_since = math.inf  # of what is being sent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._live.listen(self._which) as listener:
+        async with self._live.listen(self._which, latest=self._latest) as listener:
             since = self._live.position
             begin = f"retry: {RETRY_MS}\nid: {self._after or since}\n\n".encode()
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -172,13 +179,15 @@ class EventStream(Response):
 
     async def _follow(self, put: Callable[..., Awaitable[None]], listener: Listener, known: tuple[int, int]) -> None:
         while not (listener.over or listener.slow):
-            if found := await listener.take():
+            found, latest = await listener.take()
+            if found or latest:
                 if known > (0, 0):
                     found = [event for event in found if parse_id(event.id, "id") > known]
-                for at in range(0, len(found), TOGETHER):
+                frames = [*(event.frame for event in found), *([latest()] if latest else [])]
+                for at in range(0, len(frames), TOGETHER):
                     if at:
                         await asyncio.sleep(0)
-                    await put(b"".join(event.frame for event in found[at : at + TOGETHER]))
+                    await put(b"".join(frames[at : at + TOGETHER]))
             elif not (listener.over or listener.slow):
                 await put(f": nothing new\nid: {self._live.position}\n\n".encode())
 

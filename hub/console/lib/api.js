@@ -30,6 +30,9 @@ const ages = new WeakMap();
 /** @param {any} answer */
 export const ageOf = (answer) => (typeof answer === "object" && ages.get(answer)) || 0;
 
+/** Note the time of the store that an answer tells, which was so old when it came. @param {string} now @param {number} age */
+export const noteTime = (now, age) => (clock.ahead = Date.parse(now) + age - Date.now());
+
 /** Now, by the clock of the store. */
 export const storeNow = () => Date.now() + clock.ahead;
 
@@ -69,9 +72,8 @@ async function call(method, path, body, headers, more) {
     const text = await answer.text();
     if (!answer.ok) throw refusal(answer.status, text);
     const found = answer.headers.get("content-type")?.includes("json") ? JSON.parse(text) : text;
-    const now = found?.now && Date.parse(found.now);
     const age = Number(answer.headers.get("x-hub-age-ms"));
-    if (now) clock.ahead = now + age - Date.now();
+    if (Date.parse(found?.now)) noteTime(found.now, age);
     if (age && found) ages.set(found, age);
     return found;
   } catch (error) {

@@ -6,6 +6,7 @@ const SILENT_MS = 25_000; // the hub says something every 15 s
 const AGAIN_MS = 1_000;
 
 /** @typedef {{id: string, event: string, at: string, rule: string, [fact: string]: any}} HubEvent */
+/** How the hub was so many ms ago. @typedef {{seen: any, ageMs: number}} Overview */
 /** @typedef {{state: "starting"|"live"|"cut"|"refused", since: number, cuts: number}} Stream */
 
 /** @type {Stream} */
@@ -20,6 +21,8 @@ addEventListener("beforeunload", () => {
 });
 /** @type {Set<(event: HubEvent) => void>} */
 const listeners = new Set();
+/** @type {Set<(overview: Overview) => void>} */
+const viewers = new Set();
 /** @type {Set<() => void>} */
 const watchers = new Set();
 const others = "BroadcastChannel" in globalThis ? new BroadcastChannel(CHANNEL) : null;
@@ -28,6 +31,11 @@ const others = "BroadcastChannel" in globalThis ? new BroadcastChannel(CHANNEL) 
 export function listen(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
+}
+
+/** Hear how the hub is, every few seconds while the stream is live. @param {(overview: Overview) => void} viewer */
+export function onOverview(viewer) {
+  viewers.add(viewer);
 }
 
 /** Hear when the stream is cut or back. @param {() => void} watcher */
@@ -63,6 +71,7 @@ if (others) {
     if (data.ask && leads) tell({ state: stream.state, last });
     if (leads) return;
     if (data.event) hear(data.event);
+    if (data.overview) viewers.forEach((viewer) => viewer(data.overview));
     if (data.last) last = data.last;
     if (data.state) become(data.state);
   };
@@ -112,7 +121,7 @@ async function follow() {
   let heard = Date.now();
   const watchdog = setInterval(() => Date.now() - heard > SILENT_MS && stop.abort(), 1_000);
   try {
-    const answer = await fetch("events", { headers: last ? { "last-event-id": last } : {}, signal: stop.signal, cache: "no-store" });
+    const answer = await fetch("console/events", { headers: last ? { "last-event-id": last } : {}, signal: stop.signal, cache: "no-store" });
     if (answer.status === 401 || answer.status === 403) throw new Refused(answer.status, "", "");
     if (!answer.ok || !answer.body) throw new Error(String(answer.status));
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -145,6 +154,12 @@ function read(frame) {
   }
   if (fields.id) last = fields.id;
   if (!fields.data) return;
+  if (fields.event === "overview") {
+    const overview = JSON.parse(fields.data);
+    viewers.forEach((viewer) => viewer(overview));
+    tell({ overview });
+    return;
+  }
   const { atUtc: at, ...facts } = JSON.parse(fields.data); // a stream calls the time as it always did
   const event = { event: fields.event, at, ...facts };
   if (fields.event === "gap" || fields.event === "slow") event.id = "";

@@ -1,15 +1,19 @@
-// What was fetched, by path: shared by all who show it, marked dirty by events, fetched at most once a second.
-import { Refused, ageOf, get } from "./api.js";
+// What was fetched, by path: shared by all who show it, marked dirty by events, fetched at most once a second. How the hub
+// is comes with the events, and is fetched while none come.
+import { Refused, ageOf, get, noteTime } from "./api.js";
 import { useEffect, useRef, useState } from "./dom.js";
-import { listen, stream, watch } from "./live.js";
+import { listen, onOverview, stream, watch } from "./live.js";
 import { askMe } from "./me.js";
 
 const LEAST_MS = 1_000;
 const KEPT_MS = 60_000; // after its last view is gone
+const OVERVIEW = "console/overview";
+const OVERVIEW_S = 2; // whatever happens: on a busy hub something always does, and fifty consoles ask for the whole
+const HEARD_MS = 4_000; // after an overview came with the events the next one should have come
 
 /**
  * @typedef {{path: string, kinds: string[], every: number, data: any, error: Refused|null, at: number, asked: number,
- *   busy: boolean, dirty: boolean, timer: number, views: Set<() => void>}} Cell
+ *   heard: number, busy: boolean, dirty: boolean, timer: number, views: Set<() => void>}} Cell
  */
 /** @type {Map<string, Cell>} */
 const cells = new Map();
@@ -18,7 +22,7 @@ const cells = new Map();
 function cellOf(path, kinds, every) {
   let cell = cells.get(path);
   if (!cell) {
-    cell = { path, kinds, every, data: undefined, error: null, at: 0, asked: 0, busy: false, dirty: true, timer: 0, views: new Set() };
+    cell = { path, kinds, every, data: undefined, error: null, at: 0, asked: 0, heard: 0, busy: false, dirty: true, timer: 0, views: new Set() };
     cells.set(path, cell);
   }
   return cell;
@@ -51,7 +55,8 @@ function plan(cell) {
   clearTimeout(cell.timer);
   const troubled = cell.error && (cell.error.silent || cell.error.status >= 500);
   const wait = cell.dirty ? LEAST_MS : troubled ? 2 * LEAST_MS : cell.every * 1000;
-  if (wait) cell.timer = setTimeout(() => fetchCell(cell), Math.max(0, cell.asked + wait - Date.now()));
+  const due = Math.max(cell.asked + wait, cell.dirty ? 0 : cell.heard + HEARD_MS);
+  if (wait) cell.timer = setTimeout(() => fetchCell(cell), Math.max(0, due - Date.now()));
 }
 
 /** @param {(cell: Cell) => boolean} which */
@@ -65,7 +70,20 @@ function mark(which) {
 }
 
 listen((event) => mark((cell) => !event.id || cell.kinds.some((kind) => event.event.startsWith(`${kind}.`))));
-watch(() => stream.state === "live" && mark(() => true));
+watch(() => {
+  if (stream.state === "live") return mark(() => true);
+  const cell = cells.get(OVERVIEW);
+  if (cell) plan(Object.assign(cell, { heard: 0 })); // no more of it comes with the events
+});
+onOverview(({ seen, ageMs }) => {
+  const cell = cells.get(OVERVIEW);
+  // The first one is asked for, one that is being asked for comes, and what was made before what is shown says nothing.
+  if (!cell?.views.size || !cell.at || cell.busy || Date.parse(seen.now) < Date.parse(cell.data.now)) return;
+  noteTime(seen.now, ageMs);
+  Object.assign(cell, { data: seen, at: Date.now() - ageMs, heard: Date.now(), error: null });
+  cell.views.forEach((draw) => draw());
+  plan(cell);
+});
 document.addEventListener("visibilitychange", () => document.hidden || mark(() => true));
 
 /** Fetch everything anew: something was changed here. */
@@ -117,3 +135,6 @@ export function useData(path, kinds = [], every = 5) {
   const shown = earlier ? before.current : cell;
   return { data: shown?.data, error: shown?.error ?? null, at: shown?.at ?? 0, earlier };
 }
+
+/** How the hub is. */
+export const useOverview = () => useData(OVERVIEW, [], OVERVIEW_S);

@@ -4,9 +4,8 @@ import { Chart } from "../lib/chart.js";
 import { html, useEffect, useMemo } from "../lib/dom.js";
 import { AsOf, Empty, Figure, Head, Shown, State, num, some, span } from "../lib/parts.js";
 import { begin, columns, sample } from "../lib/series.js";
-import { useData } from "../lib/store.js";
+import { useOverview } from "../lib/store.js";
 
-const EVERY_S = 2; // whatever happens: on a busy hub something always does, and fifty consoles ask for the whole
 const SILENT = {
   name: "hub-silent", level: "critical", title: "The hub does not answer",
   text: "What stands below is what it said last. It may be stopped, overloaded, or the network is cut; the page goes on asking.", view: "",
@@ -25,7 +24,7 @@ function Troubles({ troubles }) {
 }
 
 export default function Overview() {
-  const seen = useData("console/overview", [], EVERY_S);
+  const seen = useOverview();
   useEffect(() => void begin(), []);
   const now = seen.at;
   const charts = useMemo(() => {

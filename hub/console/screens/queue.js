@@ -6,7 +6,7 @@ import { Time } from "../lib/format.js";
 import { may } from "../lib/me.js";
 import { AsOf, Empty, Filter, Head, Pager, Shown, State, num, some, span } from "../lib/parts.js";
 import { to } from "../lib/router.js";
-import { useData } from "../lib/store.js";
+import { useData, useOverview } from "../lib/store.js";
 import { Bulk, Table, useChosen } from "../lib/table.js";
 
 const LABELS = 20;
@@ -39,7 +39,7 @@ export default function Queue({ route }) {
   const offset = Number(route.query.offset ?? 0);
   const chosen = useChosen();
   const found = useData(`queue${query({ limit: LABELS, tickets: TICKETS, offset, label })}`, ["ticket", "grant", "cap"], 3);
-  const seen = useData("console/overview", ["ticket"], 5);
+  const seen = useOverview();
   const data = found.data;
   return html`<${Head} title="Queue" about=${data && !label ? `${some(data.waiting, "borrower waits", "borrowers wait")} under ${some(data.total, "label")}; ${num(data.away)} away: nobody attends them, and they keep their place for a minute.` : "Whose turn is next stands at the top."}><${AsOf} at=${found.at}/></${Head}>
     <div class="filters"><${Filter} name="label" value=${label} label="Exactly this label"/></div>

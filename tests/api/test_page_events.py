@@ -1,0 +1,175 @@
+"""What a page of the console follows: events as all get them, and how the hub is, which is looked at once for all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from hub.api.app import create_app
+from hub.api.console import overview
+from hub.api.paths import PAGE_EVENTS
+from hub.errors import StoreUnavailable
+from hub.history.events import wanted
+from hub.history.live import Live
+from hub.observability import metrics
+from tests.api.streams import Stream, listening
+from tests.world import eventually, publish, settings_for
+
+TELL_S = 0.05
+
+
+@pytest.fixture
+async def app(redis_server, monkeypatch) -> AsyncIterator[Any]:
+    """An application that tells often."""
+    monkeypatch.setattr(overview, "TELL_S", TELL_S)
+    async with served(redis_server) as found:
+        yield found
+
+
+@pytest.fixture
+async def events(redis_server, monkeypatch) -> AsyncIterator[Live]:
+    """Those of an application that tells nothing by itself."""
+    monkeypatch.setattr(overview, "TELL_S", 3600.0)
+    async with served(redis_server) as found:
+        yield found.app.state.serving.live
+
+
+@asynccontextmanager
+async def served(redis_server: Any) -> AsyncIterator[Any]:
+    found = create_app(settings_for(redis_url=redis_server.url), sweep=False)
+    async with found.app.router.lifespan_context(found.app):
+        yield found
+
+
+@pytest.fixture
+async def api(app) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://hub") as found:
+        yield found
+
+
+async def told(stream: Stream, many: int) -> list[dict[str, Any]]:
+    """The overviews that came, as soon as there are so many."""
+
+    async def there() -> bool:
+        return len(stream.overviews) >= many
+
+    await eventually(there)
+    return stream.overviews
+
+
+async def test_a_page_is_told_how_the_hub_is_without_asking(app, api):
+    async with listening(app, path=PAGE_EVENTS) as page:
+        assert (await told(page, 1))[0]["seen"]["nodes"]["registered"] == 0
+        await publish(api, "n1", **{"gpu:a100": ["s1"]})
+        await page.until(2)
+
+        async def seen() -> bool:
+            return bool(page.overviews[-1]["seen"]["slots"]["free"] == 1)
+
+        await eventually(seen)
+    assert page.names == ["node.registered", "slot.published"]
+    assert page.last_id == page.events[-1]["id"], "an overview is no event to resume after"
+
+
+async def test_all_pages_are_told_what_one_who_asks_is_answered_and_how_old_it_is(app, api, monkeypatch):
+    monkeypatch.setattr(overview, "FRESH_S", 3600)
+    async with listening(app, path=PAGE_EVENTS) as one, listening(app, path=PAGE_EVENTS) as other:
+        asked = (await api.get("/console/overview")).json()
+        for page in (one, other):
+            several = await told(page, 3)
+            assert [each["seen"] for each in several[1:]] == [asked] * len(several[1:])
+            ages = [each["ageMs"] for each in several]
+            assert ages == sorted(ages)
+            assert ages[-1] - ages[0] >= 1000 * TELL_S
+
+
+async def test_who_follows_events_and_shows_no_page_is_told_nothing_else_and_nobody_looks(app, api, monkeypatch):
+    looks: list[int] = []
+    look = overview._look
+
+    async def counted(*of: Any) -> dict[str, Any]:
+        looks.append(1)
+        return await look(*of)
+
+    monkeypatch.setattr(overview, "_look", counted)
+    async with listening(app) as plain:
+        await publish(api, "n1", **{"gpu:a100": ["s1"]})
+        await plain.until(2)
+        assert looks == []
+        async with listening(app, path=PAGE_EVENTS) as page:
+            await told(page, 2)
+        assert plain.overviews == []
+
+
+async def test_a_page_that_does_not_read_is_told_the_newest_alone_when_it_does(app, api, redis):
+    async with listening(app, path=PAGE_EVENTS) as page, listening(app, path=PAGE_EVENTS) as quick:
+        await told(page, 1)
+        page.reading.clear()
+        before, meanwhile = len(page.overviews), len(quick.overviews)
+        await told(quick, meanwhile + 5)
+        redis.sadd("hub:nodes", "late")
+        await told(quick, meanwhile + 7)
+        newest = quick.overviews[-1]["seen"]
+        page.reading.set()
+        several = (await told(page, before + 2))[before:]
+    assert several[1]["seen"]["now"] >= newest["now"], "the first was being sent already; what came after it is gone"
+
+
+async def test_what_is_told_beside_events_is_sent_with_the_next_ones(events, redis, monkeypatch):
+    """Each time that a listener is woken is a write to his connection."""
+    monkeypatch.setattr(events, "_pause_s", 3600.0)  # by itself it would come in more than an hour
+    async with events.listen(wanted("", {}), latest=True) as listener, events.listen(wanted("", {})) as plain:
+        taking = asyncio.create_task(listener.take())
+        await asyncio.sleep(0)
+        events.tell(lambda: b"old")
+        events.tell(lambda: b"new")
+        assert not plain.has_news
+        redis.xadd("hub:history", {"event": "grant.lent"})
+        found, latest = await taking
+        assert ([event.what for event in found], latest and latest()) == (["grant.lent"], b"new")
+        assert not listener.has_news
+
+
+async def test_what_is_told_beside_events_comes_by_itself_where_nothing_happens(events):
+    async with events.listen(wanted("", {}), latest=True) as listener:
+        taking = asyncio.create_task(listener.take())
+        await asyncio.sleep(0)
+        events.tell(lambda: b"alone")
+        found, latest = await taking
+        assert (found, latest and latest()) == ([], b"alone")
+
+
+@pytest.mark.parametrize("given", [{"after": "yesterday"}, {"after": "1-2-3"}])
+async def test_a_page_resumes_as_everybody_does(api, given):
+    answer = await api.get(PAGE_EVENTS, params=given)
+    assert (answer.status_code, answer.json()["member"]) == (400, "after")
+
+
+@pytest.mark.parametrize(("error", "noted"), [(StoreUnavailable("away"), False), (RuntimeError("broken"), True)])
+async def test_a_look_that_fails_ends_no_page_and_the_next_one_is_told(app, monkeypatch, error, noted):
+    real, failed = overview._look, 0
+
+    async def failing(*_: Any) -> dict[str, Any]:
+        nonlocal failed
+        failed += 1
+        raise error
+
+    async def twice() -> bool:
+        return failed >= 2
+
+    monkeypatch.setattr(overview, "FRESH_S", 0.0)
+    before = metrics.unhandled._value.get()
+    async with listening(app, path=PAGE_EVENTS) as page:
+        await told(page, 1)
+        monkeypatch.setattr(overview, "_look", failing)
+        await eventually(twice)
+        monkeypatch.setattr(overview, "_look", real)
+        so_far = len(page.overviews)
+        await told(page, so_far + 2)
+        assert not page.ended
+    assert (metrics.unhandled._value.get() > before) is noted
