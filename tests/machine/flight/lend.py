@@ -299,8 +299,8 @@ class Lend(Fleet):
             self.fell[node] = self.now_s
             if fresh and min(agent.heard_s for agent in fresh) > self.lost_s:
                 self.complain("healthy", f"{node} is not on the books, and was heard a moment ago")
-            if not fresh:
-                self.excuse(node, "its node died")
+        if not fresh:  # also one that a loss took off the books, and that was silent from then on until it was dead
+            self.excuse(node, "its node died")
 
     down_s: float | None = None  # since when the store is down
     lost_ms = 0  # the hub clock when the store last lost something

@@ -28,6 +28,7 @@ PLAIN, KEYED, LONG = 0, 1, 2  # borrows: LONG is 90 s instead of 20
 ALL, LOST = 0, 1  # what a server comes back with
 S1, S2, S5, S12, S20, S35 = 1, 2, 3, 4, 5, 6  # seconds that pass
 PATIENT = 3  # a claim without a key, whose caller says that he waits for a second
+NOBODY_FOR_31_S = 3  # time in which hubs alone are heard
 FAILED = 1  # a report, with a key
 RENEWS = 3  # a token that was handed in, instead of asking whether it is valid
 NO_CAP, EU = 2, 4  # a cap is cleared, instead of set to 1; the label that a shorter pool serves
@@ -191,6 +192,9 @@ TOLD_AFTER_A_REPORT = (
 ROLLING_RESTART = (
     _("beat"), _("borrow", c=LONG), _("beat"), _("succeed"), _("old_leaves"), _("beat"), _("verify", b=1),
 )  # fmt: skip
+SILENT_AFTER_A_LOSS = (
+    _("beat"), _("borrow", c=LONG), _("pass", S12), _("wipe"), _("still", NOBODY_FOR_31_S), _("listen"),
+)  # fmt: skip
 FULL = _("beat"), _("borrow", c=LONG), _("borrow", c=LONG)
 GIVEN_UP_LOST = *FULL, _("wait_for", c=KEYED), _("mark"), _("give_up", b=1), _("restart", c=LOST), _("pass", S5)
 GIVEN_UP_AND_REPEATED = (
@@ -312,6 +316,9 @@ SCENARIOS: dict[str, Scenario] = {
     "who listens is told also after the connection was lost": Scenario("grace", TOLD_AFTER_A_LOSS, "borrow 2"),
     "who listens is told also of a lease that a lost store is not told of again": Scenario(
         "grace", TOLD_AFTER_A_REPORT, "borrow 2"
+    ),
+    "a lease whose node stays silent after a loss until it is dead ends with it": Scenario(
+        "lost", SILENT_AFTER_A_LOSS, "listen 1"
     ),
     "a rolling restart ends nothing": Scenario("lost", ROLLING_RESTART, "register 2"),
     "a borrow that was given up waits no more when Redis has lost that": Scenario(
