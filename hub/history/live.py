@@ -159,8 +159,7 @@ class Live:
 
         Raises `StoreUnavailable`, `Stopping`, or `Unavailable` when too many do.
         """
-        if self._stopping:
-            raise Stopping("The hub is stopping")
+        self._check_going_on()
         if self._open >= LISTENERS_MAX:
             raise Unavailable(f"{LISTENERS_MAX} streams of events are open at this hub, as many as there may be", 5)
         self._open += 1
@@ -168,6 +167,7 @@ class Live:
         listener = Listener(which, latest=latest)
         try:
             await self._start()
+            self._check_going_on()
             self._listeners.add(listener)
             yield listener
         finally:
@@ -176,6 +176,10 @@ class Live:
             metrics.event_streams.dec()
             if not self._open:
                 self._end_reading()
+
+    def _check_going_on(self) -> None:
+        if self._stopping:
+            raise Stopping("The hub is stopping")
 
     def _end_reading(self) -> None:
         if self._reader is not None:
@@ -191,14 +195,15 @@ class Live:
             follower = Follower(self._store, self._store.keys.history)
             try:
                 self._position = await follower.newest()
+                self._check_going_on()
             except BaseException:
                 await follower.close()
                 raise
             self._reader = asyncio.create_task(self._read(follower), name="events")
             self._readers.add(self._reader)
             self._reader.add_done_callback(self._readers.discard)
-            await asyncio.sleep(0)  # it has begun: one that is cancelled before would leave its connection open
             self._alive = asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._keep_alive)
+            await asyncio.sleep(0)  # it has begun: one that is cancelled before would leave its connection open
 
     def _keep_alive(self) -> None:
         self._alive = asyncio.get_running_loop().call_later(KEEP_ALIVE_S, self._keep_alive)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +15,8 @@ import pytest
 from hub.api.app import create_app
 from hub.api.edge.edge import Edge
 from hub.api.operators import events as events_api
+from hub.api.paths import ENDLESS
+from hub.errors import Stopping
 from hub.history import live
 from hub.history.events import Event, wanted
 from hub.store.follow import Follower
@@ -266,12 +268,13 @@ async def test_what_cannot_be_meant_is_refused_by_name(served, query, headers, m
     assert (answer.status_code, answer.json()["code"], answer.json()["member"]) == (400, "invalid-value", member)
 
 
-async def test_nodes_and_strangers_do_not_listen(make_served):
+@pytest.mark.parametrize("path", ENDLESS)
+async def test_nodes_and_strangers_do_not_listen(make_served, path):
     async with make_served(runner_secret="r", node_secret="n", admin_secret="a") as served:
         for secret in ("n", "", "x"):
-            assert (await served.api.get("/events", headers={"x-hub-secret": secret})).status_code == 401
+            assert (await served.api.get(path, headers={"x-hub-secret": secret})).status_code == 401
         for secret in ("r", "a"):
-            async with listening(served.app, {"x-hub-secret": secret}) as stream:
+            async with listening(served.app, {"x-hub-secret": secret}, path) as stream:
                 assert stream.status == 200
 
 
@@ -288,8 +291,9 @@ async def test_a_silent_stream_says_that_it_is_alive_and_how_far_it_is(served, r
     assert " nothing new" in {frame.get("") for frame in stream.frames}
 
 
-async def test_a_stream_outlives_the_time_a_request_may_take(make_served, redis):
-    async with make_served(request_timeout_s=3) as served, listening(served.app) as stream:
+@pytest.mark.parametrize("path", ENDLESS)
+async def test_a_stream_outlives_the_time_a_request_may_take(make_served, redis, path):
+    async with make_served(request_timeout_s=3) as served, listening(served.app, path=path) as stream:
         await asyncio.sleep(3.5)
         redis.xadd("hub:history", {"event": "grant.lent"})
         await stream.until(1)
@@ -358,6 +362,63 @@ async def test_an_event_is_written_once_for_all_who_listen_and_a_crowd_of_them_i
 async def test_a_listener_who_goes_at_once_leaves_no_connection_behind(served):
     async with served.live.listen(wanted("", {})):
         pass  # one that is left is named when it is collected, which fails the test
+
+
+async def test_nobody_begins_to_listen_while_a_hub_stops(served, monkeypatch):
+    asking, answered, newest = asyncio.Event(), asyncio.Event(), Follower.newest
+
+    async def slow(self: Follower) -> str:
+        asking.set()
+        await answered.wait()
+        return await newest(self)
+
+    async def begin() -> None:
+        async with served.live.listen(wanted("", {})):
+            pytest.fail("nobody would ever end it")
+
+    monkeypatch.setattr(Follower, "newest", slow)
+    async with asyncio.TaskGroup() as together:
+        some = [together.create_task(_refused(begin())) for _ in range(2)]  # one that asks, and one that waits for it
+        await asyncio.wait_for(asking.wait(), PATIENCE_S)
+        served.live.stop()
+        await served.live.close()
+        answered.set()
+    assert [each.result() for each in some] == ["The hub is stopping"] * 2
+    assert not served.live._readers
+
+
+async def _refused(call: Coroutine[Any, Any, None]) -> str:
+    with pytest.raises(Stopping) as refused:
+        await call
+    return str(refused.value)
+
+
+async def test_nothing_is_read_any_more_when_it_was_closed(served):
+    async with served.live.listen(wanted("", {})):
+        reader = served.live._reader
+        await served.live.close()
+        assert reader.done()
+
+
+async def test_a_listener_who_goes_while_another_comes_leaves_him_what_says_that_the_stream_is_alive(
+    served, monkeypatch
+):
+    monkeypatch.setattr(live, "KEEP_ALIVE_S", 0.05)
+    told: list[Any] = []
+
+    async def begin(*, stays: bool) -> None:
+        async with served.live.listen(wanted("", {})) as listener:
+            if stays:
+                told.append(await asyncio.wait_for(listener.take(), PATIENCE_S))
+
+    going = asyncio.create_task(begin(stays=False))
+    await asyncio.sleep(0)
+    staying = asyncio.create_task(begin(stays=True))
+    while served.live._reader is None:  # noqa: ASYNC110 - the very next turn of the loop is meant
+        await asyncio.sleep(0)
+    going.cancel()
+    await asyncio.wait((going, staying))
+    assert told == [([], None)]
 
 
 async def test_no_more_than_so_many_may_listen_at_once(served, monkeypatch):

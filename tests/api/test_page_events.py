@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -18,7 +20,7 @@ from hub.history.events import wanted
 from hub.history.live import Live
 from hub.observability import metrics
 from tests.api.streams import Stream, listening
-from tests.world import eventually, publish, settings_for
+from tests.world import PATIENCE_S, eventually, publish, settings_for
 
 TELL_S = 0.05
 
@@ -52,6 +54,14 @@ async def api(app) -> AsyncIterator[httpx.AsyncClient]:
         yield found
 
 
+@asynccontextmanager
+async def page_of(app: Any, api: httpx.AsyncClient) -> AsyncIterator[Stream]:
+    """A page that shows how the hub is: it asks once."""
+    async with listening(app, path=PAGE_EVENTS) as found:
+        (await api.get("/console/overview")).raise_for_status()
+        yield found
+
+
 async def told(stream: Stream, many: int) -> list[dict[str, Any]]:
     """The overviews that came, as soon as there are so many."""
 
@@ -63,7 +73,7 @@ async def told(stream: Stream, many: int) -> list[dict[str, Any]]:
 
 
 async def test_a_page_is_told_how_the_hub_is_without_asking(app, api):
-    async with listening(app, path=PAGE_EVENTS) as page:
+    async with page_of(app, api) as page:
         assert (await told(page, 1))[0]["seen"]["nodes"]["registered"] == 0
         await publish(api, "n1", **{"gpu:a100": ["s1"]})
         await page.until(2)
@@ -78,7 +88,7 @@ async def test_a_page_is_told_how_the_hub_is_without_asking(app, api):
 
 async def test_all_pages_are_told_what_one_who_asks_is_answered_and_how_old_it_is(app, api, monkeypatch):
     monkeypatch.setattr(overview, "FRESH_S", 3600)
-    async with listening(app, path=PAGE_EVENTS) as one, listening(app, path=PAGE_EVENTS) as other:
+    async with page_of(app, api) as one, page_of(app, api) as other:
         asked = (await api.get("/console/overview")).json()
         for page in (one, other):
             several = await told(page, 3)
@@ -88,36 +98,53 @@ async def test_all_pages_are_told_what_one_who_asks_is_answered_and_how_old_it_i
             assert ages[-1] - ages[0] >= 1000 * TELL_S
 
 
-async def test_who_follows_events_and_shows_no_page_is_told_nothing_else_and_nobody_looks(app, api, monkeypatch):
-    looks: list[int] = []
-    look = overview._look
-
-    async def counted(*of: Any) -> dict[str, Any]:
-        looks.append(1)
-        return await look(*of)
-
-    monkeypatch.setattr(overview, "_look", counted)
-    async with listening(app) as plain:
-        await publish(api, "n1", **{"gpu:a100": ["s1"]})
-        await plain.until(2)
-        assert looks == []
-        async with listening(app, path=PAGE_EVENTS) as page:
-            await told(page, 2)
+async def test_who_follows_events_alone_is_told_nothing_else(app, api):
+    async with listening(app) as plain, page_of(app, api) as page:
+        await told(page, 2)
         assert plain.overviews == []
 
 
-async def test_a_page_that_does_not_read_is_told_the_newest_alone_when_it_does(app, api, redis):
-    async with listening(app, path=PAGE_EVENTS) as page, listening(app, path=PAGE_EVENTS) as quick:
+async def test_nobody_looks_for_pages_that_show_something_else(app, api, monkeypatch):
+    looks, tells = 0, asyncio.Queue[float]()
+    look, reckon = overview._look, time.monotonic
+
+    async def counted(*of: Any) -> dict[str, Any]:
+        nonlocal looks
+        looks += 1
+        return await look(*of)
+
+    def asked_for_the_time() -> float:  # as often as the hub thinks of telling
+        tells.put_nowait(now := reckon())
+        return now
+
+    monkeypatch.setattr(overview, "_look", counted)
+    monkeypatch.setattr(overview, "WANTED_S", 0.0)
+    monkeypatch.setattr(overview, "time", SimpleNamespace(monotonic=asked_for_the_time))
+    async with listening(app, path=PAGE_EVENTS) as hidden:
+        await api.get("/console/overview")
+        asked = looks
+        for _ in range(10):
+            await asyncio.wait_for(tells.get(), PATIENCE_S)
+        assert (hidden.overviews, looks) == ([], asked)
+
+
+async def test_a_page_that_does_not_read_is_told_the_newest_alone_when_it_does(app, api, redis, monkeypatch):
+    monkeypatch.setattr(overview, "FRESH_S", 0.0)
+    async with page_of(app, api) as page, page_of(app, api) as quick:
         await told(page, 1)
         page.reading.clear()
         before, meanwhile = len(page.overviews), len(quick.overviews)
         await told(quick, meanwhile + 5)
-        redis.sadd("hub:nodes", "late")
-        await told(quick, meanwhile + 7)
-        newest = quick.overviews[-1]["seen"]
+        redis.sadd("nodes", "late")
+
+        async def seen() -> bool:
+            return bool(quick.overviews[-1]["seen"]["nodes"]["registered"] == 1)
+
+        await eventually(seen)
         page.reading.set()
         several = (await told(page, before + 2))[before:]
-    assert several[1]["seen"]["now"] >= newest["now"], "the first was being sent already; what came after it is gone"
+    registered = [each["seen"]["nodes"]["registered"] for each in several]
+    assert registered[:2] == [0, 1], "one was being sent already; of those after it the newest alone was there"
 
 
 async def test_what_is_told_beside_events_is_sent_with_the_next_ones(events, redis, monkeypatch):
@@ -151,7 +178,7 @@ async def test_a_page_resumes_as_everybody_does(api, given):
 
 
 @pytest.mark.parametrize(("error", "noted"), [(StoreUnavailable("away"), False), (RuntimeError("broken"), True)])
-async def test_a_look_that_fails_ends_no_page_and_the_next_one_is_told(app, monkeypatch, error, noted):
+async def test_a_look_that_fails_ends_no_page_and_the_next_one_is_told(app, api, monkeypatch, error, noted):
     real, failed = overview._look, 0
 
     async def failing(*_: Any) -> dict[str, Any]:
@@ -164,7 +191,7 @@ async def test_a_look_that_fails_ends_no_page_and_the_next_one_is_told(app, monk
 
     monkeypatch.setattr(overview, "FRESH_S", 0.0)
     before = metrics.unhandled._value.get()
-    async with listening(app, path=PAGE_EVENTS) as page:
+    async with page_of(app, api) as page:
         await told(page, 1)
         monkeypatch.setattr(overview, "_look", failing)
         await eventually(twice)

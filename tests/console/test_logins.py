@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from hub.api.guard.gate import Gate
+from hub.api.paths import ENDLESS
 from hub.errors import Forbidden
 from hub.tokens.logins import IDLE_S, LIFE_S
 from tests.api.streams import listening
@@ -234,12 +235,13 @@ async def test_who_changes_something_sees_it_in_the_overview_at_once(browser, mo
     assert (await browser.get("/console/overview")).json()["sweeper"]["expire"] is not expire
 
 
-async def test_a_stream_of_events_ends_with_its_login_and_that_of_another_goes_on(api, browser, monkeypatch):
+@pytest.mark.parametrize("path", ENDLESS)
+async def test_a_stream_of_events_ends_with_its_login_and_that_of_another_goes_on(path, api, browser, monkeypatch):
     monkeypatch.setattr("hub.api.door._STILL_S", 0.02)
     other, app = Browser(api), api._transport.app
     await browser.log_in(SECRETS["admin_secret"])
     theirs = (await other.log_in(SECRETS["admin_secret"])).json()["login"]["id"]
-    async with listening(app, {"cookie": browser.cookie}) as mine, listening(app, {"cookie": other.cookie}):
+    async with listening(app, {"cookie": browser.cookie}, path) as mine, listening(app, {"cookie": other.cookie}, path):
         listeners = app.app.state.serving.live._listeners
         assert len(listeners) == 2
         await browser.send("DELETE", f"/console/logins/{theirs}")

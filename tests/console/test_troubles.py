@@ -25,6 +25,16 @@ from tests.world import HubProcess, RedisServer, eventually
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 
 
+HIDE = """(hidden) => {
+  Object.defineProperty(document, "hidden", { get: () => hidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+HEARD = """async () => {
+  globalThis.heard = 0;
+  (await import("/console/lib/live.js")).listen(() => heard++);
+}"""
+
+
 @asynccontextmanager
 async def looking(window: Any, hub: HubProcess, url: str = "", secret: str = "") -> AsyncIterator[Looker]:
     """Somebody who is logged in at the hub."""
@@ -255,6 +265,56 @@ async def test_an_open_overview_is_told_how_the_hub_is_and_asks_where_it_is_not(
         await page.wait_for_function("() => document.documentElement.dataset.stream === 'cut'")
         await stage.add_nodes(1, first=2)
         await page.get_by_text("3 nodes are alive").first.wait_for()
+    await context.close()
+
+
+async def test_a_list_that_changed_while_its_tab_was_hidden_is_right_when_it_is_shown_again(window, start_hub):
+    hub = start_hub(**CALM)
+    context = await window.context()
+    looker = Looker(await context.new_page(), hub.url)
+    page = looker.page
+    async with on_stage(hub) as stage:
+        await stage.add_nodes(1)
+        await page.clock.install()
+        await looker.log_in(hub.admin_secret)
+        await looker.go("nodes")
+        await page.get_by_role("link", name=node_name(0)).wait_for()
+        await page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
+        await page.evaluate(HEARD)
+        await page.evaluate(HIDE, True)
+        await page.clock.run_for(60_000)  # what was planned has been done
+        await stage.add_nodes(1, first=1)
+        await page.wait_for_function("() => heard > 0")
+        await page.evaluate(HIDE, False)
+        await page.get_by_role("link", name=node_name(1)).wait_for()
+        await stage.add_nodes(1, first=2)
+        await page.get_by_role("link", name=node_name(2)).wait_for()
+    await context.close()
+
+
+async def test_a_view_that_is_opened_again_and_again_goes_on_being_told(window, start_hub):
+    """What it showed is forgotten a minute after it was left, and not while it is shown again."""
+    hub = start_hub(**CALM)
+    context = await window.context()
+    looker = Looker(await context.new_page(), hub.url)
+    page = looker.page
+    async with on_stage(hub) as stage:
+        await stage.add_nodes(1)
+        await page.clock.install()
+        await looker.log_in(hub.admin_secret)
+        for _ in range(3):
+            await looker.go("overview")
+            await page.locator("#health").wait_for()
+            await looker.go("settings")
+            await page.get_by_role("heading", name="Settings", level=1).wait_for()
+            await page.clock.run_for(31_000)
+        await looker.go("overview")
+        await page.locator("#health").wait_for()
+        await page.clock.run_for(59_000)
+        await page.wait_for_function("() => document.documentElement.dataset.stream === 'live'")
+        await page.clock.pause_at(await page.evaluate("Date.now() / 1000 + 2"))
+        await stage.add_nodes(1, first=1)
+        await page.get_by_text("2 nodes are alive").first.wait_for()
     await context.close()
 
 

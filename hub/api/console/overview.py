@@ -27,6 +27,7 @@ from hub.wire import to_json
 router = APIRouter(include_in_schema=False)
 FRESH_S: Final = 1.0  # how old it may be, which it says: many pages ask at once
 TELL_S: Final = 2.0  # between overviews that pages are sent
+WANTED_S: Final = 60.0  # after somebody asked: pages that show one ask twice as often, others do without
 _LABELS: Final = 200  # of the queue that are looked at for a pool, those whose turn is next
 _POOLS: Final = 10  # of those that may serve a label
 _UNMANAGED: Final = 1000
@@ -45,10 +46,16 @@ class Glance:
         self._seen = b""
         self._changes = self._changes_seen = 0
         self._looking = asyncio.Lock()
+        self._asked = float("-inf")
 
     def changed(self) -> None:
         """A page has changed something: whoever asks from now on sees it."""
         self._changes += 1
+
+    async def asked(self, hub: Hub) -> tuple[bytes, float]:
+        """As `seen`, for somebody who wants to be told from now on."""
+        self._asked = time.monotonic()
+        return await self.seen(hub)
 
     async def seen(self, hub: Hub) -> tuple[bytes, float]:
         """As `overview` answers it, written once for all, and when that was on the monotonic clock."""
@@ -60,10 +67,11 @@ class Glance:
             return self._seen, self._at
 
     async def keep_telling(self, found: Serving) -> Never:
-        """Send it to the pages that follow events, until cancelled: so none has to ask."""
+        """Send it to the pages that follow events, until cancelled: so none has to ask, but for one that shows it, now
+        and then. A page that shows something else, or is hidden, has no hub look and no database count."""
 
         async def tell() -> None:
-            if found.live.takes_latest:
+            if found.live.takes_latest and time.monotonic() - self._asked < WANTED_S:
                 found.live.tell(partial(_frame, *await self.seen(found.hub)))
 
         await rounds(TELL_S, tell, _not_told)
@@ -87,13 +95,14 @@ def _not_told(error: Exception) -> None:
 async def overview(request: Request) -> Response:
     """Figures, one sentence, and every trouble by name."""
     hub = allowed(request, RUNNER, ADMIN)
-    seen, at_s = await request.app.state.glance.seen(hub)
+    seen, at_s = await request.app.state.glance.asked(hub)
     return Response(seen, media_type="application/json", headers={AGE_MS: str(_age_ms(at_s))})
 
 
 @router.get(PAGE_EVENTS)
 async def follow(request: Request) -> Response:
-    """Events as `/events` has all of them, and every two seconds the overview and its age in an event `overview`."""
+    """Events as `/events` has all of them, and every two seconds the overview and its age in an event `overview`, for a
+    minute after somebody has asked for it."""
     allowed(request, RUNNER, ADMIN)
     return EventStream(serving(request).live, wanted("", {}), after_of(request), latest=True)
 

@@ -10,10 +10,11 @@ const KEPT_MS = 60_000; // after its last view is gone
 const OVERVIEW = "console/overview";
 const OVERVIEW_S = 2; // whatever happens: on a busy hub something always does, and fifty consoles ask for the whole
 const HEARD_MS = 4_000; // after an overview came with the events the next one should have come
+const ASKED_MS = 30_000; // the hub goes on telling for a minute after somebody has asked
 
 /**
  * @typedef {{path: string, kinds: string[], every: number, data: any, error: Refused|null, at: number, asked: number,
- *   heard: number, busy: boolean, dirty: boolean, timer: number, views: Set<() => void>}} Cell
+ *   heard: number, busy: boolean, dirty: boolean, timer: number, leaving: number, views: Set<() => void>}} Cell
  */
 /** @type {Map<string, Cell>} */
 const cells = new Map();
@@ -22,7 +23,7 @@ const cells = new Map();
 function cellOf(path, kinds, every) {
   let cell = cells.get(path);
   if (!cell) {
-    cell = { path, kinds, every, data: undefined, error: null, at: 0, asked: 0, heard: 0, busy: false, dirty: true, timer: 0, views: new Set() };
+    cell = { path, kinds, every, data: undefined, error: null, at: 0, asked: 0, heard: 0, busy: false, dirty: true, timer: 0, leaving: 0, views: new Set() };
     cells.set(path, cell);
   }
   return cell;
@@ -55,7 +56,8 @@ function plan(cell) {
   clearTimeout(cell.timer);
   const troubled = cell.error && (cell.error.silent || cell.error.status >= 500);
   const wait = cell.dirty ? LEAST_MS : troubled ? 2 * LEAST_MS : cell.every * 1000;
-  const due = Math.max(cell.asked + wait, cell.dirty ? 0 : cell.heard + HEARD_MS);
+  const told = !cell.dirty && Date.now() - cell.heard < HEARD_MS;
+  const due = told ? Math.min(cell.heard + HEARD_MS, cell.asked + ASKED_MS) : cell.asked + wait;
   if (wait) cell.timer = setTimeout(() => fetchCell(cell), Math.max(0, due - Date.now()));
 }
 
@@ -84,7 +86,10 @@ onOverview(({ seen, ageMs }) => {
   cell.views.forEach((draw) => draw());
   plan(cell);
 });
-document.addEventListener("visibilitychange", () => document.hidden || mark(() => true));
+document.addEventListener("visibilitychange", () => {
+  // Also what was dirty before: nothing was planned while nobody looked.
+  if (!document.hidden) for (const cell of cells.values()) plan(Object.assign(cell, { dirty: true }));
+});
 
 /** Fetch everything anew: something was changed here. */
 export const refresh = () => mark(() => true);
@@ -121,11 +126,12 @@ export function useData(path, kinds = [], every = 5) {
     const cell = cellOf(path, kinds, every);
     const view = () => draw((n) => n + 1);
     cell.views.add(view);
+    clearTimeout(cell.leaving);
     cell.dirty = true;
     cell.at ? plan(cell) : fetchCell(cell);
     return () => {
       cell.views.delete(view);
-      setTimeout(() => cell.views.size || cells.delete(path), KEPT_MS);
+      if (!cell.views.size) cell.leaving = setTimeout(() => cells.delete(path), KEPT_MS);
     };
   }, [path]);
   const cell = path ? cells.get(path) : null;
