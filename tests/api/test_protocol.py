@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.api.wires import Wire
-from tests.world import HubProcess
+from tests.world import PATIENCE_S, HubProcess
 
 BEAT = b'{"nodeId":"n1"}'
 TIMEOUT_S = 5  # the least the settings accept, for heads and for whole requests
@@ -176,3 +176,50 @@ def test_a_hub_that_is_told_to_stop_lets_go_of_connections_that_beat_without_pau
     for thread in threads:
         thread.join()
     assert set(answers) == {200}
+
+
+TO_A_SOCKET = (
+    "host: a\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
+    "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [
+        ("GET", "content-length: 1\r\n\r\nx"), ("GET", "transfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
+        ("POST", "content-length: 1\r\n\r\nx"),
+        ("GET", "".join(f"x-{n}: y\r\n" for n in range(200)) + "\r\n"), ("GET", f"x: {'y' * 9000}\r\n\r\n"),
+    ],
+    ids=["a body", "chunks", "POST with a body", "too many headers", "a header too long"],
+)  # fmt: skip
+def test_a_handshake_that_begins_no_websocket_is_refused_and_keeps_no_connection(method, more, start_hub):
+    hub = start_hub()
+    with Wire(hub.port) as wire, Wire(hub.port) as idle:
+        wire.send(f"{method} /socket.io/?EIO=4&transport=websocket HTTP/1.1\r\n{TO_A_SOCKET}{more}".encode())
+        status, problem = wire.answer()
+        assert (status, problem["status"]) == (400, 400), problem
+        assert wire.answer() is None
+        idle.send(b"GET /health HTTP/1.1\r\nhost: a\r\n\r\n")
+        assert idle.answer()[0] == 200
+    hub.signal(signal.SIGTERM)
+    assert hub.process.wait(PATIENCE_S) in (0, -signal.SIGTERM)
+    assert "Traceback" not in hub.log()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /health HTTP/1.1\r\nx: " + b"y" * 40_000 + b"\r\n\r\n", b"GET /" + b"y" * 40_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET http://evil.example HTTP/1.1\r\nhost: a\r\n\r\n",
+        b"GET http://evil.example:99999/ HTTP/1.1\r\nhost: a\r\n\r\n",
+    ],
+    ids=["a long header", "a long path", "a whole address", "a port that there is not"],
+)  # fmt: skip
+def test_a_head_that_is_refused_writes_no_error_into_the_log(head, hub):
+    before = hub.log().count("AttributeError")
+    with Wire(hub.port) as wire:
+        wire.send(head)
+        assert wire.answer()[0] == 400
+        assert wire.answer() is None
+    assert hub.log().count("AttributeError") == before

@@ -102,7 +102,7 @@ class HubProtocol(HttpToolsProtocol):
             self._moved_on = False
             if self._in_head and self.cycle is not None:
                 self._wait(self.head_timeout_s)
-            elif not self._in_head and not self._upgrading and self.cycle.more_body:
+            elif not self._in_head and not self._upgrading and self.cycle is not None and self.cycle.more_body:
                 self._wait(self.body_timeout_s)
         if self._between_bytes > BETWEEN_BYTES_MAX:
             self.send_400_response("The body is too long for what is in it.")
@@ -236,12 +236,7 @@ class HubProtocol(HttpToolsProtocol):
 
     def _refuse(self, refusal: HubError) -> None:
         """Answer what is no request, or nobody's turn, and hang up."""
-        document = orjson.dumps(problem(refusal, "/"))
-        head = b"HTTP/1.1 %d %b\r\ncontent-type: %b\r\ncontent-length: %d\r\nconnection: close\r\n%b\r\n"
-        again = b"" if refusal.retry_after_s is None else b"retry-after: %d\r\n" % math.ceil(refusal.retry_after_s)
-        phrase = HTTPStatus(refusal.status).phrase.encode()
-        head = head % (refusal.status, phrase, MEDIA_TYPE.encode(), len(document), again)
-        self.transport.write(head + document)
+        self.transport.write(last_words(refusal))
         self.transport.close()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
@@ -284,3 +279,12 @@ class HubProtocol(HttpToolsProtocol):
                 self.transport.close()
         else:
             self._look_in(self._tick_s)
+
+
+def last_words(refusal: HubError) -> bytes:
+    """A whole answer after which the connection is closed, where no application is asked."""
+    document = orjson.dumps(problem(refusal, "/"))
+    head = b"HTTP/1.1 %d %b\r\ncontent-type: %b\r\ncontent-length: %d\r\nconnection: close\r\n%b\r\n"
+    again = b"" if refusal.retry_after_s is None else b"retry-after: %d\r\n" % math.ceil(refusal.retry_after_s)
+    phrase = HTTPStatus(refusal.status).phrase.encode()
+    return head % (refusal.status, phrase, MEDIA_TYPE.encode(), len(document), again) + document

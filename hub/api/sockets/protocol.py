@@ -9,10 +9,11 @@ from functools import partial
 from typing import Any, Final
 
 from hub.api.http.private import WebSocketsSansIOProtocol
-from hub.api.http.protocol import NEVER, HubProtocol
+from hub.api.http.protocol import NEVER, HubProtocol, last_words
 from hub.api.http.writing import cut, expect_to_be_read
 from hub.api.paths import ABORT, SOCKETS
 from hub.api.sockets.turns import Turns
+from hub.errors import BadInput
 
 PIECE: Final = 512  # bytes: some messages, each of which costs a hundredth of a millisecond to tell from the next
 GOODBYE_S = 5.0  # for a client to answer that a WebSocket is closed; then its connection is
@@ -89,6 +90,15 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         if not self.disconnected:
             cut(self.transport)
 
+    def _refuse_handshake(self) -> None:
+        """The server takes no notice of a head that its library of WebSockets does not read: one with a body, or with
+        too much in it. Nobody would ever answer it, or close its connection."""
+        if not self.transport.is_closing():
+            wanted = "Ask by GET, without a body, with at most 128 headers of at most 8 KiB each."
+            self.transport.write(last_words(BadInput(f"This begins no WebSocket. {wanted}")))
+            self.close_sent = True  # there is nothing to close but the connection
+            self.transport.close()
+
     def _read_on(self) -> None:
         if self._unread and not self._asked and self.queue.empty():
             self._asked = True
@@ -99,6 +109,8 @@ class SocketProtocol(WebSocketsSansIOProtocol):
         piece, self._unread = self._unread[:PIECE], self._unread[PIECE:]
         if piece:
             super().data_received(piece)
+        if self.conn.handshake_exc is not None and not self.handshake_initiated:
+            self._refuse_handshake()
         if self.transport.is_closing():
             self._unread = b""
         self._read_on()
