@@ -78,6 +78,7 @@ async def beat(request: Request) -> Response:
     who = await caller(request, WORKER)
     worker = bodies.path_id(request, "worker_id")
     hub = serving(request).hub
+    await walls.reach_worker(who, hub, worker)
     if request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers:
         return Response(answers.beaten(worker, await hub.workers.beat(worker, who.user)), media_type="application/json")
     said, _ = await bodies.read(request, WorkerBeatBody)

@@ -219,3 +219,14 @@ async def test_a_room_that_is_called_like_the_list_of_shared_workers_is_a_room_a
     assert lists == {"*": {worker, shared}, "lab": {rooms.worker["lab"], shared}}
     assert (await rooms.free.call("DELETE", f"/workers/{worker}")).status_code == 204
     assert (await listed("*"), await listed("lab")) == ({shared}, lists["lab"])
+
+
+async def test_who_is_bound_speaks_for_no_worker_beyond_his_rooms(rooms):
+    """A heartbeat names the tasks that its worker holds: those it leaves out would fail."""
+    theirs = rooms.worker["other"]
+    assert (await rooms.free.claim(theirs)).json()["task"]["id"] == rooms.task["other"]
+    for body in ({"tasks": []}, {}, None):
+        refused = await rooms.bound.call("PATCH", f"/workers/{theirs}", body)
+        assert "'other'" in is_problem(refused, 403, "forbidden")["detail"]
+    assert (await rooms.bound.call("PATCH", f"/workers/{rooms.worker['lab']}", {"tasks": []})).status_code == 200
+    assert (await rooms.free.call("PATCH", f"/workers/{theirs}", {"tasks": []})).status_code == 200
