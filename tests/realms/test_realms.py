@@ -305,3 +305,37 @@ async def test_an_id_of_a_realm_that_is_no_more_is_of_nobody_and_says_so(make_re
             404, "This hub serves no realm 'us'; it serves default, eu.",
         )  # fmt: skip
         assert (await api.get("/leases/s1/verify", params={"token": "7"})).json()["valid"] is False
+
+
+@pytest.mark.parametrize("said", [{"NodeId": "eu-9"}, {"nodeId": " eu-9 "}], ids=str)
+async def test_a_node_comes_to_its_realm_however_it_spells_its_id(api, said):
+    (await api.post("/node/register", json=said)).raise_for_status()
+    assert (await nodes_of(api, "eu"), await nodes_of(api, "default")) == ({"eu-9"}, set())
+    (await api.post("/node/heartbeat", json=said)).raise_for_status()
+    (answer,) = (await api.post("/node/heartbeats", json={"beats": [said]})).json()["beats"]
+    assert "error" not in answer, answer
+
+
+@pytest.mark.parametrize("query", ["token=%ff", "token=%C3%A9", "runId=%ff", "token=\u00e9"])
+async def test_a_query_that_is_no_ascii_is_no_fault_of_the_hub(api, query):
+    for path in ("/leases/x/verify", "/sessions/x", "/why/slot/x"):
+        answer = await api.get(f"{path}?{query}")
+        assert answer.status_code < 500, (path, answer.text)
+    assert (await api.post(f"/results/browser/x/test?{query}", json={})).status_code < 500
+
+
+@pytest.mark.parametrize("node", [[], {}, None, [["eu-1"]]], ids=str)
+async def test_a_beat_of_what_is_no_node_is_refused_and_the_one_beside_it_is_not(api, node):
+    (await api.post("/node/register", json={"nodeId": "eu-1"})).raise_for_status()
+    answer = await api.post("/node/heartbeats", json={"beats": [{"nodeId": node}, {"nodeId": "eu-1"}]})
+    assert answer.status_code == 200, answer.text
+    assert ["error" in each for each in answer.json()["beats"]] == [True, False]
+
+
+async def test_a_fault_of_the_hub_before_a_realm_is_found_is_a_problem_too(api, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr("hub.api.dispatch.realms.name_in", broken)
+    answer = await api.get("/nodes")
+    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/problem+json")

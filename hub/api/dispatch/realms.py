@@ -18,7 +18,7 @@ from hub.api.edge.edge import Edge
 from hub.api.guard.freight import Freight
 from hub.api.jobs.limits import Limits
 from hub.api.paths import SOCKETS
-from hub.api.problems import refuse
+from hub.api.problems import as_hub_error, note_failure, refuse
 from hub.api.realms.looking import where_lent, where_waiting
 from hub.api.realms.naming import ALIAS, About, UnknownRealm, about, name_in, needs_body
 from hub.errors import BadInput, HubError, StartRefused, StoreUnavailable, Unauthorized
@@ -80,6 +80,10 @@ class Realms:
                 await self._part_of(name)(scope, receive, send)
         except HubError as refusal:
             await refuse(refusal, scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - as in a part: nothing a client does ends in a bare connection loss
+            failure = as_hub_error(error)
+            note_failure(failure, error, scope)
+            await refuse(failure, scope, receive, send)
 
     async def _read(self, scope: Scope, receive: Receive, send: Send) -> None:
         """A call that names no realm, and whose body says what it is about."""

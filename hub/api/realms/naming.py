@@ -126,8 +126,13 @@ def about(scope: Scope, body: bytes | None) -> About:
         document = _object(body) if body else {}
         return About((("rooms", said),), _ids(_worker(document)))
     if what == "slot":
-        return About(slot=said, lease_token=parse_qs(scope["query_string"]).get(b"token", [b""])[0].decode("latin-1"))
+        return About(slot=said, lease_token=_token_in(scope))
     return _in_place(what, said, _room_in(scope))
+
+
+def _token_in(scope: Scope) -> str:
+    query: bytes = scope["query_string"]
+    return parse_qs(query.decode("latin-1")).get("token", [""])[0]
 
 
 def _in_place(what: str, said: str, room: str) -> About:
@@ -177,10 +182,10 @@ def _in_body(path: str, document: Mapping[str, Any]) -> About:
         return About(ids=_ids(_worker(document)))
     if path == "/node/heartbeats":
         beats = get("beats")
-        found = [each.get("nodeId") for each in beats if isinstance(each, dict)] if isinstance(beats, list) else []
-        return About(tuple(("nodes", node) for node in dict.fromkeys(found[:_BEATS_MAX]) if isinstance(node, str)))
+        found = [_node(each) for each in beats if isinstance(each, dict)] if isinstance(beats, list) else []
+        return About(tuple(("nodes", node) for node in dict.fromkeys(found[:_BEATS_MAX]) if node))
     if path.startswith("/node/"):
-        return About((("nodes", _text(get("nodeId"))),))
+        return About((("nodes", _node(document)),))
     if path == "/leases/watch":
         leases = get("leases")
         document = leases[0] if isinstance(leases, list) and leases and isinstance(leases[0], dict) else {}
@@ -195,6 +200,11 @@ def _in_body(path: str, document: Mapping[str, Any]) -> About:
 def label(text: str) -> str:
     """A label without the blanks that may stand around its segments."""
     return ":".join(segment.strip() for segment in text.split(":"))
+
+
+def _node(document: Mapping[str, Any]) -> str:
+    """As a hub reads it: the first of its spellings that says something, without the blanks around it."""
+    return next((said for name in ("nodeId", "NodeId") if (said := _text(document.get(name)).strip())), "")
 
 
 def _worker(document: Mapping[str, Any]) -> Any:
