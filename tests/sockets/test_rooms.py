@@ -192,3 +192,10 @@ async def test_what_redis_will_not_do_is_told_to_whoever_runs_the_hub_alone(serv
     listener = await listen(process, token=None)
     assert await listener.offer(new_worker()) == "The hub failed on this event."
     assert "hunter2" in caplog.text
+
+
+@pytest.mark.parametrize("event", ["join_provider_room", "join_job_room", "room_join"])
+async def test_a_name_with_half_of_a_character_is_refused_in_a_sentence(event, here, listen):
+    listener = await listen(here, "ann")
+    said = {"provider_name": "lab:frames:\ud800", "job_name": "lab:modifiers:\ud800", "room_id": "\ud800"}
+    assert "half of a character" in await listener.say(event, said)

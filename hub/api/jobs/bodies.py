@@ -116,7 +116,8 @@ def validated(model: type[M], document: Any, where: str, text: bytes = b"") -> M
     for old, new in _camel(model):
         if isinstance(document, dict) and new in document:
             if document.get(old, document[new]) != document[new]:
-                raise malformed("names_differ", [where, old], f"{old} and {new} are the same: say one", document[new])
+                message = f"{old} and {new} are the same: say one"
+                raise malformed("names_differ", [where, old], message, _shown(document[new], text))
             document = {**document, old: document[new]}
     try:
         return model.model_validate(document)

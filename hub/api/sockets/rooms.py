@@ -279,6 +279,8 @@ def _text_of(said: Any, member: str) -> str:
         raise Ignored(f"There must be an object with a text as {member}.")
     if len(text) > NAME_MAX:
         raise Ignored(f"{member} has more than {NAME_MAX} characters.")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise Ignored(f"{member} holds half of a character, which no name can.")
     return text
 
 

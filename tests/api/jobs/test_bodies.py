@@ -218,3 +218,14 @@ async def test_what_is_refused_leaves_no_trace(alice, redis):
     refused = await alice.call("PUT", "/rooms/lab/jobs", {"category": "nothing", "name": "x"})
     assert "modifiers" in is_problem(refused, 400, "invalid-category")["detail"]
     assert redis.dbsize() == before
+
+
+@pytest.mark.parametrize("path", ["/tasks/claim", "/tasks/progress", "/rooms/lab/jobs", "/rooms/lab/providers"])
+async def test_two_spellings_of_which_one_is_too_deep_to_be_written_again_are_refused(alice, path):
+    deep: object = []
+    for _ in range(300):
+        deep = [deep]
+    body = {"worker_id": "x", "workerId": deep, "category": "modifiers", "name": "q", "schema": {}, "tasks": []}
+    answer = await alice.call("PUT" if path.startswith("/rooms") else "POST", path, body)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["detail"][0]["type"] == "names_differ"
