@@ -90,6 +90,21 @@ async def test_a_repeated_return_gets_the_stored_answer_and_ends_no_later_grant(
     assert redis.exists("session:s1")
 
 
+async def test_a_return_with_the_key_of_the_return_of_another_lease_is_refused(api, redis):
+    """Its borrower would be told that his lease has ended, and it would go on."""
+    slots = [{"labelKey": LABEL, "slotId": "s1"}]
+    (await api.post("/node/register", json={"nodeId": "n1", "slots": slots, "policy": "reuse"})).raise_for_status()
+    answers = []
+    for run in ("r1", "r2"):
+        token = (await borrow(api, LABEL, run=run)).json()["leaseToken"]
+        body = {"labelKey": LABEL, "browserId": "s1", "leaseToken": token}
+        answers += [await api.post("/session/return", json=body, headers=KEY) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 200, 422, 422]
+    assert answers[0].json() == answers[1].json()
+    assert answers[2].json()["code"] == "key-reused"
+    assert redis.hget("session:s1", "runId") == "r2"
+
+
 async def test_a_return_with_the_key_of_another_request_is_refused(api, redis):
     await publish(api, "n1", **{LABEL: ["s1", "s2"]})
     await ask(api)

@@ -21,8 +21,11 @@ command.finish('capacity/give_back', {
   local before = not new and redis.call('GET', keys.request(a.request))
   if before then
     -- With the token: the hub is to remember it.
-    local same, word, ended = string.match(before, '^return|(.*)|(%l[%l ]*)|?(%d*)$')
-    return {same == a.slot and word or 'reused', '', '', same == a.slot and ended or ''}
+    local of, word, ended = string.match(before, '^return|(.*)|(%l[%l ]*)|?(%d*)$')
+    -- Who knows the key and names another lease than the one that ended under it means something else.
+    local other = a.keyed == '1' and a.token ~= '' and ended and ended ~= '' and ended ~= a.token
+    local same = of == a.slot and not other
+    return {same and word or 'reused', '', '', same and ended or ''}
   end
 
   local function done(word, pool, of_run, ended)
