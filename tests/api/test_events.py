@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
@@ -16,9 +16,8 @@ from hub.api.app import create_app
 from hub.api.edge.edge import Edge
 from hub.api.operators import events as events_api
 from hub.api.paths import ENDLESS
-from hub.errors import Stopping
 from hub.history import live
-from hub.history.events import Event, wanted
+from hub.history.events import Event
 from hub.store.follow import Follower
 from tests.api.streams import listening
 from tests.world import (
@@ -357,68 +356,6 @@ async def test_an_event_is_written_once_for_all_who_listen_and_a_crowd_of_them_i
         heard = [[event["slot"] for event in await stream.until(100)] for stream in (one, other)]
     assert heard == [[f"s{number}" for number in range(100)]] * 2
     assert sorted(written) == sorted(set(written))
-
-
-async def test_a_listener_who_goes_at_once_leaves_no_connection_behind(served):
-    async with served.live.listen(wanted("", {})):
-        pass  # one that is left is named when it is collected, which fails the test
-
-
-async def test_nobody_begins_to_listen_while_a_hub_stops(served, monkeypatch):
-    asking, answered, newest = asyncio.Event(), asyncio.Event(), Follower.newest
-
-    async def slow(self: Follower) -> str:
-        asking.set()
-        await answered.wait()
-        return await newest(self)
-
-    async def begin() -> None:
-        async with served.live.listen(wanted("", {})):
-            pytest.fail("nobody would ever end it")
-
-    monkeypatch.setattr(Follower, "newest", slow)
-    async with asyncio.TaskGroup() as together:
-        some = [together.create_task(_refused(begin())) for _ in range(2)]  # one that asks, and one that waits for it
-        await asyncio.wait_for(asking.wait(), PATIENCE_S)
-        served.live.stop()
-        await served.live.close()
-        answered.set()
-    assert [each.result() for each in some] == ["The hub is stopping"] * 2
-    assert not served.live._readers
-
-
-async def _refused(call: Coroutine[Any, Any, None]) -> str:
-    with pytest.raises(Stopping) as refused:
-        await call
-    return str(refused.value)
-
-
-async def test_nothing_is_read_any_more_when_it_was_closed(served):
-    async with served.live.listen(wanted("", {})):
-        reader = served.live._reader
-        await served.live.close()
-        assert reader.done()
-
-
-async def test_a_listener_who_goes_while_another_comes_leaves_him_what_says_that_the_stream_is_alive(
-    served, monkeypatch
-):
-    monkeypatch.setattr(live, "KEEP_ALIVE_S", 0.05)
-    told: list[Any] = []
-
-    async def begin(*, stays: bool) -> None:
-        async with served.live.listen(wanted("", {})) as listener:
-            if stays:
-                told.append(await asyncio.wait_for(listener.take(), PATIENCE_S))
-
-    going = asyncio.create_task(begin(stays=False))
-    await asyncio.sleep(0)
-    staying = asyncio.create_task(begin(stays=True))
-    while served.live._reader is None:  # noqa: ASYNC110 - the very next turn of the loop is meant
-        await asyncio.sleep(0)
-    going.cancel()
-    await asyncio.wait((going, staying))
-    assert told == [([], None)]
 
 
 async def test_no_more_than_so_many_may_listen_at_once(served, monkeypatch):
