@@ -47,6 +47,7 @@ HTTP = {
     "url": "the sockets' path is known before the request is routed",
 }
 SOCKETS = {
+    "close_sent": "after a refused handshake there is nothing to close but the connection",
     "close_timeout": "a client that does not answer a goodbye is let go",
     "conn": "the log says no session ids; pings are bounded",
     "connection_lost": "the connection is no longer counted",
@@ -55,6 +56,7 @@ SOCKETS = {
     "handle_connect": "a connection that is not read can be cut",
     "handle_ping": "a client that does not read gets one answer to its pings",
     "handshake_complete": "a refused handshake is not touched any more",
+    "handshake_initiated": "a head that is not read is refused, which the server does not do",
     "logger": "the log says no session ids",
     "queue": "nothing is read while what was read before waits",
     "read_paused": "the same",
