@@ -6,6 +6,7 @@ SHELL       := bash
 PYTHON      ?= python3
 VENV        ?= .venv
 BIN         := $(VENV)/bin
+RUNNING     := $(VENV)/.running
 STAMP       := $(VENV)/.installed
 PYTEST_ARGS ?=
 DRILL_ARGS  ?=
@@ -22,7 +23,7 @@ help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 
 .PHONY: run
-run: venv ## start a hub with an embedded Redis and three agents to try it on
+run: $(RUNNING) ## start a hub with an embedded Redis and three agents to try it on
 	@$(BIN)/hub demo
 
 .PHONY: test
@@ -89,7 +90,7 @@ bench: venv servers ## measure the promises about speed and print the conditions
 	@$(BIN)/python -m tests.bench
 
 .PHONY: screenshots
-screenshots: venv servers ## show every view of the console, light, dark and narrow, in hub/manual/screens
+screenshots: venv servers ## show every view of the console, light, dark and narrow, in build/screens
 	@$(BIN)/python -m tests.console.look
 
 .PHONY: drill
@@ -99,16 +100,26 @@ drill: venv servers ## let hubs, Redis and a fleet of 10,000 nodes fail in turn 
 .PHONY: venv
 venv: $(STAMP) ## make .venv and install the hub into it, editable, with what the tests need
 
-# Who looks at it is shown how far the packages are.
+# pip shows its progress in a terminal, and nothing elsewhere.
 AS_SEEN = $$([ -t 2 ] || echo --quiet)
 
-$(STAMP): pyproject.toml requirements.lock
+# Install the packages of a lock file, and the hub itself, editable.
+define PACKAGES
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "The hub needs Python 3.11 or later; name one with: make PYTHON=python3.11 $(or $(MAKECMDGOALS),venv)" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install $(AS_SEEN) --require-hashes --requirement requirements.lock
+	@$(BIN)/python -m pip install $(AS_SEEN) --require-hashes --requirement $(1)
 	@$(BIN)/python -m pip install $(AS_SEEN) --no-deps --no-build-isolation --editable .
+endef
+
+# The lock of the images pins what running needs, at the versions of the lock that has the tools of the tests as well.
+$(RUNNING): pyproject.toml deploy/requirements.lock
+	$(call PACKAGES,deploy/requirements.lock)
 	@touch $@
+
+$(STAMP): pyproject.toml requirements.lock
+	$(call PACKAGES,requirements.lock)
+	@touch $(RUNNING) $@
 
 # All platforms and every file of a package: what is installed is what was locked, or nothing.
 LOCK := $(VENV).lock/bin/uv pip compile --quiet pyproject.toml --universal --python-version 3.11 --generate-hashes \

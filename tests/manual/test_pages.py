@@ -181,5 +181,5 @@ def test_what_decides_runs_on_every_python_and_server_that_is_supported():
 
 def test_a_commit_is_checked_by_what_is_installed_for_the_project():
     hooks = yaml.safe_load((TOP / ".pre-commit-config.yaml").read_text())["repos"]
-    assert [hook["id"] for repo in hooks for hook in repo["hooks"]] == ["ruff", "ruff-format", "layout"]
+    assert [hook["id"] for repo in hooks for hook in repo["hooks"]] == ["ruff", "ruff-format", "layout", "subject"]
     assert {repo["repo"] for repo in hooks} == {"local"}
