@@ -97,6 +97,13 @@ screenshots: venv servers ## show every view of the console, light, dark and nar
 drill: venv servers ## let hubs, Redis and a fleet of 10,000 nodes fail in turn and count what that costs
 	@$(BIN)/python -m tests.drill $(DRILL_ARGS)
 
+.PHONY: dist
+dist: venv ## build wheel and sdist in dist/, check them, and have the wheel lend from a clean environment
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build --directory dist
+	@$(BIN)/python -m twine check --strict dist/*
+	@$(BIN)/python -m tests.dist dist
+
 .PHONY: venv
 venv: $(STAMP) ## make .venv and install the hub into it, editable, with what the tests need
 

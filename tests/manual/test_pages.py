@@ -183,3 +183,13 @@ def test_a_commit_is_checked_by_what_is_installed_for_the_project():
     hooks = yaml.safe_load((TOP / ".pre-commit-config.yaml").read_text())["repos"]
     assert [hook["id"] for repo in hooks for hook in repo["hooks"]] == ["ruff", "ruff-format", "layout", "subject"]
     assert {repo["repo"] for repo in hooks} == {"local"}
+
+
+def test_a_tag_releases_what_make_dist_builds_and_checks():
+    workflow = yaml.safe_load((TOP / ".github" / "workflows" / "release.yml").read_text())
+    assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML reads the word `on` as true
+    (job,) = workflow["jobs"].values()
+    assert "make dist" in [step.get("run") for step in job["steps"]]
+    assert all(re.search(r"@v\d+\.\d+\.\d+$", step["uses"]) for step in job["steps"] if "uses" in step)
+    recipe = (TOP / "Makefile").read_text().partition("\ndist:")[2].partition("\n\n")[0]
+    assert recipe.index("hatchling build") < recipe.index("twine check --strict") < recipe.index("tests.dist")
