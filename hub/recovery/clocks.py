@@ -87,20 +87,27 @@ def sqlite(column: sa.ColumnElement[Any], zone: str) -> Clock:
 
 
 def mysql(column: sa.ColumnElement[Any], zone: str) -> Clock:
-    """For sessions in UTC, which `make_engine` sees to: a TIMESTAMP is shown in the zone of the session."""
+    """For sessions in UTC, which `make_engine` sees to: a TIMESTAMP is shown in the zone of the session.
+
+    A date with a zero in it (0000-00-00, 2022-11-00) is no time: it has no age, and it sorts before all times.
+    """
     now: sa.ColumnElement[Any] = sa.literal_column("utc_timestamp(6)", sa.DateTime())
     usec: sa.ColumnElement[Any] = sa.literal_column("MICROSECOND")
     second = sa.literal_column("1000000.0", _FLOAT)
     epoch = sa.literal_column("timestamp'1970-01-01 00:00:00'", sa.DateTime())
 
+    age: sa.ColumnElement[float] = sa.func.timestampdiff(usec, column, now, type_=_FLOAT)
+
     def older_than(seconds: float) -> sa.ColumnElement[bool]:
-        return column < sa.func.timestampadd(usec, sa.literal(-round(seconds * 1_000_000), sa.BigInteger()), now)
+        cutoff = sa.func.timestampadd(usec, sa.literal(-round(seconds * 1_000_000), sa.BigInteger()), now)
+        return sa.and_(column < cutoff, age.is_not(None))
 
     return Clock(
         now=now,
-        age_s=sa.func.timestampdiff(usec, column, now, type_=_FLOAT) / second,
+        age_s=age / second,
         at_s=sa.func.timestampdiff(usec, epoch, column, type_=_FLOAT) / second,
         older_than=older_than,
+        is_time=age.is_not(None),
     )
 
 

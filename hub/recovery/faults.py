@@ -13,8 +13,10 @@ from sqlalchemy.engine import make_url
 from hub.errors import HubError, RecordsUnavailable
 from hub.recovery.models import SqlSource
 from hub.settings import mask_url
+from hub.settings.knobs import MASK
 
 _LONGEST = 300
+_UNLIKE_A_WORD = 6  # characters of a password, not letters alone, which no sentence of a database has by chance
 # Classes of SQLSTATE that pass: connection, authorisation, no such database, roll-back, resources, operator, system.
 _AWAY = ("08", "28", "3D", "40", "53", "55P03", "57", "58", "XX")
 _REFUSING = ("SQLITE_ERROR", "SQLITE_CONSTRAINT", "SQLITE_MISMATCH", "SQLITE_TOOBIG", "SQLITE_RANGE", "SQLITE_MISUSE")
@@ -104,14 +106,23 @@ def _why(source: SqlSource, error: Exception) -> str:
         text = words[0] if words else str(cause)
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(cause).__name__)
     first = mask_url(re.sub(r"^<class '[^']*'>: ", "", first))
-    for secret in _secrets(source):
-        first = first.replace(secret, "***")
-    return first[:_LONGEST].rstrip(" .:;")
+    return _without_password(first, source)[:_LONGEST].rstrip(" .:;")
 
 
-def _secrets(source: SqlSource) -> list[str]:
+def _without_password(text: str, source: SqlSource) -> str:
+    """Return the text with the password of the source as `***` wherever it stands as a value.
+
+    A password that is a word, or a part of one, stays where the sentence has that word anyway: a gap there would tell
+    the password to everybody who knows the sentence. The same holds for one that is also the name of the user, the
+    database or the host, which are shown.
+    """
     try:
-        password = make_url(source.url).password
+        url = make_url(source.url)
     except (exc.ArgumentError, ValueError):
-        return []
-    return [str(password)] if password else []
+        return text
+    password = str(url.password or "")
+    if not password or password in (url.username, url.database, url.host):
+        return text
+    if len(password) >= _UNLIKE_A_WORD and not password.isalpha():
+        return text.replace(password, MASK)
+    return re.sub(rf"(?<=[:=@'\"`]){re.escape(password)}(?!\w)", MASK, text)

@@ -6,9 +6,9 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -32,6 +32,7 @@ LIFETIME_S = 7 * 86_400  # the record itself is brought back long before
 PAGE = 100
 WRITING_S = 25.0  # of one call: what is left then waits for the next
 OUTCOME_S = 15.0  # for one of them
+SHORT = 200  # characters of a reason in ASCII, which the 255 bytes of the shortest text type of MySQL hold
 _log = logging.getLogger("hub.recovery")
 
 
@@ -57,6 +58,15 @@ class Outcome:
             # No lone halves of surrogate pairs: no driver takes them.
             change[rows.error.name] = rows.error_text(self.error.encode("utf-8", "replace").decode())
         return change
+
+    def with_plainer_reasons(self) -> Iterator[Outcome]:
+        """Yield the outcome, then the same with reasons that more columns take: in ASCII, cut short, none at all."""
+        yield self
+        if self.error is not None:
+            escaped = self.error.encode("ascii", "backslashreplace").decode()
+            yield replace(self, error=escaped)
+            yield replace(self, error=escaped[:SHORT])
+            yield replace(self, error=None)
 
     @property
     def is_plain(self) -> bool:
@@ -192,17 +202,20 @@ async def _settle_one(engine: AsyncEngine, rows: Rows, name: str, text: str) -> 
     source = rows.source
     try:
         parked = Parked.read(text, rows)
-        guard = [rows.id == rows.to_id(parked.id), rows.status_is(source.stuck), stamp(rows).in_(parked.stamps)]
+        guard = [rows.named([rows.to_id(parked.id)]), rows.status_is(source.stuck), stamp(rows).in_(parked.stamps)]
     except (ValueError, KeyError, TypeError) as error:
         return _dropped(rows, name, f"it cannot be read: {error!r}")
-    try:
-        async with asyncio.timeout(OUTCOME_S), engine.begin() as connection:
-            return await _write(connection, rows, guard, parked.outcome)
-    except Exception as error:
-        known: HubError = in_a_sentence(source, error)
-        if isinstance(known, RecordsUnavailable):
-            raise known from error
-        return _dropped(rows, name, str(known))
+    refusal: HubError | None = None
+    for outcome in parked.outcome.with_plainer_reasons():
+        try:
+            async with asyncio.timeout(OUTCOME_S), engine.begin() as connection:
+                return await _write(connection, rows, guard, outcome)
+        except Exception as error:
+            known = in_a_sentence(source, error)
+            if isinstance(known, RecordsUnavailable):
+                raise known from error
+            refusal = refusal or known
+    return _dropped(rows, name, str(refusal))
 
 
 def _dropped(rows: Rows, name: str, why: str) -> str:

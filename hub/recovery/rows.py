@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,8 @@ class Rows:
     clock: Clock
     returning: bool
     """Whether an UPDATE can say what it changed."""
+    keys: tuple[tuple[str, ...], ...] = ()
+    """The columns of each key of the table; read where the source names its id field."""
 
     @property
     def now(self) -> sa.ColumnElement[Any]:
@@ -59,6 +62,17 @@ class Rows:
     def filter(self) -> tuple[sa.ColumnElement[bool], ...]:
         """Which records of the table are those of the source."""
         return tuple(self.table.c[name] == value for name, value in self.source.where.items())
+
+    def named(self, ids: Iterable[Any]) -> sa.ColumnElement[bool]:
+        """Return the clause for the records with these ids.
+
+        Where the id is unique only together with columns that `where` fixes, as in a partitioned table, the clause
+        names their values too: the same id elsewhere is another record.
+        """
+        name = self.id.name
+        beside = set() if (name,) in self.keys else {column for key in self.keys if name in key for column in key}
+        part = [self.table.c[column] == value for column, value in self.source.where.items() if column in beside]
+        return sa.and_(self.id.in_(list(ids)), *part)
 
     def to_id(self, text: str) -> Any:
         """The id that a text names; raises `ValueError`, whose text ends without a dot."""

@@ -68,7 +68,7 @@ class SqlRecords:
                 odd = None if unread is None else (await connection.execute(unread)).first()
                 await connection.rollback()
             if odd is not None:
-                raise self._source.refused("updated_at_field", _no_time(rows.updated_at.name, odd[0]))
+                raise self._source.refused("updated_at_field", _no_time(rows, odd[0]))
             async with reading(self.engine) as connection:
                 await check_newest(connection, rows)
                 await check_unique(connection, rows)
@@ -282,7 +282,10 @@ def _shown(source: SqlSource, record: Any, age_s: float, at_s: float, attempts: 
 
 
 def _unread(rows: Rows) -> sa.Select[Any] | None:
-    """What is no time where one should be: in SQLite a column may hold it, and such a record would never be found."""
+    """Select a value that is no time where one should be, None where the type of the column rules it out.
+
+    SQLite stores any text there, MySQL dates with zeros; such a record would never be found.
+    """
     if rows.clock.is_time is None:
         return None
     held = sa.type_coerce(rows.updated_at, sa.types.NullType())
@@ -290,10 +293,15 @@ def _unread(rows: Rows) -> sa.Select[Any] | None:
     return sa.select(held).where(*odd).limit(1)
 
 
-def _no_time(name: str, held: Any) -> str:
+def _no_time(rows: Rows, held: Any) -> str:
+    name = rows.updated_at.name
     if isinstance(held, int | float):
         return f"{name!r} holds numbers such as {held}, and no times"
-    return f"{name!r} holds {str(held)[:40]!r}, which SQLite does not read as a time; write 2026-03-01 12:00:00+00:00"
+    if rows.source.url.startswith("sqlite"):
+        return (
+            f"{name!r} holds {str(held)[:40]!r}, which SQLite does not read as a time; write 2026-03-01 12:00:00+00:00"
+        )
+    return f"{name!r} holds {str(held)[:19]!r}, which is no time, so that its record is never found; write one, or NULL"
 
 
 def _age_s(stuck: Stuck) -> float:

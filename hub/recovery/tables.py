@@ -4,6 +4,7 @@ the database has is refused in one sentence."""
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -60,8 +61,19 @@ async def reflect(engine: AsyncEngine, source: SqlSource) -> Rows:
     return rows
 
 
-def _find(connection: Connection, source: SqlSource) -> tuple[sa.Table, dict[str, Any]]:
-    """The table with all its columns, and the columns that the database computes."""
+@dataclass(frozen=True)
+class _Found:
+    """What the database says of a table."""
+
+    table: sa.Table
+    computed: dict[str, Any]
+    """The columns that the database computes."""
+    keys: tuple[tuple[str, ...], ...]
+    """The columns of each key; read where the source names its id field."""
+
+
+def _find(connection: Connection, source: SqlSource) -> _Found:
+    """Return the table with all its columns."""
     schema, _, name = source.table.rpartition(".")
     inspector = sa.inspect(connection)
     with warnings.catch_warnings():
@@ -73,6 +85,7 @@ def _find(connection: Connection, source: SqlSource) -> tuple[sa.Table, dict[str
             raise source.refused("table", f"there is no table {source.table!r}")
         columns = inspector.get_columns(name, schema or None)
         primary = inspector.get_pk_constraint(name, schema or None)["constrained_columns"]
+        keys = _keys(inspector, name, schema or None) if source.id_field is not None else ()
     made = [
         sa.Column(
             each["name"],
@@ -83,7 +96,18 @@ def _find(connection: Connection, source: SqlSource) -> tuple[sa.Table, dict[str
         for each in columns
     ]
     computed = {each["name"]: each["computed"] for each in columns if each.get("computed")}
-    return sa.Table(name, sa.MetaData(), *made, schema=schema or None), computed
+    return _Found(sa.Table(name, sa.MetaData(), *made, schema=schema or None), computed, keys)
+
+
+def _keys(inspector: sa.Inspector, name: str, schema: str | None) -> tuple[tuple[str, ...], ...]:
+    """Return the columns of each key of a table; an index on a part of the table is none."""
+    primary = inspector.get_pk_constraint(name, schema)["constrained_columns"]
+    found = [primary, *(each["column_names"] for each in inspector.get_unique_constraints(name, schema))]
+    for index in inspector.get_indexes(name, schema):
+        partial = any(option.endswith("_where") for option in index.get("dialect_options", {}))
+        if index["unique"] and not partial and None not in index["column_names"]:
+            found.append([str(column) for column in index["column_names"]])
+    return tuple(dict.fromkeys(tuple(columns) for columns in found if columns))
 
 
 def _kind(kind: Any, dialect: str, *, is_time: bool) -> Any:
@@ -94,8 +118,8 @@ def _kind(kind: Any, dialect: str, *, is_time: bool) -> Any:
     return _WRITTEN if dialect == "sqlite" and isinstance(kind, sa.DateTime) else kind
 
 
-def _rows(found: tuple[sa.Table, dict[str, Any]], source: SqlSource, engine: AsyncEngine) -> Rows:
-    table, computed = found
+def _rows(found: _Found, source: SqlSource, engine: AsyncEngine) -> Rows:
+    table, computed = found.table, found.computed
     for field in ("status_field", "updated_at_field", "error_field", "attempts_field"):
         if getattr(source, field) in computed:
             raise source.refused(field, f"the column {getattr(source, field)!r} is computed by the database")
@@ -117,6 +141,7 @@ def _rows(found: tuple[sa.Table, dict[str, Any]], source: SqlSource, engine: Asy
         attempts=_attempts(table, source),
         clock=CLOCKS[engine.dialect.name](updated_at, source.time_zone),
         returning=engine.dialect.update_returning,
+        keys=found.keys,
     )
 
 

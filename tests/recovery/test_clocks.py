@@ -10,7 +10,10 @@ from hub.recovery.rows import Rows
 
 DIALECT = mysql.dialect()
 WORN_OUT = "(coalesce(jobs.tries, 0) >= 3)"
-OLD = "jobs.at < timestampadd(MICROSECOND, -3600000000, utc_timestamp(6))"
+OLD = (
+    "jobs.at < timestampadd(MICROSECOND, -3600000000, utc_timestamp(6))"
+    " AND timestampdiff(MICROSECOND, jobs.at, utc_timestamp(6)) IS NOT NULL"
+)
 
 
 def rows():

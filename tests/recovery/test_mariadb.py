@@ -26,6 +26,8 @@ from tests.recovery.test_sql_races import (
     test_processes_at_once_reset_each_record_once,
     test_services_at_once_reset_each_record_once,
 )
+from tests.recovery.test_sql_refusals import refusal
+from tests.recovery.test_sql_refusals import test_an_id_that_is_unique_where_the_source_looks as test_id_in_a_part
 
 __all__ = [
     "test_a_record_that_the_database_refuses_to_change_keeps_no_other_from_being_reset",
@@ -35,6 +37,7 @@ __all__ = [
     "test_an_id_is_a_number_a_text_or_a_uuid",
     "test_batches_are_bounded_and_take_the_longest_stuck_first",
     "test_fields_and_tables_may_have_any_name",
+    "test_id_in_a_part",
     "test_looking_is_bounded_and_asks_for_an_age_above_the_threshold_at_most",
     "test_looking_shows_what_a_reset_would_touch_and_changes_nothing",
     "test_only_those_named_that_are_stuck_are_reset",
@@ -75,3 +78,26 @@ async def test_a_row_that_somebody_else_holds_is_left_to_them(mariadb, opened):
     await somebody.rollback()
     somebody.close()
     assert await records.reset() == Reset(reset=("2",))
+
+
+ZERO_DATES = ("0000-00-00 00:00:00", "2022-11-00 20:59:22", "2022-00-03 00:00:00")
+
+
+@pytest.mark.parametrize("column", ["datetime(6)", "datetime", "timestamp(6) NULL"])
+@pytest.mark.parametrize("zero", ZERO_DATES)
+async def test_a_zero_date_is_no_time_for_any_command(mariadb, opened, column, zero):
+    """What `ls` shows is what `reset` touches, and `check` names the value."""
+    mariadb.make_jobs(updated_at=column)
+    mariadb.add(1)
+    lenient = "SET STATEMENT sql_mode = '' FOR INSERT INTO jobs (id, status, updated_at) VALUES"
+    mariadb.execute(f"{lenient} (2, 'Processing', '{zero}')")
+    records = opened(mariadb.source())
+    assert [stuck.id for stuck in await records.look(10)] == ["1"]
+    assert [stuck.id for stuck in await records.look(10, ids=["1", "2"])] == ["1"]
+    assert await records.count() == 1
+    said = await refusal(records)
+    assert said.startswith("updated_at_field: 'updated_at' holds '")
+    assert said.endswith("', which is no time, so that its record is never found; write one, or NULL.")
+    assert await records.reset(["1", "2"]) == Reset(reset=("1",))
+    assert await records.reset() == Reset()
+    assert mariadb.statuses() == {"Pending": 1, "Processing": 1}

@@ -167,6 +167,24 @@ async def test_an_id_that_nothing_keeps_unique(database, opened, made, key):
     )
 
 
+@pytest.mark.parametrize("key", ["PRIMARY KEY (queue, id)", "UNIQUE (queue, id)"])
+async def test_an_id_that_is_unique_where_the_source_looks(database, opened, key):
+    columns = "queue varchar(9) NOT NULL, id integer NOT NULL, status text, updated_at timestamp"
+    database.execute(f"CREATE TABLE parts ({columns}, {key})")
+    source = {"table": "parts", "id_field": "id"}
+    await opened(database.source(**source, where={"queue": "mail"})).check()
+    said = await refusal(opened(database.source(**source)))
+    assert said.startswith("id_field: nothing keeps 'id' unique in parts, whose key is queue, id;")
+
+
+async def test_an_id_that_other_records_of_a_table_without_a_key_have(database, opened):
+    database.execute("CREATE TABLE loose (queue varchar(9), id integer, status text, updated_at timestamp)")
+    database.execute("INSERT INTO loose VALUES ('mail', 1, 'Done', NULL), ('post', 1, 'Done', NULL)")
+    source = {"table": "loose", "id_field": "id"}
+    await opened(database.source(**source, where={"queue": "mail"})).check()
+    assert (await refusal(opened(database.source(**source)))).startswith("id_field: 'id' is not unique in loose:")
+
+
 async def test_an_id_that_two_records_have_where_there_is_no_key_at_all(database, opened):
     database.execute("CREATE TABLE loose (id integer, status text, updated_at timestamp)")
     database.execute(

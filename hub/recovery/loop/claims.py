@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession
 
 from hub.recovery.engines import reading
+from hub.recovery.faults import is_away
 from hub.recovery.loop.counts import say
 from hub.recovery.outcomes import Outcome, Parked, stamp
 from hub.recovery.rows import Rows
@@ -150,7 +151,7 @@ class Claims:
             self.tried = list(before)
             if not before:
                 return []
-            changed = await self._set(connection, rows.id.in_(before), self._ready, status=rows.source.stuck)
+            changed = await self._set(connection, rows.named(before), self._ready, status=rows.source.stuck)
             if changed != len(before):
                 why = "somebody else claims some of these records at this moment, or a trigger keeps them as they are"
                 raise Untaken(why)
@@ -168,21 +169,21 @@ class Claims:
         """Make those ready again that are ours after all; it waits for the transaction that may still be on its way."""
         async with self.engine.begin() as connection:
             some = list(islice(self.doubtful, AT_ONCE))
-            those = sa.select(self.rows.id, self._stamp).where(self.rows.id.in_(some))
+            those = sa.select(self.rows.id, self._stamp).where(self.rows.named(some))
             found = await _pairs(connection, those.with_for_update(key_share=True))
             for key in (key for key, mark in found.items() if mark == self.doubtful[key]):
-                ours = self.rows.id == key, self._stuck, self._stamp == self.doubtful[key]
+                ours = self.rows.named([key]), self._stuck, self._stamp == self.doubtful[key]
                 await self._set(connection, *ours, status=self.rows.source.becomes)
         for key in some:
             del self.doubtful[key]
 
     async def _alike(self, connection: AsyncConnection, before: Mapping[Any, Any]) -> list[Any]:
         """Those with a stamp that was there before, for it would mark two claims alike; not claimed by now."""
-        after = await _pairs(connection, sa.select(self.rows.id, self._time).where(self.rows.id.in_(before)))
+        after = await _pairs(connection, sa.select(self.rows.id, self._time).where(self.rows.named(before)))
         alike = [key for key, mark in after.items() if mark == before[key]]
         if alike:
             source = self.rows.source
-            await self._set(connection, self.rows.id.in_(alike), self._stuck, status=source.becomes)
+            await self._set(connection, self.rows.named(alike), self._stuck, status=source.becomes)
             if not self._warned:
                 self._warned = True
                 why = f"a trigger keeps {source.updated_at_field}, or it holds too few digits"
@@ -192,7 +193,7 @@ class Claims:
     async def _check_clock(self, connection: AsyncConnection, taken: list[Any], began_s: float) -> None:
         """What is stuck as soon as it is claimed would be somebody else's at once as well."""
         source = self.rows.source
-        old = sa.select(self.rows.id).where(self.rows.id.in_(taken), self.rows.older_than(source.threshold_s)).limit(1)
+        old = sa.select(self.rows.id).where(self.rows.named(taken), self.rows.older_than(source.threshold_s)).limit(1)
         if (await connection.execute(old)).first() is not None:
             if now_s() - began_s >= source.threshold_s:
                 raise TimeoutError("claiming took longer than the threshold")
@@ -215,7 +216,7 @@ class Claims:
             ours = [key for key, mark in work.items() if held[key].left_s > 0 or mark in held[key].stamps]
             fresh: dict[Any, Any] = {}
             if ours:
-                await self._set(connection, self.rows.id.in_(ours), self._stuck)
+                await self._set(connection, self.rows.named(ours), self._stuck)
                 fresh = await _pairs(connection, self._those(ours))
                 for key, mark in fresh.items():
                     held[key].stamps = (seen[key], mark)
@@ -258,7 +259,23 @@ class Claims:
             raise Unreached("the session of get_session does not reach the record")
 
     async def write(self, session: AsyncSession, claim: Claim, outcome: Outcome) -> Any:
-        """Write an outcome in a transaction of its own; returns the status the record has now, None if it is gone."""
+        """Write an outcome in a transaction of its own; returns the status the record has now, None if it is gone.
+
+        Where the database refuses the reason for what it says, a plainer one is written, in the end none.
+        """
+        refusal: Exception | None = None
+        for plainer in outcome.with_plainer_reasons():
+            try:
+                return await self._write(session, claim, plainer)
+            except sa.exc.StatementError as error:
+                if is_away(error):
+                    raise
+                refusal = refusal or error
+                await session.rollback()
+        assert refusal is not None
+        raise refusal
+
+    async def _write(self, session: AsyncSession, claim: Claim, outcome: Outcome) -> Any:
         guard = [self._one(claim), self._stuck]
         if claim.exact or claim.left_s <= 0 or claim.handler is None:  # without one, only others touch it
             guard.append(self._stamp.in_(claim.stamps))
@@ -293,7 +310,7 @@ class Claims:
 
     def _those(self, ids: Iterable[Any], what: sa.ColumnElement[bool] | None = None) -> sa.Select[Any]:
         what = self._stuck if what is None else what
-        return sa.select(self.rows.id, self._stamp).where(self.rows.id.in_(list(ids)), what)
+        return sa.select(self.rows.id, self._stamp).where(self.rows.named(ids), what)
 
     def _without(self, ids: Iterable[Any]) -> list[sa.ColumnElement[bool]]:
         some = list(islice(ids, AT_ONCE))
@@ -305,13 +322,12 @@ class Claims:
         return sa.and_(sa.not_(self._stuck), sa.not_(self.rows.status_is(self.rows.source.becomes)))
 
     def _one(self, claim: Claim) -> sa.ColumnElement[bool]:
-        found: sa.ColumnElement[bool] = self.rows.id == claim.record.id
-        return found
+        return self.rows.named([claim.record.id])
 
     async def _read(self, connection: AsyncConnection, ids: list[Any]) -> dict[Any, Mapping[str, Any] | Exception]:
         """All columns, or why a record has something in them that cannot be read: the others are not to wait for it."""
         try:
-            return await self._fields(connection, self.rows.id.in_(ids))
+            return await self._fields(connection, self.rows.named(ids))
         except sa.exc.SQLAlchemyError:
             raise
         except Exception as error:  # noqa: BLE001 - handed on: it is why this record fails
