@@ -1,4 +1,4 @@
-"""The address of a Redis that holds records: what is a URL of one, and how it is shown without what is secret in it."""
+"""The URL of a Redis that holds records: check it, and show it without its secrets."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _EXAMPLE = "such as redis://host:6379/0"
 
 
 def open_redis(url: str, source: RedisSource, settings: Settings) -> tuple[ExternalRedis, str]:
-    """That Redis, connected to nothing yet, and the server and database it is of. What the URL says else may be secret.
+    """Return a client of that Redis, not connected yet, and the name of its server and database without secrets.
 
-    Raises `SourceRefused` where it is no URL of a Redis, or has an option that no connection takes.
+    Raises `SourceRefused` for a text that is no URL of a Redis, and for an option that no connection takes.
     """
     if re.search(r"\s", url):
         raise source.refused("url", "there is a space in it, which a URL writes as %20")
@@ -42,7 +42,7 @@ def open_redis(url: str, source: RedisSource, settings: Settings) -> tuple[Exter
 
 
 def _names_a_server(parts: SplitResult) -> bool:
-    """Whether all of it is understood, and nothing of it taken for a part of something else: a slash in a password."""
+    """Return whether every part of the URL is understood: a slash in a password would end the host."""
     servers = parts.netloc.rpartition("@")[2]
     if "@" in parts.path:
         return False
@@ -56,13 +56,13 @@ def _names_a_server(parts: SplitResult) -> bool:
 
 
 def _is_read(parts: SplitResult) -> bool:
-    """Whether nothing of a Sentinel URL is left over; of its database more is said than that."""
+    """Return whether a Sentinel URL has no parts that are ignored; its database is checked with a better sentence."""
     read_sentinel_url(parts._replace(path="").geturl())  # raises ValueError
     return True
 
 
 def _refuse_database(parts: SplitResult, source: RedisSource) -> None:
-    """Redis takes what is no number for the database 0."""
+    """Refuse a database that is no number: Redis would take it for 0."""
     if parts.scheme == "unix":
         return
     path = parts.path.strip("/")

@@ -1,4 +1,4 @@
-"""When many stuck records are worth telling somebody. Pure: no I/O."""
+"""Thresholds for alerts about stuck records. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEVELS: tuple[Level, ...] = ("ok", "warning", "critical")  # in the order of the
 
 @dataclass(frozen=True)
 class Thresholds:
-    """When the number of stuck records of a source is a warning, and when it is critical."""
+    """The numbers of stuck records from which a source has a warning, or is critical."""
 
     warning_above: int
     critical_above: int
@@ -23,7 +23,7 @@ class Thresholds:
 
     @classmethod
     def of(cls, settings: Settings) -> Thresholds:
-        """Those of the settings."""
+        """Return the thresholds of the settings."""
         return cls(
             settings.zombie_warning_above,
             settings.zombie_critical_above,
@@ -34,7 +34,7 @@ class Thresholds:
 
 
 def level(found: int, lowest: int | None, thresholds: Thresholds) -> tuple[Level, str]:
-    """What so many stuck records are, and why in words; `lowest` is the least of earlier passes within the window."""
+    """Return the level of so many stuck records, and the reason; `lowest` is the least number of the window."""
     if found > thresholds.critical_above:
         return "critical", f"{found} records are stuck, more than {thresholds.critical_above}"
     if found > thresholds.warning_above:
@@ -45,11 +45,11 @@ def level(found: int, lowest: int | None, thresholds: Thresholds) -> tuple[Level
 
 
 def grown(found: int, since: int | None, thresholds: Thresholds) -> bool:
-    """Whether so many have grown from so few that somebody is told."""
+    """Return whether the number has grown so much that the alert repeats."""
     grew = since is not None and found > since and found >= thresholds.growth_factor * since
     return grew and found >= thresholds.growth_min
 
 
 def growth(found: int, since: int | None, thresholds: Thresholds) -> str:
-    """The same in words."""
+    """Return the growth in words."""
     return f"{found} records are stuck, up from {since} within {thresholds.window_minutes:g} min"

@@ -1,6 +1,6 @@
-"""What time it is in a database, as clauses: every age is measured by the database, never by us.
+"""Clauses for the time of a database: the database measures every age, never this process.
 
-All are tested on the real thing with every change; that of MySQL on a MariaDB.
+Every change is tested on real servers; the clock of MySQL on MariaDB.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _NONE: sa.ColumnElement[int] = sa.literal_column("0")
 
 @dataclass(frozen=True)
 class Clock:
-    """The clauses of time for one column; those of its value are NULL where it holds no time."""
+    """The clauses of time for one column; clauses about its value are NULL where the column holds no time."""
 
     now: sa.ColumnElement[Any]
-    """What a write puts there: the time of the database as the column holds it."""
+    """The time of the database, as the column holds it: the value that a write puts there."""
     age_s: sa.ColumnElement[float]
     """Seconds since the time it holds."""
     at_s: sa.ColumnElement[float]
     """The time it holds, in seconds since 1970."""
     older_than: Callable[[float], sa.ColumnElement[bool]]
-    """Whether it is more than so many seconds ago."""
+    """Returns the clause for "more than so many seconds ago"."""
     is_time: sa.ColumnElement[bool] | None = None
-    """Whether what it holds is a time; None where its type sees to that."""
+    """Whether the value is a time; None where the type of the column guarantees it."""
 
 
 def postgresql(column: sa.ColumnElement[Any], zone: str) -> Clock:
-    """`now()` is the start of the transaction. An interval of seconds alone, for days have 23 hours sometimes."""
+    """Return the clauses for PostgreSQL. The interval has seconds alone, because a day may have 23 hours."""
     now: sa.ColumnElement[Any] = sa.func.now()
     aware = getattr(column.type, "timezone", False)
 
@@ -62,10 +62,10 @@ def postgresql(column: sa.ColumnElement[Any], zone: str) -> Clock:
 
 
 def sqlite(column: sa.ColumnElement[Any], zone: str) -> Clock:
-    """Times are texts, with or without T, fractions and an offset; SQLite knows them to the millisecond.
+    """Return the clauses for SQLite: times are texts, with or without T, fractions and an offset.
 
-    It cuts its own time off and rounds or cuts what it reads: a record is older for certain when it is so by a whole
-    millisecond. Numbers, times without a date and the like are no times, though SQLite makes some of them.
+    SQLite computes in milliseconds, cuts its own time off, and rounds the times it reads: a record is certainly older
+    when it is older by a whole millisecond. Numbers and times without a date count as no time.
     """
     julian = sa.func.julianday(column, type_=_FLOAT)
     text = sa.type_coerce(column, sa.String())
@@ -87,7 +87,7 @@ def sqlite(column: sa.ColumnElement[Any], zone: str) -> Clock:
 
 
 def mysql(column: sa.ColumnElement[Any], zone: str) -> Clock:
-    """For sessions in UTC, which `make_engine` sees to: a TIMESTAMP is shown in the zone of the session.
+    """Return the clauses for MySQL and MariaDB, whose sessions `make_engine` puts in UTC.
 
     A date with a zero in it (0000-00-00, 2022-11-00) is no time: it has no age, and it sorts before all times.
     """

@@ -1,4 +1,4 @@
-"""Engines: how the database of a source is reached, with bounds on every wait, and what its URL says."""
+"""Engines that reach the database of a source, with bounds on every wait."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from hub.settings import mask_url
 
 CONNECT_S = 10.0
 STATEMENT_S = 30.0
-BUSY_S = 10.0  # how long SQLite waits for somebody else who writes
-POOL = 2  # a pass takes one connection, a command another
-READS = "hub_reads"  # an execution option: in SQLite, take no lock for writing
+BUSY_S = 10.0  # how long SQLite waits for another writer
+POOL = 2  # one for a pass, one for a command
+READS = "hub_reads"  # execution option: take no write lock in SQLite
 
 _ASYNC = {
     "postgresql": "postgresql+asyncpg",
@@ -38,8 +38,8 @@ _TRIED = "postgresql+asyncpg and sqlite+aiosqlite"
 _OURS = ("asyncpg", "aiosqlite")  # the drivers of the extra
 
 
-_WAITS: dict[str, dict[str, Any]] = {  # what drivers call the bounds on their waits; others say connect_timeout
-    # No prepared statements with names: behind a PgBouncer that pools transactions the next one may be another server.
+_WAITS: dict[str, dict[str, Any]] = {  # the names of bounds by driver; all others say connect_timeout
+    # No named prepared statements: behind a PgBouncer that pools transactions the next server may not know them.
     "asyncpg": {
         "timeout": CONNECT_S,
         "command_timeout": STATEMENT_S,
@@ -52,10 +52,10 @@ _WAITS: dict[str, dict[str, Any]] = {  # what drivers call the bounds on their w
 
 
 def make_engine(source: SqlSource, pool_size: int = POOL) -> AsyncEngine:
-    """An engine with few connections and bounds on every wait; raises `SourceRefused`, which never shows a password.
+    """Return an engine with few connections and bounds on every wait; raises `SourceRefused`, without the password.
 
-    In SQLite every transaction takes the lock for writing when it begins, so that what it reads is what it changes,
-    except with the execution option `READS`.
+    In SQLite every transaction takes the write lock when it begins, so that the rows it read are the rows it changes.
+    The execution option `READS` begins one without the lock.
     """
     url, options = read_url(source)
     try:
@@ -88,7 +88,7 @@ def make_engine(source: SqlSource, pool_size: int = POOL) -> AsyncEngine:
 
 
 def _opened(url: URL) -> URL:
-    """For SQLite such that a file that is not there is missed rather than made."""
+    """Return the URL changed for SQLite, so that a missing file is an error and not created."""
     if url.get_backend_name() != "sqlite" or str(url.database).startswith("file:"):
         return url
     return url.set(database=f"file:{quote(str(url.database))}").update_query_dict({"mode": "rw", "uri": "true"})
@@ -96,7 +96,7 @@ def _opened(url: URL) -> URL:
 
 def _bounds(dialect: str, url: URL, options: dict[str, Any], pool_size: int) -> dict[str, Any]:
     if dialect == "sqlite":
-        # Without a level of its own the driver leaves transactions to `_begin`.
+        # None: the driver leaves transactions to `_begin`.
         return {"poolclass": NullPool, "connect_args": {"timeout": BUSY_S, "isolation_level": None}}
     driver = url.get_driver_name()
     waits = dict(_WAITS.get(driver, {"connect_timeout": int(CONNECT_S)}))
@@ -105,7 +105,7 @@ def _bounds(dialect: str, url: URL, options: dict[str, Any], pool_size: int) -> 
         "max_overflow": 0,
         "pool_timeout": CONNECT_S,
         "pool_pre_ping": True,
-        "isolation_level": "READ COMMITTED",  # whatever the database's own: a row that changed is looked at again
+        "isolation_level": "READ COMMITTED",  # and not the database's default: a row that changed is read again
         "connect_args": {name: value for name, value in waits.items() if name not in url.query} | options,
     }
 
@@ -115,7 +115,7 @@ def _begin(connection: Connection) -> None:
 
 
 def _bound_statements(connection: Connection) -> None:
-    """For this transaction alone: a PgBouncer takes no such option when a connection begins, and gives it to others."""
+    """Bound the statements of one transaction: PgBouncer refuses that at connect, and leaks settings of a session."""
     connection.exec_driver_sql(f"SET LOCAL statement_timeout = {int(STATEMENT_S * 1000)}")
 
 
@@ -126,23 +126,25 @@ def _in_utc(connection: Any, record: Any) -> None:
 
 
 def _open_once(dialect: Any, record: Any, arguments: list[Any], named: dict[str, Any]) -> None:
-    """Open the file and close it: the driver leaves a thread behind for a while when it cannot."""
+    """Open the file once and close it, for an early error: the driver would leave a thread behind."""
     await_only(asyncio.to_thread(lambda: sqlite3.connect(*arguments, **named).close()))
 
 
 def _stop(connection: Any) -> None:
-    """Have the driver close it, once. SQLAlchemy would do so twice when it is cancelled, and wait for ever for a thread
-    that the first has ended: a program whose tasks are cancelled at its end would not end."""
+    """Close a connection of the driver once.
+
+    SQLAlchemy closes it twice when it is cancelled, and the second close waits for ever for a thread that has ended.
+    """
     driver = connection.driver_connection
     if in_greenlet():
-        await_only(driver.close())  # of one that is closed there is nothing to wait for
+        await_only(driver.close())  # returns at once where it is closed
     else:
-        driver.stop()  # nobody can wait
+        driver.stop()  # no coroutine can wait here
 
 
 @asynccontextmanager
 async def reading(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """A connection that only reads; a task that is cancelled waits for no database that hangs."""
+    """Open a connection that only reads; a cancelled task does not wait for a database that hangs."""
     async with engine.connect() as connection:
         yield await connection.execution_options(**{READS: True})
-        await connection.rollback()  # else it is done on closing, which SQLAlchemy sees through, cancelled or not
+        await connection.rollback()  # else SQLAlchemy rolls back on closing, and does not heed a cancellation

@@ -1,4 +1,4 @@
-"""What a database says when it cannot or will not, as one sentence."""
+"""Errors of databases and drivers, as one sentence each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KNOWN = (exc.SQLAlchemyError, OSError, TimeoutError, ValueError, TypeError, Ari
 
 @contextmanager
 def spoken(source: SqlSource) -> Iterator[None]:
-    """What a driver or SQLAlchemy raises inside becomes `RecordsUnavailable` or `SourceRefused`."""
+    """Turn errors of drivers and SQLAlchemy into `RecordsUnavailable` or `SourceRefused`."""
     try:
         yield
     except HubError:
@@ -38,7 +38,7 @@ def spoken(source: SqlSource) -> Iterator[None]:
 
 
 def in_a_sentence(source: SqlSource, error: Exception) -> HubError:
-    """`RecordsUnavailable` when it may be over in a while, `SourceRefused` when somebody must change something."""
+    """Return `RecordsUnavailable` for an error that may pass, `SourceRefused` for one that an operator must end."""
     why = _why(source, error)
     if is_away(error):
         return RecordsUnavailable(str(source.refused("url", f"the database does not answer: {why}")))
@@ -48,7 +48,7 @@ def in_a_sentence(source: SqlSource, error: Exception) -> HubError:
 
 
 def is_away(error: Exception) -> bool:
-    """Whether the database is not there, or too busy, rather than unwilling."""
+    """Return whether the database is unreachable or too busy; a refused statement is neither."""
     if isinstance(error, exc.DBAPIError) and error.connection_invalidated:
         return True
     cause = _cause(error)
@@ -66,7 +66,7 @@ def is_away(error: Exception) -> bool:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether it was a database that was away, and nothing else that somebody has tried beside it."""
+    """Return whether the error is that of an unreachable database, and not of anything else that a handler called."""
     ours = isinstance(error, exc.SQLAlchemyError) or _root(type(error).__module__) in _DRIVERS
     if not ours and not (isinstance(error, OSError | TimeoutError) and _is_of_a_database(error)):
         return False
@@ -74,7 +74,7 @@ def may_pass(error: BaseException) -> bool:
 
 
 def _is_of_a_database(error: BaseException) -> bool:
-    """Whether it was raised in SQLAlchemy or a driver, or in the standard library as they called it."""
+    """Return whether SQLAlchemy or a driver raised the error, perhaps through the standard library."""
     at, innermost = error.__traceback__, ""
     while at is not None:
         root = _root(at.tb_frame.f_globals.get("__name__", ""))
@@ -88,7 +88,7 @@ def _root(module: str) -> str:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """What the driver itself raised."""
+    """Return the error that the driver itself raised."""
     if isinstance(error, exc.StatementError) and error.orig is not None:
         error = error.orig
         return error.__cause__ or error

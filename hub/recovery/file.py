@@ -1,4 +1,4 @@
-"""The sources that are declared: in a TOML file, one `[[sources]]` each, and in Python."""
+"""Declarations of sources: a TOML file with one `[[sources]]` each, or a Python module."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from hub.settings import Settings, load_settings, mask_url, read_environment
 from hub.settings.modules import import_named
 from hub.settings.toml import read_toml
 
-NAME = "sources"  # what a module calls its sources unless the setting says otherwise
+NAME = "sources"  # the name in the module, unless the setting names another
 
 S = TypeVar("S", bound=Source)
 Found = Iterator[Source | StartRefused]
 
 
 def declared(settings: Settings) -> list[Source]:
-    """Every source of the file and of the module that the settings name; raises `SourceRefused` or `StartRefused`."""
+    """Return every source of the file and the module of the settings; raises `SourceRefused` or `StartRefused`."""
     return _all_or_none(*survey(settings))
 
 
 def read_sources(path: Path | str, threshold_minutes: float | None = None) -> list[Source]:
-    """The sources of a file; those that name no threshold have this one, else that of the settings, as in the hub.
+    """Return the sources of a file. The default threshold is the given one, else that of the settings.
 
     Raises `SourceRefused` in one sentence that names the file, the source and the field.
     """
@@ -34,9 +34,9 @@ def read_sources(path: Path | str, threshold_minutes: float | None = None) -> li
 
 
 def read_source(path: Path | str, name: str) -> Source:
-    """The source of this name, whatever else the file holds; without a threshold it has that of the settings.
+    """Return the source of this name; faults of other sources in the file do not matter.
 
-    Raises `SourceRefused` when it cannot be used, or there is none of this name.
+    Its default threshold is that of the settings. Raises `SourceRefused` for a faulty source and for an unknown name.
     """
     sources, refused = _sorted(_from_file(Path(path), str(path), None))
     for source in sources:
@@ -49,9 +49,9 @@ def read_source(path: Path | str, name: str) -> Source:
 
 
 def survey(settings: Settings, file: Path | None = None) -> tuple[list[Source], list[StartRefused]]:
-    """What can be used of what the settings declare, or of this file alone, and why the rest cannot, each by itself.
+    """Return the usable sources of the settings, or of one file, and a refusal for each of the others.
 
-    The facts of a refusal name its `source`, where it is about one whose name is known.
+    The facts of a refusal name its `source`, where the name is known.
     """
     default = settings.zombie_stuck_threshold_minutes
     if file is not None:
@@ -118,11 +118,11 @@ def _from_python(settings: Settings, threshold_minutes: float) -> Found:
 
 
 def with_threshold(source: S, threshold_minutes: float | None = None) -> S:
-    """The source with this threshold, else that of the settings, unless it names one itself."""
+    """Return the source with this default threshold, else that of the settings."""
     if "threshold_minutes" in source.model_fields_set:
         return source
     if threshold_minutes is None:
-        # Who works on records for longer than the hub leaves them alone would not be the only one who does.
+        # A worker that takes longer than the hub's threshold would share its record with another.
         threshold_minutes = load_settings().zombie_stuck_threshold_minutes
     return source.model_copy(update={"threshold_minutes": threshold_minutes})
 

@@ -19,22 +19,22 @@ from hub.store.external import ExternalRedis
 from hub.store.library import script
 from hub.store.store import Store
 
-ROOM = 1_000  # records kept beyond those asked for, until the longest stuck of them are picked
-SHOWN = 60  # characters of what a record holds; more is no time and no number
+ROOM = 1_000  # records kept beyond the limit until the longest stuck are picked
+SHOWN = 60  # characters of a value; a longer one is no time and no number
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class HashRecords:
-    """Nominates what is stuck; the script that resets it looks again. A batch is one script, `BATCH` records at most.
+    """Finds stuck hashes; the script that resets them checks again. A batch is one script, `BATCH` records at most.
 
-    Where the index is sorted, its scores are times of the last update as well: what is overdue by its score is looked
-    at, and the later of score and field counts.
+    The scores of a sorted index are times of the last update too: records overdue by score are read, and the later of
+    score and field counts.
     """
 
     def __init__(self, source: RedisSource, store: Store | None, settings: Settings | None = None) -> None:
-        """Raises `SourceRefused` when the URL is none. `settings` tell how long its Redis is waited for.
+        """Raises `SourceRefused` for a faulty URL. `settings` bound the wait for its Redis.
 
-        Without a URL it is the store's Redis.
+        Without a URL the records are in the store's Redis.
         """
         self.source = source
         self._own = source.url is None
@@ -54,9 +54,9 @@ class HashRecords:
         }
 
     async def check(self) -> None:
-        """Look whether index and records are as declared, by one batch of them; a missing index is an empty one.
+        """Check index and records by one batch; a missing index counts as empty.
 
-        What could never be found is refused: fields that no record has, times that nobody can read.
+        Raises `SourceRefused` for fields that no record has and times that cannot be read.
         """
         with self._told():
             async with aclosing(self._members.walk(math.inf)) as walk:
@@ -66,17 +66,17 @@ class HashRecords:
                         break
 
     async def count(self) -> int:
-        """How many are stuck now, among those seen within half a minute; the next count goes on behind them."""
+        """Return how many are stuck now, among those seen within half a minute; the next count goes on from there."""
         return await self._nominees.count()
 
     async def look(
         self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
     ) -> list[Stuck]:
-        """The first of those that are stuck, the longest first; perhaps only of these ids, or of a greater age."""
+        """Return the first stuck records, the longest stuck first; perhaps of these ids alone, or of a greater age."""
         threshold_s = max(self.source.threshold_s, older_than_s or 0)
         if ids is not None:
             return longest(limit, await self._look_at(list(dict.fromkeys(ids)), threshold_s))
-        # What was counted a moment ago need not be walked over again, where enough of it is still stuck.
+        # Records counted a moment ago are not walked over again where enough of them are still stuck.
         found = await self._look_at(self._nominees.first(BATCH), threshold_s)
         if len(found) >= limit:
             return longest(limit, found)
@@ -88,13 +88,13 @@ class HashRecords:
         return longest(limit, kept.values())
 
     async def reset(self, ids: Sequence[str] | None = None) -> Reset:
-        """Bring one batch back, the longest stuck first, or those of these ids that are stuck."""
+        """Reset one batch, the longest stuck first, or the stuck ones of these ids."""
         if ids is not None:
             return await self._bring_back(list(dict.fromkeys(ids)))
         return await self._nominees.next_batch(min(self.source.batch_size, BATCH), self._bring_back)
 
     async def close(self) -> None:
-        """Let go of connections, but for the hub's own."""
+        """Close the connections, except the hub's own."""
         if not self._own:
             await self._redis.close()
 
@@ -122,14 +122,14 @@ class HashRecords:
     async def _stuck(
         self, older_than_s: float, members: Callable[[float], AsyncGenerator[list[str]]]
     ) -> AsyncGenerator[list[Stuck]]:
-        """Those that are stuck, in no order, perhaps one of them twice."""
+        """Yield stuck records, in no order, some perhaps twice."""
         with self._told():
             async with aclosing(members(_us(older_than_s))) as walk:
                 async for ids in walk:
                     yield await self._look_at(ids, older_than_s)
 
     async def _look_at(self, ids: Sequence[str], older_than_s: float = 0) -> list[Stuck]:
-        """Those of these ids that are stuck."""
+        """Return the stuck ones of these ids."""
         older_than_us = _us(max(self.source.threshold_s, older_than_s))
         found: list[Stuck] = []
         with self._told():
@@ -194,7 +194,7 @@ class HashRecords:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Say what Redis says in a sentence that names the source."""
+        """Turn errors of Redis into a sentence that names the source."""
         field = "index" if self._own else "url"
         try:
             yield
@@ -221,12 +221,12 @@ def _opened(source: RedisSource, store: Store | None, settings: Settings) -> tup
 
 
 def _short(value: str) -> str:
-    """What a record holds, for a sentence."""
+    """Return a value of a record, shortened for a sentence."""
     return repr(value if len(value) <= SHOWN else f"{value[:SHOWN]}...")
 
 
 def _text(value: bool | int | str) -> str:
-    """As other programs write it into a hash."""
+    """Return a value as other programs write it into a hash."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

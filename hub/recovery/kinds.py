@@ -1,4 +1,4 @@
-"""Opening the records of a source, whatever its kind: the one place that knows all kinds."""
+"""Opening of the records of a source: the one place that knows all kinds."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hub.store.store import Store
 
 
 def open_records(source: Source, store: Store | None, settings: Settings | None = None) -> Records:
-    """The records of a source; nothing is connected to yet. `store` is that of the hub, for sources that are in it.
+    """Return the records of a source, not connected yet. `store` is the hub's, for sources that are in it.
 
-    Raises `SourceRefused` for what can never be reached: an address that is none, a driver that is not there.
+    Raises `SourceRefused` for a faulty address or a missing driver.
     """
-    # Imported where they are wanted: SQLAlchemy is an extra.
+    # Imported here because SQLAlchemy is an extra.
     match source:
         case SqlSource():
             try:

@@ -1,4 +1,4 @@
-"""Which of the hubs that declare a source makes the passes over it, and which sources any hub has declared."""
+"""The leader among the hubs that declare a source, and the sources that any hub has declared."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.store import Store
 
-AGAIN_S = 2.0  # after which a hub that is not the leader asks again
-KEEP_S = 7 * 86_400.0  # for which a source is known that no hub declares any more
+AGAIN_S = 2.0  # until a hub that is not the leader asks again
+KEEP_S = 7 * 86_400.0  # for which a source stays known after no hub declares it
 _log = get_logger("hub.sweeping")
 
 
 class Leadership:
-    """The leadership over one source. The hub that sweeps everything else may not have heard of this source: half of
-    a rolling deployment has not."""
+    """The leadership over one source. It is apart from the leadership over sweeps: during a rolling deployment half of
+    the hubs do not know the source."""
 
     def __init__(self, store: Store, hub_id: str, source: str, settings: Settings) -> None:
         self._hub_id = hub_id
@@ -28,7 +28,7 @@ class Leadership:
         self._stand = store.script("recovery/stand")
 
     async def taken(self) -> bool:
-        """Stand for it once; whether this hub is the leader."""
+        """Stand for the leadership once; return whether this hub has it."""
         match await self._stand(source=self._source, hub_id=self._hub_id, keep_ms=self._keep_ms):
             case ["ok"]:
                 return True
@@ -47,7 +47,7 @@ class Leadership:
     async def _heard(self) -> bool:
         try:
             return await self.taken()
-        except StoreUnavailable:  # the hub clock says so, once
+        except StoreUnavailable:  # the hub clock logs it, once
             return False
         except HubError as error:
             metrics.zombie_errors.labels(self._source).inc()
@@ -56,6 +56,6 @@ class Leadership:
 
 
 async def known_sources(store: Store) -> Mapping[str, float]:
-    """The sources that any hub has declared lately, and since when (Unix time in s)."""
+    """Return the sources that any hub has declared lately, and since when (Unix time in s)."""
     found = await store.read("HGETALL", store.keys.zombie_sources)
     return {source: int(times.split()[0]) / 1000 for source, times in found.items()}

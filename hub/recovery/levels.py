@@ -1,5 +1,4 @@
-"""Levels: how many records of each source are stuck, kept in the store for all hubs; a change is told, and growth that
-goes on."""
+"""Levels of alert by source, kept in the store for all hubs; changes and growth are told once."""
 
 from __future__ import annotations
 
@@ -13,12 +12,12 @@ from hub.settings import Settings
 from hub.store.store import Store
 from hub.wire import time_at
 
-KEEP_S = 7 * 86_400.0  # what was found of a source, after its last pass: an outage of a long weekend hides no alert
+KEEP_S = 7 * 86_400.0  # after the last pass of a source: an outage of a long weekend hides no alert
 _log = get_logger("hub.sweeping")
 
 
 class Did(NamedTuple):
-    """What a pass did, in numbers."""
+    """The numbers of one pass."""
 
     reset: int = 0
     failed: int = 0
@@ -30,7 +29,7 @@ NOTHING = Did()
 
 
 class Levels:
-    """Keeps what passes found. A level that changed is logged once, whichever hub finds out, and posted."""
+    """The store of what passes found. The first hub that sees a level change logs and posts it, once."""
 
     def __init__(self, store: Store, settings: Settings, webhook: Webhook) -> None:
         self._store = store
@@ -41,7 +40,7 @@ class Levels:
         self._note_pass = store.script("recovery/note_pass")
 
     async def note(self, source: str, pass_id: str, found: int | None, did: Did = NOTHING) -> None:
-        """Keep what a pass found, None for a pass that could not count, and what it did; tells what has changed."""
+        """Keep what a pass found (None: it could not count) and did; log and post a change of level."""
         if found is None:
             await self._keep(source, pass_id, "", "", did, again=False)
             return
@@ -61,7 +60,7 @@ class Levels:
             self._tell({"source": source, "level": now, "before": before, "reason": reason, "found": found, "at": at})
 
     async def _told_lately(self, source: str, now_ms: int, least: int | None) -> int | None:
-        """The number that growth is measured from: the one that was told within the window, else the least in it."""
+        """Return the number that growth is measured from: the one told within the window, else the least in it."""
         told, told_at = await self._store.read("HMGET", self._store.keys.zombies(source), "told", "told_at")
         return int(told) if told and told_at and now_ms - int(told_at) <= self._window_ms else least
 

@@ -1,4 +1,4 @@
-"""The ids that an index in Redis names: a set, or a sorted set of them by the time of the last update."""
+"""Walks over the ids in an index: a set, or a sorted set by the time of the last update."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ FIRST_MS = 100_000_000_000  # a score from here on is in ms, as in lua/record_ti
 
 
 class Members:
-    """Walks over an index, about a batch at a time; of a sorted one over those that are overdue by their score."""
+    """Walks over an index, about a batch at a time; over the overdue part of a sorted one."""
 
     def __init__(self, redis: ExternalRedis, source: RedisSource) -> None:
         self._redis = redis
         self._source = source
-        self._cursor = 0  # where the next walk onward begins: in a set
-        self._rank = math.inf  # and in a sorted one: below this rank
+        self._cursor = 0  # where the next walk onward begins in a set
+        self._rank = math.inf  # and in a sorted set, below this rank
 
     async def walk(self, older_than_us: float) -> AsyncGenerator[list[str]]:
-        """All of them, perhaps one of them twice."""
+        """Yield all ids, some perhaps twice."""
         if await self._kind() == "set":
             async for _, ids in self._scan(0):
                 yield ids
@@ -31,7 +31,7 @@ class Members:
                 yield await self._range(low, top)
 
     async def onward(self, older_than_us: float) -> AsyncGenerator[list[str]]:
-        """As `walk`, from where the last of these walks was left: who always stops early sees all of them in turn."""
+        """Walk on from where the last such walk stopped, so that walks that stop early see all ids in turn."""
         if await self._kind() == "set":
             begin = self._cursor
             for start in (begin, 0) if begin else (0,):
@@ -55,7 +55,7 @@ class Members:
         return kind
 
     async def _scan(self, start: int) -> AsyncIterator[tuple[int, list[str]]]:
-        """Members of a set from a cursor on, some at a time, and the cursor behind them."""
+        """Yield members of a set from a cursor on, with the cursor behind each part."""
         cursor = start
         while True:
             answer, some = await self._redis.read("SSCAN", self._source.index, cursor, "COUNT", BATCH)
@@ -68,9 +68,9 @@ class Members:
         return list(await self._redis.read("ZRANGE", self._source.index, low, top - 1))
 
     async def _overdue(self, older_than_us: float) -> list[tuple[int, int]]:
-        """The ranks of overdue members, a batch each: from, and up to but without. Scores in s come before those in ms.
+        """Yield ranges of ranks of overdue members, a batch each, without the end. Scores in s come before those in ms.
 
-        From the top down: what others take out below, or move up, is not missed by that.
+        The ranges go from the top down, so that members that others remove or move up are not missed.
         """
         index = self._source.index
         if older_than_us == math.inf:

@@ -1,4 +1,4 @@
-"""What is said of records that may get stuck: the sources, and what is found in them. Pure: no I/O."""
+"""Models of sources and of the stuck records in them. Pure: no I/O."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from pydantic import (
 from hub.errors import SourceRefused
 
 THRESHOLD_MINUTES = 60.0
-BATCH = 500  # records per transaction: short enough to hold nobody up, long enough that 1,000 take two
+BATCH = 500  # records per transaction: a short lock, and 1,000 records still take two
 YEAR_MINUTES = 366 * 1440
 _SHOWN = 60  # characters of a wrong value; more is a paragraph pasted by accident
 
 
 @dataclass(frozen=True)
 class Must:
-    """What a field takes, for the sentence about one that cannot be used."""
+    """The rule of a field, for the sentence about a value that breaks it."""
 
     be: str
 
@@ -50,12 +50,12 @@ Attempts = Annotated[Annotated[int, Field(strict=True, ge=1, le=1_000_000)] | No
 
 
 class Source(BaseModel):
-    """What every kind of source has. Raises `SourceRefused`, in one sentence, for what cannot be meant."""
+    """The fields of every source. Raises `SourceRefused` with one sentence for a value that cannot be meant."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     name: Name
-    """What it is called in logs, metrics and commands: lower-case letters, digits, dots, dashes, underscores."""
+    """The name in logs, metrics and commands: lower-case letters, digits, dots, dashes, underscores."""
     threshold_minutes: Annotated[
         float,
         Field(strict=True, gt=0, le=YEAR_MINUTES, allow_inf_nan=False),
@@ -76,7 +76,7 @@ class Source(BaseModel):
             return build(given)
         except ValidationError as error:
             named = given.get("name") if isinstance(given, dict) else None
-            # What pydantic says itself shows values, and one of them may be a password.
+            # The messages of pydantic show values, and one of them may be a password.
             raise refusal(named, *_why(cls, error)) from None
 
     @property
@@ -85,29 +85,29 @@ class Source(BaseModel):
         return self.threshold_minutes * 60
 
     def declared_in(self, where: str) -> None:
-        """Say where it was declared: `refused` begins with that."""
+        """Set the file of the declaration, with which `refused` begins."""
         self._where = where
 
     def refused(self, field: str, why: str) -> SourceRefused:
-        """The one sentence about a field that cannot be used: it names the file, the source and the field."""
+        """Return the refusal of a field: one sentence with the file, the source and the field."""
         return refusal(self.name, field, why, self._where)
 
 
 class FieldSource(Source):
-    """Records with fields: a status, the time of the last update, perhaps an error and a count of resets."""
+    """A source of records with fields: a status, the last update, perhaps an error and a count of resets."""
 
     status_field: Text = "status"
     updated_at_field: Text = "updated_at"
     stuck: Status = "Processing"
-    """The status in which records get stuck: somebody is working on them, or was."""
+    """The status in which records get stuck: a worker works on them, or did."""
     becomes: Status = "Pending"
-    """The status that lets somebody work on them again."""
+    """The status in which a worker takes them again."""
     failed: Status = "Failed"
     """The status of a record that was brought back `max_attempts` times, and of one whose handler failed."""
     error_field: Perhaps = None
     """Where the reason of a reset or a failure is written."""
     error_text: Text = "Stuck: not updated within the threshold"
-    """What recovery writes there."""
+    """The text that recovery writes there."""
     attempts_field: Perhaps = None
     """A whole number that recovery counts up with each reset; no value counts as 0."""
     max_attempts: Attempts = None
@@ -175,7 +175,7 @@ class RedisSource(FieldSource):
     url: Annotated[Perhaps, Field(repr=False)] = None
     """The Redis they are in; unset: the hub's own."""
     time_zone: Annotated[Literal["UTC"] | None, Must('it must be "UTC", or left out')] = None
-    """What clock a text without an offset holds: UTC, or unset none that anybody may guess."""
+    """The zone of a text without an offset: UTC, or unset for none; it is never guessed."""
     index: Text
     """A set of their ids, or a sorted set of them by the time of the last update (Unix time, in s or ms)."""
     key: Annotated[
@@ -202,7 +202,7 @@ KINDS: dict[str, type[Source]] = {"sql": SqlSource, "redis": RedisSource, "tasks
 
 
 def no_such_field(kind: type[Source], field: str) -> str:
-    """What is wrong with a field that this kind of source does not have, and which one may be meant."""
+    """Return what is wrong with an unknown field, and the nearest known one."""
     known = [name for name in kind.model_fields if name != "kind"]
     near = difflib.get_close_matches(field, known, n=1, cutoff=0.6)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
@@ -210,14 +210,14 @@ def no_such_field(kind: type[Source], field: str) -> str:
 
 
 def shown(value: Any) -> str:
-    """` and is ...` about a wrong value; nothing where it may hold a password, or more than a line shows."""
+    """Return ` and is VALUE` about a wrong value, or nothing where it may hold a password or is too long."""
     if not isinstance(value, str | int | float) or "://" in str(value) or len(str(value)) > _SHOWN:
         return ""
     return f", and is {str(value).lower() if isinstance(value, bool) else repr(value)}"
 
 
 def refusal(named: Any, field: str, why: str, where: str = "", number: int | None = None) -> SourceRefused:
-    """The one sentence about a field of a source, which goes by its number where its name cannot be shown."""
+    """Return the sentence about a field of a source; the source has its number where its name cannot be shown."""
     known = isinstance(named, str) and 0 < len(named) <= _SHOWN + 4 and named.isprintable() and "://" not in named
     source = f"source {named}" if known else f"source {number}" if number else "a source"
     sentence = f"{where}{', ' if where else ''}{source}, {field}: {why}"
@@ -226,9 +226,9 @@ def refusal(named: Any, field: str, why: str, where: str = "", number: int | Non
 
 
 def _why(kind: type[Source], error: ValidationError) -> tuple[str, str]:
-    """The first field that cannot be used, and what is wrong with it."""
+    """Return the first faulty field, and what is wrong with it."""
     faults = error.errors(include_url=False)
-    # A name misspelt explains why another one is missing.
+    # A misspelt name explains why another is missing.
     first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
     field = str(first["loc"][0]) if first["loc"] else "kind"
     if first["type"] == "extra_forbidden":
@@ -242,23 +242,23 @@ def _why(kind: type[Source], error: ValidationError) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Stuck:
-    """A record that a reset would touch: how long ago it was updated, by the clock of its store, and when."""
+    """A record that a reset would touch, with its age by the clock of its store, and the time of its last update."""
 
     id: str
     status: str
     age_s: float
     updated_at: datetime
-    attempts: int | None = None  # resets so far; None where nobody counts them
+    attempts: int | None = None  # resets so far; None where they are not counted
 
 
 @dataclass(frozen=True)
 class Reset:
-    """What one batch did: ids of records that are as good as new, and of those that failed for good."""
+    """The result of one batch: ids of records that were reset, and of those that failed for good."""
 
     reset: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
-        """How many records were touched."""
+        """Return how many records were touched."""
         return len(self.reset) + len(self.failed)

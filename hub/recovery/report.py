@@ -1,4 +1,4 @@
-"""What the passes over each source did, day by day: kept by `recovery/note_pass` for 92 days."""
+"""Reports of what the passes over each source did, day by day; `recovery/note_pass` keeps 92 days."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SUMS = ("passes", "reset", "failed", "written", "errors")
 
 
 async def report(store: Store, declared: list[str], days: int) -> dict[str, Any]:
-    """Of every source that is known or declared what happened on the last so many days (UTC), today included."""
+    """Return what happened to each known or declared source on the last days (UTC), today included."""
     today = datetime.fromtimestamp(store.wall_s(), UTC).date()
     shown = [today - timedelta(days=back) for back in range(days - 1, -1, -1)]
     keys = store.keys
@@ -39,7 +39,7 @@ async def report(store: Store, declared: list[str], days: int) -> dict[str, Any]
 
 
 def _numbers(kept: dict[str, str]) -> dict[str, Any]:
-    worst = kept.get("worst")  # none where no pass of the day could count
+    worst = kept.get("worst")  # None where no pass of the day could count
     return {
         **{name: int(kept.get(name, 0)) for name in _SUMS},
         "mostStuck": None if "most" not in kept else int(kept["most"]),

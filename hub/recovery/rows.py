@@ -1,4 +1,4 @@
-"""Rows of a table in which records may get stuck: the table as it was found, and the clauses that statements need."""
+"""Rows of a table as the database has it, and the clauses that statements need."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hub.recovery.models import SqlSource
 
 @dataclass(frozen=True)
 class Rows:
-    """A table as it was found, and the clauses that every statement needs.
+    """A table as the database has it, and the clauses that every statement needs.
 
-    What is asked is `status = ... AND updated_at < ... ORDER BY updated_at`, so the index that keeps a pass short is
-    one on (status, updated_at); the primary key serves the rest.
+    A pass asks for `status = ... AND updated_at < ... ORDER BY updated_at`, so it needs an index on
+    (status, updated_at); the primary key serves everything else.
     """
 
     source: SqlSource
@@ -37,30 +37,30 @@ class Rows:
 
     @property
     def now(self) -> sa.ColumnElement[Any]:
-        """The database's time as `updated_at` holds it: what a write puts there."""
+        """Return the database's time as `updated_at` holds it: the value that a write puts there."""
         return self.clock.now
 
     @property
     def age_s(self) -> sa.ColumnElement[float]:
-        """Seconds since the last update."""
+        """Return the clause for the seconds since the last update."""
         return self.clock.age_s
 
     @property
     def at_s(self) -> sa.ColumnElement[float]:
-        """The time of the last update, in seconds since 1970."""
+        """Return the clause for the last update, in seconds since 1970."""
         return self.clock.at_s
 
     def older_than(self, seconds: float) -> sa.ColumnElement[bool]:
-        """Updated more than so long ago; never true of a record without a time."""
+        """Return the clause for "updated more than so long ago"; never true of a record without a time."""
         return self.clock.older_than(seconds)
 
     def status_is(self, status: str | int) -> sa.ColumnElement[bool]:
-        """Whether a record has this status."""
+        """Return the clause for records of this status."""
         return self.status == status
 
     @property
     def filter(self) -> tuple[sa.ColumnElement[bool], ...]:
-        """Which records of the table are those of the source."""
+        """Return the clauses for the records of the source."""
         return tuple(self.table.c[name] == value for name, value in self.source.where.items())
 
     def named(self, ids: Iterable[Any]) -> sa.ColumnElement[bool]:
@@ -75,7 +75,7 @@ class Rows:
         return sa.and_(self.id.in_(list(ids)), *part)
 
     def to_id(self, text: str) -> Any:
-        """The id that a text names; raises `ValueError`, whose text ends without a dot."""
+        """Return the id that a text names; raises `ValueError`, whose text ends without a dot."""
         kind = self.id.type
         try:
             if isinstance(kind, sa.Integer):
@@ -89,15 +89,15 @@ class Rows:
             raise ValueError(f"{name}: {text[:100]!r} is no id here; each is a {shape}") from None
 
     def error_text(self, text: str) -> str:
-        """As much of a text as the error field takes."""
+        """Return as much of a text as the error field has room for."""
         length = getattr(self.error.type, "length", None) if self.error is not None else None
         return text.replace("\0", "")[:length]
 
 
 def whole(text: str, kind: sa.Integer, source: SqlSource) -> int:
-    """The number that a text is; raises `ValueError` when the column has no room for it."""
+    """Return the number that a text is; raises `ValueError` when the column has no room for it."""
     if not re.fullmatch("-?[0-9]{1,19}", text):
-        raise ValueError  # Python reads more than that: 1_0, +1 and other digits
+        raise ValueError  # Python would also read 1_0, +1 and digits of other scripts
     number = int(text)
     if not -(room := _room(kind, source)) <= number < room:
         raise ValueError

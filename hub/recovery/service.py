@@ -1,4 +1,4 @@
-"""RecordSweeperService: brings back records of a source that somebody began to work on and lost. One per source."""
+"""RecordSweeperService: brings back the stuck records of one source."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from hub.store.store import Store
 if TYPE_CHECKING:
     from hub.recovery.outcomes import Outcomes
 
-STEP_S = 60.0  # for one batch, or one question: the source's own limits come first where its store has any
-TURN_MS = 90_000  # longer than a step, before each of which the turn is kept
-BATCHES_MAX = 1_000  # per pass; the rest is still there in the next one
+STEP_S = 60.0  # for one batch or question, above the limits that the store of the source has itself
+TURN_MS = 90_000  # longer than a step; the turn is renewed before each step
+BATCHES_MAX = 1_000  # per pass; the next pass has the rest
 SHOWN_MAX = 10  # ids in a line
 CLOSE_S = 5.0  # for letting go of connections when the hub stops
 T = TypeVar("T")
@@ -32,21 +32,21 @@ _log = get_logger("hub.sweeping")
 
 
 class _NotOurTurn(Exception):
-    """Another hub cleans this source."""
+    """Raised when another hub cleans this source."""
 
 
 @runtime_checkable
 class Parking(Protocol):
-    """Records whose outcomes may wait in the store while their database is away."""
+    """Records that may have outcomes parked in the store while their database is away."""
 
     async def write_parked(self, outcomes: Outcomes) -> int:
-        """Write some of them; how many were written, 0 when nothing is left that can be."""
+        """Write some parked outcomes; return how many, 0 when none is left that can be written."""
         ...
 
 
 @dataclass
 class RecordSweep:
-    """What one pass did: records `found` stuck, `reset`, `failed` for good, and outcomes `written` that had waited."""
+    """The result of one pass: records `found` stuck, `reset`, `failed` for good, and parked outcomes `written`."""
 
     source: str
     found: int = 0
@@ -66,12 +66,12 @@ class RecordSweep:
 
     @property
     def did(self) -> Did:
-        """What is kept of it for reports."""
+        """Return the numbers that reports keep."""
         return Did(self.reset, self.failed, self.written, self.errors)
 
     @property
     def result(self) -> str:
-        """What came of it, in a word: the label of the metric."""
+        """Return the result as the label of the metric."""
         if self.errors:
             return "failed"
         if self.reset or self.failed or self.written:
@@ -79,12 +79,12 @@ class RecordSweep:
         return "held" if self.found else "clean"
 
     def facts(self) -> dict[str, Any]:
-        """The fields of the summary line."""
+        """Return the fields of the summary line."""
         return asdict(self)
 
 
 class RecordSweeperService:
-    """Cleans one source, on one hub at a time. What fails ends this pass of this source and nothing else."""
+    """The passes over one source, on one hub at a time. A failure ends one pass of one source."""
 
     def __init__(self, store: Store, hub_id: str, records: Records, levels: Levels) -> None:
         self._store = store
@@ -94,7 +94,7 @@ class RecordSweeperService:
         self._source = records.source.name
         self._begin = store.script("recovery/begin")
         self._end = store.script("recovery/end")
-        for outcome in ("reset", "failed"):  # so that the first one is seen as growth
+        for outcome in ("reset", "failed"):  # so that the first result counts as growth
             metrics.zombies_reset.labels(self._source, outcome)
         for result in ("clean", "repaired", "held", "failed"):
             metrics.zombie_passes.labels(self._source, result)
@@ -103,16 +103,16 @@ class RecordSweeperService:
 
     @property
     def source(self) -> str:
-        """The name of its source."""
+        """Return the name of the source."""
         return self._source
 
     @property
     def records(self) -> Records:
-        """The records it cleans."""
+        """Return the records that it cleans."""
         return self._records
 
     async def sweep(self) -> RecordSweep | None:
-        """One pass; None when another hub has the turn, or the store went away before anything was done."""
+        """Make one pass; return None when another hub has the turn, or the store was away from the start."""
         started = time.monotonic()
         pass_id = secrets.token_hex(8)
         done = RecordSweep(self._source)
@@ -121,7 +121,7 @@ class RecordSweeperService:
             try:
                 await self._clean(pass_id, done)
             finally:
-                with suppress(StoreUnavailable):  # the turn then ends by itself
+                with suppress(StoreUnavailable):  # the turn ends by itself
                     await self._end(source=self._source, hub_id=self._hub_id, pass_id=pass_id)
         except (_NotOurTurn, StoreUnavailable):
             if not done.eventful:
@@ -131,7 +131,7 @@ class RecordSweeperService:
         return done
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         try:
             async with asyncio.timeout(CLOSE_S):
                 await self._records.close()
@@ -140,7 +140,7 @@ class RecordSweeperService:
             _log.warning("source not closed", source=self._source, why=_said(error))
 
     async def _keep_turn(self, pass_id: str) -> None:
-        """Take the turn, or keep it; raises `_NotOurTurn`."""
+        """Take or renew the turn; raises `_NotOurTurn`."""
         match await self._begin(source=self._source, hub_id=self._hub_id, pass_id=pass_id, ttl_ms=TURN_MS):
             case ["ok"]:
                 return
@@ -150,7 +150,7 @@ class RecordSweeperService:
                 raise UnknownReply(self._begin.name, reply)
 
     async def _step(self, pass_id: str, step: Callable[[], Awaitable[T]]) -> T:
-        """One question or batch, while it is still our turn and not for ever."""
+        """Make one bounded step, while it is still this hub's turn."""
         await self._keep_turn(pass_id)
         async with asyncio.timeout(STEP_S):
             return await step()
@@ -170,10 +170,10 @@ class RecordSweeperService:
             self._count_error(error, done)
 
     async def _write_parked(self, pass_id: str, done: RecordSweep) -> None:
-        """Outcomes first: what they are about is done, and stuck only for want of a word."""
+        """Write parked outcomes first: their records are done and only seem stuck."""
         if not isinstance(self._records, Parking):
             return
-        from hub.recovery.outcomes import Outcomes  # with SQLAlchemy, which a hub without such a source need not have
+        from hub.recovery.outcomes import Outcomes  # needs SQLAlchemy, which a hub without such a source may lack
 
         outcomes = Outcomes(self._store.client, self._store.keys, self._source)
         try:
@@ -212,7 +212,7 @@ class RecordSweeperService:
         metrics.zombies_reset.labels(self._source, "failed").inc(len(batch.failed))
 
     def _count_error(self, error: Exception, done: RecordSweep) -> None:
-        """Log and count what ended the pass; what ends it without being an error it raises again."""
+        """Log and count the error that ended the pass; raise again what is no error."""
         if isinstance(error, _NotOurTurn | StoreUnavailable):
             raise error
         done.errors += 1
@@ -221,7 +221,7 @@ class RecordSweeperService:
 
 
 def _said(error: Exception) -> str:
-    """An error in one sentence."""
+    """Return an error as one sentence."""
     if isinstance(error, HubError) and error.detail:
         return error.detail
     if isinstance(error, TimeoutError):

@@ -1,4 +1,4 @@
-"""Records that are rows of a table."""
+"""SqlRecords: rows of a table in any database whose clock is known."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from hub.recovery.tables import reflect
 from hub.recovery.unique import check_unique
 from hub.recovery.zones import check_newest
 
-OPERATION_S = 45.0  # of a whole call, whatever a driver waits for; a statement has less
-REFUSED_S = 15.0  # of a call that meets nothing but records that the database refuses to change
-TRIES = 100  # refused transactions while a batch is halved; what is not told apart then is tried last
-FEW = 32  # of those at a time
-IDS_MAX = 1_000  # in one statement, where they were named
+OPERATION_S = 45.0  # of a whole call; a statement has less
+REFUSED_S = 15.0  # of a call that meets only records that the database refuses to change
+TRIES = 100  # refused transactions while a batch is halved; the rest is tried last
+FEW = 32  # of these at a time
+IDS_MAX = 1_000  # in one statement, where a caller named them
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class SqlRecords:
-    """The rows of one source, in any database whose clock is known; raises `SourceRefused` when it names none.
+    """The rows of one source; raises `SourceRefused` for a URL of no database that is known.
 
-    What a pass asks is answered by an index on (status, updated_at), whatever else the table holds.
+    An index on (status, updated_at) answers every question of a pass, however large the table is.
     """
 
     def __init__(self, source: SqlSource) -> None:
@@ -48,16 +48,16 @@ class SqlRecords:
 
     @property
     def source(self) -> SqlSource:
-        """As it was declared."""
+        """Return the source as it was declared."""
         return self._source
 
     async def rows(self) -> Rows:
-        """The table as it was found, looked at once, and again after anything failed."""
+        """Return the table as the database has it; it is read once, and again after a failure."""
         async with self._bounded():
             return await self._found()
 
     async def check(self) -> None:
-        """Look whether the table is as declared and may be read and written; changes nothing."""
+        """Check that the table is as declared and may be read and written; changes nothing."""
         self._rows = None
         async with self._bounded():
             rows = await self._found()
@@ -74,7 +74,7 @@ class SqlRecords:
                 await check_unique(connection, rows)
 
     async def count(self) -> int:
-        """How many are stuck now."""
+        """Return how many records are stuck now."""
         async with self._bounded(), self._reading() as (rows, connection):
             asked = sa.select(sa.func.count()).select_from(rows.table).where(*_stuck(rows))
             return int((await connection.execute(asked)).scalar_one())
@@ -82,7 +82,7 @@ class SqlRecords:
     async def look(
         self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
     ) -> list[Stuck]:
-        """The first of those that are stuck, the longest first; perhaps only of these ids, or of a greater age.
+        """Return the first stuck records, the longest stuck first; perhaps of these ids alone, or of a greater age.
 
         Raises `ValueError`, in a sentence, for a text that is no id here.
         """
@@ -93,7 +93,7 @@ class SqlRecords:
                 asked = _first(rows, wanted, age_s).limit(limit)
                 shown = asked.add_columns(rows.age_s, rows.at_s, *_counted(rows))
                 found += [_shown(self._source, *row) for row in await connection.execute(shown)]
-        return sorted(found, key=_age_s, reverse=True)[:limit]  # texts of several shapes sort by time only nearly
+        return sorted(found, key=_age_s, reverse=True)[:limit]  # texts of several formats sort only nearly by time
 
     async def reset(self, ids: Sequence[str] | None = None) -> Reset:
         """Bring one batch back, the longest stuck first, or those of these ids that are stuck, a batch at a time.
@@ -110,7 +110,7 @@ class SqlRecords:
         except RecordsUnavailable:
             self._aside.end()
             raise
-        except SourceRefused:  # perhaps the ids are of another type now
+        except SourceRefused:  # the ids may have another type now
             self._aside = Aside()
             raise
         if not done.count:
@@ -118,18 +118,18 @@ class SqlRecords:
         return done
 
     async def write_parked(self, outcomes: Outcomes) -> int:
-        """Write outcomes that wait for this database, for a while; how many were written."""
+        """Write parked outcomes for a while; return how many were written."""
         rows = await self.rows()
         with self._said():
             return await settle(self.engine, rows, outcomes)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         await self.engine.dispose()
 
     @contextmanager
     def _said(self) -> Iterator[None]:
-        """Whatever fails inside is said in a sentence, and the table looked at again."""
+        """Turn failures into sentences, and have the table read again after one."""
         try:
             with spoken(self._source):
                 yield
@@ -139,7 +139,7 @@ class SqlRecords:
 
     @asynccontextmanager
     async def _bounded(self) -> AsyncIterator[None]:
-        """The same, and not for ever."""
+        """Turn failures into sentences, and end the call after `OPERATION_S`."""
         with self._said():
             async with asyncio.timeout(OPERATION_S):
                 yield
@@ -156,7 +156,7 @@ class SqlRecords:
         return self._rows
 
     async def _ids(self, texts: Sequence[str] | None, size: int) -> list[list[Any] | None]:
-        """The ids that these texts name, so many at a time."""
+        """Return the ids that these texts name, in parts of this size."""
         if texts is None:
             return [None]
         rows = await self.rows()
@@ -173,7 +173,7 @@ class SqlRecords:
         return done
 
     async def _reset_next(self, rows: Rows) -> Reset:
-        """One batch; while there is none but of refused records, the one behind it, and in the end those once more."""
+        """Reset one batch: behind the refused records where there is one, else the refused records once more."""
         aside, until = self._aside, time.monotonic() + REFUSED_S
         while time.monotonic() < until:
             found, done = await self._try(rows, None, aside, until, TRIES)
@@ -197,9 +197,9 @@ class SqlRecords:
     async def _try(
         self, rows: Rows, ids: list[Any] | None, aside: Aside, until: float = inf, tries: float = inf
     ) -> tuple[bool, Reset]:
-        """Bring back those of these ids that are stuck, or a batch: whether there were any, and what was done.
+        """Reset the stuck ones of these ids, or a batch; return whether there were any, and what was done.
 
-        What is refused is halved, the largest parts first, so that a few bad records are found in a few steps.
+        A refused part is halved, the largest parts first, so that a few bad records are found in a few steps.
         """
         parts, found, done = deque([ids]), False, Reset()
         while parts:
@@ -222,7 +222,7 @@ class SqlRecords:
     async def _transact(
         self, rows: Rows, ids: list[Any] | None, aside: Aside
     ) -> tuple[list[Any], Reset, Exception | None]:
-        """The ids that were chosen, what became of them, and why nothing did."""
+        """Reset in one transaction; return the chosen ids, the result, and the refusal if there was one."""
         chosen: list[Any] = []
         try:
             async with self.engine.begin() as connection:
@@ -239,7 +239,7 @@ def _both(one: Reset, other: Reset) -> Reset:
 
 
 def _names(chosen: list[Any]) -> list[Any]:
-    """The ids of rows, each once: a column that names records need not be unique."""
+    """Return the ids of rows, each once: the id column need not be unique."""
     return list(dict.fromkeys(row[0] for row in chosen))
 
 
@@ -249,7 +249,7 @@ def _unchanged(ids: list[Any], done: Reset) -> list[Any]:
 
 
 def _first(rows: Rows, ids: list[Any] | None, age_s: float, but: Sequence[Any] = ()) -> sa.Select[Any]:
-    """Ids of those that are stuck for longer than this, the longest first."""
+    """Select the ids of records stuck for longer than this, the longest first."""
     asked = sa.select(rows.id).where(*_stuck(rows, age_s)).order_by(rows.updated_at)
     if but:
         asked = asked.where(rows.id.not_in(_listed(rows, but)))
@@ -257,12 +257,12 @@ def _first(rows: Rows, ids: list[Any] | None, age_s: float, but: Sequence[Any] =
 
 
 def _listed(rows: Rows, ids: Sequence[Any]) -> sa.BindParameter[Any]:
-    """As the column holds them, whatever SQLite holds there besides."""
+    """Return the ids as a parameter of the type of the column."""
     return sa.bindparam(None, list(ids), type_=rows.id.type, expanding=True)
 
 
 def _stuck(rows: Rows, age_s: float | None = None) -> tuple[sa.ColumnElement[bool], ...]:
-    """A record without an id cannot be told from others, so it is none."""
+    """Return the clauses for stuck records; a record without an id cannot be told from others and is none."""
     source = rows.source
     older = rows.older_than(source.threshold_s if age_s is None else age_s)
     clauses = rows.status_is(source.stuck), older, *rows.filter
@@ -277,7 +277,7 @@ def _shown(source: SqlSource, record: Any, age_s: float, at_s: float, attempts: 
     try:
         at = _1970 + timedelta(seconds=at_s)
     except OverflowError:
-        at = datetime.min.replace(tzinfo=UTC)  # a year that Python does not have
+        at = datetime.min.replace(tzinfo=UTC)  # a year beyond those of Python
     return Stuck(str(record), str(source.stuck), age_s, at, attempts)
 
 
@@ -309,20 +309,20 @@ def _age_s(stuck: Stuck) -> float:
 
 
 def _worn_out(rows: Rows) -> sa.ColumnElement[bool]:
-    """Whether a record was brought back as often as it may be."""
+    """Return the clause for records that were reset as often as they may be."""
     return sa.func.coalesce(rows.attempts, 0) >= rows.source.max_attempts
 
 
 def _choice(rows: Rows, ids: list[Any] | None, but: Sequence[Any] = ()) -> sa.Select[Any]:
-    """A batch, locked where the database can; what somebody else has locked is theirs."""
+    """Select a batch and lock it where the database can; rows that others have locked are left out."""
     chosen = _first(rows, ids, rows.source.threshold_s, but).limit(rows.source.batch_size)
     if rows.attempts is not None:
-        chosen = chosen.add_columns(sa.case((_worn_out(rows), 1), else_=0))  # not every database has truth values
+        chosen = chosen.add_columns(sa.case((_worn_out(rows), 1), else_=0))  # not every database has booleans
     return chosen.with_for_update(skip_locked=True)
 
 
 def _update(rows: Rows, ids: list[Any]) -> sa.Update:
-    """The one guarded change of a batch: status and age are looked at again."""
+    """Return the update of a batch, guarded by status and age once more."""
     source = rows.source
     becomes: Any = source.becomes
     values: list[tuple[Any, Any]] = [(rows.updated_at, rows.now)]
@@ -333,7 +333,7 @@ def _update(rows: Rows, ids: list[Any]) -> sa.Update:
         becomes = sa.case((worn_out, sa.literal(source.failed, kind)), else_=sa.literal(source.becomes, kind))
         count = sa.func.coalesce(rows.attempts, 0)
         values.append((rows.attempts, sa.case((worn_out, count), else_=count + 1)))
-    # The status first: MySQL would decide by a count that it has changed already.
+    # The status comes first: MySQL would decide it by the count that the same update has changed.
     return (
         sa.update(rows.table)
         .where(rows.id.in_(_listed(rows, ids)), *_stuck(rows))

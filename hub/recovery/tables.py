@@ -1,5 +1,4 @@
-"""Tables in which records may get stuck, looked at before anything is asked of them: a source that does not fit what
-the database has is refused in one sentence."""
+"""Reflection of tables: a source that does not fit its table is refused in one sentence before anything else."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from hub.recovery.zones import check_zone, refuse_to_guess
 
 
 class _Written(DATETIME):
-    """A time as text in SQLite, whichever program wrote it; a text that is no time stays one."""
+    """A time as text in SQLite, in the format of any program; a text that is no time stays a text."""
 
     cache_ok = True
 
@@ -33,7 +32,7 @@ class _Written(DATETIME):
 
 
 class _Text(_Written):
-    """The same in a column for texts: a reader gets the text."""
+    """A time in a text column of SQLite; reading returns the text."""
 
     def result_processor(self, dialect: Any, coltype: Any) -> Any:
         return None
@@ -51,7 +50,7 @@ def _read_time(value: Any) -> Any:
 
 
 async def reflect(engine: AsyncEngine, source: SqlSource) -> Rows:
-    """The rows of a source; raises `SourceRefused` where they are not as declared, and `RecordsUnavailable`."""
+    """Return the rows of a source; raises `SourceRefused` for a table that is not as declared, `RecordsUnavailable`."""
     with spoken(source):
         async with reading(engine) as connection:
             found = await connection.run_sync(_find, source)
@@ -63,7 +62,7 @@ async def reflect(engine: AsyncEngine, source: SqlSource) -> Rows:
 
 @dataclass(frozen=True)
 class _Found:
-    """What the database says of a table."""
+    """A table as the database describes it."""
 
     table: sa.Table
     computed: dict[str, Any]
@@ -77,7 +76,7 @@ def _find(connection: Connection, source: SqlSource) -> _Found:
     schema, _, name = source.table.rpartition(".")
     inspector = sa.inspect(connection)
     with warnings.catch_warnings():
-        # Types that SQLAlchemy does not know stand in columns that do not concern us.
+        # Columns of types that SQLAlchemy does not know are not ours.
         warnings.simplefilter("ignore", sa.exc.SAWarning)
         if schema and not inspector.has_schema(schema):
             raise source.refused("table", f"there is no schema {schema!r}")
@@ -114,7 +113,7 @@ def _kind(kind: Any, dialect: str, *, is_time: bool) -> Any:
     if isinstance(kind, postgresql.DOMAIN):
         return _kind(kind.data_type, dialect, is_time=is_time)
     if dialect == "sqlite" and is_time and isinstance(kind, sa.String):
-        return _TEXT  # it has no type for times, and many declare none
+        return _TEXT  # SQLite has no type for times
     return _WRITTEN if dialect == "sqlite" and isinstance(kind, sa.DateTime) else kind
 
 

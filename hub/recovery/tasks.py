@@ -18,9 +18,9 @@ ERROR = "Claimed and not started within the threshold"
 
 
 class TaskRecords:
-    """Nominates what is stuck; the script that brings it back looks again. A batch is one script, of at most `BATCH`.
+    """Finds stuck tasks; the script that resets them checks again. A batch is one script, of at most `BATCH`.
 
-    Tasks of @internal jobs, and those that nobody holds, have rules of their own.
+    Tasks of @internal jobs and pending tasks have rules of their own.
     """
 
     def __init__(self, source: TaskSource, store: Store) -> None:
@@ -31,18 +31,18 @@ class TaskRecords:
         self._nominees = Nominees(lambda: self._stuck(source.threshold_s, None))
 
     async def check(self) -> None:
-        """Look whether the store answers."""
+        """Check that the store answers."""
         with self._told():
             await self._store.read("ZCARD", self._store.keys.worker_beats)
 
     async def count(self) -> int:
-        """How many are stuck now, among those seen within half a minute."""
+        """Return how many are stuck now, among those seen within half a minute."""
         return await self._nominees.count()
 
     async def look(
         self, limit: int, older_than_s: float | None = None, ids: Sequence[str] | None = None
     ) -> list[Stuck]:
-        """The first of those that are stuck, the longest first; perhaps only of these ids, or of a greater age."""
+        """Return the first stuck tasks, the longest stuck first; perhaps of these ids alone, or of a greater age."""
         kept: dict[str, Stuck] = {}
         async for some in self._stuck(max(self.source.threshold_s, older_than_s or 0), ids):
             kept.update((stuck.id, stuck) for stuck in some)
@@ -51,13 +51,13 @@ class TaskRecords:
         return longest(limit, kept.values())
 
     async def reset(self, ids: Sequence[str] | None = None) -> Reset:
-        """Queue one batch again, the longest stuck first, or those of these ids that are stuck."""
+        """Queue one batch again, the longest stuck first, or the stuck ones of these ids."""
         if ids is not None:
             return await self._bring_back(ids)
         return await self._nominees.next_batch(min(self.source.batch_size, BATCH), self._bring_back)
 
     async def close(self) -> None:
-        """The connection is the hub's."""
+        """Do nothing: the connection is the hub's."""
 
     async def _bring_back(self, ids: Sequence[str]) -> Reset:
         tasks = _tasks(ids)
@@ -74,7 +74,7 @@ class TaskRecords:
         return Reset(tuple(id for id, word in outcomes if word == 1), tuple(id for id, word in outcomes if word == 2))
 
     async def _stuck(self, older_than_s: float, ids: Sequence[str] | None) -> AsyncGenerator[list[Stuck]]:
-        """Those that are stuck, in no order, perhaps one of them twice."""
+        """Yield stuck tasks, in no order, some perhaps twice."""
         with self._told():
             async for tasks in self._held() if ids is None else _batches(_tasks(ids)):
                 now_ms, *found = await self._look(rest=tasks)
@@ -85,7 +85,7 @@ class TaskRecords:
                 ]
 
     async def _held(self) -> AsyncIterator[list[str]]:
-        """What workers hold, a batch at a time. SCAN misses nobody who beats meanwhile; ranks would."""
+        """Yield tasks that workers hold, a batch at a time. SCAN misses no worker that beats meanwhile; ranks would."""
         cursor = 0
         while True:
             cursor, pairs = await self._store.read("ZSCAN", self._store.keys.worker_beats, cursor, "COUNT", LOOK_BATCH)
@@ -121,7 +121,7 @@ def _read(task: str, answer: Sequence[int], now_ms: int) -> Stuck:
 
 
 def _tasks(ids: Sequence[str]) -> list[str]:
-    """The ids of tasks as the store has them, in any spelling of a UUID; what is none is no task."""
+    """Return task ids as the store spells them; a text that is no UUID is no task."""
     found = {}
     for text in ids:
         try:

@@ -1,4 +1,4 @@
-"""Whether the column that names records tells them apart: two of one name would be reset as one."""
+"""A check that the id column is unique: two records of one id would be reset as one."""
 
 from __future__ import annotations
 

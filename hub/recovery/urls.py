@@ -1,4 +1,4 @@
-"""What the URL of a database says: its driver where none is named, and options as the driver takes them."""
+"""Database URLs: the default driver, and options as the driver takes them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sqlalchemy.engine import URL, make_url
 
 from hub.recovery.models import SqlSource
 
-_PLAIN = ("postgresql", "postgres")  # as everybody but SQLAlchemy writes it
+_PLAIN = ("postgresql", "postgres")  # as most programs write it
 _ASYNCPG = "postgresql+asyncpg"
 _TRUTHS = {"true": True, "on": True, "yes": True, "1": True, "false": False, "off": False, "no": False, "0": False}
-# What asyncpg takes for encryption only in a URL of its own, as libpq names it.
+# Options for encryption that asyncpg takes only in its own URL, as libpq names them.
 _OF_LIBPQ = (
     *("sslmode", "sslcert", "sslkey", "sslrootcert", "sslcrl", "sslpassword"),
     *("ssl_min_protocol_version", "ssl_max_protocol_version"),
@@ -39,7 +39,7 @@ _WORDS = {int: "a whole number", float: "a number", _truth: "true or false"}
 
 
 def read_url(source: SqlSource) -> tuple[URL, dict[str, Any]]:
-    """The URL with its driver, and those of its options that the driver would not understand in it.
+    """Return the URL with its driver, and the options that must be passed beside it.
 
     Raises `SourceRefused`, which never shows a password.
     """

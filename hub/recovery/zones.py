@@ -1,4 +1,4 @@
-"""What clock a column without a time zone holds: nobody guesses it, for in the wrong one fresh records look stuck."""
+"""Checks of the zone of a column without one: in the wrong zone fresh records look stuck, so it is never guessed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hub.recovery.clocks import CLOCKS
 from hub.recovery.models import SqlSource
 from hub.recovery.rows import Rows
 
-AHEAD_S = 300.0  # a record further ahead than this was not written by a clock that is slightly wrong
-JUST_NOW_S = 30.0  # a record younger than this in a zone of the database was written in that zone, and no other
-YEAR_S = 366 * 86_400.0  # a record further ahead than this was never written by a clock
+AHEAD_S = 300.0  # a record further ahead was not written by a clock that is slightly wrong
+JUST_NOW_S = 30.0  # a record younger than this in one zone was written in that zone
+YEAR_S = 366 * 86_400.0  # a record further ahead was never written by a clock
 UTC = ("UTC", "Etc/UTC", "Z", "GMT")
 
-# The zones of the sessions of those who may write there: ours by all that was configured for it, those of others by
-# what was configured for their role, in this database or everywhere.
+# The zones of all sessions that may write to the table: that of this session, and those configured for other roles,
+# in this database or everywhere.
 _ZONES = sa.text("""
     SELECT current_setting('TimeZone')
     UNION SELECT substr(each, 10)
@@ -37,7 +37,7 @@ async def check_zone(connection: AsyncConnection, source: SqlSource) -> None:
         return
     if connection.dialect.name != "postgresql":
         raise source.refused("time_zone", f"{connection.dialect.name} knows no time zones but UTC, and it is {zone!r}")
-    # It takes any name for one, and UTC+3 for three hours west of Greenwich, which nobody means.
+    # PostgreSQL takes any name, and reads UTC+3 as three hours west of Greenwich.
     names = sa.table("pg_timezone_names", sa.column("name", sa.Text()), schema="pg_catalog")
     known = sa.exists(sa.select(names.c.name).where(sa.func.lower(names.c.name) == zone.lower()))
     if not await connection.scalar(sa.select(known)):
@@ -45,7 +45,7 @@ async def check_zone(connection: AsyncConnection, source: SqlSource) -> None:
 
 
 async def refuse_to_guess(connection: AsyncConnection, rows: Rows) -> None:
-    """Refuse a source that names no zone for a column without one, where somebody's clock is not in UTC."""
+    """Refuse a source without a zone for a column without one, where the zone of any writer is not UTC."""
     if "time_zone" in rows.source.model_fields_set:
         return
     if foreign := await _foreign(connection, rows):
@@ -59,7 +59,7 @@ async def refuse_to_guess(connection: AsyncConnection, rows: Rows) -> None:
 
 
 async def check_newest(connection: AsyncConnection, rows: Rows) -> None:
-    """Refuse a zone in which the newest records would not have been written yet, or which was plainly another one."""
+    """Refuse a zone that puts the newest records into the future, or where another zone fits them plainly better."""
     source = rows.source
     age_s = await _newest_s(connection, rows)
     if age_s is None:
@@ -75,7 +75,7 @@ async def check_newest(connection: AsyncConnection, rows: Rows) -> None:
 
 
 async def _foreign(connection: AsyncConnection, rows: Rows) -> list[str]:
-    """The zones of those who may write there, but for the declared one; none where it does not matter."""
+    """Return the other zones of roles that may write there; none for a column with a zone."""
     if connection.dialect.name != "postgresql" or getattr(rows.updated_at.type, "timezone", False):
         return []
     quoted = connection.dialect.identifier_preparer.format_table(rows.table)
@@ -85,7 +85,7 @@ async def _foreign(connection: AsyncConnection, rows: Rows) -> list[str]:
 
 
 async def _newest_s(connection: AsyncConnection, rows: Rows, zone: str | None = None) -> float | None:
-    """The age of the newest record, as if its column were in this zone; one read per status, each by the index."""
+    """Return the age of the newest record as if its column were in this zone, with one indexed read per status."""
     clock = rows.clock if zone is None else CLOCKS[connection.dialect.name](rows.updated_at, zone)
     source = rows.source
     ages = []
@@ -96,7 +96,7 @@ async def _newest_s(connection: AsyncConnection, rows: Rows, zone: str | None = 
 
 
 async def _told(connection: AsyncConnection, rows: Rows, zones: Iterable[str]) -> str:
-    """How old the newest record is in each of them."""
+    """Return in words how old the newest record is in each zone."""
     parts = []
     for zone in (rows.source.time_zone, *zones):
         if (age_s := await _newest_s(connection, rows, zone)) is not None:

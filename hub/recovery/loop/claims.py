@@ -1,8 +1,8 @@
-"""What the loop does to the table: claiming, refreshing, and writing what became of a record.
+"""The writes of the loop: claims, refreshes and outcomes.
 
-A claim is fenced by time. Nobody else takes a record that was updated within the threshold; so it is ours while the
-lease holds, which began, by our clock, before the database wrote its time, and ends before the threshold. Later, and
-after a commit whose answer was lost, it is ours only as long as it bears the very stamp that we put there.
+A claim is fenced by time. No other worker takes a record that was updated within the threshold, so the record is ours
+while the lease holds: it began, by our clock, before the database wrote its time, and ends before the threshold. After
+the lease, and after a commit whose answer was lost, the record is ours only while it has the stamp that we wrote.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from hub.retries import now_s
 
 MOST_MARGIN_S = 30.0
 AT_ONCE = 1000  # ids in one statement
-MARGIN = 0.1  # of the threshold: for clocks that do not go equally fast, and for a handler to end when it is cancelled
+MARGIN = 0.1  # of the threshold: for the drift of clocks, and for a cancelled handler to end
 
 
 @dataclass(frozen=True)
 class Record:
-    """A record as it was claimed: `record.id`, and its columns by name, `record["subject"]`."""
+    """A claimed record: `record.id`, and its columns by name, `record["subject"]`."""
 
     id: Any
     fields: Mapping[str, Any]
@@ -42,15 +42,15 @@ class Record:
 
 
 class Unreached(Exception):
-    """A session does not reach the record that is claimed."""
+    """Raised when a session does not reach the claimed record."""
 
 
 class Untaken(Exception):
-    """Some records stayed as they were though they were locked, and nobody said why."""
+    """Raised when locked records stayed unchanged without an error."""
 
 
 class Why(Enum):
-    """Why a handler is cancelled."""
+    """The reasons to cancel a handler."""
 
     LOST = "somebody else has changed the record"
     EXPIRED = "it took longer than the threshold allows"
@@ -63,46 +63,46 @@ class Claim:
 
     record: Record
     stamps: tuple[Any, ...]
-    """What `updated_at` may be in the database, as far as we know; more than one after a commit in doubt."""
+    """The possible values of `updated_at` in the database; more than one after a commit in doubt."""
     ends_s: float
     unreadable: str | None = None
     exact: bool = False
-    """Set when the lease alone proves nothing any more."""
+    """Set when the lease alone no longer proves ownership."""
     in_doubt: set[Any] = field(default_factory=set)
-    """Statuses that were committed, and no answer came; None where the record was deleted."""
+    """Statuses of commits without an answer; None for a deleted record."""
     why: Why | None = None
     asked_s: float = 0.0
     handler: asyncio.Task[Any] | None = None
     committed: bool = False
-    """Set when its handler has committed something itself."""
+    """Set when the handler has committed something itself."""
 
     @property
     def at_work(self) -> bool:
-        """Whether its handler runs and has not been told to end."""
+        """Return whether the handler runs and was not told to end."""
         return self.why is None and self.handler is not None and not self.handler.done()
 
     @property
     def left_s(self) -> float:
-        """How long the lease lasts; not above 0 when it is over."""
+        """Return the seconds left of the lease; 0 or less when it is over."""
         return self.ends_s - now_s()
 
     def stop(self, why: Why) -> None:
-        """Cancel its handler; the first reason counts."""
+        """Cancel the handler; the first reason counts."""
         if self.why is None:
             self.why = why
             if why is Why.HALTED and self.handler is not None and self.handler.cancelling():
-                self.asked_s = now_s()  # with everything else: not again while it puts things in order
+                self.asked_s = now_s()  # everything is cancelled: not again while the handler cleans up
             else:
                 self.insist()
 
     def insist(self) -> None:
-        """Cancel its handler, perhaps again."""
+        """Cancel the handler, perhaps again."""
         self.asked_s = now_s()
         if self.handler is not None:
             self.handler.cancel()
 
     def parked(self, outcome: Outcome) -> Parked:
-        """The outcome as it is kept elsewhere."""
+        """Return the outcome as it is parked."""
         return Parked(str(self.record.id), self.stamps, outcome)
 
 
@@ -116,22 +116,22 @@ class Claims:
         self.tried: list[Any] = []
         """The ids of the latest attempt to claim."""
         self.doubtful: dict[Any, Any] = {}
-        """Those that nobody works on though they may be ours, for no answer came to the commit: id -> its stamp."""
+        """Records that may be claimed, for the commit got no answer, and have no handler: id -> stamp."""
         self._warned = False
         self.use(rows)
 
     def use(self, rows: Rows) -> None:
-        """Go on with these, for the table has changed."""
+        """Go on with these rows after the table has changed."""
         self.rows = rows
         self._stamp = stamp(rows)
-        # In PostgreSQL as text: it knows years that Python has no dates for.
+        # As text in PostgreSQL, which has years beyond those of Python.
         is_date = self.engine.dialect.name == "postgresql"
         self._time = sa.cast(rows.updated_at, sa.Text()) if is_date else self._stamp
         self._stuck = rows.status_is(rows.source.stuck)
         self._ready = sa.and_(rows.status_is(rows.source.becomes), *rows.filter)
 
     async def ready(self, but: Collection[Any] = ()) -> bool:
-        """Whether there is something to claim; in SQLite this holds nobody up, and claiming does."""
+        """Return whether there is something to claim; unlike a claim it takes no write lock in SQLite."""
         query = sa.select(self.rows.id).where(self._ready, *self._without(but)).limit(1)
         async with reading(self.engine) as connection:
             return (await connection.execute(query)).first() is not None
@@ -166,7 +166,7 @@ class Claims:
         return [_claim(key, found, stamps[key], began_s + self.lease_s) for key, found in fields.items()]
 
     async def give_back_doubtful(self) -> None:
-        """Make those ready again that are ours after all; it waits for the transaction that may still be on its way."""
+        """Give back the records in doubt that are ours after all; waits for a transaction that is still on its way."""
         async with self.engine.begin() as connection:
             some = list(islice(self.doubtful, AT_ONCE))
             those = sa.select(self.rows.id, self._stamp).where(self.rows.named(some))
@@ -178,7 +178,7 @@ class Claims:
             del self.doubtful[key]
 
     async def _alike(self, connection: AsyncConnection, before: Mapping[Any, Any]) -> list[Any]:
-        """Those with a stamp that was there before, for it would mark two claims alike; not claimed by now."""
+        """Give back records whose stamp did not change, which would mark two claims alike; return their ids."""
         after = await _pairs(connection, sa.select(self.rows.id, self._time).where(self.rows.named(before)))
         alike = [key for key, mark in after.items() if mark == before[key]]
         if alike:
@@ -191,7 +191,7 @@ class Claims:
         return alike
 
     async def _check_clock(self, connection: AsyncConnection, taken: list[Any], began_s: float) -> None:
-        """What is stuck as soon as it is claimed would be somebody else's at once as well."""
+        """Refuse a clock by which a fresh claim is stuck already: another worker would take the record at once."""
         source = self.rows.source
         old = sa.select(self.rows.id).where(self.rows.named(taken), self.rows.older_than(source.threshold_s)).limit(1)
         if (await connection.execute(old)).first() is not None:
@@ -201,17 +201,17 @@ class Claims:
             raise source.refused("updated_at_field", why)
 
     async def refresh(self, claims: Iterable[Claim]) -> list[Claim]:
-        """Have the leases of these begin anew, in one transaction; returns those that are lost: ready again, or gone.
+        """Renew the leases of these claims in one transaction; return the lost ones: ready again, or gone.
 
-        What somebody has locked is left alone, and keeps its lease as it is: it is the handler as a rule, who has
-        changed the record and not committed it yet, and nobody can take it as long as he has not.
+        A locked record is left alone and keeps its lease: as a rule its own handler has changed it and not committed
+        yet, and no other worker can take it until then.
         """
         held = {claim.record.id: claim for claim in claims}
         ends_s = now_s() + self.lease_s
         async with self.engine.begin() as connection:
             seen = await _pairs(connection, self._those(held).with_for_update(skip_locked=True, key_share=True))
-            # With the record locked: whatever held us up until now, if the lease still holds nobody else had it,
-            # unless its handler has ended, for then it may have been claimed again.
+            # The record is locked now. If the lease still holds, no other worker had the record, unless its handler has
+            # ended: then it may have been claimed again.
             work = {key: mark for key, mark in seen.items() if held[key].at_work}
             ours = [key for key, mark in work.items() if held[key].left_s > 0 or mark in held[key].stamps]
             fresh: dict[Any, Any] = {}
@@ -226,24 +226,24 @@ class Claims:
         return [claim for key, claim in held.items() if key not in fresh and key not in kept]
 
     async def finish(self, session: AsyncSession, claim: Claim, outcome: Outcome) -> bool:
-        """Make the outcome part of what the handler has begun in its session, and commit both; False: it is not ours.
+        """Commit the outcome with what the handler wrote in its session; return False when the record is not ours.
 
-        A handler that has deleted the record, or has given it another status, has decided itself, and that stands.
-        Raises `Unreached` when that was not so: nothing has become of the record then.
+        A handler that deleted the record or gave it another status has decided itself. Raises `Unreached` when the
+        session does not reach the record: nothing was written then.
         """
         rows = self.rows
         change = sa.update(rows.table).where(self._one(claim), self._stuck).values(outcome.change(rows))
         changed: Any = await session.execute(change)
         ours = bool(changed.rowcount)
         status: Any = outcome.status
-        if not ours:  # only with the record locked do the two looks, from inside and from outside, go together
+        if not ours:  # the reads inside and outside agree only with the record locked
             within = sa.select(rows.status, sa.case((self._stuck, 1), else_=0)).where(self._one(claim))
             found = (await session.execute(within.with_for_update(key_share=True))).first()
             status, stuck = found or (None, 0)
             ours = not stuck and await self._is(claim, self._stuck)
         if not ours and claim.committed:
             ours = await self._is(claim, self._decided)
-        if not ours or claim.left_s <= 0:  # looked at with the record locked, as above
+        if not ours or claim.left_s <= 0:  # read with the record locked, as above
             await session.rollback()
             return False
         claim.exact = True
@@ -254,14 +254,14 @@ class Claims:
         return True
 
     async def check_reached(self, claim: Claim) -> None:
-        """Raises `Unreached` when others still see the record just as it was claimed, though a session does not."""
+        """Raise `Unreached` when others still see the record as it was claimed, though the session does not."""
         if await self._is(claim, self._stuck & self._stamp.in_(claim.stamps)):
             raise Unreached("the session of get_session does not reach the record")
 
     async def write(self, session: AsyncSession, claim: Claim, outcome: Outcome) -> Any:
-        """Write an outcome in a transaction of its own; returns the status the record has now, None if it is gone.
+        """Write an outcome in its own transaction; return the status of the record now, None if it is gone.
 
-        Where the database refuses the reason for what it says, a plainer one is written, in the end none.
+        Where the database refuses the text of the reason, a plainer one is written, in the end none.
         """
         refusal: Exception | None = None
         for plainer in outcome.with_plainer_reasons():
@@ -277,7 +277,7 @@ class Claims:
 
     async def _write(self, session: AsyncSession, claim: Claim, outcome: Outcome) -> Any:
         guard = [self._one(claim), self._stuck]
-        if claim.exact or claim.left_s <= 0 or claim.handler is None:  # without one, only others touch it
+        if claim.exact or claim.left_s <= 0 or claim.handler is None:  # without a handler, only others touch it
             guard.append(self._stamp.in_(claim.stamps))
         look = sa.select(self._stamp).where(*guard).with_for_update(key_share=True)
         marks = (await session.execute(look)).scalars().all()
@@ -286,7 +286,7 @@ class Claims:
             await session.rollback()
             return found
         claim.stamps = (marks[0],)
-        # Said again, for not every session has locked the record by looking at it.
+        # Checked again, because not every session locks a record by reading it.
         guard = [self._one(claim), self._stuck, self._stamp == marks[0]]
         change = sa.update(self.rows.table).where(*guard).values(outcome.change(self.rows))
         changed: Any = await session.execute(change)
@@ -299,7 +299,7 @@ class Claims:
         return outcome.status
 
     async def _is(self, claim: Claim, what: sa.ColumnElement[bool]) -> bool:
-        """Whether everybody but the handler's own transaction sees the record like that."""
+        """Return whether the record looks like that from outside the handler's transaction."""
         async with reading(self.engine) as connection:
             return bool(await _pairs(connection, self._those([claim.record.id], what)))
 
@@ -318,14 +318,14 @@ class Claims:
 
     @property
     def _decided(self) -> sa.ColumnElement[bool]:
-        """A status that the loop does not give to a record in which it is, and nobody claims."""
+        """Return the clause for a status that only a handler gives: neither stuck nor ready."""
         return sa.and_(sa.not_(self._stuck), sa.not_(self.rows.status_is(self.rows.source.becomes)))
 
     def _one(self, claim: Claim) -> sa.ColumnElement[bool]:
         return self.rows.named([claim.record.id])
 
     async def _read(self, connection: AsyncConnection, ids: list[Any]) -> dict[Any, Mapping[str, Any] | Exception]:
-        """All columns, or why a record has something in them that cannot be read: the others are not to wait for it."""
+        """Return all columns by id, or the error of an unreadable record, so that the others do not wait for it."""
         try:
             return await self._fields(connection, self.rows.named(ids))
         except sa.exc.SQLAlchemyError:

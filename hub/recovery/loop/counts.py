@@ -1,4 +1,4 @@
-"""What a loop counts, and the lines it logs: one event, one line of `key=value`."""
+"""Counters and log lines of a loop: one event, one line of `key=value`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger("hub.client")
 
 @dataclass
 class Counts:
-    """What became of the records of one `process`, as far as it has come: `process(..., counts=counts)` counts here."""
+    """Counters of one `process`, which counts while it runs: `process(..., counts=counts)`."""
 
     claimed: int = 0
     done: int = 0
@@ -22,22 +22,22 @@ class Counts:
     returned: int = 0
     """Given back, to be claimed again: not started, cancelled, or their handler's writes were lost."""
     lost: int = 0
-    """Somebody else had changed them meanwhile: nothing was written."""
+    """Changed by another program meanwhile: nothing was written."""
     parked: int = 0
     """Their outcome waits in Redis until the database is back."""
     settled: int = 0
-    """Parked outcomes, of whomever, that were written."""
+    """Parked outcomes that were written, of any loop."""
     zombies: int = 0
-    """Left as they are: nobody could write what became of them, and recovery finds them."""
+    """Left as they are, because their outcome could not be written; recovery finds them."""
     sessions: int = field(default=0, compare=False)
-    """Sessions that were asked for."""
+    """Requests for a session."""
     refusals: int = 0
-    """Sessions that could not be had."""
+    """Requests that were refused."""
     on_change: Callable[[str, Any], None] | None = field(default=None, compare=False, repr=False)
-    """Called with each name above that is counted up, and the id of the record, None where it is about none."""
+    """Called with the name of each counter that rises, and the id of the record or None."""
 
     def add(self, name: str, id: Any = None, some: int = 1) -> None:
-        """Count, and tell of it."""
+        """Count, and call `on_change`."""
         setattr(self, name, getattr(self, name) + some)
         if self.on_change is not None and some:
             try:
@@ -46,7 +46,7 @@ class Counts:
                 say(logging.ERROR, "on_change failed", counted=name, id=id, why=reason(error))
 
     def numbers(self) -> dict[str, int]:
-        """All that is counted, by name."""
+        """Return all counters by name."""
         return {name: value for name, value in vars(self).items() if name != "on_change"}
 
 
@@ -56,7 +56,7 @@ def say(level: int, event: str, **facts: Any) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """What it is and what it says, if it can say something."""
+    """Return the class and the text of an error, if its text can be made."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception as trouble:  # noqa: BLE001 - of somebody else's making, and handed on

@@ -1,4 +1,4 @@
-"""What the loops of this process count, for Prometheus: in the registry that its own /metrics shows, while they run."""
+"""Prometheus metrics of the loops of this process, in its default registry."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _SESSIONS = ("sessions", "refusals")
 
 
 class Loops(Collector):
-    """The counts of all loops so far, by source; those that have ended stay counted."""
+    """The counters of all loops by source, the ended ones included."""
 
     def __init__(self) -> None:
-        self._running: list[tuple[str, Counts, dict[str, int]]] = []  # with what they held before
+        self._running: list[tuple[str, Counts, dict[str, int]]] = []  # with their values from before
         self._ended: dict[str, Counter[str]] = {}
         self._registered = False
 
     def begin(self, source: str, counts: Counts) -> None:
-        """Show these from now on."""
+        """Show these counters from now on."""
         if not self._registered:
             REGISTRY.register(self)
             self._registered = True
         self._running.append((source, counts, counts.numbers()))
 
     def end(self, counts: Counts) -> None:
-        """They change no more."""
+        """Keep the last values of these counters."""
         for each in [each for each in self._running if each[1] is counts]:
             self._ended[each[0]] = self._ended.get(each[0], Counter()) + _since(counts, each[2])
             self._running.remove(each)
 
     def collect(self) -> Iterator[Metric]:
-        """Two counters: records by what became of them, and sessions asked for and refused."""
+        """Yield two metrics: records by result, and sessions requested and refused."""
         totals = {source: Counter(numbers) for source, numbers in self._ended.items()}
         for source, counts, before in self._running:
             totals[source] = totals.get(source, Counter()) + _since(counts, before)
@@ -68,7 +68,7 @@ _loops = Loops()
 
 @contextmanager
 def shown(source: str, counts: Counts) -> Iterator[None]:
-    """Show what this loop counts."""
+    """Show the counters of this loop while it runs."""
     _loops.begin(source, counts)
     try:
         yield

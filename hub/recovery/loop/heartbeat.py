@@ -1,4 +1,4 @@
-"""Refreshing the records whose handlers run, so that long work is not taken for stuck."""
+"""Refreshes of records whose handlers run, so that long work does not look stuck."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ OFTEN_S = 0.1  # between two beats, however often handlers commit
 
 
 class Heartbeat:
-    """Beats for all handlers that run, every `interval_s`; sooner after a beat that failed, and when one of them has
-    committed, for the time of its transaction is the time when that began."""
+    """Beats for all running handlers, every `interval_s`; sooner after a failed beat, and after a commit of a handler,
+    whose transaction wrote the time at which it began."""
 
     def __init__(self, claims: Claims, items: Items, interval_s: float) -> None:
         source = claims.rows.source.name
@@ -27,7 +27,7 @@ class Heartbeat:
         self._source = source
 
     async def beat_for_ever(self) -> None:
-        """Until cancelled."""
+        """Beat until cancelled."""
         while True:
             rest_s = self._interval_s / 4 if self._trouble.on else self._interval_s
             least_s = min(OFTEN_S, rest_s / 2)
@@ -39,7 +39,7 @@ class Heartbeat:
             await self.beat()
 
     async def beat(self) -> None:
-        """Refresh them once, and cancel the handlers of those that are somebody else's by now."""
+        """Refresh the records once, and cancel the handlers of lost records."""
         held = [claim for claim in self._items.claimed.values() if claim.at_work and claim.left_s > 0]
         for first in range(0, len(held), AT_ONCE):
             await self._refresh(held[first : first + AT_ONCE])
@@ -53,6 +53,6 @@ class Heartbeat:
             return
         self._trouble.over()
         for claim in lost:
-            if claim.at_work:  # and not ended in the meantime
+            if claim.at_work:  # unless it has ended meanwhile
                 say(logging.WARNING, "heartbeat finds the record changed", source=self._source, id=claim.record.id)
                 claim.stop(Why.LOST)

@@ -1,4 +1,4 @@
-"""Claiming for as long as the loop runs: whatever is wrong with one record, or changes about the table."""
+"""Claims of the loop, which go on past faulty records and changes of the table."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hub.recovery.rows import Rows
 from hub.retries import now_s
 
 CLAIM_S = 30.0
-MOST_LEFT_OUT = 500  # what was left out longest ago is tried again then
-LEFT_OUT_S = 300.0  # somebody may have repaired it
+MOST_LEFT_OUT = 500  # the record left out longest ago is tried again then
+LEFT_OUT_S = 300.0  # it may have been repaired
 
 
 class Intake:
-    """Claims records: fewer when that is refused, and without those that cannot be claimed at all."""
+    """Claims of records: fewer after a refusal, and without records that cannot be claimed at all."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Intake:
         self._in_a_row = 0
 
     async def ready(self) -> bool | None:
-        """Whether there is something to claim; None when the database does not say."""
+        """Return whether there is something to claim; None when the database does not answer."""
         self._left_out = {id: since for id, since in self._left_out.items() if now_s() - since < LEFT_OUT_S}
         try:
             while self._claims.doubtful:
@@ -56,9 +56,9 @@ class Intake:
             return None
 
     async def take(self, room: int) -> list[Claim] | None:
-        """Claimed records; None when there may be some, and the database does not let us. Raises `SourceRefused`.
+        """Return claimed records; None when the database does not answer. Raises `SourceRefused`.
 
-        A claim whose commit is in doubt is given back with the next attempt: nobody works on those records.
+        The next attempt gives back claims whose commit is in doubt: no handler runs for them.
         """
         if not (ready := await self.ready()):
             return None if ready is None else []
@@ -67,7 +67,7 @@ class Intake:
             taken = await self._shutdown.timeout(self._claims.take(min(room, self._limit), but), CLAIM_S)
         except SourceRefused:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, it may be over in a while; it is dealt with there
+        except Exception as error:  # noqa: BLE001 - it may pass; it is dealt with there
             await self._refused(error)
             return None
         self._trouble.over()
@@ -88,11 +88,11 @@ class Intake:
 
     @property
     def most(self) -> int:
-        """How many records the next attempt claims at most."""
+        """Return how many records the next attempt claims at most."""
         return self._limit
 
     async def _refused(self, error: Exception) -> None:
-        """What nobody can wait out: the table may have changed, or one record stands in the way of the others."""
+        """Deal with a refusal that waiting does not end: a changed table, or one record that blocks the others."""
         if is_away(error) and not isinstance(error, Untaken):
             self._trouble.met(in_a_sentence(self._source, error))
             return
@@ -110,7 +110,7 @@ class Intake:
         elif self._claims.tried and self._claims.tried[0] == self._suspect:
             self._leave_out(self._suspect, error)
         elif self._claims.tried:
-            self._suspect = self._claims.tried[0]  # or of the table, which may have been repaired before we looked
+            self._suspect = self._claims.tried[0]  # or of the table, which may have been repaired meanwhile
         else:
             self._trouble.met(in_a_sentence(self._source, error))
 
@@ -121,7 +121,7 @@ class Intake:
         for first in list(islice(self._left_out, max(0, len(self._left_out) - MOST_LEFT_OUT))):
             del self._left_out[first]
         self._in_a_row += 1
-        if self._in_a_row > 1:  # it may be all of them: then slowly
+        if self._in_a_row > 1:  # it may be all of them, so go slowly
             self._trouble.met(why)
 
 

@@ -1,4 +1,4 @@
-"""One record from its claim to what becomes of it: a session, the handler, the outcome."""
+"""The way of one record from its claim to its outcome: session, handler, write."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from hub.retries import now_s, pause_s
 Handler = Callable[[Record, AsyncSession], Awaitable[Mapping[str, Any] | None]]
 
 FURTHER_TRIES = 3
-ROUNDS = 1000  # records that are remembered to be handled again
+ROUNDS = 1000  # records whose further tries are counted
 WRITE_S = 30.0  # for one statement or commit, on a database that hangs
 PARK_S = 10.0
-INSIST_S = 5.0  # a handler may have things to put in order
-LOOK_S = 1.0  # a machine that was suspended has let no time pass for who sleeps
+INSIST_S = 5.0  # a handler may have to clean up
+LOOK_S = 1.0  # a suspended machine wakes with its sleeps not over
 LEAST_SHARE = 0.5  # of the lease: with less of it left nothing is begun
 
 
 class Items:
-    """What becomes of claimed records. `work` never raises: whatever happens to a record, the loop goes on."""
+    """The claimed records of a loop. `work` never raises: no record ends the loop."""
 
     def __init__(
         self,
@@ -49,8 +49,7 @@ class Items:
         fail_unserved: bool = False,
     ) -> None:
         self.claimed: dict[Any, Claim] = {}
-        """All that are claimed, until what became of them is written: the same record claimed once more in between
-        would be taken for this one."""
+        """All claims whose outcome is not written yet: a second claim of a record would be taken for the first."""
         self.parked_some = False
         self.committed = asyncio.Event()
         """Set when a handler has committed something itself."""
@@ -75,11 +74,11 @@ class Items:
             claim.stop(Why.HALTED)
 
     async def work(self, claim: Claim) -> None:
-        """See a record through."""
+        """Handle a record to its outcome."""
         self.claimed[claim.record.id] = claim
         try:
             if not await self._shutdown.acquire(self._places, claim.left_s):
-                await self._give_back(claim)  # behind work that is refreshed and takes long
+                await self._give_back(claim)  # all places have long work that is refreshed
                 return
             try:
                 await self._work(claim)
@@ -120,8 +119,8 @@ class Items:
         await self._tell(claim, Outcome(self._source.becomes), self._own)
 
     async def _unserved(self, claim: Claim, refusal: SessionRefused) -> None:
-        """There is no session: the handler does not run, and that is no fault of the record. The breaker keeps it from
-        being claimed and given back without end."""
+        """Give back a record for which there is no session, or fail it where asked to. The breaker keeps it from being
+        claimed and given back without end."""
         say(logging.WARNING, "record not handled", **self._names(claim), why=refusal)
         failed = Outcome(self._source.failed, str(refusal))
         await self._tell(claim, failed if self._fail_unserved else Outcome(self._source.becomes), self._own)
@@ -144,7 +143,7 @@ class Items:
             await held.close()
             await self._give_back(claim)
         elif error is not None and may_pass(error) and not self._is_enough(claim):
-            # What it wrote went with its connection, and it cannot help that.
+            # Its writes were lost with the connection, through no fault of its own.
             say(logging.WARNING, "record is handled again", **self._names(claim), why=reason(error))
             self.writing.met(repr(error))
             await held.close()
@@ -154,7 +153,7 @@ class Items:
 
     @contextmanager
     def _listening(self, claim: Claim, session: AsyncSession) -> Iterator[None]:
-        """Hear of commits: with one the handler may have put a time into its record that is long past."""
+        """Listen for commits of the handler: one may have written an old time into the record."""
 
         def heard(of: Any) -> None:
             if not of.in_nested_transaction():  # a savepoint is no commit
@@ -162,7 +161,7 @@ class Items:
                 self.committed.set()
 
         inner = getattr(session, "sync_session", None)
-        if inner is None:  # something that stands for one
+        if inner is None:  # a stand-in for a session
             yield
             return
         sa.event.listen(inner, "after_commit", heard)
@@ -172,7 +171,7 @@ class Items:
             sa.event.remove(inner, "after_commit", heard)
 
     async def _ended(self, claim: Claim, handler: asyncio.Task[Any]) -> None:
-        """Until nothing of it runs any more; cancelled as soon as the lease is over, and until it heeds that."""
+        """Wait until the handler has ended; cancel it when the lease ends, again and again until it does."""
         while not handler.done():
             await self._shutdown.wait([handler], min(LOOK_S, max(0.0, claim.left_s)) if claim.why is None else LOOK_S)
             if handler.done():
@@ -186,8 +185,8 @@ class Items:
                 claim.insist()
 
     async def _succeeded(self, claim: Claim, held: Held, result: Any) -> None:
-        """The handler's writes and the new status are one transaction. When it fails, and there were writes, they are
-        gone, and the record is to be handled again; when there were none, only the status is missing."""
+        """Commit the handler's writes and the new status in one transaction. When that fails and there were writes, the
+        record is handled again; without writes only the status is written again."""
         session = held.session
         used = session.in_transaction()
         outcome: Outcome | None = None
@@ -206,7 +205,7 @@ class Items:
                 await self._failed(claim, held, error)
                 return
             say(logging.WARNING, "outcome not written", **self._names(claim), why=repr(error))
-            self.writing.met(repr(error))  # and not at once again: whatever it is may be so next time
+            self.writing.met(repr(error))  # and rest first: the fault may still be there
             await held.close()
             given = Outcome(self._source.becomes) if again or outcome is None else outcome
             await self._tell(claim, given, self._sessions, error)
@@ -221,7 +220,7 @@ class Items:
             self._lost(claim)
 
     def _is_enough(self, claim: Claim) -> bool:
-        """Count that it is handled again, and say whether it was so often enough."""
+        """Count one more try; return whether there were enough."""
         count = self._rounds.pop(claim.record.id, 0) + 1
         if count > FURTHER_TRIES:
             return True
@@ -245,14 +244,14 @@ class Items:
         return Outcome(status, None, self._restarted(status) | values)
 
     def _restarted(self, status: Any) -> dict[str, Any]:
-        """What says that it was reset no times: those before were about work that has come to an end."""
+        """Return the columns that set the count of resets to 0: the work they counted is done."""
         source, attempts = self._source, self._claims.rows.attempts
         if attempts is None or not source.restart_attempts or status in (source.becomes, source.failed):
             return {}
         return {attempts.name: 0}
 
     async def _failed(self, claim: Claim, held: Held, error: BaseException) -> None:
-        """Mark it as failed: in the session there is, for a sick pool has no other, then in further ones."""
+        """Mark the record as failed, in the handler's session first, because a sick pool has no other."""
         say(logging.ERROR, "record failed", **self._names(claim), why=reason(error))
         outcome = Outcome(self._source.failed, reason(error))
         trouble: Exception | None = None
@@ -261,7 +260,7 @@ class Items:
             await self._write(claim, outcome, held)
             self.writing.over()
             return
-        except Exception as raised:  # noqa: BLE001 - said if nothing else helps
+        except Exception as raised:  # noqa: BLE001 - logged if nothing else helps
             trouble = raised
         await held.close()
         await self._tell(claim, outcome, self._sessions, trouble)
@@ -269,8 +268,7 @@ class Items:
     # -- outcomes -----------------------------------------------------------------------------------------------------
 
     async def _tell(self, claim: Claim, outcome: Outcome, sessions: Sessions, tried: Exception | None = None) -> None:
-        """Write what is known of a record, and if that cannot be, park it; with nothing to park in, go on trying for as
-        long as it is ours."""
+        """Write an outcome, or park it; with nothing to park in, go on trying while the record is ours."""
         attempt = -1 if tried is None else 0
         while (trouble := await self._tries(claim, outcome, sessions, attempt)) is not None:
             self.writing.met(repr(trouble))
@@ -283,12 +281,12 @@ class Items:
             sessions, attempt = self._own, max(attempt, 0) + FURTHER_TRIES
 
     async def _parked(self, claim: Claim, outcome: Outcome, trouble: Exception) -> str | None:
-        """Park it; returns why not."""
+        """Park the outcome; return why that failed, None when it is parked."""
         if self._outcomes is None:
             return "nothing to park in"
         try:
             await self._shutdown.timeout(self._outcomes.park(claim.parked(outcome)), PARK_S)
-        except Exception as error:  # noqa: BLE001 - said and counted by who asked
+        except Exception as error:  # noqa: BLE001 - logged and counted by the caller
             return f"not parked: {error!r}"
         self.parked_some = True
         self._counts.add("parked", claim.record.id)
@@ -296,8 +294,9 @@ class Items:
         return None
 
     async def _tries(self, claim: Claim, outcome: Outcome, sessions: Sessions, first: int) -> Exception | None:
-        """Try to write it, three times after a pause that grows with each, before that at once if `first` is below 0;
-        returns what was wrong at last. Whoever has no session for us does not keep us from our own connection."""
+        """Try three times to write the outcome, after growing pauses, and at once before them if `first` is below 0.
+
+        Returns the last error, None when it is written. Without a session of the caller the own connection is used."""
         trouble: Exception | None = None
         for attempt in range(first, max(first, 0) + FURTHER_TRIES):
             if attempt >= 0:
@@ -342,12 +341,12 @@ class Items:
 
 
 def _is_cut(error: Exception) -> bool:
-    """Whether it was the database that was away, and not something that the handler has left in its session."""
+    """Return whether the database was away, as opposed to a fault that the handler left in its session."""
     return may_pass(error) or (isinstance(error, OSError | TimeoutError | Interrupted) and is_away(error))
 
 
 async def _call(handler: Handler, record: Record, session: AsyncSession) -> tuple[Any, BaseException | None]:
-    """What the handler returned, or raised; only a cancellation is raised on."""
+    """Return the result and the error of the handler; raise only a cancellation."""
     try:
         result: Any = handler(record, session)
         return (await result if inspect.isawaitable(result) else result), None

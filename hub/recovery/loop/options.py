@@ -1,4 +1,4 @@
-"""What `process` was given: whether it can be meant, and what follows from it."""
+"""Options of `process`: checks, and values that follow from them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ BEATS = 4  # in a threshold: three may fail
 
 
 def check(source: Any, handler: Any, get_session: Any, stop: Any, park: Any, poll_s: Any, **counts: Any) -> None:
-    """Raises `TypeError` or `ValueError`, in a sentence, for what cannot be meant."""
+    """Raise `TypeError` or `ValueError` with a sentence for options that cannot be meant."""
     if not isinstance(source, SqlSource):
         raise TypeError(f"process works on records of an SqlSource, not of a {type(source).__name__}")
     if not callable(handler):
         raise TypeError("handler is a function of a record and a session")
-    with suppress(ValueError):  # of some nobody knows what they take
+    with suppress(ValueError):  # the signature of some callables is unknown
         try:
             inspect.signature(handler).bind(None, None)
         except TypeError as error:
@@ -47,14 +47,14 @@ def check(source: Any, handler: Any, get_session: Any, stop: Any, park: Any, pol
 
 
 def places(source: SqlSource, get_session: GetSession | None, batch: int, concurrency: int | None) -> int:
-    """How many handlers run at once; in SQLite nobody else writes while one has begun to."""
+    """Return how many handlers run at once; SQLite has one writer at a time."""
     if concurrency is None:
         concurrency = 1 if get_session is None and source.url.startswith("sqlite") else CONCURRENCY
     return min(batch, concurrency)
 
 
 def beat_s(source: SqlSource, heartbeat: bool | float) -> float | None:
-    """The time between two heartbeats; None for none. Raises `ValueError`."""
+    """Return the seconds between two heartbeats, None for no heartbeats. Raises `ValueError`."""
     if heartbeat is False:
         return None
     if heartbeat is True:
@@ -66,7 +66,7 @@ def beat_s(source: SqlSource, heartbeat: bool | float) -> float | None:
 
 
 def outcomes(source: SqlSource, park: str | Literal[False] | None) -> Outcomes | None:
-    """Where to park; None for nowhere. Raises `BadSetting`."""
+    """Return where to park outcomes, None for nowhere. Raises `BadSetting`."""
     url = park if park is not None else os.environ.get("HUB_REDIS_URL") or os.environ.get("REDIS_URL")
     return Outcomes.at(url, os.environ.get("HUB_KEY_PREFIX", ""), source.name) if url else None
 

@@ -1,7 +1,7 @@
-"""`process`: claims records batch by batch and has a handler work on them.
+"""`process`: claims records batch by batch and calls a handler for each.
 
-What it counts is in the `Counts` that it is given while it runs, which tells `on_change` of each, and in Prometheus as
-`record_loop_records_total` and `record_loop_sessions_total`.
+It counts in its `Counts` while it runs, calls their `on_change`, and shows `record_loop_records_total` and
+`record_loop_sessions_total` in Prometheus.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hub.recovery.tables import reflect
 
 SETTLE_S = 60.0
 CLOSE_S = 5.0
-CANCEL_S = 1.0  # for a task of ours to notice
+CANCEL_S = 1.0  # for a task of the loop to notice
 
 
 async def process(
@@ -53,7 +53,7 @@ async def process(
 ) -> Counts:
     """Claim records with the status `source.becomes`, `batch` at a time; `handler(record, session)` works on each.
 
-    What the handler writes in its session, the columns it returns as a mapping, if any, and the status `done` become
+    The writes of the handler in its session, the columns it returns as a mapping, if any, and the status `done` are
     one transaction. A handler that raises leaves a record `source.failed` with the reason in its error field. Handlers
     run at least once for each record, `concurrency` at a time (10; 1 in SQLite, where only one can write, without
     `get_session`), and never two at once for one record: one that takes longer than the threshold is cancelled and has
@@ -68,9 +68,9 @@ async def process(
     30 s. A record for which there is no session is given back, for its handler never ran; with `fail_unserved` it
     becomes `source.failed`. After some refusals in a row nothing is claimed until sessions can be had again.
 
-    A handler that lost its connection runs again, up to three times. What becomes of a record while the database is
-    away is parked in Redis: `park`, else `HUB_REDIS_URL` or `REDIS_URL`, under `HUB_KEY_PREFIX`. Without (False) it is
-    tried for as long as the record is ours; then `ZOMBIE RECORD ALERT` is said.
+    A handler that lost its connection runs again, up to three times. Outcomes are parked in Redis while the database is
+    away: `park`, else `HUB_REDIS_URL` or `REDIS_URL`, under `HUB_KEY_PREFIX`. With `park=False` the loop tries for as
+    long as the record is ours; then it logs `ZOMBIE RECORD ALERT`.
     It runs until `stop` is set, and then finishes what it has begun; cancelled, it cancels its handlers and waits for
     them; with `until_empty` until nothing is left to claim. Looks for new records every `poll_s` seconds. Raises
     `SourceRefused` for a source that does not fit its database.
@@ -88,7 +88,7 @@ async def process(
 
 
 async def _seen_through(running: asyncio.Task[None], shutdown: Shutdown) -> None:
-    """Until it has ended by itself, also when this is cancelled: that only halts it."""
+    """Wait until the loop has ended; a cancellation halts the loop, and is raised after its end."""
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
         try:
@@ -102,7 +102,7 @@ async def _seen_through(running: asyncio.Task[None], shutdown: Shutdown) -> None
 
 
 class Loop:
-    """One `process`. Its tasks are cancelled by nobody but those who cancel everything, and that means `halt`."""
+    """One run of `process`. Only a cancellation of everything reaches its tasks, and it means `halt`."""
 
     until_empty = False
     beat_s: float | None = None
@@ -139,7 +139,7 @@ class Loop:
         self._settler: asyncio.Task[None] | None = None
 
     def open(self, get_session: GetSession | None, park: str | Literal[False] | None) -> None:
-        """Make what it works with; connects to nothing. Raises `SourceRefused`."""
+        """Make engines, sessions and outcomes without connecting. Raises `SourceRefused`."""
         self._engines.append(make_engine(self._source))
         if get_session is None:
             self._engines.append(make_engine(self._source, self._concurrency))
@@ -149,7 +149,7 @@ class Loop:
         self._is_to_park = park is not False
 
     async def run(self) -> None:
-        """Until it is told to end, or nothing is left; nothing of it runs any more then."""
+        """Run until told to end, or until nothing is left; no task is left running then."""
         heartbeat: asyncio.Task[None] | None = None
         try:
             rows = await self._reflected()
@@ -164,7 +164,7 @@ class Loop:
                 claims, self._handler, self._done, self._sessions, self._breaker, self._shutdown, self.counts,
                 self._outcomes, self._own, self._concurrency, self.fail_unserved,
             )  # fmt: skip
-            items.parked_some = True  # perhaps by one that ran before
+            items.parked_some = True  # perhaps by an earlier run
             if self.beat_s is not None:
                 heartbeat = asyncio.create_task(Heartbeat(claims, items, self.beat_s).beat_for_ever())
             intake = Intake(claims, self._look, self._shutdown, self._trouble, items.claimed)
@@ -177,7 +177,7 @@ class Loop:
             say(logging.INFO, "processing ended", source=self._source.name, **self.counts.numbers())
 
     async def _reflected(self) -> Rows | None:
-        """The rows, as soon as the database answers; raises `SourceRefused`."""
+        """Return the rows as soon as the database answers; raises `SourceRefused`."""
         while not self._shutdown.told:
             try:
                 rows = await self._shutdown.timeout(self._look(), CLAIM_S)
@@ -197,7 +197,7 @@ class Loop:
         return rows
 
     async def _turn(self, claims: Claims, intake: Intake, items: Items) -> bool:
-        """Claim once, and wait until that is worth while again; False when nothing is left."""
+        """Claim once, and wait until the next claim is worth while; return False when nothing is left."""
         self._settle(claims, items)
         rest_s = max(items.writing.rest_s, self._trouble.rest_s, self._breaker.rest_s)
         if rest_s > 0 or (self._breaker.is_open and not await self._sessions.probe()):
@@ -213,7 +213,7 @@ class Loop:
             return await self._more(claims, intake, items)
         elif len(taken) < room:
             await self._shutdown.sleep(self._poll_s, self._working)
-        # One that takes long is to keep no place empty but its own; but a claim for every single record would be many.
+        # A long handler keeps no place empty but its own; half a batch a time, so that not every record costs a claim.
         while len(self._working) > self._batch // 2 and not self._shutdown.told:
             await self._shutdown.sleep(None, self._working)
         return True
@@ -225,7 +225,7 @@ class Loop:
         task.add_done_callback(self._working.discard)
 
     async def _more(self, claims: Claims, intake: Intake, items: Items) -> bool:
-        """Nothing could be claimed and nothing runs: whether there is more, perhaps locked by somebody, or parked."""
+        """Return whether more may come, locked or parked, when nothing was claimed and nothing runs."""
         self._settle(claims, items)
         while self._settler is not None and not self._settler.done() and not self._shutdown.told:
             await self._shutdown.sleep(None, [self._settler])
@@ -237,7 +237,7 @@ class Loop:
     # -- parked outcomes ----------------------------------------------------------------------------------------------
 
     def _settle(self, claims: Claims, items: Items) -> None:
-        """Have parked outcomes written beside everything else: Redis may be slow to answer."""
+        """Start writing parked outcomes in the background: Redis may be slow to answer."""
         running = self._settler is not None and not self._settler.done()
         if self._outcomes is not None and items.parked_some and not running and not self._settling.rest_s:
             self._settler = asyncio.create_task(self._write_parked(self._outcomes, claims, items))
@@ -248,7 +248,7 @@ class Loop:
             async with asyncio.timeout(SETTLE_S):
                 written = await settle(claims.engine, claims.rows, outcomes)
                 left = await outcomes.count()
-        except Exception as error:  # noqa: BLE001 - they wait on; it is said there
+        except Exception as error:  # noqa: BLE001 - they wait on; it is logged there
             items.parked_some = True
             self._settling.met(repr(error))
             return
@@ -261,12 +261,12 @@ class Loop:
     # -- the end ------------------------------------------------------------------------------------------------------
 
     async def _end(self, *tasks: asyncio.Task[None] | None) -> None:
-        """Return when nothing runs any more."""
+        """End all tasks and close all connections."""
         while self._working:
             await self._shutdown.wait(self._working)
         for task in tasks:
             while task is not None and not task.done():
-                task.cancel()  # and again: on Python 3.11 one that waits for something with a bound may not notice
+                task.cancel()  # repeated: on Python 3.11 a task in a bounded wait may miss a cancellation
                 await self._shutdown.wait([task], CANCEL_S)
         closing = [engine.dispose for engine in self._engines]
         for close in closing + ([self._outcomes.close] if self._outcomes else []):

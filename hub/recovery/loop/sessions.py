@@ -1,4 +1,4 @@
-"""Sessions for handlers: however they are given out, and the breaker for when they are refused."""
+"""Sessions for handlers, and the circuit breaker for refusals."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from hub.recovery.loop.counts import Counts, say
 from hub.recovery.loop.shutdown import Interrupted, Shutdown
 from hub.retries import now_s, pause_s
 
-REFUSALS = 5  # in a row: one is an accident, and a sick pool is known before the next batch
-SESSION_S = 30.0  # as long as a pool of SQLAlchemy waits unless told otherwise
+REFUSALS = 5  # in a row: one is an accident, and a sick pool shows before the next batch
+SESSION_S = 30.0  # the default wait of a pool of SQLAlchemy
 CLOSE_S = 10.0
-AGAIN_S = 300.0  # what goes on is said again
+AGAIN_S = 300.0  # an ongoing trouble is logged again
 
 GetSession = Callable[[], Any]
 
 
 class SessionRefused(Exception):
-    """No session could be had."""
+    """Raised when no session could be had."""
 
 
 class Trouble:
-    """Something that should work and does not: said when it begins and when it is over, and how long to rest."""
+    """A trouble that is logged when it begins and when it ends, with growing rests between tries."""
 
     def __init__(self, source: str, begins: str, over: str) -> None:
         self._source = source
@@ -40,16 +40,16 @@ class Trouble:
 
     @property
     def on(self) -> bool:
-        """Whether it has begun and is not over."""
+        """Return whether the trouble goes on."""
         return self._count > 0
 
     @property
     def rest_s(self) -> float:
-        """How long to leave it alone from now on."""
+        """Return the seconds to rest from now on."""
         return max(0.0, self._until_s - now_s())
 
     def met(self, why: object) -> None:
-        """It does not work: the more often in a row, the longer the rest."""
+        """Note a failure; the rest grows with each in a row."""
         if not self._count or now_s() - self._said_s > AGAIN_S:
             self._said_s = now_s()
             say(logging.WARNING, self._begins, source=self._source, why=why)
@@ -57,14 +57,14 @@ class Trouble:
         self._count += 1
 
     def over(self) -> None:
-        """It works."""
+        """Note a success."""
         if self._count:
             say(logging.INFO, self._over, source=self._source, failures=self._count)
         self._count, self._until_s = 0, 0.0
 
 
 class Breaker:
-    """Open after some refusals in a row; then somebody probes now and then, and one session closes it."""
+    """A circuit breaker that opens after some refusals in a row; probes follow, and one session closes it."""
 
     def __init__(self, source: str) -> None:
         self.trouble = Trouble(source, "claiming stops: sessions are refused", "claiming goes on: sessions can be had")
@@ -72,29 +72,29 @@ class Breaker:
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing is to be claimed."""
+        """Return whether nothing is to be claimed."""
         return self.trouble.on
 
     @property
     def rest_s(self) -> float:
-        """How long until the next probe."""
+        """Return the seconds until the next probe."""
         return self.trouble.rest_s
 
     def refused(self, why: object) -> None:
-        """A session could not be had."""
+        """Note a refusal."""
         self._refusals += 1
-        # Those of one batch come at once: they are not as many reasons to rest longer.
+        # The refusals of one batch come at once and count as one reason to rest.
         if self._refusals >= REFUSALS and not self.trouble.rest_s:
             self.trouble.met(why)
 
     def granted(self) -> None:
-        """A session could be had."""
+        """Note a session that was had."""
         self._refusals = 0
         self.trouble.over()
 
 
 class Held:
-    """A session, and what has to be done to let it go."""
+    """A session, and how to release it."""
 
     def __init__(self, session: AsyncSession, stack: AsyncExitStack, shutdown: Shutdown) -> None:
         self.session = session
@@ -103,17 +103,17 @@ class Held:
         self._closed = False
 
     async def close(self) -> None:
-        """Let it go; what goes wrong with that changes nothing, and is logged."""
+        """Release the session; log a failure, which changes nothing."""
         if self._closed:
             return
         self._closed = True
         try:
             await self._shutdown.timeout(self._let_go(), CLOSE_S)
-        except Exception as error:  # noqa: BLE001 - whatever was to be written is written
+        except Exception as error:  # noqa: BLE001 - everything is written by now
             say(logging.INFO, "session not closed", why=repr(error))
 
     async def _let_go(self) -> None:
-        # What is not committed by now is not to be: some context managers commit when nothing was raised in them.
+        # Nothing may be committed from here on: some context managers commit unless something was raised.
         try:
             if self.session is not None and self.session.in_transaction():
                 await self.session.rollback()
@@ -122,7 +122,7 @@ class Held:
 
 
 class Sessions:
-    """Gives out sessions; a refusal, in whatever form, is `SessionRefused`."""
+    """The source of sessions; every kind of refusal is `SessionRefused`."""
 
     def __init__(
         self, get_session: GetSession, shutdown: Shutdown, counts: Counts, breaker: Breaker | None = None
@@ -133,7 +133,7 @@ class Sessions:
         self._breaker = breaker
 
     async def get(self, seconds: float = SESSION_S, *, cut: bool = False) -> Held:
-        """A session of one's own; raises `SessionRefused`, also when the loop is halted and this may be cut off."""
+        """Return a session; raises `SessionRefused`, also when the loop is halted and the wait may be cut off."""
         stack = AsyncExitStack()
         self._counts.add("sessions")
         try:
@@ -151,7 +151,7 @@ class Sessions:
         return Held(session, stack, self._shutdown)
 
     async def probe(self) -> bool:
-        """Whether a session can be had that reaches the database."""
+        """Return whether a session can be had that reaches the database."""
         try:
             held = await Sessions(self._asked, self._shutdown, self._counts, self._breaker).get(cut=True)
         except SessionRefused:
@@ -187,7 +187,7 @@ class Sessions:
 
 
 async def _connected(session: AsyncSession) -> None:
-    """One that connects when it is used tells nothing of a sick pool before that."""
+    """Connect a session that would connect later, so that a sick pool shows at once."""
     if isinstance(getattr(session, "bind", None), AsyncConnection):
         return
     if session.in_transaction():
@@ -198,12 +198,12 @@ async def _connected(session: AsyncSession) -> None:
 
 
 def _is_session(given: Any) -> bool:
-    # Also what stands for one, such as `async_scoped_session`; a `Session` cannot be awaited.
+    # Also a stand-in such as `async_scoped_session`; a `Session` cannot be awaited.
     return isinstance(given, AsyncSession) or inspect.iscoroutinefunction(getattr(given, "commit", None))
 
 
 def on(engine: AsyncEngine) -> GetSession:
-    """Sessions on an engine. Each has its connection from the beginning: one that has none is no session."""
+    """Return a maker of sessions on an engine, each connected from the beginning."""
 
     @asynccontextmanager
     async def get_session() -> AsyncIterator[AsyncSession]:

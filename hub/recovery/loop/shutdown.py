@@ -1,4 +1,4 @@
-"""How a loop ends: told to stop, it finishes what runs; halted, it cancels that as well."""
+"""The end of a loop: a stop lets running handlers finish, a halt cancels them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from hub.retries import now_s
 
 T = TypeVar("T")
 
-HASTE_S = 5.0  # for anything that is still being waited for when the loop was halted
+HASTE_S = 5.0  # for every wait that is open when the loop is halted
 
 
 class Interrupted(Exception):
-    """Somebody cancelled what was being awaited; whether it happened is not known."""
+    """Raised when an awaited operation was cancelled; whether it happened is not known."""
 
 
 class Shutdown:
-    """Whether and how to end. Waits of the loop go through here, for a cancellation of one of its tasks means `halt`:
+    """The state of the end. All waits of the loop go through here, because a cancellation of any task means `halt`:
 
-    `asyncio.run` cancels every task when its main one has ended, and each of ours still has something to put in order.
+    `asyncio.run` cancels every task when its main one has ended, and tasks of the loop have to clean up first.
     """
 
     def __init__(self, stop: asyncio.Event) -> None:
@@ -31,16 +31,16 @@ class Shutdown:
 
     @property
     def told(self) -> bool:
-        """Whether nothing more is to be started."""
+        """Return whether nothing more is to be started."""
         return self._stop.is_set() or self.halted
 
     @property
     def halted(self) -> bool:
-        """Whether what runs is to be cancelled as well."""
+        """Return whether running handlers are to be cancelled."""
         return self._halted.is_set()
 
     def halt(self) -> None:
-        """Cancel what runs; from now on nothing is waited for longer than it takes."""
+        """Cancel running handlers; every wait is short from now on."""
         if not self.halted:
             self._halted.set()
             for action in self._when_halted:
@@ -49,11 +49,11 @@ class Shutdown:
                 task.cancel()
 
     def when_halted(self, action: Callable[[], None]) -> None:
-        """Do this once it is halted."""
+        """Register a call for the halt."""
         self._when_halted.append(action)
 
     async def timeout(self, work: Awaitable[T], seconds: float, *, cut: bool = False) -> T:
-        """The result of it, which may be `cut` off when halted; raises `TimeoutError` and `Interrupted`."""
+        """Return the result of an awaitable, which a halt may `cut` off; raises `TimeoutError` and `Interrupted`."""
         task = asyncio.current_task()
         assert task is not None
         before = task.cancelling()
@@ -63,14 +63,14 @@ class Shutdown:
             async with asyncio.timeout(max(0.0, min(seconds, HASTE_S) if self.halted else seconds)):
                 return await work
         except asyncio.CancelledError as error:
-            if task.cancelling() > before:  # and not just something in there that cancelled itself
+            if task.cancelling() > before:  # and not an inner task that cancelled itself
                 self.halt()
             raise Interrupted("interrupted") from error
         finally:
             self._cut.discard(task)
 
     async def acquire(self, places: asyncio.Semaphore, seconds: float) -> bool:
-        """Take a place; False when none was free for so long."""
+        """Take a place; return False when none was free for so long."""
         taking, until_s = asyncio.create_task(places.acquire()), now_s() + seconds
         while not taking.done() and until_s > now_s():
             await self.wait([taking], until_s - now_s())
@@ -80,18 +80,18 @@ class Shutdown:
         return not taking.cancelled()
 
     async def wait(self, tasks: Iterable[asyncio.Future[Any]], seconds: float | None = None) -> None:
-        """Until the first of them is done, or so long."""
+        """Wait until the first task is done, or so long."""
         try:
             await asyncio.wait(list(tasks), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             self.halt()
 
     async def pause(self, seconds: float) -> None:
-        """Let time pass, but not when halted."""
+        """Let time pass, unless halted."""
         await self._until([self._halted], (), seconds)
 
     async def sleep(self, seconds: float | None, tasks: Iterable[asyncio.Future[Any]] = ()) -> None:
-        """Let time pass until something is told, or one of the tasks is done."""
+        """Let time pass until the loop is told to end, or a task is done."""
         await self._until([self._halted, self._stop], tasks, seconds)
 
     async def _until(
