@@ -25,6 +25,7 @@ from hub.cli.inputs import Usage, shown
 from hub.cli.reach import plain_logs
 from hub.cli.surroundings import environment
 from hub.client import HubClient
+from hub.client.signals import named
 from hub.errors import HubError, StartRefused
 from hub.settings.sources import is_set
 
@@ -220,7 +221,7 @@ async def _until_announced(url: str, count: int) -> None:
 
 async def _tell_end(node: str, agent: asyncio.subprocess.Process) -> None:
     status = await agent.wait()
-    how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    how = f"was ended by {named(-status)}" if status < 0 else f"ended with status {status}"
     tail = f"; the hub notices within {TIMEOUT_S + SWEEP_S} s" if status == -signal.SIGKILL else ""
     output.note(f"{node} {how}{tail}.")
 
