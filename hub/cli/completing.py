@@ -87,7 +87,7 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> No
     bash: eval "$(hub completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc, after compinit. fish: hub completion
     fish > ~/.config/fish/completions/hub.fish.
     """
-    output.put({Shell.bash: _BASH, Shell.zsh: _ZSH, Shell.fish: _FISH}[shell].rstrip("\n"))
+    output.put_rendered({Shell.bash: _BASH, Shell.zsh: _ZSH, Shell.fish: _FISH}[shell].rstrip("\n"))
 
 
 def begin() -> list[str]:

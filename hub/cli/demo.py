@@ -182,7 +182,7 @@ class _Log:
             if not _WORTH_SHOWING.match(text):
                 continue
             if self._shown:
-                print(text, file=sys.stderr, flush=True)
+                output.tell(text)
             else:
                 self._kept.append(text)
 
@@ -190,7 +190,7 @@ class _Log:
         """From now on, and what has gathered so far."""
         self._shown = True
         for text in self._kept:
-            print(text, file=sys.stderr, flush=True)
+            output.tell(text)
 
 
 async def _until_ready(hub: asyncio.subprocess.Process, url: str, log: _Log) -> None:

@@ -10,6 +10,7 @@ import socket
 import sys
 
 from hub.client import AgentOptions, NodeAgent
+from hub.client.plain import plain_logs
 from hub.client.signals import ending
 from hub.errors import HubError
 
@@ -78,7 +79,7 @@ async def announce(node: str, options: AgentOptions) -> None:
 
 def main() -> int:
     """Announce the node of the command line; the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    plain_logs("%(asctime)s %(levelname)s %(message)s", logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     node, options = parse()
     try:

@@ -21,7 +21,12 @@ from tests.world import PATIENCE_S, wait_until
 
 HUB = (sys.executable, "-m", "hub.cli")
 # In a process that leads a session already: the terminal that is its stdout is that of the session.
-TAKE_IT = "import fcntl, os, termios; os.dup2(1, 0); fcntl.ioctl(1, termios.TIOCSCTTY, 0)"
+TAKE_IT = """
+import fcntl, os, sys, termios
+os.dup2(1, 0)
+fcntl.ioctl(1, termios.TIOCSCTTY, 0)
+sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # what they were may have been a file
+"""
 
 
 class Terminal:
