@@ -43,7 +43,7 @@ def test_a_command_ends_with_all_that_it_has_started(
     ("words", "shown"),
     [
         (["borrow", "held:it"], "TOKEN"), (["agent", "--node", "n1"], "announced"), (["top"], "quit"),
-        (["drain", "held", "--wait"], "waiting: "), (["events", "--follow"], ""), (["nodes", "--watch"], "held"),
+        (["drain", "held", "--wait"], "waiting: "), (["events", "--follow"], "held"), (["nodes", "--watch"], "held"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )  # fmt: skip
