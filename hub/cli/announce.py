@@ -17,6 +17,7 @@ from hub.cli.options import Command, JoinTokenFile, Secret, TokenFile, Url
 from hub.cli.reach import Address, address
 from hub.cli.surroundings import environment
 from hub.client import AgentOptions, NodeAgent
+from hub.client.signals import named
 from hub.observability.logs import configure_logs, get_logger
 from hub.settings import load_settings, mask_url
 
@@ -78,7 +79,7 @@ def _own_node_id() -> str:
 async def _announce(at: Address, node: str, options: AgentOptions, command: list[str]) -> int:
     """Be the node until a signal, or until the command has ended, then leave; the exit code."""
     machine = _Machine(at, node, options)
-    with Signals(lambda signum: machine.leave(signum.name)) as signals:
+    with Signals(lambda number: machine.leave(named(number))) as signals:
         if not command:
             await machine.be()
             return 0

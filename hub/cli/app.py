@@ -241,4 +241,4 @@ def _root(
     wide: Annotated[bool, typer.Option(telling.WIDE, help="Show whole tables, wider than the terminal.")] = False,
 ) -> None:
     if context.invoked_subcommand is None:
-        output.put(context.get_help())
+        output.put_rendered(context.get_help())

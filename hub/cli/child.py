@@ -7,15 +7,22 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from hub.client.signals import ending, is_for_the_program
 from hub.errors import HubError
 
+# The terminal is gone, and nobody can ask the command to end again.
+HANG_UP_GRACE_S = 10.0
+# For what a command has started, once a signal has ended the command itself.
+REST_GRACE_S = 10.0
+_LOOK_S = 0.05
 _PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
@@ -26,15 +33,22 @@ class Child:
     everywhere else it gets a group of its own, which is signalled as one.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, *, own_group: bool) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, *, own_group: bool, beside: set[int]) -> None:
+        """Watch over `process`; `beside` are the processes that we had started before it."""
         self._process = process
         self._own_group = own_group
+        self._beside = beside
+        self._told: set[int] = set()  # by these signals that it is to end
+        self._timer: asyncio.TimerHandle | None = None
         self.told_to_stop = False
 
     @classmethod
     async def start(cls, command: list[str], environment: Mapping[str, str], when_we_die: signal.Signals) -> Child:
         """Start it with this environment; where the system can, it gets `when_we_die` if we are killed."""
         own_group = not _in_front_of_a_terminal()
+        if _libc is not None:
+            _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        beside = set(_children(os.getpid()))
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
@@ -44,7 +58,10 @@ class Child:
             )
         except OSError as error:
             raise HubError(f"The command {command[0]!r} could not be started: {error.strerror or error}.") from None
-        return cls(process, own_group=own_group)
+        child = cls(process, own_group=own_group, beside=beside)
+        if _libc is not None:  # its orphans are ours, and are gone when we have asked how they ended
+            asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, child._adopted)
+        return child
 
     @property
     def pid(self) -> int:
@@ -52,14 +69,38 @@ class Child:
         return self._process.pid
 
     async def wait(self) -> int:
-        """Its exit code once it has ended; 128 and the number of the signal that ended it, as shells say it."""
+        """Its exit code once it has ended; 128 and the number of the signal that ended it, as shells say it.
+
+        When a signal ended it, the processes that it has started end as well: they are given a while to do so.
+        """
         code = await self._process.wait()
+        if self._told or code < 0:
+            await self._end_the_rest()
+        if self._timer is not None:
+            self._timer.cancel()
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
         return code if code >= 0 else 128 - code
 
-    def forward(self, signum: signal.Signals) -> None:
-        """Pass on a signal we got, unless the terminal has given it to the command as well."""
-        if self._own_group or signum not in (signal.SIGINT, signal.SIGHUP):
-            self._signal(signum)
+    def forward(self, number: int) -> None:
+        """Pass on a signal we got: as it is where it is for the program, else as the one that asks to end.
+
+        Ctrl-C is given to the command by the terminal. A terminal that is closed tells nobody but us, so all that runs
+        in front of it is told by us, and is ended when it has not ended by itself after a while.
+        """
+        if is_for_the_program(number):
+            self._send(number, [self.pid] if self._process.returncode is None else [])
+            return
+        if number == signal.SIGHUP:
+            self._signal(signal.SIGHUP)
+            self._signal(signal.SIGCONT)  # one that is stopped would not notice
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(HANG_UP_GRACE_S, self.kill)
+        elif number != signal.SIGINT:
+            self._signal(signal.SIGTERM)
+        elif self._own_group:
+            self._signal(signal.SIGINT)
+        else:
+            self._told.add(signal.SIGINT)
 
     def terminate(self) -> None:
         """Ask it to end."""
@@ -79,42 +120,75 @@ class Child:
         """End it, with all it has started, at once; also what is left of it when it has ended itself."""
         self._signal(signal.SIGKILL)
 
-    def _signal(self, signum: signal.Signals) -> None:
+    async def _end_the_rest(self) -> None:
+        """Return when nothing is left of it: what was told to end may put things in order, and is killed then."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + REST_GRACE_S
+        if not self._told & {signal.SIGTERM, signal.SIGHUP}:  # a shell has what it runs beside it ignore Ctrl-C
+            self._signal(signal.SIGTERM)
+        while self._is_left():
+            if loop.time() >= until_s:
+                self.kill()
+                return
+            await asyncio.sleep(_LOOK_S)
+
+    def _is_left(self) -> bool:
+        if _libc is not None:
+            return bool(self._all())
+        try:
+            os.killpg(self.pid if self._own_group else 0, 0)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return self._own_group  # otherwise we ourselves are in that group, and it says nothing
+
+    def _signal(self, number: int) -> None:
+        """Send a signal to all of it: to the group as one, and to those who left the group, or who are in ours."""
+        self._told.add(number)
         if self._own_group:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signum)
-            return
-        if self._process.returncode is not None:
-            return
-        for pid in (self.pid, *_descendants(self.pid)):
+                os.killpg(self.pid, number)
+        self._send(number, [pid for pid in self._all() if not (self._own_group and _group(pid) == self.pid)])
+
+    def _send(self, number: int, pids: Iterable[int]) -> None:
+        for pid in pids:
             with suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signum)
+                os.kill(pid, number)
+
+    def _all(self) -> list[int]:
+        """The command while it runs, and all below it; its orphans are our own children, where the system can."""
+        roots = self._adopted()
+        if self._process.returncode is None:
+            roots.append(self.pid)
+        return [each for root in roots for each in (root, *_descendants(root))]
+
+    def _adopted(self) -> list[int]:
+        """The orphans of the command that run."""
+        orphans = set(_children(os.getpid())) - self._beside - {self.pid}
+        return [orphan for orphan in orphans if os.waitpid(orphan, os.WNOHANG) == (0, 0)]
 
 
 class Signals:
-    """`with Signals(act):` - calls `act` with each SIGTERM, SIGINT or SIGHUP; `then` may be set to something else."""
+    """`with Signals(act):` - calls `act` with each signal that would end us; `then` may be set to something else."""
 
-    def __init__(self, then: Callable[[signal.Signals], object]) -> None:
+    def __init__(self, then: Callable[[int], object]) -> None:
         self.then = then
-        self.seen: signal.Signals | None = None
-        self._watched = [signal.SIGTERM, signal.SIGINT]
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ignored: somebody said `nohup`
-            self._watched.append(signal.SIGHUP)
+        self.seen: int | None = None
+        self._watched = ending()
 
     def __enter__(self) -> Self:
         loop = asyncio.get_running_loop()
-        for signum in self._watched:
-            loop.add_signal_handler(signum, self._got, signum)
+        for number in self._watched:
+            loop.add_signal_handler(number, self._got, number)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         loop = asyncio.get_running_loop()
-        for signum in self._watched:
-            loop.remove_signal_handler(signum)
+        for number in self._watched:
+            loop.remove_signal_handler(number)
 
-    def _got(self, signum: signal.Signals) -> None:
-        self.seen = signum
-        self.then(signum)
+    def _got(self, number: int) -> None:
+        self.seen = number
+        self.then(number)
 
 
 def _in_front_of_a_terminal() -> bool:
@@ -131,13 +205,23 @@ def _in_front_of_a_terminal() -> bool:
         os.close(terminal)
 
 
-def _descendants(pid: int) -> list[int]:
+def _children(pid: int) -> list[int]:
     found: list[int] = []
     for listing in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(OSError):
-            for child in map(int, listing.read_text().split()):
-                found += [child, *_descendants(child)]
+            found += map(int, listing.read_text().split())
     return found
+
+
+def _descendants(pid: int) -> list[int]:
+    return [each for child in _children(pid) for each in (child, *_descendants(child))]
+
+
+def _group(pid: int) -> int:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return 0
 
 
 def die_with(parent: int, signum: signal.Signals) -> Callable[[], None]:

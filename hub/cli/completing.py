@@ -23,17 +23,40 @@ _LINE = "_TYPER_COMPLETE_ARGS"
 _REALM = re.compile(r"(?<=\s)--realm[ =](\S+)\s+")
 _REALM_NEXT = re.compile(r"\s--realm[ =](\S*)$")
 
+# Ids are chosen by others, and bash puts what is offered into the line as it is: no other word is offered. A dash in
+# front would be an option, and zsh takes what follows an equals sign in front for a command.
+_SAFE = re.compile(r"[\w.:/@%+,][\w.:/@%+,=-]*")
+
 # bash breaks words at colons, which labels and jobs have: it is told what is behind the last one alone.
 _BASH = """\
 _hub_complete() {
-    local line="${COMP_LINE:0:COMP_POINT}" IFS=$'\\n' word cut=""
+    local line="${COMP_LINE:0:COMP_POINT}" word cut=""
     word="${line##*[[:space:]]}"
     [[ $COMP_WORDBREAKS == *:* ]] && cut="${word%"${word##*:}"}"
-    COMPREPLY=($(_HUB_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args \\
-        _TYPER_COMPLETE_ARGS="$line" hub | cut -f1))
-    COMPREPLY=("${COMPREPLY[@]#"$cut"}")
+    COMPREPLY=()
+    while IFS=$'\\t' read -r word _; do
+        COMPREPLY+=("${word#"$cut"}")
+    done < <(_HUB_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args _TYPER_COMPLETE_ARGS="$line" hub)
 }
 complete -o default -F _hub_complete hub
+"""
+# zsh is given words, which it quotes, and no code.
+_ZSH = """\
+#compdef hub
+_hub_complete() {
+    local -a found
+    local word help
+    while IFS=$'\\t' read -r word help; do
+        [[ -n $word ]] && found+=("${word//:/\\\\:}${help:+:$help}")
+    done < <(_HUB_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args \\
+        _TYPER_COMPLETE_ARGS="${words[1,$CURRENT]}" hub)
+    if (( $#found )); then
+        _describe hub found
+    else
+        _files
+    fi
+}
+compdef _hub_complete hub
 """
 # fish is given files where there is nothing else: one start of the command tells both.
 _FISH = """\
@@ -64,13 +87,7 @@ def completion(shell: Annotated[Shell, typer.Argument(help="The shell.")]) -> No
     bash: eval "$(hub completion bash)" in ~/.bashrc. zsh: the same in ~/.zshrc, after compinit. fish: hub completion
     fish > ~/.config/fish/completions/hub.fish.
     """
-    from typer._completion_shared import get_completion_script
-
-    if shell is Shell.zsh:
-        script = get_completion_script(prog_name="hub", complete_var="_HUB_COMPLETE", shell=shell.value)
-    else:
-        script = {Shell.bash: _BASH, Shell.fish: _FISH}[shell]
-    output.put(script.rstrip("\n"))
+    output.put_rendered({Shell.bash: _BASH, Shell.zsh: _ZSH, Shell.fish: _FISH}[shell].rstrip("\n"))
 
 
 def begin() -> list[str]:
@@ -135,7 +152,7 @@ def _at(found: Any, path: list[str]) -> Iterator[str]:
 
 
 def _of(*several: Ids) -> Callable[[typer.Context, str], list[str]]:
-    """Completes with ids of these kinds that begin with what is typed."""
+    """Complete with ids of these kinds that begin with what is typed and that every shell takes for one word."""
 
     async def ask(context: typer.Context, incomplete: str) -> list[set[str] | BaseException]:
         async with asyncio.timeout(ASK_S):
@@ -147,7 +164,8 @@ def _of(*several: Ids) -> Callable[[typer.Context, str], list[str]]:
             import hub.cli.reach  # noqa: F401 - the time is the hub's: what it takes to import is not counted
 
             answers = [each for each in asyncio.run(ask(context, incomplete)) if isinstance(each, set)]
-            return sorted(name for name in set().union(*answers) if name.startswith(incomplete))[:MOST]
+            fitting = (name for name in set().union(*answers) if name.startswith(incomplete) and _SAFE.fullmatch(name))
+            return sorted(fitting)[:MOST]
         return []
 
     return complete

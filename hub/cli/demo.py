@@ -25,6 +25,7 @@ from hub.cli.inputs import Usage, shown
 from hub.cli.reach import plain_logs
 from hub.cli.surroundings import environment
 from hub.client import HubClient
+from hub.client.signals import named
 from hub.errors import HubError, StartRefused
 from hub.settings.sources import is_set
 
@@ -181,7 +182,7 @@ class _Log:
             if not _WORTH_SHOWING.match(text):
                 continue
             if self._shown:
-                print(text, file=sys.stderr, flush=True)
+                output.tell(text)
             else:
                 self._kept.append(text)
 
@@ -189,7 +190,7 @@ class _Log:
         """From now on, and what has gathered so far."""
         self._shown = True
         for text in self._kept:
-            print(text, file=sys.stderr, flush=True)
+            output.tell(text)
 
 
 async def _until_ready(hub: asyncio.subprocess.Process, url: str, log: _Log) -> None:
@@ -220,7 +221,7 @@ async def _until_announced(url: str, count: int) -> None:
 
 async def _tell_end(node: str, agent: asyncio.subprocess.Process) -> None:
     status = await agent.wait()
-    how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    how = f"was ended by {named(-status)}" if status < 0 else f"ended with status {status}"
     tail = f"; the hub notices within {TIMEOUT_S + SWEEP_S} s" if status == -signal.SIGKILL else ""
     output.note(f"{node} {how}{tail}.")
 

@@ -21,6 +21,7 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command of `words`, or of the process; its exit code. Refusals are one sentence, never a traceback."""
+    output.complete()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a name the terminal cannot show is no reason to fail
@@ -32,14 +33,21 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         return _run(telling.begin(words))
     except output.ReaderGone:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit must not complain either
         return DONE
+    except output.Unwritable as error:
+        return _end(str(error), REFUSED)
+    finally:
+        for stream in (sys.stdout, sys.stderr):  # the flush at exit would make the exit code another
+            try:
+                stream.flush()
+            except OSError:
+                output.discard(stream)
 
 
 def _run(words: Sequence[str]) -> int:
     try:
         result = typer.main.get_command(app).main(words, prog_name="hub", standalone_mode=False)
-    except output.ReaderGone:
+    except (output.ReaderGone, output.Unwritable):
         raise
     except Usage as error:
         return _end(str(error), WRONG_USAGE)

@@ -255,7 +255,7 @@ def _neutral(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _put(event: dict[str, Any], as_json: bool) -> None:
-    output.put(json.dumps(event, ensure_ascii=False) if as_json else _line(event))
+    output.put(output.json_text(event) if as_json else _line(event))
 
 
 def _line(event: dict[str, Any]) -> str:

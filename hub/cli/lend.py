@@ -210,12 +210,12 @@ async def _hold(slot: Slot, signals: Signals, as_json: bool) -> None:
 
 
 async def _run(slot: Slot, command: list[str], signals: Signals) -> int:
-    early: list[signal.Signals] = []
+    early: list[int] = []
     signals.then = early.append
     child = await Child.start(command, _environment(slot), when_we_die=signal.SIGKILL)
     signals.then = child.forward
-    for signum in early:  # what came while it was being started is for the command as well
-        child.forward(signum)
+    for number in early:  # what came while it was being started is for the command as well
+        child.forward(number)
     watch = asyncio.create_task(_stop_ahead(slot, child))
     try:
         code = await child.wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
@@ -185,7 +184,7 @@ async def _nodes(at: Address, as_json: bool, *, limit: int, state: str | None, n
             while True:
                 found = await _look_at_nodes(hub, limit, state, node)
                 if as_json:
-                    output.put(json.dumps(found))
+                    output.put(output.json_text(found))
                 else:
                     tables.begin_picture(f"every {output.duration(WATCH_S)}, until Ctrl-C")
                     _show_nodes(found, as_json, one=node is not None)

@@ -44,4 +44,4 @@ def manual(
     if name not in {each.name for each in known}:
         raise Usage(f"There is no page {shown(page)}; the pages are {', '.join(each.name for each in known)}.")
     text = (FOLDER / f"{name}.md").read_text(encoding="utf-8")
-    output.put(tables.render(Markdown(text), sys.stdout) if sys.stdout.isatty() else text.rstrip("\n"))
+    output.put_rendered(tables.render(Markdown(text), sys.stdout) if sys.stdout.isatty() else text.rstrip("\n"))

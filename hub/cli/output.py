@@ -3,39 +3,84 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import Any, TextIO
 
 
 class ReaderGone(Exception):
     """The reader of our stdout has seen enough. Not an OSError: those are failures of the command itself."""
 
 
+class Unwritable(Exception):
+    """The result cannot be written to stdout: a disk that is full, a terminal that is gone."""
+
+
+def complete() -> None:
+    """Open the null device for each standard stream that was closed: otherwise the first connection would be it."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null == number:
+                os.set_inheritable(null, True)
+            else:
+                os.dup2(null, number)
+                os.close(null)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+
+
+def discard(stream: TextIO) -> None:
+    """Let nothing more of a stream be written, so that the flush at the end does not complain either."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
+
+
 def put(text: str) -> None:
-    """One line of result on stdout, at once: a reader at the other end of a pipe is waiting for it."""
+    """Print lines of result on stdout, at once: a reader at the other end of a pipe is waiting for them.
+
+    Nothing of the text is obeyed by a terminal, wherever it comes from.
+    """
+    put_rendered("\n".join(map(one_line, text.split("\n"))))
+
+
+def put_rendered(text: str) -> None:
+    """Print as `put` does what has commands for the terminal, which are ours."""
     try:
         print(text, flush=True)
     except BrokenPipeError:
         raise ReaderGone from None
+    except OSError as error:
+        raise Unwritable(f"stdout cannot be written to: {error.strerror}.") from None
 
 
 def put_json(document: Any) -> None:
-    """The one JSON document of this command."""
+    """Print the one JSON document of this command."""
+    put(json_text(document, indent=2))
+
+
+def json_text(document: Any, indent: int | None = None) -> str:
+    """Return a document as JSON, with an escape for each character that a terminal obeys or does not show."""
     plain = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
-    put(json.dumps(document, indent=2, ensure_ascii=plain))
+    text = json.dumps(document, indent=indent, ensure_ascii=plain)
+    return "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
 
 
 def note(sentence: str) -> None:
-    """A sentence for the person who called, on stderr."""
-    with suppress(BrokenPipeError):
-        print(f"hub: {one_line(sentence)}", file=sys.stderr, flush=True)
+    """Print a sentence for the person who called on stderr; one that cannot be told changes nothing."""
+    tell(f"hub: {one_line(sentence)}")
 
 
 def put_problem(code: str, detail: str, exit_code: int) -> None:
-    """Why a command that was to print JSON did not, as a line of JSON on stderr: stdout has a result or nothing."""
-    with suppress(BrokenPipeError):
-        print(json.dumps({"code": code, "detail": detail, "exitCode": exit_code}), file=sys.stderr, flush=True)
+    """Print why a command that was to print JSON did not, as JSON on stderr: stdout has a result or nothing."""
+    tell(json.dumps({"code": code, "detail": detail, "exitCode": exit_code}))
+
+
+def tell(line: str) -> None:
+    """Print a line on stderr, if it can be printed at all."""
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
 def one_line(text: str) -> str:

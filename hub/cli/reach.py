@@ -17,6 +17,7 @@ import typer
 from hub.cli import telling
 from hub.cli.inputs import Usage, read_url
 from hub.cli.surroundings import environment, given_secret, tell_of_proxies
+from hub.client import plain
 from hub.client.calls import NEUTRAL, path
 from hub.client.exchange import RetryPolicy, Send, exchange
 from hub.client.transport import DEFAULT_URL, AsyncTransport
@@ -197,5 +198,5 @@ async def over_http(at: Address) -> AsyncIterator[AsyncTransport]:
 
 
 def plain_logs() -> None:
-    """Warnings of the SDK as sentences on stderr, for commands with a person in front of them."""
-    logging.basicConfig(format="hub: %(message)s", level=logging.WARNING)
+    """Print warnings of the SDK as sentences on stderr, for commands with a person in front of them."""
+    plain.plain_logs("hub: %(message)s", logging.WARNING)

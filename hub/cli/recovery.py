@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -349,7 +348,7 @@ async def _look_around(opened: Opened) -> list[dict[str, Any]]:
 
 def _put_round(rows: list[dict[str, Any]], interval_s: float, as_json: bool) -> None:
     if as_json:
-        output.put(json.dumps({"at": _time(datetime.now(UTC)), "sources": rows}))
+        output.put(output.json_text({"at": _time(datetime.now(UTC)), "sources": rows}))
         return
     tables.begin_picture(f"every {output.duration(interval_s)}, until Ctrl-C")
     cells = [

@@ -10,6 +10,7 @@ import sys
 import termios
 import tty
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -65,10 +66,11 @@ class Screen:
         self._live.start()
 
     def _close(self) -> None:
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
-        termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
+        with suppress(OSError, termios.error):  # the terminal is gone
+            if self._live is not None:
+                self._live.stop()
+                self._live = None
+            termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
 
     def _suspend(self) -> None:
         """Ctrl-Z: the shell gets its terminal back, and we ours when we go on."""
@@ -78,7 +80,9 @@ class Screen:
         self._changed()
 
     def _read(self) -> None:
-        data = os.read(self._keys, 1024)
+        data = b""
+        with suppress(OSError):
+            data = os.read(self._keys, 1024)
         if not data:  # the terminal is gone
             self._pressed("q")
             return

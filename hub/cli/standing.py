@@ -33,8 +33,9 @@ async def _tell(at: Address, ticket: str, label: str) -> None:
         try:
             if is_watched():
                 from rich.console import Console
+                from rich.text import Text
 
-                status = Console(stderr=True).status(f"waiting for {label}")
+                status = Console(stderr=True).status(Text(f"waiting for {label}"))
                 status.start()
             while True:
                 await asyncio.sleep(LOOK_S)
@@ -45,7 +46,7 @@ async def _tell(at: Address, ticket: str, label: str) -> None:
                 if place.get("state") != "waiting":
                     continue
                 if status is not None:
-                    status.update(sentence(label, place))
+                    status.update(Text(output.one_line(sentence(label, place))))
                 elif place.get("position") != told:
                     told = place.get("position")
                     output.note(sentence(label, place))

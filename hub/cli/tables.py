@@ -61,13 +61,13 @@ def put_table(
         table.add_row(*(row[column] for column in shown))
     # An id is copied, so it is never broken: a terminal that is too narrow for the ids breaks the lines itself.
     least = sum(widths[name] if name in IDS else len(name) for name in shown) + GAP * (len(shown) - 1)
-    output.put(render(table, sys.stdout, least))
+    output.put_rendered(render(table, sys.stdout, least))
 
 
 def begin_picture(beside: str) -> None:
     """The line above a picture that is shown again and again: on a terminal at the place of the last one."""
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    output.put(f"{_TOP_LEFT}{now}  {beside}" if sys.stdout.isatty() else now)
+    output.put_rendered(f"{_TOP_LEFT}{now}  {beside}" if sys.stdout.isatty() else now)
 
 
 def render(thing: Any, stream: TextIO, least: int = 0) -> str:
@@ -102,4 +102,4 @@ def put_facts(facts: Iterable[tuple[str, Any]]) -> None:
     grid.add_column(overflow="fold")
     for name, value in facts:
         grid.add_row(name, _cell(value))
-    output.put(render(grid, sys.stdout))
+    output.put_rendered(render(grid, sys.stdout))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import os
 import sys
 import webbrowser
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -14,8 +16,17 @@ from hub.cli import output
 from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, address, listens, plain_logs, reach
 from hub.errors import HubUnavailable, NotFound
-from hub.settings import mask_url
+from hub.settings import load_settings, mask_url
 
+_PAGE = "console.html"  # of the last link; one that was used is worth nothing
+_FORWARD = """\
+<!doctype html>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={0}">
+<title>Console</title>
+<p><a href="{0}">Open the console</a></p>
+"""
 _DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
@@ -53,7 +64,24 @@ async def _ui(at: Address, role: str, as_json: bool, *, opens: bool) -> None:
         if link:
             output.note(f"good once, within {made['seconds'] // 60} minutes, as {made['role']}.")
     if opens and not as_json and _has_a_screen():
-        webbrowser.open(url)
+        _open(url, load_settings().data_dir)
+
+
+def _open(url: str, folder: Path) -> None:
+    """Have a browser open the link, by a page that this user alone can read.
+
+    What a program is started with is seen by everybody on this machine who lists its processes.
+    """
+    page = folder / _PAGE
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        page.unlink(missing_ok=True)
+        with os.fdopen(os.open(page, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(_FORWARD.format(html.escape(url)))
+    except OSError as error:
+        output.note(f"no browser is opened: {page} cannot be written: {error.strerror}.")
+        return
+    webbrowser.open(page.absolute().as_uri())
 
 
 def _has_a_screen() -> bool:

@@ -6,11 +6,12 @@ import argparse
 import asyncio
 import logging
 import os
-import signal
 import socket
 import sys
 
 from hub.client import AgentOptions, NodeAgent
+from hub.client.plain import plain_logs
+from hub.client.signals import ending
 from hub.errors import HubError
 
 log = logging.getLogger("hub.client")
@@ -68,7 +69,7 @@ async def announce(node: str, options: AgentOptions) -> None:
     """Be the node until a signal, then leave. Raises what the hub refuses."""
     agent = NodeAgent(node, **options)
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in ending():
         loop.add_signal_handler(number, agent.stop)
     async with agent:
         log.info("node %s is announced with %d slots", node, len(agent.slots))
@@ -78,7 +79,7 @@ async def announce(node: str, options: AgentOptions) -> None:
 
 def main() -> int:
     """Announce the node of the command line; the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    plain_logs("%(asctime)s %(levelname)s %(message)s", logging.INFO)
     logging.getLogger("httpx").setLevel(logging.WARNING)
     node, options = parse()
     try:

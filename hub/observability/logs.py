@@ -116,7 +116,8 @@ def _masked(value: object) -> object:
 
 def render_text(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> str:
     """`2026-11-21T02:50:11.123Z INFO  node sweep scanned=3 expired=1`, then a traceback if there is one."""
-    trace = "".join(f"\n{event.pop(name)}" for name in ("exception", "stack") if event.get(name))
+    traces = [str(event.pop(name)).split("\n") for name in ("exception", "stack") if event.get(name)]
+    trace = "".join(f"\n{_one_line(line)}" for lines in traces for line in lines)
     front = f"{event.get('timestamp')} {str(event.get('level', '')).upper():<5} {_one_line(str(event.get('event')))}"
     facts = [f"{_key(name)}={_plain(value)}" for name, value in event.items() if name not in _FRONT]
     return " ".join([front, *facts]) + trace
@@ -127,7 +128,8 @@ def render_json(_: WrappedLogger, __: str, event: MutableMapping[str, Any]) -> s
     ordered = {name: event[name] for name in _FRONT if name in event}
     ordered |= {name: value for name, value in event.items() if name not in ordered}
     try:
-        return orjson.dumps(ordered, default=str, option=_PLAIN_ORJSON).decode()
+        line = orjson.dumps(ordered, default=str, option=_PLAIN_ORJSON).decode()
+        return line if line.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in line)
     except TypeError:
         # Lone surrogates and integers beyond 64 bits, which orjson refuses; the slower one writes them all.
         return json.dumps(ordered, default=str)

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import re
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ from typing import Any, TextIO
 from redis.exceptions import RedisError
 
 from hub.batched import batched
-from hub.errors import HubError
+from hub.errors import ForeignKey, HubError, StoreFault
 from hub.store.faults import translated
 from hub.store.scan import keys_of
 from hub.store.store import Store
@@ -33,7 +35,11 @@ VERSION = 1  # of the file
 PART = 500  # members, items, fields or entries in one line
 QUIET_S = 3.0  # a hub that has not ticked for so long has stopped, or cannot do anything
 BESIDE = 100  # keys that are read side by side
+LONGEST_HEAD = 1000  # bytes: a file of something else may have no end of a line at all
+LONGEST = 1 << 30  # bytes of any other line: a part of many large members
+LATEST_MS = 1 << 53  # the end of a key, beyond every date
 Line = dict[str, Any]
+_ENTRY = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 _SCANS = {"hash": "HSCAN", "set": "SSCAN", "zset": "ZSCAN"}
 _BEGINS = {"string": "", "list": 0, "stream": "-", **dict.fromkeys(_SCANS, "0")}
 
@@ -192,7 +198,10 @@ class _Reading:
 
 
 async def _put(store: Store, line: Line) -> None:
-    await store.read_all(commands_of(store.keys.prefix, line))
+    try:
+        await store.read_all(commands_of(store.keys.prefix, line))
+    except (ForeignKey, StoreFault) as error:  # two parts of other types, entries out of order
+        raise CopyRefused(f"A part of {line['key']} is refused by Redis: {error}") from None
 
 
 def commands_of(prefix: str, line: Line) -> list[tuple[Any, ...]]:
@@ -239,9 +248,11 @@ def _checked(path: Path) -> str:
     """The digest of the file; raises `CopyRefused` where it is not what was written."""
     digest, lines, end = hashlib.sha256(), 0, b""
     with path.open("rb") as file:
-        for line in file:
+        while line := file.readline(LONGEST if lines else LONGEST_HEAD):
             if lines:
                 digest.update(end)
+            if lines > 1 and not _is_line(_document(end)):
+                raise CopyRefused(f"{path} has something else than a part of a key in line {lines}.")
             end, lines = line, lines + 1
             if lines == 1:
                 _refuse_foreign(line, path)
@@ -261,9 +272,54 @@ def _refuse_foreign(line: bytes, path: Path) -> None:
 def _document(line: bytes) -> dict[str, Any]:
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _is_line(document: Line) -> bool:
+    """Whether it is a part of a key as `write_copy` writes it: another one is refused before anything is written."""
+    match document:
+        case {"key": key, "type": kind, "value": value, **more} if _is_text(key) and kind in list(_BEGINS):
+            ends, is_more = more.pop("ends", 1), more.pop("more", True)
+            return not more and is_more is True and type(ends) is int and 0 < ends < LATEST_MS and _fits(kind, value)
+    return False
+
+
+def _fits(kind: str, value: Any) -> bool:
+    if kind == "string":
+        return _is_text(value)
+    if not isinstance(value, list) or not value:
+        return False
+    if kind in ("list", "set"):
+        return all(map(_is_text, value))
+    if not all(isinstance(each, list) and len(each) == 2 and _is_text(each[0]) for each in value):
+        return False
+    match kind:
+        case "hash":
+            return all(_is_text(text) for _, text in value)
+        case "zset":
+            return all(_is_score(score) for _, score in value)
+    return all(_ENTRY.fullmatch(entry) and _is_record(fields) for entry, fields in value)
+
+
+def _is_text(value: Any) -> bool:
+    """Whether Redis can be given it: half of a character stands for a byte that is no text, and no other does."""
+    try:
+        return isinstance(value, str) and value.encode("utf-8", "surrogateescape") is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_score(value: Any) -> bool:
+    try:
+        return type(value) in (int, float) and not math.isnan(float(value))
+    except OverflowError:
+        return False
+
+
+def _is_record(fields: Any) -> bool:
+    return isinstance(fields, list) and bool(fields) and len(fields) % 2 == 0 and all(map(_is_text, fields))
 
 
 def _lines(path: Path) -> Iterator[Line]:

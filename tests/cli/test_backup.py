@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+from pathlib import Path
 
 from hub.store.formats import newest
 from hub.store.library import library
@@ -36,6 +39,78 @@ def test_what_is_no_file_is_said_in_one_sentence(lone_command: Command, tmp_path
     assert lone_command("store", "import", str(tmp_path)).stderr == f"hub: There is no file {tmp_path}.\n"
     missing = tmp_path / "no" / "copy"
     assert lone_command("store", "export", str(missing)).stderr == f"hub: {missing.parent} is no folder.\n"
+
+
+# What a file may have instead of a part of a key, however right its digest is.
+HOSTILE = (
+    "[]", "nothing", "1" * 5000, "[" * 100_000, "{}", '{"key": "a"}', '{"key": 1, "type": "string", "value": "x"}',
+    '{"key": "a", "type": "string", "value": 1}', '{"key": "a", "type": "string", "value": "\\ud800"}',
+    '{"key": "\\ud800", "type": "string", "value": "x"}', '{"key": "a", "type": "module", "value": "x"}',
+    '{"key": "a", "type": ["string"], "value": "x"}', '{"key": "a", "type": "list", "value": []}',
+    '{"key": "a", "type": "list", "value": "x"}', '{"key": "a", "type": "set", "value": [["x"]]}',
+    '{"key": "a", "type": "hash", "value": [["x"]]}', '{"key": "a", "type": "hash", "value": [["x", 1]]}',
+    '{"key": "a", "type": "zset", "value": [["x", "1"]]}', '{"key": "a", "type": "zset", "value": [["x", NaN]]}',
+    '{"key": "a", "type": "zset", "value": [["x", ' + "9" * 400 + "]]}",
+    '{"key": "a", "type": "zset", "value": [["x", true]]}', '{"key": "a", "type": "stream", "value": [["x", []]]}',
+    '{"key": "a", "type": "stream", "value": [["1-1", ["f"]]]}',
+    '{"key": "a", "type": "stream", "value": [["*", ["f", "v"]]]}',
+    '{"key": "a", "type": "string", "value": "x", "ends": 1e400}',
+    '{"key": "a", "type": "string", "value": "x", "ends": 9223372036854775808}',
+    '{"key": "a", "type": "string", "value": "x", "ends": -1}',
+    '{"key": "a", "type": "string", "value": "x", "more": 1}',
+    '{"key": "a", "type": "string", "value": "x", "then": 1}',
+)  # fmt: skip
+# Right in itself, and refused by the server.
+REFUSED = (
+    '{"key": "a", "type": "string", "value": "x"}\n{"key": "a", "type": "list", "value": ["x"], "more": true}',
+    '{"key": "a", "type": "stream", "value": [["0-0", ["f", "v"]]]}',
+    '{"key": "a", "type": "stream", "value": [["2-1", ["f", "v"]], ["1-1", ["f", "v"]]]}',
+    '{"key": "a", "type": "stream", "value": [["99999999999999999999-1", ["f", "v"]]]}',
+)
+
+
+def whole(file: Path, lines: str) -> None:
+    """Write a copy of these lines, with the end that they need."""
+    text = f'{{"kind":"capacity-hub-store","version":1,"at":0}}\n{lines}\n'
+    end = {"lines": text.count("\n"), "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    file.write_text(f"{text}{json.dumps(end)}\n")
+
+
+def test_a_copy_that_was_made_up_is_refused_in_a_sentence_before_anything_is_written(
+    lone_command: Command, redis_server: RedisServer, tmp_path: Path
+):
+    file, at = tmp_path / "copy", {"HUB_REDIS_URL": redis_server.url}
+    redis_server.client().flushall()
+    good = '{"key": "good", "type": "string", "value": "x"}'
+    for line in HOSTILE:
+        whole(file, f"{good}\n{line}\n{good}")
+        done = lone_command("store", "import", str(file), **at)
+        said = f"hub: {file} has something else than a part of a key in line 3.\n"
+        assert (line[:99], done.returncode, done.stderr) == (line[:99], 1, said)
+        assert redis_server.client().dbsize() == 0
+    for lines in REFUSED:
+        whole(file, lines)
+        done = lone_command("store", "import", str(file), **at)
+        assert (lines, done.returncode, done.stderr.count("\n")) == (lines, 1, 1)
+        assert "is refused by Redis" in done.stderr
+        redis_server.client().flushall()
+
+
+def test_what_has_no_end_is_no_copy(lone_command: Command, redis_server: RedisServer, tmp_path: Path):
+    """A device, a pipe that no program writes to, and a file of nothing that is larger than all memory."""
+    (large := tmp_path / "large").touch()
+    os.truncate(large, 1 << 40)
+    os.mkfifo(fifo := tmp_path / "fifo")
+    at = {"HUB_REDIS_URL": redis_server.url}
+    for path in ("/dev/zero", fifo):
+        assert lone_command("store", "import", str(path), **at).stderr == f"hub: There is no file {path}.\n"
+    assert "is no copy of a store" in lone_command("store", "import", str(large), **at).stderr
+    whole(large, "")
+    large.write_text(large.read_text().splitlines()[0] + "\n")
+    os.truncate(large, 1 << 40)
+    before = "from hub.store import backup; backup.LONGEST = 1 << 20"
+    running = lone_command.start("store", "import", str(large), before=before, **at)
+    assert (running.end(), running.err) == (1, f"hub: {large} has something else than a part of a key in line 2.\n")
 
 
 def test_the_version_of_a_store_is_its_format_and_whose_functions_are_there(

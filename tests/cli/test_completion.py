@@ -10,10 +10,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
+import typer
 
+from hub.cli import completing
+from hub.cli.app import app
 from tests.cli.command import Command, leave, register
 from tests.world import PATIENCE_S, HubProcess, wait_until
 
@@ -162,14 +166,18 @@ PREPARE = {
 }
 
 
+def with_hub(folder: Path) -> dict[str, str]:
+    """The variables of a shell at home in a folder, where it finds `hub`."""
+    (folder / "hub").write_text(f'#!/bin/sh\nexec {sys.executable} -m hub.cli "$@"\n')
+    (folder / "hub").chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(folder)}
+
+
 @pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell)])
 def test_tab_completes_in_the_shell_itself(terminal, command: Command, tmp_path: Path, shell: str, ids: dict[str, str]):
     """The command is run with what Tab has made of the line: what it shows is of the thing that was meant."""
     program, prepare = PREPARE[shell]
-    (tmp_path / "hub").write_text(f'#!/bin/sh\nexec {sys.executable} -m hub.cli "$@"\n')
-    (tmp_path / "hub").chmod(0o755)
-    more = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": str(tmp_path)}
-    seen = terminal(command, program=program, more=more)
+    seen = terminal(command, program=program, more=with_hub(tmp_path))
     seen.type(f"{prepare}; echo pre''pared\n")
     seen.until("prepared")
     for line, shown in (
@@ -189,6 +197,79 @@ def test_tab_completes_in_the_shell_itself(terminal, command: Command, tmp_path:
     seen.type("exit\n")
     seen.end()
     assert "Traceback" not in seen.shown
+
+
+# What a stranger may call a node: each would run a command, name another hub or stand for other words in some shell.
+HOSTILE = (
+    "$(touch run)", "`touch run`", ";touch run;", "'$(touch run)'", '"$(touch run)"', "''$(touch run)''", "|touch run|",
+    "&touch run&", "\\$(touch run)", "${(e):-$(touch run)}", "))';touch run;'", "<(touch run)", ">run", " touch run",
+    "*", "?", "[ab]", "{a,b}", "~", "!!", "#", "^a^b", "(touch run)", "\t$(touch run)", "\n$(touch run)", "\u202eab",
+    "\x9b31m",
+)  # fmt: skip
+AT_THE_BEGINNING = ("--url=http://127.0.0.1:9/lure", "-h", "=ls", "~root")
+
+
+@pytest.fixture
+def strangers(shared_hub: HubProcess) -> Iterator[None]:
+    """Nodes that are called like commands, alone and beside one with an ordinary name."""
+    names = [
+        "lure-good",
+        "luck-$(touch run)",
+        *(f"lure-{at}{name}" for at, name in enumerate(HOSTILE) if name.isprintable()),
+    ]
+    for name in names:
+        register(shared_hub, name)
+    yield
+    for name in names:
+        leave(shared_hub, quote(name, safe=""))
+
+
+@pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell)])
+def test_tab_and_enter_run_nothing_that_a_node_is_called(
+    terminal, command: Command, tmp_path: Path, strangers, shell: str
+):
+    program, prepare = PREPARE[shell]
+    seen = terminal(command, program=program, more=with_hub(tmp_path))
+    seen.type(f"cd {tmp_path}; {prepare}; echo pre''pared\n")
+    seen.until("prepared")
+    for typed in ("luck-", "lure-"):
+        for _ in range(5):  # as above
+            before = len(seen.shown)
+            seen.type(f"hub node show {typed}\t; echo that is o''ver\n")
+            wait_until(lambda before=before: "that is over" in seen.shown[before:], 60, lambda: repr(seen.shown))
+            if "lure-good" in seen.shown[before:]:
+                break
+        assert not (tmp_path / "run").exists()
+    assert "lure-good" in seen.shown
+    seen.type("exit\n")
+    seen.end()
+
+
+def walked(command: Any, context: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Every parameter of every command below one, with the context that it is completed in."""
+    for parameter in command.params:
+        yield f"{context.command_path} {parameter.name}", parameter, context
+    for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+        _, below, _ = command.resolve_command(context, [name])
+        yield from walked(below, type(context)(below, parent=context, info_name=name))
+
+
+def test_no_command_offers_a_word_that_a_shell_would_read_otherwise(monkeypatch):
+    good = {"good", "rack-7.eu_1", "gpu:a100:eu", "@global:m:Turn", "a/b", "a@b", "a=b", "a+b", "a%b,c", "grün"}
+
+    async def ask(*_: Any) -> set[str]:
+        return good | {f"{lead}{name}" for name in HOSTILE for lead in ("", "a", "good")} | set(AT_THE_BEGINNING)
+
+    monkeypatch.setattr(completing.Ids, "ask", ask)
+    root = typer.main.get_command(app)
+    asked = 0
+    for name, parameter, context in walked(root, typer.Context(root, info_name="hub")):
+        offered = {item.value for item in parameter.shell_complete(context, "")}
+        if "good" in offered:
+            asked += 1
+            assert (name, offered) == (name, good)
+        assert not offered & {*HOSTILE, *AT_THE_BEGINNING}
+    assert asked > 60
 
 
 @pytest.mark.skipif(not shutil.which("fish"), reason="there is no fish")

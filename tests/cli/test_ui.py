@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import stat
 import sys
 import webbrowser
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from hub.cli import main
+from tests.cli.command import Command
+from tests.world import wait_until
 
 
 @pytest.fixture
@@ -33,20 +37,52 @@ def test_the_link_logs_in_once_in_the_role_that_was_asked_for(hub, capsys):
     assert httpx.post(f"{hub.url}/console/session", **ask).status_code == 404
 
 
-def test_the_link_is_opened_where_there_is_a_screen(hub, capsys, monkeypatch):
+def test_the_link_is_opened_where_there_is_a_screen(hub, capsys, monkeypatch, tmp_path):
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("DISPLAY", ":0")
-    assert main(["ui"]) == 0
-    assert opened == [capsys.readouterr().out.strip()]
-    assert opened[0].startswith(f"{hub.url}/#/login/")
+    monkeypatch.setenv("HUB_DATA_DIR", str(tmp_path / "data"))
+    for _ in range(2):
+        assert main(["ui"]) == 0
+        link = capsys.readouterr().out.strip()
+        assert link.startswith(f"{hub.url}/#/login/")
+        assert f'content="0; url={link}"' in (tmp_path / "data" / "console.html").read_text()
+    assert opened == [f"file://{tmp_path}/data/console.html"] * 2
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("data", "data/console.html")]
+    assert modes == [0o700, 0o600]
     assert main(["ui", "--no-open"]) == 0
     for name in ("DISPLAY", "WAYLAND_DISPLAY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
     assert main(["ui"]) == 0  # nobody sees it here
-    assert len(opened) == 1
+    assert len(opened) == 2
+
+
+def test_no_process_is_started_with_the_link(hub, tmp_path, terminal):
+    """A browser that says what it was started with: everybody on the machine could read that."""
+    (tmp_path / "browser").write_text(f'#!/bin/sh\necho "$0 $*" > {tmp_path}/started\n')
+    (tmp_path / "browser").chmod(0o755)
+    more = {"DISPLAY": ":0", "BROWSER": str(tmp_path / "browser")}
+    seen = terminal(Command(hub, tmp_path), "ui", more=more)
+    assert seen.end() == 0
+    wait_until(lambda: (tmp_path / "started").exists() and (tmp_path / "started").read_text().endswith("\n"))
+    link = seen.shown.split("#/login/")[1].split()[0]
+    started = (tmp_path / "started").read_text()
+    assert link not in started
+    assert link in Path(started.split()[1].removeprefix("file://")).read_text()
+
+
+def test_a_link_that_no_private_page_can_be_made_for_is_not_opened(hub, capsys, monkeypatch, tmp_path):
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("DISPLAY", ":0")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HUB_DATA_DIR", str(tmp_path / "file"))
+    assert main(["ui"]) == 0
+    assert f"no browser is opened: {tmp_path}/file/console.html cannot be written" in capsys.readouterr().err
+    assert opened == []
 
 
 def test_programs_get_the_link_as_json(hub, capsys):

@@ -23,6 +23,7 @@ from hub.client.jobs.sockets import Message, Socket
 from hub.client.jobs.tasks import SubmitOptions, TaskInfo
 from hub.client.jobs.wire import SyncWire, Token
 from hub.client.options import spelt_out
+from hub.client.signals import ending
 from hub.errors import HubError
 
 if TYPE_CHECKING:
@@ -245,8 +246,8 @@ class JobManager(Listener):
     def wait(self) -> None:
         """Return once the manager has ended: after `disconnect`, when `failure` says why, or on a signal.
 
-        In the main thread SIGINT and SIGTERM make it disconnect; a second one does not wait for that. The handlers that
-        there were before are put back.
+        In the main thread a signal that would end the process makes it disconnect; a second one does not wait for that.
+        The handlers that there were before are put back.
         """
         if threading.current_thread() is not threading.main_thread():
             self._signals.stop.wait()
@@ -259,7 +260,7 @@ class JobManager(Listener):
             if signalled > 1:
                 raise KeyboardInterrupt(f"signal {number}, again")
 
-        before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, leave) for number in ending()}
         try:
             while not signalled and not self._signals.stop.wait(NOTICE_S):
                 pass

@@ -20,6 +20,7 @@ from typing import Any
 from hub.client.jobs.handlers import Handler, Task, is_async
 from hub.client.jobs.tasks import reason
 from hub.client.jobs.threads import Threads
+from hub.client.signals import MEANT, named
 from hub.jobs.models import value_of
 
 # Begun anew and not forked: a fork would copy locks that threads of the worker hold at that moment.
@@ -181,7 +182,7 @@ class _Child:
         code = self._process.exitcode or 0
         self._pipe.close()
         self._process = None
-        return f"was ended by {_signal(-code)}" if code < 0 else f"ended with {code}"
+        return f"was ended by {named(-code)}" if code < 0 else f"ended with {code}"
 
 
 def _kill(process: multiprocessing.process.BaseProcess) -> None:
@@ -193,15 +194,11 @@ def _kill(process: multiprocessing.process.BaseProcess) -> None:
         process.kill()
 
 
-def _signal(number: int) -> str:
-    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-
-
 def _serve(pipe: Connection, handlers: dict[str, Handler]) -> None:
     """In the process: run what comes, until there is nobody any more to tell what came of it."""
     os.setsid()  # the group of all that handlers begin: they end with this process
-    for number in (signal.SIGTERM, signal.SIGINT):  # sent to all of a terminal or unit; the worker says when to end
-        signal.signal(number, lambda *_: None)
+    for name in MEANT:  # sent to all of a terminal or unit; the worker says when to end
+        signal.signal(getattr(signal, name), lambda *_: None)
     inbox: SimpleQueue[Task] = SimpleQueue()
     sending = threading.Lock()
 

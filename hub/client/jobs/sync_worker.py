@@ -15,6 +15,7 @@ import httpx
 from hub.client.jobs.handlers import Model, is_async
 from hub.client.jobs.wire import Token
 from hub.client.jobs.worker import Worker
+from hub.client.signals import ending
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -90,7 +91,7 @@ class SyncWorker:
         return self._worker.counts
 
     def run(self) -> None:
-        """Work until `stop`, SIGTERM or SIGINT; a second signal does not wait for what runs. Raises what ended it."""
+        """Work until `stop` or a signal; a second signal does not wait for what runs. Raises what ended it."""
         with self._signals(), self:
             self.ended()
 
@@ -138,19 +139,18 @@ class SyncWorker:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT stop the worker, where they can be had; the handlers before them come back afterwards."""
+        """Signals that would end it stop the worker, where they can be had; the handlers before them come back."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        numbers = (signal.SIGTERM, signal.SIGINT)
 
         def told(*_: object) -> None:  # no event is set here: this thread may be waiting for it, and hold its lock
             self._stopping, hurry = True, self._stopping
             self._worker.stop(hurry=hurry)
 
-        before = {number: signal.signal(number, told) for number in numbers}
+        before = {number: signal.signal(number, told) for number in ending()}
         try:
             yield
         finally:
-            for number in numbers:
-                signal.signal(number, before[number] or signal.SIG_DFL)
+            for number, handler in before.items():
+                signal.signal(number, handler or signal.SIG_DFL)

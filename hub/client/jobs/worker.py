@@ -27,6 +27,7 @@ from hub.client.jobs.tasks import Held
 from hub.client.jobs.telling import Teller
 from hub.client.jobs.typed import model_of, result_of, takes_task
 from hub.client.jobs.wire import SyncWire, Token, Wire
+from hub.client.signals import ending
 from hub.errors import HubError, WorkerNotFound
 from hub.retries import pause_s
 
@@ -158,7 +159,7 @@ class Worker:
     # -- running ------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Work until `stop`, SIGTERM or SIGINT; a second signal does not wait for what runs. Raises what ended it."""
+        """Work until `stop` or a signal; a second signal does not wait for what runs. Raises what ended it."""
         with self._signals():
             async with self:
                 await self.ended()
@@ -264,25 +265,24 @@ class Worker:
 
     @contextmanager
     def _signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT stop the worker, where they can be had; the handlers before them come back afterwards."""
-        numbers = (signal.SIGTERM, signal.SIGINT)
+        """Signals that would end it stop the worker, where they can be had; the handlers before them come back."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         loop = asyncio.get_running_loop()
-        before = {number: signal.getsignal(number) for number in numbers}
+        before = {number: signal.getsignal(number) for number in ending()}
 
         def told() -> None:
             self.stop(hurry=self._stopping)
 
-        for number in numbers:
+        for number in before:
             loop.add_signal_handler(number, told)
         try:
             yield
         finally:
-            for number in numbers:
+            for number, handler in before.items():
                 loop.remove_signal_handler(number)
-                signal.signal(number, before[number] or signal.SIG_DFL)
+                signal.signal(number, handler or signal.SIG_DFL)
 
     # -- being known to the hub ---------------------------------------------------------------------------------------
 

@@ -1,0 +1,35 @@
+"""Which signals a process that holds something handles, and which it leaves to the program around it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+from hub.client.signals import is_for_the_program, named
+
+LEFT = """
+import faulthandler, signal
+from hub.client.signals import ending
+before = set(ending())
+faulthandler.register(signal.SIGUSR1)
+signal.signal(signal.SIGALRM, lambda *_: None)
+for number in (signal.SIGHUP, signal.SIGUSR2, signal.SIGQUIT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
+print(*sorted(before - set(ending())))
+"""
+
+
+def test_what_the_program_handles_or_ignores_is_left_to_it_but_for_what_shells_ignore():
+    done = subprocess.run([sys.executable, "-c", LEFT], capture_output=True, text=True, check=True, timeout=60)
+    left = {int(number) for number in done.stdout.split()}
+    assert left == {signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGHUP}
+
+
+def test_a_signal_has_a_name_and_a_meaning():
+    assert [named(number) for number in (signal.SIGTERM, signal.SIGRTMIN + 1)] == [
+        "SIGTERM",
+        f"signal {signal.SIGRTMIN + 1}",
+    ]
+    ours = [number for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGRTMAX) if is_for_the_program(number)]
+    assert ours == [signal.SIGUSR1, signal.SIGRTMAX]
