@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import httpx
 import pytest
 
-from hub.client import HubClient, HubUnavailable, SyncHubClient, SyncNodeAgent, backlog
+from hub.client import HubClient, HubUnavailable, SyncHubClient, SyncNodeAgent, backlog, calls, telling
+from hub.client.exchange import RetryPolicy
 from hub.errors import HubError
 from tests.client.fake_hub import FakeHub, Reset
 from tests.client.live import LABEL
@@ -63,12 +65,20 @@ def outage(start_hub: StartHub, tmp_path: Path) -> Iterator[Outage]:
         server.stop()
 
 
+def agent_of(outage: Outage, node_id: str) -> SyncNodeAgent:
+    return SyncNodeAgent(node_id, pools={"cpu:x86": 1}, url=outage.hub.url, secret=outage.hub.node_secret)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes that do not hold up their program when they leave."""
+    monkeypatch.setattr(telling, "LEAVE_POLICY", RetryPolicy(trouble_s=0.0, attempt_s=1.0))
+
+
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks that give up at once what they would try for seconds."""
-    from hub.client import calls
-
-    monkeypatch.setattr(calls, "RETURN_POLICY", calls.RetryPolicy(trouble_s=0.0, attempt_s=1.0))
+    monkeypatch.setattr(calls, "RETURN_POLICY", RetryPolicy(trouble_s=0.0, attempt_s=1.0))
 
 
 def test_a_block_that_ends_while_redis_is_away_gives_its_slot_back_when_it_is_there_again(
@@ -177,7 +187,6 @@ def test_a_forked_child_tells_nothing_for_its_parent(outage: Outage, impatient: 
 
 async def test_a_borrow_that_was_granted_and_given_up_during_an_outage_leaves_no_lease(outage: Outage) -> None:
     """Its answer is lost, and so is the call that gives the place up."""
-    import httpx
 
     class LosesAnswers(httpx.AsyncHTTPTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -195,6 +204,35 @@ async def test_a_borrow_that_was_granted_and_given_up_during_an_outage_leaves_no
     assert outage.lent() == 1
     await asyncio.to_thread(outage.until_free)
     await client.close()
+
+
+def test_a_node_that_leaves_during_an_outage_is_gone_after_it(outage: Outage, hasty: None) -> None:
+    with agent_of(outage, "n2"):
+        outage.redis.kill()
+    outage.redis.start()
+    wait_until(lambda: not outage.redis.client().sismember("nodes", "n2"))
+
+
+def test_a_late_leave_leaves_the_process_alone_that_is_the_node_by_then(outage: Outage, hasty: None) -> None:
+    with agent_of(outage, "n2"):
+        outage.redis.kill()
+    outage.redis.start()
+    with agent_of(outage, "n2"):
+        wait_until(backlog.everything_told)
+        assert outage.redis.client().sismember("nodes", "n2")
+
+
+def test_a_slot_that_is_withdrawn_during_an_outage_is_withdrawn_after_it(
+    outage: Outage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telling, "ASKED_POLICY", RetryPolicy(trouble_s=0.0, attempt_s=1.0))
+    with agent_of(outage, "n2") as agent:
+        outage.redis.kill()
+        with pytest.raises(HubError):
+            agent.withdraw("n2-cpu.x86-1")
+        outage.redis.start()
+        with SyncHubClient(outage.hub.url, outage.hub.runner_secret) as client:
+            wait_until(lambda: client.node("n2")["slotList"] == [])
 
 
 # -- without a network ------------------------------------------------------------------------------------------------
