@@ -47,7 +47,7 @@ class Message:
     steps: Callable[[], Steps[object]]
     until_s: float  # on the clock of `now_s`; after that the message is of no use
     otherwise: str  # what happens when the hub never hears of it
-    ended: Callable[[], object] = lambda: None  # called once it was told, or never will be
+    ended: Callable[[bool], object] = lambda told: None  # called once it was told, or is given up
 
 
 def clock(until_s: float) -> str:
@@ -159,7 +159,7 @@ class Backlog:
             log.warning("could not %s (%s); %s", message.what, why, message.otherwise)
         else:
             log.info("the hub was told at last: %s", message.what)
-        message.ended()
+        message.ended(not why)
 
     def _pause(self, message: Message, seconds: float) -> None:
         """Rest until the next attempt; only for a moment when time runs out."""

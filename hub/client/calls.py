@@ -55,14 +55,15 @@ def leave(slot: Slot, backlog: Backlog) -> Steps[None]:
         yield from hand_back(slot, RETURN_POLICY, backlog)
     except HubError as error:
         if not passing(error):
+            slot.owed = True
             log.warning("could not return slot %s (%s); %s", slot.id, error, _stays_lent(slot))
 
 
 def owe(slot: Slot, backlog: Backlog, error: BaseException) -> None:
     """Give the slot back in the background, after an attempt that ended with `error`, until its lease has ended."""
 
-    def ended() -> None:
-        slot.owed = False
+    def ended(told: bool) -> None:
+        slot.owed = not told
 
     slot.owed = True
     what, steps = f"return slot {slot.id}", partial(give_back, slot, ONCE)

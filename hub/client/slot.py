@@ -51,7 +51,7 @@ class Slot:
         self.lost = threading.Event()
         self.returned = False
         self.revoked = False  # the hub said so: it keeps the slot until its holder has said that he has stopped
-        self.owed = False  # the hub could not be told yet that the slot is given back
+        self.owed = False  # it is given back, and the hub could not be told that
         self.unsure = False  # a renewal without an answer may have been carried out
         self._why = ""
         # What renewals ask for; None is the hub's default. `ttl_s` does not tell: the answer to a repeated borrow names

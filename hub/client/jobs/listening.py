@@ -156,7 +156,7 @@ class Listener:
         steps = partial(calls.ask, send, lasting(0.0), ONCE.attempt_s)
         what = f"tell that task {task_id} is {status}"
         otherwise = "the hub ends it when it misses the worker"
-        self._backlog.add(Message(what, steps, math.inf, otherwise, lambda: self._claims.pop(task_id, None)), error)
+        self._backlog.add(Message(what, steps, math.inf, otherwise, lambda _: self._claims.pop(task_id, None)), error)
 
     def _held(self) -> Held:
         """What beats name: tasks that were claimed and have not ended, with their claims."""
