@@ -145,8 +145,26 @@ async def main():
 asyncio.run(main())
 """
 
+BORROWS_IN_CHILD = f"""
+import multiprocessing, sys
+from hub.client import SyncHubClient
+def work(go):
+    with SyncHubClient() as client, client.borrow("{LABEL}"):
+        print("held", flush=True)
+        go.wait()
+    print("left", flush=True)
+context = multiprocessing.get_context("fork")
+go = context.Event()
+child = context.Process(target=work, args=(go,))
+child.start()
+sys.stdin.read()
+go.set()
+child.join()
+sys.exit(child.exitcode)
+"""
 
-@pytest.mark.parametrize("script", [BORROWS, BORROWS_ASYNC])
+
+@pytest.mark.parametrize("script", [BORROWS, BORROWS_ASYNC, BORROWS_IN_CHILD])
 def test_a_process_that_exits_during_an_outage_has_some_seconds_left_to_give_back(outage: Outage, script: str) -> None:
     with outage.script(script) as process:
         assert process.stdin
