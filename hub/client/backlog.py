@@ -123,7 +123,14 @@ class Backlog:
     # -- in the thread ------------------------------------------------------------------------------------------------
 
     def _tell(self, connect: Callable[[], Player]) -> None:
-        player, failures, last = connect(), 0, "no time is left"
+        failures, last = 0, "no time is left"
+        try:
+            player = connect()
+        except Exception as broken:  # noqa: BLE001 - whatever the environment has become: later messages may fare better
+            with self._changed:
+                self._drop(f"there is no way to the hub: {broken!r}")
+                self._thread = None
+            return
         try:
             while (message := self._first()) is not None:
                 if now_s() >= min(message.until_s, self._by_s or message.until_s):

@@ -186,7 +186,7 @@ def _give_up(wanted: BorrowRequest, place: _Place, backlog: Backlog) -> Steps[No
             log.warning("could not %s (%s); it lapses in a minute", what, error)
             return
         # An attempt without an answer may have taken a slot.
-        until_s = now_s() + (KEEP_S if wanted.ttl_s is None else wanted.ttl_s)
+        until_s = now_s() + min(KEEP_S if wanted.ttl_s is None else wanted.ttl_s, LONGEST_WAIT_S)
         otherwise = f"it lapses in a minute, and what was lent to it stays lent until {clock(until_s)}"
         backlog.add(Message(what, partial(_given_up, place, ONCE), until_s, otherwise), error)
         if not isinstance(error, HubError):

@@ -334,6 +334,24 @@ def test_a_message_that_breaks_is_a_bug_and_silences_no_other(
     assert second.id not in hub.lent
 
 
+def test_a_thread_that_finds_no_way_to_the_hub_says_so_and_the_next_one_tries_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise ValueError("no such proxy")
+
+    hub = FakeHub()
+    client = client_of(hub)
+    first, second = client.acquire("gpu"), client.acquire("gpu")
+    with monkeypatch.context() as patched:
+        patched.setattr(backlog, "_Given", broken)
+        client.leave_late(first)
+        wait_until(lambda: "there is no way to the hub: ValueError('no such proxy')" in caplog.text)
+        wait_until(backlog.everything_told)
+    client.leave_late(second)
+    wait_until(lambda: list(hub.lent) == [first.id])
+
+
 async def test_a_loop_that_has_ended_is_no_way_to_the_hub(impatient: None, caplog: pytest.LogCaptureFixture) -> None:
     hub = FakeHub(ttl_s=2.0)
     hub.say(RETURN, Reset())

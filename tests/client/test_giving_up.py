@@ -14,6 +14,7 @@ GOES_ON = {"add", "owe", "_owe"}  # calls that hand a message to the backlog
 REASONS = {
     "__main__.main": "the program ends, and says so",
     "announcing.Announcing._recycle": "the slot stays to be published or to be made fresh, and the next beat tries",
+    "backlog.Backlog._tell": "the messages are dropped, and logged",
     "backlog._attempt": "is the attempt of the backlog",
     "calls.leave": "`hand_back` has handed it to the backlog",
     "jobs.beating.Heartbeat._beat": "the next beat follows",
