@@ -76,6 +76,14 @@ def _forks() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def _backlogs() -> Iterator[None]:
+    """What the clients of a test could not tell their hub is of no other test, and the end does not wait for it."""
+    yield
+    if "hub.client.backlog" in sys.modules:
+        sys.modules["hub.client.backlog"].forget_everything()
+
+
+@pytest.fixture(autouse=True)
 def _logs() -> Iterator[None]:
     """What a test sets of the logs of its process is of no other test: some look at what was logged."""
     root = logging.getLogger()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Protocol
@@ -31,7 +32,6 @@ from hub.store.store import Store
 ASK_S = 2.0  # a realm is asked for so long; one that stands still keeps nobody
 AGAIN_S = 1.0  # after nobody had a slot; one ticket of a label asks at a time, the one that is due longest
 FIRST_MS = 10_000  # a lease lasts so long until home has noted it: longer than a call that is late is carried out
-TRIES = 30  # to take back what a caller who is gone was served with; then its lease ends it
 _log = get_logger("hub.spilling")
 
 
@@ -143,7 +143,8 @@ class Spilling:
         self._begin(self._take_back(wanted, place))
 
     async def _take_back(self, wanted: BorrowRequest, place: Elsewhere) -> None:
-        for _ in range(TRIES):
+        until_s = time.monotonic() + wanted.ttl_ms / 1000  # then its lease has ended
+        while time.monotonic() < until_s:
             with suppress(Unavailable):
                 async with self._asking(place.realm) as other:
                     # Before anybody has fetched it, it is the request's own.

@@ -15,6 +15,7 @@ import typer
 from hub.cli import completing, output, tables
 from hub.cli.child import Child, Signals
 from hub.cli.inputs import Ended, Usage, check_command, read_id, read_label, seconds
+from hub.cli.late import late
 from hub.cli.moments import when
 from hub.cli.options import AsJson, Command, Secret, Url
 from hub.cli.reach import Address, address, listens, plain_logs, reach, secret_refused
@@ -163,7 +164,7 @@ async def _borrow(at: Address, wanted: BorrowRequest, command: list[str], as_jso
         try:
             if wanted.wait_s == 0 and not await listens(at.url):
                 raise HubUnavailable(f"No hub listens at {mask_url(at.url)}.")
-            async with HubClient(at.url, at.secret) as client, AsyncExitStack() as held:
+            async with late(signals), HubClient(at.url, at.secret) as client, AsyncExitStack() as held:
                 slot = await _come(client, at, wanted, held)
                 if command:
                     return await _run(slot, command, signals)
@@ -177,7 +178,8 @@ async def _borrow(at: Address, wanted: BorrowRequest, command: list[str], as_jso
             raise NoCapacity(f"{str(error).rstrip('.')}; --wait SECONDS waits for one.") from None
         except asyncio.CancelledError:
             raise HubError(f"Interrupted before a slot of {wanted.label} was lent.") from None
-    output.note(f"{slot.id} is given back.")
+    if not slot.owed:  # else the log has said until when it stays lent
+        output.note(f"{slot.id} is given back.")
     return 0
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from typing import Any
 
+from hub.client.backlog import CLOSE_S, ONCE, Message, backlog_of
 from hub.client.credential import Credential
 from hub.client.exchange import passing
 from hub.client.pod import Pod
@@ -107,7 +110,15 @@ class Announcing:
         try:
             await self.telling.leave()
         except HubError as refused:
-            log.warning("node %s could not tell the hub that it leaves: %s", self.node_id, refused)
+            what = f"tell that node {self.node_id} leaves"
+            if not passing(refused):
+                log.warning("could not %s (%s); its slots stay until the hub misses it", what, refused)
+                return
+            backlog = backlog_of(self._http)
+            steps = partial(self.telling.left, ONCE)  # names this process: a later one with the same id is not meant
+            backlog.add(Message(what, steps, math.inf, "its slots stay until the hub misses it"), refused)
+            if backlog.end_with_client():
+                await asyncio.to_thread(backlog.close, CLOSE_S)
 
     async def _announce(self) -> None:
         while not self.telling.registered:

@@ -12,12 +12,13 @@ from typing import Any, Self
 import httpx
 
 from hub.client import calls, waiting
+from hub.client.backlog import CLOSE_S, backlog_of
 from hub.client.exchange import RetryPolicy
 from hub.client.guard import Guard
 from hub.client.slot import Slot, keep, renew
 from hub.client.transport import AsyncTransport
 from hub.client.watch import Watch
-from hub.errors import LeaseLost
+from hub.errors import HubUnavailable, LeaseLost
 
 SECRET_NAME = "HUB_RUNNER_SECRET"
 
@@ -42,6 +43,7 @@ class HubClient:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._http = AsyncTransport(url, secret, SECRET_NAME, transport)
+        self._backlog = backlog_of(self._http)
         self._policy = RetryPolicy(trouble_s=timeout, attempt_s=attempt_timeout)
         self.watch = Watch(self._http)
 
@@ -52,8 +54,13 @@ class HubClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections. Slots still held are left to their leases."""
+        """Close the connections. Slots still held are left to their leases.
+
+        What could not be given back yet is given back in the background, until its lease has ended.
+        """
         await self.watch.close()
+        if self._backlog.end_with_client():
+            await asyncio.to_thread(self._backlog.close, CLOSE_S)
         await self._http.close()
 
     def borrow(
@@ -74,7 +81,9 @@ class HubClient:
         Entering raises what `acquire` raises. The lease is renewed in the background. When it cannot be renewed in time
         or the hub has ended it, the task is cancelled inside the block before the hub can lend the slot to somebody
         else, and the `async with` raises `LeaseLost`. A block that does not reach an `await` cannot be stopped: it may
-        ask `slot.check()`. Leaving gives the slot back; when no hub can be reached for that, its lease ends it.
+        ask `slot.check()`. Leaving gives the slot back. While no hub can be reached for that, it goes on in
+        the background until the lease has ended, also after the client was closed; an exit of the program waits up to
+        five seconds for it.
         """
         return Borrowing(
             self,
@@ -131,7 +140,7 @@ class HubClient:
             ticket,
             tuple(realms),
         )
-        return await self._http.run(waiting.borrow(wanted, self._policy))
+        return await self._http.run(waiting.borrow(wanted, self._policy, self._backlog))
 
     async def renew(self, slot: Slot, ttl: float | None = None) -> None:
         """Let the lease last `ttl` seconds from now (what was asked for before when None; the hub may grant less).
@@ -142,7 +151,7 @@ class HubClient:
 
     async def give_back(self, slot: Slot) -> bool:
         """Give the slot back; False when the lease had ended before. Safe to repeat, never touches a later borrower."""
-        return await self._http.run(calls.give_back(slot, self._policy))
+        return await self._http.run(calls.hand_back(slot, self._policy, self._backlog))
 
     async def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """`{"slotId", "valid", "reason"?, "ttlSeconds"?}`: whether the slot is lent under this fencing token now."""
@@ -208,8 +217,12 @@ class HubClient:
         return await self._http.run(keep(slot))
 
     async def leave(self, slot: Slot) -> None:
-        """Give the slot back at the end of a block: bounded to a few seconds, and logged instead of raised."""
-        await self._http.run(calls.leave(slot))
+        """Give the slot back at the end of a block: what takes more than a few seconds is done in the background."""
+        await self._http.run(calls.leave(slot, self._backlog))
+
+    def leave_late(self, slot: Slot) -> None:
+        """Give back in the background a slot that was lost: a renewal without an answer may have kept it lent."""
+        calls.owe(slot, self._backlog, HubUnavailable("a renewal had no answer"))
 
 
 class Borrowing:
@@ -247,6 +260,8 @@ class Borrowing:
         try:
             if (not lost or slot.revoked) and not returned:
                 await self._client.leave(slot)
+            elif slot.unsure and not returned:
+                self._client.leave_late(slot)
         finally:
             await asyncio.wait([self._keeper])
         if lost and ours and not returned:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from hub.client.exchange import RetryPolicy, Send, Steps, exchange
+from hub.client.backlog import ONCE, Backlog, Message, clock
+from hub.client.exchange import RetryPolicy, Send, Steps, exchange, passing
 from hub.client.slot import Slot
 from hub.errors import HubError
 
 log = logging.getLogger("hub.client")
 
-# A block that is over should not be held up: after this the slot is left to its lease.
+# A block that is over should not be held up: after this the slot is given back in the background.
 RETURN_POLICY = RetryPolicy(trouble_s=3.0, attempt_s=2.0)
 
 
@@ -34,25 +36,42 @@ def give_back(slot: Slot, policy: RetryPolicy) -> Steps[bool]:
     return "note" not in answer.data
 
 
-def leave(slot: Slot) -> Steps[None]:
-    """Give the slot back at the end of a block: bounded to a few seconds, and logged instead of raised.
-
-    Broken off, it is begun once more, so that the next borrower does not wait for the lease to end.
-    """
+def hand_back(slot: Slot, policy: RetryPolicy, backlog: Backlog) -> Steps[bool]:
+    """As `give_back`; raises what refuses that, and goes on giving back in the background where that can help."""
     try:
-        yield from _returned(slot)
-    except GeneratorExit:  # nobody is left to send anything
+        return (yield from give_back(slot, policy))
+    except GeneratorExit:  # nothing can be sent any more
         raise
-    except BaseException:
-        yield from _returned(slot)
+    except BaseException as error:
+        if not isinstance(error, HubError) or passing(error):
+            owe(slot, backlog, error)
         raise
 
 
-def _returned(slot: Slot) -> Steps[None]:
+def leave(slot: Slot, backlog: Backlog) -> Steps[None]:
+    """Give the slot back at the end of a block: what takes more than a few seconds, or is broken off, is done in the
+    background, and what is refused is logged instead of raised."""
     try:
-        yield from give_back(slot, RETURN_POLICY)
+        yield from hand_back(slot, RETURN_POLICY, backlog)
     except HubError as error:
-        log.warning("slot %s was not given back and is left to its lease: %s", slot.id, error)
+        if not passing(error):
+            slot.owed = True
+            log.warning("could not return slot %s (%s); %s", slot.id, error, _stays_lent(slot))
+
+
+def owe(slot: Slot, backlog: Backlog, error: BaseException) -> None:
+    """Give the slot back in the background, after an attempt that ended with `error`, until its lease has ended."""
+
+    def ended(told: bool) -> None:
+        slot.owed = not told
+
+    slot.owed = True
+    what, steps = f"return slot {slot.id}", partial(give_back, slot, ONCE)
+    backlog.add(Message(what, steps, slot.ends_by_s, _stays_lent(slot), ended), error)
+
+
+def _stays_lent(slot: Slot) -> str:
+    return f"it stays lent until {clock(slot.ends_by_s)}"
 
 
 def verify(slot_id: str, token: str, policy: RetryPolicy) -> Steps[dict[str, Any]]:

@@ -51,11 +51,14 @@ class Slot:
         self.lost = threading.Event()
         self.returned = False
         self.revoked = False  # the hub said so: it keeps the slot until its holder has said that he has stopped
+        self.owed = False  # it is given back, and the hub could not be told that
+        self.unsure = False  # a renewal without an answer may have been carried out
         self._why = ""
         # What renewals ask for; None is the hub's default. `ttl_s` does not tell: the answer to a repeated borrow names
         # what is left. A hub that grants more than it is asked for has a shortest lease.
         self.asks_s = None if asked_s is None else max(asked_s, self.ttl_s)
         self._deadline_s = answer.since_s + self.ttl_s
+        self.ends_by_s = now_s() + self.ttl_s  # when the hub has ended the lease by itself, at the latest
         # An answer that took more than half the lease to reach us: renew before anything else.
         self._due_s = 0.0 if self.seconds_left() < self.ttl_s / 2 else _next_renewal_s(self.ttl_s, self.ttl_s)
 
@@ -108,11 +111,13 @@ class Slot:
     def renewed(self, ttl_s: float, since_s: float) -> None:
         """Take over what the hub answered: the lease lasts `ttl_s` seconds from `since_s`."""
         self._deadline_s = since_s + ttl_s
+        self.ends_by_s, self.unsure = now_s() + ttl_s, False
         self._due_s = _next_renewal_s(ttl_s, self.ttl_s)
 
     def maybe_shortened(self, ttl_s: float, since_s: float) -> None:
         """A renewal without an answer may have been carried out: believe the earlier of both ends."""
         self._deadline_s = min(self._deadline_s, since_s + ttl_s)
+        self.ends_by_s, self.unsure = max(self.ends_by_s, now_s() + ttl_s), True
         self._due_s = 0.0
 
     def renewal_in_s(self) -> float:

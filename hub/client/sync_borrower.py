@@ -12,12 +12,13 @@ from typing import Any, Self
 import httpx
 
 from hub.client import calls, waiting
+from hub.client.backlog import CLOSE_S, backlog_of
 from hub.client.borrower import SECRET_NAME
 from hub.client.exchange import RetryPolicy
 from hub.client.slot import Slot, keep, renew
 from hub.client.transport import Stopped, SyncTransport
 from hub.client.watch import SyncWatch
-from hub.errors import LeaseLost
+from hub.errors import HubUnavailable, LeaseLost
 
 OnLost = Callable[[Slot], object]
 
@@ -35,6 +36,7 @@ class SyncHubClient:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._http = SyncTransport(url, secret, SECRET_NAME, transport)
+        self._backlog = backlog_of(self._http)
         self._policy = RetryPolicy(trouble_s=timeout, attempt_s=attempt_timeout)
         self.watch = SyncWatch(self._http)
 
@@ -45,8 +47,13 @@ class SyncHubClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connections. Slots still held are left to their leases."""
+        """Close the connections. Slots still held are left to their leases.
+
+        What could not be given back yet is given back in the background, until its lease has ended.
+        """
         self.watch.close()
+        if self._backlog.end_with_client():
+            self._backlog.close(CLOSE_S)
         self._http.close()
 
     def borrow(
@@ -114,7 +121,7 @@ class SyncHubClient:
             ticket,
             tuple(realms),
         )
-        return self._http.run(waiting.borrow(wanted, self._policy))
+        return self._http.run(waiting.borrow(wanted, self._policy, self._backlog))
 
     def renew(self, slot: Slot, ttl: float | None = None) -> None:
         """As `HubClient.renew`: let the lease last `ttl` seconds from now, or raise `LeaseLost`."""
@@ -122,7 +129,7 @@ class SyncHubClient:
 
     def give_back(self, slot: Slot) -> bool:
         """As `HubClient.give_back`: False when the lease had ended before."""
-        return self._http.run(calls.give_back(slot, self._policy))
+        return self._http.run(calls.hand_back(slot, self._policy, self._backlog))
 
     def verify(self, slot_id: str, token: str) -> dict[str, Any]:
         """As `HubClient.verify`: whether the slot is lent under this fencing token now."""
@@ -188,8 +195,12 @@ class SyncHubClient:
             return None
 
     def leave(self, slot: Slot) -> None:
-        """Give the slot back at the end of a block: bounded to a few seconds, and logged instead of raised."""
-        self._http.run(calls.leave(slot))
+        """Give the slot back at the end of a block: what takes more than a few seconds is done in the background."""
+        self._http.run(calls.leave(slot, self._backlog))
+
+    def leave_late(self, slot: Slot) -> None:
+        """Give back in the background a slot that was lost: a renewal without an answer may have kept it lent."""
+        calls.owe(slot, self._backlog, HubUnavailable("a renewal had no answer"))
 
 
 class SyncBorrowing:
@@ -227,6 +238,8 @@ class SyncBorrowing:
         try:
             if (not lost or slot.revoked) and not returned:
                 self._client.leave(slot)
+            elif slot.unsure and not returned:
+                self._client.leave_late(slot)
         finally:
             self._keeper.join(timeout=1.0)  # it may be inside a request, whose answer no longer matters
         if lost and not returned and (error is None or isinstance(error, Exception)):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hub.client import calls
-from hub.client.exchange import RetryPolicy, Send, exchange, passing, readable
+from hub.client.exchange import Answer, RetryPolicy, Send, Steps, exchange, passing, readable
 from hub.client.state import AgentState
 from hub.client.transport import AsyncTransport
 from hub.errors import BadInput, HubError, Superseded, TooLarge, UnknownNode
@@ -111,8 +111,11 @@ class Telling:
 
     async def leave(self) -> None:
         """Take the node off the books."""
-        query = {"incarnation": self.state.incarnation}
-        await self._http.run(exchange(Send("DELETE", self._path, query=query), LEAVE_POLICY))
+        await self._http.run(self.left(LEAVE_POLICY))
+
+    def left(self, policy: RetryPolicy) -> Steps[Answer]:
+        """As `leave`, as steps. Safe to repeat, and harmless when late: it names this process of the node."""
+        return exchange(Send("DELETE", self._path, query={"incarnation": self.state.incarnation}), policy)
 
     async def compare(self) -> None:
         """Withdraw what the hub has of the node and should not, and publish what it lacks.

@@ -22,6 +22,7 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 # Shorter than the hub keeps an idle connection (30 s), so that it is never the hub that closes one under a request.
 # A borrow that waits in the queue holds its connection. Those have a pool of their own: no renewal waits for them.
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=20.0)
+Address = tuple[str, str]
 # Nothing of the request has left this machine.
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -57,6 +58,10 @@ def _options(url: str | None, secret: str | None, secret_name: str, transport: o
 def _host(url: str) -> str:
     host = str(urlsplit(url).hostname)
     return f"[{host}]" if ":" in host else host
+
+
+def _address(client: httpx.Client | httpx.AsyncClient) -> Address:
+    return str(client.base_url), client.headers.get("x-hub-secret", "")
 
 
 class _Remaining(dict[str, float]):
@@ -109,12 +114,22 @@ class AsyncTransport:
         self, url: str | None, secret: str | None, secret_name: str, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
         self._secret = secret, secret_name
+        self.given = transport is not None
         options = {**_options(url, secret, secret_name, transport), "limits": _LIMITS, "transport": transport}
         self._client = httpx.AsyncClient(**options)
         self._waiting = httpx.AsyncClient(**options)
 
     def _shown(self) -> str:
         return _shown(*self._secret)
+
+    @property
+    def address(self) -> Address | None:
+        """Where the hub is and the secret that is shown, or None where connections cannot be shared by that."""
+        return _address(self._client)
+
+    def twin(self) -> SyncTransport:
+        """Connections of their own to the same hub, for a thread that may outlive this client."""
+        return SyncTransport(*_address(self._client), "")
 
     def show(self, secret: str) -> None:
         """Show this secret from now on."""
@@ -167,12 +182,22 @@ class SyncTransport:
         self, url: str | None, secret: str | None, secret_name: str, transport: httpx.BaseTransport | None = None
     ) -> None:
         self._secret = secret, secret_name
+        self.given = transport is not None
         options = {**_options(url, secret, secret_name, transport), "limits": _LIMITS, "transport": transport}
         self._client = httpx.Client(**options)
         self._waiting = httpx.Client(**options)
 
     def _shown(self) -> str:
         return _shown(*self._secret)
+
+    @property
+    def address(self) -> Address | None:
+        """As of `AsyncTransport`."""
+        return _address(self._client)
+
+    def twin(self) -> SyncTransport:
+        """As of `AsyncTransport`."""
+        return SyncTransport(*_address(self._client), "")
 
     def run(self, steps: Steps[T], stop: threading.Event | None = None) -> T:
         """What the steps come to; raises what they raise, or `Stopped` once `stop` is set.

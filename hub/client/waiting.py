@@ -10,10 +10,12 @@ import logging
 import math
 import uuid
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import httpx
 
+from hub.client.backlog import KEEP_S, ONCE, Backlog, Message, clock
 from hub.client.calls import give_back, path
 from hub.client.exchange import (
     Outcome,
@@ -94,7 +96,7 @@ class _Place:
     known: bool = False  # the hub may have a place or a lease for it
 
 
-def borrow(wanted: BorrowRequest, policy: RetryPolicy) -> Steps[Slot]:
+def borrow(wanted: BorrowRequest, policy: RetryPolicy, backlog: Backlog) -> Steps[Slot]:
     """Borrow a slot, waiting as long as `wanted` says; when broken off or refused, the place is given up."""
     started_s = now_s()
     place = _Place() if wanted.ticket is None else _Place(wanted.ticket)
@@ -110,7 +112,7 @@ def borrow(wanted: BorrowRequest, policy: RetryPolicy) -> Steps[Slot]:
             place = _Place()
         except BaseException:
             if place.known:
-                yield from _give_up(wanted, place)
+                yield from _give_up(wanted, place, backlog)
             raise
 
 
@@ -172,20 +174,36 @@ def _pause_s(error: HubError, failures: int, took_s: float) -> float:
     return pause_s(failures, error.retry_after_s, LONGEST_PAUSE_S)
 
 
-def _give_up(wanted: BorrowRequest, place: _Place) -> Steps[None]:
-    """Let nobody stand behind us, and nothing be lent to us, any more."""
+def _give_up(wanted: BorrowRequest, place: _Place, backlog: Backlog) -> Steps[None]:
+    """Give up the place in the queue, and what was lent to it; in the background what takes longer than a moment."""
+    try:
+        yield from _given_up(place, GIVE_UP_POLICY)
+    except GeneratorExit:  # nothing can be sent any more
+        raise
+    except BaseException as error:
+        what = f"give up the place in the queue for {wanted.label}"
+        if isinstance(error, HubError) and not passing(error):
+            log.warning("could not %s (%s); it lapses in a minute", what, error)
+            return
+        # An attempt without an answer may have taken a slot.
+        until_s = now_s() + min(KEEP_S if wanted.ttl_s is None else wanted.ttl_s, LONGEST_WAIT_S)
+        otherwise = f"it lapses in a minute, and what was lent to it stays lent until {clock(until_s)}"
+        backlog.add(Message(what, partial(_given_up, place, ONCE), until_s, otherwise), error)
+        if not isinstance(error, HubError):
+            raise
+
+
+def _given_up(place: _Place, policy: RetryPolicy) -> Steps[None]:
     ticket = path("queue", place.key)
     try:
         for _ in range(3):  # between two of these calls a lease may come, or be taken back by the hub
             try:
-                yield from exchange(Send("DELETE", ticket), GIVE_UP_POLICY)
+                yield from exchange(Send("DELETE", ticket), policy)
                 return
             except TicketGranted:
-                answer = yield from exchange(Send("GET", ticket), GIVE_UP_POLICY)
+                answer = yield from exchange(Send("GET", ticket), policy)
             if "leaseToken" in answer.data:
-                yield from give_back(Slot(answer), GIVE_UP_POLICY)
+                yield from give_back(Slot(answer), policy)
                 return
     except (NotFound, LeaseOver):
         pass  # there is neither a place nor a lease
-    except HubError as error:
-        log.warning("the place in the queue for %s was not given up and lapses in a minute: %s", wanted.label, error)

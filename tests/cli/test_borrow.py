@@ -195,6 +195,37 @@ def test_a_command_that_heeds_the_warning_is_not_killed_but_the_loss_is_told(own
     assert "The lease of s1 could not be renewed, and the command was stopped." in running.err
 
 
+def begin_to_hold(own_command, own_hub, tmp_path: Path) -> Any:
+    """A command that has ended while the hub stood still, and could not give its slot back yet."""
+    register(own_hub, "n1", **NODE)
+    go = tmp_path / "go"
+    script = f"echo up; while [ ! -e {go} ]; do sleep 0.02; done; exit 3"
+    running = own_command.start("borrow", "gpu:a100", "--", "sh", "-c", script)
+    running.until_out("up")
+    own_hub.signal(signal.SIGSTOP)
+    go.touch()
+    running.until_err("waiting up to 30 s for the hub; Ctrl-C ends that.")
+    return running
+
+
+def test_a_slot_that_could_not_be_given_back_is_when_the_hub_goes_on(own_command, own_hub, tmp_path: Path):
+    running = begin_to_hold(own_command, own_hub, tmp_path)
+    own_hub.signal(signal.SIGCONT)
+    assert running.end() == 3
+    assert "could not return slot s1 yet (" in running.err
+    assert sessions(own_command) == []
+
+
+def test_a_signal_ends_the_wait_and_says_until_when_the_slot_is_lent(own_command, own_hub, tmp_path: Path):
+    running = begin_to_hold(own_command, own_hub, tmp_path)
+    try:
+        running.process.send_signal(signal.SIGTERM)
+        assert running.end() == 3
+    finally:
+        own_hub.signal(signal.SIGCONT)
+    assert re.search(r"could not return slot s1 \(no time is left\); it stays lent until \d\d:\d\d:\d\d", running.err)
+
+
 def test_a_grant_ended_by_somebody_else_stops_the_command(command: Command, tmp_path: Path):
     pid = tmp_path / "pid"
     running = command.start("borrow", "gpu:a100", "--ttl", "8", "--", "sh", "-c", STUBBORN.format(file=pid))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hub.client import telling
+from hub.client import announcing, telling
 from tests.client.fake_cluster import clock, cluster
 from tests.client.fake_hub import FakeHub
 
@@ -23,3 +23,4 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(telling, "FIRST_PACE_S", 0.05)
     monkeypatch.setattr(telling, "ASKED_POLICY", telling.RetryPolicy(trouble_s=0.05))
     monkeypatch.setattr(telling, "LEAVE_POLICY", telling.RetryPolicy(trouble_s=0.05))
+    monkeypatch.setattr(announcing, "CLOSE_S", 0.1)

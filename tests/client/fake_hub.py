@@ -64,6 +64,10 @@ class FakeHub:
     def say(self, what: str, *answers: Scripted) -> None:
         self._script.setdefault(what, deque()).extend(answers)
 
+    def unsay(self, what: str) -> None:
+        """Forget the rest of a script."""
+        self._script.pop(what, None)
+
     def said(self, what: str) -> list[Seen]:
         return [seen for seen in self.seen if seen.what == what]
 

@@ -156,7 +156,7 @@ async def test_a_grant_that_crosses_the_cancellation_is_given_back(hub: FakeHub)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert hub.lent == {}
+    assert hub.lent == {}  # the end of the client has waited for that
 
 
 async def test_an_answer_to_who_waits_may_take_longer_by_the_wait_and_a_connection_may_not(hub: FakeHub) -> None:
@@ -224,7 +224,9 @@ async def test_a_lease_that_cannot_be_renewed_cancels_the_block_before_it_ends(h
     assert 4 <= time.monotonic() - begun < 8
     assert states == [True]
     assert isinstance(lost.value.__cause__, asyncio.CancelledError)
-    assert hub.said(RETURN) == []
+    # One of the renewals may have been carried out all the same.
+    await eventually(lambda: bool(hub.said(RETURN)))
+    assert [seen.body["leaseToken"] for seen in hub.said(RETURN)] == [hub.said(RENEW)[0].body["leaseToken"]]
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
@@ -330,7 +332,7 @@ async def test_cancelling_the_task_gives_the_slot_back_and_stays_a_cancellation(
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert hub.lent == {}
+    assert hub.lent == {}  # the end of the client has waited for that
 
 
 async def test_a_return_that_is_cancelled_is_begun_once_more_and_the_task_stays_cancelled(hub: FakeHub) -> None:
@@ -353,7 +355,7 @@ async def test_a_return_that_is_cancelled_is_begun_once_more_and_the_task_stays_
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-    assert hub.lent == {}
+    assert hub.lent == {}  # the end of the client has waited for that
 
 
 async def test_a_timeout_around_a_lost_block_is_not_mistaken_for_the_loss(hub: FakeHub) -> None:
@@ -385,7 +387,7 @@ async def test_a_slot_that_cannot_be_given_back_is_left_to_its_lease(
     hub.say(RETURN, Reset(), (503, "stopping"), (400, "invalid-value"))
     async with client_of(hub) as client, client.borrow("gpu:a100"):
         pass
-    assert "slot s1 was not given back and is left to its lease: told invalid-value" in caplog.text
+    assert "could not return slot s1 (told invalid-value); it stays lent until " in caplog.text
     assert len(hub.said(RETURN)) == 3
 
 

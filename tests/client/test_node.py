@@ -269,7 +269,15 @@ async def test_leaving_a_hub_that_is_away_takes_no_longer_than_allowed(
         hub.say(LEAVE, *[Reset()] * 1000)
         begun = time.monotonic()
     assert time.monotonic() - begun < SLACK_S
-    assert "node n1 could not tell the hub that it leaves" in caplog.text
+    assert "could not tell that node n1 leaves (" in caplog.text
+    assert "its slots stay until the hub misses it" in caplog.text
+
+
+async def test_a_leave_that_is_refused_is_told_once(hub: FakeHub, caplog: pytest.LogCaptureFixture) -> None:
+    async with agent_of(hub):
+        hub.say(LEAVE, (403, "forbidden"))
+    assert "could not tell that node n1 leaves (told forbidden); its slots stay" in caplog.text
+    assert len(hub.said(LEAVE)) == 1
 
 
 async def test_the_resource_side_can_ask_whether_a_token_holds(hub: FakeHub) -> None:

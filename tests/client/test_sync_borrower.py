@@ -111,7 +111,7 @@ def test_a_lease_that_cannot_be_renewed_is_told_before_it_ends(hub: FakeHub, mon
         hold_until_lost(client_of(hub), told)
     assert 4 <= time.monotonic() - begun < 8
     assert [slot.id for slot in told] == ["s1"]
-    assert hub.said(RETURN) == []
+    wait_until(lambda: len(hub.said(RETURN)) == 1)  # one of the renewals may have been carried out all the same
 
 
 def test_a_hub_that_hangs_loses_the_lease_in_time_too(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_a_slot_that_cannot_be_given_back_is_left_to_its_lease(hub: FakeHub, cap
     hub.say(RETURN, (400, "invalid-value"))
     with client_of(hub) as client, client.borrow("gpu:a100"):
         pass
-    assert "slot s1 was not given back" in caplog.text
+    assert "could not return slot s1 (told invalid-value); it stays lent until " in caplog.text
 
 
 def test_a_return_that_is_interrupted_is_begun_once_more(hub: FakeHub) -> None:

@@ -11,8 +11,10 @@ from typing import Any
 import httpx
 import pytest
 
-from hub.client import Slot, exchange, slot, waiting
+from hub.client import Slot, backlog, exchange, slot, waiting
+from hub.client.backlog import backlog_of
 from hub.client.exchange import Pause, RetryPolicy, Send, Unreachable
+from hub.client.transport import SyncTransport
 from hub.client.waiting import BorrowRequest, borrow
 from hub.errors import (
     DeadlineMissed,
@@ -25,6 +27,8 @@ from hub.errors import (
     WaitedInVain,
     Withdrawn,
 )
+from tests.client.fake_hub import FakeHub
+from tests.world import wait_until
 
 CUT = Unreachable("the connection was cut")
 REFUSED = Unreachable("connection refused", sent=False)
@@ -69,7 +73,9 @@ class Line:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        for module in (exchange, waiting, slot):
+        self.hub = FakeHub()
+        self.backlog = backlog_of(SyncTransport("http://hub", "secret", "", self.hub.transport()))
+        for module in (exchange, waiting, slot, backlog):
             monkeypatch.setattr(module, "now_s", lambda: self.now)
 
     def play(
@@ -81,7 +87,7 @@ class Line:
         cancel_in_pause: int | None = None,
     ) -> Played:
         played, left, begun = Played(), list(outcomes), self.now
-        steps = borrow(wanted, RetryPolicy(trouble_s, 15.0))
+        steps = borrow(wanted, RetryPolicy(trouble_s, 15.0), self.backlog)
         outcome: Any = None
         try:
             while True:
@@ -299,7 +305,18 @@ def test_a_place_that_cannot_be_given_up_is_told_and_does_not_hide_the_cancellat
 ) -> None:
     played = line.play(WANTED, [Took(asyncio.CancelledError(), 3), Took(CUT, 2)])
     assert isinstance(played.error, asyncio.CancelledError)
-    assert "the place in the queue for gpu:a100 was not given up and lapses in a minute: the connection" in caplog.text
+    assert "could not give up the place in the queue for gpu:a100 yet (the connection was cut)" in caplog.text
+    wait_until(lambda: len(line.hub.seen) == 1)
+    assert line.hub.seen[0].method == "DELETE"
+
+
+def test_a_place_that_the_hub_does_not_let_go_is_told_once(line: Line, caplog: pytest.LogCaptureFixture) -> None:
+    played = line.play(WANTED, [Took(asyncio.CancelledError(), 3), refused(403, "forbidden")])
+    assert isinstance(played.error, asyncio.CancelledError)
+    assert (
+        "could not give up the place in the queue for gpu:a100 (told forbidden); it lapses in a minute" in caplog.text
+    )
+    assert not line.backlog.waiting()
 
 
 @pytest.mark.parametrize(

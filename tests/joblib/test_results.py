@@ -111,11 +111,11 @@ def test_only_what_is_completed_has_a_result(alice, full, status):
 
 
 def test_a_result_nested_too_deeply_is_refused(alice, full):
-    worker, task = alice.claimed(full)
+    _, task = alice.claimed(full)
     alice.run(task, "running")
     deep = json.loads("[" * 129 + "]" * 129)
     invalid(alice.move(task, "completed", result=deep), "body", "result")
-    invalid(alice.ask(worker, results=[report(task, result=deep)]), "body", "results", 0, "result")
+    assert alice.look(task)["status"] == "running"
 
 
 def test_a_result_is_the_rooms_own(alice, full, hubs):

@@ -17,7 +17,19 @@ from starlette.requests import Request
 
 from hub.api.deps import serving
 from hub.api.guard.freight import LIGHT
-from hub.api.jobs.requests import MANY, JobBody, PageQuery, ResultBody, ServedBody, SubmitBody, TasksQuery
+from hub.api.jobs import reports
+from hub.api.jobs.limits import report_bytes
+from hub.api.jobs.requests import (
+    MANY,
+    ClaimBody,
+    JobBody,
+    MoveBody,
+    PageQuery,
+    ResultBody,
+    ServedBody,
+    SubmitBody,
+    TasksQuery,
+)
 from hub.api.jobs.slices import Slices, compact, is_deep
 from hub.errors import Malformed, TooLarge
 from hub.jobs.names import preferred_wait, to_id
@@ -33,6 +45,7 @@ _scan = JSONDecoder().scan_once  # type: ignore[attr-defined]
 _blank = re.compile(r"[ \t\n\r]*").match
 _schedule_name = re.compile(r"[A-Za-z0-9_.-]{1,100}").fullmatch
 _LEVELS = f"Input should have at most {NESTING_MAX} levels"
+_REPORTS = (MoveBody, ClaimBody)
 _UUID = "Input should be a valid UUID"
 
 
@@ -82,6 +95,8 @@ async def read(request: Request, model: type[M]) -> tuple[M, Body]:
         return _whole(text, model)
     async with serving(request).freight.turn:
         await asyncio.sleep(0)
+        if model in _REPORTS:
+            text = reports.shortened(text, report_bytes(serving(request).hub.settings))
         if model is SubmitBody:
             return await _sliced(text, model, serving(request).hub.settings.task_payload_max_bytes)
         return _whole(text, model)
@@ -97,6 +112,8 @@ def _whole(text: bytes, model: type[M]) -> tuple[M, Body]:
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
+        if model in _REPORTS and (spelt := reports.spelt(text)) != text:
+            return _whole(spelt, model)
         raise malformed("json_invalid", ["body", error.pos], "JSON decode error", {}) from None
     if not isinstance(document, dict):
         message = "Input should be a valid dictionary or object to extract fields from"
@@ -236,16 +253,20 @@ def result(body: Body, settings: Settings) -> str:
 
 
 def results(said: Sequence[ResultBody], body: Body) -> list[str]:
-    """The same for each of the reports of a claim, however long they are; raises `Malformed`."""
+    """The same for each of the reports of a claim, however long or deep they are."""
     if all(each.result is None for each in said):
         return [""] * len(said)
-    texts: list[str] = []
-    for number, each in enumerate(body.opaque_list("results")):
-        text = "" if said[number].result is None else dict(_members(each))["result"]
-        if is_deep(text, NESTING_MAX):
-            raise malformed("nesting", ("body", "results", number, "result"), _LEVELS, None)
-        texts.append(text)
-    return texts
+    texts = body.opaque_list("results")
+    return [
+        "" if each.result is None else dict(_members(text))["result"] for each, text in zip(said, texts, strict=True)
+    ]
+
+
+def unfit(result: str, most: int) -> str:
+    """Why a result is not kept; empty where it is."""
+    if is_longer(result, most):
+        return too_large(result, most)
+    return f"The result has more than {NESTING_MAX} levels." if is_deep(result, NESTING_MAX) else ""
 
 
 def is_longer(text: str, most: int) -> bool:

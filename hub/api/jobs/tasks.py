@@ -16,6 +16,7 @@ from hub.api.deps import check_listening, is_gone, serving
 from hub.api.identity import Caller, allow, caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT, WORKER, mover
+from hub.api.jobs.reports import kept
 from hub.api.jobs.requests import ClaimBody, MoveBody, ResultBody, SubmitBody, TasksQuery, moment_us, options_of
 from hub.api.paths import PREFIX
 from hub.core import Hub
@@ -153,14 +154,14 @@ async def claim(request: Request) -> Response:
 async def _reported(
     hub: Hub, said: list[ResultBody], body: bodies.Body, worker: str, who: Caller, key: str
 ) -> list[dict[str, str]]:
-    """What has become of a worker's reports. A task fails whose result is too large: nobody will report it anew."""
+    """What has become of a worker's reports. A task fails whose result is not kept: nobody will report it anew."""
     values, most = bodies.results(said, body), hub.settings.task_result_max_bytes
     reports, large = [], set()
     for each, value in zip(said, values, strict=True):
-        report = Result(each.id.hex, each.status, each.error or "", each.claim or "", value)
-        if bodies.is_longer(value, most):
+        report = Result(each.id.hex, each.status, kept(each.error), each.claim or "", value)
+        if why := bodies.unfit(value, most):
             large.add(report.task)
-            report = Result(report.task, "failed", bodies.too_large(value, most), report.claim)
+            report = Result(report.task, "failed", why, report.claim)
         reports.append(report)
     if tracing.on:
         await traces.follow(hub.store, *(traces.task(report.task) for report in reports))
@@ -266,7 +267,7 @@ async def move(request: Request) -> Response:
     if tracing.on:
         await traces.follow(hub.store, traces.task(task))
     moved = await hub.tasks.move(
-        task, said.status, said.error or "",
+        task, said.status, kept(said.error),
         user=who.user, superuser=who.superuser, request=key, claim=said.claim or "", value=value,
     )  # fmt: skip
     return answers.reply(answers.task(moved))

@@ -145,16 +145,18 @@ def provider(room: str, body: Mapping[str, Any], worker_id: str | None) -> Send:
     return Send("PUT", place("rooms", room, "providers"), {**body, **({"worker_id": worker_id} if worker_id else {})})
 
 
-def drop_provider(provider_id: str) -> Steps[None]:
-    """Unregister a provider."""
-    yield from ask(Send("DELETE", place("providers", provider_id)), lasting(TROUBLE_S))
+def drop_provider(provider_id: str, left_s: Left, attempt_s: float = ATTEMPT_S) -> Steps[None]:
+    """Unregister a provider. Safe to repeat."""
+    yield from ask(Send("DELETE", place("providers", provider_id)), left_s, attempt_s)
 
 
-def upload(provider_id: str, request_hash: str, content: bytes) -> Steps[None]:
-    """Hand in what a provider has read."""
+def upload(
+    provider_id: str, request_hash: str, content: bytes, left_s: Left, attempt_s: float = ATTEMPT_S
+) -> Steps[None]:
+    """Hand in what a provider has read. Safe to repeat."""
     headers = {"X-Request-Hash": request_hash}
     send = Upload("POST", place("providers", provider_id, "results"), headers=headers, content=content)
-    yield from ask(send, lasting(TROUBLE_S))
+    yield from ask(send, left_s, attempt_s)
 
 
 def beat(worker_id: str, attempt_s: float = ATTEMPT_S, held: Held | None = None) -> Steps[list[str]]:
@@ -172,16 +174,6 @@ def taken(worker_id: str, since: int, wait_s: float) -> Steps[int]:
     answer = yield from ask(send, lasting(0.0))
     with readable():
         return int(answer.data["taken"])
-
-
-def leave(worker_id: str) -> Steps[None]:
-    """Delete a worker; bounded to a few seconds, logged instead of raised."""
-    try:
-        yield from ask(
-            Send("DELETE", place("workers", worker_id), query={"incarnation": incarnation()}), lasting(LEAVE_S), LEAVE_S
-        )
-    except HubError as error:
-        log.info("worker %s was not deleted and is left to the hub: %s", worker_id, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +226,13 @@ def claim(wanted: Claim, left_s: Left, wait_s: float = 0.0) -> Steps[Claimed]:
 # -- tasks --------------------------------------------------------------------------------------------------------
 
 
-def move(
-    task_id: str, status: str, error: str | None, left_s: Left, claim: str = "", result: Any = None
-) -> Steps[None]:
-    """Move a task to another status, as long as its claim is this one. The key tells a repeat from a second call."""
+def move(task_id: str, status: str, error: str | None, claim: str = "", result: Any = None) -> Send:
+    """Move a task to another status, as long as its claim is this one. Said twice of one claim, it is the same call."""
     body = {"status": status, **({"error": error} if error is not None else {}), **({"claim": claim} if claim else {})}
     if result is not None:
         body["result"] = result
-    yield from ask(Send("PATCH", place("tasks", task_id), body, headers={"Idempotency-Key": uuid.uuid4().hex}), left_s)
+    key = f"{task_id}:{claim}:{status}" if claim else uuid.uuid4().hex
+    return Send("PATCH", place("tasks", task_id), body, headers={"Idempotency-Key": key})
 
 
 def task(task_id: str) -> Steps[TaskInfo]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hub.client.exchange import passing
+from hub.client.backlog import ONCE, Message, backlog_of
+from hub.client.exchange import Send, passing
 from hub.client.jobs import calls
 from hub.client.jobs.beating import fatal
-from hub.client.jobs.calls import LEAVE_S, TROUBLE_S, Claim, Left, lasting
+from hub.client.jobs.calls import TROUBLE_S, Claim, Left, lasting
 from hub.client.jobs.claimed import ClaimedTask
 from hub.client.jobs.serving import LONGEST_WAIT_S, Signals
 from hub.client.jobs.sockets import Socket
@@ -39,6 +42,7 @@ class Listener:
         self._claiming = threading.Lock()
         self._unanswered: Claim | None = None
         self._claims: dict[str, str] = {}  # task -> the claim it was given out under
+        self._backlog = backlog_of(wire)
 
     def claim(self, *, wait: float = 0.0) -> ClaimedTask[Any] | None:
         """Claim a task, or None when there is none; with `wait` the hub looks for one that long.
@@ -105,16 +109,6 @@ class Listener:
             self._unanswered = None
             return claimed.tasks[0] if claimed.tasks else None
 
-    def _settle(self) -> None:
-        """Give back what a claim without an answer may have got."""
-        if self._unanswered is None:
-            return
-        try:
-            if info := self._claim(self._unanswered, lasting(LEAVE_S), 0.0):
-                self.put(info.id, "pending", None, lasting(LEAVE_S))
-        except HubError as error:
-            log.warning("it is not known whether the last claim got a task: %s", error)
-
     def _task_of(self, info: TaskInfo) -> ClaimedTask[Any] | None:
         if info.job_name not in self._registry:
             self._unfit(info, f"{info.job_name} is not registered with the worker that got this task")
@@ -136,20 +130,33 @@ class Listener:
             log.warning("task %s stays claimed: %s", info.id, error)
 
     def put(self, task_id: str, status: str, error: str | None, left_s: Left, result: Any = None) -> None:
-        """Move a task to another status; `pending` gives it back."""
+        """Move a task to another status; `pending` gives it back. An end that cannot be told now raises what is in the
+        way, and is told in the background.
+        """
         claim = self._claims.get(task_id, "")
+        if status != "pending":
+            send = calls.move(task_id, status, error, claim, result)
+        elif self._worker_id is not None:
+            send = Claim(self._worker_id, limit=0, reports=[Report(task_id, status, claim=claim)]).send()
+        else:
+            return
         try:
-            if status != "pending":
-                self._wire.run(calls.move(task_id, status, error, left_s, claim, result))
-            elif self._worker_id is not None:
-                given_back = Claim(self._worker_id, limit=0, reports=[Report(task_id, status, claim=claim)])
-                self._wire.run(calls.claim(given_back, left_s))
+            self._wire.run(calls.ask(send, left_s))
         except HubError as refused:
             if not passing(refused):
                 self._claims.pop(task_id, None)
+            elif status != "running":
+                self._owe(task_id, status, send, refused)
             raise
         if status != "running":
             self._claims.pop(task_id, None)
+
+    def _owe(self, task_id: str, status: str, send: Send, error: HubError) -> None:
+        """Tell an end in the background; until then the worker holds the task, as its beats say."""
+        steps = partial(calls.ask, send, lasting(0.0), ONCE.attempt_s)
+        what = f"tell that task {task_id} is {status}"
+        otherwise = "the hub ends it when it misses the worker"
+        self._backlog.add(Message(what, steps, math.inf, otherwise, lambda _: self._claims.pop(task_id, None)), error)
 
     def _held(self) -> Held:
         """What beats name: tasks that were claimed and have not ended, with their claims."""

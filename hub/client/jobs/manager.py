@@ -12,10 +12,12 @@ from uuid import UUID
 
 import httpx
 
+from hub.client.backlog import CLOSE_S, backlog_of
 from hub.client.exchange import Send, readable
 from hub.client.jobs import calls, submitting
 from hub.client.jobs.beating import Contact, Heartbeat
 from hub.client.jobs.claimed import ClaimedTask, category_of, job_name
+from hub.client.jobs.leaving import leave
 from hub.client.jobs.listening import Listener
 from hub.client.jobs.providers import Providers, Registered
 from hub.client.jobs.serving import Serving, Signals
@@ -73,7 +75,7 @@ class JobManager(Listener):
         beats = SyncWire(url, token, transport)
         self._heartbeat = Heartbeat(beats, heartbeat_interval, contact, self._heartbeat_ended, self._held, self._lose)
         self._startup_retries = max_startup_retries
-        self._providers = Providers()
+        self._providers = Providers(backlog_of(self._wire))
         self._registering = threading.RLock()
         self._leaving = threading.RLock()  # a signal handler may disconnect what is disconnecting
         self._begun = False
@@ -186,7 +188,7 @@ class JobManager(Listener):
     def unregister_provider(self, full_name: str) -> None:
         """Answer reads of it no more; nothing when it is not registered here."""
         if (provider := self._providers.pop(full_name, None)) is not None:
-            self._wire.run(calls.drop_provider(provider.id))
+            self._providers.drop(full_name, provider, self._wire)
             self._emit("leave_provider_room", {"provider_name": full_name})
 
     def _start(self, send: Send) -> dict[str, Any]:
@@ -281,16 +283,18 @@ class JobManager(Listener):
             serving = self._serving.thread if self._serving is not None else threading.current_thread()
             if serving is not threading.current_thread() and serving.is_alive():
                 serving.join(JOIN_S)
-            if self._worker_id is not None:
-                self._settle()
             worker_id, self._worker_id = self._worker_id, None
             self._heartbeat.close(JOIN_S)
             if worker_id is not None:
                 for event, message in self._joined(worker_id):
                     self._emit(event.replace("join", "leave"), message, worker_id)
-                self._wire.run(calls.leave(worker_id))
+                unsaid = [self._unanswered] if self._unanswered is not None else []
+                self._wire.run(leave(worker_id, unsaid, self._backlog))
             if self._socket is not None:
                 self._socket.close()
+            for backlog in (self._backlog, self._providers.backlog):
+                if backlog.end_with_client():
+                    backlog.close(CLOSE_S)
             self._wire.close()
             self._providers.clear()
             self._registry.clear()

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hub.client.backlog import KEEP_S, ONCE, Backlog, Message
+from hub.client.exchange import passing
 from hub.client.jobs.beating import fatal
-from hub.client.jobs.calls import upload
+from hub.client.jobs.calls import TROUBLE_S, drop_provider, lasting, upload
 from hub.client.jobs.wire import SyncWire
 from hub.errors import HubError
+from hub.retries import now_s
 
 if TYPE_CHECKING:
     from hub.client.jobs.extension import Provider
 
 log = logging.getLogger("hub.client")
+
+MOST_WAITING = 100  # each may be some megabytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,11 @@ class Registered:
 
 
 class Providers(dict[str, Registered]):
-    """Full name -> provider."""
+    """Full name -> provider; with a backlog of its own for what cannot be handed in now, so that no report waits."""
+
+    def __init__(self, backlog: Backlog) -> None:
+        super().__init__()
+        self.backlog = backlog
 
     def answer(self, request: Mapping[str, Any], wire: SyncWire, on_end: Callable[[HubError], None]) -> None:
         """Read what is asked for and hand it in. A read that fails is logged: there is no answer that says so."""
@@ -43,12 +54,27 @@ class Providers(dict[str, Registered]):
             log.error("provider %s could not read request %s", name, request_id, exc_info=error)
             return
         try:
-            wire.run(upload(provider.id, request_id, content))
+            wire.run(upload(provider.id, request_id, content, lasting(TROUBLE_S)))
         except HubError as error:
             if fatal(error):
                 on_end(error)
+            elif passing(error) and self.backlog.waiting() < MOST_WAITING:
+                steps = partial(upload, provider.id, request_id, content, lasting(0.0), ONCE.attempt_s)
+                what = f"hand in what provider {name} has read"
+                self.backlog.add(Message(what, steps, now_s() + KEEP_S, "who asks for it is told nothing"), error)
             else:
                 log.warning("what provider %s has read was not handed in: %s", name, error)
+
+    def drop(self, name: str, provider: Registered, wire: SyncWire) -> None:
+        """Unregister a provider; raises what is in the way, and goes on in the background where that can help."""
+        try:
+            wire.run(drop_provider(provider.id, lasting(TROUBLE_S)))
+        except HubError as error:
+            if passing(error):
+                steps = partial(drop_provider, provider.id, lasting(0.0), ONCE.attempt_s)
+                otherwise = "the hub drops it with its worker"
+                self.backlog.add(Message(f"unregister provider {name}", steps, math.inf, otherwise), error)
+            raise
 
 
 def _read(provider: Registered, params: str) -> bytes:

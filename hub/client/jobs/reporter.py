@@ -123,17 +123,22 @@ class ClaimReporter:
             while reports := self._outbox.take():
                 await self._deliver(Claim(self.worker_id, limit=0, reports=reports))
 
-    async def close(self, runner: TaskRunner) -> None:
-        """Find out what unanswered calls came to, and say what is left to say; some seconds long."""
+    async def close(self, runner: TaskRunner) -> list[Claim]:
+        """Find out what unanswered calls came to, and say what is left to say, some seconds long; the calls left."""
         try:
             async with asyncio.timeout(2 * LEAVE_S):
                 for claim in list(self._open.values()):
                     runner.put(Task.of(info) for info in (await self._deliver(claim)).tasks)
                 while reports := self._outbox.take():
                     await self._deliver(Claim(self.worker_id, limit=0, reports=reports))
-        except (HubError, TimeoutError) as error:
-            unsaid = len(self._outbox) + sum(len(claim.reports) for claim in self._open.values())
-            log.warning("the hub was not told what came of %d tasks: %s", unsaid, error or "it did not answer")
+        except TimeoutError:
+            pass
+        except HubError as error:
+            log.warning("the hub does not take a report, and the worker ends without it: %s", error)
+        unsaid = list(self._open.values())
+        while reports := self._outbox.take():
+            unsaid.append(Claim(self.worker_id, limit=0, reports=reports))
+        return unsaid
 
     async def _deliver(self, claim: Claim, wait_s: float = 0.0) -> Claimed:
         self._open[claim.key] = claim
@@ -150,8 +155,12 @@ class ClaimReporter:
             except HubError as error:
                 if claim.key not in self._open:  # lost meanwhile
                     return Claimed([], {})
-                if isinstance(error, TooLarge) and any(report.value.text for report in claim.reports):
-                    claim = self._open[claim.key] = replace(claim, reports=[r.without_result() for r in claim.reports])
+                if isinstance(error, TooLarge) and len(claim.reports) > 1:
+                    claim = await self._one_by_one(claim)
+                    continue
+                shorter = [report.shorter() for report in claim.reports]
+                if isinstance(error, TooLarge) and shorter != list(claim.reports):
+                    claim = self._open[claim.key] = replace(claim, reports=shorter)
                     continue
                 if not self._curable(error):
                     self._open.pop(claim.key)
@@ -166,6 +175,14 @@ class ClaimReporter:
             return Claimed([], {})
         self._heard(claim, claimed)
         return claimed
+
+    async def _one_by_one(self, claim: Claim) -> Claim:
+        """Report alone what was refused together; the claim, which has nothing to report any more."""
+        while claim.reports and claim.key in self._open:
+            first, *others = claim.reports
+            claim = self._open[claim.key] = replace(claim, reports=others)
+            await self._deliver(Claim(claim.worker_id, limit=0, reports=[first]))
+        return claim
 
     def _heard(self, claim: Claim, claimed: Claimed) -> None:
         if unheard := [report.task for report in claim.reports if report.task not in claimed.outcomes]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from hub.client.exchange import passing
 from hub.client.jobs.beating import Contact, fatal
 from hub.client.jobs.calls import LEAVE_S, Left
 from hub.client.jobs.claimed import ClaimedTask
@@ -20,6 +21,10 @@ log = logging.getLogger("hub.client")
 
 # How long the hub may hold a claim that finds nothing: who stops waits for no longer than that.
 LONGEST_WAIT_S = 2.0
+
+
+# The answers to a report for what it says: its size, its shape, its content.
+REFUSED = frozenset({400, 413, 415, 422})
 
 
 class Counter(Protocol):
@@ -118,6 +123,7 @@ class Serving:
 
     def _run(self, task: ClaimedTask[Any], running: bool) -> None:
         if not running and not self._say(task, "running", None):
+            self._say(task, "pending", None)  # else it would be held as long as the worker lives, and never run
             return
         try:
             result = self._value(self._execute(task), task)
@@ -141,7 +147,9 @@ class Serving:
         except HubError as refused:
             if fatal(refused):
                 self._signals.end(refused)
-            else:
+            elif status == "completed" and int(refused.facts.get("status") or refused.status) in REFUSED:
+                self._say(task, "failed", reason(refused))
+            elif not passing(refused) or status == "running":  # else it is told in the background
                 log.warning("task %s is not %s for the hub: %s", task.task_id, status, refused)
             return False
         self._signals.contact.heard()

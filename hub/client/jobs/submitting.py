@@ -193,7 +193,7 @@ class JobsClient:
 
     async def cancel(self, task_id: str) -> None:
         """Cancel a task; raises `InvalidTaskTransition` when it has ended."""
-        await self._wire.run(move(task_id, "cancelled", None, lasting(TROUBLE_S)))
+        await self._wire.run(ask(move(task_id, "cancelled", None), lasting(TROUBLE_S)))
 
 
 class SyncJobsClient:
@@ -255,4 +255,4 @@ class SyncJobsClient:
 
     def cancel(self, task_id: str) -> None:
         """As `JobsClient.cancel`."""
-        self._wire.run(move(task_id, "cancelled", None, lasting(TROUBLE_S)))
+        self._wire.run(ask(move(task_id, "cancelled", None), lasting(TROUBLE_S)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from traceback import TracebackException
 from typing import Any, Literal, TypedDict
@@ -13,6 +13,7 @@ from hub.jobs.models import TERMINAL, Value
 
 # What failed is told in some lines; a hub need not keep all of a long one.
 LONGEST_REASON = 4000
+SHORT_REASON = 200  # of one for which that is too long
 MOST_HELD = 1000
 NOTHING = Value()
 
@@ -131,10 +132,10 @@ class Report:
         result = {} if self.value.document is None else {"result": self.value.document}
         return {name: value for name, value in said.items() if value} | result
 
-    def without_result(self) -> Report:
-        """For one that does not get through: then the task fails, and says why."""
+    def shorter(self) -> Report:
+        """For one that does not get through: without its result, when the task fails and says why, or its error cut."""
         if not self.value.text:
-            return self
+            return replace(self, error=self.error[:SHORT_REASON])
         why = (
             f"the result has {len(self.value.text.encode())} bytes, which the hub, or a proxy before it, does not take"
         )

@@ -56,6 +56,15 @@ class Wire(AsyncTransport):
     ) -> None:
         super().__init__(url, "", "", transport)
         self._credentials = Credentials(token)
+        self._token = token
+
+    @property
+    def address(self) -> None:
+        """None: a token may be another one each time."""
+
+    def twin(self) -> SyncWire:
+        """Connections of their own to the same hub, for a thread that may outlive this client."""
+        return SyncWire(str(self._client.base_url), self._token)
 
     def _shown(self) -> str:
         return self._credentials.shown()
@@ -71,12 +80,22 @@ class SyncWire(SyncTransport):
     def __init__(
         self, url: str | httpx.Client | None = None, token: Token = None, transport: httpx.BaseTransport | None = None
     ) -> None:
-        self._given = isinstance(url, httpx.Client)
+        self._lent = isinstance(url, httpx.Client)
         if isinstance(url, httpx.Client):
             self._client = self._waiting = url
+            self.given = True
         else:
             super().__init__(url, "", "", transport)
         self.credentials = Credentials(token)
+        self._token = token
+
+    @property
+    def address(self) -> None:
+        """None: a token may be another one each time."""
+
+    def twin(self) -> SyncWire:
+        """Connections of their own to the same hub, for a thread that may outlive this client."""
+        return SyncWire(self.url, self._token)
 
     def _shown(self) -> str:
         return self.credentials.shown()
@@ -106,5 +125,5 @@ class SyncWire(SyncTransport):
 
     def close(self) -> None:
         """Close the connections, unless they are somebody else's."""
-        if not self._given:
+        if not self._lent:
             super().close()

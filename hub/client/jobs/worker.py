@@ -13,11 +13,13 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
+from hub.client.backlog import CLOSE_S, backlog_of
 from hub.client.exchange import Send, passing, readable
 from hub.client.jobs import calls
 from hub.client.jobs.beating import Contact, Heartbeat
-from hub.client.jobs.calls import LONGEST_PAUSE_S, lasting
+from hub.client.jobs.calls import LONGEST_PAUSE_S, Claim, lasting
 from hub.client.jobs.handlers import Handler, Model
+from hub.client.jobs.leaving import leave
 from hub.client.jobs.losing import Losses
 from hub.client.jobs.reporter import ClaimReporter
 from hub.client.jobs.runner import READY_S, TaskRunner
@@ -88,6 +90,8 @@ class Worker:
         self._grace_s = grace
         readahead = Readahead(concurrency, prefetch)
         self._wire = Wire(url, token, transport)
+        self._backlog = backlog_of(self._wire)
+        self._unsaid: list[Claim] = []
         self._reporter = ClaimReporter(self._wire, readahead, self.counts, polling_interval, self._lost)
         self._teller = Teller(self._wire, lambda: self._reporter.worker_id, self._not_ours)
         self._runner = TaskRunner(
@@ -216,7 +220,7 @@ class Worker:
             await self._runner.close(0.0 if self._failure else self._grace_s, self._hurry)
             await self._end(*self._others)
             if self._reporter.worker_id:
-                await self._reporter.close(self._runner)
+                self._unsaid = await self._reporter.close(self._runner)
         finally:
             await self._end(self._claiming, *self._others)
             await self._close()
@@ -234,12 +238,14 @@ class Worker:
         try:
             worker_id, self._reporter.worker_id = self._reporter.worker_id, ""
             if worker_id:
-                await self._wire.run(calls.leave(worker_id))
+                await self._wire.run(leave(worker_id, self._unsaid, self._backlog))
         finally:
             await asyncio.to_thread(self._runner.end)
             if self._socket is not None:
                 await asyncio.to_thread(self._socket.close)
             await asyncio.to_thread(self._heartbeat.close, READY_S)
+            if self._backlog.end_with_client():
+                await asyncio.to_thread(self._backlog.close, CLOSE_S)
             await self._wire.close()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

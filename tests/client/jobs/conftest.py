@@ -42,5 +42,7 @@ def make(hub: JobsHub) -> Iterator[Make]:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses and policy are short."""
     monkeypatch.setattr(calls_module, "TROUBLE_S", 0.2)
-    monkeypatch.setattr("hub.client.jobs.listening.TROUBLE_S", 0.2)
+    for name in ("listening", "providers", "manager"):
+        monkeypatch.setattr(f"hub.client.jobs.{name}.TROUBLE_S", 0.2, raising=False)
+    monkeypatch.setattr("hub.client.jobs.manager.CLOSE_S", 0.5)
     monkeypatch.setattr(calls_module.random, "random", lambda: -0.99)

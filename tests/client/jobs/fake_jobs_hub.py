@@ -47,6 +47,7 @@ class JobsHub(FakeHub):
         self.holds = True  # whether it lets claims wait
         self.away = False
         self.refused_upload: httpx.Response | None = None
+        self.body_limit = 1 << 30
         self._lock = threading.RLock()
 
     # -- what tests do ------------------------------------------------------------------------------------------------
@@ -100,6 +101,8 @@ class JobsHub(FakeHub):
                 raise httpx.ConnectError("nobody there")
             if request.url.path.endswith("/results"):
                 return self._upload(request)
+            if len(request.content) > self.body_limit:
+                return refusal(413, "too-large")
             return super().answer(request)
 
     def play(self, seen: Seen) -> Any:
@@ -174,7 +177,7 @@ class JobsHub(FakeHub):
         if not self.holds or not request.url.path.endswith("/tasks/claim"):
             return 0.0
         body = json.loads(request.content)
-        if not self.away and not self._script.get(CLAIM):
+        if not self.away and not self._script.get(CLAIM) and len(request.content) <= self.body_limit:
             self._hear(body, request.headers["idempotency-key"])
         known = bool(self.keys.get(request.headers["idempotency-key"]))
         return 0.0 if known else time.monotonic() + float(body.get("waitSeconds", 0))

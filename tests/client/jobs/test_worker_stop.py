@@ -160,7 +160,7 @@ async def test_results_are_reported_to_a_hub_that_comes_back_while_the_worker_le
 
 async def test_a_hub_that_stays_away_does_not_hold_up_the_end(hub: JobsHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk_module, "LEAVE_S", 0.1)
-    monkeypatch.setattr("hub.client.jobs.calls.LEAVE_S", 0.1)
+    monkeypatch.setattr("hub.client.jobs.worker.CLOSE_S", 0.1)
     work = Work(hub)
     running, ids = await work.begin(1)
     hub.away = True

@@ -1,0 +1,276 @@
+"""Messages that a client could not tell the hub in time: a thread goes on telling them for as long as they matter."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Protocol
+
+from hub.client.exchange import RetryPolicy, Steps, passing
+from hub.client.transport import AsyncTransport, SyncTransport
+from hub.errors import HubError, HubUnavailable
+from hub.retries import now_s, pause_s
+
+log = logging.getLogger("hub.client")
+
+ONCE = RetryPolicy(trouble_s=0.0, attempt_s=2.0)  # the thread itself repeats; an attempt must not hold up an exit
+KEEP_S = 900.0  # how long a message matters whose end the client does not know: the default length of a lease
+EXIT_S = 5.0  # for all messages together once nothing else keeps the interpreter running
+CLOSE_S = 3.0  # for a client whose connections end with it
+HURRIED_PAUSE_S = 0.3  # between attempts when time runs out
+LOOK_S = 0.1  # how soon the thread notices that the interpreter exits
+
+
+class Player(Protocol):
+    """Plays steps on the calling thread."""
+
+    def run(self, steps: Steps[object]) -> object:
+        """Play the steps; raises what they raise."""
+
+    def close(self) -> None:
+        """Close the connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One thing to tell: `steps` makes one attempt, and is safe to repeat and harmless when late."""
+
+    what: str  # as in "could not return slot s1"
+    steps: Callable[[], Steps[object]]
+    until_s: float  # on the clock of `now_s`; after that the message is of no use
+    otherwise: str  # what happens when the hub never hears of it
+    ended: Callable[[bool], object] = lambda told: None  # called once it was told, or is given up
+
+
+def clock(until_s: float) -> str:
+    """The time of day at a moment of the clock of `now_s`."""
+    return f"{datetime.now().astimezone() + timedelta(seconds=until_s - now_s()):%H:%M:%S}"
+
+
+class Backlog:
+    """The messages of the clients of one hub, oldest first. Its thread runs only while there are any.
+
+    The first message is the probe: while it fails, the others wait behind it with growing pauses; then they follow at
+    once. When nothing but such threads keeps the interpreter running, they have a few seconds left.
+    """
+
+    def __init__(self, http: AsyncTransport | SyncTransport) -> None:
+        self._given = http if http.given else None  # else the connections outlive the client, as the backlog does
+        self._twin = http.twin
+        self.forget()
+        _all.add(self)
+
+    def forget(self) -> None:
+        """Begin anew, as in a forked child: its parent goes on telling."""
+        self._changed = threading.Condition()
+        self._messages: deque[Message] = deque()
+        self._thread: _Thread | None = None
+        self._by_s: float | None = None  # set once time runs out
+
+    def add(self, message: Message, error: BaseException) -> None:
+        """Tell this in the background, after an attempt that ended with `error`."""
+        log.warning("could not %s yet (%s); it is tried again, else %s", message.what, _why(error), message.otherwise)
+        with self._changed:
+            self._messages.append(message)
+            self._changed.notify_all()
+            if self._thread is not None:
+                return
+            thread = _Thread(target=self._tell, args=(self._connecting(),), name="hub-backlog", daemon=False)
+            try:
+                thread.start()
+            except RuntimeError:
+                self._drop("the interpreter exits and takes no new thread")
+            else:
+                self._thread = thread
+
+    def waiting(self) -> int:
+        """How many messages are still to be told."""
+        with self._changed:
+            return len(self._messages)
+
+    def close(self, seconds: float) -> bool:
+        """Wait so long for the messages, and drop and log those that are left; whether all were told."""
+        with self._changed:
+            if self._messages:
+                self._by_s = now_s() + seconds
+                self._changed.notify_all()
+            all_told = self._changed.wait_for(lambda: not self._messages, seconds)
+            self._drop("no time is left")
+        return all_told
+
+    def end_with_client(self) -> bool:
+        """Whether the messages can only be told while the client is open: its transport was given."""
+        return self._given is not None and self.waiting() > 0
+
+    def _connecting(self) -> Callable[[], Player]:
+        if isinstance(self._given, AsyncTransport):
+            return partial(_OnLoop, self._given, asyncio.get_running_loop())
+        return self._twin if self._given is None else partial(_Given, self._given)
+
+    def _drop(self, why: str) -> None:
+        while self._messages:
+            message = self._messages.popleft()
+            log.warning("could not %s (%s); %s", message.what, why, message.otherwise)
+
+    # -- in the thread ------------------------------------------------------------------------------------------------
+
+    def _tell(self, connect: Callable[[], Player]) -> None:
+        failures, last = 0, "no time is left"
+        try:
+            player = connect()
+        except Exception as broken:  # noqa: BLE001 - whatever the environment has become: later messages may fare better
+            with self._changed:
+                self._drop(f"there is no way to the hub: {broken!r}")
+                self._thread = None
+            return
+        try:
+            while (message := self._first()) is not None:
+                if now_s() >= min(message.until_s, self._by_s or message.until_s):
+                    self._done(message, last)
+                    continue
+                error, again = _attempt(player, message)
+                if error is None or not again:
+                    failures = 0
+                    self._done(message, "" if error is None else _why(error))
+                else:
+                    last = _why(error)
+                    self._pause(message, pause_s(failures, error.retry_after_s))
+                    failures += 1
+        finally:
+            player.close()
+
+    def _first(self) -> Message | None:
+        with self._changed:
+            if self._messages:
+                return self._messages[0]
+            if self._thread is threading.current_thread():
+                self._thread, self._by_s = None, None
+            return None
+
+    def _done(self, message: Message, why: str) -> None:
+        """The message was told, or why it never will be."""
+        with self._changed:
+            if not self._messages or self._messages[0] is not message:
+                return  # it was dropped meanwhile
+            self._messages.popleft()
+            self._changed.notify_all()
+        if why:
+            log.warning("could not %s (%s); %s", message.what, why, message.otherwise)
+        else:
+            log.info("the hub was told at last: %s", message.what)
+        message.ended(not why)
+
+    def _pause(self, message: Message, seconds: float) -> None:
+        """Rest until the next attempt; only for a moment when time runs out."""
+        until_s = min(now_s() + seconds, message.until_s)
+        with self._changed:
+            while self._messages:
+                if self._by_s is None and _exiting():
+                    self._by_s = now_s() + EXIT_S
+                if self._by_s is not None:
+                    until_s = min(until_s, now_s() + HURRIED_PAUSE_S, self._by_s)
+                    self._changed.wait(max(0.0, until_s - now_s()))
+                    return
+                if now_s() >= until_s:
+                    return
+                self._changed.wait(min(until_s - now_s(), LOOK_S))
+
+
+class _Thread(threading.Thread):
+    """Not a daemon: the interpreter waits for it when it exits."""
+
+
+class _OnLoop:
+    """Plays on the event loop of a client whose transport was given, which works nowhere else."""
+
+    def __init__(self, http: AsyncTransport, loop: asyncio.AbstractEventLoop) -> None:
+        self._http = http
+        self._loop = loop
+
+    def run(self, steps: Steps[object]) -> object:
+        playing = self._http.run(steps)
+        try:
+            return asyncio.run_coroutine_threadsafe(playing, self._loop).result(2 * ONCE.attempt_s)
+        except (RuntimeError, TimeoutError):  # the loop is closed, or does not run any more
+            playing.close()
+            raise HubUnavailable("the event loop of the client has ended") from None
+
+    def close(self) -> None:
+        """Leave the connections to the client."""
+
+
+class _Given:
+    """Plays over the connections of a client whose transport was given."""
+
+    def __init__(self, http: SyncTransport) -> None:
+        self._http = http
+
+    def run(self, steps: Steps[object]) -> object:
+        return self._http.run(steps)
+
+    def close(self) -> None:
+        """Leave the connections to the client."""
+
+
+def backlog_of(http: AsyncTransport | SyncTransport) -> Backlog:
+    """The backlog of a client, shared by all clients of one hub that show one secret: it outlives each of them."""
+    if http.given or http.address is None:
+        return Backlog(http)
+    if (backlog := _by_address.get(http.address)) is None:
+        backlog = _by_address[http.address] = Backlog(http)  # of two that are made at once, both tell
+    return backlog
+
+
+def everything_told() -> bool:
+    """Whether no client of this process has anything left to tell."""
+    return not any(backlog.waiting() for backlog in list(_all))
+
+
+def drop_everything() -> None:
+    """Tell nothing more, and log what that means: for a program that cannot wait."""
+    for backlog in list(_all):
+        backlog.close(0.0)
+
+
+def _attempt(player: Player, message: Message) -> tuple[HubError | None, bool]:
+    """What refused the message, and whether telling it again may help."""
+    try:
+        player.run(message.steps())
+    except HubError as error:
+        return error, passing(error)
+    except Exception as error:  # noqa: BLE001 - a bug, but it must not silence the other messages
+        return HubError(f"it broke off with {error!r}"), False
+    return None, False
+
+
+def _why(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+def _exiting() -> bool:
+    """Whether nothing but such threads keeps the interpreter running."""
+    return not any(
+        thread.is_alive() and not thread.daemon and not isinstance(thread, _Thread) for thread in threading.enumerate()
+    )
+
+
+_all: weakref.WeakSet[Backlog] = weakref.WeakSet()
+_by_address: weakref.WeakValueDictionary[Any, Backlog] = weakref.WeakValueDictionary()
+
+
+def forget_everything() -> None:
+    """Begin anew: a forked child has its parent's messages, and not its thread."""
+    for backlog in list(_all):
+        backlog.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget_everything)
