@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
-from hub.api.contract.neutral import name_of
+from hub.api.contract.neutral import LEASE, name_of
 
 _REF: Final = "#/components/schemas/"
+_LABELS: Final = ("label", "labelKey")
 _OPEN: Final = frozenset(("SlotBody",))  # further members of a slot are its attributes, and are kept
 
 
@@ -46,11 +47,16 @@ def _walk(
         for member, value in found.items():
             if member in known:
                 yield from _walk(known[member], value, schemas, (*place, member))
-            elif name not in _OPEN:
+            elif name not in _OPEN and not _is_of_a_lease(member, known, place):
                 yield Unknown((*place, member), _hint(member, [each for each in known if name_of(each) == each]))
     elif isinstance(found, dict) and isinstance(schema.get("additionalProperties"), dict):
         for member, value in found.items():
             yield from _walk(schema["additionalProperties"], value, schemas, (*place, member))
+
+
+def _is_of_a_lease(member: str, known: Mapping[str, Any], place: tuple[str | int, ...]) -> bool:
+    """Return whether a caller sends back a member of a lease as it was answered, which is no mistake."""
+    return member in LEASE.values() if place[-1:] == ("lease",) else "lease" in known and member in _LABELS
 
 
 def _hint(member: str, known: list[str]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple, TypeVar
 
@@ -81,13 +81,14 @@ async def read(request: Request, model: type[M]) -> tuple[M, Body]:
     text = await request.body()
     if not text:
         raise malformed("missing", ["body"], "Field required", None)
+    check = partial(_check_members, request)
     if len(text) <= LIGHT:
-        return _whole(request, text, model)
+        return _whole(text, model, check)
     async with serving(request).freight.turn:
         await asyncio.sleep(0)
         if model is SubmitBody:
-            return await _sliced(request, text, model)
-        return _whole(request, text, model)
+            return await _sliced(text, model, serving(request).hub.settings.task_payload_max_bytes, check)
+        return _whole(text, model, check)
 
 
 def _check_members(request: Request, document: dict[str, Any]) -> None:
@@ -96,14 +97,14 @@ def _check_members(request: Request, document: dict[str, Any]) -> None:
         raise malformed("extra_forbidden", ["body", *found.place], f"No member of this call; {found.hint}", None)
 
 
-async def _sliced(request: Request, text: bytes, model: type[M]) -> tuple[M, Body]:
-    slices = Slices(text, serving(request).hub.settings.task_payload_max_bytes, MANY, NESTING_MAX)
+async def _sliced(text: bytes, model: type[M], most: int, check: Callable[[Any], None]) -> tuple[M, Body]:
+    slices = Slices(text, most, MANY, NESTING_MAX)
     await slices.read()
-    _check_members(request, slices.document)
+    check(slices.document)
     return validated(model, slices.document, "body", text), Body(text, slices.document, slices.texts)
 
 
-def _whole(request: Request, text: bytes, model: type[M]) -> tuple[M, Body]:
+def _whole(text: bytes, model: type[M], check: Callable[[Any], None]) -> tuple[M, Body]:
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -111,7 +112,7 @@ def _whole(request: Request, text: bytes, model: type[M]) -> tuple[M, Body]:
     if not isinstance(document, dict):
         message = "Input should be a valid dictionary or object to extract fields from"
         raise malformed("model_attributes_type", ["body"], message, _shown(document, text))
-    _check_members(request, document)
+    check(document)
     return validated(model, document, "body", text), Body(text, document)
 
 
