@@ -86,7 +86,7 @@ def create_app(
 
     With `sweep=False` it is for this process alone: it answers, neither ticks nor sweeps, and no web page can call it.
     """
-    tokens_file, gate = tokens_file or TokensFile(settings.tokens_file), Gate(settings)
+    tokens_file, gate = tokens_file or TokensFile(settings.tokens_file), Gate(settings, is_reached_by_pages=sweep)
     if among is not None:
         gate.known = among.known_hosts
     internal_jobs = load_internal_jobs(settings) if sweep else {}

@@ -18,6 +18,7 @@ from hub.wire import second_text
 PAGE_MAX = 1000
 _DIGITS_ALONE = str.maketrans("", "", "-:T")
 SEARCH_MAX = 200  # characters
+SPEECH = "hub.speech"  # in the scope of a caller that asks for neutral names: the operations in these names
 
 
 def read_object(body: bytes) -> dict[str, Any]:
@@ -34,9 +35,24 @@ def read_object(body: bytes) -> dict[str, Any]:
 
 
 async def read_body(request: Request, *, optional: bool = False) -> dict[str, Any]:
-    """As `read_object`; with `optional` an empty body is an empty object."""
+    """Return the JSON object of a body; with `optional` an empty body is an empty object.
+
+    Raises `InvalidJson`, and `InvalidValue` for a member that the operation does not have, where the caller asks for
+    neutral names.
+    """
     body = await request.body()
-    return {} if optional and not body.strip() else neutral.said(read_object(body))
+    if optional and not body.strip():
+        return {}
+    document = read_object(body)
+    if (found := unknown(request, document)) is not None:
+        raise InvalidValue(f"{found.name} is no member here; {found.hint}", member=found.name)
+    return neutral.said(document)
+
+
+def unknown(request: Request, document: Any) -> Any:
+    """Return the member of a body that its operation does not have, as `hub.api.edge.unknown` finds it, or None."""
+    speech = request.scope.get(SPEECH)
+    return None if speech is None else speech.unknown(request.scope["endpoint"], document)
 
 
 def text(document: dict[str, Any], *names: str) -> str | None:
@@ -99,6 +115,14 @@ def preferred_wait(prefer: str) -> int | None:
             value = value.strip().strip('"')
             return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
     return None
+
+
+def switch(request: Request, name: str) -> bool:
+    """Return whether a query switches something on; raises `InvalidValue` for a value that is neither yes nor no."""
+    given = request.query_params.get(name, "")
+    if given not in ("1", "true", "", "0", "false"):
+        raise InvalidValue(f"{name} must be 1 or 0", member=name)
+    return given in ("1", "true")
 
 
 def page(request: Request) -> tuple[int, int]:

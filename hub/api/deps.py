@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from hub.api.auth import Secrets
-from hub.api.guard.forwarded import Proxies
+from hub.api.guard.forwarded import FORWARDED, Proxies
 from hub.api.guard.freight import Freight
 from hub.api.guard.gate import Gate
 from hub.api.guard.guesses import Guesses
@@ -41,7 +41,7 @@ class Serving:
         self.standstill = Standstill()
         self.guesses = Guesses()
         # The addresses in FORWARDED_ALLOW_IPS, the server's own variable, may say who called.
-        self.proxies = Proxies(os.environ.get("FORWARDED_ALLOW_IPS", "127.0.0.1"))
+        self.proxies = Proxies(os.environ.get(FORWARDED, "127.0.0.1"))
         self.stopping = False
 
     def stop(self) -> None:

@@ -15,6 +15,7 @@ from starlette.types import Scope
 
 from hub.api.deps import Serving
 from hub.api.guard.gate import SAFE
+from hub.api.paths import read_id
 from hub.errors import Forbidden, Foreign, HubError, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
@@ -109,7 +110,7 @@ class Door:
         by, role = (visit.login.name, visit.login.role) if visit.login else ("none: the hub is open", "admin")
         await self._serving.hub.audit.write(
             "console", "console.change", actor=f"{role} in the console", by=by,
-            remote_ip=self._serving.proxies.caller(scope), method=scope["method"], path=scope["path"][:300],
+            remote_ip=self._serving.proxies.caller(scope), method=scope["method"], path=read_id(scope["path"])[:300],
             **({"login": visit.login.id} if visit.login else {}), **({"reason": visit.reason} if visit.reason else {}),
         )  # fmt: skip
 

@@ -51,11 +51,17 @@ async def caller(request: Request, scope: str) -> Caller:
 
 
 async def reader(request: Request) -> Caller | None:
-    """Who reads, None for a stranger; raises as `caller` does where HUB_ANONYMOUS_READS is off."""
+    """Return the caller, None for a stranger who may read.
+
+    Raises as `caller` does where HUB_ANONYMOUS_READS is off, and for a stranger under a name that is not the hub's.
+    """
     found = serving(request)
     if not found.hub.settings.anonymous_reads:
         return await caller(request, "read")
-    return await known(found, request.headers.getlist("authorization"), request.headers.get(HEADER, ""))
+    who = await known(found, request.headers.getlist("authorization"), request.headers.get(HEADER, ""))
+    if who is None and not found.gate.may_read_unnamed(request.headers.get("host")):
+        raise Unauthorized()
+    return who
 
 
 async def superuser(request: Request, scope: str) -> Caller:

@@ -1,8 +1,12 @@
-"""Paths that more than the routes behind them know, and how those of the jobs API are taken apart."""
+"""Paths that more than one module knows, and the reading of ids in a path."""
 
 from __future__ import annotations
 
-from starlette.convertors import Convertor, register_url_convertor
+import re
+from urllib.parse import unquote
+
+from starlette.convertors import Convertor, PathConvertor, StringConvertor, register_url_convertor
+from starlette.types import Scope
 
 PREFIX = "/v1/joblib"  # of the jobs API
 AGE_MS = "x-hub-age-ms"  # the header that says how old an answer was when it was given: a page counts that in
@@ -11,11 +15,41 @@ PAGE_EVENTS = "/console/events"  # the same for a page of the console, and the o
 ENDLESS = (EVENTS, PAGE_EVENTS)  # the paths whose answers have no end, and no time limit
 SOCKETS = "/socket.io/"
 ABORT = "hub.abort"  # in the extensions of a request to those: cuts its connection
+# Stands in a path for an escaped slash, which separates nothing: half of a surrogate pair, which no decoded path has.
+_SLASH = "\udc2f"
+_ESCAPED = re.compile(b"%2[fF]")
 
 
 def is_ours(path: str) -> bool:
     """Whether a path is one of the jobs API, known to it or not."""
     return path.startswith(PREFIX) and path[len(PREFIX) :][:1] in ("", "/")
+
+
+def keep_escaped(scope: Scope) -> None:
+    """Have every module that reads the path of a request see an escaped slash as a part of an id, and no separator."""
+    raw: bytes = scope.get("raw_path") or b""
+    if b"%2" in raw and len(parts := _ESCAPED.split(raw)) > 1:
+        scope["path"] = _SLASH.join(unquote(part.decode("latin-1")) for part in parts)
+    scope["raw_path"] = b""  # it is read once: from here on the path is shortened by prefixes
+
+
+def read_id(text: str) -> str:
+    """Return the id that a part of a path spells."""
+    return text.replace(_SLASH, "/")
+
+
+class _Segment(StringConvertor):
+    """An id in one segment of a path."""
+
+    def convert(self, value: str) -> str:
+        return read_id(value)
+
+
+class _Path(PathConvertor):
+    """An id that clients may also write with plain slashes, which then end where the rest of the route begins."""
+
+    def convert(self, value: str) -> str:
+        return read_id(value)
 
 
 class _Rest(Convertor[str]):
@@ -24,10 +58,13 @@ class _Rest(Convertor[str]):
     regex = r"[\s\S]*"
 
     def convert(self, value: str) -> str:
-        return value
+        return read_id(value)
 
     def to_string(self, value: str) -> str:
         return value
 
 
+# Routes look these up by name as they are made, `str` where they name none.
+register_url_convertor("str", _Segment())
+register_url_convertor("path", _Path())
 register_url_convertor("full", _Rest())

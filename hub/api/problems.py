@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hub.api.credentials import slow_down
-from hub.api.paths import is_ours
+from hub.api.paths import is_ours, read_id
 from hub.capacity.nodes.asking import NodeRefused, NodeSilent
 from hub.errors import (
     ForeignKey,
@@ -61,6 +61,7 @@ def answer(error: HubError, path: str) -> Response:
     headers = {}
     if error.retry_after_s is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after_s)))
+    path = read_id(path)
     if is_ours(path):
         return _answer_of_jobs(error, headers)
     if isinstance(error, Unauthorized):
@@ -110,7 +111,7 @@ async def on_hub_error(request: Request, error: Exception) -> Response:
 async def on_http_error(request: Request, error: Exception) -> Response:
     """For refusals of the router: no such path, no such method."""
     status = error.status_code if isinstance(error, HTTPException) else 500
-    path = request.scope["path"]
+    path = read_id(request.scope["path"])
     if is_ours(path) and isinstance(error, HTTPException):
         return Response(orjson.dumps({"detail": error.detail}), status, error.headers, "application/json")
     if status == 405:
@@ -132,7 +133,9 @@ def note_failure(refusal: HubError, error: Exception, scope: Scope) -> None:
     if refusal.status == 500 and not isinstance(refusal, NodeSilent | NodeRefused):  # those are a node's failures
         metrics.unhandled.inc()
         trace = None if isinstance(refusal, ForeignKey) else error  # of that its sentence says all
-        _log.error("request failed", path=scope["path"], method=scope["method"], why=str(error), exc_info=trace)
+        _log.error(
+            "request failed", path=read_id(scope["path"]), method=scope["method"], why=str(error), exc_info=trace
+        )
 
 
 def _detail(error: HubError) -> str | None:

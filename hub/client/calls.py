@@ -24,8 +24,11 @@ NEUTRAL: Mapping[str, str] = {"Accept": "application/vnd.capacity-hub+json"}
 
 
 def path(*parts: str) -> str:
-    """A request path of literal and foreign parts; what is special in an id is escaped."""
-    return "".join(f"/{quote(part, safe='')}" for part in parts)
+    """Return a request path of literal and foreign parts, each escaped.
+
+    A part that is dots alone is escaped too: clients and proxies take a plain one for this folder or the one above.
+    """
+    return "".join(f"/{quote(part, safe='') if part.strip('.') else '%2E' * len(part)}" for part in parts)
 
 
 def give_back(slot: Slot, policy: RetryPolicy) -> Steps[bool]:

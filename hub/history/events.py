@@ -125,8 +125,8 @@ class Wanted:
 
 
 def wanted(kinds: str, names: Mapping[str, str]) -> Wanted:
-    """What a caller asks for: kinds separated by commas; raises `InvalidValue`."""
-    chosen = frozenset(kind.strip() for kind in kinds.split(",") if kind.strip())
+    """Return what a caller asks for: kinds separated by commas; raises `InvalidValue`."""
+    chosen = frozenset(kind.strip() for kind in kinds.split(",")) if kinds else frozenset()
     if unknown := chosen - KINDS.keys():
         raise InvalidValue(f"kind must be one of {', '.join(KINDS)}, not {min(unknown)!r:.60}", member="kind")
     return Wanted(chosen, {name: _inside(name, value) for name, value in names.items() if value})

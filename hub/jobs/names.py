@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from hub.errors import InvalidCategory, InvalidRoomId
+from hub.store.keys import STEPS
 from hub.wire import second_text
 
 GLOBAL, INTERNAL = "@global", "@internal"
@@ -35,6 +36,8 @@ def time_text(at_us: int) -> str:
 
 def check_room(room: str) -> None:
     """Raise `InvalidRoomId` unless a room may be called that."""
+    if room in STEPS:
+        raise InvalidRoomId(f"A room cannot be called {room!r}: in a path that is no name")
     if room in SHARED or (room and "@" not in room and ":" not in room):
         return
     raise InvalidRoomId(f"Room id {room!r} is empty or has invalid characters: '@' and ':' are not allowed")

@@ -52,7 +52,7 @@ class JobsSettings(BaseSettings):
     tokens_file: Annotated[Path | None, _knob("HUB_TOKENS_FILE", read_path)] = None
     """A TOML file of bearer tokens beside those of `hub token`, read at start and on SIGHUP. Unset: only the latter."""
     anonymous_reads: Annotated[bool, _knob("HUB_ANONYMOUS_READS", read_switch)] = True
-    """true or 1 shows jobs, tasks, workers and providers to callers without a token; anything else asks for one."""
+    """true or 1 shows jobs, tasks, workers and providers without a token, under addresses and HUB_ALLOWED_HOSTS."""
 
     allowed_categories: Annotated[tuple[str, ...], _knob("HUB_ALLOWED_CATEGORIES", read_list)] = (
         "modifiers",

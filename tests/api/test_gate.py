@@ -26,6 +26,7 @@ FORM = {"content-type": "application/x-www-form-urlencoded"}
 OPEN = Settings()
 CLOSED = Settings(runner_secret="r", node_secret="n")
 LISTED = Settings(allowed_hosts=("hub.example",), allowed_origins=("https://console.example", "http://localhost:3001"))
+DOTTED = LISTED.model_copy(update={"allowed_hosts": ("hub.example.",)})
 LISTED_CLOSED = CLOSED.model_copy(update={"allowed_hosts": ("hub.example",)})
 BROWSER = {"user-agent": "Mozilla/5.0 (X11; Linux x86_64)"}
 LINK = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
@@ -54,6 +55,13 @@ RULES = [
     ),
     (LISTED, "GET", "/nodes", {"host": "hub.example:8080"}, None),
     (LISTED, "GET", "/nodes", {"host": "other.example"}, Foreign),
+    # A dot at its end changes nothing about a name, in the list as in the call.
+    (LISTED, "GET", "/nodes", {"host": "hub.example.:8080"}, None),
+    (DOTTED, "GET", "/nodes", {"host": "hub.example"}, None),
+    (DOTTED, "GET", "/nodes", {"host": "HUB.example."}, None),
+    (DOTTED, "GET", "/nodes", {"host": "hub.example.."}, Foreign),
+    (OPEN, "GET", "/nodes", {"host": "localhost.:8080"}, None),
+    (OPEN, "GET", "/nodes", {"host": "evil.example."}, Foreign),
     (CLOSED, "GET", "/nodes", {"host": "anything.example"}, None),
     (LISTED_CLOSED, "GET", "/nodes", {"host": "anything.example"}, Foreign),
     (LISTED_CLOSED, "GET", "/nodes", {"host": "hub.example"}, None),

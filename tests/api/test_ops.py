@@ -347,8 +347,7 @@ async def test_the_audit_log_can_be_filtered_and_paged(api, redis):
     assert await read(q="nobody") == []
     assert await read(category="node", sinceUtc="2999-01-01T00:00:00Z") == []
     assert len(await read(category="node", sinceUtc="2001-01-01T00:00:00+02:00")) == 5
-    assert len(await read(category="node", sinceUtc="nonsense")) == 5
-    for query in ({"skip": "-1"}, {"take": "0"}, {"take": "x"}):
+    for query in ({"skip": "-1"}, {"take": "0"}, {"take": "x"}, {"sinceUtc": "nonsense"}):
         assert (await api.get("/audit", params=query)).status_code == 400
 
 

@@ -170,7 +170,7 @@ def test_the_list_of_all_workers_begins_with_the_newest_and_counts_their_jobs(al
 
 @pytest.mark.parametrize(
     ("method", "path"),
-    [("GET", "/nothing"), ("POST", "/rooms/a%2Fb/tasks/x"), ("PUT", "/rooms/a%2Fb/jobs"), ("GET", "/rooms//jobs")],
+    [("GET", "/nothing"), ("POST", "/rooms/a/b/tasks/x"), ("PUT", "/rooms/a/b/jobs"), ("GET", "/rooms//jobs")],
 )
 def test_a_path_that_does_not_exist_is_said_first(stranger, method, path):
     framework(stranger.call(method, path), 404, "Not Found")

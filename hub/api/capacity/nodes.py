@@ -179,7 +179,7 @@ async def withdraw(request: Request, node_id: str, slot_id: str) -> Response:
     who, hub, node = await speaker(request, NODE), serving(request).hub, check_node_id(node_id)
     who.check(node)
     query = request.query_params
-    only_free, caller = query.get("onlyFree") in ("1", "true"), CallerBody.read(query).caller()
+    only_free, caller = bodies.switch(request, "onlyFree"), CallerBody.read(query).caller()
     word, ended = await hub.pools.withdraw(node, slot_id, only_free=only_free, **caller._asdict())
     answer: dict[str, Any] = {"withdrawn": slot_id, "ended": ended}
     if word == "unknown":
@@ -296,7 +296,7 @@ async def nodes(request: Request) -> Response:
     With `q` alone 20,000 nodes are looked through at a time: `total` is how many are registered, and `next` goes on.
     """
     query = request.query_params
-    if query.get("detail") not in ("1", "true"):
+    if not bodies.switch(request, "detail"):
         return reply(await serving(request).hub.nodes.ids())
     hub = allowed(request, RUNNER, ADMIN, NODE)
     _, limit = bodies.page(request)

@@ -58,7 +58,7 @@ async def workers(request: Request) -> Response:
     keys, timeout_s = hub.store.keys, hub.settings.worker_timeout_s
     offset, limit = bodies.page(request)
     clock = int(await hub.store.read("HGET", keys.store, "clock_ms") or 0)
-    if request.query_params.get("silent") == "1":
+    if bodies.switch(request, "silent"):
         late = ("-inf", f"({clock - timeout_s * 1000}")
         found = Page(
             await hub.workers.several(

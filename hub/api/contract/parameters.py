@@ -86,7 +86,9 @@ SKIP: Final = Parameter("skip", "How many entries are left out at the top.", 0, 
 TAKE: Final = Parameter("take", "How many entries are answered at most.", 100, _whole(1, 10**9, 100))
 CATEGORY: Final = Parameter("category", "Only entries of this category.", "admin")
 ACTION: Final = Parameter("action", "Only entries of this action.", "node.drain")
-SINCE: Final = Parameter("sinceUtc", "Only entries since then; ignored when it cannot be read.", "2026-01-02T03:04:05Z")
+SINCE: Final = Parameter(
+    "sinceUtc", "Only entries since then; a + of an offset is written %2B.", "2026-01-02T03:04:05Z"
+)
 SINCE_VERSION: Final = Parameter("since", "The version that the node knows.", 7, _whole(0, 2**53, 0))
 RUN_QUERY: Final = Parameter("runId", "The run, where no header `x-run-id` names it.", w.RUN)
 AFTER: Final = Parameter(

@@ -17,7 +17,7 @@ from hub.api.dispatch.part import Part
 from hub.api.edge.edge import Edge
 from hub.api.guard.freight import Freight
 from hub.api.jobs.limits import Limits
-from hub.api.paths import SOCKETS
+from hub.api.paths import SOCKETS, keep_escaped
 from hub.api.problems import as_hub_error, note_failure, refuse
 from hub.api.realms.looking import where_lent, where_waiting
 from hub.api.realms.naming import ALIAS, About, UnknownRealm, about, name_in, needs_body
@@ -71,6 +71,7 @@ class Realms:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
+        keep_escaped(scope)
         try:
             name = name_in(scope)
             if name is None and scope["type"] == "http" and needs_body(scope):

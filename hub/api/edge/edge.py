@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hub.api import measured
-from hub.api.bodies import preferred_wait
+from hub.api.bodies import SPEECH, preferred_wait
 from hub.api.deadlines import Deadlines
 from hub.api.deps import CYCLE, SERVING, check_caller
 from hub.api.door import MARK, Door, Visit
@@ -25,7 +25,7 @@ from hub.api.edge.renderings import LISTS, Renderings
 from hub.api.guard.freight import LIGHT, Freight
 from hub.api.guard.gate import SAFE, Gate, first_of
 from hub.api.jobs.limits import Limits
-from hub.api.paths import ENDLESS, SOCKETS, is_ours
+from hub.api.paths import ENDLESS, SOCKETS, is_ours, keep_escaped, read_id
 from hub.api.problems import answer, as_hub_error, note_failure, refuse, slow_down_guesses
 from hub.api.waiting import TIME
 from hub.errors import HubError, RequestTimedOut, Stopping, TooLarge, Unavailable
@@ -58,7 +58,9 @@ class Edge:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, self._one_sentence(send))
-        elif scope["path"].startswith(SOCKETS):
+            return
+        keep_escaped(scope)
+        if scope["path"].startswith(SOCKETS):
             await (self._poll if scope["type"] == "http" else self._socket)(scope, receive, send)
         elif scope["type"] == "http" and tracing.on:
             with tracing.request(scope["method"], scope["headers"]):
@@ -110,7 +112,6 @@ class Edge:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"].startswith(ALIAS + "/") and not is_ours(scope["path"][len(ALIAS) :]):
             scope["path"] = scope["path"][len(ALIAS) :]
-            scope["raw_path"] = scope["path"].encode()
         exchange = _Exchange(receive, send, self._limit(scope["path"]))
         started = time.perf_counter()
         work: AbstractContextManager[None] = nullcontext()
@@ -122,6 +123,7 @@ class Edge:
                 headers = self._gate.check(scope) if self._gate else first_of(scope["headers"])
                 if ASKED in headers.get(b"accept", b""):
                     exchange.speak(Writer(self._speech, scope, exchange.put))
+                    scope[SPEECH] = self._speech
                 exchange.check_length(headers.get(b"content-length", b""))
                 if found := getattr(self.app.state, "serving", None):
                     scope[SERVING] = found
@@ -216,7 +218,7 @@ class Edge:
                     await answer(refusal, scope["path"])(scope, exchange.receive, exchange.send)
                     return
         except TimeoutError:
-            _log.debug("answer not taken", path=scope["path"])
+            _log.debug("answer not taken", path=read_id(scope["path"]))
         if transport := getattr(scope[CYCLE], "transport", None):
             transport.abort()  # of an answer that has begun nobody can be told that it is not complete in another way
 

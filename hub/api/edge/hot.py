@@ -18,7 +18,7 @@ from hub.api.capacity import leases, nodes
 from hub.api.console import overview, people
 from hub.api.jobs import tasks, workers
 from hub.api.operators import events
-from hub.api.paths import EVENTS, PAGE_EVENTS, PREFIX
+from hub.api.paths import EVENTS, PAGE_EVENTS, PREFIX, read_id
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -80,9 +80,9 @@ def find(scope: Scope) -> Endpoint | None:
             if only:
                 rest = path[len(start) :]
                 if rest and "/" not in rest:
-                    scope["path_params"] = {only: rest}
+                    scope["path_params"] = {only: read_id(rest)}
                     return endpoint
             elif found := pattern.match(path):
-                scope["path_params"] = found.groupdict()
+                scope["path_params"] = {name: read_id(each) for name, each in found.groupdict().items()}
                 return endpoint
     return None

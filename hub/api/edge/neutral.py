@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 from starlette.types import Message, Scope, Send
 
 from hub.api.contract import neutral
+from hub.api.edge.unknown import Unknown, find
 from hub.api.problems import MEDIA_TYPE as PROBLEM
 
 ASKED: Final = neutral.MEDIA_TYPE.encode()
@@ -26,6 +27,15 @@ class Speech:
         self._routes = routes
         self._ways: dict[Any, dict[int, neutral.Put | None]] | None = None
         self._problem: neutral.Put | None = None
+        self._bodies: dict[Any, Any] = {}
+        self._schemas: dict[str, Any] = {}
+
+    def unknown(self, endpoint: Any, document: Any) -> Unknown | None:
+        """Return the first member of a body that its operation does not have; None for a route without a contract."""
+        if self._ways is None:
+            self._learn()
+        schema = self._bodies.get(endpoint)
+        return None if schema is None else find(schema, document, self._schemas)
 
     def put(self, endpoint: Any, status: int, kind: bytes, body: bytes) -> bytes | None:
         """A body in neutral names; None for an answer that is no part of the contract."""
@@ -41,6 +51,7 @@ class Speech:
 
     def _learn(self) -> None:
         said = orjson.loads(_CONTRACT.read_bytes())
+        self._schemas = said["components"]["schemas"]
         twins = neutral.Twins(said["components"]["schemas"])
         self._problem = twins.put({"$ref": "#/components/schemas/Problem"})
         self._ways = {
@@ -51,6 +62,13 @@ class Speech:
             }
             for route in self._routes()
             for method in route.methods or ()
+        }
+        self._bodies = {
+            route.endpoint: body["schema"]
+            for route in self._routes()
+            for method in route.methods or ()
+            if (taken := said["paths"][route.path_format][method.lower()].get("requestBody"))
+            if (body := taken["content"].get("application/json"))
         }
 
 

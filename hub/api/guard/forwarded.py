@@ -6,6 +6,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from starlette.types import Scope
 
+FORWARDED = "FORWARDED_ALLOW_IPS"  # the environment variable that declares proxies: the server's own
 _HEADER = b"x-forwarded-for"
 
 

@@ -7,12 +7,14 @@ but `Host`, and is asked for nothing more: `curl -d` keeps its content type.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 
 from starlette.types import Scope
 
+from hub.api.guard.forwarded import FORWARDED
 from hub.errors import BadInput, Forbidden, Foreign, NotJson
 from hub.settings import Settings
 
@@ -40,10 +42,11 @@ class Gate:
     names and pages are let in; with secrets a page is asked where it comes from when cookies speak for it.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, is_reached_by_pages: bool = True) -> None:
         self._open = settings.open_access
         self._read_only = settings.console == "readonly"
-        self._hosts = frozenset(settings.allowed_hosts)
+        self._hosts = frozenset(map(_without_dot, settings.allowed_hosts))
+        self._any_name_reads = not is_reached_by_pages or FORWARDED in os.environ
         self._origins = frozenset(map(_origin, settings.allowed_origins))
         self.known: set[bytes] = set()  # values of `Host` that were let in: not to be read again
 
@@ -67,13 +70,27 @@ class Gate:
         names = (environ.get(name, "").encode() for name in ("HTTP_HOST", "HTTP_X_FORWARDED_HOST"))
         return self._is_listed(origin) or _is_own(origin, dict(zip(_NAMES, names, strict=True)))
 
+    def may_read_unnamed(self, host: str | None) -> bool:
+        """Return whether a caller without a credential may read under this `Host`, where anonymous reads are on.
+
+        An attacker can point a name at a hub and read as a page of that name. Addresses and listed names cannot be
+        pointed anywhere; where a proxy is declared, the names are the proxy's business.
+        """
+        if host is None or self._any_name_reads:
+            return True
+        found = _HOST.fullmatch(host.lower())
+        return found is not None and self._is_known(_without_dot(found[1]))
+
+    def _is_known(self, name: str) -> bool:
+        return _is_loopback(name) or name in self._hosts or _is_address(name)
+
     def _check_host(self, value: bytes) -> None:
         found = _HOST.fullmatch(value.decode("latin-1").lower())
         if found is None:
             raise BadInput("Host names no host, such as 127.0.0.1:8080.")
         if self._open or self._hosts:
-            name = found[1]
-            if not (_is_loopback(name) or name in self._hosts or (not self._open and _is_address(name))):
+            name = _without_dot(found[1])
+            if not self._is_known(name) or (self._open and not (_is_loopback(name) or name in self._hosts)):
                 raise Foreign(
                     f"This hub is not called {name[:100]}: use the name of a loopback address, or list the name in "
                     "HUB_ALLOWED_HOSTS."
@@ -136,8 +153,13 @@ def _is_browser(headers: Mapping[bytes, bytes]) -> bool:
     return any(name in headers for name in SIGNS) or headers.get(b"user-agent", b"").startswith(BROWSER)
 
 
+def _without_dot(name: str) -> str:
+    """Return a host name without the dot at its end, which changes nothing about it."""
+    return name.removesuffix(".")
+
+
 def _is_loopback(name: str) -> bool:
-    if name in ("localhost", "localhost.") or name.endswith(".localhost"):
+    if name == "localhost" or name.endswith(".localhost"):
         return True
     try:
         return ip_address(name.strip("[]")).is_loopback

@@ -241,7 +241,7 @@ class HubProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
         scope = cycle.scope
-        plain = self._reading and self._hosts == 1 and not self._odd
+        plain = self._reading and self._hosts == 1 and not self._odd and b"%" not in scope["raw_path"]
         if plain and scope["path"] == beats.PATH and scope["method"] == "POST":
             self._beat = (cycle, app)  # its body may be in what is being read: see data_received
         else:

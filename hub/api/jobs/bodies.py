@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from json.decoder import JSONDecoder, scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
+from hub.api.bodies import unknown
 from hub.api.deps import serving
 from hub.api.guard.freight import LIGHT
 from hub.api.jobs import reports
@@ -34,9 +35,11 @@ from hub.api.jobs.slices import Slices, compact, is_deep
 from hub.errors import Malformed, TooLarge
 from hub.jobs.names import preferred_wait, to_id
 from hub.settings import Settings
+from hub.store.keys import STEPS
 
 NESTING_MAX = 128  # levels of a payload or schema: readers of JSON give up at 200 and more
 SHOWN_BYTES = 64 * 1024  # of a larger body no part is shown again in the refusal
+FAULTS_MAX = 20  # in one refusal: its caller mends those first
 OFFSET_MAX = 10**15  # further than any list goes, and exact in every number on the way
 KEY_MAX = 255
 
@@ -91,24 +94,32 @@ async def read(request: Request, model: type[M]) -> tuple[M, Body]:
     text = await request.body()
     if not text:
         raise malformed("missing", ["body"], "Field required", None)
+    check = partial(_check_members, request)
     if len(text) <= LIGHT:
-        return _whole(text, model)
+        return _whole(text, model, check)
     async with serving(request).freight.turn:
         await asyncio.sleep(0)
         if model in _REPORTS:
             text = reports.shortened(text, report_bytes(serving(request).hub.settings))
         if model is SubmitBody:
-            return await _sliced(text, model, serving(request).hub.settings.task_payload_max_bytes)
-        return _whole(text, model)
+            return await _sliced(text, model, serving(request).hub.settings.task_payload_max_bytes, check)
+        return _whole(text, model, check)
 
 
-async def _sliced(text: bytes, model: type[M], most: int) -> tuple[M, Body]:
+def _check_members(request: Request, document: dict[str, Any]) -> None:
+    """Raise `Malformed` for a member that the operation does not have, where the caller asks for neutral names."""
+    if (found := unknown(request, document)) is not None:
+        raise malformed("extra_forbidden", ["body", *found.place], f"No member of this call; {found.hint}", None)
+
+
+async def _sliced(text: bytes, model: type[M], most: int, check: Callable[[Any], None]) -> tuple[M, Body]:
     slices = Slices(text, most, MANY, NESTING_MAX)
     await slices.read()
+    check(slices.document)
     return validated(model, slices.document, "body", text), Body(text, slices.document, slices.texts)
 
 
-def _whole(text: bytes, model: type[M]) -> tuple[M, Body]:
+def _whole(text: bytes, model: type[M], check: Callable[[Any], None]) -> tuple[M, Body]:
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -118,6 +129,7 @@ def _whole(text: bytes, model: type[M]) -> tuple[M, Body]:
     if not isinstance(document, dict):
         message = "Input should be a valid dictionary or object to extract fields from"
         raise malformed("model_attributes_type", ["body"], message, _shown(document, text))
+    check(document)
     return validated(model, document, "body", text), Body(text, document)
 
 
@@ -129,7 +141,7 @@ def _camel(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
 
 
 def validated(model: type[M], document: Any, where: str, text: bytes = b"") -> M:
-    """The model of what was sent there; raises `Malformed` with all that is wrong about it."""
+    """Return the model of what was sent there; raises `Malformed` with the first faults and their number."""
     for old, new in _camel(model):
         if isinstance(document, dict) and new in document:
             if document.get(old, document[new]) != document[new]:
@@ -139,10 +151,17 @@ def validated(model: type[M], document: Any, where: str, text: bytes = b"") -> M
     try:
         return model.model_validate(document)
     except ValidationError as error:
-        wrong = [
-            {"type": e["type"], "loc": [where, *e["loc"]], "msg": e["msg"], "input": _shown(e["input"], text)}
-            for e in error.errors(include_url=False, include_context=False)
-        ]
+        faults, total = error.errors(include_url=False, include_context=False)[:FAULTS_MAX], error.error_count()
+    shown = [_shown(fault["input"], text) for fault in faults]
+    if len(orjson.dumps(shown)) > SHOWN_BYTES:  # each may show the whole body again
+        shown = [None] * len(shown)
+    wrong = [
+        {"type": fault["type"], "loc": [where, *fault["loc"]], "msg": fault["msg"], "input": given}
+        for fault, given in zip(faults, shown, strict=True)
+    ]
+    if total > FAULTS_MAX:
+        said = f"{total} faults were found, of which these are the first {FAULTS_MAX}"
+        wrong.append({"type": "too_many_faults", "loc": [where], "msg": said, "input": None})
     raise Malformed(errors=wrong)
 
 
@@ -168,7 +187,7 @@ def path_id(request: Request, name: str) -> str:
 
 def check_schedule_name(name: str) -> None:
     """Raise `Malformed` unless a schedule may be called that."""
-    if not _schedule_name(name):
+    if not _schedule_name(name) or name in STEPS:
         message = "String should have 1 to 100 letters, digits, hyphens, dots and underscores"
         raise malformed("string_pattern_mismatch", ["path", "schedule"], message, name[:KEY_MAX])
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal, Self
 from uuid import UUID
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, Field, StrictBool, StrictInt, model_validator
+from pydantic import AfterValidator, AliasChoices, BaseModel, FailFast, Field, StrictBool, StrictInt, model_validator
 from pydantic_core import PydanticCustomError
 
 from hub.api.contract.words import JOB, TASK, WORKER, told
@@ -254,7 +254,7 @@ class SaidBody(BaseModel):
     claim: ClaimName | None = None
     progress: Annotated[Seconds, told("How far it is.", 0.4, ge=0, le=1)] | None = None
     message: Annotated[str, told("What it does now.", "step 3")] | None = None
-    log: Annotated[list[str], told("Lines for its log.", ["12 of 40 images"], max_length=LOG_MAX)] = []
+    log: Annotated[list[str], FailFast(), told("Lines for its log.", ["12 of 40 images"], max_length=LOG_MAX)] = []
 
 
 class ProgressBody(BaseModel):

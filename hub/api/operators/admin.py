@@ -257,8 +257,7 @@ async def sweep(request: Request) -> Response:
     ),
 )
 async def audit_log(request: Request) -> Response:
-    """The audit log, newest first; of `q` those that contain it. A `sinceUtc` that cannot be read is ignored, as the
-    wire says."""
+    """Return the audit log, newest first; with `q` the entries that contain it."""
     hub = allowed(request, ADMIN)
     query = request.query_params
     skip = whole_number(query.get("skip", "0"), "skip", 0, 10**9)
@@ -269,8 +268,12 @@ async def audit_log(request: Request) -> Response:
 
 
 def _instant(given: str) -> datetime | None:
+    """Return the time that a text names, None for no text; raises `InvalidValue`."""
+    if not given:
+        return None
     try:
         moment = datetime.fromisoformat(given)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        return None
+        said = "sinceUtc must be a time such as 2026-01-02T03:04:05Z; a + in a query is written %2B"
+        raise InvalidValue(said, member="sinceUtc") from None

@@ -11,6 +11,7 @@ import orjson
 from starlette.types import Scope
 
 from hub.api.contract import neutral
+from hub.api.paths import read_id
 from hub.errors import NotFound
 from hub.jobs.names import SHARED
 from hub.settings.realms import DEFAULT, Kind
@@ -96,8 +97,7 @@ def _in_path(scope: Scope) -> str | None:
         return None
     name, _, rest = path[len(PREFIX) :].partition("/")
     scope["path"] = f"/{rest}"
-    scope["raw_path"] = scope["path"].encode()
-    return name or "?"  # which nobody is called
+    return read_id(name) or "?"  # which nobody is called
 
 
 def _in_headers(scope: Scope) -> str | None:
@@ -155,7 +155,7 @@ def _what(scope: Scope) -> tuple[str, str]:
     path = _path(scope)
     for pattern, what in _PATHS:
         if found := pattern.fullmatch(path):
-            return what, found[1] if found.groups() else ""
+            return what, read_id(found[1]) if found.groups() else ""
     return "", ""
 
 
@@ -165,7 +165,7 @@ def _path(scope: Scope) -> str:
 
 def _room_in(scope: Scope) -> str:
     found = re.match(rf"{_JOBS}/rooms/([^/]+)", _path(scope))
-    return found[1] if found else ""
+    return read_id(found[1]) if found else ""
 
 
 def _object(body: bytes | None) -> Mapping[str, Any]:

@@ -88,7 +88,7 @@ class Rooms:
     async def _connect(self, sid: str, environ: dict[str, Any], auth: Any) -> None:
         try:
             shown = _shown(environ["asgi.scope"], auth)
-            caller = await self._who(shown)
+            caller = await self._who(shown, environ.get("HTTP_HOST"))
             if not await self._here.channel.hears(HEARD_S):
                 raise StoreUnavailable(_AGAIN)
         except Exception as error:  # noqa: BLE001 - refused below
@@ -138,13 +138,14 @@ class Rooms:
         shown = connection.shown
         return await known(self._serving, shown.authorization, shown.secret) == connection.caller
 
-    async def _who(self, shown: Shown) -> Caller | None:
+    async def _who(self, shown: Shown, host: str | None) -> Caller | None:
         if self._serving.stopping:
             raise Stopping("The hub is stopping; connect to another one.")
         if self._serving.hub.store.away:
             raise StoreUnavailable(_AGAIN)
         caller = await known(self._serving, shown.authorization, shown.secret)
-        if caller is None and (shown != Shown() or not self._serving.hub.settings.anonymous_reads):
+        may_read = self._serving.hub.settings.anonymous_reads and self._serving.gate.may_read_unnamed(host)
+        if caller is None and (shown != Shown() or not may_read):
             raise Unauthorized("Unauthorized")
         return caller
 

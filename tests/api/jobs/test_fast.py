@@ -15,6 +15,7 @@ from hub.api.edge import hot
 from hub.api.http import beats
 from hub.api.jobs import tasks, workers
 from hub.api.operators import events
+from hub.api.paths import keep_escaped
 from tests.api.jobs.people import JOB, TOKENS, Person
 from tests.world import settings_for
 
@@ -28,7 +29,12 @@ async def both_ways(redis_server, tmp_path):
     path = tmp_path / "tokens.toml"
     path.write_text(TOKENS)
     edge = create_app(settings_for(redis_server.url, tokens_file=path), sweep=False)
-    plain = httpx.ASGITransport(app=edge.app, raise_app_exceptions=False)
+
+    async def router(scope, receive, send):
+        keep_escaped(scope)
+        await edge.app(scope, receive, send)
+
+    plain = httpx.ASGITransport(app=router, raise_app_exceptions=False)
     async with (
         edge.app.router.lifespan_context(edge.app),
         httpx.AsyncClient(transport=httpx.ASGITransport(app=edge), base_url="http://hub") as short,

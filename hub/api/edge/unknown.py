@@ -1,0 +1,64 @@
+"""Members of a body that its operation does not have: refused where a caller asks for the neutral names.
+
+Callers of the seed's wire send members that the hub ignores. A caller that speaks the names of this hub has misspelt
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple
+
+from hub.api.contract.neutral import LEASE, name_of
+
+_REF: Final = "#/components/schemas/"
+_LABELS: Final = ("label", "labelKey")
+_OPEN: Final = frozenset(("SlotBody",))  # further members of a slot are its attributes, and are kept
+
+
+class Unknown(NamedTuple):
+    """A member that is not in the schema: where it stands, and what may be meant."""
+
+    place: tuple[str | int, ...]
+    hint: str
+
+    @property
+    def name(self) -> str:
+        """Return the name of the member."""
+        return str(self.place[-1])[:60]
+
+
+def find(schema: Mapping[str, Any], found: Any, schemas: Mapping[str, Any]) -> Unknown | None:
+    """Return the first member of a document, however deep, that its schema does not have."""
+    return next(_walk(schema, found, schemas, ()), None)
+
+
+def _walk(
+    schema: Mapping[str, Any], found: Any, schemas: Mapping[str, Any], place: tuple[str | int, ...]
+) -> Iterator[Unknown]:
+    name = str(schema.get("$ref", "")).removeprefix(_REF)
+    schema = schemas[name] if name else schema
+    if isinstance(found, list) and isinstance(schema.get("items"), dict):
+        for number, each in enumerate(found):
+            yield from _walk(schema["items"], each, schemas, (*place, number))
+    elif isinstance(found, dict) and "properties" in schema:
+        known: Mapping[str, Any] = schema["properties"]
+        for member, value in found.items():
+            if member in known:
+                yield from _walk(known[member], value, schemas, (*place, member))
+            elif name not in _OPEN and not _is_of_a_lease(member, known, place):
+                yield Unknown((*place, member), _hint(member, [each for each in known if name_of(each) == each]))
+    elif isinstance(found, dict) and isinstance(schema.get("additionalProperties"), dict):
+        for member, value in found.items():
+            yield from _walk(schema["additionalProperties"], value, schemas, (*place, member))
+
+
+def _is_of_a_lease(member: str, known: Mapping[str, Any], place: tuple[str | int, ...]) -> bool:
+    """Return whether a caller sends back a member of a lease as it was answered, which is no mistake."""
+    return member in LEASE.values() if place[-1:] == ("lease",) else "lease" in known and member in _LABELS
+
+
+def _hint(member: str, known: list[str]) -> str:
+    near = get_close_matches(member, known, 1) or get_close_matches(name_of(member), known, 1)
+    return f"did you mean {near[0]}?" if near else f"it may have {', '.join(sorted(known))}"

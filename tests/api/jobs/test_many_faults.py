@@ -1,0 +1,59 @@
+"""Bodies with very many faults: the refusal names the first and how many there are, and costs no more than the body."""
+
+from __future__ import annotations
+
+import pytest
+
+from hub.api.jobs import requests
+from hub.api.jobs.bodies import FAULTS_MAX, validated
+from hub.errors import Malformed
+
+J = "/v1/joblib"
+ID = "0" * 32
+
+
+async def test_a_body_with_a_hundred_thousand_faults_gets_a_short_refusal(api):
+    tasks = [{"id": ID, "log": [1] * 100}] * 1000
+    answer = await api.post(f"{J}/tasks/progress", json={"worker_id": ID, "tasks": tasks})
+    faults = answer.json()["detail"]
+    assert answer.status_code == 422
+    assert len(faults) == FAULTS_MAX + 1
+    assert faults[0]["loc"] == ["body", "tasks", 0, "log", 0]
+    assert faults[-1]["msg"] == "1000 faults were found, of which these are the first 20"
+    assert len(answer.content) < 10_000
+
+
+async def test_a_body_is_not_shown_again_with_each_fault(api):
+    tasks = [{"note": "x" * 3_000}] * 20
+    answer = await api.post(f"{J}/tasks/progress", json={"worker_id": ID, "tasks": tasks})
+    assert answer.status_code == 422
+    assert len(answer.content) < 2 * 64 * 1024
+
+
+@pytest.mark.parametrize(
+    ("model", "document"),
+    [
+        (requests.ClaimBody, {"worker_id": ID, "results": [{"status": 1}] * 100}),
+        (requests.ClaimBody, {"worker_id": ID, "results": [1] * 300_000}),
+        (requests.WorkerBeatBody, {"tasks": [{}] * 1000, "claims": [1] * 1000}),
+        (requests.WorkerBeatBody, {"claims": [1] * 300_000}),
+        (requests.ProgressBody, {"worker_id": ID, "tasks": [{"id": ID, "log": [1] * 100}] * 1000}),
+        (requests.SubmitBody, {"payloads": [1] * 1000}),
+        (requests.SubmitBody, {"payload": {}, "after": [1] * 300_000}),
+        (requests.ScheduleBody, {"payload": 1, "cron": 1, "job": 1}),
+    ],
+)
+def test_no_model_of_a_body_makes_a_long_list_of_faults(model, document):
+    with pytest.raises(Malformed) as refused:
+        validated(model, document, "body", b"x")
+    assert len(refused.value.facts["errors"]) <= FAULTS_MAX + 1
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{"worker_id": ID, "tasks": [{"id": ID, "log": [1] * 100}] * 1000}, {"worker_id": ID, "tasks": [{}] * 1000}],
+)
+def test_pydantic_itself_is_stopped_early(document):
+    with pytest.raises(ValueError) as refused:
+        requests.ProgressBody.model_validate(document)
+    assert refused.value.error_count() <= 1_000
