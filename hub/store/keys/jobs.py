@@ -40,6 +40,9 @@ class OfJobs(Section):
         "`HUB_TASK_RETENTION_SECONDS` after its soft deletion, with its last task",
     )
     job_workers = Each("hub:job_workers:{job}", "set", "workers that serve it", "a member with its worker")
+    slow_schema = Each(
+        "hub:slow_schema:{digest}", "string", "how long it took to check a payload against it", "one day", seconds=86400
+    )
     room_jobs = Each("hub:room_jobs:{room}", "zset", "full names of active jobs -> when made", "a member with its job")
     deleted_jobs = One("hub:deleted_jobs", "zset", "full name -> when it was soft-deleted", "until it is back or gone")
     executors = One("hub:executors", "set", "full names of `@internal` jobs that somebody can run", "never deleted")
