@@ -13,9 +13,8 @@ end
 
 -- The record, with its id; nil where there is none. Of a key that no hub wrote only the id is read, and `foreign` is set.
 function schedules.read(id)
-  local values = redis.pcall('HMGET', keys.schedule(id), unpack(FIELDS))
-  if values.err and not string.find(tostring(values.err), 'WRONGTYPE', 1, true) then error(values) end
-  if values.err or not values[1] then
+  local values = lenient.fields(keys.schedule(id), unpack(FIELDS))
+  if not values[1] or values[1] .. ':' .. (values[2] or '') ~= id then
     if redis.call('EXISTS', keys.schedule(id)) == 0 then return nil end
     local s = schedules.named(id)
     s.foreign = true
