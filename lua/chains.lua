@@ -24,7 +24,8 @@ function chains.go_on(close)
     local over = redis.call('ZRANGE', keys.settling, 0, 0)[1]
     if not over then break end
     local parent, status = string.match(over, '^(%x+):(%l+)$')
-    local children = redis.call('SPOP', keys.task_children(parent), work.to_settle)
+    -- What no hub wrote names no parent, and goes like one whose children have all heard.
+    local children = parent and lenient.call({}, 'SPOP', keys.task_children(parent), work.to_settle) or {}
     for _, id in ipairs(children) do
       local t = tasks.read(id)
       if t and t.after then hear(t, parent, status, close) end

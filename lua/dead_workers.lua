@@ -4,7 +4,12 @@ local dead_workers = {}
 -- Remove a worker and end what it held: tasks fail with `Worker disconnected`, its providers go, jobs it leaves as orphans
 -- are soft-deleted. More tasks than `limit` fail in further calls; the worker itself is gone at once.
 function dead_workers.fail_tasks(id, limit)
-  for _, task in ipairs(redis.call('SRANDMEMBER', keys.worker_tasks(id), limit)) do
+  local held = lenient.call(nil, 'SRANDMEMBER', keys.worker_tasks(id), limit)
+  if not held then  -- another program uses the key
+    redis.call('SREM', keys.dead_workers, id)
+    return 0
+  end
+  for _, task in ipairs(held) do
     local t = tasks.read(task)
     if t and t.worker == id then
       outcomes.fail(t, 'Worker disconnected', 'worker:' .. id)

@@ -27,7 +27,7 @@ function job_queue.leave(t)
 end
 
 function job_queue.position_of(t)
-  local rank = redis.call('ZRANK', keys.job_queue(t.job), t.id)
+  local rank = lenient.call(false, 'ZRANK', keys.job_queue(t.job), t.id)
   return rank and rank + 1
 end
 

@@ -35,7 +35,7 @@ end
 
 -- Send on a slot that was held back for its last holder alone.
 function placing.offer_again(slot)
-  local record = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'part', 'place')
+  local record = lenient.fields(keys.slot(slot), 'item', 'pool', 'part', 'place')
   if record[4] ~= 'held' or redis.call('SISMEMBER', keys.aside(record[3]), slot) == 1 then return end
   placing.place(slot, record[3], record[2], record[1])
 end

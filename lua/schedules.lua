@@ -2,13 +2,24 @@
 local schedules = {}
 
 local FIELDS = {'room', 'name', 'user', 'at', 'job', 'payload', 'cron', 'every_ms', 'zone', 'catch_up', 'paused', 'due', 'prio',
-  'max', 'backoff_ms', 'silence', 'unique', 'last', 'task', 'fired', 'why'}
+  'max', 'backoff_ms', 'silence', 'unique', 'last', 'task', 'fired', 'why', 'broken', 'again'}
 local PLAN = {'at', 'cron', 'every_ms', 'zone', 'catch_up'}
 
--- The record, with its id; nil where there is none.
+-- What its id says of a schedule that has no record of a hub; one that is no id of a schedule is all name.
+function schedules.named(id)
+  local room, name = string.match(id, '^(.+):(.*)$')
+  return {id = id, room = room or '', name = name or id}
+end
+
+-- The record, with its id; nil where there is none. Of a key that no hub wrote only the id is read, and `foreign` is set.
 function schedules.read(id)
-  local values = redis.call('HMGET', keys.schedule(id), unpack(FIELDS))
-  if not values[1] then return nil end
+  local values = lenient.fields(keys.schedule(id), unpack(FIELDS))
+  if not values[1] or values[1] .. ':' .. (values[2] or '') ~= id then
+    if redis.call('EXISTS', keys.schedule(id)) == 0 then return nil end
+    local s = schedules.named(id)
+    s.foreign = true
+    return s
+  end
   local s = {id = id}
   for i, name in ipairs(FIELDS) do s[name] = values[i] or nil end
   return s
@@ -21,10 +32,20 @@ function schedules.reply(s)
   return reply
 end
 
--- Stand where the sweeper finds it when it is due; one that is paused, or never due again, is not found.
+-- Stand where the sweeper finds it when it is due; one that is paused, or never due again, is not found. One that was put
+-- aside is found when it is to be looked at again.
 function schedules.stand(s) redis.call('ZADD', keys.schedules, schedules.place_of(s), s.id) end
 
-function schedules.place_of(s) return s.paused ~= '1' and (s.due or '') ~= '' and s.due or 'inf' end
+function schedules.place_of(s)
+  if s.paused == '1' then return 'inf' end
+  return string.match(s.again or '', '^%d+$') or string.match(s.due or '', '^%d+$') or 'inf'
+end
+
+-- It is not put aside any more.
+function schedules.bring_back(s)
+  if s.broken or s.again then redis.call('HDEL', keys.schedule(s.id), 'broken', 'again') end
+  s.broken, s.again = nil, nil
+end
 
 -- What its times follow from. Who worked them out says what he read: by now the schedule may be another, under its name.
 function schedules.plan_of(s)
@@ -34,7 +55,7 @@ function schedules.plan_of(s)
 end
 
 -- Whether somebody has changed it between two looks; that it was fired meanwhile is no change.
-local FIRED = {due = true, last = true, task = true, fired = true, why = true}
+local FIRED = {due = true, last = true, task = true, fired = true, why = true, broken = true, again = true}
 
 function schedules.differs(before, after)
   for _, name in ipairs(FIELDS) do
@@ -45,10 +66,11 @@ end
 
 -- Whether its record says what a firing needs.
 function schedules.is_whole(s)
-  return s.name and s.user and s.at and s.job and s.payload and s.cron and s.every_ms and s.zone and s.id == s.room .. ':' .. s.name
+  return not s.foreign and s.name and s.user and s.at and s.job and s.payload and s.cron and s.every_ms and s.zone
+    and s.id == s.room .. ':' .. s.name
 end
 
--- Whether a user may change it.
+-- Whether a user may change it. A key that no hub wrote is of no user.
 function schedules.is_of(s, user, superuser) return superuser == '1' or s.user == user end
 
 return schedules

@@ -5,12 +5,15 @@ local tasks = {}
 local FIELDS = {'job', 'room', 'status', 'at', 'worker', 'started', 'done', 'error', 'user', 'attempt', 'max', 'prio', 'due',
   'backoff_ms', 'last', 'back', 'claim', 'silence', 'unique', 'after', 'followed'}
 
+local NUMBERS = {'at', 'attempt', 'max', 'prio', 'due', 'backoff_ms', 'claim', 'silence'}
+
+-- nil where there is none, or what is there was written by no hub.
 function tasks.read(id)
-  local values = redis.call('HMGET', keys.task(id), unpack(FIELDS))
+  local values = lenient.fields(keys.task(id), unpack(FIELDS))
   if not values[1] then return nil end
   local t = {id = id}
   for i, name in ipairs(FIELDS) do t[name] = values[i] or nil end
-  return t
+  return lenient.are_numbers(t, NUMBERS) and t or nil
 end
 
 -- Whether a request was the last to move a task, or one of the latest to queue it again: then it has been heard.

@@ -3,12 +3,15 @@ local tickets = {}
 
 tickets.AWAY_MS = 60000   -- how long a ticket with a key keeps its place while nobody attends it
 
--- A ticket as a table; label is nil when there is none.
+local NUMBERS = {'score', 'ttl_ms', 'idle_ms', 'keep_s'}
+
+-- A ticket as a table; label is nil when there is none, or what is there was written by no hub.
 function tickets.read(ticket)
-  local t = redis.call('HMGET', keys.ticket(ticket), 'label', 'run', 'hub', 'attempt', 'score', 'ttl_ms', 'idle_ms',
+  local t = lenient.fields(keys.ticket(ticket), 'label', 'run', 'hub', 'attempt', 'score', 'ttl_ms', 'idle_ms',
     'fingerprint', 'keep_s', 'keyed', 'handed')
-  return {id = ticket, label = t[1], run = t[2], hub = t[3], attempt = t[4], score = t[5], ttl_ms = t[6],
+  local read = {id = ticket, label = t[1], run = t[2], hub = t[3], attempt = t[4], score = t[5], ttl_ms = t[6],
     idle_ms = t[7], fingerprint = t[8], keep_s = t[9], keyed = t[10] == '1', handed = t[11]}
+  return lenient.are_numbers(read, NUMBERS) and read or {id = ticket}
 end
 
 -- Stand in the queue, attended by a hub until `until_ms` on the hub clock. Returns whether it was not in the queue before.
@@ -65,8 +68,8 @@ end
 -- How long until a ticket with so many before it is served, in ms; -1 when this queue has not moved yet, or when nobody
 -- has waited for longer than it took the last time: that was another time.
 function tickets.estimate(label, before)
-  local pace = redis.call('HMGET', keys.pace(label), 'mark_ms', 'gap_ms')
-  local gap_ms = tonumber(pace[2] or '')
+  local pace = lenient.fields(keys.pace(label), 'mark_ms', 'gap_ms')
+  local gap_ms = tonumber(pace[1] or '') and tonumber(pace[2] or '')
   if not gap_ms then return -1 end
   local since_ms = math.max(0, store.now_ms - tonumber(pace[1]))
   if redis.call('EXISTS', keys.queue(label)) == 0 then return since_ms > gap_ms and -1 or math.ceil(gap_ms) end

@@ -3,7 +3,7 @@ local tokens = {}
 
 -- Forget a token, and have all hubs look up anew whom they remember; returns whether there was one, and the part of its node.
 function tokens.drop(id)
-  local part = redis.call('HGET', keys.token(id), 'part') or ''
+  local part = lenient.fields(keys.token(id), 'part')[1] or ''
   redis.call('ZREM', keys.tokens, id)
   redis.call('ZREM', keys.joined, id)
   if part ~= '' then redis.call('SREM', keys.node_tokens(part), id) end

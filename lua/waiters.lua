@@ -53,7 +53,7 @@ function waiters.next(pool)
       turns.reoffer(label)
     else
       local t = tickets.read(first)
-      if t.hub and hubs.is_heard(t.hub) then return t end
+      if t.label and t.hub and hubs.is_heard(t.hub) then return t end
       if t.label then
         tickets.set_aside(t, 'hub')
       else

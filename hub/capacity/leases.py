@@ -37,6 +37,7 @@ from hub.randoms import random_hex
 from hub.settings import Settings
 from hub.store.callers import for_nobody
 from hub.store.keys import key_part
+from hub.store.lenient import read_each
 from hub.store.replicas import Replicas
 from hub.store.store import Store
 
@@ -349,14 +350,9 @@ class Leases:
         """The live leases of slots, None where there is none (any more)."""
         keys = self._store.keys
         fields = ("labelKey", "poolLabel", "runId", "nodeId", "borrowedAtUtc", "ttlSeconds")
-        rows = await self._store.read_all(("HMGET", keys.session(key_part(slot)), *fields) for slot in slots)
+        rows = await read_each(self._store, [("HMGET", keys.session(key_part(slot)), *fields) for slot in slots])
         left = await self._left([key_part(slot) for slot in slots])
-        return [
-            LeaseRecord(slot, row[0], row[1] or "", row[2] or "", row[3] or "", row[4] or "", float(row[5] or 0), ms)
-            if row[0]
-            else None
-            for slot, row, ms in zip(slots, rows, left, strict=True)
-        ]
+        return [_record(slot, row, ms) for slot, row, ms in zip(slots, rows, left, strict=True)]
 
     async def _left(self, slots: Sequence[str]) -> list[int]:
         """Ms until each lease lapses, at least 0; good to half a second, the period of the hub clock."""
@@ -384,6 +380,17 @@ async def _first_of(woken: asyncio.Event, leaving: asyncio.Future[None] | None, 
         await asyncio.wait(both, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
         waking.cancel()
+
+
+def _record(slot: str, row: Sequence[str | None] | None, left_ms: int) -> LeaseRecord | None:
+    """The lease that a session says; None for none, and for one whose session another program has overwritten."""
+    if row is None or not row[0]:
+        return None
+    label, pool, run, node, since, ttl_s = (text or "" for text in row)
+    try:
+        return LeaseRecord(slot, label, pool, run, node, since, float(ttl_s or 0), left_ms)
+    except ValueError:
+        return None
 
 
 def _log_dropped(dropped: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from hub.errors import InvalidLabel, InvalidValue, SlotLent, Superseded, Unknown
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.keys import key_part
+from hub.store.lenient import read_each
 from hub.store.store import Store
 
 SCAN_BATCH = 1000  # keys looked at per call
@@ -204,9 +205,8 @@ class Pools:
     async def versions(self, labels: Sequence[str]) -> list[str | None]:
         """The kind version the first slot of each pool names."""
         keys = self._store.keys
-        heads = await self._store.read_all(
-            ("LINDEX", key, 0) for label in labels for key in (keys.available(label), keys.inuse(label))
-        )
+        lists = (key for label in labels for key in (keys.available(label), keys.inuse(label)))
+        heads = await read_each(self._store, [("LINDEX", key, 0) for key in lists])
         said = [read_item(free or lent or "") for free, lent in zip(heads[::2], heads[1::2], strict=True)]
         return [version if isinstance(version := each.get("browserVersion"), str) else None for each in said]
 

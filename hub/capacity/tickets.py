@@ -10,6 +10,7 @@ from hub.batched import batched
 from hub.capacity.memory import Memory
 from hub.capacity.models import Elsewhere, Lease, Ticket, Waiting, read_item
 from hub.errors import LeaseOver, TicketGranted, UnknownReply, UnknownTicket
+from hub.store.lenient import read_each
 from hub.store.store import Store
 
 BATCH = 50  # tickets or labels per script: about 1 ms
@@ -96,7 +97,7 @@ class Tickets:
         labels, known, hubs = await self._store.read_all(
             [("ZCARD", keys.turns), ("ZCARD", keys.ticket_deadlines), ("ZRANGE", keys.hubs, 0, -1)]
         )
-        waiting = sum(await self._store.read_all(("SCARD", keys.waiters(hub)) for hub in hubs))
+        waiting = sum(await read_each(self._store, (("SCARD", keys.waiters(hub)) for hub in hubs), 0))
         return labels, waiting, max(0, known - waiting)
 
     async def labels(self, offset: int, limit: int) -> list[str]:

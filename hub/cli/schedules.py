@@ -147,7 +147,9 @@ def _times(schedule: Row) -> str:
 
 
 def _next(schedule: Row) -> str:
-    return "paused" if schedule.get("paused") else when(schedule.get("nextAt"))
+    if schedule.get("paused"):
+        return "paused"
+    return "put aside" if schedule.get("problem") else when(schedule.get("nextAt"))
 
 
 def _row(schedule: Row) -> Iterable[Any]:
@@ -157,7 +159,7 @@ def _row(schedule: Row) -> Iterable[Any]:
     yield _next(schedule)
     yield when(schedule.get("lastAt"))
     yield schedule.get("fired")
-    yield schedule.get("why") or ""
+    yield schedule.get("problem") or schedule.get("why") or ""
 
 
 def _put(as_json: bool, schedule: Row) -> None:
@@ -168,7 +170,7 @@ def _put(as_json: bool, schedule: Row) -> None:
         ("SCHEDULE", schedule.get("name")), ("ROOM", schedule.get("room")), ("JOB", schedule.get("job")),
         ("TIMES", _times(schedule)), ("CATCH UP", schedule.get("catchUp")), ("NEXT", _next(schedule)),
         ("LAST", when(schedule.get("lastAt")) or None), ("LAST TASK", schedule.get("lastTask")),
-        ("FIRED", schedule.get("fired")), ("WHY", schedule.get("why")),
+        ("FIRED", schedule.get("fired")), ("WHY", schedule.get("why")), ("PROBLEM", schedule.get("problem")),
         ("PAYLOAD", json.dumps(schedule.get("payload"), ensure_ascii=False)),
     )  # fmt: skip
     tables.put_facts((name, value) for name, value in facts if value is not None)

@@ -34,6 +34,7 @@ from hub.doctor.words import (
 from hub.errors import ForeignKey, StoreFault
 from hub.jobs.names import dashed
 from hub.settings import Settings
+from hub.store.lenient import read_each
 from hub.store.store import ScriptCall, Store
 
 BATCH = 50  # things checked per script: under 2 ms
@@ -186,7 +187,7 @@ class Checks:
         return list(await asyncio.gather(*(self._same_token(token, slots) for token, *slots in batch)))
 
     async def _same_token(self, token: str, slots: Sequence[str]) -> Sequence[str]:
-        held = await self._store.read_all(("HGET", self._store.keys.session(slot), "leaseToken") for slot in slots)
+        held = await read_each(self._store, [("HGET", self._store.keys.session(slot), "leaseToken") for slot in slots])
         return ["same token"] if held.count(token) > 1 else []
 
     def _shown_place(self, subject: Subject) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 
+from hub.store.lenient import read_each
 from hub.store.scan import keys_of
 from hub.store.store import Store
 
@@ -61,7 +62,8 @@ class Counts:
 
     async def _kept(self, names: Iterable[str]) -> dict[str, tuple[str, str]]:
         listed = list(names)
-        found = await self._store.read_all(("HMGET", self._store.keys.job(name), "tasks", "later") for name in listed)
+        asked = (("HMGET", self._store.keys.job(name), "tasks", "later") for name in listed)
+        found = await read_each(self._store, asked, (None, None))
         return {name: (kept[0] or "0", kept[1] or "0") for name, kept in zip(listed, found, strict=True)}
 
     async def _tasks(self) -> AsyncIterator[list[str]]:

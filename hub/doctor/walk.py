@@ -11,6 +11,7 @@ from hub.doctor.checks import Checks, Subject, Suspicion, Words, seen_subject
 from hub.doctor.job_walk import JobWalk
 from hub.errors import InvalidLabel
 from hub.store.keys import TABLE, Keys, key_part, name_of
+from hub.store.lenient import read_each
 from hub.store.scan import LIST_PAGE, items_of, keys_of, members_of
 from hub.store.store import Store
 
@@ -114,7 +115,7 @@ class Walk:
         return found
 
     async def _check_tokens(self, slots: Sequence[str]) -> None:
-        tokens = await self._store.read_all(("HGET", self._keys.session(slot), "leaseToken") for slot in slots)
+        tokens = await read_each(self._store, [("HGET", self._keys.session(slot), "leaseToken") for slot in slots])
         twice = []
         for slot, token in zip(slots, tokens, strict=True):
             other = self._tokens.setdefault(token, slot) if token else slot
@@ -160,9 +161,8 @@ class Walk:
         slots = list(seen)
         for start in range(0, len(slots), LIST_PAGE):
             batch = slots[start : start + LIST_PAGE]
-            records = await self._store.read_all(
-                ("HMGET", self._keys.slot(slot), "item", "pool", "place") for slot in batch
-            )
+            asked = (("HMGET", self._keys.slot(slot), "item", "pool", "place") for slot in batch)
+            records = await read_each(self._store, asked, (None, None, None))
             for slot, record in zip(batch, records, strict=True):
                 if not _agrees(slot, record, seen[slot], label):
                     self._doubtful[slot].update(seen[slot])

@@ -76,6 +76,8 @@ _RULES = {
     "schedule.changed": "Somebody changed what it submits, when, or how.",
     "schedule.changed paused": "Somebody paused it: it submits nothing until it is resumed.",
     "schedule.changed resumed": "Somebody resumed it; what was due while it was paused is not caught up.",
+    "schedule.changed readable": "It can be read again, and is fired as before.",
+    "schedule.broken": "It cannot be read or fired: it is put aside, and looked at again every ten minutes.",
     "schedule.removed": "Somebody removed it; the tasks it has made stay.",
     "task.scheduled": "Its schedule was due.",
     "task.recalled": "The store came back without its last seconds; a hub remembered that the task had ended, "

@@ -38,11 +38,11 @@ async def schedule_now(hub: Hub, name: str) -> Now | None:
         found = await hub.schedules.get(room, own)
     except ScheduleNotFound:
         return None
-    around = await _around(hub, found)
+    around = _Around(0, False, (), ()) if found.fault else await _around(hub, found)
     facts = {
         "job": found.job,
         "times": _times(found.rule),
-        "nextUtc": None if found.paused else _time(found.due_us),
+        "nextUtc": None if found.paused or found.problem else _time(found.due_us),
         "lastUtc": _time(found.last_us),
         "lastTask": [link.document() for link in around.last],
         "tasksMade": found.fired,
@@ -51,7 +51,9 @@ async def schedule_now(hub: Hub, name: str) -> Now | None:
         "madeBy": dashed(found.user),
         "madeUtc": time_text(found.created_us),
     }
-    state = "paused" if found.paused else "active" if found.due_us is not None else "over"
+    state = (
+        "paused" if found.paused else "put aside" if found.problem else "active" if found.due_us is not None else "over"
+    )
     return Now(state, _because(found, around), facts, _next(found, around))
 
 
@@ -76,6 +78,8 @@ async def _around(hub: Hub, found: Schedule) -> _Around:
 def _because(found: Schedule, around: _Around) -> str:
     if found.paused:
         said = "It is paused, so it makes no task"
+    elif found.problem:
+        return f"It is put aside and makes no task: {found.problem}."
     elif found.due_us is None:
         said = "Its times are all in the past"
     elif found.due_us < around.now_us - _LATE_US:
@@ -97,6 +101,9 @@ def _because(found: Schedule, around: _Around) -> str:
 def _next(found: Schedule, around: _Around) -> tuple[Step, ...]:
     if found.paused:
         rule = "When it is resumed (hub schedule resume), at its next time: what was due meanwhile is not caught up."
+        return (Step("task.scheduled", rule),)
+    if found.problem:
+        rule = "It is looked at every ten minutes, and goes on when it can be read. Replace it, or remove it."
         return (Step("task.scheduled", rule),)
     if found.due_us is None:
         return ()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hub.jobs.names import dashed
+from hub.store.lenient import read_each
 from hub.store.store import Store
 
 FOLLOWERS = 100  # of those that wait for a task that are looked at
@@ -55,5 +56,5 @@ async def links_of(store: Store, task: str) -> Links:
 
 async def links_to(store: Store, tasks: Sequence[str]) -> tuple[Link, ...]:
     """Each of these tasks as it is."""
-    found = await store.read_all(("HMGET", store.keys.task(task), "job", "status") for task in tasks)
+    found = await read_each(store, (("HMGET", store.keys.task(task), "job", "status") for task in tasks), ("", ""))
     return tuple(Link(task, job or "", status or "gone") for task, (job, status) in zip(tasks, found, strict=True))

@@ -1,11 +1,13 @@
 """The process that checks payloads against the schemas of jobs: it can be ended when a schema takes it too long.
 
+Its argument is the processor time that a request may take, in seconds: SIGPROF ends the process where one takes longer.
 One request a line on stdin: `{"schema": JSON text, "payloads": [JSON text, ...]}`. One answer a line on stdout: `{}`
 where all fit, `{"number", "path", "message"}` of the first that does not, `{"broken": why}` for a schema that is none.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
 from functools import lru_cache
 from typing import Any
@@ -38,9 +40,13 @@ def answer(schema: str, payloads: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     """Answer until stdin is closed: with the hub, however that ends."""
+    longest_s = float(sys.argv[1])
     for line in sys.stdin.buffer:
+        signal.setitimer(signal.ITIMER_PROF, longest_s)
         asked = orjson.loads(line)
-        sys.stdout.buffer.write(orjson.dumps(answer(asked["schema"], asked["payloads"])) + b"\n")
+        answered = orjson.dumps(answer(asked["schema"], asked["payloads"])) + b"\n"
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        sys.stdout.buffer.write(answered)
         sys.stdout.buffer.flush()
 
 

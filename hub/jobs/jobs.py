@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from hub.errors import Forbidden, JobNotFound, SchemaConflict, UnknownReply
+import orjson
+
+from hub.errors import Forbidden, JobNotFound, Malformed, SchemaConflict, UnknownReply
 from hub.jobs.models import Job, JobDemand, JobRequest, Page
 from hub.jobs.names import SHARED, check_category, full_name, parse_full_name, schema_digest
 from hub.jobs.pages import Pages
@@ -32,14 +34,15 @@ class Jobs:
         self._recent = recent
         self._register = store.script("jobs/register")
         self._ensure_internal = store.script("jobs/ensure_internal")
+        self._mark_slow = store.script("jobs/mark_slow")
         self._describe = store.script("jobs/describe")
         self._demand = store.script("jobs/demand")
 
     async def register(self, wanted: JobRequest, schema: Any, user: str, superuser: bool) -> tuple[Job, bool]:
         """The job with the worker that serves it now, and whether it is new or was taken back.
 
-        `schema` is what the text in the wanted says. Raises `Forbidden`, `InvalidCategory`, `SchemaConflict` and
-        `WorkerNotFound`, in this order; a refusal leaves no trace.
+        `schema` is what the text in the wanted says. Raises `Forbidden`, `InvalidCategory`, `SchemaConflict`,
+        `Malformed` for a schema that took too long, and `WorkerNotFound`, in this order; a refusal leaves no trace.
         """
         if wanted.room in SHARED and not superuser:
             raise Forbidden(f"Only a superuser registers jobs in {wanted.room}")
@@ -69,11 +72,18 @@ class Jobs:
                 return Job(job, full, wanted.schema, tuple(workers), worker, wanted.result_schema), word == "created"
             case ["conflict"]:
                 raise SchemaConflict(f"Job {full} is registered with another schema")
+            case ["slow", took]:
+                message = f"Checking a payload against this schema took {took}: it should need less"
+                raise Malformed(errors=[{"type": "slow", "loc": ["body", "schema"], "msg": message, "input": None}])
             case ["superseded"]:
                 raise superseded(wanted.worker or "")
             case ["worker"]:
                 raise unknown(wanted.worker or "")
         raise UnknownReply(self._register.name, reply)
+
+    async def mark_slow(self, schema: str, took: str) -> None:
+        """Have a schema, JSON text, refused when it is registered next, with what a check took; for a day."""
+        await self._mark_slow(digest=schema_digest(orjson.loads(schema)), said=took)
 
     async def ensure_internal(self, full: str, schema: Any, text: str) -> None:
         """Register an `@internal` job that somebody executes, whatever schema it had."""

@@ -18,7 +18,10 @@ MINUTE_US = 60_000_000
 # however long an outage.
 _BACK_US = tuple(MINUTE_US * minutes for minutes in (100, 6_000, 144_000, 52_560_000))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_TOO_FAR_US = 4_102_444_800_000_000  # 2100: before that, microseconds are exact in every number on the way
+TOO_FAR_US = 4_102_444_800_000_000  # 2100: before that, microseconds are exact in every number on the way
+# Names that a time zone database answers to and that are no zones: what the machine is set to, a default for rules of
+# POSIX, and copies of the zones with and without leap seconds.
+_NO_ZONES = ("localtime", "posixrules", "posix/", "right/")
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,11 @@ class Rule:
             raise ValueError(f"{self.cron!r} is no cron expression: {str(error).lower()}") from None
         _ = self._zone
 
+    def check(self) -> None:
+        """Raise ValueError for a rule that is not the same on every machine."""
+        if self.zone.startswith(_NO_ZONES):
+            raise ValueError(f"{self.zone!r} means another zone on each machine: write one such as Europe/Berlin")
+
     @cached_property
     def _zone(self) -> Any:
         try:
@@ -55,12 +63,12 @@ class Rule:
     def due(self, after_us: int) -> Iterator[int]:
         """When it is due after a time, one after the other."""
         if self.every_ms:
-            while (after_us := after_us + self.every_ms * 1000) < _TOO_FAR_US:
+            while (after_us := after_us + self.every_ms * 1000) < TOO_FAR_US:
                 yield after_us
             return
         for moment in CronSim(self.cron, (_EPOCH + timedelta(microseconds=after_us)).astimezone(self._zone)):
             at_us = (moment.astimezone(UTC) - _EPOCH) // timedelta(microseconds=1)
-            if at_us >= _TOO_FAR_US:
+            if at_us >= TOO_FAR_US:
                 return
             if at_us > after_us:  # of two that fall on one moment there is one
                 after_us = at_us
@@ -82,3 +90,21 @@ class Rule:
             if len(found) == most or since_us == due_us - 1:
                 break
         return list(found)
+
+
+@dataclass(frozen=True)
+class Unreadable(Rule):
+    """The text of a rule that cannot be read on this machine. Asked when it is due, it raises ValueError with `why`."""
+
+    why: str = ""
+
+    def __post_init__(self) -> None:
+        """Accept any text."""
+
+    def due(self, after_us: int) -> Iterator[int]:
+        """Refuse to say."""
+        raise ValueError(self.why)
+
+    def missed(self, due_us: int, now_us: int, most: int) -> list[int]:
+        """Refuse to say."""
+        raise ValueError(self.why)

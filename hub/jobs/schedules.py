@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from hub.errors import Forbidden, JobsProblem, UnknownReply
+import orjson
+
+from hub.errors import Forbidden, JobsProblem, StoreUnavailable, UnknownReply
 from hub.jobs.jobs import no_job
 from hub.jobs.models import Options, Page
 from hub.jobs.pages import Pages
-from hub.jobs.rules import MINUTE_US, Rule
+from hub.jobs.rules import MINUTE_US, TOO_FAR_US, Rule, Unreadable
 from hub.jobs.submits import derived, unique_of
 from hub.observability import metrics
 from hub.observability.logs import get_logger
@@ -21,12 +24,18 @@ from hub.store.store import Store
 MOST = 10_000  # in a store
 CAUGHT_UP = 100  # of what was missed, of a schedule that catches up with all of it
 AT_ONCE = 100  # that are fired in one pass
+BITES_MAX = 20  # of so many, in a pass that meets some that are put aside
+AGAIN_US = 600_000_000  # until one that was put aside is looked at again: of `MOST`, 17 a second
+LINES_MAX = 20  # of one pass, for those that were put aside
 CATCH_UP = ("skip", "one", "all")
 NO_TASK = {  # why a time made none, as `lua/commands/schedules/fire.lua` says it
     "no-job": "no worker served its job, and none of its tasks waited",
     "unique": "the task that stands for its unique key was there",
     "missed": "its time was missed, and is not caught up",
 }
+WHY_MAX = 500  # characters of a reason: what a library says of a text may have the text in it
+_DUE = 11  # where a record says when it is due
+_whole = re.compile(r"0|-?[1-9][0-9]{0,18}").fullmatch
 _log = get_logger("hub.jobs")
 
 
@@ -43,7 +52,9 @@ class TooManySchedules(JobsProblem):
 @dataclass(frozen=True)
 class Schedule:
     """A schedule of a room. catch_up: what becomes of firings that were missed. due_us: when it is due next; last_us:
-    when it was due last and made a task, `task`; fired: how many it has made; why: its last firing made none.
+    when it was due last and made a task, `task`; fired: how many it has made; why: its last firing made none. fault:
+    why its record cannot be read here; broken: why it was put aside. plan: what its times follow from, as
+    `lua/schedules.lua` has it: a hub that works them out says so, for it may change.
     """
 
     room: str
@@ -61,21 +72,25 @@ class Schedule:
     task: str | None = None
     fired: int = 0
     why: str = ""
+    plan: str = ""
+    broken: str = ""
+    fault: str = ""
 
     @property
     def id(self) -> str:
         return f"{self.room}:{self.name}"
 
     @property
-    def plan(self) -> str:
-        """What its times follow from, as `lua/schedules.lua` has it: who works them out says so, for it may change."""
-        rule = self.rule
-        return "\n".join(map(str, (self.created_us, rule.cron, rule.every_ms or "", rule.zone, self.catch_up)))
+    def problem(self) -> str:
+        """Why it fires nothing, although its times may come; '' where it does."""
+        return self.fault or self.broken
 
     def times(self, now_us: int) -> tuple[list[int], int | None]:
         """When it was due until now, as far as that is caught up with, and when it is due next. What is less than
-        a minute late was not missed.
+        a minute late was not missed. Raises ValueError for one that cannot be read.
         """
+        if self.fault:
+            raise ValueError(self.fault)
         found = self.rule.missed(self.due_us or now_us, now_us, CAUGHT_UP if self.catch_up == "all" else 1)
         last_us = found[-1] if found else now_us
         if self.catch_up == "skip" and last_us < now_us - MINUTE_US:
@@ -96,6 +111,7 @@ class Schedules:
         self._describe = store.script("schedules/describe")
         self._due = store.script("schedules/due")
         self._fire = store.script("schedules/fire")
+        self._put_aside = store.script("schedules/put_aside")
 
     async def put(self, wanted: Schedule, user: str, superuser: bool) -> tuple[Schedule, bool]:
         """The schedule, and whether it is new; raises `JobNotFound`, `Forbidden` for another's, `TooManySchedules`."""
@@ -132,9 +148,9 @@ class Schedules:
         raise UnknownReply(self._put.name, reply)
 
     async def _next(self, rule: Rule) -> int | str:
-        """When a rule is due next, '' for never."""
+        """When a rule is due next, '' for never; one that cannot be read is to be looked at at once."""
         now_us = int((await self._due(limit=0))[0])
-        return rule.next(now_us) or ""
+        return now_us if isinstance(rule, Unreadable) else rule.next(now_us) or ""
 
     async def get(self, room: str, name: str) -> Schedule:
         """The schedule; raises `ScheduleNotFound`."""
@@ -184,18 +200,43 @@ class Schedules:
             raise _refused(reply, room, name, self._remove.name)
 
     async def fire_due(self) -> int:
-        """How many tasks were made of the schedules that are due; another hub may have fired some of them."""
-        now, *due = await self._due(limit=AT_ONCE)
-        made = 0
-        for reply in due:
-            try:
+        """How many tasks were made of the schedules that are due; another hub may have fired some of them. One that
+        cannot be fired is put aside, and those behind it come in the same pass.
+        """
+        made = told = 0
+        for _ in range(BITES_MAX):
+            now, *due = await self._due(limit=AT_ONCE)
+            aside = 0
+            for reply in due:
                 schedule = _schedule_of(reply)
-                firings, next_us = await asyncio.to_thread(schedule.times, int(now))  # after an outage: some 20 ms
-            except ValueError as error:  # another program wrote it, or its time zone is no more
-                _log.error("schedule not fired", schedule=":".join(reply[:2]), why=str(error))
-                continue
-            made += await self._fired(schedule, firings, next_us)
+                try:
+                    # After an outage: some 20 ms.
+                    firings, next_us = await asyncio.to_thread(schedule.times, int(now))
+                    made += await self._fired(schedule, firings, next_us)
+                except StoreUnavailable:
+                    raise
+                except Exception as error:  # noqa: BLE001 - those behind it must be fired; a line and a counter tell
+                    aside += 1
+                    told += await self._set_aside(reply, schedule.plan, int(now), str(error) or repr(error), told)
+            if not aside or len(due) < AT_ONCE:
+                break
+        if told > LINES_MAX:
+            _log.error("more schedules put aside", count=told - LINES_MAX)
         return made
+
+    async def _set_aside(self, read: Sequence[str], plan: str, now_us: int, why: str, told: int) -> bool:
+        """Whether this is news. The reason stays with the schedule until it is fired, replaced or removed."""
+        named, why = ":".join(read[:2]) if read[0] else read[1], why[:WHY_MAX]
+        reply = await self._put_aside(schedule=named, due_us=read[_DUE], plan=plan, why=why, again_us=now_us + AGAIN_US)
+        match reply:
+            case ["moved"] | ["gone"]:
+                return False
+            case ["ok", is_new]:
+                metrics.schedules_fired.labels("broken").inc()
+                if is_new and told < LINES_MAX:
+                    _log.error("schedule put aside", schedule=named, why=why)
+                return bool(is_new)
+        raise UnknownReply(self._put_aside.name, reply)
 
     async def _fired(self, schedule: Schedule, firings: Sequence[int], next_us: int | None) -> int:
         seeds = [(f"{schedule.id}\0{schedule.created_us}\0{at_us}", str(at_us)) for at_us in firings]
@@ -222,37 +263,91 @@ class Schedules:
         return [_schedule_of(reply) for reply in await self._describe(rest=ids) if reply]
 
 
+class _Reading:
+    """Reads the texts of a record that another program may have written, and notes what is wrong with them."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+
+    def number(self, name: str, text: str, otherwise: int = 0, least: int = 0) -> int:
+        """The number that a text is, written as a hub writes it."""
+        if not text:
+            return otherwise
+        if _whole(text) and least <= (number := int(text)) < TOO_FAR_US:
+            return number
+        self.faults.append(f"its {name} {text!r} is no number that fits")
+        return otherwise
+
+    def text(self, text: str) -> str:
+        """The text with nothing in it that is none."""
+        shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        if shown != text:
+            self.faults.append("it holds bytes that are no text")
+        return shown
+
+    def rule(self, cron: str, every_ms: str, zone: str) -> Rule:
+        """When it is due."""
+        every = self.number("interval", every_ms)
+        why = "its record does not say when it is due"
+        if cron or every:
+            try:
+                return Rule(cron, every, zone)
+            except ValueError as error:
+                why = str(error)
+        self.faults.append(why)
+        return Unreadable(cron, every, zone, why)
+
+    def payload(self, text: str) -> str:
+        """A JSON document."""
+        try:
+            orjson.loads(text)
+        except ValueError:
+            self.faults.append("its payload is no JSON")
+            return "{}"
+        return text
+
+
 def _schedule_of(reply: Sequence[str]) -> Schedule:
-    """The schedule of a reply of `lua/schedules.lua`; raises ValueError for one that no hub has written."""
+    """The schedule of a reply of `lua/schedules.lua`; what is wrong with its record is its fault."""
+    read = _Reading()
     (
         room, name, user, at, job, payload, cron, every_ms, zone, catch_up, paused, due, priority, attempts, backoff_ms,
-        silence_ms, unique, last, task, fired, why,
-    ) = reply  # fmt: skip
+        silence_ms, unique, last, task, fired, why, broken, _,
+    ) = (read.text(text) for text in reply)  # fmt: skip
+    by_a_hub = user and at and job
+    if catch_up not in CATCH_UP:
+        read.faults.append(f"its catchUp {catch_up!r} is none of {', '.join(CATCH_UP)}")
+        catch_up = "one"
     options = Options(
-        priority=int(priority or 0),
-        max_attempts=int(attempts or 1),
-        backoff_ms=int(backoff_ms or 1000),
-        max_silence_ms=int(silence_ms or 0),
+        priority=read.number("priority", priority, least=-100),
+        max_attempts=read.number("number of attempts", attempts, 1),
+        backoff_ms=read.number("back-off", backoff_ms, 1000),
+        max_silence_ms=read.number("silence", silence_ms),
         as_the_job=not attempts,
-        unique_ms=int(unique.partition(":")[2] or 0) // 1000,
+        unique_ms=read.number("unique time", unique.partition(":")[2]) // 1000,
     )
-    return Schedule(
+    found = Schedule(
         room=room,
         name=name,
         job=job,
-        payload=payload,
-        rule=Rule(cron, int(every_ms or 0), zone),
+        payload=read.payload(payload),
+        rule=read.rule(cron, every_ms, zone),
         catch_up=catch_up,
         paused=paused == "1",
         options=options,
         user=user,
-        created_us=int(at),
-        due_us=int(due) if due else None,
-        last_us=int(last) if last else None,
+        created_us=read.number("time", at),
+        due_us=read.number("next time", due) or None,
+        last_us=read.number("last time", last) or None,
         task=task or None,
-        fired=int(fired or 0),
+        fired=read.number("count", fired),
         why=why,
+        plan="\n".join((reply[3], *reply[6:10])),
+        broken=broken,
     )
+    if not by_a_hub:
+        return replace(found, fault="what is stored under its name was written by no hub")
+    return replace(found, fault="; ".join(dict.fromkeys(read.faults))) if read.faults else found
 
 
 def _refused(reply: Any, room: str, name: str, script: str) -> Exception:

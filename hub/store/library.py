@@ -22,7 +22,7 @@ from hub.store.keys import Keys, lua_module
 from hub.store.keys.files import folder
 
 MODULES = (
-    "numbers", "times", "ids", "keys", "work", "store", "command", "notifications", "history", "audit",
+    "numbers", "times", "ids", "keys", "lenient", "work", "store", "command", "notifications", "history", "audit",
     "hubs",
     # capacity
     "pools", "orders", "offers", "drains", "items", "caps", "shared", "turns", "revocations", "suspects", "slots",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+from hub.store.lenient import read_each
 from hub.store.store import Store
 
 PAGE = 500  # keys per step through the keyspace: under 1 ms of Redis
@@ -24,19 +25,25 @@ async def keys_of(store: Store, begin: str) -> AsyncIterator[list[str]]:
 
 
 async def members_of(store: Store, key: str, kind: str) -> AsyncIterator[list[str]]:
-    """The members of a set, a sorted set, or the fields of a hash, a batch at a time."""
+    """The members of a set, a sorted set, or the fields of a hash, a batch at a time; none of a key of another type."""
     cursor: Any = "0"
     while True:
-        cursor, found = await store.read(_SCANS[kind], key, cursor, "COUNT", LIST_PAGE)
+        (page,) = await read_each(store, [(_SCANS[kind], key, cursor, "COUNT", LIST_PAGE)])
+        if page is None:
+            return
+        cursor, found = page
         yield _names(found)
         if str(cursor) == "0":
             return
 
 
 async def items_of(store: Store, key: str) -> AsyncIterator[list[str]]:
-    """The items of a list, a batch at a time."""
+    """The items of a list, a batch at a time; none of a key of another type."""
     position = 0
-    while items := await store.read("LRANGE", key, position, position + LIST_PAGE - 1):
+    while True:
+        (items,) = await read_each(store, [("LRANGE", key, position, position + LIST_PAGE - 1)])
+        if not items:
+            return
         yield items
         position += len(items)
 

@@ -9,6 +9,7 @@ from hub.errors import ForeignKey
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.keys import key_part
+from hub.store.lenient import read_each
 from hub.store.store import Store
 
 BATCH = 64  # leases per script: under 2 ms when all of them end
@@ -29,7 +30,8 @@ class DrainDeadlines:
     async def overdue(self) -> int:
         """How many leases a pass would end now."""
         keys = self._store.keys
-        return sum(await self._store.read_all(("HLEN", keys.lent(key_part(node))) for node in await self._due()))
+        lent = await read_each(self._store, [("HLEN", keys.lent(key_part(node))) for node in await self._due()])
+        return sum(filter(None, lent))
 
     async def enforce(self) -> tuple[int, int]:
         """One pass: (leases ended, nodes that could not be looked at)."""

@@ -12,12 +12,13 @@ from typing import Any
 from hub.audit import AuditLog
 from hub.batched import batched
 from hub.capacity.nodes.nodes import Nodes
-from hub.errors import StoreUnavailable
+from hub.errors import ForeignKey, StoreUnavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.store.clock import HubClock
 from hub.store.keys import key_part
+from hub.store.lenient import read_each
 from hub.store.store import Store
 from hub.sweeping.brake import Brake, Nominated, Verdict
 from hub.sweeping.reconciler import Reconciler
@@ -95,7 +96,7 @@ class NodeSweeperService:
         nominated = await self._nominate(done.scanned)
         await self._act(nominated, action, await self._verdict(nominated, action), done)
         if not dry_run:
-            await self._finish_leaving()
+            await self._finish_leaving(done)
         done.elapsed_ms = round((time.monotonic() - started) * 1000, 1)
         return done
 
@@ -191,8 +192,9 @@ class NodeSweeperService:
         if action != "expire":
             return {}
         keys = self._store.keys
-        slots = await self._store.read("HKEYS", keys.lent(key_part(node_id)))
-        pools = await self._store.read_all(("HGET", keys.slot(slot), "pool") for slot in slots)
+        (slots,) = await read_each(self._store, [("HKEYS", keys.lent(key_part(node_id)))])
+        slots = slots or ()
+        pools = await read_each(self._store, [("HGET", keys.slot(slot), "pool") for slot in slots])
         return {slot: pool for slot, pool in zip(slots, pools, strict=True) if pool}
 
     def _name_pruned(self, node_id: str, ended: Sequence[str], pools: Mapping[str, str], done: NodeSweep) -> None:
@@ -235,7 +237,11 @@ class NodeSweeperService:
         if len(done.names) < NAMES_MAX:
             done.names.append(node_id)
 
-    async def _finish_leaving(self) -> None:
+    async def _finish_leaving(self, done: NodeSweep) -> None:
         """Prune nodes whose removal was cut short: a hub died between two batches."""
         for part in await self._store.read("HKEYS", self._store.keys.leaving):
-            await self._nodes.prune(part)
+            try:
+                await self._nodes.prune(part)
+            except ForeignKey as error:
+                done.errors += 1
+                _log.warning("foreign key", record=part, why=str(error))

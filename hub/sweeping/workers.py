@@ -12,6 +12,7 @@ from hub.jobs.workers import Workers
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.settings import Settings
+from hub.store.lenient import read_each
 from hub.store.store import Store
 from hub.sweeping.brake import Brake, Nominated
 from hub.sweeping.steps import in_turn
@@ -91,8 +92,10 @@ class WorkerSweeperService:
 
     async def _that_ever_beat(self, workers: Sequence[str]) -> dict[str, None]:
         """Those of them that have ever beaten, in order: that the others are silent says nothing of the hub."""
-        times = await self._store.read_all(("HMGET", self._store.keys.worker(name), "at", "beat") for name in workers)
-        return dict.fromkeys(name for name, (at, beat) in zip(workers, times, strict=True) if at != beat)
+        times = await read_each(
+            self._store, [("HMGET", self._store.keys.worker(name), "at", "beat") for name in workers]
+        )
+        return dict.fromkeys(name for name, said in zip(workers, times, strict=True) if said and said[0] != said[1])
 
     async def _remove(self, worker: str, done: WorkerSweep) -> None:
         if await self._workers.expire(worker, "silent", self._timeout_ms) == "ok":

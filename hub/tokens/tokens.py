@@ -8,6 +8,7 @@ from urllib.parse import quote, unquote
 
 from hub.errors import InvalidValue, NodeTaken, NotFound, UnknownReply
 from hub.store.keys import key_part
+from hub.store.lenient import read_each
 from hub.store.store import Store
 from hub.tokens.models import NODE, USER, Holder, Token, digest_of, id_of, in_order, user_of
 
@@ -112,8 +113,8 @@ class Tokens:
         total, ids = await self._store.read_all(
             [("ZCARD", keys.tokens), ("ZREVRANGE", keys.tokens, offset, offset + limit - 1)]
         )
-        rows = await self._store.read_all(("HMGET", keys.token(each), *_FIELDS, *_LATER_FIELDS) for each in ids)
-        return total, [token for token in map(_token, rows) if token]
+        rows = await read_each(self._store, [("HMGET", keys.token(each), *_FIELDS, *_LATER_FIELDS) for each in ids])
+        return total, [token for row in rows if row and (token := _token(row))]
 
     async def _read(self, token_id: str) -> Token | None:
         row = await self._store.read("HMGET", self._store.keys.token(token_id), *_FIELDS, *_LATER_FIELDS)
@@ -128,7 +129,7 @@ def unknown(token_id: str) -> NotFound:
 
 
 def _token(row: list[Any]) -> Token | None:
-    if None in row[: len(_FIELDS)]:
+    if None in row[: len(_FIELDS)] or not str(row[_FIELDS.index("at")]).isdecimal():
         return None
     digest, name, user, superuser, scopes, at, kind, rooms, _ = row
     kind = kind or USER

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from hub.cli import schedules
 from tests.cli.command import Command
 from tests.cli.joblib import Joblib
 from tests.world import HubProcess
@@ -64,3 +65,8 @@ def test_hub_why_of_a_schedule_says_when_it_is_due_and_why_it_is_not(command: Co
 def test_what_cannot_be_is_refused_in_a_sentence(command: Command, room: str):
     wrong = command("schedule", "add", "s", f"{room}:modifiers:a", "--cron", "99 * * * *")
     assert (wrong.returncode, "is no cron expression: bad minute" in wrong.stderr) == (1, True)
+
+
+def test_one_that_is_put_aside_is_shown_with_its_problem():
+    found = {"name": "s", "job": "r:m:a", "cron": "0 0 * * *", "timeZone": "Europe/Atlantis", "problem": "no such zone"}
+    assert list(schedules._row(found))[2:] == ["0 0 * * * Europe/Atlantis", "put aside", "", None, "no such zone"]

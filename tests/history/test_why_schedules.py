@@ -133,3 +133,21 @@ async def test_of_a_schedule_that_is_not_there_nothing_is_known(hub, worker, nam
     await put(hub)
     with pytest.raises(NotFound):
         await why(hub, History(hub.store), "schedule", name, 50)
+
+
+async def test_a_schedule_that_is_put_aside_says_why_and_what_helps(hub, worker, redis):
+    await put(hub, rule=Rule("0 0 * * *"))
+    make_due(redis)
+    redis.hset("hub:schedule:one:nightly", mapping={"zone": "Europe/Atlantis", "due": 1})
+    redis.zadd("hub:schedules", {"one:nightly": 1})
+    await hub.schedules.fire_due()
+    problem = "'Europe/Atlantis' is no time zone: write one such as Europe/Berlin"
+    found = await explain(hub)
+    assert found.now.state == "put aside"
+    assert found.now.because == f"It is put aside and makes no task: {problem}."
+    [step] = found.now.next
+    assert "every ten minutes" in step.rule
+    assert [event.what for event in found.past.events] == ["schedule.broken", "schedule.made"]
+    redis.delete("hub:schedule:one:nightly")
+    redis.set("hub:schedule:one:nightly", "mine")
+    assert "was written by no hub" in (await explain(hub)).now.because

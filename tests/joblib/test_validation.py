@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import signal
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from hub.jobs import checking
+from hub.jobs import validation as module
 from hub.jobs.validation import Validation
 from tests.joblib.people import Person, done, fresh, invalid
 from tests.joblib.stage import CALM, stage
@@ -56,16 +60,79 @@ def test_an_unknown_job_is_unknown_as_ever(carol, room):
     assert carol.send(room, f"{room}:modifiers:none", {}).status_code == 404
 
 
-def test_a_schema_that_takes_for_ever_holds_up_nobody(carol, room, full):
+def endless(what: str = "") -> dict[str, Any]:
+    """A schema that takes for ever."""
     names = [f"d{number}" for number in range(40)]
     steps = {name: {"anyOf": [{"$ref": f"#/$defs/{after}"}] * 2} for name, after in pairwise(names)}
-    carol.job(room, schema={"$defs": {**steps, names[-1]: {"type": "null"}}, "$ref": "#/$defs/d0"})
+    return {"title": what, "$defs": {**steps, names[-1]: {"type": "null"}}, "$ref": "#/$defs/d0"}
+
+
+def test_a_schema_that_takes_for_ever_holds_up_nobody(carol, room, full):
+    carol.job(room, schema=endless(room))
     refused = carol.send(room, full, {"payload": {"n": 1}})
     invalid(refused, "body", "payload")
     assert "could not be checked within 1 s" in refused.text
     other = fresh()
     carol.job(other, schema=SCHEMA)
     assert done(carol.send(other, f"{other}:modifiers:Rotate", {"payload": {"angle": 1}}), 202)
+
+
+def test_a_schema_that_took_too_long_is_refused_when_it_is_registered_next_and_says_so(carol, room, full):
+    carol.job(room, schema=endless(room))
+    assert carol.send(room, full, {"payload": {"n": 1}}).status_code == 422
+    for other in ("Rotate", "Another"):
+        refused = carol.put_job(room, other, schema=endless(room))
+        invalid(refused, "body", "schema")
+        assert "took more than 1 s of processor time for 7 characters: it should need less" in refused.text
+    assert carol.job(room, "Third", schema=SCHEMA)
+
+
+async def test_who_submits_once_waits_for_one_of_the_eight_of_another_user():
+    validation, over = Validation(), []
+
+    async def submit(user: str, schema: Any) -> None:
+        await validation.check("j", json.dumps(schema), ['{"angle":1}'], user)
+        over.append(user)
+
+    try:
+        slow = [asyncio.create_task(submit("slow", endless())) for _ in range(8)]
+        await asyncio.sleep(0)  # the first of them has its turn
+        await submit("quick", SCHEMA)
+        assert over == ["slow", "quick"]
+        for each in slow:
+            each.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+        await submit("quick", SCHEMA)
+    finally:
+        await validation.close()
+
+
+@pytest.mark.parametrize("payloads", [["{}", '"%s"' % ("x" * 70_000)]])
+async def test_what_takes_long_for_much_that_is_submitted_is_not_held_against_the_schema(payloads):
+    validation = Validation()
+    try:
+        fault = await validation.check("j", json.dumps(endless()), payloads, "u")
+        assert fault is not None
+        assert ("could not be checked within 1 s" in fault.message, fault.took) == (True, "")
+    finally:
+        await validation.close()
+
+
+async def test_a_machine_without_time_for_the_process_says_nothing_of_the_schema(monkeypatch):
+    validation = Validation()
+    try:
+        assert await validation.check("j", '{"type":"object"}', ["{}"], "u") is None
+        assert validation._process is not None
+        validation._process.send_signal(signal.SIGSTOP)
+        monkeypatch.setattr(module, "STALLED_S", 0.01)
+        fault = await validation.check("j", '{"type":"object"}', ["{}"], "u")
+        assert fault is not None
+        assert (fault.message, fault.took) == (
+            "Input could not be checked against the schema of j; try again",
+            "",
+        )
+    finally:
+        await validation.close()
 
 
 def test_a_schema_is_compiled_once_and_read_as_draft_2020_12_says():
@@ -80,18 +147,18 @@ def test_a_schema_is_compiled_once_and_read_as_draft_2020_12_says():
 async def test_a_process_that_has_ended_is_begun_anew_and_one_that_breaks_down_refuses():
     validation = Validation()
     try:
-        assert await validation.check("j", '{"type":"object"}', ["{}"]) is None
+        assert await validation.check("j", '{"type":"object"}', ["{}"], "u") is None
         assert validation._process is not None
         validation._process.kill()
         await validation._process.wait()
-        fault = await validation.check("j", '{"required":["a"]}', ["{}"])
+        fault = await validation.check("j", '{"required":["a"]}', ["{}"], "u")
         assert fault is not None
         assert (fault.number, fault.path, fault.message) == (0, [], '"a" is a required property')
-        cut = asyncio.create_task(validation.check("j", '{"required":["a"]}', ["{}"]))
+        cut = asyncio.create_task(validation.check("j", '{"required":["a"]}', ["{}"], "u"))
         await asyncio.sleep(0)
         cut.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cut
-        assert await validation.check("j", '{"required":[]}', ["{}"]) is None
+        assert await validation.check("j", '{"required":[]}', ["{}"], "u") is None
     finally:
         await validation.close()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from hub.jobs.rules import Rule
+from hub.jobs.rules import Rule, Unreadable
 
 NEW_YORK = "America/New_York"
 SPRING, AUTUMN = "2026-03-08", "2026-11-01"  # when clocks are set forward at 2:00, and back at 2:00
@@ -101,3 +104,27 @@ def test_what_is_never_due_is_found_out_soon():
 def test_what_is_no_rule_is_refused_in_a_sentence(cron, zone, said):
     with pytest.raises(ValueError, match=said):
         Rule(cron, zone=zone)
+
+
+def test_zones_come_from_the_package_where_the_machine_has_none():
+    asked = "from hub.jobs.rules import Rule; print(Rule('0 0 * * *', zone='US/Eastern').next(0))"
+    said = subprocess.run(
+        [sys.executable, "-c", asked],
+        env={**os.environ, "PYTHONTZPATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == f"{5 * 3600 * 1_000_000}\n"
+
+
+@pytest.mark.parametrize("zone", ["localtime", "posixrules", "posix/Europe/Berlin", "right/Europe/Berlin"])
+def test_what_is_another_zone_on_each_machine_is_no_zone_of_a_schedule(zone):
+    with pytest.raises(ValueError, match=r"means another zone on each machine|is no time zone"):
+        Rule("0 0 * * *", zone=zone).check()
+
+
+@pytest.mark.parametrize("asked", [lambda rule: rule.next(0), lambda rule: rule.missed(1, 2, 1)])
+def test_a_rule_that_cannot_be_read_refuses_to_say_when_it_is_due(asked):
+    with pytest.raises(ValueError, match="gone"):
+        asked(Unreadable("0 0 * * *", zone="Europe/Atlantis", why="gone"))

@@ -191,6 +191,14 @@ TASKS = (
         "a schedule that is put again as it is is due at another time",
     ),
     Mistake(
+        "commands/schedules/put_aside.lua", " or schedules.plan_of(s) ~= a.plan then", " then",
+        "a schedule that was replaced is put aside for what it was before",
+    ),
+    Mistake(
+        "commands/schedules/fire.lua", "  schedules.bring_back(s)\n", "",
+        "a schedule that was fired stays put aside",
+    ),
+    Mistake(
         "commands/schedules/pause.lua", "    if schedules.plan_of(s) ~= a.plan then return {'moved'} end\n", "",
         "a schedule goes on by the times it had before it was changed",
     ),

@@ -17,6 +17,7 @@ from hub.api.deps import allowed, remote_ip, reply
 from hub.capacity.labels import parse_kinds, parse_label
 from hub.core import Hub
 from hub.errors import InvalidLabel
+from hub.store.lenient import read_each
 
 router = APIRouter(tags=["admin"])
 CAP_MAX = 999_999_999
@@ -76,9 +77,8 @@ async def _in_force(hub: Hub) -> dict[str, tuple[int, str]]:
 async def _rows(hub: Hub, caps: dict[str, tuple[int, str]]) -> list[dict[str, Any]]:
     keys = hub.store.keys
     counted = [label for label in caps if label != ALL]
-    counts = await hub.store.read_all(
-        ("ZCARD", key) for label in counted for key in (keys.in_flight(label), keys.queue(label))
-    )
+    asked = (("ZCARD", key) for label in counted for key in (keys.in_flight(label), keys.queue(label)))
+    counts = await read_each(hub.store, asked, 0)
     live = dict(zip(counted, zip(counts[::2], counts[1::2], strict=True), strict=True))
     rows = []
     for label, (cap, source) in caps.items():

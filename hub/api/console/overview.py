@@ -20,6 +20,7 @@ from hub.core import Hub
 from hub.history.events import wanted
 from hub.observability import metrics
 from hub.observability.logs import get_logger
+from hub.store.lenient import read_each
 from hub.store.rounds import rounds
 from hub.sweeping.brake import Brake
 from hub.wire import to_json
@@ -196,11 +197,12 @@ async def _held_back(hub: Hub, pools: dict[str, list[str] | None]) -> list[str]:
     """Those labels of whose pools nothing is lent, and not everything is free: what is left is held back."""
     keys = hub.store.keys
     names = sorted({pool for some in pools.values() for pool in some or ()})
-    counts = await hub.store.read_all(
+    asked = (
         command
         for pool in names
         for command in (("SCARD", keys.pool_slots(pool)), ("LLEN", keys.inuse(pool)), ("LLEN", keys.available(pool)))
     )
+    counts = await read_each(hub.store, asked, 0)
     held = {
         pool: slots - lent - free
         for pool, slots, lent, free in zip(names, *(counts[n::3] for n in range(3)), strict=True)
@@ -221,7 +223,7 @@ async def _tasks(hub: Hub) -> dict[str, Any]:
             ("ZCARD", keys.later),
         ]
     )  # fmt: skip
-    lengths = await hub.store.read_all(("ZCARD", keys.job_queue(full)) for full in jobs)
+    lengths = await read_each(hub.store, (("ZCARD", keys.job_queue(full)) for full in jobs), 0)
     return {"pending": sum(lengths), "jobsWaiting": len(jobs), "workers": workers, "dead": dead, "later": later}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from hub.errors import Forbidden, InvalidValue
 from hub.jobs.chains import links_of
 from hub.jobs.models import Job, Page, Task
 from hub.jobs.names import dashed, to_id
+from hub.store.lenient import read_each
 from hub.wire import time_at
 
 router = APIRouter(include_in_schema=False)
@@ -70,8 +72,8 @@ async def workers(request: Request) -> Response:
         found = await hub.workers.page(limit, offset)
     ids = [each.id for each in found.items]
     beats = await hub.store.read("ZMSCORE", keys.worker_beats, *ids) if ids else []
-    held = await hub.store.read_all(("SCARD", keys.worker_tasks(each)) for each in ids)
-    served = await hub.store.read_all(("SMEMBERS", keys.worker_jobs(each)) for each in ids)
+    held = await read_each(hub.store, (("SCARD", keys.worker_tasks(each)) for each in ids), 0)
+    served = await read_each(hub.store, (("SMEMBERS", keys.worker_jobs(each)) for each in ids), ())
     rows = [
         {
             "id": dashed(worker.id), "tasks": tasks, "jobs": sorted(names),
@@ -120,7 +122,9 @@ async def schedules(request: Request) -> Response:
     hub = await _hub(request)
     offset, limit = bodies.page(request)
     found = await hub.schedules.soonest(request.query_params.get("q", "").strip(), limit, offset)
-    states = await hub.store.read_all(("HGET", hub.store.keys.task(each.task or ""), "status") for each in found.items)
+    states = await read_each(
+        hub.store, [("HGET", hub.store.keys.task(each.task or ""), "status") for each in found.items]
+    )
     rows = [
         {
             **answers.schedule(each),
@@ -195,7 +199,11 @@ async def _names(hub: Hub) -> list[str]:
     keys, store, offset = hub.store.keys, hub.store, 0
     names = {*await _waiting(hub), *await store.read("SMEMBERS", keys.executors)}
     while workers := await store.read("ZRANGE", keys.workers, offset, offset + _WORKERS - 1):
-        names.update(await store.read("SUNION", *(keys.worker_jobs(each) for each in workers)))
+        of_all = [keys.worker_jobs(each) for each in workers]
+        (found,) = await read_each(store, [("SUNION", *of_all)])
+        if found is None:  # another program uses one of these keys
+            found = chain.from_iterable(await read_each(store, (("SMEMBERS", key) for key in of_all), ()))
+        names.update(found)
         offset += _WORKERS
     return sorted(names)[:_JOBS]
 
@@ -203,8 +211,8 @@ async def _names(hub: Hub) -> list[str]:
 async def _counts(hub: Hub, names: list[str]) -> tuple[list[int], list[int], list[Any]]:
     """Of each job how many tasks can be claimed, how many workers serve it, and its first task's place in time."""
     keys, store = hub.store.keys, hub.store
-    lengths = await store.read_all(("ZCARD", keys.job_queue(full)) for full in names)
-    workers = await store.read_all(("SCARD", keys.job_workers(full)) for full in names)
+    lengths = await read_each(store, (("ZCARD", keys.job_queue(full)) for full in names), 0)
+    workers = await read_each(store, (("SCARD", keys.job_workers(full)) for full in names), 0)
     heads = await store.read("ZMSCORE", keys.heads, *names) if names else []
     return lengths, workers, heads
 

@@ -195,12 +195,16 @@ class Schedule(TypedDict):
     paused: Annotated[bool, told("Whether it makes no tasks.", False)]
     createdAt: w.Moment
     nextAt: Annotated[
-        str | None, told("When it is due next; null for never, or paused.", "2026-01-03T01:30:00.000000Z")
+        str | None, told("When it is due next; null for never, paused, or put aside.", "2026-01-03T01:30:00.000000Z")
     ]
     lastAt: Annotated[str | None, told("When it was due that made its last task.", "2026-01-02T01:30:00.000000Z")]
     lastTask: Annotated[str | None, told("That task.", w.TASK)]
     fired: Annotated[int, told("How many tasks it has made.", 3, ge=0)]
     why: Annotated[str | None, told("Why its last time made no task, where it made none.", "its time was missed")]
+    problem: Annotated[
+        str | None,
+        told("Why it is put aside: it makes no task until it can be read again, or is replaced.", None),
+    ]
     priority: NotRequired[Annotated[int, told("Of its tasks; left out when it is 0.", 10)]]
     maxAttempts: NotRequired[Annotated[int, told("How often a task is tried, where it says so.", 3)]]
     backoffSeconds: NotRequired[Annotated[float, told("Before the next attempt, where it says so.", 5.0)]]

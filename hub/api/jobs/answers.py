@@ -127,11 +127,12 @@ def schedule(found: Schedule) -> dict[str, Any]:
         "catchUp": found.catch_up,
         "paused": found.paused,
         "createdAt": time_text(found.created_us),
-        "nextAt": None if found.paused else _time(found.due_us),
+        "nextAt": None if found.paused or found.problem else _time(found.due_us),
         "lastAt": _time(found.last_us),
         "lastTask": dashed(found.task) if found.task else None,
         "fired": found.fired,
         "why": NO_TASK.get(found.why, found.why) or None,
+        "problem": found.problem or None,
     }
     rule = found.rule
     shown |= {"cron": rule.cron, "timeZone": rule.zone} if rule.cron else {"everySeconds": rule.every_ms / 1000}

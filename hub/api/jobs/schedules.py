@@ -72,6 +72,7 @@ async def put(request: Request) -> Response:
     hub = serving(request).hub
     try:
         rule = Rule(said.cron or "", int((said.every_s or 0) * 1000), said.time_zone)
+        rule.check()
     except ValueError as error:
         raise bodies.malformed("schedule", ["body", "cron"], str(error), None) from None
     wanted = Schedule(

@@ -71,7 +71,7 @@ async def submit(request: Request) -> Response:
     payloads, options = bodies.payloads(said, body, hub.settings), _options(said, full)
     key = bodies.request_key(request, who.user)
     if hub.settings.validate_payloads == "submit":
-        await _check(hub, full, payloads, many=said.payloads is not None)
+        await _check(hub, full, payloads, who.user, many=said.payloads is not None)
     await walls.see_parents(who, hub, options.after)
     await check_listening(request)
     made = await hub.tasks.submit(room, full, payloads, who.user, options, key)
@@ -82,10 +82,13 @@ async def submit(request: Request) -> Response:
     return answers.reply({"ids": [dashed(task.id) for task in made]}, 202, {"retry-after": "1"})
 
 
-async def _check(hub: Hub, full: str, payloads: list[str], *, many: bool) -> None:
+async def _check(hub: Hub, full: str, payloads: list[str], user: str, *, many: bool) -> None:
     """Raise `Malformed` when a payload does not fit the schema of the job, and `JobNotFound`."""
-    fault = await hub.validation.check(full, (await hub.jobs.get(full)).schema, payloads)
+    schema = (await hub.jobs.get(full)).schema
+    fault = await hub.validation.check(full, schema, payloads, user)
     if fault is not None:
+        if fault.took:
+            await hub.jobs.mark_slow(schema, fault.took)
         where = ["payloads", fault.number] if many else ["payload"]
         raise bodies.malformed("schema", ["body", *where, *fault.path], fault.message, None)
 

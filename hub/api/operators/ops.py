@@ -32,6 +32,7 @@ from hub.recovery.alerts import LEVELS
 from hub.recovery.leadership import known_sources
 from hub.settings import mask_url, own_variables
 from hub.settings.realms import DEFAULT
+from hub.store.lenient import read_each
 
 router = APIRouter(tags=["operations"])
 COUNTED_S = 1.0  # how old the counts may be that strangers are shown
@@ -231,7 +232,7 @@ async def _refresh(hub: Hub) -> None:
 async def _refresh_queue(hub: Hub) -> None:
     keys = hub.store.keys
     waiting = await hub.store.read("ZRANGE", keys.turns, 0, metrics.LABELS_MAX - 1)
-    lengths = await hub.store.read_all(("ZCARD", keys.queue(label)) for label in waiting)
+    lengths = await read_each(hub.store, (("ZCARD", keys.queue(label)) for label in waiting), 0)
     shown: Counter[str] = Counter()
     for label, length in zip(waiting, lengths, strict=True):
         shown[metrics.bounded(label)] += length
@@ -242,7 +243,7 @@ async def _refresh_tasks(hub: Hub) -> None:
     """Of the jobs whose first task waits longest; a hundred thousand tasks cost no more than one."""
     keys = hub.store.keys
     heads = await hub.store.read("ZRANGE", keys.heads, 0, metrics.LABELS_MAX - 1, "WITHSCORES")
-    lengths = await hub.store.read_all(("ZCARD", keys.job_queue(full)) for full, _ in heads)
+    lengths = await read_each(hub.store, (("ZCARD", keys.job_queue(full)) for full, _ in heads), 0)
     now_s, shown = hub.store.wall_s(), dict[str, tuple[float, ...]]()
     for (full, score), length in zip(heads, lengths, strict=True):
         if length:  # else it was claimed meanwhile
@@ -252,9 +253,9 @@ async def _refresh_tasks(hub: Hub) -> None:
     metrics.pending_tasks.found = shown
     count, ids = await hub.store.read_all([("ZCARD", keys.held_tasks), ("ZRANGE", keys.held_tasks, 0, HELD_MAX - 1)])
     metrics.tasks_held.set(count)
-    held = Counter(filter(None, await hub.store.read_all(("HGET", keys.task(task), "job") for task in ids)))
+    held = Counter(filter(None, await read_each(hub.store, [("HGET", keys.task(task), "job") for task in ids])))
     jobs = list(dict.fromkeys([*(full for full, _ in heads), *held]))
-    workers = await hub.store.read_all(("SCARD", keys.job_workers(full)) for full in jobs)
+    workers = await read_each(hub.store, (("SCARD", keys.job_workers(full)) for full in jobs), 0)
     at_work: dict[str, tuple[float, ...]] = {}
     for full, serving_it in zip(jobs, workers, strict=True):
         job = metrics.bounded_job(full)

@@ -27,6 +27,7 @@ from hub.capacity.nodes.models import (
 from hub.errors import NodeIdCollides, Settling, Superseded, UnknownNode, UnknownReply
 from hub.observability.logs import get_logger
 from hub.store.keys import key_part
+from hub.store.lenient import read_each
 from hub.store.store import Store
 
 BATCH = 64  # slots per script where each costs a dozen commands: under 2 ms
@@ -299,7 +300,8 @@ class Nodes:
         """(slot, pool, `free`, `lent` or `held`) of every slot of a node, by slot id."""
         keys = self._store.keys
         slots = sorted(await self._store.read("SMEMBERS", keys.node_slots(key_part(node_id))))
-        rows = await self._store.read_all(("HMGET", keys.slot(slot), "pool", "place") for slot in slots)
+        asked = (("HMGET", keys.slot(slot), "pool", "place") for slot in slots)
+        rows = await read_each(self._store, asked, ("", ""))
         return [(slot, pool, place) for slot, (pool, place) in zip(slots, rows, strict=True) if place]
 
     async def orders(self, node: Node, slots: Iterable[str]) -> list[Order]:

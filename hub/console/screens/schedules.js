@@ -24,7 +24,7 @@ function pathOf(id) {
 const times = (schedule) => (schedule.cron ? html`<code>${schedule.cron}</code> ${schedule.timeZone}` : `every ${span(schedule.everySeconds)}`);
 
 /** What its last time came to. @param {any} s */
-const result = (s) => (s.why ? html`<${State} state="warning" text="none"/> ${s.why}` : s.lastTask ? html`<a href=${to(["why", "task", s.lastTask])}><${State} state=${s.lastStatus ?? "gone"}/></a>` : "–");
+const result = (s) => (s.problem ? html`<${State} state="failed" text="put aside"/> ${s.problem}` : s.why ? html`<${State} state="warning" text="none"/> ${s.why}` : s.lastTask ? html`<a href=${to(["why", "task", s.lastTask])}><${State} state=${s.lastStatus ?? "gone"}/></a>` : "–");
 
 /** @param {string[]} ids @param {boolean} paused @param {() => void} after */
 function pause(ids, paused, after) {
@@ -56,7 +56,7 @@ function Detail({ schedule }) {
   useEffect(() => box.current?.scrollIntoView({ block: "nearest" }), []);
   return html`<div class="detail" ref=${box} id=${`detail-${id}`}><${Facts} of=${[
     ["Schedule", html`<code>${id}</code>`], ["Times", times(schedule)], ["Last", schedule.lastAt && html`<${Time} at=${schedule.lastAt}/>`], ["Its task", result(schedule)], ["Tasks made", num(schedule.fired)],
-    ["Attempts", schedule.maxAttempts], ["Priority", schedule.priority],
+    ["Problem", schedule.problem], ["Attempts", schedule.maxAttempts], ["Priority", schedule.priority],
   ]}/>${more && html`<h3>Payload</h3><pre class="json" tabindex="0" aria-label="Payload"><code>${pretty(more.payload)}</code></pre>`}
     <p><a href=${to(["why", "schedule", id])}>Why is it as it is?</a></p></div>`;
 }
@@ -75,7 +75,7 @@ export default function Schedules({ route }) {
     ${acts && html`<${Bulk} chosen=${chosen} one="schedule"><button type="button" onClick=${() => pause(chosen.ids, true, chosen.none)}>Pause…</button><button type="button" onClick=${() => pause(chosen.ids, false, chosen.none)}>Resume…</button><button type="button" class="danger" onClick=${() => remove(chosen.ids, chosen.none)}>Remove…</button></${Bulk}>`}
     <${Shown} from=${found}><${Table} caption="Schedules" rows=${rows} id=${idOf} chosen=${acts ? chosen : null} columns=${[
       { head: "Schedule", cell: (/** @type {any} */ s) => html`<button type="button" class="link" aria-expanded=${open === idOf(s)} aria-controls=${`detail-${idOf(s)}`} onClick=${() => refine({ open: open === idOf(s) ? "" : idOf(s) })}>${idOf(s)}</button>` },
-      { head: "State", cell: (/** @type {any} */ s) => html`<${State} state=${s.paused ? "paused" : s.nextAt ? "active" : "over"}/>` },
+      { head: "State", cell: (/** @type {any} */ s) => html`<${State} state=${s.paused ? "paused" : s.problem ? "failed" : s.nextAt ? "active" : "over"} text=${s.paused || !s.problem ? undefined : "put aside"}/>` },
       { head: "Next", cell: (/** @type {any} */ s) => html`<${Time} at=${s.nextAt}/>` },
       { head: "Job", grow: true, less: true, cell: (/** @type {any} */ s) => html`<a href=${to(["jobs", s.job])}>${parted(s.job)}</a>` },
       { head: "Times", less: true, cell: times },

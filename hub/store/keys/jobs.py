@@ -40,6 +40,9 @@ class OfJobs(Section):
         "`HUB_TASK_RETENTION_SECONDS` after its soft deletion, with its last task",
     )
     job_workers = Each("hub:job_workers:{job}", "set", "workers that serve it", "a member with its worker")
+    slow_schema = Each(
+        "hub:slow_schema:{digest}", "string", "how long it took to check a payload against it", "one day", seconds=86400
+    )
     room_jobs = Each("hub:room_jobs:{room}", "zset", "full names of active jobs -> when made", "a member with its job")
     deleted_jobs = One("hub:deleted_jobs", "zset", "full name -> when it was soft-deleted", "until it is back or gone")
     executors = One("hub:executors", "set", "full names of `@internal` jobs that somebody can run", "never deleted")
@@ -120,9 +123,14 @@ class OfJobs(Section):
     )
     # Fields: room, name, user, at; job, payload, cron or every_ms, zone, catch_up, paused; prio, max, backoff_ms,
     # silence and unique of its tasks; due (next), last (when it was due that made `task`, the last one), fired (tasks
-    # made), why (its last firing made none).
+    # made), why (its last firing made none); broken (why it was put aside), again (when it is looked at again).
     schedule = Each("hub:schedule:{room:name}", "hash", "job, payload, times and options", "until it is deleted")
-    schedules = One("hub:schedules", "zset", "room and name -> when it is due, infinite while it is paused", "with it")
+    schedules = One(
+        "hub:schedules",
+        "zset",
+        "room and name -> when it is due or, put aside, looked at; infinite while paused",
+        "with it",
+    )
     room_schedules = Each("hub:room_schedules:{room}", "zset", "name -> when it was made", "with the schedule")
     task_done = Each("hub:task_done:{task}", "channel", "this task has ended", "")
     job_notice = Each("hub:job_bell:{job}", "channel", "a task of this job can be claimed", "")

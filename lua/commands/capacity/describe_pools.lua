@@ -7,10 +7,10 @@ command.finish('capacity/describe_pools', {
   for i = 1, #argv do
     local pool = argv[i]
     local active = pools.under_maintenance(pool)
-    answers[i] = {redis.call('SCARD', keys.pool_slots(pool)), redis.call('LLEN', keys.available(pool)),
-      redis.call('LLEN', keys.inuse(pool)), active and 1 or 0,
-      tonumber(redis.call('GET', keys.maintenance_free(pool)) or '0'),
-      tonumber(redis.call('GET', keys.maintenance_lent(pool)) or '0')}
+    answers[i] = {lenient.call(0, 'SCARD', keys.pool_slots(pool)), lenient.call(0, 'LLEN', keys.available(pool)),
+      lenient.call(0, 'LLEN', keys.inuse(pool)), active and 1 or 0,
+      tonumber(lenient.call('0', 'GET', keys.maintenance_free(pool)) or '0') or 0,
+      tonumber(lenient.call('0', 'GET', keys.maintenance_lent(pool)) or '0') or 0}
   end
   serving.opened()
   return answers

@@ -4,7 +4,7 @@ command.read_unclocked('doctor/check_counts', {
 }, function(_, argv)
   local answers = {}
   for i, id in ipairs(argv) do
-    local t = redis.call('HMGET', keys.task(id), 'job', 'status', 'due', 'after')
+    local t = lenient.fields(keys.task(id), 'job', 'status', 'due', 'after')
     answers[2 * i - 1] = t[1] or ''
     answers[2 * i] = t[2] == 'pending' and (t[3] or t[4]) and '1' or '0'
   end

@@ -4,8 +4,8 @@ command.read('jobs/describe', {
 }, function(_, argv)
   local answers = {}
   for i, full in ipairs(argv) do
-    local job = redis.call('HMGET', keys.job(full), 'id', 'schema', 'deleted', 'result')
-    local workers = redis.call('SMEMBERS', keys.job_workers(full))
+    local job = lenient.fields(keys.job(full), 'id', 'schema', 'deleted', 'result')
+    local workers = lenient.call({}, 'SMEMBERS', keys.job_workers(full))
     answers[i] = job[1] and not job[3] and {full, job[1], job[2], workers, job[4] or ''} or 0
   end
   return answers

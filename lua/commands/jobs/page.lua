@@ -7,7 +7,7 @@ command.read_unclocked('jobs/page', {
 }, function(a, argv)
   local total, lists = 0, {}
   for i = 3, #argv do
-    local size = redis.call('ZCARD', argv[i])
+    local size = lenient.call(0, 'ZCARD', argv[i])
     total = total + size
     if size > 0 then lists[#lists + 1] = argv[i] end
   end

@@ -1,6 +1,7 @@
 -- Register a job for a worker: create it, take a soft-deleted one back under the schema given, or join an active one whose
 -- schema is the same. A refusal leaves no trace. Safe to repeat; what a hub says again to a worker that has the job changes nothing.
 -- Returns {'created' | 'joined', id, worker, workers, perhaps the process that was the worker before} | {'conflict'}
+--   | {'slow', what it took} (checking against the schema took too long)
 --   | {'worker'} (unknown, or not the caller's) | {'superseded'} (the process was the worker, and another is)
 command.change('jobs/register', {
   'full',
@@ -17,6 +18,8 @@ command.change('jobs/register', {
 }, function(a)
   local job = redis.call('HMGET', keys.job(a.full), 'id', 'digest', 'deleted', 'back')
   if job[1] and not job[3] and job[2] ~= a.digest then return {'conflict'} end
+  local slow = a.schema ~= '{}' and a.made_for ~= 'told' and redis.call('GET', keys.slow_schema(a.digest))
+  if slow then return {'slow', slow} end
   local owner = redis.call('HGET', keys.worker(a.worker), 'user')
   if owner ~= a.user and not (a.made_for == 'new' and not owner) then return {'worker'} end
   local is_it, before = true, nil

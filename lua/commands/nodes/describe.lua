@@ -1,28 +1,25 @@
 -- Look at nodes. Returns per node: {LastSeen, Capacity, Apps, Labels, BaseUrl, word of liveness, ms since the beat on
 -- the hub clock or -1, draining 1 | 0, slots, lent, ms until the deadline of its drain or -1, 1 | 0 (only a sweep keeps it alive),
 -- why it is cordoned or ''}
---   | 0 (not registered)
+--   | 0 (not registered, or what it says of itself cannot be read)
 command.read('nodes/describe', {
   'timeout_ms: number',
   '...nodes',            -- per node: raw id, id as part of a key
 }, function(a, argv)
   local answers = {}
-  for i = 2, #argv, 2 do
-    local id, part = argv[i], argv[i + 1]
-    if redis.call('SISMEMBER', keys.nodes, id) == 0 then
-      answers[#answers + 1] = 0
-    else
-      local said = redis.call('HMGET', keys.node(part), 'LastSeen', 'Capacity', 'Apps', 'Labels', 'BaseUrl')
-      local reading = redis.call('ZSCORE', keys.beats, id)
-      local word = liveness.of(id, part, a.timeout_ms)
-      local seen_ms = times.parse(said[1] or '') or 0
-      local kept = word == 'alive' and store.now_ms - seen_ms > a.timeout_ms and redis.call('HEXISTS', keys.orders(part), 'kept') == 1
-      answers[#answers + 1] = {said[1] or '', said[2] or '', said[3] or '', said[4] or '', said[5] or '',
-        word, reading and math.max(0, store.clock_ms - tonumber(reading)) or -1,
-        drains.holds_back(part) and 1 or 0, redis.call('SCARD', keys.node_slots(part)),
-        redis.call('HLEN', keys.lent(part)), drains.left_ms(id), kept and 1 or 0,
-        drains.cordoned(part) or ''}
-    end
+  local function look(id, part)
+    if redis.call('SISMEMBER', keys.nodes, id) == 0 then return 0 end
+    local said = redis.call('HMGET', keys.node(part), 'LastSeen', 'Capacity', 'Apps', 'Labels', 'BaseUrl')
+    local reading = redis.call('ZSCORE', keys.beats, id)
+    local word = liveness.of(id, part, a.timeout_ms)
+    local seen_ms = times.parse(said[1] or '') or 0
+    local kept = word == 'alive' and store.now_ms - seen_ms > a.timeout_ms and redis.call('HEXISTS', keys.orders(part), 'kept') == 1
+    return {said[1] or '', said[2] or '', said[3] or '', said[4] or '', said[5] or '',
+      word, reading and math.max(0, store.clock_ms - tonumber(reading)) or -1,
+      drains.holds_back(part) and 1 or 0, redis.call('SCARD', keys.node_slots(part)),
+      redis.call('HLEN', keys.lent(part)), drains.left_ms(id), kept and 1 or 0,
+      drains.cordoned(part) or ''}
   end
+  for i = 2, #argv, 2 do answers[#answers + 1] = lenient.look(0, look, argv[i], argv[i + 1]) end
   return answers
 end)

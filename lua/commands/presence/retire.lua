@@ -8,7 +8,7 @@ command.finish('presence/retire', {
   local forgotten = 0
   for _, other in ipairs(redis.call('SMEMBERS', keys.socket_hubs)) do
     if other ~= a.hub and not redis.call('ZSCORE', keys.hubs, other) then
-      for _, connection in ipairs(redis.call('SRANDMEMBER', keys.connections(other), a.limit - forgotten)) do
+      for _, connection in ipairs(lenient.call({}, 'SRANDMEMBER', keys.connections(other), a.limit - forgotten)) do
         connections.unbind(connection, other, function() end)
         forgotten = forgotten + 1
       end

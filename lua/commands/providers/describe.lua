@@ -4,8 +4,8 @@ command.read('providers/describe', {
 }, function(_, argv)
   local answers = {}
   for i, full in ipairs(argv) do
-    local p = redis.call('HMGET', keys.provider(full), 'id', 'at', 'schema', 'type', 'worker', 'user')
-    answers[i] = p[1] and {full, unpack(p)} or 0
+    local p = lenient.fields(keys.provider(full), 'id', 'at', 'schema', 'type', 'worker', 'user')
+    answers[i] = p[1] and tonumber(p[2] or '') and {full, unpack(p)} or 0
   end
   return answers
 end)

@@ -5,13 +5,13 @@ command.read('queue/describe', {
   '...labels',
 }, function(a, argv)
   local found = {}
-  for i = 2, #argv do
-    local label = argv[i]
+  local function look(label)
     local waiting = redis.call('ZCARD', keys.queue(label))
     local rank = redis.call('ZRANK', keys.turns, label)
     local first = a.count > 0 and redis.call('ZRANGE', keys.queue(label), 0, a.count - 1) or {}
-    found[#found + 1] = {waiting, rank and rank + 1 or 0, caps.of(label), redis.call('ZCARD', keys.in_flight(label)),
+    return {waiting, rank and rank + 1 or 0, caps.of(label), redis.call('ZCARD', keys.in_flight(label)),
       tickets.estimate(label, waiting), first}
   end
+  for i = 2, #argv do found[i - 1] = lenient.look({0, 0, 0, 0, -1, {}}, look, argv[i]) end
   return found
 end)

@@ -27,6 +27,6 @@ command.read('queue/find', {
     return {rank and 'waiting' or 'away', t[1], t[2], before + 1, tickets.estimate(t[1], before), tonumber(t[4]),
       tonumber(t[5]), math.max(0, math.floor(left_ms)), t[6], t[7], t[8]}
   end
-  for i = 1, #argv do answers[i] = look(argv[i]) end
+  for i = 1, #argv do answers[i] = lenient.look({'unknown'}, look, argv[i]) end
   return answers
 end)

@@ -7,7 +7,8 @@ command.finish('queue/retire', {
   local dropped, undone = 0, 0
   local silent = redis.call('ZRANGE', keys.hubs, '-inf', '(' .. store.clock_ms - hubs.SILENT_MS, 'BYSCORE', 'LIMIT', 0, 1)[1]
   if silent then
-    for _, ticket in ipairs(redis.call('SRANDMEMBER', keys.waiters(silent), a.limit)) do
+    local attended = lenient.call({}, 'SRANDMEMBER', keys.waiters(silent), a.limit)
+    for _, ticket in ipairs(attended) do
       local t = tickets.read(ticket)
       if t.label and t.hub == silent then
         tickets.set_aside(t, 'hub')
@@ -16,12 +17,14 @@ command.finish('queue/retire', {
       end
       redis.call('SREM', keys.waiters(silent), ticket)
     end
-    for _, ticket in ipairs(redis.call('SPOP', keys.handed(silent), a.limit)) do
-      local slot, token = string.match(redis.call('GET', keys.request(ticket)) or '', '^.-|(.*)|(%d+)|.-$')
-      local owed = slot and redis.call('HGET', keys.slot(slot), 'unseen') == silent
+    local owing = lenient.call({}, 'SPOP', keys.handed(silent), a.limit)
+    for _, ticket in ipairs(owing) do
+      local slot, token = string.match(lenient.call('', 'GET', keys.request(ticket)) or '', '^.-|(.*)|(%d+)|.-$')
+      local owed = slot and lenient.fields(keys.slot(slot), 'unseen')[1] == silent
       if owed and releases.take_back(ticket, slot, token, 'hub') then undone = undone + 1 end
     end
-    if redis.call('EXISTS', keys.waiters(silent), keys.handed(silent)) == 0 then redis.call('ZREM', keys.hubs, silent) end
+    local over = not (attended[1] or owing[1])  -- also where another program uses these keys
+    if over or redis.call('EXISTS', keys.waiters(silent), keys.handed(silent)) == 0 then redis.call('ZREM', keys.hubs, silent) end
   end
   local late = redis.call('ZRANGE', keys.ticket_deadlines, '-inf', store.clock_ms, 'BYSCORE', 'LIMIT', 0, a.limit)
   for _, ticket in ipairs(late) do

@@ -40,6 +40,8 @@ command.change('schedules/fire', {
   end
   s.due = a.next_us
   redis.call('HSET', keys.schedule(s.id), 'due', s.due, 'why', why)
+  if s.broken then history.note('schedule.changed', 'schedule', s.id, 'job', s.job, 'why', 'readable') end
+  schedules.bring_back(s)
   schedules.stand(s)
   return {'ok', made, why}
 end)

@@ -1,5 +1,6 @@
 -- Pause a schedule, or let it go on: what it missed meanwhile is not caught up. Safe to repeat.
--- Returns {'ok', schedule} | {'schedule'} (unknown) | {'forbidden'} | {'moved'} (its times follow from something else by now)
+-- Returns {'ok', schedule} | {'schedule'} (unknown, or written by no hub) | {'forbidden'}
+--   | {'moved'} (its times follow from something else by now)
 command.change('schedules/pause', {
   'schedule',
   'user',
@@ -9,12 +10,14 @@ command.change('schedules/pause', {
   'due_us',     -- when it is due next, '' for never
 }, function(a)
   local s = schedules.read(a.schedule)
-  if not s then return {'schedule'} end
+  if not s or s.foreign then return {'schedule'} end
   if not schedules.is_of(s, a.user, a.superuser) then return {'forbidden'} end
   if s.paused ~= a.paused then
     if schedules.plan_of(s) ~= a.plan then return {'moved'} end
     s.paused, s.due = a.paused, a.due_us
     redis.call('HSET', keys.schedule(s.id), 'paused', s.paused, 'due', s.due)
+    if s.again then redis.call('HDEL', keys.schedule(s.id), 'again') end  -- when it goes on it is looked at
+    s.again = nil
     schedules.stand(s)
     history.note('schedule.changed', 'schedule', s.id, 'job', s.job, 'why', s.paused == '1' and 'paused' or 'resumed')
   end

@@ -1,4 +1,5 @@
--- Make a schedule, or change one; it stays with who made it. Safe to repeat: one whose times stay the same is due when it was.
+-- Make a schedule, or change one; it stays with who made it. Safe to repeat: one whose times stay the same is due when it was,
+-- unless it was put aside. A key that no hub wrote is replaced by a superuser alone.
 -- Returns {'made' | 'changed', schedule} | {'job'} (no such active job) | {'forbidden'} | {'full'} (there are too many)
 command.change('schedules/put', {
   'room',
@@ -26,14 +27,20 @@ command.change('schedules/put', {
   local old = schedules.read(id)
   if old and not schedules.is_of(old, a.user, a.superuser) then return {'forbidden'} end
   if not old and redis.call('ZCARD', keys.schedules) >= a.most then return {'full'} end
-  local stays = old and old.cron == a.cron and old.every_ms == a.every_ms and old.zone == a.zone and old.paused == a.paused
-  local at = old and old.at or numbers.digits(store.next_us())
+  if old and old.foreign then
+    redis.call('DEL', keys.schedule(id))
+    old = nil
+  end
+  local stays = old and not old.broken and old.cron == a.cron and old.every_ms == a.every_ms and old.zone == a.zone
+    and old.paused == a.paused
+  local at = old and string.match(old.at or '', '^%d+$') or numbers.digits(store.next_us())
   redis.call('HSET', keys.schedule(id), 'room', a.room, 'name', a.name, 'user', old and old.user or a.user, 'at', at,
     'job', a.job, 'payload', a.payload, 'cron', a.cron, 'every_ms', a.every_ms, 'zone', a.zone, 'catch_up', a.catch_up,
     'paused', a.paused, 'due', stays and old.due or a.due_us, 'prio', a.priority, 'max', a.attempts, 'backoff_ms', a.backoff_ms,
     'silence', a.silence_ms, 'unique', a.unique)
   redis.call('ZADD', keys.room_schedules(a.room), at, a.name)
   local s = schedules.read(id)
+  schedules.bring_back(s)
   schedules.stand(s)
   if not old then
     history.note('schedule.made', 'schedule', id, 'job', s.job)

@@ -10,6 +10,6 @@ command.change('schedules/remove', {
   redis.call('DEL', keys.schedule(s.id))
   redis.call('ZREM', keys.schedules, s.id)
   redis.call('ZREM', keys.room_schedules(s.room), s.name)
-  history.note('schedule.removed', 'schedule', s.id, 'job', s.job)
+  history.note('schedule.removed', 'schedule', s.id, 'job', s.job or '')
   return {'ok'}
 end)

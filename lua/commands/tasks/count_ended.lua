@@ -51,10 +51,10 @@ command.change('tasks/count_ended', {
     row[2 + place] = row[2 + place] + 1
   end
   for _, id in ipairs(ids) do
-    local t = redis.call('HMGET', keys.task(id), 'job', 'status', 'at', 'started', 'done')
-    if t[1] and t[5] then
+    local t = lenient.fields(keys.task(id), 'job', 'status', 'at', 'started', 'done')
+    if t[1] and tonumber(t[5] or '') and tonumber(t[3] or '') then
       count(t[1], t[2])
-      if t[4] then
+      if tonumber(t[4] or '') then
         observe(t[1], 'wait', t[4] - t[3])
         observe(t[1], 'run', t[5] - t[4])
         ran_of[t[1]] = (ran_of[t[1]] or 0) + 1

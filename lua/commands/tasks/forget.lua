@@ -11,8 +11,9 @@ command.finish('tasks/forget', {
     if t then
       tasks.unlist(t, t.status)
       redis.call('HINCRBY', keys.job(t.job), 'tasks', -1)
+      redis.call('DEL', keys.task(id))
     end
-    redis.call('DEL', keys.task(id), keys.payload(id), keys.task_result(id), keys.task_log(id))
+    redis.call('DEL', keys.payload(id), keys.task_result(id), keys.task_log(id))
     redis.call('ZREM', keys.finished, id)
     redis.call('ZREM', keys.dead, id)
     redis.call('ZREM', keys.held_tasks, id)  -- where a hub of an earlier version has ended it
@@ -20,8 +21,11 @@ command.finish('tasks/forget', {
   local over = redis.call('ZRANGE', keys.deleted_jobs, '-inf', before, 'BYSCORE', 'LIMIT', 0, a.limit)
   local gone = 0
   for _, full in ipairs(over) do
-    local job = redis.call('HMGET', keys.job(full), 'deleted', 'tasks')
-    if job[1] and tonumber(job[2] or '0') <= 0 then
+    local job = lenient.fields(keys.job(full), 'deleted', 'tasks')
+    if not job[1] then
+      redis.call('ZREM', keys.deleted_jobs, full)
+      gone = gone + 1
+    elseif (tonumber(job[2] or '0') or 0) <= 0 then
       redis.call('DEL', keys.job(full))
       redis.call('ZREM', keys.deleted_jobs, full)
       gone = gone + 1

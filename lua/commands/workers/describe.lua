@@ -4,8 +4,8 @@ command.read('workers/describe', {
 }, function(_, argv)
   local answers = {}
   for i, id in ipairs(argv) do
-    local worker = redis.call('HMGET', keys.worker(id), 'beat', 'user')
-    answers[i] = worker[1] and {id, worker[1], redis.call('SCARD', keys.worker_jobs(id)), worker[2]} or 0
+    local worker = lenient.fields(keys.worker(id), 'beat', 'user')
+    answers[i] = tonumber(worker[1] or '') and worker[2] and {id, worker[1], lenient.call(0, 'SCARD', keys.worker_jobs(id)), worker[2]} or 0
   end
   return answers
 end)

@@ -10,9 +10,13 @@ command.finish('workers/remove', {
   'request',            -- a repeat of the one that removed it is answered as it was
   'incarnation',        -- the process that leaves, '' for any
 }, function(a)
-  local owner = redis.call('HGET', keys.worker(a.worker), 'user')
+  local owner = lenient.fields(keys.worker(a.worker), 'user')[1]
   if not owner and redis.call('EXISTS', keys.claim(a.request)) == 1 then return {'ok', redis.call('SCARD', keys.worker_tasks(a.worker))} end
-  if not owner then return {'worker'} end
+  if not owner then  -- nor is there anything to look at again
+    redis.call('ZREM', keys.hung_up, a.worker)
+    redis.call('ZREM', keys.worker_beats, a.worker)
+    return {'worker'}
+  end
   if incarnations.is_superseded(a.worker, a.incarnation) then return {'superseded'} end
   if a.superuser ~= '1' and owner ~= a.user then return {'forbidden'} end
   local beat_ms = tonumber(redis.call('ZSCORE', keys.worker_beats, a.worker) or '0')

@@ -11,6 +11,7 @@ JOB = "lab:modifiers:Rotate"
 NIGHTLY = f"{J}/rooms/lab/schedules/nightly"
 MEMBERS = {
     "name", "room", "job", "payload", "catchUp", "paused", "createdAt", "nextAt", "lastAt", "lastTask", "fired", "why",
+    "problem",
 }  # fmt: skip
 
 
@@ -52,6 +53,10 @@ async def test_one_that_is_due_every_so_often_says_so(lab):
     [
         ({"cron": "30 2 * *"}, ["body", "cron"]),
         ({"timeZone": "Europe/Atlantis"}, ["body", "cron"]),
+        ({"timeZone": "localtime"}, ["body", "cron"]),
+        ({"timeZone": "posixrules"}, ["body", "cron"]),
+        ({"timeZone": "posix/Europe/Berlin"}, ["body", "cron"]),
+        ({"timeZone": "right/Europe/Berlin"}, ["body", "cron"]),
         ({"everySeconds": 60}, ["body"]),
         ({"cron": None}, ["body"]),
         ({"cron": None, "timeZone": "UTC", "everySeconds": 0.5}, ["body", "everySeconds"]),
@@ -76,3 +81,28 @@ async def test_names_jobs_and_rooms_are_checked(lab):
     for method in ("GET", "PATCH", "DELETE"):
         body = {"json": {"paused": True}} if method == "PATCH" else {}
         is_problem(await lab.request(method, NIGHTLY, **body), 404, "schedule-not-found")
+
+
+async def test_one_that_cannot_be_read_is_listed_with_its_reason_and_can_be_acted_on(lab, redis):
+    await put(lab)
+    await put(lab, f"{J}/rooms/lab/schedules/whole")
+    redis.hset("hub:schedule:lab:nightly", "zone", "Europe/Atlantis")
+    problem = "'Europe/Atlantis' is no time zone: write one such as Europe/Berlin"
+    whole, found = (await lab.get(f"{J}/rooms/lab/schedules")).json()["items"]
+    assert (whole["problem"], found["problem"], found["nextAt"]) == (None, problem, None)
+    assert (found["timeZone"], found["cron"]) == ("Europe/Atlantis", "30 2 * * *")
+    assert (await lab.get(NIGHTLY)).json() == found
+    for paused in (True, False):
+        said = (await lab.patch(NIGHTLY, json={"paused": paused})).json()
+        assert (said["paused"], said["problem"]) == (paused, problem)
+    assert (await put(lab)).json()["problem"] is None
+    redis.hset("hub:schedule:lab:nightly", "zone", "Europe/Atlantis")
+    assert (await lab.delete(NIGHTLY)).status_code == 204
+
+
+async def test_the_console_lists_one_that_cannot_be_read(lab, redis):
+    await put(lab)
+    redis.delete("hub:schedule:lab:nightly")
+    redis.set("hub:schedule:lab:nightly", "mine")
+    [found] = (await lab.get("/console/schedules")).json()["schedules"]
+    assert found["problem"] == "what is stored under its name was written by no hub"

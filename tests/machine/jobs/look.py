@@ -146,7 +146,7 @@ def _waiting(tasks: Iterable[Task]) -> dict[str, Any]:
 def _scheduled(model: Model) -> dict[str, Any]:
     return {
         "schedule": model.schedules,
-        "schedules": {name: float(s.due) if s.paused == "0" and s.due else inf for name, s in model.schedules.items()},
+        "schedules": {name: float(s.place or inf) for name, s in model.schedules.items()},
         "room_schedules": groups(tuple(name.split(":")) for name in model.schedules),
     }
 

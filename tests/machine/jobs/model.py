@@ -80,13 +80,20 @@ class Schedule:
     task: str = ""
     fired: int = 0
     why: str = ""
+    broken: str = ""
+    again: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it stands among the schedules; '' for last."""
+        return "" if self.paused == "1" else self.again or self.due
 
     @property
     def plan(self) -> str:
         return "\n".join((self.at, self.cron, self.every_ms, self.zone, self.catch_up))
 
     def is_due(self, far_us: int) -> bool:
-        return self.paused == "0" and self.due != "" and int(self.due) < far_us
+        return self.place != "" and int(self.place) < far_us
 
 
 def is_internal(full: str) -> bool:
@@ -160,8 +167,8 @@ class Model:
             self.schedules[name] = Schedule(user=user, at=at, due=due_us, **wanted)
             return
         times = ("cron", "every_ms", "zone", "paused")
-        due = old.due if all(getattr(old, each) == wanted[each] for each in times) else due_us
-        self.schedules[name] = replace(old, due=due, **wanted)
+        stays = not old.broken and all(getattr(old, each) == wanted[each] for each in times)
+        self.schedules[name] = replace(old, due=old.due if stays else due_us, broken="", again="", **wanted)
 
     def firing(self, name: str, plan: str, at: str, new_id: Callable[[], str]) -> str:
         """The task of a time, which has the same id whoever makes it."""
@@ -190,7 +197,7 @@ class Model:
             s.task, made = id_, made + 1
         if made:
             s.last = list(firings.values())[-1]
-        s.fired, s.due, s.why = s.fired + made, next_us, why
+        s.fired, s.due, s.why, s.broken, s.again = s.fired + made, next_us, why, "", ""
         return made, why
 
     # -- tasks ----------------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ class ScheduleSteps:
             assert answer == ["moved"]
         else:
             if known.paused != str(int(paused)):
-                known.paused, known.due = str(int(paused)), due_us
+                known.paused, known.due, known.again = str(int(paused)), due_us, ""
             assert self.of(answer[1]) == known
 
     @step(name=names, user=users, superuser=st.booleans())
@@ -104,7 +104,7 @@ class ScheduleSteps:
     @step(hub=hubs, limit=st.sampled_from([1, 9]))
     def look_what_is_due(self, hub: int, limit: int) -> None:
         _, *found = self.call("schedules/due", repeats=False, limit=limit)
-        expected = sorted((int(s.due), name) for name, s in self.model.schedules.items() if s.is_due(FAR))
+        expected = sorted((int(s.place), name) for name, s in self.model.schedules.items() if s.is_due(FAR))
         assert [f"{reply[0]}:{reply[1]}" for reply in found] == [name for _, name in expected][:limit]
         read = [(f"{reply[0]}:{reply[1]}", self.of(reply)) for reply in found]
         self.hub(hub).due = [{"id": name, "due": one.due, "plan": one.plan} for name, one in read]
@@ -123,6 +123,23 @@ class ScheduleSteps:
             if self.twice:
                 assert self.call("schedules/fire", repeats=False, **fired) == ["moved"]
         self.hub(hub).due = []
+
+    @step(hub=hubs, why=st.sampled_from(["zone", "cron"]), again_us=st.sampled_from(DUE[:4]))
+    def put_aside_what_was_due(self, hub: int, why: str, again_us: str) -> None:
+        """This hub cannot read what it has looked at; the other one may have fired it, or a user changed it."""
+        for one in self.hub(hub).due:
+            known = self.model.schedules.get(one["id"])
+            aside = {"schedule": one["id"], "due_us": one["due"], "plan": one["plan"], "why": why, "again_us": again_us}
+            answer = self.call("schedules/put_aside", repeats=False, **aside)
+            if known is None:
+                assert answer == ["gone"]
+            elif known.paused == "1" or known.due != one["due"] or known.plan != one["plan"]:
+                assert answer == ["moved"]
+            else:
+                assert answer == ["ok", int(known.broken != why)]
+                known.broken, known.again = why, again_us
+                if self.twice:
+                    assert self.call("schedules/put_aside", repeats=False, **aside) == ["ok", 0]
 
     @step(name=names, hub=hubs)
     def it_is_changed_and_due_at_the_same_time(self, name: str, hub: int) -> None:
@@ -171,7 +188,7 @@ class ScheduleSteps:
         """What a script says of a schedule."""
         (
             _, _, user, at, job, payload, cron, every_ms, zone, catch_up, paused, due, priority, attempts, _backoff,
-            _silence, unique, last, task, fired, why,
+            _silence, unique, last, task, fired, why, broken, again,
         ) = reply  # fmt: skip
         assert (payload, priority) == ("{}", "0")
         return Schedule(
@@ -190,4 +207,6 @@ class ScheduleSteps:
             task,
             int(fired or 0),
             why,
+            broken,
+            again,
         )

@@ -1,0 +1,53 @@
+"""Turns at one thing, by user: one that asks for many waits behind the others with each of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class Turns:
+    """Gives one turn at a time, round robin over the users that wait; those of one user in the order they came."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the first user is the next
+        self._taken = False
+
+    @asynccontextmanager
+    async def of(self, user: str) -> AsyncIterator[None]:
+        """A turn of this user, until the block ends."""
+        await self._take(user)
+        try:
+            yield
+        finally:
+            self._pass_on(user)
+
+    async def _take(self, user: str) -> None:
+        if not self._taken:
+            self._taken = True
+            return
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(user, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it was given the turn at the same moment
+                self._pass_on(user)
+            raise
+
+    def _pass_on(self, user: str) -> None:
+        """Give the turn to the next user; the one that had it comes after all others."""
+        if user in self._waiting:
+            self._waiting[user] = self._waiting.pop(user)
+        while self._waiting:
+            other = next(iter(self._waiting))
+            queue = self._waiting[other]
+            turn = queue.popleft()
+            if not queue:
+                del self._waiting[other]
+            if not turn.done():  # else its caller has gone
+                turn.set_result(None)
+                return
+        self._taken = False

@@ -1,0 +1,22 @@
+"""Reading a list of keys, some of which other programs may use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from hub.errors import ForeignKey
+from hub.store.store import Store
+
+
+async def read_each(store: Store, commands: Iterable[tuple[Any, ...]], otherwise: Any = None) -> list[Any]:
+    """The answers of plain commands, sent together; `otherwise` for a key of another type, which hides no other one."""
+
+    async def one(command: tuple[Any, ...]) -> Any:
+        try:
+            return await store.read(*command)
+        except ForeignKey:
+            return otherwise
+
+    return list(await asyncio.gather(*map(one, commands)))

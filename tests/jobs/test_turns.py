@@ -1,0 +1,67 @@
+"""Turns at one thing: round robin over users, in order for each of them, and none lost with a caller that goes."""
+
+from __future__ import annotations
+
+import asyncio
+
+from hub.jobs.turns import Turns
+
+
+class Line:
+    """Callers that take a turn and keep it until they are told to end it."""
+
+    def __init__(self) -> None:
+        self.turns = Turns()
+        self.had: list[str] = []
+        self.end = asyncio.Semaphore(0)
+
+    async def take(self, name: str) -> None:
+        async with self.turns.of(name[0]):
+            self.had.append(name)
+            await self.end.acquire()
+
+    async def come(self, *names: str) -> list[asyncio.Task[None]]:
+        come = [asyncio.create_task(self.take(name)) for name in names]
+        await asyncio.sleep(0)
+        return come
+
+    async def all_of(self, *tasks: asyncio.Task[None]) -> None:
+        for _ in tasks:
+            self.end.release()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_users_have_turns_in_rotation_and_each_has_its_own_in_order():
+    line = Line()
+    tasks = await line.come("a1", "a2", "a3", "b1", "b2", "c1")
+    await line.all_of(*tasks)
+    assert line.had == ["a1", "b1", "c1", "a2", "b2", "a3"]
+
+
+async def test_a_user_that_comes_while_another_has_its_turn_is_next():
+    line = Line()
+    tasks = await line.come("a1", "a2", "a3")
+    tasks += await line.come("b1")
+    await line.all_of(*tasks)
+    assert line.had == ["a1", "b1", "a2", "a3"]
+
+
+async def test_a_turn_is_passed_on_when_the_caller_has_gone_before_it_or_at_the_same_moment():
+    line = Line()
+    first, gone, late, last = await line.come("a1", "b1", "c1", "d1")
+    gone.cancel()
+    await asyncio.sleep(0)
+    line.turns._pass_on("a")  # the turn of `a` ends, and in the same moment `c`, which has the next one, goes
+    late.cancel()
+    await asyncio.gather(gone, late, return_exceptions=True)
+    await asyncio.sleep(0)
+    assert line.had == ["a1", "d1"]
+    first.cancel()
+    await line.all_of(last)
+
+
+async def test_a_turn_that_is_over_is_there_for_the_next_caller():
+    line = Line()
+    for name in ("a1", "a2", "b1"):
+        await line.all_of(*await line.come(name))
+    assert line.had == ["a1", "a2", "b1"]
