@@ -124,7 +124,7 @@ def _whole(text: bytes, model: type[M], check: Callable[[Any], None]) -> tuple[M
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
         if model in _REPORTS and (spelt := reports.spelt(text)) != text:
-            return _whole(spelt, model)
+            return _whole(spelt, model, check)
         raise malformed("json_invalid", ["body", error.pos], "JSON decode error", {}) from None
     if not isinstance(document, dict):
         message = "Input should be a valid dictionary or object to extract fields from"
