@@ -250,6 +250,20 @@ async def test_tokens_that_never_register_are_bounded_for_each_token_to_join_wit
     assert {each["user"] for each in tokens} == {"weak", "strong", "ghost", "later"}
 
 
+@pytest.mark.parametrize("scopes", [None, ["admin"]])
+async def test_a_superuser_makes_and_revokes_no_token_that_speaks_for_nodes(shut, scopes):
+    root = await make(shut, user="root", superuser=True, scopes=scopes)
+    shown = {"authorization": f"Bearer {root['token']}"}
+    for wanted in ({"node": "rack-7"}, {"join": "fleet"}):
+        refused = await shut.post("/admin/tokens", json=wanted, headers=shown)
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+        made = await make(shut, **wanted)
+        assert (await shut.delete(f"/admin/tokens/{made['id']}", headers=shown)).status_code == 403
+        assert (await shut.get(f"/admin/tokens/{made['id']}", headers=ADMIN)).status_code == 200
+    mine = await make(shut, shown, user="ann")
+    assert (await shut.delete(f"/admin/tokens/{mine['id']}", headers=shown)).status_code == 200
+
+
 WISHES = [
     ({"node": "a", "user": "b"}, "node"), ({"node": "a", "join": "b"}, "join"),
     ({"node": "a", "scopes": ["read"]}, "scopes"),
