@@ -143,7 +143,7 @@ class Providers:
         )  # fmt: skip
         if reply == ["unasked"]:
             raise ResultNotAsked(
-                "Nobody has asked for the result of this hash within an hour: only the provider's owner may upload it"
+                "Nobody has asked for the result of this hash within an hour: only the provider's owner may upload"
             )
         if reply == ["quota"]:
             raise TooLarge(f"The results of a room may have {self._room_bytes} bytes in all.")

@@ -48,8 +48,8 @@ _REFUSALS = (Forbidden, InvalidJson, MissingMember, InvalidValue)
 )
 async def create(request: Request) -> Response:
     """Make a token for a user, for a node, or for nodes to join with. Its secret is in `token`, here and never again;
-    with `sha256` nobody but the caller knows it, and the call may be repeated. Tokens of nodes and to join with are made
-    and revoked with the admin secret alone.
+    with `sha256` nobody but the caller knows it, and the call may be repeated. Tokens of nodes and to join with are
+    made and revoked with the admin secret alone.
 
     The first token of a hub without secrets shuts its jobs API to everybody who shows none.
     """
