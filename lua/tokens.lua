@@ -6,6 +6,8 @@ function tokens.drop(id)
   local part = lenient.fields(keys.token(id), 'part')[1] or ''
   redis.call('ZREM', keys.tokens, id)
   redis.call('ZREM', keys.joined, id)
+  local by = redis.call('HGET', keys.token(id), 'by')
+  if by then redis.call('ZREM', keys.joining(by), id) end
   if part ~= '' then redis.call('SREM', keys.node_tokens(part), id) end
   if redis.call('DEL', keys.token(id)) == 0 then return false, part end
   redis.call('HSET', keys.store, 'tokens_changed', numbers.digits(store.next_us()))
@@ -21,6 +23,21 @@ function tokens.keep(id, part, ...)
   redis.call('ZADD', keys.tokens, at, id)
   if part ~= '' then redis.call('SADD', keys.node_tokens(part), id) end
   return at
+end
+
+-- Whether the node that made this token by joining has yet to register.
+function tokens.is_joining(id)
+  local by = redis.call('HGET', keys.token(id), 'by')
+  return by and redis.call('ZSCORE', keys.joining(by), id)
+end
+
+-- A node has registered: a token that it made by joining is kept from now on for as long as it is shown.
+function tokens.registered(part, keep_ms)
+  for _, id in ipairs(redis.call('SMEMBERS', keys.node_tokens(part))) do
+    local by = redis.call('HGET', keys.token(id), 'by')
+    if by then redis.call('ZREM', keys.joining(by), id) end
+    redis.call('ZADD', keys.joined, 'XX', store.clock_ms + keep_ms, id)
+  end
 end
 
 return tokens

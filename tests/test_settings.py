@@ -224,7 +224,7 @@ def test_only_the_matching_flags_can_be_overridden_for_one_environment():
     )
 
 
-UNITS = re.compile(r"_(SECONDS|MS|MINUTES|BYTES)$")
+UNITS = re.compile(r"_(SECONDS|MS|MINUTES|DAYS|BYTES)$")
 OF_THE_ORIGINAL = {"HUB_NODE_TIMEOUT"}  # its name of a duration, which is known by another one as well
 COUNTS = {
     "HUB_PORT", "HUB_WORKERS", "REDIS_BREAKER_THRESHOLD", "HUB_SWEEPER_BRAKE_PERCENT", "HUB_SWEEPER_BRAKE_MIN",

@@ -31,6 +31,9 @@ class Slot:
     asked: tuple[str, str] = ("", "")  # under which label, and in which run, that was asked for
 
 
+_CONTROL = re.compile(r"(?<!\\)(?:\\\\)*\\(?:u00[01]|[bfnrt])")  # as JSON writes those below U+0020
+
+
 def slot_item(node_id: str, slot_id: str, label_kind: str, said: Mapping[str, Any]) -> str:
     """The list item of a slot: compact JSON, members in the order other programs write them, extra ones at the end."""
     document = {
@@ -43,7 +46,10 @@ def slot_item(node_id: str, slot_id: str, label_kind: str, said: Mapping[str, An
         "labels": said.get("labels") or {},
     }
     document.update({name: value for name, value in said.items() if name not in NOT_CARRIED})
-    return compact(document, "slots")
+    item = compact(document, "slots")
+    if _CONTROL.search(item):
+        raise InvalidValue(f"slot {slot_id} says a control character, such as NUL or a line feed", member="slots")
+    return item
 
 
 def read_item(item: str) -> dict[str, Any]:

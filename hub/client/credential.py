@@ -62,7 +62,9 @@ class Credential:
             except OSError as error:
                 raise BadInput(f"The token of the node cannot be kept in {self._file}: {error}.") from None
             self._own = made
-        body = {"nodeId": self._node_id, "sha256": digest_of(self._own)}
+        body: dict[str, object] = {"nodeId": self._node_id, "sha256": digest_of(self._own)}
+        if self._file is None:
+            body["kept"] = False
         await http.run(exchange(Send("POST", "/node/join", body, headers={"x-hub-secret": self._join_token}), PATIENCE))
         http.show(self._own)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -49,8 +50,9 @@ class Busy:
 class Listener:
     """What waits to be sent to somebody who listens."""
 
-    def __init__(self, which: Wanted, *, latest: bool = False) -> None:
+    def __init__(self, which: Wanted, who: str = "", *, latest: bool = False) -> None:
         self._which = which
+        self.who = who
         self._waiting: list[Event] = []
         self._latest: Latest | None = None
         self.takes_latest = latest
@@ -154,17 +156,17 @@ class Live:
             await asyncio.wait(self._readers)
 
     @asynccontextmanager
-    async def listen(self, which: Wanted, *, latest: bool = False) -> AsyncIterator[Listener]:
-        """What happens after `position`, and with `latest` what `tell` tells.
+    async def listen(self, which: Wanted, who: str = "", *, latest: bool = False) -> AsyncIterator[Listener]:
+        """What happens after `position`, and with `latest` what `tell` tells, to the credential `who`.
 
         Raises `StoreUnavailable`, `Stopping`, or `Unavailable` when too many do.
         """
         self._check_going_on()
-        if self._open >= LISTENERS_MAX:
+        if self._open >= LISTENERS_MAX and not self._make_room(who):
             raise Unavailable(f"{LISTENERS_MAX} streams of events are open at this hub, as many as there may be", 5)
         self._open += 1
         metrics.event_streams.inc()
-        listener = Listener(which, latest=latest)
+        listener = Listener(which, who, latest=latest)
         try:
             await self._start()
             self._check_going_on()
@@ -176,6 +178,16 @@ class Live:
             metrics.event_streams.dec()
             if not self._open:
                 self._end_reading()
+
+    def _make_room(self, who: str) -> bool:
+        """End the stream of a credential that has the most, where that has two more than `who` has: no credential keeps
+        another from listening."""
+        count = Counter(listener.who for listener in self._listeners if not listener.over)
+        most, held = max(count.items(), key=lambda of: of[1], default=("", 0))
+        if held < count[who] + 2:
+            return False
+        next(listener for listener in self._listeners if listener.who == most and not listener.over).end()
+        return True
 
     def _check_going_on(self) -> None:
         if self._stopping:

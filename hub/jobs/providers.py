@@ -26,6 +26,7 @@ from hub.settings import Settings
 from hub.store.store import Store
 
 WANTED_MS = 3_600_000  # an answer is taken for so long after somebody has asked, whether or not he still waits
+RESULTS_MAX = 10_000  # of a room
 RECHECK_S = 5.0  # without a notification for so long, the store is asked all the same
 
 
@@ -133,15 +134,17 @@ class Providers:
         await self._join(full=full)
 
     async def upload(self, provider: str, digest: str, body: bytes, user: str, superuser: bool) -> None:
-        """Keep an answer and wake who waits for it; raises `ProviderNotFound`, `Forbidden`, `ResultNotAsked` when it
-        was not asked for within an hour, and `TooLarge` when it is more than a room may have in all.
+        """Keep an answer and wake those who wait for it; raises `ProviderNotFound`, `Forbidden`, `ResultNotAsked` for a
+        superuser when it was not asked for within an hour, and `TooLarge` when it is more than a room may have in all.
         """
         reply = await self._upload(
             id=provider, user=user, superuser=int(superuser), hash=digest, body=body, ttl_ms=self._result_ttl_ms,
-            quota=self._room_bytes,
+            quota=self._room_bytes, most=RESULTS_MAX,
         )  # fmt: skip
         if reply == ["unasked"]:
-            raise ResultNotAsked("Nobody has asked the provider for the result of this hash within an hour")
+            raise ResultNotAsked(
+                "Nobody has asked for the result of this hash within an hour: only the provider's owner may upload"
+            )
         if reply == ["quota"]:
             raise TooLarge(f"The results of a room may have {self._room_bytes} bytes in all.")
         _check(self._upload.name, reply, provider)

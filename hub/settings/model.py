@@ -188,6 +188,8 @@ class HubSettings(BaseSettings):
     """Most connections of one address, a proxy's too; 0: three quarters of all. Too low: idle ones are cut."""
     request_timeout_s: Annotated[float, _seconds("HUB_REQUEST_TIMEOUT_SECONDS", 5, 600)] = 60.0
     """Time for a whole request. Too low: waiting borrowers are cut short; too high: lost clients hold their place."""
+    node_token_s: Annotated[float, Knob("HUB_NODE_TOKEN_DAYS", read_integer, 1, 3650, scale=86_400)] = 90 * 86_400.0
+    """Keeps a token made by joining so long unused. Too low: idle machines join anew; too high: names stay taken."""
     audit_max_entries: Annotated[int, _count("HUB_AUDIT_MAX_ENTRIES", 100)] = 5000
     """Entries the audit log keeps. Too low: yesterday is gone; too high: about 300 bytes of Redis memory each."""
     history_max_entries: Annotated[int, _count("HUB_HISTORY_MAX_ENTRIES", 100, 1_000_000)] = 20_000

@@ -19,7 +19,8 @@ ROLES: Final = ("viewer", "operator", "admin")  # each may do what those before 
 LIFE_S: Final = 12 * 3600.0  # whatever is done with it
 IDLE_S: Final = 2 * 3600.0  # without a call
 LINK_S: Final = 300  # for a link to be opened
-LOGINS_MAX: Final = 1_000  # the oldest go
+LOGINS_MAX: Final = 1_000  # the oldest of the credential with the most go
+LOGINS_EACH: Final = 100  # of one credential, the oldest go
 REMEMBERED_S: Final = 1.0  # one that was ended at another hub is good here for this long
 LATELY_S: Final = 5.0  # a page that is open makes itself heard more often
 TOUCH_S: Final = 30.0
@@ -88,7 +89,7 @@ class Logins:
         for each in await self.all():
             if not self._is_good(each, now):
                 await self.end(each.id)
-        for each in (await self.all())[LOGINS_MAX - 1 :]:
+        for each in too_many(await self.all(), login):
             await self.end(each.id)
         made = replace(login, id=digest(key)[:ID_DIGITS], at_s=now, seen_s=now)
         facts = {name: value for name, value in asdict(made).items() if name not in ("id", "seen_s")}
@@ -194,6 +195,19 @@ class Logins:
     @staticmethod
     def _is_good(login: Login, now_s: float) -> bool:
         return now_s < login.until_s and now_s - login.seen_s < IDLE_S
+
+
+def too_many(kept: Sequence[Login], new: Login) -> list[Login]:
+    """The logins, of these with the newest first, that make room for a new one: no credential logs out another."""
+    of: dict[str, list[Login]] = {}
+    for each in kept:
+        of.setdefault(each.token or each.name, []).append(each)
+    own = of.get(new.token or new.name, [])
+    going = own[LOGINS_EACH - 1 :]
+    del own[LOGINS_EACH - 1 :]
+    for _ in range(len(kept) - len(going) - LOGINS_MAX + 1):
+        going.append(max(of.values(), key=len).pop())
+    return going
 
 
 def new_key() -> str:

@@ -15,13 +15,14 @@ from hub.tokens.models import NODE, USER, Holder, Token, digest_of, id_of, in_or
 _FIELDS = ("digest", "name", "user", "superuser", "scopes", "at")
 _LATER_FIELDS = ("kind", "rooms", "joined")  # that tokens of older hubs do not have
 
-JOINED_MS = (
-    7 * 86_400_000
-)  # on the hub clock: a token that was made by joining and is not shown for so long is forgotten
+BARRED_MS = 7 * 86_400_000  # nobody joins for so long as a node whose token was revoked
+JOINING_MS = 3_600_000  # on the hub clock: a token whose node does not register within this time is forgotten
+JOINING_MAX = 1_000  # such tokens, made with one token to join with
 _NOT_JOINED = {
     "taken": "cannot have this secret: it belongs to another token; make a new one.",
     "held": "has a token of its own already: give it that one, or revoke it with `hub token revoke`.",
     "registered": "is registered, and may be another machine: let that leave, or use `hub token create --node`.",
+    "full": f"must wait: {JOINING_MAX} nodes joined with this token and have not registered within an hour.",
     "barred": "had its token revoked: make it a new one with `hub token create --node`.",
 }
 
@@ -29,8 +30,9 @@ _NOT_JOINED = {
 class Tokens:
     """Keeps `Token`; of its secret only the digest."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, keep_s: float) -> None:
         self._store = store
+        self._keep_ms = int(keep_s * 1000)
         self._create = store.script("tokens/create")
         self._revoke = store.script("tokens/revoke")
         self._join = store.script("tokens/join")
@@ -50,29 +52,31 @@ class Tokens:
                 raise InvalidValue("sha256 belongs to another token; make a new secret", member="sha256")
         raise UnknownReply(self._create.name, reply)
 
-    async def join(self, node: str, digest: str) -> Token:
+    async def join(self, node: str, digest: str, by: str, *, kept: bool) -> Token:
         """Keep this as the token of a node that has none yet and is not registered; the same digest again changes
-        nothing. It is forgotten when it was not shown for a week. Raises `NodeTaken`.
+        nothing. `by` is the token to join with. It is forgotten when its node does not register within an hour, when it
+        is not shown for long, and, unless `kept`, when the node leaves. Raises `NodeTaken`.
         """
         holder = Holder(node, user_of(node), kind=NODE)
         reply = await self._join(
-            id=id_of(digest), digest=digest, node=node, user=holder.user, part=_part(holder), keep_ms=JOINED_MS
-        )
+            id=id_of(digest), digest=digest, node=node, user=holder.user, part=_part(holder), by=by,
+            kept="1" if kept else "once", joining_ms=JOINING_MS, joining_max=JOINING_MAX,
+        )  # fmt: skip
         match reply:
             case ["ok", at]:
                 return Token(digest, holder, int(at))
-            case [("taken" | "held" | "registered" | "barred") as why]:
+            case [("taken" | "held" | "registered" | "barred" | "full") as why]:
                 raise NodeTaken(f"Node {node[:80]!r} {_NOT_JOINED[why]}")
         raise UnknownReply(self._join.name, reply)
 
     async def left(self, token_id: str) -> None:
-        """Forget a token that its node has made for itself, as the node has left; others are kept for its return."""
-        if await self._store.read("ZSCORE", self._store.keys.joined, token_id) is not None:
+        """Forget a token of a node that has left and does not keep it; others are kept for the return of the node."""
+        if await self._store.read("HGET", self._store.keys.token(token_id), "joined") == "once":
             await self._revoke(id=token_id, bar_ms=0)
 
     async def revoke(self, token_id: str) -> None:
         """Forget a token; raises `NotFound` when no token has this id. Nobody joins as its node for a week."""
-        match await self._revoke(id=token_id, bar_ms=JOINED_MS):
+        match await self._revoke(id=token_id, bar_ms=BARRED_MS):
             case ["ok"]:
                 return
             case ["unknown"]:
@@ -119,7 +123,7 @@ class Tokens:
     async def _read(self, token_id: str) -> Token | None:
         row = await self._store.read("HMGET", self._store.keys.token(token_id), *_FIELDS, *_LATER_FIELDS)
         if row[-1] is not None:
-            await self._keep(id=token_id, keep_ms=JOINED_MS)
+            await self._keep(id=token_id, keep_ms=self._keep_ms)
         return _token(row)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,8 +16,9 @@ from hub.api.app import create_app
 from hub.api.edge.edge import Edge
 from hub.api.operators import events as events_api
 from hub.api.paths import ENDLESS
+from hub.errors import Unavailable
 from hub.history import live
-from hub.history.events import Event
+from hub.history.events import Event, wanted
 from hub.store.follow import Follower
 from tests.api.streams import listening
 from tests.world import (
@@ -366,6 +367,19 @@ async def test_no_more_than_so_many_may_listen_at_once(served, monkeypatch):
         assert "retry-after" in answer.headers
     async with listening(served.app) as stream:
         assert stream.status == 200
+
+
+async def test_the_streams_of_one_credential_give_way_to_another(hub, monkeypatch):
+    monkeypatch.setattr(live, "LISTENERS_MAX", 3)
+    everything, lives = wanted("", {}), live.Live(hub.store)
+    async with AsyncExitStack() as weak, lives.listen(everything, "strong"):
+        kept = [await weak.enter_async_context(lives.listen(everything, "weak")) for _ in range(2)]
+        with pytest.raises(Unavailable):
+            await weak.enter_async_context(lives.listen(everything, "weak"))
+        async with lives.listen(everything, "other") as other:
+            assert [each.over for each in (*kept, other)].count(True) == 1
+            assert not other.over
+    await lives.close()
 
 
 async def test_a_listener_who_reads_too_slowly_is_told_so_and_misses_nothing_when_he_comes_back(

@@ -58,6 +58,7 @@ async def register(redis: Redis, numbers: Iterable[int], timeout_s: float = FORE
             "audit_max": 100,
             "incarnation": "",
             "said_term": "",
+            "token_ms": int(timeout_s * 1000),
         }
         arguments = command.ordered(["gpu:a100"], named)
         packed = hiredis.pack_command(hub.store.library.call(command.name, hub.store.keys, arguments))

@@ -225,3 +225,23 @@ async def test_a_node_cannot_withdraw_the_slot_of_another(api, redis):
     answer = await api.delete("/node/n2/slots/s1")
     assert answer.status_code == 400
     assert picture(redis, own=True) == before
+
+
+@pytest.mark.parametrize("said", ["\0", "a\nb", "\x1b[2J", "\t"])
+@pytest.mark.parametrize("member", ["webSocketEndpoint", "labels", "extra", "attributes"])
+async def test_control_characters_in_what_a_slot_says_are_refused(api, redis, hub, member, said):
+    await add_node(hub, "n1")
+    value = said if member in ("webSocketEndpoint", "extra") else {"rack": said}
+    name = {"label": LABEL} if member == "attributes" else {"labelKey": LABEL}
+    slots = [{**name, "slotId": "s1", member: value}]
+    for call in (api.post("/node/n1/slots", json={"slots": slots}),
+                 api.post("/node/register", json={"nodeId": "n1", "slots": slots})):  # fmt: skip
+        refused = await call
+        assert (refused.status_code, refused.json()["member"]) == (400, "slots")
+    assert listed(redis, f"available:{LABEL}") == []
+
+
+async def test_a_backslash_in_what_a_slot_says_is_no_control_character(api, hub):
+    await add_node(hub, "n1")
+    slot = {"labelKey": LABEL, "slotId": "s1", "webSocketEndpoint": "C:\\new\\temp", "extra": "\\u0000"}
+    assert words(await api.post("/node/n1/slots", json={"slots": [slot]})) == ["published"]

@@ -41,8 +41,15 @@ async def test_an_agent_joins_and_comes_back_with_the_token_it_has_kept(live_hub
         with pytest.raises(NodeTaken, match="rack-7"):
             async with agent(live_hub, join_token=token, token_file=str(tmp_path / "another machine")):
                 pass
-    async with agent(live_hub, join_token=token, token_file=str(file)):  # its token went with it, and it joins again
+    async with agent(live_hub, token_file=str(file)):  # the token to join with is gone from the machine
         assert file.read_text() == kept
+
+
+async def test_an_agent_that_keeps_no_file_joins_again_after_it_left(live_hub: HubProcess) -> None:
+    token = await a_token(live_hub, join="fleet")
+    for _ in range(2):
+        async with agent(live_hub, join_token=token):
+            pass
 
 
 async def test_a_token_an_operator_made_is_shown_from_the_file(live_hub: HubProcess, tmp_path: Path) -> None:

@@ -221,10 +221,13 @@ def test_an_upload_is_checked_in_order(alice, bob, root, stranger, room):
 
 
 @pytest.mark.parametrize("digest", ["x", "a b", "0" * 500, "{}", "Not-A-Hash!", NOTHING_ASKED])
-def test_what_nobody_has_asked_for_is_refused(alice, room, digest):
+def test_the_owner_uploads_before_anybody_asks_and_nobody_else_does(alice, bob, root, room, digest):
     made = alice.provider(room)
-    problem(alice.upload(made["id"], digest, b"x"), 409, "result-not-asked")
-    problem(alice.read(room, made["full_name"], prefer="wait=0"), 504, "provider-timeout")
+    problem(root.upload(made["id"], digest, b"x"), 409, "result-not-asked")
+    problem(bob.upload(made["id"], digest, b"x"), 403, "forbidden")
+    empty(alice.upload(made["id"], digest, b"early"))
+    if digest == NOTHING_ASKED:
+        assert alice.read(room, made["full_name"], prefer="wait=0").content == b"early"
 
 
 def test_an_answer_is_taken_also_when_nobody_waits_for_it_any_more(alice, room):

@@ -6,6 +6,7 @@ import pytest
 
 from hub.core import Hub
 from hub.errors import ProviderTimeout, ResultNotAsked, TooLarge
+from hub.jobs import providers
 from hub.jobs.models import Provider, ProviderRequest
 from hub.jobs.names import params_hash
 from hub.store.connection import open_store
@@ -85,10 +86,19 @@ async def test_results_that_have_lapsed_count_no_more_and_the_account_lapses_wit
     assert all(redis.pttl(key) > lives_ms for key in ("hub:room_results:lab", "hub:room_sizes:lab"))
 
 
-async def test_an_answer_to_what_was_not_asked_is_refused_and_to_what_was_it_may_be_repeated(hub, redis):
+async def test_of_many_small_results_of_a_room_the_oldest_go_too(hub, redis, monkeypatch):
+    monkeypatch.setattr(providers, "RESULTS_MAX", 3)
+    made = await provider(hub)
+    for number in range(5):
+        await hub.providers.upload(made.id, params_hash({"n": str(number)}), b"", ANN, False)
+    left = await kept(hub, made, *range(5))
+    assert (len(left), left[-1], redis.zcard("hub:room_results:lab")) == (3, 4, 3)
+
+
+async def test_a_superuser_answers_what_was_asked_and_may_repeat_it(hub, redis):
     made = await provider(hub)
     with pytest.raises(ResultNotAsked):
-        await hub.providers.upload(made.id, params_hash({"n": "1"}), b"x", ANN, False)
+        await hub.providers.upload(made.id, params_hash({"n": "1"}), b"x", "ab" * 16, True)
     params = await ask(hub, made, 1)
     for _ in range(2):
         await hub.providers.upload(made.id, params_hash(params), b"x", ANN, False)

@@ -150,7 +150,7 @@ class Base(RuleBasedStateMachine):
         answer = self.direct.call(
             "nodes/register", id=node, part=node, apps="", capacity=1, labels="{}", base_url="",
             timeout_ms=TIMEOUT_MS, audit_new="{}", audit_old="{}", audit_max=10,
-            incarnation="", said_term="",
+            incarnation="", said_term="", token_ms=TIMEOUT_MS,
         )  # fmt: skip
         word = self.model.register(node)
         if word == "registered":  # it knows nothing of the life before

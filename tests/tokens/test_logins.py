@@ -10,7 +10,7 @@ import pytest
 
 from hub.errors import StoreUnavailable
 from hub.tokens import logins as logins_module
-from hub.tokens.logins import LATELY_S, LOGINS_MAX, REMEMBERED_S, Login, Logins, new_key
+from hub.tokens.logins import LATELY_S, LOGINS_EACH, LOGINS_MAX, REMEMBERED_S, Login, Logins, new_key, too_many
 
 ANN = Login("admin secret", "admin", bound="b0")
 PAGES = 40
@@ -200,3 +200,30 @@ async def test_a_login_that_nobody_can_read_is_none_and_keeps_nobody_out(hub, lo
     clock.now += REMEMBERED_S
     assert await logins.find(theirs) is None
     assert await logins.find(mine) is not None
+
+
+def many(name: str, count: int, token: str = "") -> list[Login]:
+    return [Login(name, "viewer", token=token, id=f"{name}-{n}") for n in range(count)]
+
+
+def test_the_logins_of_one_credential_end_no_login_of_another():
+    strong, weak = many("admin secret", 3), many("token of bob", LOGINS_EACH, "d0")
+    assert [each.id for each in too_many([*weak, *strong], weak[0])] == [f"token of bob-{LOGINS_EACH - 1}"]
+    assert too_many([*weak, *strong], ANN) == []
+
+
+def test_with_too_many_logins_those_of_the_credential_with_the_most_go():
+    crowd = [each for n in range(LOGINS_MAX // 50) for each in many(f"token of {n}", 50, f"d{n}")]
+    more = many("token of bob", 60, "bob")
+    going = too_many([*crowd, *more], ANN)
+    assert len(going) == 61
+    assert {each.token for each in going[:10]} == {"bob"}
+
+
+async def test_a_weak_credential_that_logs_in_without_end_logs_nobody_out(logins):
+    operator = new_key()
+    await logins.create(operator, ANN)
+    for _ in range(LOGINS_EACH + 5):
+        await logins.create(new_key(), Login("token of bob", "viewer", token="d0"))
+    assert await logins.find(operator) is not None
+    assert len(await logins.good()) == LOGINS_EACH + 1

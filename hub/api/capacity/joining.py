@@ -14,7 +14,7 @@ from hub.api.credentials import origin
 from hub.api.deps import reply, serving
 from hub.api.identity import bearer
 from hub.errors import NodeTaken, Unauthorized
-from hub.tokens.models import JOIN
+from hub.tokens.models import JOIN, id_of
 
 router = APIRouter(tags=["nodes"])
 
@@ -24,7 +24,9 @@ async def join(request: Request) -> Response:
     """Make a token for the node that calls, in exchange for the token it shows, which is one to join with.
 
     Once: 409 `node-taken` when the node has a token already, is registered, or had its token revoked within a week. A
-    repeat with the same secret changes nothing.
+    repeat with the same secret changes nothing. The token lives until it is revoked or was not shown for
+    `HUB_NODE_TOKEN_DAYS`; one whose node does not register within an hour is forgotten, and a token to join with makes
+    at most 1,000 of those.
     """
     found = serving(request)
     shown = bearer(request.headers.getlist("authorization")) or request.headers.get(HEADER, "")
@@ -33,6 +35,7 @@ async def join(request: Request) -> Response:
         raise Unauthorized()
     said = JoinBody.read(await bodies.read_body(request))
     node = said.node_id
-    token = await found.hub.tokens.join(node, said.sha256)
+    by = id_of(found.holders.digest_of(shown) or "")
+    token = await found.hub.tokens.join(node, said.sha256, by, kept=said.kept)
     await found.hub.audit.write("node", "join", actor=node, **await origin(request), id=token.id)
     return reply({"nodeId": node, "id": token.id}, status=201)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic_core import ErrorDetails
@@ -38,7 +39,7 @@ from hub.capacity.nodes.models import (
     check_reason,
 )
 from hub.errors import InvalidValue, MissingMember
-from hub.tokens.models import read_digest
+from hub.tokens.models import read_digest, read_flag
 
 SLOTS_MAX = 1000  # slots per call
 BEATS_MAX = 1000
@@ -174,11 +175,14 @@ def _idle(value: Any, name: str) -> float | None:
     return found
 
 
-def _digest(value: Any, name: str) -> str:
-    try:
-        return read_digest(value)
-    except ValueError as error:
-        raise InvalidValue(f"{name} {error}", member=name) from None
+def _read_with(read: Callable[[Any], Any]) -> Callable[[Any, str], Any]:
+    def found(value: Any, name: str) -> Any:
+        try:
+            return read(value)
+        except ValueError as error:
+            raise InvalidValue(f"{name} {error}", member=name) from None
+
+    return found
 
 
 NodeId = Annotated[
@@ -370,6 +374,11 @@ class JoinBody(Body):
     node_id: NodeId
     sha256: Annotated[
         str,
-        Member(_digest, type="string", pattern="^[0-9a-f]{64}$"),
+        Member(_read_with(read_digest), type="string", pattern="^[0-9a-f]{64}$"),
         told("The digest of a secret the node has made up.", "9f86d081884c7d65" * 4),
     ]
+    kept: Annotated[
+        bool,
+        Member(_read_with(read_flag), type="boolean"),
+        told("Whether the node keeps the secret for its next start; else the token ends when it leaves.", True),
+    ] = True

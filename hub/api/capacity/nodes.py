@@ -194,7 +194,7 @@ async def withdraw(request: Request, node_id: str, slot_id: str) -> Response:
     **operation("leaveNode", (NODE, TOKEN), fleet.Left, p.INCARNATION, refusals=(Forbidden, Superseded)),
 )
 async def leave(request: Request, node_id: str) -> Response:
-    """Leave: the node's slots are withdrawn, lent ones ended, at once. A token it made by joining is forgotten.
+    """Leave: the node's slots are withdrawn, lent ones ended, at once. A token it made by joining stays its own.
 
     A process that names its `incarnation` ends only what is its own: 409 `superseded` when another is the node by now.
     """

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.console.health import sentence, troubles
+from hub.api.credentials import credential
 from hub.api.deps import Serving, allowed, in_ms, serving
 from hub.api.operators.events import EventStream, after_of
 from hub.api.paths import AGE_MS, PAGE_EVENTS
@@ -105,7 +106,8 @@ async def follow(request: Request) -> Response:
     """Events as `/events` has all of them, and every two seconds the overview and its age in an event `overview`, for a
     minute after somebody has asked for it."""
     allowed(request, RUNNER, ADMIN)
-    return EventStream(serving(request).live, wanted("", {}), after_of(request), latest=True)
+    who = await credential(request)
+    return EventStream(serving(request).live, wanted("", {}), after_of(request), who, latest=True)
 
 
 async def _look(hub: Hub, state: State) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from hub.api.auth import ADMIN, RUNNER
 from hub.api.contract import operating
 from hub.api.contract import parameters as p
 from hub.api.contract.operation import Raw, operation
+from hub.api.credentials import credential
 from hub.api.deps import allowed, reply, serving
 from hub.api.members import whole_number
 from hub.api.paths import ABORT, EVENTS
@@ -82,7 +83,8 @@ async def events(request: Request) -> Response:
     last id. A comment comes every 15 s.
     """
     allowed(request, RUNNER, ADMIN)
-    return EventStream(serving(request).live, _which(request.query_params), after_of(request))
+    who = await credential(request)
+    return EventStream(serving(request).live, _which(request.query_params), after_of(request), who)
 
 
 def after_of(request: Request) -> str | None:
@@ -101,17 +103,18 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, live: Live, which: Wanted, after: str | None, *, latest: bool = False) -> None:
+    def __init__(self, live: Live, which: Wanted, after: str | None, who: str, *, latest: bool = False) -> None:
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._live = live
         self._which = which
         self._after = after
+        self._who = who
         self._latest = latest
         self._sending_since = math.inf  # of what is being sent
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._live.listen(self._which, latest=self._latest) as listener:
+        async with self._live.listen(self._which, self._who, latest=self._latest) as listener:
             since = self._live.position
             begin = f"retry: {RETRY_MS}\nid: {self._after or since}\n\n".encode()
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})

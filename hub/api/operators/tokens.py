@@ -14,7 +14,7 @@ from hub.api.contract import parameters as p
 from hub.api.contract.operation import CALLER, operation
 from hub.api.credentials import origin
 from hub.api.deps import reply, serving
-from hub.api.identity import superuser
+from hub.api.identity import OPERATOR, Caller, superuser
 from hub.errors import Forbidden, InvalidJson, InvalidValue, MissingMember, NotFound
 from hub.jobs.names import dashed
 from hub.tokens.models import (
@@ -48,13 +48,15 @@ _REFUSALS = (Forbidden, InvalidJson, MissingMember, InvalidValue)
 )
 async def create(request: Request) -> Response:
     """Make a token for a user, for a node, or for nodes to join with. Its secret is in `token`, here and never again;
-    with `sha256` nobody but the caller knows it, and the call may be repeated.
+    with `sha256` nobody but the caller knows it, and the call may be repeated. Tokens of nodes and to join with are
+    made and revoked with the admin secret alone.
 
     The first token of a hub without secrets shuts its jobs API to everybody who shows none.
     """
     operator, found = await superuser(request, "admin"), serving(request)
     document = await bodies.read_body(request)
     holder = _holder(document)
+    _check_kind(operator, holder)
     secret = None if document.get("sha256") is not None else new_secret(found.hub.settings.realm)
     digest = digest_of(secret) if secret else None
     token = await found.hub.tokens.create(holder, digest or _member(document, "sha256", read_digest, ""))
@@ -101,11 +103,18 @@ async def revoke(request: Request, id: str) -> Response:
     operator, found = await superuser(request, "admin"), serving(request)
     if found.holders.file.find(id):
         raise InvalidValue("This token stands in HUB_TOKENS_FILE: take it out there and send SIGHUP", member="id")
-    by = await origin(request)  # before: it may be his own
+    _check_kind(operator, (await found.hub.tokens.get(id)).holder)
+    by = await origin(request)  # before: it may be the caller's own
     await found.hub.tokens.revoke(id)
     found.holders.forget()
     await found.hub.audit.write("admin", "token.revoke", actor=operator.name, **by, id=id)
     return reply({"revoked": id, "last": await found.holders.none()})
+
+
+def _check_kind(operator: Caller, holder: Holder) -> None:
+    """Raise `Forbidden` for a token that speaks for nodes: with it a superuser of the jobs API would end leases."""
+    if holder.kind != USER and operator is not OPERATOR:
+        raise Forbidden("Tokens of nodes, and to join with, are made and revoked with the admin secret alone.")
 
 
 def _holder(document: dict[str, Any]) -> Holder:

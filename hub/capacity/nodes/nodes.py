@@ -58,8 +58,9 @@ class Removal:
 class Nodes:
     """Keeps nodes. Every change is one script, in batches where a node has many slots."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, token_s: float) -> None:
         self._store = store
+        self._token_ms = int(token_s * 1000)
         self.beats = Beats(store, lambda: self.timeout_ms)
         self._ask_upgrade = store.script("nodes/ask_upgrade")
         self._register = store.script("nodes/register")
@@ -124,6 +125,7 @@ class Nodes:
                 audit_max=audit_max,
                 incarnation=node.incarnation,
                 said_term=node.term,
+                token_ms=self._token_ms,
                 rest=pool_labels,
             )
             match reply:

@@ -72,13 +72,21 @@ class OfTokens(Section):
 
     tokens = One("hub:tokens", "zset", "token id -> when it was made", "until revoked")
     # Fields: digest (SHA-256 of the secret), name, user, superuser, scopes, at, kind, rooms, part (of a node's id),
-    # joined where a node made it. Deleted with its member above.
+    # joined where a node made it ("once": it ends when the node leaves), by (the token to join with). Deleted with its
+    # member above.
     token = Each(
         "hub:token:{token}", "hash", "SHA-256 of the secret, name, user, scopes, kind, rooms, node", "until revoked"
     )
     node_tokens = Each("hub:node_tokens:{node}", "set", "ids of the tokens of a node", "a member with its token")
     joined = One(
         "hub:joined", "zset", "id of a node's own token -> when the next node that joins deletes it", "with the token"
+    )
+    joining = Each(
+        "hub:joining:{token}",
+        "zset",
+        "id of a token made with this token to join with, whose node has not registered -> when it is forgotten",
+        "one day; a member until its node registers, or with its token",
+        seconds=86400,
     )
     barred = Each(
         "hub:barred:{node}",

@@ -20,6 +20,7 @@ command.change('nodes/register', {
   'audit_max: number',
   'incarnation',         -- '' of plain clients
   'said_term',           -- what it was given before, '' for nothing
+  'token_ms: number',    -- for how long a token that it made by joining is kept without being shown
   '...pool_labels',      -- those of its apps that are valid pool labels
 }, function(a, argv)
   local raw = nodes.owner_of(a.part)
@@ -49,9 +50,10 @@ command.change('nodes/register', {
   redis.call('SADD', keys.nodes, a.id)
   redis.call('SET', keys.node_alive(a.part), '1', 'PX', math.max(a.timeout_ms, 90000))  -- it may beat by writing it, every 10 s
   redis.call('ZADD', keys.beats, store.clock_ms, a.id)
-  for i = 13, #argv do
+  for i = 14, #argv do
     if redis.call('EXISTS', keys.available(argv[i])) == 1 and pools.open(argv[i]) then serving.pool(argv[i]) end
   end
+  tokens.registered(a.part, a.token_ms)
   if not known then history.note('node.registered', 'node', a.id) end
   if before ~= '' then history.note('node.superseded', 'node', a.id, 'incarnation', a.incarnation, 'before', before) end
   audit.write(keys.audit, known and a.audit_old or a.audit_new, a.audit_max)

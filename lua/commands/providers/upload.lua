@@ -1,5 +1,5 @@
 -- Keep what a provider answers to what it was asked, for its owner or a superuser, and wake those who wait for it. What a room
--- has too much of goes, the oldest first.
+-- has too much of goes, the oldest first. The owner may say what nobody has asked for yet.
 -- Returns {'ok'} | {'provider'} (unknown) | {'forbidden'} | {'unasked'} | {'quota'} (no room may have as much)
 command.change('providers/upload', {
   'id',
@@ -9,12 +9,13 @@ command.change('providers/upload', {
   'body',
   'ttl_ms',
   'quota: number',  -- bytes of results a room may have
+  'most: number',   -- results a room may have: each costs memory beside its bytes
 }, function(a)
   local full = redis.call('GET', keys.provider_name(a.id))
   if not full then return {'provider'} end
-  if a.superuser ~= '1' and redis.call('HGET', keys.provider(full), 'user') ~= a.user then return {'forbidden'} end
-  local about = a.id .. ':' .. a.hash
-  if redis.call('EXISTS', keys.wanted(about)) == 0 then return {'unasked'} end
+  local own, about = redis.call('HGET', keys.provider(full), 'user') == a.user, a.id .. ':' .. a.hash
+  if not own and a.superuser ~= '1' then return {'forbidden'} end
+  if not own and redis.call('EXISTS', keys.wanted(about)) == 0 then return {'unasked'} end
   if #a.body > a.quota then return {'quota'} end
 
   local list, sizes = keys.room_results(names.room_of(full)), keys.room_sizes(names.room_of(full))
@@ -26,7 +27,7 @@ command.change('providers/upload', {
   end
   for _, lapsed in ipairs(redis.call('ZRANGEBYSCORE', list, '-inf', store.now_ms, 'LIMIT', 0, 100)) do forget(lapsed) end
   forget(about)
-  while tonumber(redis.call('HGET', sizes, 'total') or '0') + #a.body > a.quota do
+  while tonumber(redis.call('HGET', sizes, 'total') or '0') + #a.body > a.quota or redis.call('ZCARD', list) >= a.most do
     local oldest = redis.call('ZRANGE', list, 0, 0)[1]
     if not oldest then break end
     redis.call('DEL', keys.result(oldest))

@@ -1,8 +1,9 @@
--- A token that a node has made for itself was shown: it is kept for as long again. Safe to repeat. Returns {'ok'}
+-- A token that a node has made for itself was shown: it is kept for as long again, once its node has registered.
+-- Safe to repeat. Returns {'ok'}
 command.change('tokens/keep', {
   'id',
   'keep_ms: number',
 }, function(a)
-  redis.call('ZADD', keys.joined, 'XX', store.clock_ms + a.keep_ms, a.id)
+  if not tokens.is_joining(a.id) then redis.call('ZADD', keys.joined, 'XX', store.clock_ms + a.keep_ms, a.id) end
   return {'ok'}
 end)

@@ -142,9 +142,11 @@ async def test_heartbeats_with_a_token_of_the_node_go_the_short_way_and_others_a
     assert listed(redis, f"available:{LABEL}") == ["s8", "s7"]
 
 
-async def join(api: httpx.AsyncClient, token: str, node: str = "rack-7", secret: str | None = None) -> httpx.Response:
-    digest = hashlib.sha256((secret or new_secret()).encode()).hexdigest()
-    return await api.post("/node/join", json={"nodeId": node, "sha256": digest}, headers={"x-hub-secret": token})
+async def join(
+    api: httpx.AsyncClient, token: str, node: str = "rack-7", secret: str | None = None, **said: Any
+) -> httpx.Response:
+    body = {"nodeId": node, "sha256": hashlib.sha256((secret or new_secret()).encode()).hexdigest(), **said}
+    return await api.post("/node/join", json=body, headers={"x-hub-secret": token})
 
 
 async def test_a_node_joins_once_and_its_token_speaks_for_it_alone(shut):
@@ -182,15 +184,25 @@ async def test_a_node_whose_own_token_was_revoked_does_not_join_again_until_it_i
     assert "token of its own already" in (await join(shut, token)).json()["detail"]
 
 
-async def test_a_node_that_has_left_may_join_again_and_leaves_no_token_behind(shut, redis):
+async def test_a_node_that_joined_keeps_its_token_and_its_id_when_it_leaves(shut):
+    token, secret = (await make(shut, join="fleet"))["token"], new_secret()
+    assert (await join(shut, token, secret=secret)).status_code == 201
+    mine = {"x-hub-secret": secret}
+    for _ in range(2):
+        assert (await on_offer(shut, "rack-7", "s7", mine)).status_code == 200
+        assert (await shut.delete("/node/rack-7", headers=mine)).status_code == 200
+        assert (await join(shut, token)).json()["code"] == "node-taken"
+
+
+async def test_a_token_that_its_node_does_not_keep_ends_when_the_node_leaves(shut, redis):
     token, secret = (await make(shut, join="fleet"))["token"], new_secret()
     for _ in range(2):
-        assert (await join(shut, token, secret=secret)).status_code == 201
+        assert (await join(shut, token, secret=secret, kept=False)).status_code == 201
         mine = {"x-hub-secret": secret}
         await on_offer(shut, "rack-7", "s7", mine)
         assert (await shut.delete("/node/rack-7", headers=mine)).status_code == 200
         assert (await shut.post("/node/heartbeat", json={"nodeId": "rack-7"}, headers=mine)).status_code == 401
-        assert not [key for key in redis.keys("hub:*") if "joined" in key or "node_tokens" in key]
+        assert not [key for key in redis.keys("hub:*") if "join" in key or "node_tokens" in key]
 
 
 async def test_a_token_an_operator_made_outlives_the_leaving_of_its_node(shut):
@@ -200,17 +212,56 @@ async def test_a_token_an_operator_made_outlives_the_leaving_of_its_node(shut):
         assert (await shut.delete("/node/rack-7", headers=mine)).status_code == 200
 
 
-async def test_tokens_of_nodes_that_are_not_shown_for_a_week_are_forgotten_and_others_are_not(make_api, redis):
-    async with make_api(**SECRETS) as api:
+async def test_tokens_of_nodes_that_are_not_shown_for_long_are_forgotten_and_others_are_not(make_api, redis):
+    async with make_api(**SECRETS, node_token_s=30 * 86_400.0) as api:
         token = (await make(api, join="fleet"))["token"]
         secrets = {node: new_secret() for node in ("gone", "here")}
         for node, secret in secrets.items():
             await join(api, token, node, secret)
-        redis.hincrby("hub:store", "clock_ms", 8 * 86_400_000)
-        assert (await on_offer(api, "here", "s1", {"x-hub-secret": secrets["here"]})).status_code == 200
+            assert (await on_offer(api, node, f"of-{node}", {"x-hub-secret": secret})).status_code == 200
+            assert (await api.delete(f"/node/{node}", headers={"x-hub-secret": secret})).status_code == 200
+        redis.hincrby("hub:store", "clock_ms", 29 * 86_400_000)
         await join(api, token, "new")
+        assert (await on_offer(api, "here", "s1", {"x-hub-secret": secrets["here"]})).status_code == 200
+        redis.hincrby("hub:store", "clock_ms", 2 * 86_400_000)
+        await join(api, token, "newer")
         assert (await on_offer(api, "gone", "s2", {"x-hub-secret": secrets["gone"]})).status_code == 401
         assert (await on_offer(api, "here", "s1", {"x-hub-secret": secrets["here"]})).status_code == 200
+
+
+async def test_tokens_that_never_register_are_bounded_for_each_token_to_join_with(shut, redis):
+    made = [await make(shut, join=name) for name in ("weak", "strong")]
+    weak, strong = (each["token"] for each in made)
+    secret = new_secret()
+    assert (await join(shut, weak, "ghost", secret)).status_code == 201
+    joining = f"hub:joining:{made[0]['id']}"
+    redis.zadd(joining, {f"token-{n}": redis.zscore(joining, redis.zrange(joining, 0, 0)[0]) for n in range(999)})
+    refused = await join(shut, weak, "one-more")
+    assert (refused.status_code, refused.json()["code"]) == (409, "node-taken")
+    assert "1000" in refused.json()["detail"]
+    assert "fleet" not in refused.json()["detail"]
+    assert (await join(shut, strong, "rack-8")).status_code == 201
+    assert (await on_offer(shut, "ghost", "s1", {"x-hub-secret": secret})).status_code == 200  # which makes room
+    assert (await join(shut, weak, "one-more")).status_code == 201
+    redis.hincrby("hub:store", "clock_ms", 3_600_001)
+    assert (await join(shut, weak, "later")).status_code == 201
+    assert redis.zcard(joining) == 1
+    tokens = (await shut.get("/admin/tokens", headers=ADMIN)).json()["tokens"]
+    assert {each["user"] for each in tokens} == {"weak", "strong", "ghost", "later"}
+
+
+@pytest.mark.parametrize("scopes", [None, ["admin"]])
+async def test_a_superuser_makes_and_revokes_no_token_that_speaks_for_nodes(shut, scopes):
+    root = await make(shut, user="root", superuser=True, scopes=scopes)
+    shown = {"authorization": f"Bearer {root['token']}"}
+    for wanted in ({"node": "rack-7"}, {"join": "fleet"}):
+        refused = await shut.post("/admin/tokens", json=wanted, headers=shown)
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+        made = await make(shut, **wanted)
+        assert (await shut.delete(f"/admin/tokens/{made['id']}", headers=shown)).status_code == 403
+        assert (await shut.get(f"/admin/tokens/{made['id']}", headers=ADMIN)).status_code == 200
+    mine = await make(shut, shown, user="ann")
+    assert (await shut.delete(f"/admin/tokens/{mine['id']}", headers=shown)).status_code == 200
 
 
 WISHES = [
