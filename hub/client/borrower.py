@@ -253,6 +253,8 @@ class Borrowing:
     ) -> None:
         ours = self._guard.close(error)
         slot = self._slot
+        if not slot.is_ours:  # the parent of this process holds it, renews it and gives it back
+            return
         returned = slot.returned
         lost = slot.seconds_left() <= 0  # decided before anything is awaited: the block ran until this moment
         self._keeper.cancel()

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from hub.client.backlog import ONCE, Backlog, Message, clock
 from hub.client.exchange import RetryPolicy, Send, Steps, exchange, passing
 from hub.client.slot import Slot
-from hub.errors import HubError
+from hub.errors import HubError, LeaseLost
 
 log = logging.getLogger("hub.client")
 
@@ -32,7 +32,12 @@ def path(*parts: str) -> str:
 
 
 def give_back(slot: Slot, policy: RetryPolicy) -> Steps[bool]:
-    """Give the slot back; whether it was still lent to its holder. Safe to repeat."""
+    """Give the slot back; return whether it was still lent to its holder. Safe to repeat.
+
+    Raises `LeaseLost` in a forked child of the process that borrowed it: the lease is the parent's.
+    """
+    if not slot.is_ours:
+        raise LeaseLost(f"slot {slot.id} is held by the process that borrowed it, which this one is forked from")
     slot.given_back()
     body = {"labelKey": slot.matched_label, "browserId": slot.id, "leaseToken": slot.token}
     answer = yield from exchange(Send("POST", "/session/return", body), policy)
@@ -53,7 +58,9 @@ def hand_back(slot: Slot, policy: RetryPolicy, backlog: Backlog) -> Steps[bool]:
 
 def leave(slot: Slot, backlog: Backlog) -> Steps[None]:
     """Give the slot back at the end of a block: what takes more than a few seconds, or is broken off, is done in the
-    background, and what is refused is logged instead of raised."""
+    background, and what is refused is logged instead of raised. A forked child leaves the slot to its parent."""
+    if not slot.is_ours:
+        return
     try:
         yield from hand_back(slot, RETURN_POLICY, backlog)
     except HubError as error:

@@ -86,6 +86,8 @@ class NodeAgent:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         ours = self._guard.close(error)
+        if not self._thread.is_ours:  # the node is that of the parent of this process
+            return
         self._thread.stop()
         await asyncio.wait([self._ended])
         if ours and self._thread.failure is not None:

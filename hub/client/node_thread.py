@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
+from hub.client import forks
 from hub.client.announcing import Announcing
 from hub.errors import HubUnavailable
 
@@ -23,14 +24,21 @@ class NodeThread:
 
     def __init__(self, announcing: Announcing, on_ready: Callable[[], None], on_end: Callable[[], None]) -> None:
         self.failure: Exception | None = None
+        self.is_ours = True
         self._announcing = announcing
         self._on_ready = on_ready
         self._on_end = on_end
         self._stopping = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
+        forks.note(self)
         self._asked: set[concurrent.futures.Future[Any]] | None = set()  # None: it has ended
         self._thread = threading.Thread(target=self._run, name=f"node-{announcing.node_id}", daemon=True)
+
+    def begin_anew(self) -> None:
+        """Be a thread that has ended: in a forked child the node is the parent's, which goes on beating for it."""
+        self.is_ours = False
+        self._lock, self._loop, self._asked = threading.Lock(), None, None
 
     def start(self) -> None:
         """Begin; good for one use."""

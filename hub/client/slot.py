@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections.abc import Mapping
@@ -48,6 +49,7 @@ class Slot:
             self.run_name: str | None = data.get("runName")
             self.realm: str | None = data.get("realm")
             self.item: dict[str, Any] = dict(data.get("item") or {})
+        self._pid = os.getpid()
         self.lost = threading.Event()
         self.returned = False
         self.revoked = False  # the hub said so: it keeps the slot until its holder has said that he has stopped
@@ -102,6 +104,11 @@ class Slot:
             self._why = why
             self.lost.set()
         return LeaseLost(f"slot {self.id} of {self.matched_label} is lost: {self._why}", slotId=self.id)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process borrowed it, and so may end its lease: a forked child has a copy of its parent's."""
+        return self._pid == os.getpid()
 
     def given_back(self) -> None:
         """Mark the slot as returned: from the moment that is sent, it is not ours any more."""

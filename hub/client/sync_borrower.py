@@ -231,6 +231,8 @@ class SyncBorrowing:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         slot = self._slot
+        if not slot.is_ours:  # the parent of this process holds it, renews it and gives it back
+            return
         returned = slot.returned
         lost = slot.seconds_left() <= 0
         self._stop.set()

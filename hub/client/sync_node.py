@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Self, TypeVar, Unpack
 
+from hub.client import forks
 from hub.client.announcing import Announcing
 from hub.client.node_thread import NodeThread
 from hub.client.options import spelt_out
@@ -33,6 +34,12 @@ class SyncNodeAgent:
         self._announcing = Announcing(self._state, options, self._progress, _in_worker_thread)
         self._ready, self._ended = threading.Event(), threading.Event()
         self._thread = NodeThread(self._announcing, self._ready.set, self._end)
+        forks.note(self)
+
+    def begin_anew(self) -> None:
+        """Be an agent that has ended: in a forked child the node is the parent's."""
+        self._ready, self._ended = threading.Event(), threading.Event()
+        self._end()
 
     def __enter__(self) -> Self:
         self.start()

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from hub.client import forks
 from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable
 from hub.client.refusals import heard
 from hub.client.trust import is_of_this_machine, tls_context, warn_of_plain_text
@@ -115,9 +116,25 @@ class AsyncTransport:
     ) -> None:
         self._secret = secret, secret_name
         self.given = transport is not None
-        options = {**_options(url, secret, secret_name, transport), "limits": _LIMITS, "transport": transport}
-        self._client = httpx.AsyncClient(**options)
-        self._waiting = httpx.AsyncClient(**options)
+        self._options = {**_options(url, secret, secret_name, transport), "limits": _LIMITS, "transport": transport}
+        self._clients: tuple[httpx.AsyncClient, httpx.AsyncClient] | None = None
+        forks.note(self)
+
+    def begin_anew(self) -> None:
+        """Take new connections, in a forked child; those over a given transport are its owner's business."""
+        if self._clients is not None and not self.given:
+            forks.leave_to_parent(self._clients)
+            self._clients = None
+
+    def _opened(self) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
+        """Return the client of ordinary calls, and that of calls that wait."""
+        if self._clients is None:
+            self._clients = httpx.AsyncClient(**self._options), httpx.AsyncClient(**self._options)
+        return self._clients
+
+    @property
+    def _client(self) -> httpx.AsyncClient:
+        return self._opened()[0]
 
     def _shown(self) -> str:
         return _shown(*self._secret)
@@ -133,7 +150,8 @@ class AsyncTransport:
 
     def show(self, secret: str) -> None:
         """Show this secret from now on."""
-        for client in (self._client, self._waiting):
+        self._options["headers"] = {"x-hub-secret": secret}
+        for client in self._opened():
             client.headers["x-hub-secret"] = secret
 
     async def run(self, steps: Steps[T]) -> T:
@@ -158,7 +176,7 @@ class AsyncTransport:
                 broken = error
 
     async def _send(self, send: Send) -> Outcome:
-        client = self._waiting if send.wait_s else self._client
+        client = self._opened()[1 if send.wait_s else 0]
         try:
             async with asyncio.timeout(send.timeout_s + send.wait_s):
                 return await client.send(_request(client, send))
@@ -167,8 +185,8 @@ class AsyncTransport:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
-        await self._waiting.aclose()
+        for client in self._opened():
+            await client.aclose()
 
 
 class SyncTransport:
@@ -183,9 +201,25 @@ class SyncTransport:
     ) -> None:
         self._secret = secret, secret_name
         self.given = transport is not None
-        options = {**_options(url, secret, secret_name, transport), "limits": _LIMITS, "transport": transport}
-        self._client = httpx.Client(**options)
-        self._waiting = httpx.Client(**options)
+        self._options = {**_options(url, secret, secret_name, transport), "limits": _LIMITS, "transport": transport}
+        self._clients: tuple[httpx.Client, httpx.Client] | None = None
+        forks.note(self)
+
+    def begin_anew(self) -> None:
+        """Take new connections, in a forked child; those over a given transport are its owner's business."""
+        if self._clients is not None and not self.given:
+            forks.leave_to_parent(self._clients)
+            self._clients = None
+
+    def _opened(self) -> tuple[httpx.Client, httpx.Client]:
+        """Return the client of ordinary calls, and that of calls that wait."""
+        if self._clients is None:
+            self._clients = httpx.Client(**self._options), httpx.Client(**self._options)
+        return self._clients
+
+    @property
+    def _client(self) -> httpx.Client:
+        return self._opened()[0]
 
     def _shown(self) -> str:
         return _shown(*self._secret)
@@ -232,7 +266,7 @@ class SyncTransport:
         return None
 
     def _send(self, send: Send) -> Outcome:
-        client = self._waiting if send.wait_s else self._client
+        client = self._opened()[1 if send.wait_s else 0]
         request = _request(client, send)
         request.extensions["timeout"] = _Remaining(send)  # httpx bounds each phase on its own
         try:
@@ -242,5 +276,5 @@ class SyncTransport:
 
     def close(self) -> None:
         """Close the connections."""
-        self._client.close()
-        self._waiting.close()
+        for client in self._opened():
+            client.close()

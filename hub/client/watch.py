@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from hub.batched import batched
+from hub.client import forks
 from hub.client.exchange import RetryPolicy, Send, Steps, exchange, readable
 from hub.client.slot import Slot
 from hub.client.transport import AsyncTransport, Stopped, SyncTransport
@@ -47,6 +48,11 @@ class Watch:
 
     def __init__(self, http: AsyncTransport) -> None:
         self._http = http
+        self.begin_anew()
+        forks.note(self)
+
+    def begin_anew(self) -> None:
+        """Watch nothing: a forked child leaves the leases of its parent to the parent."""
         self._slots: dict[Slot, Callable[[], None]] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -108,6 +114,11 @@ class SyncWatch:
 
     def __init__(self, http: SyncTransport) -> None:
         self._http = http
+        self.begin_anew()
+        forks.note(self)
+
+    def begin_anew(self) -> None:
+        """Watch nothing: a forked child leaves the leases of its parent to the parent."""
         self._slots: list[Slot] = []
         self._lock = threading.Lock()
         self._stop = threading.Event()

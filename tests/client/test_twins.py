@@ -26,8 +26,8 @@ FOR_BOTH = {
 PUBLISHED = {"JobManager"}
 # What threads do themselves where an event loop does it: begin, say that they get on, hear what ended or was lost.
 OF_THREADS = {
-    "SyncNodeAgent": {"start", "progress", "failure"},
-    "SyncWorker": {"counts"},  # a plain attribute of `Worker`
+    "SyncNodeAgent": {"start", "progress", "failure", "begin_anew"},
+    "SyncWorker": {"counts", "begin_anew"},  # a plain attribute of `Worker`
     "SyncHubClient.borrow": {"on_lost"},
     "SyncHubClient.keep": {"stop"},
 }

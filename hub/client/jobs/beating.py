@@ -64,6 +64,10 @@ class Heartbeat:
         self._interval_s = interval_s
         self._contact = contact
         self._on_end = on_end
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Beat for no worker yet; with a thread of its own in a forked child."""
         self._stop = threading.Event()
         self.thread = threading.Thread(target=self._beat_for_ever, name="heartbeat", daemon=True)
         self._worker_id: str | None = None

@@ -36,13 +36,17 @@ class Listener:
         self._wire = wire
         self._signals = signals
         self._socket: Socket | None = None
-        self._worker_id: str | None = None
         self._registry: dict[str, tuple[type[Extension], dict[str, Any]]] = {}
+        Listener.begin_anew(self)
+        self._backlog = backlog_of(wire)
+
+    def begin_anew(self) -> None:
+        """Be no worker, and hold nothing, as in a forked child of one that does."""
+        self._worker_id: str | None = None
         # One claim at a time: the hub remembers what it gave out for the last one, should that have to be repeated.
         self._claiming = threading.Lock()
         self._unanswered: Claim | None = None
         self._claims: dict[str, str] = {}  # task -> the claim it was given out under
-        self._backlog = backlog_of(wire)
 
     def claim(self, *, wait: float = 0.0) -> ClaimedTask[Any] | None:
         """Claim a task, or None when there is none; with `wait` the hub looks for one that long.

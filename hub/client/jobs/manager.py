@@ -12,6 +12,7 @@ from uuid import UUID
 
 import httpx
 
+from hub.client import forks
 from hub.client.backlog import CLOSE_S, backlog_of
 from hub.client.exchange import Send, readable
 from hub.client.jobs import calls, submitting
@@ -76,9 +77,7 @@ class JobManager(Listener):
         self._heartbeat = Heartbeat(beats, heartbeat_interval, contact, self._heartbeat_ended, self._held, self._lose)
         self._startup_retries = max_startup_retries
         self._providers = Providers(backlog_of(self._wire))
-        self._registering = threading.RLock()
-        self._leaving = threading.RLock()  # a signal handler may disconnect what is disconnecting
-        self._begun = False
+        self._locks()
         if socket is not None and socket is not False:
             self._socket = Socket(
                 socket, self._wire.url, self._wire.credentials, self._joined, self._signals.wake.set, self._asked
@@ -86,6 +85,24 @@ class JobManager(Listener):
         self._serving: Serving | None = None
         if execute is not None:
             self._serving = Serving(self, execute, self._signals, polling_interval, max_unreachable_seconds, self._told)
+
+        forks.note(self)
+
+    def _locks(self) -> None:
+        self._registering = threading.RLock()
+        self._leaving = threading.RLock()  # a signal handler may disconnect what is disconnecting
+        self._begun = False
+
+    def begin_anew(self) -> None:
+        """Be no worker: in a forked child the worker is the parent's, and the child registers one of its own."""
+        super().begin_anew()
+        self._locks()
+        self._providers.clear()
+        self._registry.clear()
+        self._heartbeat.begin_anew()
+        for part in (self._socket, self._serving):
+            if part is not None:
+                part.begin_anew()
 
     # -- what is registered -------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 from typing import Any
 
+from hub.client import forks
 from hub.client.jobs.handlers import Handler, Task, is_async
 from hub.client.jobs.tasks import reason
 from hub.client.jobs.threads import Threads
@@ -43,6 +44,12 @@ class Processes:
         self._idle: asyncio.Queue[_Child] = asyncio.Queue()
         self._threads = Threads(number)
         self._handlers: dict[str, Handler] = {}
+        forks.note(self)
+
+    def begin_anew(self) -> None:
+        """Leave the processes to the parent: a forked child that exits must not end them."""
+        atexit.unregister(self.close)
+        self._children = []
 
     async def start(self, handlers: Mapping[str, Handler]) -> None:
         """Return once all of them have the handlers; raises ValueError for one that no process can import."""

@@ -88,6 +88,10 @@ class Serving:
         self._polling_s = polling_interval
         self._report_s = report_s
         self._told = told
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Take a thread of its own, not started yet."""
         self.thread = threading.Thread(target=self._serve, name="claims", daemon=True)
 
     def _serve(self) -> None:

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
+from hub.client import forks
 from hub.client.jobs.wire import Credentials
 from hub.client.trust import tls_context
 from hub.retries import pause_s
@@ -40,15 +41,29 @@ class Socket:
         on_request: Callable[[dict[str, Any]], None],
     ) -> None:
         self._own = given is True
-        self._client = _made() if self._own else given
+        self._client: Any = None
         self._url = url
         self._credentials = credentials
         self._joined = joined
         self._on_task = on_task
         self._on_request = on_request
+        if not self._own:
+            self._client = given
+            self._hear()
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Take a client, locks and threads of its own; that of a forked child's parent stays the parent's."""
+        if self._own:
+            if self._client is not None:
+                forks.leave_to_parent(self._client)
+            self._client = _made()
+            self._hear()
         self._stop = threading.Event()
         self._sending = threading.Lock()
         self._reading = threading.Semaphore(MOST_READS)
+
+    def _hear(self) -> None:
         self._before: Any = getattr(self._client, "handlers", {}).get("/", {}).get("connect")
         self._client.on("task_available", self._task_available)
         self._client.on("provider_request", self._provider_request)

@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
+from hub.client import forks
 from hub.client.jobs.handlers import Model, is_async
 from hub.client.jobs.wire import Token
 from hub.client.jobs.worker import Worker
@@ -56,6 +57,13 @@ class SyncWorker:
         self._failure: BaseException | None = None
         self._ready, self._ended = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._live, name="worker", daemon=True)
+        forks.note(self)
+
+    def begin_anew(self) -> None:
+        """Be a worker that has ended: in a forked child the worker is the parent's."""
+        self._ready, self._ended = threading.Event(), threading.Event()
+        self._ready.set()
+        self._ended.set()
 
     def job(
         self,
@@ -117,7 +125,10 @@ class SyncWorker:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
-        self.stop()
+        if not self._thread.is_alive():  # it has ended, or is the thread of the parent of this process
+            self._ended.set()
+        else:
+            self.stop()
         self._thread.join()
         if self._failure is not None and (error is None or isinstance(error, Exception)):
             raise self._failure

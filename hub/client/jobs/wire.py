@@ -82,7 +82,7 @@ class SyncWire(SyncTransport):
     ) -> None:
         self._lent = isinstance(url, httpx.Client)
         if isinstance(url, httpx.Client):
-            self._client = self._waiting = url
+            self._clients = url, url
             self.given = True
         else:
             super().__init__(url, "", "", transport)
