@@ -26,7 +26,7 @@ SCREENS = sorted(
 )
 SCRIPTS = sorted(path.relative_to(TOP) for path in (TOP / "lua").rglob("*.lua"))
 
-BASE = {"errors", "wire", "randoms", "retries", "batched", "settings", "observability"}
+BASE = {"errors", "wire", "randoms", "retries", "batched", "outgoing", "settings", "observability"}
 DOMAINS = {"nodes", "capacity", "audit", "tokens", "jobs", "recovery"}
 BELOW_CORE = BASE | {"store"} | DOMAINS
 # part of hub/ -> the other parts it may import
@@ -37,6 +37,7 @@ MAY_IMPORT = {
     "randoms": set(),
     "retries": set(),
     "batched": set(),
+    "outgoing": {"errors"},
     "settings": {"errors"},
     "observability": {"errors", "settings"},
     "store": BASE,
@@ -48,7 +49,7 @@ MAY_IMPORT = {
     "history": BELOW_CORE | {"core"},
     "internal": BELOW_CORE | {"core"},
     "api": BELOW_CORE | {"core", "sweeping", "doctor", "history", "internal", "console", "__init__"},
-    "client": {"errors", "retries", "batched"},  # and every models module
+    "client": {"errors", "retries", "batched", "outgoing"},  # and every models module
     "loop": {"errors", "retries", "recovery"},  # for processes of the users, which have no store
     "cli": BELOW_CORE | {"core", "sweeping", "doctor", "internal", "api", "client", "__init__"},
 }
@@ -63,7 +64,7 @@ AT_HOME_IN = {
     "redis": {"store"},
     "hiredis": {"store"},
     "fakeredis": {"store"},
-    "httpx": {"client", "cli", "recovery"},
+    "httpx": {"client", "cli", "recovery", "outgoing"},
     "typer": {"cli"},
     "rich": {"cli"},
     "taskiq": {"jobs"},
@@ -187,6 +188,12 @@ def module_of(name: str) -> Path | None:
 def test_third_party_packages_stay_where_they_are_at_home(path):
     packages = {name.split(".")[0] for name in imports(path)}
     assert {package for package in packages if part(path) not in AT_HOME_IN.get(package, {part(path)})} == set()
+
+
+def test_every_http_client_is_made_in_one_place():
+    made = re.compile(r"httpx\.(?:Async)?Client\(|httpx\.(?:get|post|put|patch|delete|request|stream)\(|urlopen\(")
+    found = {str(path) for path in MODULES if made.search((TOP / path).read_text())}
+    assert found == {"hub/outgoing.py", "hub/client/transport.py"}  # the latter again in each forked child
 
 
 @of_each([path for path in MODULES if path.stem in PURE])

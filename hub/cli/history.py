@@ -16,8 +16,10 @@ from hub.cli.inputs import read_id, read_label
 from hub.cli.job_inputs import read_uuid
 from hub.cli.options import AsJson, Secret, Url
 from hub.cli.reach import Address, Reach, address, listens, plain_logs, reach
+from hub.client.trust import tls_context
 from hub.errors import HubError, HubUnavailable, NotFound
 from hub.jobs.names import parse_full_name, to_id
+from hub.outgoing import async_client
 from hub.settings import mask_url
 
 Kind = Literal["node", "slot", "ticket", "run", "task", "worker", "job", "schedule"]
@@ -230,7 +232,7 @@ class Stream:
         headers = {"x-hub-secret": self._at.secret, "last-event-id": self._last}
         timeout = httpx.Timeout(10.0, read=_SILENCE_S)
         async with (
-            httpx.AsyncClient(headers=headers, timeout=timeout) as client,
+            async_client(self._at.url, headers=headers, timeout=timeout, verify=tls_context()) as client,
             client.stream("GET", f"{self._at.url}/events", params=self._which) as answer,
         ):
             if answer.status_code in (400, 401, 404):

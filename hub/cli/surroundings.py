@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from hub.cli import telling
 from hub.cli.inputs import Usage
-from hub.client.trust import TLS_NAMES, is_of_this_machine
+from hub.client.trust import TLS_NAMES
+from hub.outgoing import is_of_this_machine
 from hub.settings import mask_url, read_environment
 from hub.settings.sources import Environment
 
@@ -66,9 +67,8 @@ def _contents(text: str, option: str, where: str) -> str:
 
 def tell_of_proxies(url: str) -> None:
     """With `--verbose`, that a proxy is not asked for a hub of this machine."""
-    scheme = urlsplit(url).scheme.lower()
     proxies = urllib.request.getproxies_environment()
-    proxy = proxies.get(scheme) or proxies.get("all")
+    proxy = proxies.get(urlsplit(url).scheme.lower()) or proxies.get("all")
     if proxy and is_of_this_machine(url):
         telling.detail(f"the proxy {mask_url(proxy)} is not used: {mask_url(url)} is on this machine.")
 

@@ -12,6 +12,8 @@ from urllib.parse import quote
 
 import httpx
 
+from hub.outgoing import async_client
+
 log = logging.getLogger("hub.client")
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -89,7 +91,8 @@ class Pod:
             "content-type": "application/merge-patch+json",
         }
         trusted = ssl.create_default_context(cafile=ACCOUNT / "ca.crt")
-        async with httpx.AsyncClient(verify=trusted, trust_env=False, timeout=TIMEOUT_S) as api:
+        # No proxy leads to the servers of a cluster.
+        async with async_client(self._url, verify=trusted, proxy=None, timeout=TIMEOUT_S) as api:
             (await api.patch(self._url, json=body, headers=head)).raise_for_status()
 
 

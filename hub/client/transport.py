@@ -8,15 +8,15 @@ import os
 import threading
 import time
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx
 
 from hub.client import forks
 from hub.client.exchange import Outcome, Pause, Send, Steps, T, Unreachable
 from hub.client.refusals import heard
-from hub.client.trust import is_of_this_machine, tls_context, warn_of_plain_text
+from hub.client.trust import tls_context, warn_of_plain_text
 from hub.errors import HubError
+from hub.outgoing import options_for
 from hub.retries import now_s
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -46,19 +46,15 @@ def _options(url: str | None, secret: str | None, secret_name: str, transport: o
     base_url = (url or os.environ.get("HUB_URL") or DEFAULT_URL).rstrip("/")
     if transport is None:
         warn_of_plain_text(base_url)
-    return {
+    over_tls = not base_url.lower().startswith("http:")
+    given = {
         "base_url": base_url,
         "headers": {"x-hub-secret": secret} if secret else {},
-        # Reading the certificates of the world takes longer than a request, and without TLS nobody asks for them.
-        "verify": False if base_url.lower().startswith("http:") else tls_context() or True,
-        # What the environment says of proxies is for addresses that a proxy can reach.
-        "mounts": {f"all://{_host(base_url)}": None} if is_of_this_machine(base_url) else None,
+        "verify": tls_context() if over_tls and transport is None else None,
+        "limits": _LIMITS,
+        "transport": transport,
     }
-
-
-def _host(url: str) -> str:
-    host = str(urlsplit(url).hostname)
-    return f"[{host}]" if ":" in host else host
+    return options_for(base_url, given)
 
 
 def _address(client: httpx.Client | httpx.AsyncClient) -> Address:
@@ -116,7 +112,7 @@ class AsyncTransport:
     ) -> None:
         self._secret = secret, secret_name
         self.given = transport is not None
-        self._options = {**_options(url, secret, secret_name, transport), "limits": _LIMITS, "transport": transport}
+        self._options = _options(url, secret, secret_name, transport)
         self._clients: tuple[httpx.AsyncClient, httpx.AsyncClient] | None = None
         forks.note(self)
 
@@ -201,7 +197,7 @@ class SyncTransport:
     ) -> None:
         self._secret = secret, secret_name
         self.given = transport is not None
-        self._options = {**_options(url, secret, secret_name, transport), "limits": _LIMITS, "transport": transport}
+        self._options = _options(url, secret, secret_name, transport)
         self._clients: tuple[httpx.Client, httpx.Client] | None = None
         forks.note(self)
 

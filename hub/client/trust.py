@@ -1,14 +1,14 @@
-"""Whom a client of the hub believes over TLS, and what it shows of itself; and which hubs no proxy leads to."""
+"""The authorities that a client of the hub believes over TLS, and the certificate that it shows."""
 
 from __future__ import annotations
 
 import logging
 import os
 import ssl
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from hub.errors import HubError
+from hub.outgoing import is_of_this_machine
 
 log = logging.getLogger("hub.client")
 _warned: set[str | None] = set()
@@ -35,15 +35,6 @@ def tls_context() -> ssl.SSLContext | None:
             named = f"{CERT_FILE}={cert}" + (f" with {KEY_FILE}={key}" if key else "")
             raise HubError(f"{named} cannot be used: {_why(error)}.") from None
     return context
-
-
-def is_of_this_machine(url: str) -> bool:
-    """Whether the URL names this machine by a loopback name: no proxy leads to such a hub."""
-    host = urlsplit(url).hostname or ""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost" or host.lower().endswith(".localhost")
 
 
 def warn_of_plain_text(url: str) -> None:

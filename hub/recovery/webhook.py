@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from hub.errors import StartRefused
+from hub.errors import HubError, StartRefused
 from hub.observability import metrics
 from hub.observability.logs import get_logger
+from hub.outgoing import async_client
 from hub.settings import Settings
 from hub.store.cancelling import cancel_all
 
@@ -73,7 +74,12 @@ class Webhook:
     async def _post_all(self, url: str) -> None:
         """Post what waits, also what comes while the connection is being closed; ends when nothing does."""
         while self._waiting:
-            async with httpx.AsyncClient(timeout=TIMEOUT_S) as client:
+            try:
+                made = async_client(url, timeout=TIMEOUT_S)
+            except HubError as error:
+                self._give_up(self._waiting.popleft(), str(error))
+                continue
+            async with made as client:
                 while self._waiting:
                     why = await self._deliver(client, url, self._waiting[0])
                     alert = self._waiting.popleft()

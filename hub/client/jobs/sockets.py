@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from hub.client import forks
 from hub.client.jobs.wire import Credentials
 from hub.client.trust import tls_context
+from hub.outgoing import proxy_of
 from hub.retries import pause_s
 
 log = logging.getLogger("hub.client")
@@ -57,7 +58,7 @@ class Socket:
         if self._own:
             if self._client is not None:
                 forks.leave_to_parent(self._client)
-            self._client = _made()
+            self._client = _made(self._url)
             self._hear()
         self._stop = threading.Event()
         self._sending = threading.Lock()
@@ -139,7 +140,7 @@ class Socket:
             self._on_request(request)
 
 
-def _made() -> Any:
+def _made(url: str) -> Any:
     try:
         from socketio import Client
 
@@ -148,5 +149,7 @@ def _made() -> Any:
         raise RuntimeError(
             f'a socket needs python-socketio and what its client needs: pip install "python-socketio[client]" ({error})'
         ) from error
-    context = tls_context()
-    return Client(handle_sigint=False, websocket_extra_options={"sslopt": {"context": context}} if context else {})
+    options: dict[str, Any] = {"sslopt": {"context": context}} if (context := tls_context()) else {}
+    if proxy_of(url) is None:
+        options["http_no_proxy"] = ["*"]  # else its WebSocket asks the proxies of the environment for any address
+    return Client(handle_sigint=False, websocket_extra_options=options)
