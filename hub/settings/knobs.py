@@ -25,6 +25,7 @@ _ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 _CAP = re.compile(r"[^=]*[^=\s][^=]*=\s*\+?0*[1-9][0-9]{0,8}\s*")
 _SPACE = re.compile(r"\s")
 _NEXT_URL = re.compile(r"\n|\s[A-Za-z][A-Za-z0-9+.-]*://")
+_SEPARATORS = ",;"
 _SECRET_PARAMETER = re.compile(r"secret|pass?w|token", re.IGNORECASE)
 
 
@@ -109,6 +110,13 @@ def read_switch(text: str) -> bool:
 
 
 def read_text(text: str) -> str:
+    return text
+
+
+def read_secret(text: str) -> str:
+    """A secret, or several separated by commas. A text of separators and blanks alone would open the hub to all."""
+    if not any(each.isprintable() and not each.isspace() and each not in _SEPARATORS for each in text):
+        raise ValueError("has no secret in it: set one of 16 or more characters, such as `openssl rand -hex 32` prints")
     return text
 
 

@@ -30,6 +30,7 @@ from hub.settings.knobs import (
     read_origins,
     read_path,
     read_redis_url,
+    read_secret,
     read_text,
 )
 from hub.settings.realms import read_served
@@ -55,7 +56,7 @@ def _flag(name: str, *, per_environment: bool = False) -> Knob:
 
 
 def _secret(name: str) -> Knob:
-    return Knob(name, read_text, secret=True)
+    return Knob(name, read_secret, secret=True)
 
 
 def _default_data_dir() -> Path:

@@ -32,7 +32,7 @@ class Guesses:
 
     def early_s(self, address: str | None, now: float) -> float:
         """Count a wrong secret of this address; for how long its answer must wait."""
-        who = _neighbourhood(address)
+        who = neighbourhood(address)
         due = min(max(self._due.pop(who, -math.inf), now - FREE / PER_S) + 1 / PER_S, now + WAIT_MAX_S)
         self._due[who] = due
         if len(self._due) > ADDRESSES_MAX:
@@ -57,7 +57,7 @@ class Guesses:
             self._from.clear()
 
 
-def _neighbourhood(address: str | None) -> str:
+def neighbourhood(address: str | None) -> str:
     """What one party has: an address, of IPv6 the network of 64 bits."""
     try:
         found = ip_address(address or "")

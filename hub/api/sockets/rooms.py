@@ -17,6 +17,7 @@ from starlette.types import Scope
 from hub.api.auth import HEADER
 from hub.api.credentials import slow_down
 from hub.api.deps import Serving
+from hub.api.guard.sessions import Sessions
 from hub.api.identity import Caller, Shown, allow, known
 from hub.api.jobs import walls
 from hub.api.realms.naming import NAMED
@@ -63,10 +64,13 @@ class Connection:
 class Rooms:
     """Lets clients in and takes their events. Nothing that they send ends in an exception."""
 
-    def __init__(self, serving: Serving, server: AsyncServer, events: Events, others: OtherRealms) -> None:
+    def __init__(
+        self, serving: Serving, server: AsyncServer, events: Events, others: OtherRealms, sessions: Sessions
+    ) -> None:
         self._serving = serving
         self._server = server
         self._others = others
+        self._sessions = sessions
         self._here = Place(serving, events.channel_of_store)
         self.connections: dict[str, Connection] = {}
         server.on("connect", self.connect)
@@ -91,6 +95,9 @@ class Rooms:
             caller = await self._who(shown, environ.get("HTTP_HOST"))
             if not await self._here.channel.hears(HEARD_S):
                 raise StoreUnavailable(_AGAIN)
+            if caller is not None:
+                credential = None if shown == Shown() else shown
+                self._sessions.let_in(self._server.manager.eio_sid_from_sid(sid, "/"), credential)
         except Exception as error:  # noqa: BLE001 - refused below
             if (refusal := _refusal(error)) is not None:
                 _log.debug("socket refused", why=refusal.code)

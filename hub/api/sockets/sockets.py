@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
 from socketio import AsyncServer
@@ -13,13 +13,14 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from hub.api.deps import Serving
+from hub.api.guard.sessions import Places, Sessions
 from hub.api.paths import ABORT
 from hub.api.problems import refuse as _refuse
 from hub.api.realms.served import ServedRealms
 from hub.api.sockets.events import Events
 from hub.api.sockets.other_realms import OtherRealms
 from hub.api.sockets.rooms import Rooms
-from hub.errors import RequestTimedOut, Stopping, StoreUnavailable, TooLarge
+from hub.errors import RequestTimedOut, Stopping, StoreUnavailable, TooLarge, Unavailable
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.store.cancelling import cancel_all
@@ -32,7 +33,7 @@ SEND_S = 20.0  # for a client to take what was sent; then its connection is cut
 BACKLOG = 5_000  # events that wait for one client; with more it is cut off, and sees the present when it is back
 ROUND_S = 2.0
 RECHECK_S = 0.25  # between looks for tokens that were revoked; that a hub knows of one takes a part of a second more
-SILENT_ROUNDS = 10  # for a client to say who it is
+SILENT_ROUNDS = 4  # for a client to say who it is
 CLOSE_S = 5.0  # for all that remains when the hub stops
 _CLOSE = "1"  # python-engineio's packet that ends a connection for good
 _WIRE = "hub.wire"
@@ -41,6 +42,8 @@ _log = get_logger("hub.sockets")
 
 class Sockets:
     """The connections of one hub process, as an ASGI application."""
+
+    places: ClassVar = Places()  # of all realms
 
     def __init__(self, serving: Serving, realms: ServedRealms | None = None) -> None:
         self._serving = serving
@@ -62,8 +65,9 @@ class Sockets:
             logger=_Quiet("server", counted=True),
             engineio_logger=_Quiet("wire"),
         )
+        self._sessions = self._server.eio.sockets = Sessions(self.places)
         self._others = OtherRealms(realms, serving.hub.settings.realm, self._events)
-        self._rooms = Rooms(serving, self._server, self._events, self._others)
+        self._rooms = Rooms(serving, self._server, self._events, self._others, self._sessions)
         self._server.on("disconnect", self._disconnected)
         self._stopping = False
         self._polls: set[asyncio.Task[None]] = set()
@@ -81,7 +85,24 @@ class Sockets:
             )
         if self._stopping or (self._serving.stopping and not _session(scope)):
             await _refuse(Stopping("The hub is stopping; connect to another one."), scope, receive, send)
-        elif scope["type"] == "websocket":
+        elif _session(scope):
+            await self._take(scope, receive, send)
+        else:
+            await self._begin(scope, receive, send)
+
+    async def _begin(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            place = self._sessions.come(self._serving.proxies.caller(scope))
+        except Unavailable as refusal:
+            await _refuse(refusal, scope, receive, send)
+            return
+        try:
+            await self._take(scope, receive, send)
+        finally:
+            self._sessions.leave(place)
+
+    async def _take(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
         else:
             await self._http(scope, receive, send)
@@ -102,6 +123,7 @@ class Sockets:
             await cancel_all(looking)
         if left := [self._end(socket) for socket in list(self._server.eio.sockets.values())]:
             await asyncio.wait([asyncio.ensure_future(each) for each in left], timeout=CLOSE_S)
+        self._sessions.clear()
         await self._server.shutdown()
         await self._others.close()
         await self._events.close()

@@ -1,0 +1,167 @@
+"""Socket.IO sessions are bounded: of each address, of each credential and in all; what has ended leaves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+import aiohttp
+import httpx
+import pytest
+from engineio.async_socket import AsyncSocket
+from socketio.exceptions import ConnectionError as Refused
+
+from hub.api.guard import sessions
+from hub.api.guard.sessions import Place, Places
+from hub.api.sockets import sockets
+from hub.api.sockets.sockets import Sockets
+from hub.errors import Unavailable
+from tests.world import eventually
+
+PATH = "/socket.io/?EIO=4&transport="
+
+
+@pytest.fixture
+def impatient(monkeypatch) -> None:
+    """Look at the sessions of the hub often: python-engineio keeps one that has ended until its next ping is due."""
+    for name, seconds in (("ROUND_S", 0.02), ("PING_S", 1), ("PONG_S", 1)):
+        monkeypatch.setattr(sockets, name, seconds)
+
+
+@pytest.fixture
+async def closed(serve, tokens, monkeypatch) -> tuple[Any, Places]:
+    """Serve a hub that strangers may not read, with three places for them at each address, and four in all."""
+    places = Places()
+    monkeypatch.setattr(Sockets, "places", places)
+    monkeypatch.setattr(sessions, "STRANGERS_EACH", 3)
+    monkeypatch.setattr(sessions, "STRANGERS_MAX", 4)
+    process, _ = await serve(tokens_file=tokens, anonymous_reads=False)
+    return process, places
+
+
+async def begin(url: str, transport: str, address: str = "192.0.2.1") -> tuple[int, dict[str, str], Any]:
+    """Ask for a session over a proxy that names the address of its caller."""
+    told = {"x-forwarded-for": address}
+    if transport == "websocket":
+        told |= {
+            "connection": "upgrade", "upgrade": "websocket", "sec-websocket-version": "13",
+            "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+        }  # fmt: skip
+    async with httpx.AsyncClient(timeout=30) as client:
+        answer = await client.get(url + PATH + transport, headers=told)
+    return answer.status_code, dict(answer.headers), answer.json() if answer.status_code == 503 else None
+
+
+@pytest.mark.parametrize("transport", ["polling", "websocket"])
+async def test_a_stranger_gets_so_many_sessions_and_another_address_has_its_own(closed, transport):
+    process, places = closed
+    for _ in range(3):
+        assert (await begin(process.url, "polling"))[0] == 200
+    status, headers, problem = await begin(process.url, transport)
+    assert status == 503
+    assert headers["content-type"] == "application/problem+json"
+    assert headers["retry-after"] == "5"
+    assert problem["detail"] == "This address has too many Socket.IO sessions; try again in 5 s."
+    assert (await begin(process.url, "polling", "198.51.100.7"))[0] == 200
+    status, _, problem = await begin(process.url, transport, "198.51.100.8")
+    assert (status, problem["detail"]) == (503, "The hub has too many Socket.IO sessions; try again in 5 s.")
+    assert places.count == places.strangers == 4
+
+
+async def test_one_party_of_ipv6_has_the_places_of_one_address(closed):
+    process, _ = closed
+    statuses = [(await begin(process.url, "polling", f"2001:db8::{number}"))[0] for number in range(1, 5)]
+    assert statuses == [200, 200, 200, 503]
+
+
+@pytest.mark.parametrize("transports", [["polling"], ["websocket"]])
+async def test_clients_with_a_token_are_not_counted_as_strangers(closed, listen, transports):
+    process, places = closed
+    for number in range(1, 7):
+        await listen(process, "ann", transports=transports)
+        assert (places.count, places.strangers) == (number, 0)
+
+
+@pytest.mark.parametrize("transports", [["polling"], ["websocket"]])
+async def test_one_credential_has_its_share_and_another_its_own(closed, listen, monkeypatch, transports):
+    process, places = closed
+    monkeypatch.setattr(sessions, "SESSIONS_MAX", 8)
+    monkeypatch.setattr(sessions, "SHARE", 0.25)
+    told = {"headers": {"x-forwarded-for": "192.0.2.1"}, "transports": transports}
+    elsewhere = {"headers": {"x-forwarded-for": "192.0.2.2"}, "transports": transports}
+    await listen(process, "ann", **told)
+    await listen(process, "ann", **told)
+    with pytest.raises(Refused):
+        await listen(process, "ann", **elsewhere)
+    assert list(places._by_credential.values()) == [2]
+    await listen(process, "bob", **{**elsewhere, "headers": {"x-forwarded-for": "192.0.2.3"}})
+
+
+@pytest.mark.parametrize("transports", [["polling"], ["websocket"]])
+async def test_places_are_free_again_when_clients_have_hung_up(closed, listen, transports):
+    process, places = closed
+    for _ in range(5):
+        listener = await listen(process, "ann", transports=transports)
+        await listener.hang_up()
+    await eventually(lambda: asyncio.sleep(0, places.count == 0))
+    assert not places._by_address
+    assert not places._by_credential
+
+
+@pytest.mark.parametrize("shows", ["nothing", "wrong"])
+@pytest.mark.parametrize("transport", ["polling", "websocket"])
+async def test_a_stranger_is_ended_soon_and_leaves_nothing(impatient, closed, listen, transport, shows):
+    process, places = closed
+    gc.collect()
+    before = _kept()
+    if shows == "wrong":
+        with pytest.raises(Refused):
+            await listen(process, "nobody", transports=[transport])
+    elif transport == "polling":
+        assert [(await begin(process.url, "polling"))[0] for _ in range(5)] == [200, 200, 200, 503, 503]
+    else:
+        async with aiohttp.ClientSession() as client, client.ws_connect(process.url + PATH + "websocket") as wire:
+            assert places.count == 1
+            assert (await wire.receive()).data.startswith("0{")
+            while not wire.closed:
+                await wire.receive()
+    await eventually(lambda: asyncio.sleep(0, places.count == 0))
+    assert not places._by_address
+    assert not places._strangers_of
+    most = before + 1  # python-engineio keeps the last session that it looked at
+    await eventually(lambda: asyncio.sleep(0, gc.collect() >= 0 and _kept() <= most))
+
+
+def test_seconds_are_enough_for_a_stranger():
+    assert sockets.ROUND_S * (sockets.SILENT_ROUNDS + 1) <= 10
+
+
+def test_a_session_without_a_place_is_refused():
+    found = sessions.Sessions(Places())
+    with pytest.raises(Unavailable):
+        found["made"] = object()
+    place = found.come("192.0.2.1")
+    found["made"] = object()
+    with pytest.raises(Unavailable):
+        found["another"] = object()
+    found.leave(place)
+    assert list(found) == ["made"]
+    del found["made"]
+    found.let_in("made", "late")
+    assert not found
+
+
+def test_a_place_that_was_given_back_is_not_let_in_and_not_given_back_twice():
+    places = Places()
+    place = places.take("192.0.2.1")
+    places.let_in(place, "ann")
+    places.let_in(place, "ann")
+    places.give_back(place)
+    places.give_back(place)
+    places.let_in(place, "ann")
+    assert (places.count, places.strangers, dict(places._by_credential)) == (0, 0, {})
+
+
+def _kept() -> int:
+    return sum(isinstance(each, AsyncSocket | Place) for each in gc.get_objects())
