@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 import weakref
 from collections import deque
@@ -14,6 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
 
+from hub.client import forks
 from hub.client.exchange import RetryPolicy, Steps, passing
 from hub.client.transport import AsyncTransport, SyncTransport
 from hub.errors import HubError, HubUnavailable
@@ -65,11 +65,12 @@ class Backlog:
     def __init__(self, http: AsyncTransport | SyncTransport) -> None:
         self._given = http if http.given else None  # else the connections outlive the client, as the backlog does
         self._twin = http.twin
-        self.forget()
+        self.begin_anew()
         _all.add(self)
+        forks.note(self)
 
-    def forget(self) -> None:
-        """Begin anew, as in a forked child: its parent goes on telling."""
+    def begin_anew(self) -> None:
+        """Have nothing to tell, as in a forked child: its parent goes on telling."""
         self._changed = threading.Condition()
         self._messages: deque[Message] = deque()
         self._thread: _Thread | None = None
@@ -264,13 +265,3 @@ def _exiting() -> bool:
 
 _all: weakref.WeakSet[Backlog] = weakref.WeakSet()
 _by_address: weakref.WeakValueDictionary[Any, Backlog] = weakref.WeakValueDictionary()
-
-
-def forget_everything() -> None:
-    """Begin anew: a forked child has its parent's messages, and not its thread."""
-    for backlog in list(_all):
-        backlog.forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=forget_everything)
