@@ -3,10 +3,10 @@ local tokens = {}
 
 -- Forget a token, and have all hubs look up anew whom they remember; returns whether there was one, and the part of its node.
 function tokens.drop(id)
-  local part = lenient.fields(keys.token(id), 'part')[1] or ''
+  local token = lenient.fields(keys.token(id), 'part', 'by')
+  local part, by = token[1] or '', token[2]
   redis.call('ZREM', keys.tokens, id)
   redis.call('ZREM', keys.joined, id)
-  local by = redis.call('HGET', keys.token(id), 'by')
   if by then redis.call('ZREM', keys.joining(by), id) end
   if part ~= '' then redis.call('SREM', keys.node_tokens(part), id) end
   if redis.call('DEL', keys.token(id)) == 0 then return false, part end

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from hub.errors import InvalidValue
-from hub.store.keys import STEPS, key_part
+from hub.store.keys import key_part
 
 OWN_MEMBERS = ("nodeId", "browserId", "webSocketEndpoint", "browserType", "browserVersion", "args", "labels")
 RUN_MAX = 200  # characters of a run id: it becomes part of a key
@@ -97,7 +97,7 @@ def check_slot_id(slot_id: str) -> str:
         raise InvalidValue(
             f"slot id {slot_id[:60]!r} must be 1 to 200 letters, digits, hyphens, underscores or dots", member="slotId"
         )
-    if slot_id in STEPS:
+    if slot_id in (".", ".."):
         raise InvalidValue(f"a slot cannot be called {slot_id!r}: in a path that is no name", member="slotId")
     return slot_id
 

@@ -10,7 +10,6 @@ from typing import Any
 from uuid import UUID
 
 from hub.errors import InvalidCategory, InvalidRoomId
-from hub.store.keys import STEPS
 from hub.wire import second_text
 
 GLOBAL, INTERNAL = "@global", "@internal"
@@ -36,7 +35,7 @@ def time_text(at_us: int) -> str:
 
 def check_room(room: str) -> None:
     """Raise `InvalidRoomId` unless a room may be called that."""
-    if room in STEPS:
+    if room in (".", ".."):
         raise InvalidRoomId(f"A room cannot be called {room!r}: in a path that is no name")
     if room in SHARED or (room and "@" not in room and ":" not in room):
         return

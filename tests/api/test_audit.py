@@ -60,7 +60,7 @@ async def test_what_a_caller_says_of_himself_stands_beside_the_credential_he_has
         root = await api.post("/admin/tokens", json={"user": "root", "superuser": True}, headers={"x-hub-secret": "a1"})
         token = root.json()
         bearer = {"authorization": f"Bearer {token['token']}"}
-        await api.post("/admin/tokens", json={"node": "rack-7"}, headers=bearer)
+        await api.post("/admin/tokens", json={"user": "ann"}, headers=bearer)
         for secret in ("a1", "a2", "a1, a2"):
             await api.put("/admin/sweeper", json={"expire": None, "by": "root"}, headers={"x-hub-secret": secret})
         for secret in ("n2", "n1"):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hub.console import files
-from tests.console.look import SHOTS, VIEWS, listed
+from tests.console.look import BEHIND, KEPT, KINDS, MANUAL, VIEWS
 
 READ = """
 import vm from "node:vm";
@@ -44,11 +44,11 @@ def test_the_wheel_grows_by_little(wheel, tmp_path):
     assert [name for name in names if name.startswith("hub/manual/screens")] == []
 
 
-def test_every_view_stands_in_the_manual_light_dark_and_narrow():
-    shown = set(re.findall(r"\]\((.+?\.webp)\)", (SHOTS / "README.md").read_text()))
-    assert (SHOTS / "README.md").read_text() == listed()
-    assert shown == {path.name for path in SHOTS.glob("*.webp")}
-    assert {f"{name}-{kind}.webp" for name in VIEWS for kind in ("light", "dark", "narrow")} < shown
+def test_the_manual_shows_the_views_that_it_keeps_and_no_others():
+    screens = MANUAL / "screens"
+    shown = re.findall(r"\]\((.+?)\.webp\)", (screens / "README.md").read_text())
+    assert sorted(shown) == sorted(KEPT) == sorted(path.stem for path in screens.glob("*.webp"))
+    assert set(KEPT) <= {f"{name}-{kind}" for name in (*VIEWS, *BEHIND) for kind in KINDS}
 
 
 def test_every_module_is_short():

@@ -353,7 +353,7 @@ async def slots_that_are_to_be_lent_again(w: World, kind: str) -> None:
 async def tokens_of_nodes_that_lapsed(w: World, kind: str) -> None:
     w.plant(kind, "hub:joined", "hub:token:{}")
     for number in range(MANY // 10):  # ten go with each that joins
-        await w.hub.tokens.join(f"node-{number}", f"{number:02x}" * 32)
+        await w.hub.tokens.join(f"node-{number}", f"{number:02x}" * 32, "fleet", kept=True)
     assert w.redis.zcount("hub:joined", "-inf", 0) == 0
 
 

@@ -203,7 +203,7 @@ class Schedule(TypedDict):
     why: Annotated[str | None, told("Why its last time made no task, where it made none.", "its time was missed")]
     problem: Annotated[
         str | None,
-        told("Why it is put aside: it makes no task until it can be read again, or is replaced.", None),
+        told("Why it is put aside: it makes no task until it can be read again, or is replaced.", "no zone US/Eastern"),
     ]
     priority: NotRequired[Annotated[int, told("Of its tasks; left out when it is 0.", 10)]]
     maxAttempts: NotRequired[Annotated[int, told("How often a task is tried, where it says so.", 3)]]

@@ -35,7 +35,6 @@ from hub.api.jobs.slices import Slices, compact, is_deep
 from hub.errors import Malformed, TooLarge
 from hub.jobs.names import preferred_wait, to_id
 from hub.settings import Settings
-from hub.store.keys import STEPS
 
 NESTING_MAX = 128  # levels of a payload or schema: readers of JSON give up at 200 and more
 SHOWN_BYTES = 64 * 1024  # of a larger body no part is shown again in the refusal
@@ -187,7 +186,7 @@ def path_id(request: Request, name: str) -> str:
 
 def check_schedule_name(name: str) -> None:
     """Raise `Malformed` unless a schedule may be called that."""
-    if not _schedule_name(name) or name in STEPS:
+    if not _schedule_name(name) or name in (".", ".."):
         message = "String should have 1 to 100 letters, digits, hyphens, dots and underscores"
         raise malformed("string_pattern_mismatch", ["path", "schedule"], message, name[:KEY_MAX])
 

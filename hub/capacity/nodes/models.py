@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, get_args
 
 from hub.errors import InvalidValue
-from hub.store.keys import STEPS
 
 ID_MAX = 512  # characters of a raw node id; a bound, far above host names and UUIDs
 DRAIN_DEADLINE_MAX_S = 7 * 86_400
@@ -206,7 +205,7 @@ def check_node_id(raw: str) -> str:
         raise InvalidValue("missing NodeId: a node id must not be blank", member="nodeId")
     if len(trimmed) > ID_MAX:
         raise InvalidValue(f"a node id has at most {ID_MAX} characters; this one has {len(trimmed)}", member="nodeId")
-    if trimmed in STEPS:
+    if trimmed in (".", ".."):
         raise InvalidValue(f"a node cannot be called {trimmed!r}: in a path that is no name", member="nodeId")
     return trimmed
 

@@ -87,10 +87,6 @@ def _quote(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-STEPS = (".", "..")
-"""Names that no record may have: clients and proxies take them in a path for this folder and the one above."""
-
-
 def key_part(raw: str) -> str:
     """An id as part of a key: everything but letters, digits, `-`, `_` and `.` becomes `-`, cut to 200 characters.
 
