@@ -246,7 +246,8 @@ class Model(Queue):
     def give_back(self, slot: str, token: str, run: str, request: str, revokes: str = "") -> list[Any]:
         if request in self.returns:
             same, word, ended = self.returns[request]
-            return [word, "", "", ended] if same == slot else ["reused", "", "", ""]
+            other = token and ended and token != ended  # the key of the end of another lease
+            return [word, "", "", ended] if same == slot and not other else ["reused", "", "", ""]
         answer = self.end_by_caller(slot, token, run, revokes)
         self.returns[request] = (slot, answer[0], answer[3])
         return answer
