@@ -18,7 +18,9 @@ from hub.store.store import Store
 from hub.wire import time_text, to_json
 
 REFUSAL_S = 60.0  # between two entries of one address and reason
-REFUSALS_PER_MINUTE = 60  # whatever their addresses
+REFUSALS_EACH = 10  # a minute, of one address
+REFUSALS_PER_MINUTE = 600  # whatever their addresses
+SLACK = 200  # entries by which the store may pass the bound before it takes some out
 REFUSALS_MAX = 1000
 _log = get_logger("hub.audit")
 
@@ -72,12 +74,14 @@ class AuditLog:
         """Note a refusal, in a list of its own: refusals without end push out no entry of what was done.
 
         Of one address and reason there is one entry a minute, which says how many were left out since the last one.
+        Of one address there are ten a minute, so that it keeps no other's out.
         """
         metrics.refusals.labels(action, reason).inc()
         what, now = (category, action, remote_ip, reason), time.monotonic()
         while self._told and now - next(iter(self._told.values())) >= REFUSAL_S:
             self._told.popitem(last=False)
-        if what in self._told or len(self._told) >= REFUSALS_PER_MINUTE:
+        of_address = sum(told[2] == remote_ip for told in self._told)
+        if what in self._told or of_address >= REFUSALS_EACH or len(self._told) >= REFUSALS_PER_MINUTE:
             self._untold[what if what in self._told else ()] += 1
             return
         self._told[what] = now
@@ -97,7 +101,10 @@ class AuditLog:
         """
         keys = self._store.keys
         done, refused = await self._store.read_all(
-            [("LRANGE", keys.audit, 0, self.max_entries - 1), ("LRANGE", keys.refusals, 0, REFUSALS_MAX - 1)]
+            [
+                ("LRANGE", keys.audit, 0, self.max_entries + SLACK - 1),
+                ("LRANGE", keys.refusals, 0, REFUSALS_MAX + SLACK - 1),
+            ]
         )
         lists = ([shown for shown in map(_camel, texts) if shown] for texts in (done, refused))
         merged = heapq.merge(*lists, key=lambda shown: str(shown.get("timestampUtc", "")), reverse=True)

@@ -8,4 +8,11 @@ function orders.changed(part)
   return version
 end
 
+-- A node that is on the books is to publish again what it has.
+function orders.republish(part)
+  if redis.call('EXISTS', keys.node(part)) == 0 then return end
+  redis.call('HSET', keys.orders(part), 'republish', '1')
+  orders.changed(part)
+end
+
 return orders

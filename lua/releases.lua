@@ -3,7 +3,7 @@ local releases = {}
 
 -- End a lease and send its slot on; `what` and `why` go into the history, `recycle_s` is text, the record may name the
 -- token. Returns whether the item was still in the in-use list: a node may have removed it itself. A slot that its node has
--- not reported since the store was lost is not lent on.
+-- not reported since the store was lost is not lent on, and one that another node claimed goes to that.
 function releases.release(slot, record, recycle_s, what, why)
   local listed = slots.unlist(record.pool, record.item, 'lent')
   endings.finish(slot, record.label, record.run, record.part, record.token)
@@ -11,13 +11,14 @@ function releases.release(slot, record, recycle_s, what, why)
   if record.before or record.unseen then redis.call('HDEL', keys.slot(slot), 'before', 'unseen') end
   history.slot(what, record, why)
   if recycle_s ~= '0' and record.policy ~= 'reuse' then slots.mark_recycle(slot, record.part, recycle_s) end
-  if listed and not record.unreported then
+  if listed and not record.unreported and not record.claimed then
     if placing.place(slot, record.part, record.pool, record.item) == 'lent' then
       redis.call('HSET', keys.slot(slot), 'before', record.run or '')  -- a late repeat of his return means his own lease
     end
   else
     slots.drop(slot, record.pool, record.part)
-    history.slot('slot.withdrawn', record, listed and 'unreported' or 'removed')
+    history.slot('slot.withdrawn', record, not listed and 'removed' or record.claimed and 'claimed' or 'unreported')
+    if record.claimed then orders.republish(record.claimed) end
   end
   return listed
 end

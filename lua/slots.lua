@@ -65,9 +65,10 @@ end
 -- The record of a slot, as a table; item is nil when the hub has none.
 function slots.read(slot)
   local r = redis.call('HMGET', keys.slot(slot), 'item', 'pool', 'node', 'part', 'place', 'label', 'run', 'policy',
-    'unreported', 'before', 'unseen')
+    'unreported', 'before', 'unseen', 'claimed')
   return {slot = slot, item = r[1], pool = r[2], node = r[3], part = r[4], place = r[5], label = r[6], run = r[7],
-    policy = r[8], unreported = r[9], before = r[10], unseen = r[11]}
+    policy = r[8], unreported = r[9], before = r[10], unseen = r[11],
+    claimed = r[12]}
 end
 
 return slots

@@ -101,6 +101,7 @@ def test_overlays_lead_to_what_kubernetes_takes(overlay):
     ] == []
     namespaces = set(of("Namespace", objects))
     elsewhere = {"Namespace", "ClusterTriggerAuthentication"}
+    elsewhere |= {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
     assert {each["metadata"]["namespace"] for each in objects if each["kind"] not in elsewhere} == namespaces
 
 
@@ -253,6 +254,23 @@ def test_a_node_knows_its_pod_and_may_do_nothing_but_write_to_pods():
     assert of("Role")["capacity-hub-node"]["rules"] == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]}]
     assert pod.ACCOUNT.name == "serviceaccount"
     assert [name for name, each in pods().items() if each["spec"]["automountServiceAccountToken"]] == ["gpu-a100-eu"]
+
+
+def test_the_token_of_a_pod_writes_to_that_pod_alone():
+    (account,) = of("RoleBinding")["capacity-hub-node"]["subjects"]
+    (name, policy), *others = of("ValidatingAdmissionPolicy").items()
+    assert not others
+    spec = policy["spec"]
+    (condition,) = spec["matchConditions"]
+    who = f"system:serviceaccount:{account['namespace']}:{account['name']}"
+    assert condition["expression"] == f"request.userInfo.username == '{who}'"
+    assert spec["failurePolicy"] == "Fail"
+    (matched,) = spec["matchConstraints"]["resourceRules"]
+    assert (matched["resources"], matched["operations"]) == (["pods"], ["UPDATE"])
+    (validation,) = spec["validations"]
+    assert "'authentication.kubernetes.io/pod-name'] == [request.name]" in validation["expression"]
+    (binding,) = of("ValidatingAdmissionPolicyBinding").values()
+    assert binding["spec"] == {"policyName": name, "validationActions": ["Deny"]}
 
 
 def test_whoever_is_told_to_stop_has_the_time():

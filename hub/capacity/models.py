@@ -31,6 +31,13 @@ class Slot:
     asked: tuple[str, str] = ("", "")  # under which label, and in which run, that was asked for
 
 
+class Offered(NamedTuple):
+    """What became of a slot that was published; `other` is the node for whose sake it was refused."""
+
+    word: str
+    other: str = ""
+
+
 _CONTROL = re.compile(r"(?<!\\)(?:\\\\)*\\(?:u00[01]|[bfnrt])")  # as JSON writes those below U+0020
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hub.capacity.labels import parse_kinds, parse_label
-from hub.capacity.models import Slot, listed_id, read_item
+from hub.capacity.models import Offered, Slot, listed_id, read_item
 from hub.errors import InvalidLabel, InvalidValue, SlotLent, Superseded, UnknownNode, UnknownReply
 from hub.observability.logs import get_logger
 from hub.settings import Settings
@@ -21,7 +23,19 @@ SCAN_CALLS = 10  # calls per discovery; a store of up to 10,000 keys is seen who
 BATCH = 64  # slots per script where each costs a dozen commands: under 2 ms
 WAITING_LABELS_MAX = 400  # looked at for one pool, and as many with `*`: under 3 ms
 
+CONFLICT_MS = 3_600_000  # how long a conflict is told of
+
+_CONFLICT = re.compile(r"([^|]*)\|(\d{1,18})\|(.*)", re.DOTALL)
 _log = get_logger("hub.capacity")
+
+
+class Conflict(NamedTuple):
+    """A slot that is of `node`, or named for it, and that `other` offered."""
+
+    slot: str
+    node: str
+    other: str
+    at_ms: int  # on the hub clock
 
 
 @dataclass(frozen=True)
@@ -80,12 +94,13 @@ class Pools:
 
     async def publish(
         self, node_id: str, slots: Sequence[Slot], policy: str, *, incarnation: str = "", number: str = ""
-    ) -> list[str]:
-        """A word per slot: `published`, `unchanged`, `lent`, `taken` by another node, or `late`: withdrawn since.
+    ) -> list[Offered]:
+        """A word per slot: `published`, `unchanged`, `lent`, `late` (withdrawn since), or because of another node:
+        `taken` (that has it), `reserved` (the id names that), `claimed` (it is lent there, and comes when that ends).
 
         Raises `UnknownNode`, and `Superseded` for a process that is not the node any more.
         """
-        words: list[str] = []
+        offered: list[Offered] = []
         for start in range(0, len(slots), BATCH):
             batch = slots[start : start + BATCH]
             facts = [text for s in batch for text in (s.id, s.pool, s.item, s.idle_ms, s.token, *s.asked)]
@@ -99,15 +114,26 @@ class Pools:
                 rest=facts,
             )
             match reply:
-                case ["ok", batch_words]:
-                    words += batch_words
+                case ["ok", words, others]:
+                    offered += map(Offered, words, others)
                 case ["unknown"]:
                     raise UnknownNode(f"node {node_id} is not registered; register it first")
                 case ["superseded"]:
                     raise _superseded(node_id)
                 case _:
                     raise UnknownReply(self._publish.name, reply)
-        return words
+        return offered
+
+    async def conflicts(self) -> list[Conflict]:
+        """Slots that two nodes offered within the last hour, the latest first: one of each node that it is not of."""
+        keys = self._store.keys
+        found, clock_ms = await self._store.read_all([("HGETALL", keys.conflicts), ("HGET", keys.store, "clock_ms")])
+        fits = (
+            Conflict(match[1], match[3], other, int(match[2]))
+            for other, text in found.items()
+            if (match := _CONFLICT.fullmatch(text)) and int(clock_ms or 0) - int(match[2]) < CONFLICT_MS
+        )
+        return sorted(fits, key=lambda each: each.at_ms, reverse=True)
 
     async def withdraw(
         self, node_id: str, slot: str, *, only_free: bool = False, incarnation: str = "", number: str = ""

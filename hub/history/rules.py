@@ -23,6 +23,13 @@ _RULES = {
     "slot.withdrawn unknown": "Its node is not on the books, so nobody would notice its death; hub doctor took it off.",
     "slot.withdrawn missing": "Another program took its item out of the list of its pool.",
     "slot.withdrawn unreported": "Its node has not named it since the store was lost, so it is not lent on.",
+    "slot.withdrawn claimed": "Its id names another node, which offers it as its own, so that one gets it.",
+    "slot.conflict": "Two nodes offer a slot of this id.",
+    "slot.conflict taken": "Another node offers a slot of this id: who has it keeps it.",
+    "slot.conflict reserved": "Another node offers a slot whose id, of the form NODE-label-number, names this one: "
+    "it was refused.",
+    "slot.conflict claimed": "Another node had a slot whose id, of the form NODE-label-number, names this one, which "
+    "gets it: at once when it is free, else when its lease ends.",
     "grant.lent": "It was free longest in the best pool for the label, which was below its cap with nobody before.",
     "grant.handed": "It became free, and this ticket was first in the queue of the label whose turn it was.",
     "grant.adopted": "The hub learned of a lease that it had not made itself.",

@@ -26,9 +26,9 @@ MODULES = (
     "hubs",
     # capacity
     "pools", "orders", "offers", "drains", "items", "caps", "shared", "turns", "revocations", "suspects", "slots",
-    "speakers", "liveness", "reports", "arrivals", "attempts", "tickets", "lease_texts", "leases", "endings", "strays",
-    "supply", "matching", "at_once", "waiters", "handoffs", "placing", "releases", "renewals", "nodes", "serving",
-    "elsewhere", "queue", "indexes", "sightings", "tokens",
+    "belonging", "speakers", "liveness", "reports", "arrivals", "attempts", "tickets", "lease_texts", "leases",
+    "endings", "strays", "supply", "matching", "at_once", "waiters", "handoffs", "placing", "releases", "renewals",
+    "nodes", "serving", "elsewhere", "queue", "indexes", "sightings", "tokens",
     # jobs
     "names", "events", "tasks", "progress", "job_queue", "claims", "jobs", "uniques", "blocked", "chains", "outcomes",
     "recalls", "making", "schedules", "workers", "incarnations", "providers", "dead_workers", "connections", "entries",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import httpx
 import pytest
@@ -42,9 +43,59 @@ async def test_refusals_that_are_left_out_are_counted_in_the_next_entry_and_neve
     details = [json.loads(text)["Details"] for text in redis.lrange("hub:refusals", 0, -1)]
     assert details == [{"reason": "unauthorized", "leftOut": "4"}, {"reason": "unauthorized"}]
     now[0] += 60
-    for number in range(200):
-        await hub.audit.refused("node", "register.denied", f"10.0.1.{number}", "unauthorized")
-    assert redis.llen("hub:refusals") == 2 + 60
+    for number in range(700):
+        await hub.audit.refused("node", "register.denied", f"10.0.{number // 100}.{number % 100}", "unauthorized")
+    assert redis.llen("hub:refusals") == 2 + 600
+
+
+async def test_an_address_that_is_refused_without_end_keeps_the_refusals_of_no_other_out(hub, redis, monkeypatch):
+    monkeypatch.setattr("hub.audit.REFUSALS_MAX", 20)
+    now = [1000.0]
+    monkeypatch.setattr("hub.audit.time.monotonic", lambda: now[0])
+    await hub.audit.refused("node", "register.denied", "10.0.0.2", "unauthorized")
+    for number in range(100):
+        await hub.audit.refused("node", "register.denied", "10.0.0.1", f"reason {number}")
+        now[0] += 6.5
+    await hub.audit.refused("node", "register.denied", "10.0.0.3", "unauthorized")
+    addresses = [json.loads(text)["RemoteIp"] for text in redis.lrange("hub:refusals", 0, -1)]
+    assert (len(addresses), addresses[0], addresses[-1]) == (20, "10.0.0.3", "10.0.0.2")
+    assert set(addresses[1:-1]) == {"10.0.0.1"}
+
+
+async def test_a_credential_that_writes_without_end_pushes_out_its_own_entries_first(make_api, redis):
+    async with make_api(**SECRETS, audit_max_entries=100) as api:
+        for value in (True, None):
+            said = {"expire": value, "by": "ann"}
+            assert (await api.put("/admin/sweeper", json=said, headers=ADMIN)).status_code == 200
+        for _ in range(150):
+            again = await api.post("/node/register", json={"nodeId": "n1"}, headers={"x-hub-secret": "node-x"})
+            assert again.status_code == 200
+        found = (await api.get("/audit", headers=ADMIN, params={"take": 500})).json()
+    assert redis.llen("audit:entries") == 100
+    assert [each["by"] for each in found] == ["node secret"] * 98 + ["admin secret"] * 2
+
+
+async def test_many_entries_of_many_credentials_are_shared_out(hub, redis):
+    hub.audit.max_entries = 150
+    for number in range(300):
+        await hub.audit.write("admin", "change", by=f"token {number % 7}")
+        await hub.audit.write("admin", "flood", by="weak")
+    by = Counter(json.loads(text)["By"] for text in redis.lrange("audit:entries", 0, -1))
+    assert by.total() == 150
+    assert max(by.values()) - min(by.values()) <= 1
+    hub.audit.max_entries = 100
+    for number in range(101):
+        await hub.audit.write("admin", "change", by=f"many {number}")
+    assert redis.llen("audit:entries") == 100
+    assert json.loads(redis.lindex("audit:entries", 0))["By"] == "many 100"
+
+
+async def test_a_log_that_is_to_keep_far_fewer_entries_loses_the_oldest_at_once(hub, redis):
+    redis.rpush("audit:entries", *("{}" for _ in range(2000)))
+    hub.audit.max_entries = 100
+    await hub.audit.write("admin", "change", by="ann")
+    assert redis.llen("audit:entries") == 100
+    assert json.loads(redis.lindex("audit:entries", 0))["By"] == "ann"
 
 
 async def test_the_list_of_refusals_is_trimmed(hub, redis, monkeypatch):

@@ -100,8 +100,8 @@ async def publish(hub: Hub, node: str, label: str, names: Iterable[str], policy:
         Slot(name, label, slot_item(node, name, label.split(":")[1], {"endpoint": f"tcp://10.0.0.1/{name}"}))
         for name in names
     ]
-    words = await hub.pools.publish(node, slots, policy)
-    assert set(words) <= {"published"}, words
+    offered = await hub.pools.publish(node, slots, policy)
+    assert {each.word for each in offered} <= {"published"}, offered
     return [slot.id for slot in slots]
 
 

@@ -18,7 +18,7 @@ from tests.machine.model import Model
 from tests.machine.records import TIMEOUT_MS, BorrowRequest
 
 NODES = ("n1", "n2", "n3")
-SLOTS = tuple(f"s{n}" for n in range(7))
+SLOTS = (*(f"s{n}" for n in range(6)), "n1-a.b-1")  # the last one belongs to n1, by its id
 POOLS = ("a:b", "a:b:c", "a:b:d", "a:c:c", "x:y")
 LABELS = (*POOLS, "a:*:c", "a:b:c:e")
 HUBS = ("h1", "h2")

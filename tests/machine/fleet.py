@@ -46,6 +46,8 @@ class Fleet(Base):
         wanted = self.model.orders_for(node)
         if wanted is None:
             assert answer == 0, f"{node} was told {answer}, not to publish again"
+            if not self.model.to_report(node):
+                self.model.republish.discard(node)
             return
         drain, lent, recycle = wanted
         if isinstance(answer, int):

@@ -135,6 +135,7 @@ class Look:
             keys.hubs: model.hubs,
             keys.revoked: model.revoked,
             keys.revoked_tokens: model.revoked,
+            keys.conflicts: {"n"} if model.conflicts else set(),
         }
         names = {keys.store, *(name for name, members in some.items() if members)}
         for node in model.nodes:

@@ -38,7 +38,8 @@ class Model(Queue):
         for slot in resumed:
             if not self.suspect(slot):  # else it has not been reported yet
                 self.place_free(slot)
-        self.orders[node] = self.orders.get(node, set()) & self.marked
+        if node not in self.republish:
+            self.orders[node] = self.orders.get(node, set()) & self.marked
 
     def to_report(self, node: str) -> bool:
         """Whether it is to publish again: what it has, and what of it is lent."""
@@ -46,7 +47,7 @@ class Model(Queue):
 
     def orders_for(self, node: str) -> tuple[bool, dict[str, str], set[str]] | None:
         """Whether it drains, its lent slots, those to replace; None when it is to register and publish again."""
-        if node not in self.nodes or self.to_report(node):
+        if node not in self.nodes or self.to_report(node) or node in self.republish:
             return None
         lent = {slot: str(self.grants[slot].token) for slot in self.of_node(node) if slot in self.grants}
         return node in self.stopped, lent, self.orders.get(node, set())
@@ -96,6 +97,7 @@ class Model(Queue):
             self.stopped.discard(node)
             self.aside.pop(node, None)
             self.orders.pop(node, None)
+            self.republish.discard(node)
             self.reported.pop(node, None)
 
     def next_number(self) -> str:
@@ -155,25 +157,48 @@ class Model(Queue):
     def publish(self, node: str, slot: str, pool: str, item: str, policy: str) -> list[Any]:
         if node not in self.nodes:
             return ["unknown"]
-        word = self.publish_one(node, slot, pool, item, policy)
-        if word != "taken":
+        word, other = self.publish_one(node, slot, pool, item, policy)
+        if not other:
             self.slots[slot].reported = self.opening
         if self.reporting:
             self.reported[node] = self.opening
-        return ["ok", [word]]
+        return ["ok", [word], [other]]
 
-    def publish_one(self, node: str, slot: str, pool: str, item: str, policy: str) -> str:
+    def publish_one(self, node: str, slot: str, pool: str, item: str, policy: str) -> tuple[str, str]:
+        """The word, and the other node for whose sake it is refused."""
         record = self.slots.get(slot)
+        owner = slot.partition("-")[0]
+        if not record and owner in self.nodes and owner != node:
+            return self.conflicting("reserved", owner)
         if record and record.node != node:
-            return "taken"
+            if not self.is_named_for(slot, node, pool):
+                return self.conflicting("taken", record.node)
+            self.conflicting("claimed", record.node)
+            if record.place == "lent":
+                record.claimed = True
+                return "claimed", record.node
+            self.unlist(slot)
+            self.drop(slot)
+        return self.publish_own(node, slot, pool, item, policy)
+
+    def conflicting(self, word: str, other: str) -> tuple[str, str]:
+        """Two nodes offer a slot, which is told."""
+        self.conflicts = True
+        return word, other
+
+    def is_named_for(self, slot: str, node: str, pool: str) -> bool:
+        return slot == f"{node}-{pool.replace(':', '.')}-1"
+
+    def publish_own(self, node: str, slot: str, pool: str, item: str, policy: str) -> tuple[str, str]:
+        record = self.slots.get(slot)
         if record and record.place == "lent":
-            return "lent"
+            return "lent", ""
         # Whatever it says to be lent: this store has lost no grant, so that one has ended.
         if record and (record.pool, record.item) == (pool, item):
             record.policy, record.reported = policy, self.opening
             if slot in self.aside.get(node, ()):
                 self.place_free(slot)
-            return "unchanged"
+            return "unchanged", ""
         if record:
             self.unlist(slot)
             self.drop(slot)
@@ -182,7 +207,7 @@ class Model(Queue):
         if pool in self.maintenance:
             self.maintenance[pool].replacing.discard(slot)
         self.place_free(slot)
-        return "published"
+        return "published", ""
 
     def withdraw(self, node: str, slot: str, only_free: bool) -> list[Any]:
         record = self.slots.get(slot)
@@ -221,7 +246,8 @@ class Model(Queue):
     def give_back(self, slot: str, token: str, run: str, request: str, revokes: str = "") -> list[Any]:
         if request in self.returns:
             same, word, ended = self.returns[request]
-            return [word, "", "", ended] if same == slot else ["reused", "", "", ""]
+            other = token and ended and token != ended  # the key of the end of another lease
+            return [word, "", "", ended] if same == slot and not other else ["reused", "", "", ""]
         answer = self.end_by_caller(slot, token, run, revokes)
         self.returns[request] = (slot, answer[0], answer[3])
         return answer

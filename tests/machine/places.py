@@ -42,6 +42,8 @@ class Places:
     )  # slot -> until when, of whom: the token that ended
     orders: dict[str, set[str]] = field(default_factory=dict)  # node -> slots it is to be told to replace
     maintenance: dict[str, Maintenance] = field(default_factory=dict)
+    conflicts: bool = False  # whether two nodes ever offered one slot
+    republish: set[str] = field(default_factory=set)  # nodes that are to publish what they have, when they beat next
     headroom: list[str] = field(default_factory=list)  # labels under which a grant ended in this script
     reopened: list[str] = field(default_factory=list)  # pools whose maintenance this script has ended
 

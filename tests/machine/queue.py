@@ -172,6 +172,10 @@ class Queue(Places):
         grant = self.end(slot)
         if mark and self.slots[slot].policy != "reuse":
             self.mark(slot)
+        if self.slots[slot].claimed:
+            self.drop(slot)
+            self.republish |= {"n1"} & self.nodes.keys()
+            return
         self.place_free(slot)
         if slot in self.grants:
             self.grants[slot].before = grant.run

@@ -27,6 +27,7 @@ class Slot:
     item: str
     policy: str
     place: str = ""
+    claimed: bool = False  # by the node that its id names, which gets it when its lease ends
     reported: int = 0  # the opening of the store after which its node last named it
 
 

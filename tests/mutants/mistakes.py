@@ -166,6 +166,14 @@ PLACES = (
         "a slot just published is to be replaced",
     ),
     Mistake(
+        "belonging.lua", "    return 'reserved', other\n", "    return nil\n",
+        "a node puts a slot on offer whose id names another one",
+    ),
+    Mistake(
+        "releases.lua", "and not record.claimed then", "then",
+        "a slot that the node claimed whose name it bears stays with another one after the lease",
+    ),
+    Mistake(
         "commands/nodes/drain.lua", "elseif holds ~= (a.on == '1') then", "elseif false then",
         "the last batches of a drain go on after it was switched back",
     ),

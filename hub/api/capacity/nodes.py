@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from hub.api import bodies
 from hub.api.auth import ADMIN, NODE, RUNNER
-from hub.api.capacity import reading
+from hub.api.capacity import offering, reading
 from hub.api.capacity.node_requests import SLOTS_MAX, BeatBody, BeatsBody, CallerBody, PublishBody, RegisterBody
 from hub.api.contract import fleet
 from hub.api.contract import parameters as p
@@ -23,8 +23,6 @@ from hub.api.members import whole_number
 from hub.api.problems import problem
 from hub.api.speakers import Speaker, speaker
 from hub.audit import entry
-from hub.capacity.labels import Label, parse_kinds, parse_label
-from hub.capacity.models import Slot
 from hub.capacity.nodes.models import (
     STATES,
     Beat,
@@ -52,10 +50,6 @@ from hub.errors import (
 )
 
 router = APIRouter(tags=["nodes"])
-_REFUSED = {
-    "taken": "another node has published a slot with this id",
-    "late": "a later call of the same process has withdrawn it",
-}
 
 
 @router.post(
@@ -86,7 +80,7 @@ async def register(request: Request) -> Response:
     said = RegisterBody.read(document)
     node = _registration(said)
     who.check(node.node_id)
-    slots = _publication(hub, node.node_id, said, document)
+    slots = offering.publication(hub, node.node_id, said, document)
     facts: dict[str, Any] = {"apps": len(node.apps), "capacity": node.capacity, "labels": len(node.labels)}
     by = await credential(request)
     new, old = (
@@ -107,8 +101,7 @@ async def register(request: Request) -> Response:
         answer["lent"] = registered.lent
         answer["lentFor"] = shown_asked(registered.lent_for)
     if "slots" in document or "pools" in document:
-        words = await hub.pools.publish(node.node_id, slots, said.policy, **said.caller()._asdict())
-        answer["slots"] = _published(slots, words)
+        answer["slots"] = await offering.publish(hub, node.node_id, slots, said)
     return reply(answer)
 
 
@@ -121,22 +114,6 @@ def _registration(said: RegisterBody) -> Registration:
 def _pool_labels(hub: Hub, node: Registration) -> list[str]:
     """Real nodes name their pools as apps, and may have filled them before they register."""
     return [app for app in node.apps[:SLOTS_MAX] if hub.pools.usable(app)]
-
-
-def _publication(hub: Hub, node_id: str, said: PublishBody, document: dict[str, Any]) -> list[Slot]:
-    kinds = parse_kinds(hub.settings.label_kinds)
-    labels: dict[str, Label] = {name: parse_label(name, kinds) for name in reading.named_labels(said)}
-    return reading.slots(said, document, node_id, labels)
-
-
-def _published(slots: list[Slot], words: list[str]) -> list[dict[str, Any]]:
-    shown = []
-    for slot, word in zip(slots, words, strict=True):
-        row = {"browserId": slot.id, "labelKey": slot.pool, "status": "refused" if word in _REFUSED else word}
-        if word in _REFUSED:
-            row["reason"] = _REFUSED[word]
-        shown.append(row)
-    return shown
 
 
 @router.post(
@@ -155,11 +132,12 @@ async def publish(request: Request, node_id: str) -> Response:
     document = await bodies.read_body(request)
     node, said = check_node_id(node_id), PublishBody.read(document)
     who.check(node)
-    slots = _publication(hub, node, said, document)
-    words = await hub.pools.publish(node, slots, said.policy, **said.caller()._asdict()) if slots else []
+    slots = offering.publication(hub, node, said, document)
+    rows = await offering.publish(hub, node, slots, said) if slots else []
     if not slots:
         await hub.nodes.get(node)
-    return reply({"nodeId": node, "published": words.count("published"), "slots": _published(slots, words)})
+    published = sum(row["status"] == "published" for row in rows)
+    return reply({"nodeId": node, "published": published, "slots": rows})
 
 
 @router.delete(

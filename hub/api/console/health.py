@@ -24,7 +24,14 @@ def some(number: int, one: str, many: str = "") -> str:
 
 def troubles(seen: dict[str, Any]) -> list[Trouble]:
     """What is wrong, the worst first, from what `overview` gathers."""
-    found = [*_of_nodes(seen), *_of_the_queue(seen), *_of_the_sweep(seen), *_of_hubs(seen), *_of_work(seen)]
+    found = [
+        *_of_nodes(seen),
+        *_of_slots(seen),
+        *_of_the_queue(seen),
+        *_of_the_sweep(seen),
+        *_of_hubs(seen),
+        *_of_work(seen),
+    ]
     return sorted(found, key=lambda each: each.level != "critical")
 
 
@@ -63,6 +70,21 @@ def _of_nodes(seen: dict[str, Any]) -> list[Trouble]:
             )
         )  # fmt: skip
     return found
+
+
+def _of_slots(seen: dict[str, Any]) -> list[Trouble]:
+    conflicts = seen["conflicts"]
+    if not conflicts:
+        return []
+    said = [f"{each['slot']} is of {each['node']}, and {each['other']} offered it" for each in conflicts[:3]]
+    more = f"; {len(conflicts) - 3:,} more" if len(conflicts) > 3 else ""
+    return [
+        Trouble(
+            "slot-conflict", "warning", "Two nodes offer the same slot",
+            f"{'; '.join(said)}{more}. Give each slot an id of its own, or let the hub name it after its node.",
+            "nodes",
+        )
+    ]  # fmt: skip
 
 
 def _of_the_sweep(seen: dict[str, Any]) -> list[Trouble]:

@@ -44,5 +44,6 @@ async def note(request: Request) -> Response:
         Said(each.id.hex, each.claim or "", each.progress, each.message or "", tuple(each.log)) for each in body.tasks
     ]
     words = await hub.progress.note(worker, who.user, said, key)
+    words = await walls.told(who, hub, [each.task for each in said], words)
     outcomes = [{"id": dashed(each.task), "outcome": word} for each, word in zip(said, words, strict=True)]
     return answers.reply({"tasks": outcomes})

@@ -169,6 +169,7 @@ async def _reported(
     if tracing.on:
         await traces.follow(hub.store, *(traces.task(report.task) for report in reports))
     words = await hub.tasks.finish(worker, who.user, reports, key)
+    words = await walls.told(who, hub, [report.task for report in reports], words)
     return [
         {"id": dashed(report.task), "outcome": "too-large" if word == "ok" and report.task in large else word}
         for report, word in zip(reports, words, strict=True)

@@ -47,10 +47,15 @@ def see_task(who: Caller | None, task: Task) -> None:
 
 async def see_parents(who: Caller, hub: Hub, after: Sequence[str]) -> None:
     """Raise `Malformed` unless the caller may see the tasks that one is to wait for."""
-    if who.rooms and after:
-        near = {task.id for task in await hub.tasks.several(list(after)) if task.room in SHARED or _is_near(who, task)}
-        if unseen := set(after) - near:
-            raise unknown_parents(after, sorted(unseen))
+    if unseen := await _unseen(who, hub, after):
+        raise unknown_parents(after, sorted(unseen))
+
+
+async def told(who: Caller, hub: Hub, tasks: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Return what became of reports about tasks: `gone`, as for unknown ones, for those that the caller may not see."""
+    refused = [task for task, word in zip(tasks, words, strict=True) if word in ("forbidden", "conflict")]
+    unseen = await _unseen(who, hub, refused)
+    return ["gone" if task in unseen else word for task, word in zip(tasks, words, strict=True)]
 
 
 async def reach_task(who: Caller, hub: Hub, task: str) -> None:
@@ -69,6 +74,13 @@ async def reach_provider(who: Caller, hub: Hub, provider: str) -> None:
     """Raise `ProviderNotFound` unless the caller may act in its room."""
     if who.rooms and not acts_in(who, room_of(await hub.providers.name(provider))):
         raise ProviderNotFound(f"Provider {dashed(provider)} is not known")
+
+
+async def _unseen(who: Caller, hub: Hub, tasks: Sequence[str]) -> set[str]:
+    if not who.rooms or not tasks:
+        return set()
+    found = await hub.tasks.several(list(tasks))
+    return set(tasks) - {task.id for task in found if task.room in SHARED or _is_near(who, task)}
 
 
 def _is_near(who: Caller | None, task: Task) -> bool:

@@ -73,7 +73,7 @@ class OfLeases(Section):
     # Fields: item, pool, node, part, place (free, lent, held), policy, idle_ms; of the lease: label, run, granted_ms,
     # visible_ms, watch_idle, seen_ms (when its waiter's hub heard of it); adopted_ms (hub clock) of one that another
     # program listed; told: incarnation|number of the call that published it last; unreported when a hub brought it back
-    # and its node has not named it yet.
+    # and its node has not named it yet; claimed: the part of the node that the id names, which gets it after the lease.
     # Deleted when the slot is withdrawn, pruned, or found to be in no list.
     slot = Each(
         "hub:slot:{slot}",
@@ -113,6 +113,14 @@ class OfLeases(Section):
         "until then, or until the holder has stopped",
     )
     revoked_tokens = One("hub:revoked_tokens", "hash", "the same slots -> their tokens", "the same")
+    # Raw id of the node that is not the slot's -> slot|when (hub clock)|raw id of the node that is.
+    conflicts = One(
+        "hub:conflicts",
+        "hash",
+        "node -> the last slot that it offered and that was of another node, when, and that node; 100 at most",
+        "one hour after the last one",
+        seconds=3600,
+    )
     revoked_notice = Each("hub:revoked_bell:{slot}", "channel", "the lease of this slot has ended early", "")
     orders_notice = Each("hub:orders_bell:{node}", "channel", "something that the node is told has changed", "")
 

@@ -159,7 +159,7 @@ class Public(Section):
         "audit:entries",
         "list",
         "audit entries, newest first",
-        "trimmed to `HUB_AUDIT_MAX_ENTRIES`",
+        "about `HUB_AUDIT_MAX_ENTRIES`; of the oldest those of the credential with the most go",
         by="hub",
         until="trim",
     )

@@ -47,7 +47,9 @@ class OfTheStore(Section):
     )
     hubs = One("hub:hubs", "zset", "hub -> its last tick", "until it stops, or 3 s of silence")
     history = One("hub:history", "stream", "what happened, with a reason code", "trimmed to `HUB_HISTORY_MAX_ENTRIES`")
-    refusals = One("hub:refusals", "list", "audit entries of refused calls, newest first", "trimmed to 1,000")
+    refusals = One(
+        "hub:refusals", "list", "audit entries of refused calls, newest first", "about 1,000; as above, by address"
+    )
     trace = Each(
         "hub:trace:{ticket, lease or task}",
         "string",

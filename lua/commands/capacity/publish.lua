@@ -1,8 +1,10 @@
 -- Put a node's slots on offer, at the tail of their pools. Safe to repeat: a slot that is known keeps its place.
 -- A slot that the node reports as lent, or that a hub has brought back as lent, stays lent with its token.
 -- A process that is not the node any more, and a call that is older than one for the same slot that was carried out, change
--- nothing. Returns {'ok', a word per slot: 'published' | 'unchanged' | 'lent' | 'taken' (another node's) | 'late' (it was
--- withdrawn since)} | {'unknown'} | {'superseded'}
+-- nothing. A slot whose id names the node comes to it from another one; while it is lent that one keeps it.
+-- Returns {'ok', a word per slot: 'published' | 'unchanged' | 'lent' | 'late' (it was withdrawn since), or of another node:
+-- 'taken' | 'reserved' (its id names that one) | 'claimed' (it is lent there, and comes with the end of the lease),
+-- and per slot that other node or ''} | {'unknown'} | {'superseded'}
 command.change('capacity/publish', {
   'id',
   'part',
@@ -15,19 +17,22 @@ command.change('capacity/publish', {
   if redis.call('SISMEMBER', keys.nodes, a.id) == 0 then return {'unknown'} end
   local says, number = speakers.caller(a.part, a.incarnation, a.said_number)
   if says ~= 'own' then return {says} end
-  local words = {}
+  local words, others = {}, {}
   for i = 7, #argv, 7 do
     local slot, pool, item, idle_ms, token, label, run = unpack(argv, i, i + 6)
     local record = slots.read(slot)
-    local late = speakers.told_since(slot, a.part, record.item, a.incarnation, number)
-    local word
+    local own = record.item and record.part == a.part
+    local late = speakers.told_since(slot, a.part, own, a.incarnation, number)
+    local word, refused, other
+    if not late and not own then refused, other = belonging.refusal(record, a.id, a.part, pool) end
+    if record.item and not own and not other then record = slots.read(slot) end  -- it has changed hands
     local unchanged = record.item == item and record.pool == pool
       and slots.still_listed(record.pool, record.item, record.place)
     if not reports.is_live(slot, token) then token = '' end
-    if record.item and record.part ~= a.part then
-      word = 'taken'
-    elseif late then
-      word = record.item and (record.place == 'lent' and 'lent' or 'unchanged') or 'late'
+    if late then
+      word = own and (record.place == 'lent' and 'lent' or 'unchanged') or 'late'
+    elseif refused then
+      word = refused
     elseif record.place == 'lent' and not numbers.above(token, redis.call('HGET', keys.session(slot), 'leaseToken') or token) then
       redis.call('HDEL', keys.slot(slot), 'unreported')
       redis.call('HSET', keys.slot(slot), 'reported', store.generation)
@@ -60,10 +65,10 @@ command.change('capacity/publish', {
         word = 'published'
       end
     end
-    if not late and word ~= 'taken' then speakers.note_published(slot, a.part, a.incarnation, number) end
-    words[#words + 1] = word
+    if not late and not other then speakers.note_published(slot, a.part, a.incarnation, number) end
+    words[#words + 1], others[#others + 1] = word, other or ''
   end
   if store.reporting then redis.call('HSET', keys.orders(a.part), 'reported', store.generation) end
   serving.opened()
-  return {'ok', words}
+  return {'ok', words, others}
 end)

@@ -146,6 +146,24 @@ async def test_what_is_named_by_an_id_alone_is_as_if_it_were_not_there(rooms):
     assert (await rooms.free.look(other)).json()["status"] == "pending"
 
 
+async def test_reports_about_tasks_of_other_rooms_say_no_more_than_about_unknown_ones(rooms):
+    who, worker, own = rooms.bound, rooms.worker["lab"], rooms.task["lab"]
+    waits, held, unknown = rooms.task["other"], rooms.task["other"], str(uuid4())
+
+    async def words(*tasks):
+        reports = [{"id": task, "status": "failed"} for task in tasks]
+        ended = (await who.claim(worker, limit=0, results=reports)).json()["results"]
+        said = {"workerId": worker, "tasks": [{"id": task, "progress": 0.5} for task in tasks]}
+        noted = (await who.call("POST", "/tasks/progress", said)).json()["tasks"]
+        return [[each["outcome"] for each in some] for some in (ended, noted)]
+
+    assert await words(waits, unknown) == [["gone", "gone"], ["gone", "gone"]]
+    assert (await rooms.free.claim(rooms.worker["other"])).json()["task"]["id"] == held
+    assert await words(held, unknown) == [["gone", "gone"], ["gone", "gone"]]
+    assert await words(own) == [["conflict"], ["conflict"]]
+    assert await words(rooms.task["@global"]) == [["conflict"], ["conflict"]]
+
+
 @pytest.mark.parametrize("room", ["other", "@global"])
 async def test_a_worker_of_ones_own_that_serves_other_rooms_brings_nothing_from_there(rooms, room):
     worker, refused = rooms.worker["other"], []
