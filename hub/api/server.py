@@ -22,6 +22,7 @@ from hub.api.app import create_app, create_realms
 from hub.api.deps import Serving
 from hub.api.dispatch.protocol import RealmProtocol
 from hub.api.dispatch.realms import Realms
+from hub.api.http.handshakes import HubLoop
 from hub.api.http.private import Multiprocess
 from hub.api.http.protocol import REST_S, HubProtocol
 from hub.api.http.tls import Certificates
@@ -273,7 +274,7 @@ def _options(settings: Settings) -> dict[str, Any]:
         "port": settings.port,
         "ssl_context_factory": partial(_tls, settings) if settings.tls_cert else None,
         "http": RealmProtocol if settings.realms_file else UpgradingProtocol,
-        "loop": "uvloop",
+        "loop": f"{HubLoop.__module__}:{HubLoop.__name__}",
         "ws": SocketProtocol,
         "ws_max_size": MESSAGE_BYTES,
         "ws_ping_interval": None,  # Socket.IO has pings of its own
