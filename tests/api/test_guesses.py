@@ -155,9 +155,7 @@ async def _guess(api: httpx.AsyncClient, method: str, path: str, headers: dict[s
 
 
 @pytest.mark.parametrize(("method", "path", "headers"), SHOWN, ids=str)
-async def test_an_address_owes_the_wait_of_one_that_hangs_up(
-    make_api, at_once, monkeypatch, method, path, headers
-):
+async def test_an_address_owes_the_wait_of_one_that_hangs_up(make_api, at_once, monkeypatch, method, path, headers):
     now, counted = [1_000_000.0], metrics.wrong_secrets._value.get
     monkeypatch.setattr(guesses, "time", SimpleNamespace(monotonic=lambda: now[0]))
     async with make_api(**SECRETS, request_timeout_s=7200) as api:

@@ -33,11 +33,7 @@ async def test_a_body_that_is_no_json_object_does_not_validate(alice, task, meth
         answer = await alice.call(method, path, content=content)
         assert answer.status_code == 422, content[:40]
         # Writers of JSON write NaN: a report with it is heard, and lacks what it must have.
-        kind = (
-            "missing"
-            if re.search(rb"NaN|Infinity|ud800", content) and path.startswith("/tasks")
-            else "json_invalid"
-        )
+        kind = "missing" if re.search(rb"NaN|Infinity|ud800", content) and path.startswith("/tasks") else "json_invalid"
         assert answer.json()["detail"][0]["type"] == kind, content[:40]
     for content in (b"null", b"[]", b'"{}"', b"1", b"true", b"[" * 300 + b"]" * 300):
         assert is_invalid(await alice.call(method, path, content=content), ["body"]) == ["model_attributes_type"]
