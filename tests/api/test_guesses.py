@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from types import SimpleNamespace
 
 import httpx
 import pytest
 
 from hub.api.guard import guesses
 from hub.api.guard.guesses import Guesses
-from tests.world import PATIENCE_S, HubProcess
+from hub.api.paths import SOCKETS
+from hub.observability import metrics
+from tests.world import PATIENCE_S, HubProcess, eventually
 
 SECRETS = {"runner_secret": "runner-x", "node_secret": "node-x", "admin_secret": "admin-x"}
 ADMIN = {"x-hub-secret": "admin-x"}
@@ -129,3 +133,51 @@ def test_weak_doors_are_told_of_at_start(start_hub):
         assert len([line for line in lines if event in line]) == 1, event
     strong = {f"HUB_{role}_SECRET": long * 2 + role for role in ("RUNNER", "NODE", "ADMIN")}
     assert " WARNING " not in start_hub(**strong, HUB_ANONYMOUS_READS="false").log()
+
+
+SHOWN = [
+    *WRONG[:4],
+    ("POST", "/console/session", {"x-hub-console": "1"}),
+    ("POST", SOCKETS, {}),
+]
+
+
+async def _guess(api: httpx.AsyncClient, method: str, path: str, headers: dict[str, str]) -> None:
+    """Show a wrong secret there, and hear that it is wrong."""
+    if path == SOCKETS:
+        opened = await api.get(path, params={"EIO": "4", "transport": "polling"})
+        here = {"EIO": "4", "transport": "polling", "sid": json.loads(opened.text[1:])["sid"]}
+        await api.post(path, params=here, content='40{"token":"wrong"}')
+        assert (await api.get(path, params=here)).text.startswith("44")
+        return
+    body = {"secret": "wrong"} if path == "/console/session" else {}
+    assert (await api.request(method, path, headers=headers, json=body)).status_code == 401
+
+
+@pytest.mark.parametrize(("method", "path", "headers"), SHOWN, ids=str)
+async def test_an_address_owes_the_wait_of_one_that_hangs_up(make_api, at_once, monkeypatch, method, path, headers):
+    now, counted = [1_000_000.0], metrics.wrong_secrets._value.get
+    monkeypatch.setattr(guesses, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    async with make_api(**SECRETS, request_timeout_s=7200) as api:
+
+        async def hang_up() -> None:
+            before = counted()
+            waiting = asyncio.create_task(_guess(api, method, path, headers))
+
+            async def heard() -> bool:
+                return counted() > before
+
+            await eventually(heard)
+            for _ in range(5):
+                assert (await api.get("/sessions", headers=ADMIN)).status_code == 200
+            assert not waiting.done()
+            waiting.cancel()
+
+        for _ in range(2):
+            await _guess(api, method, path, headers)
+        for _ in range(3):
+            await hang_up()  # owes a thousand seconds each time
+        now[0] += 2900
+        await hang_up()  # the last hundred of them are owed still, and a thousand more
+        now[0] += 2200
+        await _guess(api, method, path, headers)
