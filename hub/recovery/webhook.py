@@ -102,8 +102,9 @@ class Webhook:
     async def _try(self, client: httpx.AsyncClient, url: str, alert: dict[str, Any]) -> tuple[str, bool]:
         """Nothing when it was taken, else why not; and whether another try may help."""
         try:
-            async with asyncio.timeout(TIMEOUT_S):
-                answer = await client.post(url, json=alert)
+            # The body of an answer is not read: it may be compressed, and it may have no end.
+            async with asyncio.timeout(TIMEOUT_S), client.stream("POST", url, json=alert) as answer:
+                pass
         except (httpx.TransportError, TimeoutError) as error:
             return f"it does not answer ({type(error).__name__})", True
         except Exception as error:  # noqa: BLE001 - handed on as a word: its text may hold the address

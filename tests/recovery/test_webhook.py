@@ -242,3 +242,28 @@ def test_the_address_is_taken_as_it_is(given, used):
 
 async def _true(condition: bool) -> bool:
     return condition
+
+
+@pytest.mark.parametrize(
+    "head", ["transfer-encoding: chunked\r\ncontent-encoding: gzip", "content-length: 1000000000000"]
+)
+async def test_an_answer_without_end_is_not_read(head):
+    ended = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n1\r\n\x1f\r\n".encode("latin-1"))
+        await reader.read()  # until the other side hangs up
+        ended.set()
+        writer.close()
+
+    port = free_port()
+    server = await asyncio.start_server(answer, "127.0.0.1", port)
+    posted = Webhook(f"http://127.0.0.1:{port}/x")
+    before = metrics.registry.get_sample_value("hub_zombie_webhook_failures_total")
+    posted.post(ALERT)
+    async with asyncio.timeout(PATIENCE_S):
+        await ended.wait()
+    await posted.close()
+    server.close()
+    assert metrics.registry.get_sample_value("hub_zombie_webhook_failures_total") == before
