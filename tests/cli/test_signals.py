@@ -130,7 +130,7 @@ def test_a_command_with_a_slot_ends_with_all_that_it_has_started(command: Comman
             (name, 3),
             (name, 128 + int(getattr(signal, name, 0))),
             (name, 128 + signal.SIGRTMIN + 1),
-        )
+        ), running.err
         assert (name, [pid for pid in family(running.out) if alive(pid)]) == (name, [])
     assert lent(command) == []
 

@@ -119,7 +119,7 @@ def test_a_connection_of_ones_own_is_made_in_the_background(
 ) -> None:
     client = Client(connected=False)
     client.failures = 2
-    monkeypatch.setattr(sockets_module, "_made", lambda: client)
+    monkeypatch.setattr(sockets_module, "_made", lambda *_: client)
     monkeypatch.setattr(sockets_module, "pause_s", lambda *_, **__: 0.01)
     mine = manager(True)
     mine.register(Rotate)
@@ -273,7 +273,7 @@ def test_a_connection_that_comes_too_late_is_closed(
             super().shutdown()
 
     client = Slow(connected=False)
-    monkeypatch.setattr(sockets_module, "_made", lambda: client)
+    monkeypatch.setattr(sockets_module, "_made", lambda *_: client)
     mine = manager(True)
     mine.register(Rotate)
     began.wait(10)
