@@ -7,7 +7,7 @@ import math
 import os
 import threading
 import time
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import httpx
 
@@ -24,6 +24,7 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 # A borrow that waits in the queue holds its connection. Those have a pool of their own: no renewal waits for them.
 _LIMITS = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=20.0)
 Address = tuple[str, str]
+C = TypeVar("C", httpx.Client, httpx.AsyncClient)
 # Nothing of the request has left this machine.
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -104,16 +105,16 @@ def _next(steps: Steps[T], outcome: Outcome, broken: BaseException | None) -> Se
     return steps.send(outcome) if broken is None else steps.throw(broken)
 
 
-class AsyncTransport:
-    """Plays steps on the running event loop. One loop per transport."""
+class _Transport(Generic[C]):
+    """What both drivers share: connections that are opened when they are needed, and anew in a forked child."""
 
-    def __init__(
-        self, url: str | None, secret: str | None, secret_name: str, transport: httpx.AsyncBaseTransport | None = None
-    ) -> None:
+    _kind: type[C]
+
+    def __init__(self, url: str | None, secret: str | None, secret_name: str, transport: object) -> None:
         self._secret = secret, secret_name
         self.given = transport is not None
         self._options = _options(url, secret, secret_name, transport)
-        self._clients: tuple[httpx.AsyncClient, httpx.AsyncClient] | None = None
+        self._clients: tuple[C, C] | None = None
         forks.note(self)
 
     def begin_anew(self) -> None:
@@ -122,14 +123,14 @@ class AsyncTransport:
             forks.leave_to_parent(self._clients)
             self._clients = None
 
-    def _opened(self) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
+    def _opened(self) -> tuple[C, C]:
         """Return the client of ordinary calls, and that of calls that wait."""
         if self._clients is None:
-            self._clients = httpx.AsyncClient(**self._options), httpx.AsyncClient(**self._options)
+            self._clients = self._kind(**self._options), self._kind(**self._options)
         return self._clients
 
     @property
-    def _client(self) -> httpx.AsyncClient:
+    def _client(self) -> C:
         return self._opened()[0]
 
     def _shown(self) -> str:
@@ -143,6 +144,17 @@ class AsyncTransport:
     def twin(self) -> SyncTransport:
         """Connections of their own to the same hub, for a thread that may outlive this client."""
         return SyncTransport(*_address(self._client), "")
+
+
+class AsyncTransport(_Transport[httpx.AsyncClient]):
+    """Plays steps on the running event loop. One loop per transport."""
+
+    _kind = httpx.AsyncClient
+
+    def __init__(
+        self, url: str | None, secret: str | None, secret_name: str, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        super().__init__(url, secret, secret_name, transport)
 
     def show(self, secret: str) -> None:
         """Show this secret from now on."""
@@ -185,49 +197,19 @@ class AsyncTransport:
             await client.aclose()
 
 
-class SyncTransport:
+class SyncTransport(_Transport[httpx.Client]):
     """Plays steps on the calling thread; any number of threads may share one.
 
     The bound of a request holds for all of it, but not for looking up the name of the hub, and not for an answer that
     arrives a few bytes at a time: a thread cannot be stopped in the middle of those.
     """
 
+    _kind = httpx.Client
+
     def __init__(
         self, url: str | None, secret: str | None, secret_name: str, transport: httpx.BaseTransport | None = None
     ) -> None:
-        self._secret = secret, secret_name
-        self.given = transport is not None
-        self._options = _options(url, secret, secret_name, transport)
-        self._clients: tuple[httpx.Client, httpx.Client] | None = None
-        forks.note(self)
-
-    def begin_anew(self) -> None:
-        """Take new connections, in a forked child; those over a given transport are its owner's business."""
-        if self._clients is not None and not self.given:
-            forks.leave_to_parent(self._clients)
-            self._clients = None
-
-    def _opened(self) -> tuple[httpx.Client, httpx.Client]:
-        """Return the client of ordinary calls, and that of calls that wait."""
-        if self._clients is None:
-            self._clients = httpx.Client(**self._options), httpx.Client(**self._options)
-        return self._clients
-
-    @property
-    def _client(self) -> httpx.Client:
-        return self._opened()[0]
-
-    def _shown(self) -> str:
-        return _shown(*self._secret)
-
-    @property
-    def address(self) -> Address | None:
-        """As of `AsyncTransport`."""
-        return _address(self._client)
-
-    def twin(self) -> SyncTransport:
-        """As of `AsyncTransport`."""
-        return SyncTransport(*_address(self._client), "")
+        super().__init__(url, secret, secret_name, transport)
 
     def run(self, steps: Steps[T], stop: threading.Event | None = None) -> T:
         """What the steps come to; raises what they raise, or `Stopped` once `stop` is set.
