@@ -120,6 +120,7 @@ class Backlog:
         while self._messages:
             message = self._messages.popleft()
             log.warning("could not %s (%s); %s", message.what, why, message.otherwise)
+            message.ended(False)
 
     # -- in the thread ------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import os
 import signal
 import subprocess
@@ -17,7 +18,8 @@ import httpx
 import pytest
 
 from hub.client import HubClient, HubUnavailable, SyncHubClient, SyncNodeAgent, backlog, calls, telling
-from hub.client.exchange import RetryPolicy
+from hub.client.exchange import Pause, RetryPolicy, Steps
+from hub.client.transport import SyncTransport
 from hub.errors import HubError
 from tests.client.fake_hub import FakeHub, Reset
 from tests.client.live import LABEL
@@ -368,3 +370,18 @@ async def test_a_loop_that_has_ended_is_no_way_to_the_hub(impatient: None, caplo
     await asyncio.to_thread(elsewhere)
     await asyncio.to_thread(wait_until, backlog.everything_told)
     assert "could not return slot s1" in caplog.text
+
+
+def test_a_message_that_is_dropped_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    ended: list[bool] = []
+    error = HubUnavailable("no answer")
+
+    def refused() -> Steps[None]:
+        yield Pause(0.0)
+        raise error
+
+    owed = backlog.Backlog(SyncTransport("http://hub", "s3cret", ""))
+    owed.add(backlog.Message("tell it", refused, math.inf, "nobody hears of it", ended.append), error)
+    assert owed.close(0.0) is False
+    assert ended == [False]
+    assert "could not tell it (no time is left); nobody hears of it" in caplog.text
