@@ -7,7 +7,6 @@ import time
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
 from hub.api import bodies, traces
 from hub.api.auth import ADMIN, NODE, RUNNER
@@ -20,6 +19,7 @@ from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, is_gone, reply, serving
 from hub.api.realms.naming import UnknownRealm
 from hub.api.realms.spilling import lender, where_else
+from hub.api.shapes.answer import Answer
 from hub.api.speakers import speaker
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_OWN_S, keep_key_s, new_attempt
@@ -59,7 +59,6 @@ ELSEWHERE = ("not lent", "stale token", "ended")
     **operation(
         "borrowSlot",
         (RUNNER,),
-        lending.Grant,
         p.KEY,
         *p.RUN,
         body=BorrowBody,
@@ -67,7 +66,7 @@ ELSEWHERE = ("not lent", "stale token", "ended")
         refusals=(InvalidLabel, NoSuchPool, UnknownRealm, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
     ),
 )
-async def borrow(request: Request) -> Response:
+async def borrow(request: Request) -> Answer[lending.Grant]:
     """Borrow a slot of a pool, waiting in the queue while none is free.
 
     Answers 503 when it is not to be had; `code` says why: `timeout`, `deadline`, `per-label-cap`, `per-run-cap`. Where
@@ -193,7 +192,6 @@ def granted(hub: Hub, lease: Lease, run_name: str | None) -> dict[str, Any]:
     **operation(
         "returnSlot",
         (RUNNER, NODE, TOKEN),
-        lending.Returned,
         p.KEY,
         *p.RUN,
         body=ReturnBody,
@@ -201,7 +199,7 @@ def granted(hub: Hub, lease: Lease, run_name: str | None) -> dict[str, Any]:
         refusals=(InvalidLabel, Forbidden, KeyReused),
     ),
 )
-async def give_back(request: Request) -> Response:
+async def give_back(request: Request) -> Answer[lending.Returned]:
     """Give a slot back. Any number of repetitions answers 200; those that changed nothing carry a note.
 
     An operator who ends somebody else's lease says `revoke`: its holder is told, and the slot is lent on when he has
@@ -240,9 +238,9 @@ async def give_back(request: Request) -> Response:
 
 @router.post(
     "/session/renew",
-    **operation("renewLease", (RUNNER,), lending.Renewed, body=RenewBody, refusals=(LeaseOver, Settling)),
+    **operation("renewLease", (RUNNER,), body=RenewBody, refusals=(LeaseOver, Settling)),
 )
-async def renew(request: Request) -> Response:
+async def renew(request: Request) -> Answer[lending.Renewed]:
     """Extend a lease, never beyond its longest life. Answers 409 `grant-over` when it has ended."""
     hub = allowed(request, RUNNER)
     said = RenewBody.read(await bodies.read_body(request))
@@ -265,9 +263,9 @@ async def renew(request: Request) -> Response:
 
 @router.get(
     "/leases/{slot}/verify",
-    **operation("verifyLease", (RUNNER, NODE, ADMIN, TOKEN), lending.Verified, p.FENCE, refusals=(Forbidden, Settling)),
+    **operation("verifyLease", (RUNNER, NODE, ADMIN, TOKEN), p.FENCE, refusals=(Forbidden, Settling)),
 )
-async def verify(request: Request, slot: str) -> Response:
+async def verify(request: Request, slot: str) -> Answer[lending.Verified]:
     """Whether a fencing token is that of the lease that holds the slot now; for the side that owns the resource."""
     who, hub = await speaker(request, RUNNER, NODE, ADMIN), serving(request).hub
     token = request.query_params.get("token", "")
@@ -293,7 +291,6 @@ async def verify(request: Request, slot: str) -> Response:
     **operation(
         "listLeases",
         (RUNNER, ADMIN),
-        lending.SessionPage,
         p.OFFSET,
         p.LIMIT,
         p.OF_LABEL,
@@ -302,7 +299,7 @@ async def verify(request: Request, slot: str) -> Response:
         p.OF_RUN,
     ),
 )
-async def sessions(request: Request) -> Response:
+async def sessions(request: Request) -> Answer[lending.SessionPage]:
     """What is lent, the leases that end first at the top; all, or those of one label, pool, node or run."""
     hub = allowed(request, RUNNER, ADMIN)
     offset, limit = bodies.page(request)
@@ -337,8 +334,8 @@ async def _page(
     return await hub.leases.page(keys.deadlines, offset, limit)
 
 
-@router.get("/sessions/{slot}", **operation("getLease", (RUNNER, ADMIN), lending.Session, refusals=(NotFound,)))
-async def session(request: Request, slot: str) -> Response:
+@router.get("/sessions/{slot}", **operation("getLease", (RUNNER, ADMIN), refusals=(NotFound,)))
+async def session(request: Request, slot: str) -> Answer[lending.Session]:
     """The live lease of a slot; 404 when it is not lent."""
     hub = allowed(request, RUNNER, ADMIN)
     found = await hub.leases.find(key_part(slot))
@@ -360,10 +357,8 @@ def _session(found: LeaseRecord) -> dict[str, Any]:
     }
 
 
-@router.post(
-    "/results/browser/{slot}/test", **operation("mapSlotToTest", (RUNNER,), lending.Mapped, *p.RUN, body=AttributeBody)
-)
-async def attribute(request: Request, slot: str) -> Response:
+@router.post("/results/browser/{slot}/test", **operation("mapSlotToTest", (RUNNER,), *p.RUN, body=AttributeBody))
+async def attribute(request: Request, slot: str) -> Answer[lending.Mapped]:
     """Map a slot to the test that runs on it, for six hours or until its lease ends."""
     hub = allowed(request, RUNNER)
     said = AttributeBody.read(await bodies.read_body(request))

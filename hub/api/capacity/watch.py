@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
 from hub.api import bodies, waiting
 from hub.api.auth import NODE, RUNNER
@@ -15,6 +14,7 @@ from hub.api.contract.operation import TOKEN, operation
 from hub.api.deps import allowed, is_gone, reply, serving
 from hub.api.members import whole_number
 from hub.api.realms.spilling import watched
+from hub.api.shapes.answer import Answer
 from hub.api.speakers import speaker
 from hub.capacity.nodes.models import check_node_id
 from hub.errors import Forbidden, InvalidValue, UnknownNode
@@ -23,8 +23,8 @@ from hub.store.keys import key_part
 router = APIRouter()
 
 
-@router.post("/leases/watch", tags=["sessions"], **operation("watchLeases", (RUNNER,), lending.Watched, body=WatchBody))
-async def watch(request: Request) -> Response:
+@router.post("/leases/watch", tags=["sessions"], **operation("watchLeases", (RUNNER,), body=WatchBody))
+async def watch(request: Request) -> Answer[lending.Watched]:
     """Wait until one of these leases is over: a node died, an operator ended it, or a drain did.
 
     Answers `over`, the leases that are, with a reason each, as soon as there is one; empty after `waitSeconds` (at most
@@ -49,14 +49,13 @@ async def watch(request: Request) -> Response:
     **operation(
         "watchOrders",
         (NODE, TOKEN),
-        fleet.OrdersVersion,
         p.PREFER,
         p.SINCE_VERSION,
         headers=("Preference-Applied",),
         refusals=(InvalidValue, Forbidden, UnknownNode),
     ),
 )
-async def orders(request: Request, node_id: str) -> Response:
+async def orders(request: Request, node_id: str) -> Answer[fleet.OrdersVersion]:
     """The version of what the node is told; with `Prefer: wait=N` as soon as it is not `since` any more, or after N
     seconds.
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, TypeAdapter
 from hub import __version__, errors
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.contract.neutral import MEDIA_TYPE, NamesDiffer, Twins, beside
-from hub.api.contract.operation import ANYBODY, EXTRA, TOKEN, Operation, Raw
+from hub.api.contract.operation import ANYBODY, TOKEN, Operation, Raw, said_of
 from hub.api.contract.parameters import ANSWER_HEADERS, PATH, Parameter
 from hub.api.contract.problems import Detail, Problem, ValidationFault
 from hub.api.contract.tidy import Components, example, tidied
@@ -87,12 +87,6 @@ def document(routes: Iterable[APIRoute]) -> dict[str, Any]:
             | {"token": {"type": "http", "scheme": "bearer", "description": "The token of a user or of a node."}},
         },
     }
-
-
-def said_of(route: APIRoute) -> Operation:
-    """What a route says of itself."""
-    found: Operation = (route.openapi_extra or {})[EXTRA]
-    return found
 
 
 def _shapes(routes: Iterable[APIRoute]) -> Iterator[Any]:

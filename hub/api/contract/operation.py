@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from hub.api.auth import ADMIN
 from hub.api.contract.parameters import Parameter
+from hub.api.shapes.answer import answered
 from hub.errors import (
     Capped,
     DeadlineMissed,
@@ -44,32 +47,48 @@ class Operation:
     """An operation. `answers` has a type, `Raw`, or None for an empty one, by status; the first is the ordinary one."""
 
     who: tuple[str, ...]
-    answers: Mapping[int, Any]
+    status: int
+    also: Mapping[int, Any]
+    raw: Raw | None = None
     body: Any = None
     optional: bool = False
     parameters: tuple[Parameter, ...] = ()
     query: type[BaseModel] | None = None
     headers: tuple[str, ...] = ()
     refusals: tuple[type[HubError], ...] = ()
+    answers: Mapping[int, Any] = field(default_factory=dict)
 
 
 def operation(
     name: str,
     who: tuple[str, ...],
-    answers: Any,
     *parameters: Parameter,
+    status: int = 200,
+    also: Mapping[int, Any] = MappingProxyType({}),
+    raw: Raw | None = None,
     body: Any = None,
     optional: bool = False,
     query: type[BaseModel] | None = None,
     headers: tuple[str, ...] = (),
     refusals: tuple[type[HubError], ...] = (),
 ) -> dict[str, Any]:
-    """What a route is registered with. `answers` alone is that of 200; `headers` are those of good answers."""
-    listed = answers if isinstance(answers, dict) else {200: answers}
-    found = Operation(who, listed, body, optional, parameters, query, headers, refusals)
+    """Return what a route is registered with.
+
+    The signature of its endpoint says what is answered with `status`: `Answer[Shape]`, `Answer[None]` for an answer
+    without a body; `raw` says it of what is no JSON. `also` has the shapes of answers with another status, and
+    `headers` those of good answers.
+    """
+    found = Operation(who, status, also, raw, body, optional, parameters, query, headers, refusals)
     return {
         "operation_id": name,
-        "status_code": next(iter(listed)),
+        "status_code": status,
         "response_class": Response,
+        "response_model": None,
         "openapi_extra": {EXTRA: found},
     }
+
+
+def said_of(route: APIRoute) -> Operation:
+    """Return what a route says of itself, with its answers by status."""
+    found: Operation = (route.openapi_extra or {})[EXTRA]
+    return replace(found, answers={found.status: found.raw or answered(route.endpoint), **found.also})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
 from hub.api.contract import work
 from hub.api.contract.operation import CALLER, operation
@@ -14,6 +13,7 @@ from hub.api.jobs.callers import WORKER
 from hub.api.jobs.requests import PageQuery, ServedBody, TasksQuery
 from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
+from hub.api.shapes.answer import Answer
 from hub.errors import InvalidCategory, InvalidRoomId, JobNotFound, SchemaConflict, Superseded, WorkerNotFound
 from hub.jobs.models import JobRequest
 from hub.jobs.names import check_room
@@ -26,12 +26,13 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
     **operation(
         "registerJob",
         CALLER,
-        {201: work.Job, 200: work.Job},
+        status=201,
+        also={200: work.Job},
         body=ServedBody,
         refusals=(InvalidRoomId, InvalidCategory, SchemaConflict, WorkerNotFound, Superseded),
     ),
 )
-async def register(request: Request) -> Response:
+async def register(request: Request) -> Answer[work.Job]:
     """Offer a job: 201 when it is new or was taken back, 200 when it was there with the same schema.
 
     Without `worker_id` a worker is made for it, and so it is with one of another realm that serves nothing there yet.
@@ -52,10 +53,8 @@ async def register(request: Request) -> Response:
     return answers.reply(answers.job(job), 201 if created else 200)
 
 
-@router.get(
-    "/rooms/{room_id}/jobs", **operation("listJobs", CALLER, work.JobPage, query=PageQuery, refusals=(InvalidRoomId,))
-)
-async def listed(request: Request) -> Response:
+@router.get("/rooms/{room_id}/jobs", **operation("listJobs", CALLER, query=PageQuery, refusals=(InvalidRoomId,)))
+async def listed(request: Request) -> Answer[work.JobPage]:
     """The jobs that are seen from a room, newest first."""
     who = await reader(request)
     asked = bodies.part(request)
@@ -68,9 +67,9 @@ async def listed(request: Request) -> Response:
 
 @router.get(
     "/rooms/{room_id}/jobs/{job_name:full}/tasks",
-    **operation("listTasksOfJob", CALLER, work.TaskPage, query=TasksQuery, refusals=(InvalidRoomId, JobNotFound)),
+    **operation("listTasksOfJob", CALLER, query=TasksQuery, refusals=(InvalidRoomId, JobNotFound)),
 )
-async def tasks(request: Request) -> Response:
+async def tasks(request: Request) -> Answer[work.TaskPage]:
     """The tasks of a job that were submitted to a room, newest first."""
     who = await reader(request)
     asked = bodies.part(request, TasksQuery)
@@ -84,9 +83,9 @@ async def tasks(request: Request) -> Response:
 
 @router.get(
     "/rooms/{room_id}/jobs/{job_name:full}",
-    **operation("getJob", CALLER, work.Job, refusals=(InvalidRoomId, JobNotFound)),
+    **operation("getJob", CALLER, refusals=(InvalidRoomId, JobNotFound)),
 )
-async def look(request: Request) -> Response:
+async def look(request: Request) -> Answer[work.Job]:
     """An active job by its full name, room:category:name."""
     who = await reader(request)
     room, full = request.path_params["room_id"], request.path_params["job_name"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
 from hub.api.contract import parameters as p
 from hub.api.contract import work
@@ -14,6 +13,7 @@ from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import WORKER
 from hub.api.jobs.requests import ProgressBody
 from hub.api.paths import PREFIX
+from hub.api.shapes.answer import Answer
 from hub.errors import KeyReused, WorkerNotFound
 from hub.jobs.models import Said
 from hub.jobs.names import dashed
@@ -23,11 +23,9 @@ router = APIRouter(prefix=PREFIX, tags=["tasks"])
 
 @router.post(
     "/tasks/progress",
-    **operation(
-        "reportProgress", CALLER, work.Progressed, p.KEY, body=ProgressBody, refusals=(WorkerNotFound, KeyReused)
-    ),
+    **operation("reportProgress", CALLER, p.KEY, body=ProgressBody, refusals=(WorkerNotFound, KeyReused)),
 )
-async def note(request: Request) -> Response:
+async def note(request: Request) -> Answer[work.Progressed]:
     """Note how far tasks are and what they log, for the owner of the worker that runs them.
 
     Who looks at a task is shown it, and a task that may not be silent for long (`maxSilenceSeconds`) may be so again.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fastapi import APIRouter, Request
-from starlette.responses import Response
 
 from hub.api.contract import work
 from hub.api.contract.operation import CALLER, operation
@@ -13,6 +12,7 @@ from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT
 from hub.api.jobs.requests import PageQuery, PauseBody, ScheduleBody, options_of
 from hub.api.paths import PREFIX
+from hub.api.shapes.answer import Answer
 from hub.errors import InvalidRoomId, JobNotFound
 from hub.jobs.names import INTERNAL, check_room
 from hub.jobs.rules import Rule
@@ -22,8 +22,8 @@ router = APIRouter(prefix=PREFIX, tags=["schedules"])
 ROOM, ONE = "/rooms/{room_id}/schedules", "/rooms/{room_id}/schedules/{schedule}"
 
 
-@router.get(ROOM, **operation("listSchedules", CALLER, work.SchedulePage, query=PageQuery, refusals=(InvalidRoomId,)))
-async def listed(request: Request) -> Response:
+@router.get(ROOM, **operation("listSchedules", CALLER, query=PageQuery, refusals=(InvalidRoomId,)))
+async def listed(request: Request) -> Answer[work.SchedulePage]:
     """The schedules of a room, newest first."""
     who = await reader(request)
     asked = bodies.part(request)
@@ -34,8 +34,8 @@ async def listed(request: Request) -> Response:
     return answers.page(found, asked, answers.schedule)
 
 
-@router.get(ONE, **operation("getSchedule", CALLER, work.Schedule, refusals=(InvalidRoomId, ScheduleNotFound)))
-async def look(request: Request) -> Response:
+@router.get(ONE, **operation("getSchedule", CALLER, refusals=(InvalidRoomId, ScheduleNotFound)))
+async def look(request: Request) -> Answer[work.Schedule]:
     """One schedule."""
     who = await reader(request)
     room, name = request.path_params["room_id"], request.path_params["schedule"]
@@ -49,12 +49,12 @@ async def look(request: Request) -> Response:
     **operation(
         "putSchedule",
         CALLER,
-        {200: work.Schedule, 201: work.Schedule},
+        also={201: work.Schedule},
         body=ScheduleBody,
         refusals=(InvalidRoomId, JobNotFound, TooManySchedules),
     ),
 )
-async def put(request: Request) -> Response:
+async def put(request: Request) -> Answer[work.Schedule]:
     """Make a schedule in a room, or change one of one's own: 201 when it is new.
 
     Repeated it changes nothing: a schedule whose times stay the same is due when it was.
@@ -92,9 +92,9 @@ async def put(request: Request) -> Response:
 
 @router.patch(
     ONE,
-    **operation("pauseSchedule", CALLER, work.Schedule, body=PauseBody, refusals=(InvalidRoomId, ScheduleNotFound)),
+    **operation("pauseSchedule", CALLER, body=PauseBody, refusals=(InvalidRoomId, ScheduleNotFound)),
 )
-async def pause(request: Request) -> Response:
+async def pause(request: Request) -> Answer[work.Schedule]:
     """Pause a schedule, or let it go on: what was due meanwhile is not caught up. For who made it."""
     room, name = request.path_params["room_id"], request.path_params["schedule"]
     who = await caller(request, SUBMIT)
@@ -107,8 +107,8 @@ async def pause(request: Request) -> Response:
     return answers.reply(answers.schedule(found))
 
 
-@router.delete(ONE, **operation("deleteSchedule", CALLER, {204: None}, refusals=(InvalidRoomId, ScheduleNotFound)))
-async def delete(request: Request) -> Response:
+@router.delete(ONE, **operation("deleteSchedule", CALLER, status=204, refusals=(InvalidRoomId, ScheduleNotFound)))
+async def delete(request: Request) -> Answer[None]:
     """Delete a schedule; the tasks it has made stay. For who made it."""
     room, name = request.path_params["room_id"], request.path_params["schedule"]
     who = await caller(request, SUBMIT)

@@ -21,6 +21,7 @@ from hub.api.credentials import credential
 from hub.api.deps import allowed, reply, serving
 from hub.api.members import whole_number
 from hub.api.paths import ABORT, EVENTS
+from hub.api.shapes.answer import Answer
 from hub.errors import InvalidValue, NotFound, StoreUnavailable
 from hub.history.events import NAMES, Wanted, parse_id, wanted
 from hub.history.live import Listener, Live
@@ -40,8 +41,8 @@ def _which(query: Mapping[str, str]) -> Wanted:
     return wanted(query.get("kind", ""), {name: query[name] for name in NAMES if name in query})
 
 
-@router.get("/history", **operation("listEvents", (RUNNER, ADMIN), operating.Events, p.LIMIT, *p.EVENTS_OF))
-async def history(request: Request) -> Response:
+@router.get("/history", **operation("listEvents", (RUNNER, ADMIN), p.LIMIT, *p.EVENTS_OF))
+async def history(request: Request) -> Answer[operating.Events]:
     """What happened last, newest first: all, or that of some kinds and about one node, slot, pool, run, ticket, worker,
     task, job or schedule.
 
@@ -55,9 +56,9 @@ async def history(request: Request) -> Response:
 
 @router.get(
     "/why/{kind}/{id:path}",
-    **operation("explain", (RUNNER, ADMIN), operating.Explanation, p.WHY_LIMIT, refusals=(NotFound,)),
+    **operation("explain", (RUNNER, ADMIN), p.WHY_LIMIT, refusals=(NotFound,)),
 )
-async def explain(request: Request, kind: str, id: str) -> Response:
+async def explain(request: Request, kind: str, id: str) -> Answer[operating.Explanation]:
     """Why a `node`, `slot`, `ticket`, `run`, `task`, `worker`, `job` or `schedule` is as it is: what happened, by which
     rule, and what comes next. 404 when nothing is known of it.
 
@@ -74,7 +75,9 @@ async def explain(request: Request, kind: str, id: str) -> Response:
 
 @router.get(
     EVENTS,
-    **operation("followEvents", (RUNNER, ADMIN), Raw("text/event-stream", _SHOWN), p.AFTER, p.LAST_EVENT, *p.EVENTS_OF),
+    **operation(
+        "followEvents", (RUNNER, ADMIN), p.AFTER, p.LAST_EVENT, *p.EVENTS_OF, raw=Raw("text/event-stream", _SHOWN)
+    ),
 )
 async def events(request: Request) -> Response:
     """What happens from now on, or after the event of `Last-Event-ID` (or `?after=`), as server-sent events.

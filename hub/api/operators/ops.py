@@ -24,6 +24,7 @@ from hub.api.contract.operation import Raw, operation
 from hub.api.deps import Serving, allowed, in_ms, reply, serving
 from hub.api.realms.naming import NAMED
 from hub.api.realms.served import ServedRealms
+from hub.api.shapes.answer import Answer
 from hub.core import Hub
 from hub.errors import StoreFault, StoreUnavailable, Unauthorized, Unavailable
 from hub.observability import metrics
@@ -63,8 +64,8 @@ class Breaker:
         self._errors, self._open_until = 0, 0.0
 
 
-@router.get("/health", **operation("getHealth", (), operating.Health))
-async def health(request: Request) -> Response:
+@router.get("/health", **operation("getHealth", ()))
+async def health(request: Request) -> Answer[operating.Health]:
     """Whether Redis answers a ping, and how fast."""
     found = serving(request)
     breaker: Breaker = request.app.state.breaker
@@ -83,8 +84,8 @@ async def health(request: Request) -> Response:
     return reply({"status": "ok", "redis": {"pingMs": round((time.monotonic() - started) * 1000, 2)}})
 
 
-@router.get("/health/ready", **operation("getHubReadiness", (), operating.HubReady))
-async def health_ready(request: Request) -> Response:
+@router.get("/health/ready", **operation("getHubReadiness", ()))
+async def health_ready(request: Request) -> Answer[operating.HubReady]:
     """For load balancers: this hub takes requests and Redis answers, whether or not anything is free.
 
     Of a hub with realms it is enough that the store of one answers; `realms` says of each how it is.
@@ -101,8 +102,8 @@ async def health_ready(request: Request) -> Response:
     return reply({"status": "ready", "realms": states})
 
 
-@router.get("/health/live", **operation("getLiveness", (), operating.HubLive))
-async def health_live(_: Request) -> Response:
+@router.get("/health/live", **operation("getLiveness", ()))
+async def health_live(_: Request) -> Answer[operating.HubLive]:
     """For a supervisor: this process answers, whatever has become of Redis."""
     return reply({"status": "live"})
 
@@ -138,8 +139,8 @@ async def _counts(hub: Hub) -> tuple[int, int, int, int]:
             return workers, total, borrowed, available
 
 
-@router.get("/ready", **operation("getReadiness", (), operating.Ready))
-async def ready(request: Request) -> Response:
+@router.get("/ready", **operation("getReadiness", ()))
+async def ready(request: Request) -> Answer[operating.Ready]:
     """Whether a borrow could succeed: a node was heard within two minutes and a slot is free.
 
     Without a secret the answer may be a second old.
@@ -170,7 +171,7 @@ def _not_stopping(request: Request) -> Serving:
     return found
 
 
-@router.get("/metrics", **operation("getMetrics", (), Raw("text/plain", "hub_nodes_registered 40\n")))
+@router.get("/metrics", **operation("getMetrics", (), raw=Raw("text/plain", "hub_nodes_registered 40\n")))
 async def show_metrics(request: Request) -> Response:
     """Prometheus text. Gauges of the store are read now; while it is away they keep their last value."""
     serving(request)
@@ -279,8 +280,8 @@ async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:
     metrics.zombies.unseen = {name: at for name, at in known.items() if name not in metrics.zombies.found}
 
 
-@router.get("/diagnostics", **operation("getDiagnostics", (ADMIN,), operating.Diagnostics))
-async def diagnostics(request: Request) -> Response:
+@router.get("/diagnostics", **operation("getDiagnostics", (ADMIN,)))
+async def diagnostics(request: Request) -> Answer[operating.Diagnostics]:
     """How this hub is set up, and the nodes it sees."""
     hub = allowed(request, ADMIN)
     settings = hub.settings
@@ -296,8 +297,8 @@ async def diagnostics(request: Request) -> Response:
     return reply({"hubConfig": config, "workers": (await state(hub, 0, 1))["workers"], "now": in_ms(hub, 0)})
 
 
-@router.get("/diagnostics/env", **operation("getEnvironment", (ADMIN,), operating.Environment))
-async def diagnostics_env(request: Request) -> Response:
+@router.get("/diagnostics/env", **operation("getEnvironment", (ADMIN,)))
+async def diagnostics_env(request: Request) -> Answer[operating.Environment]:
     """The hub's own variables in the environment of this process, without secrets; others are nobody's concern."""
     hub = allowed(request, ADMIN)
     return reply({"env": own_variables(), "now": in_ms(hub, 0)})
