@@ -8,9 +8,9 @@ from hub.api import paths  # noqa: F401 - it makes `full` known to paths
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.contract import fleet, work
 from hub.api.contract import parameters as p
-from hub.api.contract.operation import operation
 from hub.api.deps import allowed, reply
 from hub.api.members import whole_number
+from hub.api.operations import operation
 from hub.api.shapes.answer import Answer
 from hub.capacity.labels import parse_label
 from hub.errors import InvalidLabel, InvalidValue, JobNotFound

@@ -8,10 +8,10 @@ from hub.api import bodies
 from hub.api.auth import HEADER
 from hub.api.capacity.node_requests import JoinBody
 from hub.api.contract import fleet
-from hub.api.contract.operation import TOKEN, operation
 from hub.api.credentials import origin
 from hub.api.deps import reply, serving
 from hub.api.identity import bearer
+from hub.api.operations import TOKEN, Subject, operation
 from hub.api.shapes.answer import Answer
 from hub.errors import NodeTaken, Unauthorized
 from hub.tokens.models import JOIN, id_of
@@ -19,7 +19,17 @@ from hub.tokens.models import JOIN, id_of
 router = APIRouter(tags=["nodes"])
 
 
-@router.post("/node/join", **operation("joinNode", (TOKEN,), status=201, body=JoinBody, refusals=(NodeTaken,)))
+@router.post(
+    "/node/join",
+    **operation(
+        "joinNode",
+        (TOKEN,),
+        status=201,
+        body=JoinBody,
+        refusals=(NodeTaken,),
+        about=Subject("node", in_body=True),
+    ),
+)
 async def join(request: Request) -> Answer[fleet.Joined]:
     """Make a token for the node that calls, in exchange for the token it shows, which is one to join with.
 

@@ -14,9 +14,9 @@ from hub.api.capacity import reading
 from hub.api.capacity.requests import AttributeBody, BorrowBody, RenewBody, ReturnBody
 from hub.api.contract import lending
 from hub.api.contract import parameters as p
-from hub.api.contract.operation import NO_SLOT, TOKEN, operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, is_gone, reply, serving
+from hub.api.operations import NO_SLOT, TOKEN, Subject, operation
 from hub.api.realms.naming import UnknownRealm
 from hub.api.realms.spilling import lender, where_else
 from hub.api.shapes.answer import Answer
@@ -64,6 +64,7 @@ ELSEWHERE = ("not lent", "stale token", "ended")
         body=BorrowBody,
         headers=("Correlation-Id",),
         refusals=(InvalidLabel, NoSuchPool, UnknownRealm, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
+        about=Subject("borrow", in_body=True),
     ),
 )
 async def borrow(request: Request) -> Answer[lending.Grant]:
@@ -197,6 +198,7 @@ def granted(hub: Hub, lease: Lease, run_name: str | None) -> dict[str, Any]:
         body=ReturnBody,
         headers=("Correlation-Id",),
         refusals=(InvalidLabel, Forbidden, KeyReused),
+        about=Subject("lease", in_body=True),
     ),
 )
 async def give_back(request: Request) -> Answer[lending.Returned]:
@@ -238,7 +240,13 @@ async def give_back(request: Request) -> Answer[lending.Returned]:
 
 @router.post(
     "/session/renew",
-    **operation("renewLease", (RUNNER,), body=RenewBody, refusals=(LeaseOver, Settling)),
+    **operation(
+        "renewLease",
+        (RUNNER,),
+        body=RenewBody,
+        refusals=(LeaseOver, Settling),
+        about=Subject("lease", in_body=True),
+    ),
 )
 async def renew(request: Request) -> Answer[lending.Renewed]:
     """Extend a lease, never beyond its longest life. Answers 409 `grant-over` when it has ended."""
@@ -297,6 +305,7 @@ async def verify(request: Request, slot: str) -> Answer[lending.Verified]:
         p.OF_POOL,
         p.OF_NODE,
         p.OF_RUN,
+        shared=True,
     ),
 )
 async def sessions(request: Request) -> Answer[lending.SessionPage]:

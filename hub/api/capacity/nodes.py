@@ -14,11 +14,11 @@ from hub.api.capacity import offering, reading
 from hub.api.capacity.node_requests import SLOTS_MAX, BeatBody, BeatsBody, CallerBody, PublishBody, RegisterBody
 from hub.api.contract import fleet
 from hub.api.contract import parameters as p
-from hub.api.contract.operation import ANYBODY, TOKEN, operation
 from hub.api.contract.words import NodeId
 from hub.api.credentials import credential
 from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
 from hub.api.members import whole_number
+from hub.api.operations import ANYBODY, TOKEN, Subject, operation
 from hub.api.problems import problem
 from hub.api.shapes.answer import Answer
 from hub.api.speakers import Speaker, speaker
@@ -59,6 +59,7 @@ router = APIRouter(tags=["nodes"])
         (NODE, TOKEN),
         body=RegisterBody,
         refusals=(InvalidLabel, NodeIdCollides, Forbidden, Superseded, Settling),
+        about=Subject("node", in_body=True),
     ),
 )
 async def register(request: Request) -> Answer[fleet.Registered]:
@@ -192,7 +193,16 @@ async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Answer[fleet.
     return reply(answer)
 
 
-@router.post("/node/heartbeat", **operation("sendHeartbeat", (NODE, TOKEN), body=BeatBody, refusals=(Forbidden,)))
+@router.post(
+    "/node/heartbeat",
+    **operation(
+        "sendHeartbeat",
+        (NODE, TOKEN),
+        body=BeatBody,
+        refusals=(Forbidden,),
+        about=Subject("node", in_body=True),
+    ),
+)
 async def heartbeat(request: Request) -> Answer[fleet.Orders]:
     """Say that a node is alive, and learn what it must do. Answered once Redis has it."""
     who, hub = await speaker(request, NODE), serving(request).hub
@@ -228,7 +238,15 @@ def _orders(beat: Beat, orders: Orders, timeout_ms: int) -> dict[str, Any]:
     return answer
 
 
-@router.post("/node/heartbeats", **operation("sendHeartbeats", (NODE, TOKEN), body=BeatsBody))
+@router.post(
+    "/node/heartbeats",
+    **operation(
+        "sendHeartbeats",
+        (NODE, TOKEN),
+        body=BeatsBody,
+        about=Subject("beats", in_body=True),
+    ),
+)
 async def heartbeats(request: Request) -> Answer[fleet.Beaten]:
     """Up to 1,000 heartbeats in one call, for an agent per host; each is answered on its own."""
     who, hub = await speaker(request, NODE), serving(request).hub
@@ -259,6 +277,7 @@ async def _one(hub: Hub, who: Speaker, document: Any, path: str) -> dict[str, An
         p.CURSOR,
         p.STATE,
         p.SEARCH,
+        shared=True,
     ),
 )
 async def nodes(request: Request) -> Answer[list[NodeId] | fleet.NodePage]:

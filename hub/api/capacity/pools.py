@@ -11,9 +11,9 @@ from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.capacity.nodes import shown as shown_node
 from hub.api.contract import fleet
 from hub.api.contract import parameters as p
-from hub.api.contract.operation import operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, reply
+from hub.api.operations import operation
 from hub.api.shapes.answer import Answer
 from hub.capacity.labels import Label, parse_label
 from hub.capacity.pools import Pool
@@ -25,7 +25,17 @@ WORKERS_MAX = 100  # nodes shown beside the pools; the whole list is at /nodes
 _COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # their flags would be another pool's companion keys
 
 
-@router.get("/pools", **operation("listPools", (RUNNER, ADMIN, NODE), p.OFFSET, p.LIMIT, p.SEARCH))
+@router.get(
+    "/pools",
+    **operation(
+        "listPools",
+        (RUNNER, ADMIN, NODE),
+        p.OFFSET,
+        p.LIMIT,
+        p.SEARCH,
+        shared=True,
+    ),
+)
 async def pools(request: Request) -> Answer[fleet.Pools]:
     """The state of the pools by label, a page of all or of those that contain `q`, and of the first nodes."""
     hub = allowed(request, RUNNER, ADMIN, NODE)

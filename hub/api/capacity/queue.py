@@ -11,9 +11,9 @@ from hub.api.auth import ADMIN, RUNNER
 from hub.api.capacity.leases import granted, hung_up, longest_wait_s
 from hub.api.contract import lending
 from hub.api.contract import parameters as p
-from hub.api.contract.operation import NO_SLOT, operation
 from hub.api.deps import allowed, is_gone, reply, serving
 from hub.api.members import whole_number
+from hub.api.operations import NO_SLOT, operation
 from hub.api.realms.spilling import served
 from hub.api.shapes.answer import Answer
 from hub.capacity.labels import parse_label
@@ -42,7 +42,16 @@ SHOWN_MAX = 20_000  # tickets in one answer
 
 @router.get(
     "/queue",
-    **operation("listQueue", (RUNNER, ADMIN), p.OFFSET, p.LIMIT, p.TICKETS, p.OF_LABEL, refusals=(InvalidLabel,)),
+    **operation(
+        "listQueue",
+        (RUNNER, ADMIN),
+        p.OFFSET,
+        p.LIMIT,
+        p.TICKETS,
+        p.OF_LABEL,
+        refusals=(InvalidLabel,),
+        shared=True,
+    ),
 )
 async def queue(request: Request) -> Answer[lending.Queue]:
     """Who waits, by label, those whose turn is next at the top: a page of the labels, or one, and of each the first

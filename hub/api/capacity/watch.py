@@ -10,9 +10,9 @@ from hub.api.capacity.node_requests import NUMBER_MAX
 from hub.api.capacity.requests import WatchBody
 from hub.api.contract import fleet, lending
 from hub.api.contract import parameters as p
-from hub.api.contract.operation import TOKEN, operation
 from hub.api.deps import allowed, is_gone, reply, serving
 from hub.api.members import whole_number
+from hub.api.operations import TOKEN, Subject, operation
 from hub.api.realms.spilling import watched
 from hub.api.shapes.answer import Answer
 from hub.api.speakers import speaker
@@ -23,7 +23,16 @@ from hub.store.keys import key_part
 router = APIRouter()
 
 
-@router.post("/leases/watch", tags=["sessions"], **operation("watchLeases", (RUNNER,), body=WatchBody))
+@router.post(
+    "/leases/watch",
+    tags=["sessions"],
+    **operation(
+        "watchLeases",
+        (RUNNER,),
+        body=WatchBody,
+        about=Subject("leases", in_body=True),
+    ),
+)
 async def watch(request: Request) -> Answer[lending.Watched]:
     """Wait until one of these leases is over: a node died, an operator ended it, or a drain did.
 

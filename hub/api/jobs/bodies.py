@@ -17,9 +17,9 @@ from starlette.requests import Request
 
 from hub.api.bodies import unknown
 from hub.api.deps import serving
+from hub.api.guard.bounds import report_bytes
 from hub.api.guard.freight import LIGHT
 from hub.api.jobs import reports
-from hub.api.jobs.limits import report_bytes
 from hub.api.jobs.requests import (
     MANY,
     ClaimBody,

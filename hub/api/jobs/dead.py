@@ -6,12 +6,12 @@ from fastapi import APIRouter, Request
 
 from hub.api.contract import parameters as p
 from hub.api.contract import work
-from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import serving
 from hub.api.identity import caller
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT, operator
 from hub.api.jobs.requests import PageQuery
+from hub.api.operations import CALLER, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes.answer import Answer
 from hub.errors import InvalidTaskTransition, JobNotFound, KeyReused, TaskNotFound

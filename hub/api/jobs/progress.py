@@ -6,12 +6,12 @@ from fastapi import APIRouter, Request
 
 from hub.api.contract import parameters as p
 from hub.api.contract import work
-from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, serving
 from hub.api.identity import caller
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import WORKER
 from hub.api.jobs.requests import ProgressBody
+from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes.answer import Answer
 from hub.errors import KeyReused, WorkerNotFound
@@ -23,7 +23,15 @@ router = APIRouter(prefix=PREFIX, tags=["tasks"])
 
 @router.post(
     "/tasks/progress",
-    **operation("reportProgress", CALLER, p.KEY, body=ProgressBody, refusals=(WorkerNotFound, KeyReused)),
+    **operation(
+        "reportProgress",
+        CALLER,
+        p.KEY,
+        body=ProgressBody,
+        refusals=(WorkerNotFound, KeyReused),
+        about=Subject("worker", in_body=True),
+        bound="reports",
+    ),
 )
 async def note(request: Request) -> Answer[work.Progressed]:
     """Note how far tasks are and what they log, for the owner of the worker that runs them.

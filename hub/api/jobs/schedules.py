@@ -5,12 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from hub.api.contract import work
-from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, serving
 from hub.api.identity import caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT
 from hub.api.jobs.requests import PageQuery, PauseBody, ScheduleBody, options_of
+from hub.api.operations import CALLER, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes.answer import Answer
 from hub.errors import InvalidRoomId, JobNotFound
@@ -52,6 +52,7 @@ async def look(request: Request) -> Answer[work.Schedule]:
         also={201: work.Schedule},
         body=ScheduleBody,
         refusals=(InvalidRoomId, JobNotFound, TooManySchedules),
+        bound="schedule",
     ),
 )
 async def put(request: Request) -> Answer[work.Schedule]:

@@ -14,10 +14,10 @@ from hub.api.capacity.nodes import remove
 from hub.api.capacity.requests import DrainBody, ReleaseBody, SweepBody, SwitchBody
 from hub.api.contract import fleet, operating
 from hub.api.contract import parameters as p
-from hub.api.contract.operation import TOKEN, operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_seconds, remote_ip, reply, serving
 from hub.api.members import whole_number
+from hub.api.operations import TOKEN, operation
 from hub.api.shapes.answer import Answer
 from hub.api.speakers import speaker
 from hub.capacity.nodes.models import DrainCall, check_node_id

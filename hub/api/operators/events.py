@@ -16,11 +16,10 @@ from hub.api import bodies
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.contract import operating
 from hub.api.contract import parameters as p
-from hub.api.contract.operation import Raw, operation
 from hub.api.credentials import credential
-from hub.api.deps import allowed, reply, serving
+from hub.api.deps import allowed, hang_up, reply, serving
 from hub.api.members import whole_number
-from hub.api.paths import ABORT, EVENTS
+from hub.api.operations import Raw, Subject, operation
 from hub.api.shapes.answer import Answer
 from hub.errors import InvalidValue, NotFound, StoreUnavailable
 from hub.history.events import NAMES, Wanted, parse_id, wanted
@@ -56,7 +55,13 @@ async def history(request: Request) -> Answer[operating.Events]:
 
 @router.get(
     "/why/{kind}/{id:path}",
-    **operation("explain", (RUNNER, ADMIN), p.WHY_LIMIT, refusals=(NotFound,)),
+    **operation(
+        "explain",
+        (RUNNER, ADMIN),
+        p.WHY_LIMIT,
+        refusals=(NotFound,),
+        about=Subject("why", "id"),
+    ),
 )
 async def explain(request: Request, kind: str, id: str) -> Answer[operating.Explanation]:
     """Why a `node`, `slot`, `ticket`, `run`, `task`, `worker`, `job` or `schedule` is as it is: what happened, by which
@@ -74,9 +79,15 @@ async def explain(request: Request, kind: str, id: str) -> Answer[operating.Expl
 
 
 @router.get(
-    EVENTS,
+    "/events",
     **operation(
-        "followEvents", (RUNNER, ADMIN), p.AFTER, p.LAST_EVENT, *p.EVENTS_OF, raw=Raw("text/event-stream", _SHOWN)
+        "followEvents",
+        (RUNNER, ADMIN),
+        p.AFTER,
+        p.LAST_EVENT,
+        *p.EVENTS_OF,
+        raw=Raw("text/event-stream", _SHOWN),
+        endless=True,
     ),
 )
 async def events(request: Request) -> Response:
@@ -140,7 +151,7 @@ class EventStream(Response):
         while not (await asyncio.wait(tasks, timeout=SEND_S, return_when=asyncio.FIRST_COMPLETED))[0]:
             if time.monotonic() - self._sending_since >= SEND_S:
                 metrics.event_streams_slow.inc()
-                scope.get("extensions", {}).get(ABORT, lambda: None)()
+                hang_up(scope)
                 return
 
     async def _send(self, send: Send, listener: Listener, begin: bytes, since: str) -> None:

@@ -10,9 +10,9 @@ from hub.api import bodies
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.capacity.requests import SettingBody
 from hub.api.contract import operating
-from hub.api.contract.operation import operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, remote_ip, reply
+from hub.api.operations import operation
 from hub.api.shapes.answer import Answer
 from hub.capacity.agreed import SharedSetting
 from hub.errors import BadInput, NotFound

@@ -10,10 +10,10 @@ from fastapi import APIRouter, Request
 from hub.api import bodies
 from hub.api.contract import operating
 from hub.api.contract import parameters as p
-from hub.api.contract.operation import CALLER, operation
 from hub.api.credentials import origin
 from hub.api.deps import reply, serving
 from hub.api.identity import OPERATOR, Caller, superuser
+from hub.api.operations import CALLER, operation
 from hub.api.shapes.answer import Answer
 from hub.errors import Forbidden, InvalidJson, InvalidValue, MissingMember, NotFound
 from hub.jobs.names import dashed
@@ -44,7 +44,14 @@ _REFUSALS = (Forbidden, InvalidJson, MissingMember, InvalidValue)
 
 @router.post(
     "/admin/tokens",
-    **operation("createToken", CALLER, status=201, body=operating.TokenBody, refusals=_REFUSALS),
+    **operation(
+        "createToken",
+        CALLER,
+        status=201,
+        body=operating.TokenBody,
+        refusals=_REFUSALS,
+        least="admin",
+    ),
 )
 async def create(request: Request) -> Answer[operating.MadeToken]:
     """Make a token for a user, for a node, or for nodes to join with. Its secret is in `token`, here and never again;
@@ -95,7 +102,12 @@ async def look(request: Request, id: str) -> Answer[operating.Token]:
 
 @router.delete(
     "/admin/tokens/{id}",
-    **operation("revokeToken", CALLER, refusals=(*_REFUSALS, InvalidValue, NotFound)),
+    **operation(
+        "revokeToken",
+        CALLER,
+        refusals=(*_REFUSALS, InvalidValue, NotFound),
+        least="admin",
+    ),
 )
 async def revoke(request: Request, id: str) -> Answer[operating.Revoked]:
     """Revoke a token: within a second no hub knows it any more. `last` tells that there is none left, so that a hub

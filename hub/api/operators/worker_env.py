@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 
 from hub.api.auth import ADMIN
 from hub.api.contract import operating
-from hub.api.contract.operation import operation
 from hub.api.deps import allowed, reply
+from hub.api.operations import operation
 from hub.api.shapes.answer import Answer
 from hub.capacity.nodes.asking import NodeRefused, NodeSilent, environment
 from hub.errors import UnknownNode
@@ -17,7 +17,12 @@ router = APIRouter(tags=["operations"])
 
 @router.get(
     "/diagnostics/worker-env/{node_id:path}",
-    **operation("getNodeEnvironment", (ADMIN,), refusals=(UnknownNode, NodeSilent, NodeRefused)),
+    **operation(
+        "getNodeEnvironment",
+        (ADMIN,),
+        refusals=(UnknownNode, NodeSilent, NodeRefused),
+        least="operator",
+    ),
 )
 async def worker_env(request: Request, node_id: str) -> Answer[operating.NodeEnvironment]:
     """The environment of a registered node, asked of the node itself; its refusal comes with its status."""
