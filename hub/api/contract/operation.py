@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from hub.api.auth import ADMIN
-from hub.api.contract.parameters import Parameter
 from hub.api.shapes.answer import answered
+from hub.api.shapes.parameters import Parameter
 from hub.errors import (
     Capped,
     DeadlineMissed,
