@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute
 
 from hub.api.auth import ADMIN
 from hub.api.paths import read_id
+from hub.api.shapes.parameters import Parameter
 from hub.errors import (
     Capped,
     DeadlineMissed,
@@ -45,17 +46,6 @@ class Raw(NamedTuple):
 
     media_type: str
     example: str = ""
-
-
-class Parameter(NamedTuple):
-    """A parameter of an operation."""
-
-    name: str
-    about: str
-    example: Any
-    schema: dict[str, Any] = {"type": "string"}  # noqa: RUF012 - read, never changed
-    place: str = "query"
-    required: bool = False
 
 
 class Subject(NamedTuple):
@@ -129,7 +119,7 @@ class Row:
     """An operation as it is asked for: its method, its path, its endpoint and its facts."""
 
     def __init__(self, route: APIRoute) -> None:
-        (self.method,) = route.methods or ()
+        self.method = next(iter(route.methods or ()))
         self.route, self.path = route, route.path
         self.endpoint: Callable[..., Awaitable[Response]] = route.endpoint
         self.facts = facts_of(route)

@@ -16,7 +16,6 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hub.api import measured
-from hub.api.bodies import SPEECH, preferred_wait
 from hub.api.deadlines import Deadlines
 from hub.api.deps import CYCLE, SERVING, check_caller, hang_up
 from hub.api.door import MARK, Door, Visit
@@ -29,6 +28,7 @@ from hub.api.guard.gate import Gate, first_of
 from hub.api.operations import ALIAS, SAFE, Found, Table
 from hub.api.paths import SOCKETS, is_ours, keep_escaped, read_id
 from hub.api.problems import answer, as_hub_error, note_failure, refuse, slow_down_guesses
+from hub.api.shapes.reading import SPEECH, preferred_wait
 from hub.api.waiting import TIME
 from hub.errors import HubError, RequestTimedOut, Stopping, TooLarge, Unavailable
 from hub.observability.logs import get_logger

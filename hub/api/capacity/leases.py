@@ -8,18 +8,27 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from hub.api import bodies, traces
+from hub.api import traces
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.capacity import reading
-from hub.api.capacity.requests import AttributeBody, BorrowBody, RenewBody, ReturnBody
-from hub.api.contract import lending
-from hub.api.contract import parameters as p
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, is_gone, reply, serving
 from hub.api.operations import NO_SLOT, TOKEN, Subject, operation
 from hub.api.realms.naming import UnknownRealm
 from hub.api.realms.spilling import lender, where_else
+from hub.api.shapes import parameters as p
+from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
+from hub.api.shapes.lease_bodies import AttributeBody, BorrowBody, RenewBody, ReturnBody
+from hub.api.shapes.leases import (
+    GrantShape,
+    MappedShape,
+    RenewedShape,
+    ReturnedShape,
+    SessionPageShape,
+    SessionShape,
+    VerifiedShape,
+)
 from hub.api.speakers import speaker
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_OWN_S, keep_key_s, new_attempt
@@ -67,7 +76,7 @@ ELSEWHERE = ("not lent", "stale token", "ended")
         about=Subject("borrow", in_body=True),
     ),
 )
-async def borrow(request: Request) -> Answer[lending.Grant]:
+async def borrow(request: Request) -> Answer[GrantShape]:
     """Borrow a slot of a pool, waiting in the queue while none is free.
 
     Answers 503 when it is not to be had; `code` says why: `timeout`, `deadline`, `per-label-cap`, `per-run-cap`. Where
@@ -201,7 +210,7 @@ def granted(hub: Hub, lease: Lease, run_name: str | None) -> dict[str, Any]:
         about=Subject("lease", in_body=True),
     ),
 )
-async def give_back(request: Request) -> Answer[lending.Returned]:
+async def give_back(request: Request) -> Answer[ReturnedShape]:
     """Give a slot back. Any number of repetitions answers 200; those that changed nothing carry a note.
 
     An operator who ends somebody else's lease says `revoke`: its holder is told, and the slot is lent on when he has
@@ -248,7 +257,7 @@ async def give_back(request: Request) -> Answer[lending.Returned]:
         about=Subject("lease", in_body=True),
     ),
 )
-async def renew(request: Request) -> Answer[lending.Renewed]:
+async def renew(request: Request) -> Answer[RenewedShape]:
     """Extend a lease, never beyond its longest life. Answers 409 `grant-over` when it has ended."""
     hub = allowed(request, RUNNER)
     said = RenewBody.read(await bodies.read_body(request))
@@ -273,7 +282,7 @@ async def renew(request: Request) -> Answer[lending.Renewed]:
     "/leases/{slot}/verify",
     **operation("verifyLease", (RUNNER, NODE, ADMIN, TOKEN), p.FENCE, refusals=(Forbidden, Settling)),
 )
-async def verify(request: Request, slot: str) -> Answer[lending.Verified]:
+async def verify(request: Request, slot: str) -> Answer[VerifiedShape]:
     """Whether a fencing token is that of the lease that holds the slot now; for the side that owns the resource."""
     who, hub = await speaker(request, RUNNER, NODE, ADMIN), serving(request).hub
     token = request.query_params.get("token", "")
@@ -308,7 +317,7 @@ async def verify(request: Request, slot: str) -> Answer[lending.Verified]:
         shared=True,
     ),
 )
-async def sessions(request: Request) -> Answer[lending.SessionPage]:
+async def sessions(request: Request) -> Answer[SessionPageShape]:
     """What is lent, the leases that end first at the top; all, or those of one label, pool, node or run."""
     hub = allowed(request, RUNNER, ADMIN)
     offset, limit = bodies.page(request)
@@ -344,7 +353,7 @@ async def _page(
 
 
 @router.get("/sessions/{slot}", **operation("getLease", (RUNNER, ADMIN), refusals=(NotFound,)))
-async def session(request: Request, slot: str) -> Answer[lending.Session]:
+async def session(request: Request, slot: str) -> Answer[SessionShape]:
     """The live lease of a slot; 404 when it is not lent."""
     hub = allowed(request, RUNNER, ADMIN)
     found = await hub.leases.find(key_part(slot))
@@ -367,7 +376,7 @@ def _session(found: LeaseRecord) -> dict[str, Any]:
 
 
 @router.post("/results/browser/{slot}/test", **operation("mapSlotToTest", (RUNNER,), *p.RUN, body=AttributeBody))
-async def attribute(request: Request, slot: str) -> Answer[lending.Mapped]:
+async def attribute(request: Request, slot: str) -> Answer[MappedShape]:
     """Map a slot to the test that runs on it, for six hours or until its lease ends."""
     hub = allowed(request, RUNNER)
     said = AttributeBody.read(await bodies.read_body(request))

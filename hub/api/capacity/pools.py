@@ -6,15 +6,15 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from hub.api import bodies
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.capacity.nodes import shown as shown_node
-from hub.api.contract import fleet
-from hub.api.contract import parameters as p
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, reply
 from hub.api.operations import operation
+from hub.api.shapes import parameters as p
+from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
+from hub.api.shapes.nodes import PoolShape, PoolsShape, RestartedShape
 from hub.capacity.labels import Label, parse_label
 from hub.capacity.pools import Pool
 from hub.core import Hub
@@ -36,7 +36,7 @@ _COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # their flags wou
         shared=True,
     ),
 )
-async def pools(request: Request) -> Answer[fleet.Pools]:
+async def pools(request: Request) -> Answer[PoolsShape]:
     """The state of the pools by label, a page of all or of those that contain `q`, and of the first nodes."""
     hub = allowed(request, RUNNER, ADMIN, NODE)
     offset, limit = bodies.page(request)
@@ -84,7 +84,7 @@ async def _workers(hub: Hub) -> list[dict[str, Any]]:
     "/pools/{label:path}",
     **operation("getPool", (RUNNER, ADMIN, NODE), refusals=(InvalidLabel, NotFound)),
 )
-async def pool(request: Request, label: str) -> Answer[fleet.Pool]:
+async def pool(request: Request, label: str) -> Answer[PoolShape]:
     """The counts of one pool; 404 when it has no slots."""
     hub = allowed(request, RUNNER, ADMIN, NODE)
     (found,) = await hub.pools.describe([parse_label(label).text])
@@ -110,7 +110,7 @@ def _shown(pool: Pool, version: str | None) -> dict[str, Any]:
     "/admin/pools/{label:path}/restart",
     **operation("restartPool", (ADMIN,), refusals=(InvalidLabel, NotFound)),
 )
-async def restart(request: Request, label: str) -> Answer[fleet.Restarted]:
+async def restart(request: Request, label: str) -> Answer[RestartedShape]:
     """Have every slot of a pool replaced; nothing of it is lent until that is done, at most 30 minutes."""
     hub = allowed(request, ADMIN)
     parsed = _restartable(label)

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub import __version__
-from hub.api import bodies
 from hub.api.auth import ADMIN, HEADER, RUNNER
 from hub.api.credentials import origin
 from hub.api.deps import Serving, in_ms, remote_ip, reply, serving
@@ -16,6 +15,7 @@ from hub.api.door import LOGIN, Door, cookie_name
 from hub.api.identity import bearer, known
 from hub.api.operations import unlisted
 from hub.api.realms.served import ServedRealms
+from hub.api.shapes import reading as bodies
 from hub.errors import Forbidden, HubError, InvalidValue, MissingMember, NotFound, Unauthorized
 from hub.settings.realms import DEFAULT
 from hub.tokens.logins import LIFE_S, LINK_S, ROLES, Login, bond, capped, new_key

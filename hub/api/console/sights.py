@@ -9,11 +9,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, reply, serving
 from hub.api.operations import unlisted
+from hub.api.shapes import reading as bodies
 from hub.errors import MissingMember, NotFound
 from hub.history.why import KINDS, why
 from hub.settings import Settings

@@ -11,12 +11,12 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies
 from hub.api.auth import ADMIN
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, reply
-from hub.api.members import whole_number
 from hub.api.operations import unlisted
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.readers import whole_number
 from hub.errors import InvalidValue, NotFound, RecordsUnavailable
 from hub.recovery.alerts import Thresholds, level
 from hub.recovery.leadership import known_sources

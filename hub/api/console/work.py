@@ -9,12 +9,12 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api import bodies
-from hub.api.contract.neutral import renamed
 from hub.api.deps import in_ms, reply, serving
 from hub.api.identity import Caller, reader
 from hub.api.jobs import answers
 from hub.api.operations import unlisted
+from hub.api.shapes import reading as bodies
+from hub.api.shapes.neutral import renamed
 from hub.core import Hub
 from hub.errors import Forbidden, InvalidValue
 from hub.jobs.chains import links_of

@@ -13,15 +13,16 @@ from pydantic import BaseModel, TypeAdapter
 
 from hub import __version__, errors
 from hub.api.auth import ADMIN, NODE, RUNNER
-from hub.api.contract.neutral import MEDIA_TYPE, NamesDiffer, Twins, beside
-from hub.api.contract.parameters import ANSWER_HEADERS, PATH
-from hub.api.contract.problems import Detail, Problem, ValidationFault
-from hub.api.contract.tidy import Components, example, tidied
+from hub.api.contract.neutral import Twins, beside
+from hub.api.contract.schemas import Components, example, tidied
 from hub.api.door import NoReason
-from hub.api.members import Member
-from hub.api.operations import ANYBODY, TOKEN, Operation, Parameter, Raw, facts_of
+from hub.api.operations import ANYBODY, TOKEN, Operation, Raw, facts_of
 from hub.api.paths import is_ours
 from hub.api.shapes.answer import answered
+from hub.api.shapes.neutral import MEDIA_TYPE, NamesDiffer
+from hub.api.shapes.parameters import ANSWER_HEADERS, PATH, Parameter
+from hub.api.shapes.problems import DetailShape, ProblemShape, ValidationFaultShape
+from hub.api.shapes.readers import Member
 
 PROBLEM: Final = "application/problem+json"
 _SCHEMES: Final = {
@@ -97,7 +98,7 @@ def _answers(route: APIRoute) -> dict[int, Any]:
 
 
 def _shapes(routes: Iterable[APIRoute]) -> Iterator[Any]:
-    yield from (Problem, Detail, ValidationFault)
+    yield from (ProblemShape, DetailShape, ValidationFaultShape)
     for route in routes:
         said = facts_of(route)
         for shape in (said.body, *_answers(route).values()):
@@ -221,9 +222,9 @@ def _refusal(status: int, kinds: set[type[errors.HubError]], ours: bool, compone
         }  # fmt: skip
         if ours:
             shown = {"type": f"/v1/problems/{coded[0].code}", "title": title, "status": status}
-        content[PROBLEM] = {"schema": components.of(Problem), "example": shown}
+        content[PROBLEM] = {"schema": components.of(ProblemShape), "example": shown}
     if len(coded) < len(kinds):
-        content |= _content(Detail if errors.Unauthorized in kinds else ValidationFault, components)
+        content |= _content(DetailShape if errors.Unauthorized in kinds else ValidationFaultShape, components)
     codes = sorted({each.code for each in coded})
     words = f"{title}." + (f" `code`: {', '.join(f'`{code}`' for code in codes)}." if codes else "")
     written: dict[str, Any] = {"description": words, "content": content}

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 import orjson
 
-from hub.api.contract import work
 from hub.api.jobs.bodies import Slice
 from hub.api.paths import PREFIX
 from hub.api.shapes.answer import Answer
+from hub.api.shapes.jobs import WorkerShape
 from hub.jobs.models import LOST, Job, Page, Provider, Shown, Task, Worker
 from hub.jobs.names import dashed, time_text
 from hub.jobs.schedules import NO_TASK, Schedule
@@ -37,9 +37,9 @@ def page(found: Page[T], asked: Slice, shown: Callable[[T], dict[str, Any]]) -> 
     return reply({"items": items, "total": found.total, "limit": asked.limit, "offset": asked.offset})
 
 
-def beaten(worker: str, at_us: int) -> work.Worker:
+def beaten(worker: str, at_us: int) -> WorkerShape:
     """Return a worker and the time of its last heartbeat."""
-    return work.Worker(id=dashed(worker), last_heartbeat=time_text(at_us))
+    return WorkerShape(id=dashed(worker), last_heartbeat=time_text(at_us))
 
 
 def worker(found: Worker) -> dict[str, Any]:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.contract import parameters as p
-from hub.api.contract import work
 from hub.api.deps import serving
 from hub.api.identity import caller
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT, operator
-from hub.api.jobs.requests import PageQuery
 from hub.api.operations import CALLER, operation
 from hub.api.paths import PREFIX
+from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
+from hub.api.shapes.job_bodies import PageQuery
+from hub.api.shapes.jobs import TaskPageShape, TaskShape
 from hub.errors import InvalidTaskTransition, JobNotFound, KeyReused, TaskNotFound
 
 router = APIRouter(prefix=PREFIX, tags=["dead letters"])
 
 
 @router.get("/dead", **operation("listDeadLetters", CALLER, query=PageQuery))
-async def listed(request: Request) -> Answer[work.TaskPage]:
+async def listed(request: Request) -> Answer[TaskPageShape]:
     """The dead letters, newest first."""
     await operator(request)
     asked = bodies.part(request)
@@ -28,7 +28,7 @@ async def listed(request: Request) -> Answer[work.TaskPage]:
 
 
 @router.get("/dead/{task_id}", **operation("getDeadLetter", CALLER, refusals=(TaskNotFound,)))
-async def look(request: Request) -> Answer[work.Task]:
+async def look(request: Request) -> Answer[TaskShape]:
     """One dead letter."""
     await operator(request)
     task = bodies.path_id(request, "task_id")
@@ -55,7 +55,7 @@ async def drop(request: Request) -> Answer[None]:
         refusals=(TaskNotFound, JobNotFound, InvalidTaskTransition, KeyReused),
     ),
 )
-async def retry(request: Request) -> Answer[work.Task]:
+async def retry(request: Request) -> Answer[TaskShape]:
     """A new task like one that has failed or was cancelled; a dead letter is one no longer. For its submitter."""
     who = await caller(request, SUBMIT)
     task, hub = bodies.path_id(request, "task_id"), serving(request).hub

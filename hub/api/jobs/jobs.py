@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.contract import work
 from hub.api.deps import serving
 from hub.api.identity import caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import WORKER
-from hub.api.jobs.requests import PageQuery, ServedBody, TasksQuery
 from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
 from hub.api.shapes.answer import Answer
+from hub.api.shapes.job_bodies import PageQuery, ServedBody, TasksQuery
+from hub.api.shapes.jobs import JobPageShape, JobShape, TaskPageShape
 from hub.errors import InvalidCategory, InvalidRoomId, JobNotFound, SchemaConflict, Superseded, WorkerNotFound
 from hub.jobs.models import JobRequest
 from hub.jobs.names import check_room
@@ -27,14 +27,14 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
         "registerJob",
         CALLER,
         status=201,
-        also={200: work.Job},
+        also={200: JobShape},
         body=ServedBody,
         refusals=(InvalidRoomId, InvalidCategory, SchemaConflict, WorkerNotFound, Superseded),
         about=Subject("room", "room_id", in_body=True),
         bound="schema",
     ),
 )
-async def register(request: Request) -> Answer[work.Job]:
+async def register(request: Request) -> Answer[JobShape]:
     """Offer a job: 201 when it is new or was taken back, 200 when it was there with the same schema.
 
     Without `worker_id` a worker is made for it, and so it is with one of another realm that serves nothing there yet.
@@ -56,7 +56,7 @@ async def register(request: Request) -> Answer[work.Job]:
 
 
 @router.get("/rooms/{room_id}/jobs", **operation("listJobs", CALLER, query=PageQuery, refusals=(InvalidRoomId,)))
-async def listed(request: Request) -> Answer[work.JobPage]:
+async def listed(request: Request) -> Answer[JobPageShape]:
     """The jobs that are seen from a room, newest first."""
     who = await reader(request)
     asked = bodies.part(request)
@@ -71,7 +71,7 @@ async def listed(request: Request) -> Answer[work.JobPage]:
     "/rooms/{room_id}/jobs/{job_name:full}/tasks",
     **operation("listTasksOfJob", CALLER, query=TasksQuery, refusals=(InvalidRoomId, JobNotFound)),
 )
-async def tasks(request: Request) -> Answer[work.TaskPage]:
+async def tasks(request: Request) -> Answer[TaskPageShape]:
     """The tasks of a job that were submitted to a room, newest first."""
     who = await reader(request)
     asked = bodies.part(request, TasksQuery)
@@ -87,7 +87,7 @@ async def tasks(request: Request) -> Answer[work.TaskPage]:
     "/rooms/{room_id}/jobs/{job_name:full}",
     **operation("getJob", CALLER, refusals=(InvalidRoomId, JobNotFound)),
 )
-async def look(request: Request) -> Answer[work.Job]:
+async def look(request: Request) -> Answer[JobShape]:
     """An active job by its full name, room:category:name."""
     who = await reader(request)
     room, full = request.path_params["room_id"], request.path_params["job_name"]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.contract import parameters as p
-from hub.api.contract import work
 from hub.api.deps import check_listening, serving
 from hub.api.identity import caller
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import WORKER
-from hub.api.jobs.requests import ProgressBody
 from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
+from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
+from hub.api.shapes.job_bodies import ProgressBody
+from hub.api.shapes.jobs import ProgressedShape
 from hub.errors import KeyReused, WorkerNotFound
 from hub.jobs.models import Said
 from hub.jobs.names import dashed
@@ -33,7 +33,7 @@ router = APIRouter(prefix=PREFIX, tags=["tasks"])
         bound="reports",
     ),
 )
-async def note(request: Request) -> Answer[work.Progressed]:
+async def note(request: Request) -> Answer[ProgressedShape]:
     """Note how far tasks are and what they log, for the owner of the worker that runs them.
 
     Who looks at a task is shown it, and a task that may not be silent for long (`maxSilenceSeconds`) may be so again.

@@ -8,17 +8,17 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub.api import waiting
-from hub.api.contract import parameters as p
-from hub.api.contract import work
 from hub.api.deps import serving
 from hub.api.identity import caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import READ, WORKER
-from hub.api.jobs.requests import PageQuery, ProviderBody
 from hub.api.operations import CALLER, Raw, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
+from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
+from hub.api.shapes.job_bodies import PageQuery, ProviderBody
+from hub.api.shapes.jobs import ProviderPageShape, ProviderShape
 from hub.core import Hub
 from hub.errors import InvalidCategory, InvalidRoomId, ProviderNotFound, ProviderTimeout, ResultNotAsked, WorkerNotFound
 from hub.jobs.models import Provider, ProviderRequest
@@ -35,14 +35,14 @@ router = APIRouter(prefix=PREFIX, tags=["providers"])
         "registerProvider",
         CALLER,
         status=201,
-        also={200: work.Provider},
+        also={200: ProviderShape},
         body=ProviderBody,
         refusals=(InvalidRoomId, InvalidCategory, WorkerNotFound),
         about=Subject("room", "room_id", in_body=True),
         bound="schema",
     ),
 )
-async def register(request: Request) -> Answer[work.Provider]:
+async def register(request: Request) -> Answer[ProviderShape]:
     """Offer a provider of data: 201 when it is new, 200 when it replaces the caller's own. Without `worker_id` a
     worker is made for it."""
     room = request.path_params["room_id"]
@@ -67,7 +67,7 @@ async def register(request: Request) -> Answer[work.Provider]:
     "/rooms/{room_id}/providers",
     **operation("listProviders", CALLER, query=PageQuery, refusals=(InvalidRoomId,)),
 )
-async def listed(request: Request) -> Answer[work.ProviderPage]:
+async def listed(request: Request) -> Answer[ProviderPageShape]:
     """The providers that are seen from a room, newest first."""
     who = await reader(request)
     asked = bodies.part(request)
@@ -87,7 +87,7 @@ async def listed(request: Request) -> Answer[work.ProviderPage]:
         about=Subject("job", "name"),
     ),
 )
-async def look(request: Request) -> Answer[work.Provider]:
+async def look(request: Request) -> Answer[ProviderShape]:
     """A provider by its full name, room:category:name."""
     who = await reader(request)
     room, full = request.path_params["room_id"], request.path_params["name"]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from hub.api import waiting
-from hub.api.contract import parameters as p
-from hub.api.contract import work
 from hub.api.deps import check_listening, serving
 from hub.api.identity import caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import WORKER
-from hub.api.jobs.requests import LeaveQuery, PageQuery, TakenQuery, WorkerBeatBody
 from hub.api.operations import CALLER, EVERYTHING, operation
 from hub.api.paths import PREFIX
+from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
+from hub.api.shapes.job_bodies import LeaveQuery, PageQuery, TakenQuery, WorkerBeatBody
+from hub.api.shapes.jobs import TakenShape, WorkerPageShape, WorkerShape
 from hub.errors import Forbidden, InvalidRoomId, Superseded, WorkerNotFound
 from hub.jobs.jobs import new_id
 from hub.jobs.names import check_room, dashed
@@ -31,7 +31,7 @@ router = APIRouter(prefix=PREFIX, tags=["workers"])
         about=EVERYTHING,
     ),
 )
-async def create(request: Request) -> Answer[work.Worker]:
+async def create(request: Request) -> Answer[WorkerShape]:
     """A new worker of the caller's. It must beat from now on, or it is removed."""
     who = await caller(request, WORKER)
     await check_listening(request)
@@ -41,7 +41,7 @@ async def create(request: Request) -> Answer[work.Worker]:
 
 
 @router.get("/workers", **operation("listWorkers", CALLER, query=PageQuery))
-async def listed(request: Request) -> Answer[work.WorkerPage]:
+async def listed(request: Request) -> Answer[WorkerPageShape]:
     """All workers of all users, newest first; not for a token that is bound to rooms."""
     who = await reader(request)
     if who and who.rooms:
@@ -54,7 +54,7 @@ async def listed(request: Request) -> Answer[work.WorkerPage]:
     "/rooms/{room_id}/workers",
     **operation("listWorkersOfRoom", CALLER, query=PageQuery, refusals=(InvalidRoomId,)),
 )
-async def of_room(request: Request) -> Answer[work.WorkerPage]:
+async def of_room(request: Request) -> Answer[WorkerPageShape]:
     """The workers of the jobs that are seen from a room, newest first."""
     who = await reader(request)
     asked = bodies.part(request)
@@ -75,7 +75,7 @@ async def of_room(request: Request) -> Answer[work.WorkerPage]:
         refusals=(WorkerNotFound, Superseded),
     ),
 )
-async def beat(request: Request) -> Answer[work.Worker]:
+async def beat(request: Request) -> Answer[WorkerShape]:
     """Say that a worker is alive. Answered once Redis has it; for its owner alone.
 
     With the `tasks` it holds, each with its `claim`, what differs from what the hub knows is settled, and those
@@ -102,7 +102,7 @@ async def beat(request: Request) -> Answer[work.Worker]:
     "/workers/{worker_id}/taken",
     **operation("getTaken", CALLER, p.PREFER, query=TakenQuery, refusals=(WorkerNotFound,)),
 )
-async def taken(request: Request) -> Answer[work.Taken]:
+async def taken(request: Request) -> Answer[TakenShape]:
     """How often a task was taken from a worker, because it was cancelled or silent for too long; for its owner alone.
 
     With `Prefer: wait=N` as soon as it is not `since` any more: then its next heartbeat, with `tasks`, says which.

@@ -12,15 +12,15 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hub.api import bodies
 from hub.api.auth import ADMIN, RUNNER
-from hub.api.contract import operating
-from hub.api.contract import parameters as p
 from hub.api.credentials import credential
 from hub.api.deps import allowed, hang_up, reply, serving
-from hub.api.members import whole_number
 from hub.api.operations import Raw, Subject, operation
+from hub.api.shapes import parameters as p
+from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
+from hub.api.shapes.operators import EventsShape, ExplanationShape
+from hub.api.shapes.readers import whole_number
 from hub.errors import InvalidValue, NotFound, StoreUnavailable
 from hub.history.events import NAMES, Wanted, parse_id, wanted
 from hub.history.live import Listener, Live
@@ -41,7 +41,7 @@ def _which(query: Mapping[str, str]) -> Wanted:
 
 
 @router.get("/history", **operation("listEvents", (RUNNER, ADMIN), p.LIMIT, *p.EVENTS_OF))
-async def history(request: Request) -> Answer[operating.Events]:
+async def history(request: Request) -> Answer[EventsShape]:
     """What happened last, newest first: all, or that of some kinds and about one node, slot, pool, run, ticket, worker,
     task, job or schedule.
 
@@ -63,7 +63,7 @@ async def history(request: Request) -> Answer[operating.Events]:
         about=Subject("why", "id"),
     ),
 )
-async def explain(request: Request, kind: str, id: str) -> Answer[operating.Explanation]:
+async def explain(request: Request, kind: str, id: str) -> Answer[ExplanationShape]:
     """Why a `node`, `slot`, `ticket`, `run`, `task`, `worker`, `job` or `schedule` is as it is: what happened, by which
     rule, and what comes next. 404 when nothing is known of it.
 

@@ -19,12 +19,19 @@ from hub import __version__
 from hub.api import measured
 from hub.api.auth import ADMIN, HEADER, NODE, RUNNER
 from hub.api.capacity.pools import state
-from hub.api.contract import operating
 from hub.api.deps import Serving, allowed, in_ms, reply, serving
 from hub.api.operations import EVERYTHING, Raw, operation
 from hub.api.realms.naming import NAMED
 from hub.api.realms.served import ServedRealms
 from hub.api.shapes.answer import Answer
+from hub.api.shapes.operators import (
+    DiagnosticsShape,
+    EnvironmentShape,
+    HealthShape,
+    HubLiveShape,
+    HubReadyShape,
+    ReadyShape,
+)
 from hub.core import Hub
 from hub.errors import StoreFault, StoreUnavailable, Unauthorized, Unavailable
 from hub.observability import metrics
@@ -72,7 +79,7 @@ class Breaker:
         about=EVERYTHING,
     ),
 )
-async def health(request: Request) -> Answer[operating.Health]:
+async def health(request: Request) -> Answer[HealthShape]:
     """Whether Redis answers a ping, and how fast."""
     found = serving(request)
     breaker: Breaker = request.app.state.breaker
@@ -99,7 +106,7 @@ async def health(request: Request) -> Answer[operating.Health]:
         about=EVERYTHING,
     ),
 )
-async def health_ready(request: Request) -> Answer[operating.HubReady]:
+async def health_ready(request: Request) -> Answer[HubReadyShape]:
     """For load balancers: this hub takes requests and Redis answers, whether or not anything is free.
 
     Of a hub with realms it is enough that the store of one answers; `realms` says of each how it is.
@@ -124,7 +131,7 @@ async def health_ready(request: Request) -> Answer[operating.HubReady]:
         about=EVERYTHING,
     ),
 )
-async def health_live(_: Request) -> Answer[operating.HubLive]:
+async def health_live(_: Request) -> Answer[HubLiveShape]:
     """For a supervisor: this process answers, whatever has become of Redis."""
     return reply({"status": "live"})
 
@@ -161,7 +168,7 @@ async def _counts(hub: Hub) -> tuple[int, int, int, int]:
 
 
 @router.get("/ready", **operation("getReadiness", ()))
-async def ready(request: Request) -> Answer[operating.Ready]:
+async def ready(request: Request) -> Answer[ReadyShape]:
     """Whether a borrow could succeed: a node was heard within two minutes and a slot is free.
 
     Without a secret the answer may be a second old.
@@ -310,7 +317,7 @@ async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:
 
 
 @router.get("/diagnostics", **operation("getDiagnostics", (ADMIN,)))
-async def diagnostics(request: Request) -> Answer[operating.Diagnostics]:
+async def diagnostics(request: Request) -> Answer[DiagnosticsShape]:
     """How this hub is set up, and the nodes it sees."""
     hub = allowed(request, ADMIN)
     settings = hub.settings
@@ -327,7 +334,7 @@ async def diagnostics(request: Request) -> Answer[operating.Diagnostics]:
 
 
 @router.get("/diagnostics/env", **operation("getEnvironment", (ADMIN,)))
-async def diagnostics_env(request: Request) -> Answer[operating.Environment]:
+async def diagnostics_env(request: Request) -> Answer[EnvironmentShape]:
     """The hub's own variables in the environment of this process, without secrets; others are nobody's concern."""
     hub = allowed(request, ADMIN)
     return reply({"env": own_variables(), "now": in_ms(hub, 0)})

@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request
 
-from hub.api import bodies
-from hub.api.contract import operating
-from hub.api.contract import parameters as p
 from hub.api.credentials import origin
 from hub.api.deps import reply, serving
 from hub.api.identity import OPERATOR, Caller, superuser
 from hub.api.operations import CALLER, operation
+from hub.api.shapes import parameters as p
+from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
+from hub.api.shapes.operators import MadeTokenShape, RevokedShape, TokenBodyShape, TokenShape, TokensShape
 from hub.errors import Forbidden, InvalidJson, InvalidValue, MissingMember, NotFound
 from hub.jobs.names import dashed
 from hub.tokens.models import (
@@ -48,12 +48,12 @@ _REFUSALS = (Forbidden, InvalidJson, MissingMember, InvalidValue)
         "createToken",
         CALLER,
         status=201,
-        body=operating.TokenBody,
+        body=TokenBodyShape,
         refusals=_REFUSALS,
         least="admin",
     ),
 )
-async def create(request: Request) -> Answer[operating.MadeToken]:
+async def create(request: Request) -> Answer[MadeTokenShape]:
     """Make a token for a user, for a node, or for nodes to join with. Its secret is in `token`, here and never again;
     with `sha256` nobody but the caller knows it, and the call may be repeated. Tokens of nodes and to join with are
     made and revoked with the admin secret alone.
@@ -79,7 +79,7 @@ async def create(request: Request) -> Answer[operating.MadeToken]:
 
 
 @router.get("/admin/tokens", **operation("listTokens", CALLER, p.OFFSET, p.LIMIT, refusals=_REFUSALS))
-async def tokens(request: Request) -> Answer[operating.Tokens]:
+async def tokens(request: Request) -> Answer[TokensShape]:
     """The tokens, newest first, and those of HUB_TOKENS_FILE; never a secret."""
     await superuser(request, "admin")
     found = serving(request)
@@ -93,7 +93,7 @@ async def tokens(request: Request) -> Answer[operating.Tokens]:
     "/admin/tokens/{id}",
     **operation("getToken", CALLER, refusals=(*_REFUSALS, NotFound)),
 )
-async def look(request: Request, id: str) -> Answer[operating.Token]:
+async def look(request: Request, id: str) -> Answer[TokenShape]:
     """A token, without its secret."""
     await superuser(request, "admin")
     found = serving(request)
@@ -109,7 +109,7 @@ async def look(request: Request, id: str) -> Answer[operating.Token]:
         least="admin",
     ),
 )
-async def revoke(request: Request, id: str) -> Answer[operating.Revoked]:
+async def revoke(request: Request, id: str) -> Answer[RevokedShape]:
     """Revoke a token: within a second no hub knows it any more. `last` tells that there is none left, so that a hub
     without secrets is open again."""
     operator, found = await superuser(request, "admin"), serving(request)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from hub.api.auth import ADMIN
-from hub.api.contract import operating
 from hub.api.deps import allowed, reply
 from hub.api.operations import operation
 from hub.api.shapes.answer import Answer
+from hub.api.shapes.operators import NodeEnvironmentShape
 from hub.capacity.nodes.asking import NodeRefused, NodeSilent, environment
 from hub.errors import UnknownNode
 
@@ -24,7 +24,7 @@ router = APIRouter(tags=["operations"])
         least="operator",
     ),
 )
-async def worker_env(request: Request, node_id: str) -> Answer[operating.NodeEnvironment]:
+async def worker_env(request: Request, node_id: str) -> Answer[NodeEnvironmentShape]:
     """The environment of a registered node, asked of the node itself; its refusal comes with its status."""
     hub = allowed(request, ADMIN)
     node = await hub.nodes.get(node_id)

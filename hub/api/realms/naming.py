@@ -10,9 +10,9 @@ from urllib.parse import parse_qs
 import orjson
 from starlette.types import Scope
 
-from hub.api.contract import neutral
 from hub.api.operations import Found
 from hub.api.paths import read_id
+from hub.api.shapes import neutral
 from hub.errors import NotFound
 from hub.jobs.names import SHARED
 from hub.settings.realms import DEFAULT, Kind

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from hub.api.contract import words as w
-from hub.api.operations import Parameter
+from hub.api.shapes import fields as w
 
 PAGE_MAX: Final = 1000
 _TEXT: Final[dict[str, Any]] = {"type": "string"}
+
+
+class Parameter(NamedTuple):
+    """A parameter of an operation."""
+
+    name: str
+    about: str
+    example: Any
+    schema: dict[str, Any] = _TEXT
+    place: str = "query"
+    required: bool = False
 
 
 def _whole(low: int, high: int, default: int | None = None) -> dict[str, Any]:
