@@ -46,10 +46,8 @@ from hub.recovery.webhook import Webhook, webhook_url
 from hub.settings import Settings
 from hub.store.cancelling import cancel_all
 from hub.store.connection import open_store
-from hub.store.formats import MIGRATIONS
 from hub.sweeping.leases import LeaseSweeperService
 from hub.sweeping.loop import SweepLoop
-from hub.sweeping.migration import keep_migrating
 from hub.sweeping.nodes import NodeSweeperService
 from hub.sweeping.noted import noted
 from hub.sweeping.reconciler import Reconciler
@@ -215,7 +213,6 @@ async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
             "worker", settings.worker_sweep_interval_s, hub.clock, noted(hub.store, "worker", worker_sweeper.sweep)
         ).run,
         SweepLoop("task", INTERVAL_S, hub.clock, task_sweeper.sweep, line_s=LINE_S).run,
-        *([partial(keep_migrating, hub.store)] if MIGRATIONS else []),
     ]
 
 
