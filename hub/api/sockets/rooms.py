@@ -14,11 +14,10 @@ from socketio.exceptions import ConnectionRefusedError as Refused
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from hub.api.auth import HEADER
-from hub.api.credentials import slow_down
-from hub.api.deps import Serving
-from hub.api.guard.sessions import Sessions
-from hub.api.identity import Caller, Shown, allow, known
+from hub.api.callers.credentials import slow_down
+from hub.api.callers.users import Caller, Shown, allow, known
+from hub.api.handling.serving import Serving
+from hub.api.handling.socket_places import Sessions
 from hub.api.jobs import walls
 from hub.api.realms.naming import NAMED
 from hub.api.sockets.events import Events
@@ -28,6 +27,7 @@ from hub.jobs.names import check_room, parse_full_name, to_id
 from hub.observability import metrics
 from hub.observability.logs import get_logger
 from hub.observability.tracing import tracing
+from hub.tokens.secrets import HEADER
 
 HEARD_S = 2.0  # for Redis to confirm that events are heard
 ROOMS_MAX = 5_000  # of one connection

@@ -9,18 +9,18 @@ from typing import Any
 from starlette.requests import Request
 from starlette.types import Scope
 
-from hub.api.auth import Secrets
-from hub.api.guard.forwarded import FORWARDED, Proxies
-from hub.api.guard.freight import Freight
-from hub.api.guard.gate import Gate
-from hub.api.guard.guesses import Guesses
-from hub.api.guard.standstill import READ_S, Standstill
+from hub.api.handling.browsers import Gate
+from hub.api.handling.large_bodies import Freight
+from hub.api.handling.proxies import FORWARDED, Proxies
+from hub.api.handling.stalls import READ_S, Standstill
+from hub.api.handling.wrong_secrets import Guesses
 from hub.api.shapes.answer import Answer
 from hub.core import Hub
 from hub.errors import CallerGone, Stopping
 from hub.history.live import Live
 from hub.tokens.file import TokensFile
 from hub.tokens.holders import Holders
+from hub.tokens.secrets import Secrets
 from hub.wire import time_at
 
 CYCLE = "hub.cycle"  # in the scope of a request: the server's own record of the exchange, where it is one of uvicorn's

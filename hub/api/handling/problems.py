@@ -13,7 +13,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hub.api.credentials import slow_down
 from hub.api.paths import is_ours, read_id
 from hub.capacity.nodes.asking import NodeRefused, NodeSilent
 from hub.errors import (
@@ -93,16 +92,9 @@ def _answer_of_jobs(error: HubError, headers: dict[str, str]) -> Response:
     return Response(orjson.dumps(document), error.status, headers, MEDIA_TYPE)
 
 
-async def slow_down_guesses(app: Any, scope: Scope, error: Exception) -> None:
-    """Let an answer that a secret is wrong wait, when it was guessed."""
-    if isinstance(error, Unauthorized) and (found := getattr(app.state, "serving", None)) is not None:
-        await slow_down(found, scope)
-
-
 async def on_hub_error(request: Request, error: Exception) -> Response:
     """For refusals raised by a route."""
     if isinstance(error, HubError):
-        await slow_down_guesses(request.app, request.scope, error)
         note_failure(error, error, request.scope)
         return answer(error, request.scope["path"])
     return answer(as_hub_error(error), request.scope["path"])
