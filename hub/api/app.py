@@ -255,5 +255,5 @@ async def _logged(job: Callable[[], Awaitable[None]]) -> None:
     try:
         await job()
     except Exception as error:
-        _log.critical("background job ended", why=repr(error), exc_info=error)
+        _log.critical("background loop crashed", why=repr(error), exc_info=error)
         raise

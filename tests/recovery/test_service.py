@@ -123,7 +123,7 @@ def _cleaned_beside_broken_ones(first: HubProcess, pg: Database, sqlite: Databas
     for name, why in (("misfit", "table"), ("away", "url")):
         wait_until(lambda: len(lines(first, "record sweep", name, "errors=1")) >= 2, why=first.log)  # noqa: B023
         log = first.log()
-        refused = lines_in(log, "source not cleaned", name)
+        refused = lines_in(log, "source sweep failed", name)
         assert all(f"source {name}, {why}: " in line and " ERROR " in line for line in refused)
         assert abs(len(refused) - len(lines_in(log, "record sweep", name))) <= 1, "one for each pass"
 
@@ -201,10 +201,10 @@ class _Locked:
 
 def _database_killed(hub: HubProcess, pg: Database) -> None:
     wait_until(lambda: scraped(hub, "hub_zombie_records")['source="orders"'] == 0, why=hub.log)
-    before = len(lines(hub, "source not cleaned", "orders"))
+    before = len(lines(hub, "source sweep failed", "orders"))
     pg.place.kill()
     try:
-        wait_until(lambda: len(lines(hub, "source not cleaned", "orders")) > before, why=hub.log)
+        wait_until(lambda: len(lines(hub, "source sweep failed", "orders")) > before, why=hub.log)
         assert hub.process.poll() is None
         seen = len(lines(hub, "record sweep", "lite"))
         wait_until(lambda: len(lines(hub, "record sweep", "lite")) > seen, why=hub.log)
@@ -328,7 +328,7 @@ async def test_an_outcome_whose_database_is_away_waits_and_that_is_said_once(
     sqlite.place.mkdir()
     sweeper = RecordSweeperService(hub.store, "h", records, Levels(hub.store, hub.settings, Webhook(None)))
     assert (await sweeper.sweep()).errors == 1
-    assert [each.msg["event"] for each in caplog.records if each.levelname == "ERROR"] == ["source not cleaned"]
+    assert [each.msg["event"] for each in caplog.records if each.levelname == "ERROR"] == ["source sweep failed"]
     assert await outcomes.count() == 1
 
 

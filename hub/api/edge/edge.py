@@ -218,7 +218,7 @@ class Edge:
                     await answer(refusal, scope["path"])(scope, exchange.receive, exchange.send)
                     return
         except TimeoutError:
-            _log.debug("answer not taken", path=read_id(scope["path"]))
+            _log.debug("answer not read by the client", path=read_id(scope["path"]))
         if transport := getattr(scope[CYCLE], "transport", None):
             transport.abort()  # of an answer that has begun nobody can be told that it is not complete in another way
 
