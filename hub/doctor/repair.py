@@ -55,7 +55,8 @@ class Repairer:
             try:
                 await self._repair(suspicion, suspicions[suspicion])
             except (ForeignKey, StoreFault) as error:  # a key of it holds something else, and stays as it is
-                _log.warning("not repaired", check=suspicion.check, subject=suspicion.subject[0][:200], why=str(error))
+                subject = suspicion.subject[0][:200]
+                _log.warning("finding not repaired", check=suspicion.check, subject=subject, why=str(error))
         if miscounted := [each.subject[0] for each in suspicions if each.check == "counts"]:
             await self._recount(miscounted)
 
