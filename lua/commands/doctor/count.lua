@@ -1,5 +1,6 @@
--- Whose tasks are, to count them; nothing changes. Returns per task: full name of its job or '' (unknown), '1' | '0' (put off)
-command.read_unclocked('doctor/check_counts', {
+-- Read the jobs of tasks, to count the tasks of each job. Changes nothing.
+-- Returns per task: full name of its job or '' (unknown), '1' | '0' (put off)
+command.read('doctor/count', {
   '...tasks',
 }, function(_, argv)
   local answers = {}
