@@ -79,7 +79,9 @@ class Repairer:
         try:
             await self._ways[suspicion.check](suspicion.subject, words)
         except (ForeignKey, StoreFault) as error:
-            _log.warning("not repaired", check=suspicion.check, subject=suspicion.subject[0][:200], why=str(error))
+            _log.warning(
+                "finding not repaired", check=suspicion.check, subject=suspicion.subject[0][:200], why=str(error)
+            )
 
     async def _counter(self, _: Subject, __: Words) -> None:
         await self._scripts["counter"](issued="0")

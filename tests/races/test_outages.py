@@ -86,7 +86,7 @@ async def test_a_redis_killed_under_load_costs_nothing_but_the_time_it_was_away(
     for hub in hubs:
         log = hub.log()
         cut_by_expiry(found, log)
-        assert (log.count(" store lost "), log.count(" store back ")) == (1, 1), log
+        assert (log.count(" store unreachable "), log.count(" store reachable again ")) == (1, 1), log
     assert broken(found, borrowers.lines()) == []
     await eventually(lambda: _is_empty(own_redis.client()))
     assert await doctor_finds(own_redis.url, 4) == []
