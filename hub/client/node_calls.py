@@ -25,7 +25,7 @@ WAIT_S = 25.0  # for something to be told: shorter than what proxies usually put
 WITHDRAWN_AT_ONCE = 100
 
 
-class Telling:
+class NodeCalls:
     """One node's side of the conversation with the hub; `state` is what it has to say."""
 
     def __init__(self, state: AgentState, http: AsyncTransport) -> None:

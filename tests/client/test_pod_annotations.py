@@ -17,8 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
-from hub.client import pod
-from hub.client.pod import DELETION_COST, SAFE_TO_EVICT, Pod
+from hub.client import pod_annotations
+from hub.client.pod_annotations import DELETION_COST, SAFE_TO_EVICT, PodAnnotations
 from tests.client.fake_cluster import Clock, Cluster, in_a_pod, running
 from tests.client.fake_hub import FakeHub, agent_of, eventually
 from tests.world import PATIENCE_S, HubProcess, clean_environment, wait_until
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 
 @contextlib.asynccontextmanager
-async def writing(own: Pod):
+async def writing(own: PodAnnotations):
     task = asyncio.create_task(own.write_for_ever())
     yield
     task.cancel()
@@ -46,7 +46,7 @@ async def test_a_pod_costs_more_while_something_of_it_is_lent_and_may_not_be_evi
         for slots, expected in (("s1",), (11, "false")), (("s1", "s2"), (12, "false")), ((), (0, None)):
             await eventually(lambda: clock.asleep)
             lend(hub, *slots)
-            clock.step(pod.EVERY_S)
+            clock.step(pod_annotations.EVERY_S)
             await eventually(lambda: (cluster.cost, cluster.annotations.get(SAFE_TO_EVICT)) == expected)  # noqa: B023
     (path,) = {path for _, path, _, _ in cluster.seen}
     assert path == "/api/v1/namespaces/fleet/pods/rack-7-0"
@@ -54,7 +54,7 @@ async def test_a_pod_costs_more_while_something_of_it_is_lent_and_may_not_be_evi
 
 
 async def test_a_pod_is_written_to_six_times_a_minute_at_most_and_the_last_change_always(cluster: Cluster, clock):
-    own = Pod.own()
+    own = PodAnnotations.own()
     assert own is not None
     async with writing(own):
         lent = itertools.cycle((0, 1, 2))
@@ -73,12 +73,12 @@ async def test_a_pod_is_written_to_six_times_a_minute_at_most_and_the_last_chang
 
 
 async def test_what_did_not_change_is_not_written_again(cluster: Cluster, clock):
-    own = Pod.own()
+    own = PodAnnotations.own()
     assert own is not None
     async with writing(own):
         own.lends(1)
         await eventually(lambda: cluster.cost == 11 and clock.asleep)
-        clock.step(pod.EVERY_S)
+        clock.step(pod_annotations.EVERY_S)
         for _ in range(4):
             own.lends(1)
             for _ in range(10):  # turns of the loop, in which it looks whether there is something to write
@@ -89,14 +89,14 @@ async def test_what_did_not_change_is_not_written_again(cluster: Cluster, clock)
 
 
 async def test_the_token_is_read_again_each_time(cluster: Cluster, clock):
-    own = Pod.own()
+    own = PodAnnotations.own()
     assert own is not None
     async with writing(own):
         own.lends(0)
         await eventually(lambda: cluster.cost == 0 and clock.asleep)
         (cluster.account / "token").write_text("token-2\n")
         own.lends(1)
-        clock.step(pod.EVERY_S)
+        clock.step(pod_annotations.EVERY_S)
         await eventually(lambda: cluster.cost == 11)
     assert [head["authorization"] for _, _, head, _ in cluster.seen] == ["Bearer token-1", "Bearer token-2"]
 
@@ -108,31 +108,31 @@ async def test_without_permission_it_is_told_once_and_everything_else_is_as_ever
             await eventually(lambda: len(cluster.seen) == number and clock.asleep)  # noqa: B023
             lend(hub, f"s{number}")
             await eventually(lambda: list(agent.lent) == [f"s{number}"])  # noqa: B023
-            clock.step(pod.LONGEST_PAUSE_S)
+            clock.step(pod_annotations.LONGEST_PAUSE_S)
         told = [each for each in caplog.records if "pod-deletion-cost" in each.getMessage()]
         assert [each.levelno for each in told] == [logging.WARNING]
         assert "403" in told[0].getMessage()
         cluster.answers = 200
         await eventually(lambda: clock.asleep)
-        clock.step(pod.LONGEST_PAUSE_S)
+        clock.step(pod_annotations.LONGEST_PAUSE_S)
         await eventually(lambda: cluster.cost == 11)
     assert hub.nodes == {}
 
 
 async def test_a_change_back_is_written_when_nobody_knows_whether_the_change_was(cluster: Cluster, clock):
-    own = Pod.own()
+    own = PodAnnotations.own()
     assert own is not None
     async with writing(own):
         own.lends(0)
         await eventually(lambda: cluster.cost == 0 and clock.asleep)
         cluster.answers = 500
         own.lends(1)
-        clock.step(pod.EVERY_S)
+        clock.step(pod_annotations.EVERY_S)
         await eventually(lambda: len(cluster.seen) == 2 and clock.asleep)
         cluster.annotations[DELETION_COST] = "11"  # it arrived, and the answer was lost
         cluster.answers = 200
         own.lends(0)
-        clock.step(pod.LONGEST_PAUSE_S)
+        clock.step(pod_annotations.LONGEST_PAUSE_S)
         await eventually(lambda: cluster.cost == 0)
 
 
@@ -150,7 +150,7 @@ async def test_a_node_goes_on_where_there_is_nothing_to_write_with(missing, hub,
 
 
 async def test_a_cluster_that_does_not_answer_delays_no_beat_and_no_leave(hub, cluster: Cluster, monkeypatch):
-    monkeypatch.setattr(pod, "TIMEOUT_S", 3600.0)
+    monkeypatch.setattr(pod_annotations, "TIMEOUT_S", 3600.0)
     cluster.speaks.clear()
     async with agent_of(hub, pod=True):
         await eventually(lambda: cluster.seen)
@@ -165,7 +165,7 @@ async def test_no_pod_is_written_to_that_nobody_asked_for(hub, cluster: Cluster,
     for name in in_a_pod(1):
         with monkeypatch.context() as patch:
             patch.delenv(name)
-            assert Pod.own() is None
+            assert PodAnnotations.own() is None
     assert cluster.seen == []
 
 
@@ -185,10 +185,11 @@ def cluster_of_processes(tmp_path: Path) -> Iterator[tuple[Cluster, dict[str, st
 def test_the_agent_writes_the_cost_of_its_pod(command, live_hub: HubProcess, cluster_of_processes):
     cluster, environment = cluster_of_processes
     words = ["agent"] * (command == "hub agent") + ["--node=n1", "--slots=gpu:a100=2", f"--url={live_hub.url}"]
-    account = f"import pathlib, sys; from hub.client import pod; pod.ACCOUNT = pathlib.Path({str(cluster.account)!r})"
+    account = f"pod_annotations.ACCOUNT = pathlib.Path({str(cluster.account)!r})"
+    begin = f"import pathlib, sys; from hub.client import pod_annotations; {account}"
     environment = {**clean_environment(), "HUB_NODE_SECRET": live_hub.node_secret, **environment}
     agent = subprocess.Popen(
-        [sys.executable, "-c", f"{account}; pod.EVERY_S = 0.1; {COMMANDS[command]}", *words],
+        [sys.executable, "-c", f"{begin}; pod_annotations.EVERY_S = 0.1; {COMMANDS[command]}", *words],
         env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
@@ -209,7 +210,7 @@ def test_the_agent_writes_the_cost_of_its_pod(command, live_hub: HubProcess, clu
 class Member:
     """A pod of a ReplicaSet, as its controller sees it."""
 
-    own: Pod
+    own: PodAnnotations
     created: int
     annotations: dict[str, str | None] = field(default_factory=dict)
     lent: int = 0
@@ -226,14 +227,14 @@ async def test_no_busy_pod_is_chosen_while_one_is_idle(clock: Clock, monkeypatch
 
     def add() -> None:
         number = next(numbers)
-        members[number] = Member(Pod(str(number)), number)
+        members[number] = Member(PodAnnotations(str(number)), number)
         members[number].own.lends(0)
         tasks[number] = asyncio.create_task(members[number].own.write_for_ever())
 
-    async def patch(own: Pod, body: Any) -> None:
+    async def patch(own: PodAnnotations, body: Any) -> None:
         members[int(own._url)].annotations |= body["metadata"]["annotations"]
 
-    monkeypatch.setattr(Pod, "_patch", patch)
+    monkeypatch.setattr(PodAnnotations, "_patch", patch)
     for _ in range(20):
         add()
     chosen = []

@@ -21,7 +21,7 @@ UNKNOWN_S = 60.0  # until it is asked again
 WAIT_S = 20.0  # the hub may hold the question for so long
 
 
-class Losses:
+class LostTasks:
     """Asks for one worker, while something runs that takes longer than a moment; what it has lost, its beat then says.
 
     `running()` says whether there is such a task, `held()` what the worker holds; `on_lost(task -> claim)` is called.

@@ -54,7 +54,7 @@ class Outbox:
         return dropped
 
 
-class Readahead:
+class Prefetch:
     """How many tasks to hold ready beyond those that run: as many as are finished while a claim is on its way.
 
     For tasks that take long that is none, so that other workers get what this one could not begin; for very short ones

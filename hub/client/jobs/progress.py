@@ -26,7 +26,7 @@ MOST_AT_ONCE = 100
 
 
 @dataclass(slots=True)
-class News:
+class ProgressReport:
     """What a task has said and nobody was sent yet."""
 
     claim: str
@@ -39,7 +39,7 @@ class News:
         said = {"claim": self.claim, "progress": self.progress, "message": self.message, "log": list(self.log)}
         return {"id": task_id, **{name: value for name, value in said.items() if value not in (None, "", [])}}
 
-    def put_back(self, older: News) -> None:
+    def put_back(self, older: ProgressReport) -> None:
         """What was to be sent before this, and was not."""
         if older.claim == self.claim:
             self.progress = older.progress if self.progress is None else self.progress
@@ -47,7 +47,7 @@ class News:
             self.log = deque([*older.log, *self.log], maxlen=KEPT)
 
 
-class Teller:
+class ProgressReporter:
     """Speaks for the tasks of one worker. `on_lost(task -> claim)` is told of those that are not its own any more."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Teller:
         self._wire = wire
         self._worker_id = worker_id
         self._on_lost = on_lost
-        self._news: dict[str, News] = {}
+        self._news: dict[str, ProgressReport] = {}
         self._lock = threading.Lock()
         self._woken = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -69,7 +69,7 @@ class Teller:
         with self._lock:
             news = self._news.get(task_id)
             if news is None or news.claim != claim:
-                news = self._news[task_id] = News(claim)
+                news = self._news[task_id] = ProgressReport(claim)
             news.progress = news.progress if progress is None else progress
             news.message = news.message if message is None else message
             if text is not None:
@@ -105,9 +105,9 @@ class Teller:
         with self._lock:
             self._news.pop(task_id, None)
 
-    def _take(self) -> dict[str, News]:
+    def _take(self) -> dict[str, ProgressReport]:
         with self._lock:
-            taken: dict[str, News] = {}
+            taken: dict[str, ProgressReport] = {}
             size = 0
             for task_id, news in list(self._news.items()):
                 size += sum(len(text.encode()) for text in news.log)
@@ -116,7 +116,7 @@ class Teller:
                 taken[task_id] = self._news.pop(task_id)
             return taken
 
-    async def _tell(self, news: Mapping[str, News]) -> None:
+    async def _tell(self, news: Mapping[str, ProgressReport]) -> None:
         """Send it, the same request again for some seconds; what no hub has taken by then is kept for the next time."""
         if not news or self._deaf:
             return
@@ -136,11 +136,11 @@ class Teller:
         finally:
             self._away = set()
 
-    def _not_told(self, news: Mapping[str, News], error: HubError) -> None:
+    def _not_told(self, news: Mapping[str, ProgressReport], error: HubError) -> None:
         if passing(error):
             with self._lock:
                 for task_id, older in news.items():
-                    self._news.setdefault(task_id, News(older.claim)).put_back(older)
+                    self._news.setdefault(task_id, ProgressReport(older.claim)).put_back(older)
         elif error.code in ("not-found", "method-not-allowed"):
             self._deaf = True
             log.warning("this hub hears nothing of the progress of tasks: %s", error)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from hub.client.jobs import runner as places_module
+from hub.client.jobs.buffers import MOST_READY, MOST_REPORT_BYTES, Outbox, Prefetch
 from hub.client.jobs.handlers import Handler, Task
 from hub.client.jobs.runner import TaskRunner
-from hub.client.jobs.stock import MOST_READY, MOST_REPORT_BYTES, Outbox, Readahead
 from hub.client.jobs.tasks import Report
 from tests.client.fake_hub import eventually
 
@@ -25,33 +25,33 @@ JOB = "@global:modifiers:Rotate"
 def test_as_much_is_held_ready_as_is_finished_while_a_claim_travels(
     task_s: float | None, trip_s: float | None, ready: int
 ) -> None:
-    readahead = Readahead(concurrency=10)
+    prefetch = Prefetch(concurrency=10)
     if task_s is not None:
-        readahead.ran(task_s)
+        prefetch.ran(task_s)
     if trip_s is not None:
-        readahead.travelled(trip_s)
-    assert readahead.ready == ready
+        prefetch.travelled(trip_s)
+    assert prefetch.ready == ready
 
 
 def test_what_is_held_ready_follows_the_tasks() -> None:
-    readahead = Readahead(concurrency=10)
-    readahead.travelled(0.01)
-    readahead.ran(0.001)
-    assert readahead.ready == 200
+    prefetch = Prefetch(concurrency=10)
+    prefetch.travelled(0.01)
+    prefetch.ran(0.001)
+    assert prefetch.ready == 200
     for _ in range(30):
-        readahead.ran(1.0)
-    assert readahead.ready == 0
-    readahead.forget()
-    assert readahead.ready == 0
-    readahead.ran(0.001)
-    assert readahead.ready == 200
+        prefetch.ran(1.0)
+    assert prefetch.ready == 0
+    prefetch.forget()
+    assert prefetch.ready == 0
+    prefetch.ran(0.001)
+    assert prefetch.ready == 200
 
 
 def test_it_may_be_said_how_much_is_held_ready() -> None:
-    readahead = Readahead(concurrency=10, fixed=3)
-    readahead.travelled(1.0)
-    readahead.ran(0.001)
-    assert (readahead.ready, readahead.adaptive) == (3, False)
+    prefetch = Prefetch(concurrency=10, fixed=3)
+    prefetch.travelled(1.0)
+    prefetch.ran(0.001)
+    assert (prefetch.ready, prefetch.adaptive) == (3, False)
 
 
 def test_reports_travel_in_order_and_at_most_a_hundred_together() -> None:
@@ -73,12 +73,12 @@ def test_long_reasons_travel_in_calls_of_their_own() -> None:
 class Held:
     """TaskRunner whose tasks end when told."""
 
-    def __init__(self, concurrency: int, readahead: Readahead) -> None:
+    def __init__(self, concurrency: int, prefetch: Prefetch) -> None:
         self.go = asyncio.Event()
         self.said: list[tuple[str, str]] = []
         self.counts: Counter[str] = Counter()
         self.runner = TaskRunner(
-            concurrency, readahead, self.counts, lambda report: self.said.append((report.task, report.status))
+            concurrency, prefetch, self.counts, lambda report: self.said.append((report.task, report.status))
         )
         self.runner.handlers[JOB] = Handler("@global", "modifiers", "Rotate", {}, self.rotate)
 
@@ -94,7 +94,7 @@ class Held:
 
 
 async def test_no_more_is_claimed_than_there_are_places_and_may_be_ready() -> None:
-    held = Held(2, Readahead(2, fixed=4))
+    held = Held(2, Prefetch(2, fixed=4))
     assert held.runner.wanted() == 6
     held.put("a", "b", "c")
     assert held.runner.wanted() == 3
@@ -109,21 +109,21 @@ async def test_no_more_is_claimed_than_there_are_places_and_may_be_ready() -> No
 
 async def test_what_waits_too_long_behind_others_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places_module, "READY_S", -1.0)
-    readahead = Readahead(1)
-    readahead.travelled(0.01)
-    readahead.ran(0.001)
-    held = Held(1, readahead)
+    prefetch = Prefetch(1)
+    prefetch.travelled(0.01)
+    prefetch.ran(0.001)
+    held = Held(1, prefetch)
     held.put("a", "b", "c")
     held.runner.give_back_old()
     assert held.said == [("b", "pending"), ("c", "pending")]
-    assert readahead.ready == 0
+    assert prefetch.ready == 0
     await held.end()
     assert held.said[2:] == [("a", "completed")]
 
 
 async def test_what_was_asked_to_be_held_ready_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places_module, "READY_S", -1.0)
-    held = Held(1, Readahead(1, fixed=5))
+    held = Held(1, Prefetch(1, fixed=5))
     held.put("a", "b", "c")
     held.runner.give_back_old()
     assert held.said == []
@@ -131,7 +131,7 @@ async def test_what_was_asked_to_be_held_ready_is_kept(monkeypatch: pytest.Monke
 
 
 async def test_a_task_of_an_unknown_job_fails_and_says_so() -> None:
-    held = Held(1, Readahead(1))
+    held = Held(1, Prefetch(1))
     held.runner.put([Task("a", "@global:modifiers:Other", "r1", {})])
     assert held.said == [("a", "failed")]
     await held.end()

@@ -37,7 +37,7 @@ def marks(lent: int) -> dict[str, str | None]:
     return {DELETION_COST: str(_BUSY + min(lent, _MOST)), SAFE_TO_EVICT: "false"}
 
 
-class Pod:
+class PodAnnotations:
     """The pod of this process. It is written to beside everything else: nothing waits for that, no failure ends it."""
 
     def __init__(self, url: str) -> None:

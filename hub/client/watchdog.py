@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hub.retries import now_s
 
 
-class Progress:
+class Watchdog:
     """Asked before each beat: a node whose program hangs is not kept alive by a thread that does not.
 
     `longest_s` (None: for ever) is how long the program may be silent. `ask` has the program call the function that it
