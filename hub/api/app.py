@@ -204,15 +204,19 @@ async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
     if not expires:
         why = "nothing dead is removed: set HUB_SWEEPER_EXPIRE=true on every hub, or say hub expire on"
         _log.warning("expiry off", said_by=said_by, why=why)
+    only_changes = settings.sweep_log == "changes"
     return [
         hub.clock.run,
         hub.presence.run,
-        SweepLoop("node", settings.node_sweep_interval_s, hub.clock, noted(hub.store, "node", node_sweeper.sweep)).run,
-        SweepLoop("lease", settings.borrow_ttl_sweep_s, hub.clock, noted(hub.store, "lease", lease_sweeper.sweep)).run,
-        SweepLoop(
-            "worker", settings.worker_sweep_interval_s, hub.clock, noted(hub.store, "worker", worker_sweeper.sweep)
-        ).run,
-        SweepLoop("task", INTERVAL_S, hub.clock, task_sweeper.sweep, line_s=LINE_S).run,
+        *(
+            SweepLoop(name, interval_s, hub.clock, noted(hub.store, name, sweep), only_changes=only_changes).run
+            for name, interval_s, sweep in (
+                ("node", settings.node_sweep_interval_s, node_sweeper.sweep),
+                ("lease", settings.borrow_ttl_sweep_s, lease_sweeper.sweep),
+                ("worker", settings.worker_sweep_interval_s, worker_sweeper.sweep),
+            )
+        ),
+        SweepLoop("task", INTERVAL_S, hub.clock, task_sweeper.sweep, line_s=LINE_S, only_changes=only_changes).run,
     ]
 
 
@@ -242,6 +246,7 @@ def _loops(app: FastAPI, services: Sequence[RecordSweeperService]) -> list[Calla
             "record", interval_s, hub.clock, noted(hub.store, "record", service.sweep),
             leads=Leadership(hub.store, hub.clock.hub_id, service.source, hub.settings).wait,
             about={"source": service.source},
+            only_changes=hub.settings.sweep_log == "changes",
         ).run
         for service in services
     ]  # fmt: skip
@@ -254,5 +259,5 @@ async def _logged(job: Callable[[], Awaitable[None]]) -> None:
     try:
         await job()
     except Exception as error:
-        _log.critical("background job ended", why=repr(error), exc_info=error)
+        _log.critical("background loop crashed", why=repr(error), exc_info=error)
         raise

@@ -201,7 +201,7 @@ class RequestPipeline:
                     await answer(refusal, scope["path"])(scope, exchange.receive, exchange.send)
                     return
         except TimeoutError:
-            _log.debug("answer not taken", path=read_id(scope["path"]))
+            _log.debug("answer not read by the client", path=read_id(scope["path"]))
         hang_up(scope)  # of an answer that has begun nobody can be told that it is not complete in another way
 
     def _one_sentence(self, send: Send) -> Send:

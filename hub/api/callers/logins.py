@@ -138,7 +138,7 @@ class Door:
 
     def _not_looked_after(self, error: Exception) -> None:
         metrics.unhandled.inc()
-        _log.error("logins not looked after", why=str(error))
+        _log.error("login check failed", why=str(error))
 
     async def _is_still_good(self, visit: Visit) -> bool:
         """Whether he may go on hearing; what becomes of one login keeps nobody from being looked after."""

@@ -92,7 +92,7 @@ def _age_ms(at_s: float) -> int:
 
 def _not_told(error: Exception) -> None:
     metrics.unhandled.inc()
-    _log.error("overview not told", why=repr(error))
+    _log.error("overview not sent", why=repr(error))
 
 
 @router.get("/console/overview", **unlisted(page=True, who=(RUNNER, ADMIN)))

@@ -186,7 +186,9 @@ class Realms:
                 await default.open()
             for realm in self.known.values():
                 self._begin(realm)
-            _log.info("realms", served=",".join(name or DEFAULT for name in self.parts), rules=self.rules.version)
+            _log.info(
+                "realms served", served=",".join(name or DEFAULT for name in self.parts), rules=self.rules.version
+            )
             if self._when_started:
                 self._when_started(self)
             with self._tokens.read_again_on_sighup(self._read_again):
@@ -223,7 +225,7 @@ class Realms:
             before = self.known
             self._take()
         except StartRefused as error:
-            _log.error("realms file not used", why=str(error), realms_kept=len(self.known))
+            _log.error("realms file rejected", why=str(error), realms_kept=len(self.known))
             return
         for name in before:
             now, part = self.known.get(name), self.parts.get(name)
@@ -233,7 +235,9 @@ class Realms:
         for realm in self.known.values():
             if realm.name not in self.parts:
                 self._begin(realm)
-        _log.info("realms file read", served=",".join(name or DEFAULT for name in self.parts), rules=self.rules.version)
+        _log.info(
+            "realms file loaded", served=",".join(name or DEFAULT for name in self.parts), rules=self.rules.version
+        )
 
     def _close(self, part: Part) -> None:
         async def close() -> None:
