@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from hub.api.auth import HEADER
 from hub.api.contract.operation import TOKEN, operation
 from hub.api.credentials import origin
-from hub.api.deps import reply, serving
+from hub.api.deps import serving
 from hub.api.identity import bearer
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -38,4 +38,4 @@ async def join(request: Request) -> Answer[JoinedShape]:
     by = id_of(found.holders.digest_of(shown) or "")
     token = await found.hub.tokens.join(node, said.sha256, by, kept=said.kept)
     await found.hub.audit.write("node", "join", actor=node, **await origin(request), id=token.id)
-    return reply({"nodeId": node, "id": token.id}, status=201)
+    return Answer(JoinedShape(nodeId=node, id=token.id), status=201)

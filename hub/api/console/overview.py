@@ -15,6 +15,7 @@ from hub.api.auth import ADMIN, RUNNER
 from hub.api.console.health import sentence, troubles
 from hub.api.credentials import credential
 from hub.api.deps import Serving, allowed, in_ms, serving
+from hub.api.operators.admin import brake_shape
 from hub.api.operators.events import EventStream, after_of
 from hub.api.paths import AGE_MS, PAGE_EVENTS
 from hub.core import Hub
@@ -232,7 +233,7 @@ async def _tasks(hub: Hub) -> dict[str, Any]:
 
 async def _brakes(hub: Hub) -> dict[str, Any]:
     nodes, workers = await asyncio.gather(
-        Brake(hub.store, hub.settings, "nodes").status(), Brake(hub.store, hub.settings, "workers").status()
+        brake_shape(Brake(hub.store, hub.settings, "nodes")), brake_shape(Brake(hub.store, hub.settings, "workers"))
     )
     return {"nodes": nodes, "workers": workers}
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from hub.api import measured
 from hub.api.auth import HEADER, NODE
 from hub.api.capacity import reading
-from hub.api.capacity.nodes import orders_json
+from hub.api.capacity.orders import orders_json
 from hub.api.deps import Serving
 from hub.api.edge.hot import HEARTBEAT
 from hub.api.http.private import Cycle

@@ -24,7 +24,9 @@ async def listed(request: Request) -> Answer[TaskPageShape]:
     """The dead letters, newest first."""
     await operator(request)
     asked = bodies.part(request)
-    return answers.page(await serving(request).hub.tasks.dead_page(asked.limit, asked.offset), asked, answers.task)
+    found = await serving(request).hub.tasks.dead_page(asked.limit, asked.offset)
+    items = [answers.task(each) for each in found.items]
+    return Answer(TaskPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.get("/dead/{task_id}", **operation("getDeadLetter", CALLER, refusals=(TaskNotFound,)))
@@ -32,7 +34,7 @@ async def look(request: Request) -> Answer[TaskShape]:
     """One dead letter."""
     await operator(request)
     task = bodies.path_id(request, "task_id")
-    return answers.reply(answers.task(await serving(request).hub.tasks.dead(task)))
+    return Answer(answers.task(await serving(request).hub.tasks.dead(task)))
 
 
 @router.delete("/dead/{task_id}", **operation("dropDeadLetter", CALLER, status=204, refusals=(TaskNotFound,)))

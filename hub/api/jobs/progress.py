@@ -7,13 +7,13 @@ from fastapi import APIRouter, Request
 from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, serving
 from hub.api.identity import caller
-from hub.api.jobs import answers, bodies, walls
+from hub.api.jobs import bodies, walls
 from hub.api.jobs.callers import WORKER
 from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import ProgressBody
-from hub.api.shapes.jobs import ProgressedShape
+from hub.api.shapes.jobs import OutcomeShape, ProgressedShape
 from hub.errors import KeyReused, WorkerNotFound
 from hub.jobs.models import Said
 from hub.jobs.names import dashed
@@ -43,5 +43,5 @@ async def note(request: Request) -> Answer[ProgressedShape]:
     ]
     words = await hub.progress.note(worker, who.user, said, key)
     words = await walls.told(who, hub, [each.task for each in said], words)
-    outcomes = [{"id": dashed(each.task), "outcome": word} for each, word in zip(said, words, strict=True)]
-    return answers.reply({"tasks": outcomes})
+    outcomes = [OutcomeShape(id=dashed(each.task), outcome=word) for each, word in zip(said, words, strict=True)]
+    return Answer(ProgressedShape(tasks=outcomes))

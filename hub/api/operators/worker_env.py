@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 
 from hub.api.auth import ADMIN
 from hub.api.contract.operation import operation
-from hub.api.deps import allowed, reply
+from hub.api.deps import allowed
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.operators import NodeEnvironmentShape
 from hub.capacity.nodes.asking import NodeRefused, NodeSilent, environment
@@ -25,4 +25,4 @@ async def worker_env(request: Request, node_id: str) -> Answer[NodeEnvironmentSh
     node = await hub.nodes.get(node_id)
     secret = hub.settings.node_secret
     first = secret.get_secret_value().split(",")[0].strip() if secret else ""
-    return reply(await environment(node.id, node.base_url, first))
+    return Answer(await environment(node.id, node.base_url, first))
