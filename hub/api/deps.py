@@ -78,6 +78,12 @@ async def is_gone(request: Request) -> bool:
     return await request.is_disconnected() if gone is None else gone
 
 
+def hang_up(scope: Scope) -> None:
+    """Cut the connection of a request, and drop what is on its way."""
+    if (transport := getattr(scope.get(CYCLE), "transport", None)) is not None:
+        transport.abort()
+
+
 async def check_listening(request: Request) -> None:
     """Raise `CallerGone` when the caller has hung up: he may have asked another hub since. The body has been read."""
     if serving(request).standstill.is_over_just_now():

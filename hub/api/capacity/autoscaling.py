@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 
 from hub.api import paths  # noqa: F401 - it makes `full` known to paths
 from hub.api.auth import ADMIN, RUNNER
-from hub.api.contract.operation import operation
 from hub.api.deps import allowed
+from hub.api.operations import operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.jobs import JobDemandShape

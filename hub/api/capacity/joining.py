@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from hub.api.auth import HEADER
-from hub.api.contract.operation import TOKEN, operation
 from hub.api.credentials import origin
 from hub.api.deps import serving
 from hub.api.identity import bearer
+from hub.api.operations import TOKEN, Subject, operation
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.node_bodies import JoinBody
@@ -19,7 +19,17 @@ from hub.tokens.models import JOIN, id_of
 router = APIRouter(tags=["nodes"])
 
 
-@router.post("/node/join", **operation("joinNode", (TOKEN,), status=201, body=JoinBody, refusals=(NodeTaken,)))
+@router.post(
+    "/node/join",
+    **operation(
+        "joinNode",
+        (TOKEN,),
+        status=201,
+        body=JoinBody,
+        refusals=(NodeTaken,),
+        about=Subject("node", in_body=True),
+    ),
+)
 async def join(request: Request) -> Answer[JoinedShape]:
     """Make a token for the node that calls, in exchange for the token it shows, which is one to join with.
 

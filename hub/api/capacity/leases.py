@@ -11,9 +11,9 @@ from fastapi import APIRouter, Request
 from hub.api import traces
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.capacity import reading
-from hub.api.contract.operation import NO_SLOT, TOKEN, operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms, is_gone, serving
+from hub.api.operations import NO_SLOT, TOKEN, Subject, operation
 from hub.api.realms.naming import UnknownRealm
 from hub.api.realms.spilling import lender, where_else
 from hub.api.shapes import parameters as p
@@ -73,6 +73,7 @@ ELSEWHERE = ("not lent", "stale token", "ended")
         body=BorrowBody,
         headers=("Correlation-Id",),
         refusals=(InvalidLabel, NoSuchPool, UnknownRealm, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
+        about=Subject("borrow", in_body=True),
     ),
 )
 async def borrow(request: Request) -> Answer[GrantShape]:
@@ -207,6 +208,7 @@ def granted(hub: Hub, lease: Lease, run_name: str | None) -> GrantShape:
         body=ReturnBody,
         headers=("Correlation-Id",),
         refusals=(InvalidLabel, Forbidden, KeyReused),
+        about=Subject("lease", in_body=True),
     ),
 )
 async def give_back(request: Request) -> Answer[ReturnedShape]:
@@ -248,7 +250,13 @@ async def give_back(request: Request) -> Answer[ReturnedShape]:
 
 @router.post(
     "/session/renew",
-    **operation("renewLease", (RUNNER,), body=RenewBody, refusals=(LeaseOver, Settling)),
+    **operation(
+        "renewLease",
+        (RUNNER,),
+        body=RenewBody,
+        refusals=(LeaseOver, Settling),
+        about=Subject("lease", in_body=True),
+    ),
 )
 async def renew(request: Request) -> Answer[RenewedShape]:
     """Extend a lease, never beyond its longest life. Answers 409 `grant-over` when it has ended."""
@@ -307,6 +315,7 @@ async def verify(request: Request, slot: str) -> Answer[VerifiedShape]:
         p.OF_POOL,
         p.OF_NODE,
         p.OF_RUN,
+        shared=True,
     ),
 )
 async def sessions(request: Request) -> Answer[SessionPageShape]:

@@ -11,9 +11,9 @@ from fastapi import APIRouter, Request
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.capacity import offering, reading
 from hub.api.capacity.orders import asked_shape, orders_shape
-from hub.api.contract.operation import ANYBODY, TOKEN, operation
 from hub.api.credentials import credential
 from hub.api.deps import allowed, in_seconds, remote_ip, serving
+from hub.api.operations import ANYBODY, TOKEN, Subject, operation
 from hub.api.problems import problem
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
@@ -71,6 +71,7 @@ router = APIRouter(tags=["nodes"])
         (NODE, TOKEN),
         body=RegisterBody,
         refusals=(InvalidLabel, NodeIdCollides, Forbidden, Superseded, Settling),
+        about=Subject("node", in_body=True),
     ),
 )
 async def register(request: Request) -> Answer[RegisteredShape]:
@@ -204,7 +205,16 @@ async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Answer[LeftSh
     return Answer(answer)
 
 
-@router.post("/node/heartbeat", **operation("sendHeartbeat", (NODE, TOKEN), body=BeatBody, refusals=(Forbidden,)))
+@router.post(
+    "/node/heartbeat",
+    **operation(
+        "sendHeartbeat",
+        (NODE, TOKEN),
+        body=BeatBody,
+        refusals=(Forbidden,),
+        about=Subject("node", in_body=True),
+    ),
+)
 async def heartbeat(request: Request) -> Answer[OrdersShape]:
     """Say that a node is alive, and learn what it must do. Answered once Redis has it."""
     who, hub = await speaker(request, NODE), serving(request).hub
@@ -213,7 +223,15 @@ async def heartbeat(request: Request) -> Answer[OrdersShape]:
     return Answer(orders_shape(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms))
 
 
-@router.post("/node/heartbeats", **operation("sendHeartbeats", (NODE, TOKEN), body=BeatsBody))
+@router.post(
+    "/node/heartbeats",
+    **operation(
+        "sendHeartbeats",
+        (NODE, TOKEN),
+        body=BeatsBody,
+        about=Subject("beats", in_body=True),
+    ),
+)
 async def heartbeats(request: Request) -> Answer[BeatenShape]:
     """Up to 1,000 heartbeats in one call, for an agent per host; each is answered on its own."""
     who, hub = await speaker(request, NODE), serving(request).hub
@@ -244,6 +262,7 @@ async def _one(hub: Hub, who: Speaker, document: Any, path: str) -> OrdersShape 
         p.CURSOR,
         p.STATE,
         p.SEARCH,
+        shared=True,
     ),
 )
 async def nodes(request: Request) -> Answer[list[NodeId] | NodePageShape]:

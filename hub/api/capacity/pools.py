@@ -6,9 +6,9 @@ from fastapi import APIRouter, Request
 
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.capacity.nodes import shown as shown_node
-from hub.api.contract.operation import operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_ms
+from hub.api.operations import operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -30,7 +30,17 @@ WORKERS_MAX = 100  # nodes shown beside the pools; the whole list is at /nodes
 _COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # their flags would be another pool's companion keys
 
 
-@router.get("/pools", **operation("listPools", (RUNNER, ADMIN, NODE), p.OFFSET, p.LIMIT, p.SEARCH))
+@router.get(
+    "/pools",
+    **operation(
+        "listPools",
+        (RUNNER, ADMIN, NODE),
+        p.OFFSET,
+        p.LIMIT,
+        p.SEARCH,
+        shared=True,
+    ),
+)
 async def pools(request: Request) -> Answer[PoolsShape]:
     """The state of the pools by label, a page of all or of those that contain `q`, and of the first nodes."""
     hub = allowed(request, RUNNER, ADMIN, NODE)

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Request
 from hub.api import traces
 from hub.api.auth import ADMIN, RUNNER
 from hub.api.capacity.leases import granted, hung_up, longest_wait_s
-from hub.api.contract.operation import NO_SLOT, operation
 from hub.api.deps import allowed, is_gone, serving
+from hub.api.operations import NO_SLOT, operation
 from hub.api.realms.spilling import served
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
@@ -48,7 +48,16 @@ SHOWN_MAX = 20_000  # tickets in one answer
 
 @router.get(
     "/queue",
-    **operation("listQueue", (RUNNER, ADMIN), p.OFFSET, p.LIMIT, p.TICKETS, p.OF_LABEL, refusals=(InvalidLabel,)),
+    **operation(
+        "listQueue",
+        (RUNNER, ADMIN),
+        p.OFFSET,
+        p.LIMIT,
+        p.TICKETS,
+        p.OF_LABEL,
+        refusals=(InvalidLabel,),
+        shared=True,
+    ),
 )
 async def queue(request: Request) -> Answer[QueueShape]:
     """Who waits, by label, those whose turn is next at the top: a page of the labels, or one, and of each the first

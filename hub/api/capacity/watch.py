@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 
 from hub.api import waiting
 from hub.api.auth import NODE, RUNNER
-from hub.api.contract.operation import TOKEN, operation
 from hub.api.deps import allowed, is_gone, serving
+from hub.api.operations import TOKEN, Subject, operation
 from hub.api.realms.spilling import watched
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
@@ -25,7 +25,16 @@ from hub.store.keys import key_part
 router = APIRouter()
 
 
-@router.post("/leases/watch", tags=["sessions"], **operation("watchLeases", (RUNNER,), body=WatchBody))
+@router.post(
+    "/leases/watch",
+    tags=["sessions"],
+    **operation(
+        "watchLeases",
+        (RUNNER,),
+        body=WatchBody,
+        about=Subject("leases", in_body=True),
+    ),
+)
 async def watch(request: Request) -> Answer[WatchedShape]:
     """Wait until one of these leases is over: a node died, an operator ended it, or a drain did.
 

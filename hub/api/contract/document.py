@@ -14,10 +14,11 @@ from pydantic import BaseModel, TypeAdapter
 from hub import __version__, errors
 from hub.api.auth import ADMIN, NODE, RUNNER
 from hub.api.contract.neutral import Twins, beside
-from hub.api.contract.operation import ANYBODY, TOKEN, Operation, Raw, said_of
 from hub.api.contract.schemas import Components, example, tidied
 from hub.api.door import NoReason
+from hub.api.operations import ANYBODY, TOKEN, Operation, Raw, facts_of
 from hub.api.paths import is_ours
+from hub.api.shapes.answer import answered
 from hub.api.shapes.neutral import MEDIA_TYPE, NamesDiffer
 from hub.api.shapes.parameters import ANSWER_HEADERS, PATH, Parameter
 from hub.api.shapes.problems import DetailShape, ProblemShape, ValidationFaultShape
@@ -90,11 +91,17 @@ def document(routes: Iterable[APIRoute]) -> dict[str, Any]:
     }
 
 
+def _answers(route: APIRoute) -> dict[int, Any]:
+    """Return the shape of each good answer, by its status; the first is the ordinary one."""
+    facts = facts_of(route)
+    return {facts.status: facts.raw or answered(route.endpoint), **facts.also}
+
+
 def _shapes(routes: Iterable[APIRoute]) -> Iterator[Any]:
     yield from (ProblemShape, DetailShape, ValidationFaultShape)
     for route in routes:
-        said = said_of(route)
-        for shape in (said.body, *said.answers.values()):
+        said = facts_of(route)
+        for shape in (said.body, *_answers(route).values()):
             if not (shape is None or isinstance(shape, Raw)):
                 yield shape
                 yield from _within(shape)
@@ -108,7 +115,7 @@ def _within(shape: Any) -> Iterator[type[BaseModel]]:
 
 
 def _operation(route: APIRoute, components: Components, twins: Twins) -> dict[str, Any]:
-    said, name = said_of(route), str(route.operation_id)
+    said, name = facts_of(route), str(route.operation_id)
     words = re.sub(r"([A-Z])", lambda found: f" {found[1].lower()}", name)
     written: dict[str, Any] = {
         "operationId": name,
@@ -124,7 +131,7 @@ def _operation(route: APIRoute, components: Components, twins: Twins) -> dict[st
     if said.body is not None:
         written["requestBody"] = {"required": not said.optional, "content": _content(said.body, components)}
     written["responses"] = {
-        **{str(status): _good(status, shape, said, components, twins) for status, shape in said.answers.items()},
+        **{str(status): _good(status, shape, said, components, twins) for status, shape in _answers(route).items()},
         **_refused(route, said, components),
     }
     return written

@@ -8,10 +8,10 @@ from typing import Literal
 from fastapi import APIRouter, Request
 
 from hub.api.auth import ADMIN, RUNNER
-from hub.api.contract.operation import operation
 from hub.api.deps import allowed
 from hub.api.dispatch.part import Part
 from hub.api.dispatch.realms import Realms
+from hub.api.operations import EVERYTHING, operation
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.operators import RealmShape, RealmsShape
 from hub.settings import mask_url
@@ -22,7 +22,14 @@ State = Literal["open", "away", "opening"]
 router = APIRouter(tags=["operations"])
 
 
-@router.get("/realms", **operation("listRealms", (RUNNER, ADMIN)))
+@router.get(
+    "/realms",
+    **operation(
+        "listRealms",
+        (RUNNER, ADMIN),
+        about=EVERYTHING,
+    ),
+)
 async def realms(request: Request) -> Answer[RealmsShape]:
     """The realms that this hub serves, the one without a name first, as `default`; the others in the order of their
     rules. One whose store does not answer says so in `error`, and when it did in `asOf`."""

@@ -16,9 +16,9 @@ from pydantic.alias_generators import to_camel
 from starlette.requests import Request
 
 from hub.api.deps import serving
+from hub.api.guard.bounds import report_bytes
 from hub.api.guard.freight import LIGHT
 from hub.api.jobs import reports
-from hub.api.jobs.limits import report_bytes
 from hub.api.jobs.slices import Slices, compact, is_deep
 from hub.api.shapes.job_bodies import (
     MANY,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import serving
 from hub.api.identity import caller
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT, operator
+from hub.api.operations import CALLER, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer

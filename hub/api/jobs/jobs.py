@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import serving
 from hub.api.identity import caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import WORKER
+from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
 from hub.api.shapes.answer import Answer
@@ -30,6 +30,8 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
         also={200: JobShape},
         body=ServedBody,
         refusals=(InvalidRoomId, InvalidCategory, SchemaConflict, WorkerNotFound, Superseded),
+        about=Subject("room", "room_id", in_body=True),
+        bound="schema",
     ),
 )
 async def register(request: Request) -> Answer[JobShape]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, serving
 from hub.api.identity import caller
 from hub.api.jobs import bodies, walls
 from hub.api.jobs.callers import WORKER
+from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
@@ -23,7 +23,15 @@ router = APIRouter(prefix=PREFIX, tags=["tasks"])
 
 @router.post(
     "/tasks/progress",
-    **operation("reportProgress", CALLER, p.KEY, body=ProgressBody, refusals=(WorkerNotFound, KeyReused)),
+    **operation(
+        "reportProgress",
+        CALLER,
+        p.KEY,
+        body=ProgressBody,
+        refusals=(WorkerNotFound, KeyReused),
+        about=Subject("worker", in_body=True),
+        bound="reports",
+    ),
 )
 async def note(request: Request) -> Answer[ProgressedShape]:
     """Note how far tasks are and what they log, for the owner of the worker that runs them.

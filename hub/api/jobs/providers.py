@@ -8,11 +8,11 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub.api import waiting
-from hub.api.contract.operation import CALLER, Raw, operation
 from hub.api.deps import serving
 from hub.api.identity import caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import READ, WORKER
+from hub.api.operations import CALLER, Raw, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.realms.workers import worker_for
 from hub.api.shapes import parameters as p
@@ -38,6 +38,8 @@ router = APIRouter(prefix=PREFIX, tags=["providers"])
         also={200: ProviderShape},
         body=ProviderBody,
         refusals=(InvalidRoomId, InvalidCategory, WorkerNotFound),
+        about=Subject("room", "room_id", in_body=True),
+        bound="schema",
     ),
 )
 async def register(request: Request) -> Answer[ProviderShape]:
@@ -79,7 +81,12 @@ async def listed(request: Request) -> Answer[ProviderPageShape]:
 
 @router.get(
     "/rooms/{room_id}/providers/{name:full}/info",
-    **operation("getProvider", CALLER, refusals=(InvalidRoomId, ProviderNotFound)),
+    **operation(
+        "getProvider",
+        CALLER,
+        refusals=(InvalidRoomId, ProviderNotFound),
+        about=Subject("job", "name"),
+    ),
 )
 async def look(request: Request) -> Answer[ProviderShape]:
     """A provider by its full name, room:category:name."""
@@ -100,6 +107,7 @@ async def look(request: Request) -> Answer[ProviderShape]:
         raw=Raw("*/*"),
         headers=("Preference-Applied",),
         refusals=(InvalidRoomId, ProviderNotFound, ProviderTimeout),
+        about=Subject("job", "name"),
     ),
 )
 async def read(request: Request) -> Response:
@@ -162,6 +170,7 @@ async def remove(request: Request) -> Answer[None]:
         status=204,
         body=Raw("application/octet-stream"),
         refusals=(ProviderNotFound, ResultNotAsked),
+        bound="result",
     ),
 )
 async def upload(request: Request) -> Answer[None]:

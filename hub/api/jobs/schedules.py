@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, serving
 from hub.api.identity import caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT
+from hub.api.operations import CALLER, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import PageQuery, PauseBody, ScheduleBody, options_of
@@ -53,6 +53,7 @@ async def look(request: Request) -> Answer[ScheduleShape]:
         also={201: ScheduleShape},
         body=ScheduleBody,
         refusals=(InvalidRoomId, JobNotFound, TooManySchedules),
+        bound="schedule",
     ),
 )
 async def put(request: Request) -> Answer[ScheduleShape]:

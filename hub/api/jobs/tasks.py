@@ -7,12 +7,12 @@ from dataclasses import replace
 from fastapi import APIRouter, Request
 
 from hub.api import traces, waiting
-from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, is_gone, serving
 from hub.api.identity import Caller, allow, caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import SUBMIT, WORKER, mover
 from hub.api.jobs.reports import kept
+from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
@@ -53,6 +53,7 @@ _KEY = "Idempotency-Key"
         body=SubmitBody,
         headers=("Location", "Retry-After"),
         refusals=(InvalidRoomId, JobNotFound, KeyReused, InternalJobNotConfigured),
+        bound="submit",
     ),
 )
 async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
@@ -119,6 +120,8 @@ def _options(said: SubmitBody, full: str) -> Options:
         p.KEY,
         body=ClaimBody,
         refusals=(WorkerNotFound, KeyReused, Superseded, Settling),
+        about=Subject("worker", in_body=True),
+        bound="report",
     ),
 )
 async def claim(request: Request) -> Answer[ClaimedShape]:
@@ -250,7 +253,14 @@ async def look(request: Request) -> Answer[TaskInFullShape]:
 
 @router.patch(
     "/tasks/{task_id}",
-    **operation("moveTask", CALLER, p.KEY, body=MoveBody, refusals=(TaskNotFound, InvalidTaskTransition, KeyReused)),
+    **operation(
+        "moveTask",
+        CALLER,
+        p.KEY,
+        body=MoveBody,
+        refusals=(TaskNotFound, InvalidTaskTransition, KeyReused),
+        bound="report",
+    ),
 )
 async def move(request: Request) -> Answer[TaskShape]:
     """Give a task another status: for the owner of the worker that holds it, and to cancel it for its submitter.

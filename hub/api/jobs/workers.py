@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from hub.api import waiting
-from hub.api.contract.operation import CALLER, operation
 from hub.api.deps import check_listening, serving
 from hub.api.identity import caller, reader
 from hub.api.jobs import answers, bodies, walls
 from hub.api.jobs.callers import WORKER
+from hub.api.operations import CALLER, EVERYTHING, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
@@ -22,7 +22,15 @@ from hub.jobs.names import check_room, dashed
 router = APIRouter(prefix=PREFIX, tags=["workers"])
 
 
-@router.post("/workers", **operation("createWorker", CALLER, status=201))
+@router.post(
+    "/workers",
+    **operation(
+        "createWorker",
+        CALLER,
+        status=201,
+        about=EVERYTHING,
+    ),
+)
 async def create(request: Request) -> Answer[WorkerShape]:
     """A new worker of the caller's. It must beat from now on, or it is removed."""
     who = await caller(request, WORKER)

@@ -9,9 +9,9 @@ from fastapi import APIRouter, Request
 
 from hub.api.auth import ADMIN
 from hub.api.capacity.nodes import remove
-from hub.api.contract.operation import TOKEN, operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, in_seconds, remote_ip, serving
+from hub.api.operations import TOKEN, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer

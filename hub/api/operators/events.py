@@ -14,10 +14,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hub.api.auth import ADMIN, RUNNER
-from hub.api.contract.operation import Raw, operation
 from hub.api.credentials import credential
-from hub.api.deps import allowed, in_seconds, serving
-from hub.api.paths import ABORT, EVENTS
+from hub.api.deps import allowed, hang_up, in_seconds, serving
+from hub.api.operations import Raw, Subject, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -58,7 +57,13 @@ async def history(request: Request) -> Answer[EventsShape]:
 
 @router.get(
     "/why/{kind}/{id:path}",
-    **operation("explain", (RUNNER, ADMIN), p.WHY_LIMIT, refusals=(NotFound,)),
+    **operation(
+        "explain",
+        (RUNNER, ADMIN),
+        p.WHY_LIMIT,
+        refusals=(NotFound,),
+        about=Subject("why", "id"),
+    ),
 )
 async def explain(request: Request, kind: str, id: str) -> Answer[ExplanationShape]:
     """Why a `node`, `slot`, `ticket`, `run`, `task`, `worker`, `job` or `schedule` is as it is: what happened, by which
@@ -92,9 +97,15 @@ def _shown(events: Iterable[Event]) -> list[EventShape]:
 
 
 @router.get(
-    EVENTS,
+    "/events",
     **operation(
-        "followEvents", (RUNNER, ADMIN), p.AFTER, p.LAST_EVENT, *p.EVENTS_OF, raw=Raw("text/event-stream", _SHOWN)
+        "followEvents",
+        (RUNNER, ADMIN),
+        p.AFTER,
+        p.LAST_EVENT,
+        *p.EVENTS_OF,
+        raw=Raw("text/event-stream", _SHOWN),
+        endless=True,
     ),
 )
 async def events(request: Request) -> Response:
@@ -158,7 +169,7 @@ class EventStream(Response):
         while not (await asyncio.wait(tasks, timeout=SEND_S, return_when=asyncio.FIRST_COMPLETED))[0]:
             if time.monotonic() - self._sending_since >= SEND_S:
                 metrics.event_streams_slow.inc()
-                scope.get("extensions", {}).get(ABORT, lambda: None)()
+                hang_up(scope)
                 return
 
     async def _send(self, send: Send, listener: Listener, begin: bytes, since: str) -> None:

@@ -19,8 +19,8 @@ from hub import __version__
 from hub.api import measured
 from hub.api.auth import ADMIN, HEADER, NODE, RUNNER
 from hub.api.capacity.pools import state
-from hub.api.contract.operation import Raw, operation
 from hub.api.deps import Serving, allowed, in_ms, serving
+from hub.api.operations import EVERYTHING, Raw, operation
 from hub.api.realms.naming import NAMED
 from hub.api.realms.served import ServedRealms
 from hub.api.shapes.answer import Answer
@@ -73,7 +73,14 @@ class Breaker:
         self._errors, self._open_until = 0, 0.0
 
 
-@router.get("/health", **operation("getHealth", ()))
+@router.get(
+    "/health",
+    **operation(
+        "getHealth",
+        (),
+        about=EVERYTHING,
+    ),
+)
 async def health(request: Request) -> Answer[HealthShape]:
     """Whether Redis answers a ping, and how fast."""
     found = serving(request)
@@ -95,7 +102,14 @@ async def health(request: Request) -> Answer[HealthShape]:
     )
 
 
-@router.get("/health/ready", **operation("getHubReadiness", ()))
+@router.get(
+    "/health/ready",
+    **operation(
+        "getHubReadiness",
+        (),
+        about=EVERYTHING,
+    ),
+)
 async def health_ready(request: Request) -> Answer[HubReadyShape]:
     """For load balancers: this hub takes requests and Redis answers, whether or not anything is free.
 
@@ -113,7 +127,14 @@ async def health_ready(request: Request) -> Answer[HubReadyShape]:
     return Answer(HubReadyShape(status="ready", realms=states))
 
 
-@router.get("/health/live", **operation("getLiveness", ()))
+@router.get(
+    "/health/live",
+    **operation(
+        "getLiveness",
+        (),
+        about=EVERYTHING,
+    ),
+)
 async def health_live(_: Request) -> Answer[HubLiveShape]:
     """For a supervisor: this process answers, whatever has become of Redis."""
     return Answer(HubLiveShape(status="live"))
@@ -182,7 +203,15 @@ def _not_stopping(request: Request) -> Serving:
     return found
 
 
-@router.get("/metrics", **operation("getMetrics", (), raw=Raw("text/plain", "hub_nodes_registered 40\n")))
+@router.get(
+    "/metrics",
+    **operation(
+        "getMetrics",
+        (),
+        raw=Raw("text/plain", "hub_nodes_registered 40\n"),
+        about=EVERYTHING,
+    ),
+)
 async def show_metrics(request: Request) -> Response:
     """Prometheus text. Gauges of the store are read now; while it is away they keep their last value."""
     serving(request)

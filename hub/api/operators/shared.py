@@ -5,9 +5,9 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from hub.api.auth import ADMIN, RUNNER
-from hub.api.contract.operation import operation
 from hub.api.credentials import origin
 from hub.api.deps import allowed, remote_ip
+from hub.api.operations import operation
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.operator_bodies import SettingBody

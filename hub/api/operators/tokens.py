@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from fastapi import APIRouter, Request
 
-from hub.api.contract.operation import CALLER, operation
 from hub.api.credentials import origin
 from hub.api.deps import serving
 from hub.api.identity import OPERATOR, Caller, superuser
+from hub.api.operations import CALLER, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -34,7 +34,14 @@ _REFUSALS = (Forbidden, InvalidJson, MissingMember, InvalidValue)
 
 @router.post(
     "/admin/tokens",
-    **operation("createToken", CALLER, status=201, body=TokenBody, refusals=_REFUSALS),
+    **operation(
+        "createToken",
+        CALLER,
+        status=201,
+        body=TokenBody,
+        refusals=_REFUSALS,
+        least="admin",
+    ),
 )
 async def create(request: Request) -> Answer[MadeTokenShape]:
     """Make a token for a user, for a node, or for nodes to join with. Its secret is in `token`, here and never again;
@@ -87,7 +94,12 @@ async def look(request: Request, id: str) -> Answer[TokenShape]:
 
 @router.delete(
     "/admin/tokens/{id}",
-    **operation("revokeToken", CALLER, refusals=(*_REFUSALS, InvalidValue, NotFound)),
+    **operation(
+        "revokeToken",
+        CALLER,
+        refusals=(*_REFUSALS, InvalidValue, NotFound),
+        least="admin",
+    ),
 )
 async def revoke(request: Request, id: str) -> Answer[RevokedShape]:
     """Revoke a token: within a second no hub knows it any more. `last` tells that there is none left, so that a hub

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from hub.api.auth import ADMIN
-from hub.api.contract.operation import operation
 from hub.api.deps import allowed
+from hub.api.operations import operation
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.operators import NodeEnvironmentShape
 from hub.capacity.nodes.asking import NodeRefused, NodeSilent, environment
@@ -17,7 +17,12 @@ router = APIRouter(tags=["operations"])
 
 @router.get(
     "/diagnostics/worker-env/{node_id:path}",
-    **operation("getNodeEnvironment", (ADMIN,), refusals=(UnknownNode, NodeSilent, NodeRefused)),
+    **operation(
+        "getNodeEnvironment",
+        (ADMIN,),
+        refusals=(UnknownNode, NodeSilent, NodeRefused),
+        least="operator",
+    ),
 )
 async def worker_env(request: Request, node_id: str) -> Answer[NodeEnvironmentShape]:
     """The environment of a registered node, asked of the node itself; its refusal comes with its status."""
