@@ -6,7 +6,6 @@ from fastapi import APIRouter, Request
 
 from hub.api import paths  # noqa: F401 - it makes `full` known to paths
 from hub.api.callers.admission import hub_of
-from hub.api.handling.serving import reply
 from hub.api.operations import operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
@@ -37,17 +36,17 @@ async def of_job(request: Request) -> Answer[JobDemandShape]:
     hub = hub_of(request)
     least, most, spare = _bounds(request)
     found = await hub.jobs.demand(request.path_params["job_name"])
-    return reply(
-        {
-            "job": found.job,
-            "pending": found.pending,
-            "putOff": found.put_off,
-            "held": found.held,
-            "workers": found.workers,
-            "runSeconds": found.run_s,
-            "desired": min(max(found.held + found.pending + spare, least), most),
-            "truncated": found.truncated,
-        }
+    return Answer(
+        JobDemandShape(
+            job=found.job,
+            pending=found.pending,
+            putOff=found.put_off,
+            held=found.held,
+            workers=found.workers,
+            runSeconds=found.run_s,
+            desired=min(max(found.held + found.pending + spare, least), most),
+            truncated=found.truncated,
+        )
     )
 
 
@@ -67,21 +66,21 @@ async def of_pool(request: Request, label: str) -> Answer[DemandShape]:
     least, most, spare = _bounds(request)
     found = await hub.pools.demand(parse_label(label).text)
     hint = "" if found.published else await hub.hints.of(found.label)
-    return reply(
-        {
-            **({"hint": hint} if hint else {}),
-            "label": found.label,
-            "held": found.lent,
-            "free": found.free,
-            "heldBack": found.held_back,
-            "total": found.published,
-            "waiting": found.waiting,
-            "waitingLabels": found.labels,
-            "desired": min(max(found.lent + found.waiting + spare, least), most),
-            "maintenanceActive": found.maintenance,
-            "truncated": found.truncated,
-        }
+    answer = DemandShape(
+        label=found.label,
+        held=found.lent,
+        free=found.free,
+        heldBack=found.held_back,
+        total=found.published,
+        waiting=found.waiting,
+        waitingLabels=found.labels,
+        desired=min(max(found.lent + found.waiting + spare, least), most),
+        maintenanceActive=found.maintenance,
+        truncated=found.truncated,
     )
+    if hint:
+        answer["hint"] = hint
+    return Answer(answer)
 
 
 def _bounds(request: Request) -> tuple[int, int, int]:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import hub_of
 from hub.api.callers.credentials import origin
-from hub.api.handling.serving import remote_ip, reply
+from hub.api.handling.serving import remote_ip
 from hub.api.operations import operation
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
-from hub.api.shapes.lease_bodies import CapBody
+from hub.api.shapes.operator_bodies import CapBody
 from hub.api.shapes.operators import CapShape, CapsShape
 from hub.capacity.labels import parse_kinds, parse_label
 from hub.core import Hub
@@ -35,7 +33,7 @@ async def caps(request: Request) -> Answer[CapsShape]:
     found = await _in_force(hub)
     default, source = found.pop(ALL)
     rows = await _rows(hub, found)
-    return reply({"default": default, "defaultSource": source, "caps": rows})
+    return Answer(CapsShape(default=default, defaultSource=source, caps=rows))
 
 
 @router.put("/admin/caps/{label:path}", **operation("setCap", (ADMIN,), body=CapBody, refusals=(InvalidLabel,)))
@@ -62,7 +60,7 @@ async def set_cap(request: Request, label: str) -> Answer[CapShape]:
     )
     found = await _in_force(hub)
     (row,) = await _rows(hub, {label: found.get(label, (found[ALL][0], "default"))})
-    return reply(row)
+    return Answer(row)
 
 
 async def _in_force(hub: Hub) -> dict[str, tuple[int, str]]:
@@ -73,7 +71,7 @@ async def _in_force(hub: Hub) -> dict[str, tuple[int, str]]:
     return found
 
 
-async def _rows(hub: Hub, caps: dict[str, tuple[int, str]]) -> list[dict[str, Any]]:
+async def _rows(hub: Hub, caps: dict[str, tuple[int, str]]) -> list[CapShape]:
     keys = hub.store.keys
     counted = [label for label in caps if label != ALL]
     asked = (("ZCARD", key) for label in counted for key in (keys.in_flight(label), keys.queue(label)))
@@ -82,5 +80,5 @@ async def _rows(hub: Hub, caps: dict[str, tuple[int, str]]) -> list[dict[str, An
     rows = []
     for label, (cap, source) in caps.items():
         in_flight, waiting = live.get(label, (None, None))
-        rows.append({"labelKey": label, "cap": cap, "source": source, "inFlight": in_flight, "waiting": waiting})
+        rows.append(CapShape(labelKey=label, cap=cap, source=source, inFlight=in_flight, waiting=waiting))
     return rows

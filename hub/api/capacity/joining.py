@@ -6,7 +6,6 @@ from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import hub_of, speaker_of
 from hub.api.callers.credentials import origin
-from hub.api.handling.serving import reply
 from hub.api.operations import TOKEN, Subject, operation
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -42,4 +41,4 @@ async def join(request: Request) -> Answer[JoinedShape]:
     node = said.node_id
     token = await hub.tokens.join(node, said.sha256, who.token, kept=said.kept)
     await hub.audit.write("node", "join", actor=node, **await origin(request), id=token.id)
-    return reply({"nodeId": node, "id": token.id}, status=201)
+    return Answer(JoinedShape(nodeId=node, id=token.id), status=201)

@@ -12,7 +12,7 @@ from hub.api.callers.admission import hub_of, speaker_of
 from hub.api.callers.credentials import origin
 from hub.api.capacity import reading
 from hub.api.handling import traces
-from hub.api.handling.serving import in_ms, is_gone, reply, serving
+from hub.api.handling.serving import in_ms, is_gone, serving
 from hub.api.operations import NO_SLOT, TOKEN, Subject, operation
 from hub.api.realms.naming import UnknownRealm
 from hub.api.realms.spilling import lender, where_else
@@ -119,7 +119,7 @@ async def borrow(request: Request) -> Answer[GrantShape]:
     if await is_gone(request):
         await hub.leases.undo(wanted, lease)
     counted.served.inc()
-    return reply(granted(hub, lease, said.run_name or None), lease.run)
+    return Answer(granted(hub, lease, said.run_name or None), run=lease.run)
 
 
 async def _lend(hub: Hub, request: Request, wanted: BorrowRequest) -> Lease:
@@ -179,26 +179,27 @@ def longest_wait_s(settings: Settings) -> float:
     return min(settings.borrow_queue_timeout_s, settings.request_timeout_s * 0.95)
 
 
-def granted(hub: Hub, lease: Lease, run_name: str | None) -> dict[str, Any]:
+def granted(hub: Hub, lease: Lease, run_name: str | None) -> GrantShape:
     """A lease as its borrower is answered."""
     said = lease.said
-    realm = {} if lease.realm is None else {"realm": lease.realm}
     endpoint, kind = said.get("webSocketEndpoint"), said.get("browserType")
-    return {
-        "browserId": lease.slot,
-        "webSocketEndpoint": endpoint if isinstance(endpoint, str) else "",
-        "labelKey": lease.label,
-        "browserType": kind,
-        "nodeId": text_of(said, "nodeId", lease.item) or None,
-        "runName": run_name,
-        "expiresAtUtc": in_ms(hub, lease.left_ms),
-        "matchedLabel": lease.pool,
-        "leaseToken": lease.token,
-        "ttlSeconds": lease.left_ms / 1000 if lease.left_ms % 1000 else lease.left_ms // 1000,
-        "runId": lease.run,
-        "item": said,
-        **realm,
-    }
+    shown = GrantShape(
+        browserId=lease.slot,
+        webSocketEndpoint=endpoint if isinstance(endpoint, str) else "",
+        labelKey=lease.label,
+        browserType=kind,
+        nodeId=text_of(said, "nodeId", lease.item) or None,
+        runName=run_name,
+        expiresAtUtc=in_ms(hub, lease.left_ms),
+        matchedLabel=lease.pool,
+        leaseToken=lease.token,
+        ttlSeconds=lease.left_ms / 1000 if lease.left_ms % 1000 else lease.left_ms // 1000,
+        runId=lease.run,
+        item=said,
+    )
+    if lease.realm is not None:
+        shown["realm"] = lease.realm
+    return shown
 
 
 @router.post(
@@ -240,7 +241,7 @@ async def give_back(request: Request) -> Answer[ReturnedShape]:
             key_part(slot.strip()), label.text, said.token,
             run=run, only_run=said.only_run, key=key, revokes=said.revokes, arrived_ms=None,
         )  # fmt: skip
-    answer = {"returned": slot}
+    answer = ReturnedShape(returned=slot)
     if word != "returned":
         answer["note"] = "already returned"
     if said.only_run or said.reason:
@@ -248,7 +249,7 @@ async def give_back(request: Request) -> Answer[ReturnedShape]:
     if said.reason and said.revokes and word in ("returned", "ended"):
         facts = {"slotId": slot, "runId": run_of_grant, "reason": said.reason}
         await hub.audit.write("session", "session.revoke", **await origin(request), **facts)
-    return reply(answer, (run or run_of_grant) if word in ("returned", "ended") else "")
+    return Answer(answer, run=(run or run_of_grant) if word in ("returned", "ended") else "")
 
 
 @router.post(
@@ -277,8 +278,8 @@ async def renew(request: Request) -> Answer[RenewedShape]:
         if (other := await lender(request, hub, key_part(slot.strip()), token)) is None:
             raise
         held, left_ms = await other.leases.renew(key_part(slot.strip()), token, ttl_ms)
-    return reply(
-        {"browserId": slot, "leaseToken": held, "ttlSeconds": left_ms / 1000, "expiresAtUtc": in_ms(hub, left_ms)}
+    return Answer(
+        RenewedShape(browserId=slot, leaseToken=held, ttlSeconds=left_ms / 1000, expiresAtUtc=in_ms(hub, left_ms))
     )
 
 
@@ -303,8 +304,8 @@ async def verify(request: Request, slot: str) -> Answer[VerifiedShape]:
         if word in ELSEWHERE and (other := await lender(request, hub, key_part(slot), token)):
             word, left_ms = await other.leases.verify(key_part(slot), token)
     if word == "ok":
-        return reply({"slotId": slot, "valid": True, "ttlSeconds": left_ms / 1000})
-    return reply({"slotId": slot, "valid": False, "reason": word})
+        return Answer(VerifiedShape(slotId=slot, valid=True, ttlSeconds=left_ms / 1000))
+    return Answer(VerifiedShape(slotId=slot, valid=False, reason=word))
 
 
 @router.get(
@@ -332,7 +333,7 @@ async def sessions(request: Request) -> Answer[SessionPageShape]:
         raise InvalidValue("filter by one of label, pool, node or run at a time")
     total, slots = await _page(hub, offset, limit, **filters)
     found = await hub.leases.find_all(slots)
-    return reply({"total": total, "sessions": [_session(each) for each in found if each]})
+    return Answer(SessionPageShape(total=total, sessions=[_session(each) for each in found if each]))
 
 
 async def _page(
@@ -363,20 +364,20 @@ async def session(request: Request, slot: str) -> Answer[SessionShape]:
     found = await hub.leases.find(key_part(slot))
     if found is None:
         raise NotFound(f"slot {slot} is not lent")
-    return reply(_session(found))
+    return Answer(_session(found))
 
 
-def _session(found: LeaseRecord) -> dict[str, Any]:
-    return {
-        "browserId": found.slot,
-        "labelKey": found.label,
-        "poolLabel": found.pool,
-        "runId": found.run,
-        "nodeId": found.node,
-        "borrowedAtUtc": found.borrowed_at,
-        "ttlSeconds": found.ttl_s,
-        "secondsLeft": found.left_ms / 1000,
-    }
+def _session(found: LeaseRecord) -> SessionShape:
+    return SessionShape(
+        browserId=found.slot,
+        labelKey=found.label,
+        poolLabel=found.pool,
+        runId=found.run,
+        nodeId=found.node,
+        borrowedAtUtc=found.borrowed_at,
+        ttlSeconds=found.ttl_s,
+        secondsLeft=found.left_ms / 1000,
+    )
 
 
 @router.post("/results/browser/{slot}/test", **operation("mapSlotToTest", (RUNNER,), *p.RUN, body=AttributeBody))
@@ -386,4 +387,4 @@ async def attribute(request: Request, slot: str) -> Answer[MappedShape]:
     said = AttributeBody.read(await bodies.read_body(request))
     test = said.test_id.strip()
     await hub.leases.attribute(slot, test[:RUN_MAX], bodies.run_id(request, said.run_id))
-    return reply({"mapped": slot, "testId": test})
+    return Answer(MappedShape(mapped=slot, testId=test))

@@ -12,8 +12,9 @@ from hub.api.callers.admission import hub_of, speaker_of
 from hub.api.callers.credentials import credential
 from hub.api.callers.nodes import Speaker
 from hub.api.capacity import offering, reading
+from hub.api.capacity.orders import asked_shape, orders_shape
 from hub.api.handling.problems import problem
-from hub.api.handling.serving import allowed, in_seconds, remote_ip, reply, serving
+from hub.api.handling.serving import allowed, in_seconds, remote_ip, serving
 from hub.api.operations import ANYBODY, TOKEN, Subject, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
@@ -26,23 +27,24 @@ from hub.api.shapes.nodes import (
     LeftShape,
     NodeInFullShape,
     NodePageShape,
+    NodeShape,
+    OrderOfNodeShape,
     OrdersShape,
     PublishedShape,
+    RefusedBeatShape,
     RegisteredShape,
+    SlotOfNodeShape,
     WithdrawnShape,
 )
 from hub.api.shapes.readers import whole_number
 from hub.audit import entry
 from hub.capacity.nodes.models import (
     STATES,
-    Beat,
     Node,
     Order,
-    Orders,
     Registration,
     check_node_id,
     next_beat_ms,
-    shown_asked,
 )
 from hub.core import Hub
 from hub.errors import (
@@ -101,19 +103,19 @@ async def register(request: Request) -> Answer[RegisteredShape]:
     registered = await hub.nodes.register(
         node, _pool_labels(hub, node), new, old, hub.audit.max_entries, said.drain_call
     )
-    answer: dict[str, Any] = {
-        "registered": node.node_id,
-        "nextBeatMs": next_beat_ms(hub.nodes.timeout_ms),
-        "version": registered.version,
-    }
+    answer = RegisteredShape(
+        registered=node.node_id,
+        nextBeatMs=next_beat_ms(hub.nodes.timeout_ms),
+        version=registered.version,
+    )
     if registered.term:
         answer["term"] = registered.term
     if registered.lent:
-        answer["lent"] = registered.lent
-        answer["lentFor"] = shown_asked(registered.lent_for)
+        answer["lent"] = dict(registered.lent)
+        answer["lentFor"] = asked_shape(registered.lent_for)
     if "slots" in document or "pools" in document:
         answer["slots"] = await offering.publish(hub, node.node_id, slots, said)
-    return reply(answer)
+    return Answer(answer)
 
 
 def _registration(said: RegisterBody) -> Registration:
@@ -147,7 +149,7 @@ async def publish(request: Request, node_id: str) -> Answer[PublishedShape]:
     if not slots:
         await hub.nodes.get(node)
     published = sum(row["status"] == "published" for row in rows)
-    return reply({"nodeId": node, "published": published, "slots": rows})
+    return Answer(PublishedShape(nodeId=node, published=published, slots=rows))
 
 
 @router.delete(
@@ -168,12 +170,12 @@ async def withdraw(request: Request, node_id: str, slot_id: str) -> Answer[Withd
     query = request.query_params
     only_free, caller = bodies.switch(request, "onlyFree"), CallerBody.read(query).caller()
     word, ended = await hub.pools.withdraw(node, slot_id, only_free=only_free, **caller._asdict())
-    answer: dict[str, Any] = {"withdrawn": slot_id, "ended": ended}
+    answer = WithdrawnShape(withdrawn=slot_id, ended=ended)
     if word == "unknown":
         answer["note"] = "not published"
     elif word == "late":
         answer["note"] = "published again by a later call"
-    return reply(answer)
+    return Answer(answer)
 
 
 @router.delete(
@@ -198,10 +200,10 @@ async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Answer[LeftSh
     """Take a node off the books and say what that ended."""
     node = check_node_id(node_id)
     gone = await hub.nodes.leave(node, incarnation)
-    answer: dict[str, Any] = {"left": node, "slots": gone.slots, "ended": len(gone.ended)}
+    answer = LeftShape(left=node, slots=gone.slots, ended=len(gone.ended))
     if not gone.known:
         answer["note"] = "not registered"
-    return reply(answer)
+    return Answer(answer)
 
 
 @router.post(
@@ -219,34 +221,7 @@ async def heartbeat(request: Request) -> Answer[OrdersShape]:
     who, hub = speaker_of(request), hub_of(request)
     beat = reading.beat(await bodies.read_body(request))
     who.check(beat.node_id)
-    return reply(_orders(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms))
-
-
-def orders_json(beat: Beat, orders: Orders, timeout_ms: int) -> bytes:
-    """The answer to a heartbeat."""
-    return orjson.dumps(_orders(beat, orders, timeout_ms))
-
-
-def _orders(beat: Beat, orders: Orders, timeout_ms: int) -> dict[str, Any]:
-    answer: dict[str, Any] = {
-        "nodeId": beat.node_id,
-        "known": orders.known,
-        "drain": orders.drain,
-        "recycle": orders.recycle,
-        "nextBeatMs": next_beat_ms(timeout_ms),
-        "version": orders.version,
-    }
-    if orders.lent is not None:
-        answer["lent"] = orders.lent
-        if orders.lent_for:
-            answer["lentFor"] = shown_asked(orders.lent_for)
-        if orders.offers:
-            answer["offers"] = orders.offers
-        if orders.drain_call:
-            answer["drainCall"] = orders.drain_call.as_json()
-    if orders.superseded:
-        answer["superseded"] = True
-    return answer
+    return Answer(orders_shape(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms))
 
 
 @router.post(
@@ -263,19 +238,19 @@ async def heartbeats(request: Request) -> Answer[BeatenShape]:
     who, hub = speaker_of(request), hub_of(request)
     listed = BeatsBody.read(await bodies.read_body(request)).beats
     answers = await asyncio.gather(*(_one(hub, who, each, request.url.path) for each in listed))
-    return reply({"beats": answers})
+    return Answer(BeatenShape(beats=answers))
 
 
-async def _one(hub: Hub, who: Speaker, document: Any, path: str) -> dict[str, Any]:
+async def _one(hub: Hub, who: Speaker, document: Any, path: str) -> OrdersShape | RefusedBeatShape:
     try:
         beat = reading.beat(document)
         who.check(beat.node_id)
-        return _orders(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms)
+        return orders_shape(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms)
     except HubError as error:
         if error.status == 503:
             raise
         said = document.get("nodeId") if isinstance(document, dict) else None
-        return {"nodeId": said if isinstance(said, str) else None, "error": problem(error, path)}
+        return RefusedBeatShape(nodeId=said if isinstance(said, str) else None, error=problem(error, path))
 
 
 @router.get(
@@ -299,7 +274,7 @@ async def nodes(request: Request) -> Answer[list[NodeId] | NodePageShape]:
     """
     query = request.query_params
     if not bodies.switch(request, "detail"):
-        return reply(await serving(request).hub.nodes.ids())
+        return Answer(await serving(request).hub.nodes.ids())
     hub = allowed(request, RUNNER, ADMIN, NODE)
     _, limit = bodies.page(request)
     state, cursor, text = query.get("state"), query.get("cursor", "0"), bodies.search(request)
@@ -314,7 +289,7 @@ async def nodes(request: Request) -> Answer[list[NodeId] | NodePageShape]:
     else:
         total, found = await hub.nodes.in_state(state, start, limit, text)
         after = str(start + limit) if start + limit < total else None
-    return reply({"total": total, "nodes": [shown(node) for node in found], "next": after})
+    return Answer(NodePageShape(total=total, nodes=[shown(node) for node in found], next=after))
 
 
 @router.get(
@@ -335,15 +310,15 @@ async def safe_to_kill(request: Request, node_id: str) -> Answer[DepartureShape]
     node_id = check_node_id(node_id)
     who.check(node_id)
     found = await hub.nodes.safe_to_kill(node_id)
-    return reply(
-        {
-            "nodeId": node_id,
-            "safe": found.safe,
-            "draining": found.draining,
-            "lent": found.lent,
-            "reason": found.reason,
-            "deadlineSecondsLeft": in_seconds(found.deadline_left_ms),
-        }
+    return Answer(
+        DepartureShape(
+            nodeId=node_id,
+            safe=found.safe,
+            draining=found.draining,
+            lent=found.lent,
+            reason=found.reason,
+            deadlineSecondsLeft=in_seconds(found.deadline_left_ms),
+        )
     )
 
 
@@ -357,21 +332,21 @@ async def node(request: Request, node_id: str) -> Answer[NodeInFullShape]:
     who.check(check_node_id(node_id))
     found = await hub.nodes.get(check_node_id(node_id))
     slots = await hub.nodes.slots(found.id)
-    listed = [{"browserId": slot, "labelKey": pool, "state": place} for slot, pool, place in slots]
+    listed = [SlotOfNodeShape(browserId=slot, labelKey=pool, state=place) for slot, pool, place in slots]
     orders = [_order(each) for each in await hub.nodes.orders(found, (slot for slot, _, _ in slots))]
-    return reply({**shown(found), "slotList": listed, "orders": orders})
+    return Answer(NodeInFullShape(**shown(found), slotList=listed, orders=orders))
 
 
-def _order(order: Order) -> dict[str, Any]:
-    return {
-        "order": order.word,
-        "secondsLeft": in_seconds(order.left_ms),
-        **({"reason": order.reason} if order.reason else {}),
-        **({"slots": order.slots} if order.slots else {}),
-    }
+def _order(order: Order) -> OrderOfNodeShape:
+    shown = OrderOfNodeShape(order=order.word, secondsLeft=in_seconds(order.left_ms))
+    if order.reason:
+        shown["reason"] = order.reason
+    if order.slots:
+        shown["slots"] = list(order.slots)
+    return shown
 
 
-def shown(node: Node) -> dict[str, Any]:
+def shown(node: Node) -> NodeShape:
     """A node as JSON."""
     try:
         labels = orjson.loads(node.labels)
@@ -379,20 +354,24 @@ def shown(node: Node) -> dict[str, Any]:
         labels = {}
     if not isinstance(labels, dict):
         labels = {}
-    return {
-        "nodeId": node.id,
-        "state": node.state,
-        "draining": node.draining,
-        "deadlineSecondsLeft": in_seconds(node.deadline_left_ms),
-        "lastSeenUtc": node.last_seen or None,
-        "sinceBeatMs": node.since_beat_ms,
-        **({"service": node.service} if node.service != "lending" else {}),
-        **({"reason": node.cordon} if node.cordon else {}),
-        **({"kept": True} if node.kept else {}),
-        "capacity": int(node.capacity[:18]) if node.capacity.isdecimal() else None,
-        "apps": node.apps,
-        "labels": labels,
-        "baseUrl": node.base_url or None,
-        "slots": node.slots,
-        "lent": node.lent,
-    }
+    found = NodeShape(
+        nodeId=node.id,
+        state=node.state,
+        draining=node.draining,
+        deadlineSecondsLeft=in_seconds(node.deadline_left_ms),
+        lastSeenUtc=node.last_seen or None,
+        sinceBeatMs=node.since_beat_ms,
+        capacity=int(node.capacity[:18]) if node.capacity.isdecimal() else None,
+        apps=list(node.apps),
+        labels=labels,
+        baseUrl=node.base_url or None,
+        slots=node.slots,
+        lent=node.lent,
+    )
+    if node.service != "lending":
+        found["service"] = node.service
+    if node.cordon:
+        found["reason"] = node.cordon
+    if node.kept:
+        found["kept"] = True
+    return found

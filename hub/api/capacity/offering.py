@@ -6,6 +6,7 @@ from typing import Any
 
 from hub.api.capacity import reading
 from hub.api.shapes.node_bodies import PublishBody
+from hub.api.shapes.nodes import PublishedSlotShape
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.models import Offered, Slot
 from hub.core import Hub
@@ -19,7 +20,7 @@ _REFUSED = {
 }
 
 
-async def publish(hub: Hub, node_id: str, slots: list[Slot], said: PublishBody) -> list[dict[str, Any]]:
+async def publish(hub: Hub, node_id: str, slots: list[Slot], said: PublishBody) -> list[PublishedSlotShape]:
     """Put slots on offer; a row per slot, as the node is answered."""
     offered = await hub.pools.publish(node_id, slots, said.policy, **said.caller()._asdict())
     return [_shown(node_id, slot, each) for slot, each in zip(slots, offered, strict=True)]
@@ -32,9 +33,8 @@ def publication(hub: Hub, node_id: str, said: PublishBody, document: dict[str, A
     return reading.slots(said, document, node_id, labels)
 
 
-def _shown(node_id: str, slot: Slot, offered: Offered) -> dict[str, Any]:
-    row = {"browserId": slot.id, "labelKey": slot.pool, "status": offered.word}
-    if offered.word in _REFUSED:
-        reason = _REFUSED[offered.word].format(node=node_id, other=offered.other)
-        row |= {"status": "refused", "reason": reason}
-    return row
+def _shown(node_id: str, slot: Slot, offered: Offered) -> PublishedSlotShape:
+    if (word := offered.word) in ("published", "unchanged", "lent"):
+        return PublishedSlotShape(browserId=slot.id, labelKey=slot.pool, status=word)
+    reason = _REFUSED[word].format(node=node_id, other=offered.other)
+    return PublishedSlotShape(browserId=slot.id, labelKey=slot.pool, status="refused", reason=reason)

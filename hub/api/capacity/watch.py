@@ -6,14 +6,14 @@ from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import hub_of, speaker_of
 from hub.api.handling import long_polls
-from hub.api.handling.serving import is_gone, reply, serving
+from hub.api.handling.serving import is_gone, serving
 from hub.api.operations import TOKEN, Subject, operation
 from hub.api.realms.spilling import watched
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.lease_bodies import WatchBody
-from hub.api.shapes.leases import WatchedShape
+from hub.api.shapes.leases import EndedLeaseShape, WatchedShape
 from hub.api.shapes.node_bodies import NUMBER_MAX
 from hub.api.shapes.nodes import OrdersVersionShape
 from hub.api.shapes.readers import whole_number
@@ -51,7 +51,9 @@ async def watch(request: Request) -> Answer[WatchedShape]:
 
     limit_s = min(said.wait_seconds, hub.settings.request_timeout_s * 0.9)
     over = await watched(request, hub, leases, limit_s, nobody_listens)
-    return reply({"over": [{"browserId": slot, "leaseToken": token, "reason": why} for slot, token, why in over]})
+    return Answer(
+        WatchedShape(over=[EndedLeaseShape(browserId=slot, leaseToken=token, reason=why) for slot, token, why in over])
+    )
 
 
 @router.get(
@@ -82,6 +84,6 @@ async def orders(request: Request, node_id: str) -> Answer[OrdersVersionShape]:
         return await hub.nodes.version(node, since, seconds)
 
     version = await long_polls.wait(request, wait_s, look, lambda found: found != since)
-    answer = reply({"nodeId": node, "version": version})
+    answer = Answer(OrdersVersionShape(nodeId=node, version=version))
     answer.headers["preference-applied"] = f"wait={wait_s:g}"
     return answer

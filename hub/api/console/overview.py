@@ -16,6 +16,7 @@ from hub.api.callers.credentials import credential
 from hub.api.console.health import sentence, troubles
 from hub.api.handling.serving import Serving, in_ms, serving
 from hub.api.operations import unlisted
+from hub.api.operators.admin import brake_shape
 from hub.api.operators.events import EventStream, after_of
 from hub.api.paths import AGE_MS
 from hub.core import Hub
@@ -233,7 +234,7 @@ async def _tasks(hub: Hub) -> dict[str, Any]:
 
 async def _brakes(hub: Hub) -> dict[str, Any]:
     nodes, workers = await asyncio.gather(
-        Brake(hub.store, hub.settings, "nodes").status(), Brake(hub.store, hub.settings, "workers").status()
+        brake_shape(Brake(hub.store, hub.settings, "nodes")), brake_shape(Brake(hub.store, hub.settings, "workers"))
     )
     return {"nodes": nodes, "workers": workers}
 

@@ -11,10 +11,12 @@ from starlette.responses import Response
 
 from hub.api.callers.admission import hub_of
 from hub.api.callers.credentials import origin
-from hub.api.handling.serving import in_ms, reply, serving
+from hub.api.handling.serving import in_ms, serving
 from hub.api.operations import unlisted
 from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
 from hub.errors import MissingMember, NotFound
+from hub.history.explained import Kind
 from hub.history.why import KINDS, why
 from hub.settings import Settings
 from hub.settings.model import knobs
@@ -39,7 +41,7 @@ async def settings(request: Request) -> Response:
         for field, knob in knobs().items()
     ]  # fmt: skip
     file = str(hub.settings.env_file) if hub.settings.env_file else None
-    return reply({"settings": rows, "notes": hub.settings.notes, "envFile": file, "now": in_ms(hub, 0)})
+    return Answer({"settings": rows, "notes": hub.settings.notes, "envFile": file, "now": in_ms(hub, 0)})
 
 
 @router.get("/console/find", **unlisted(page=True, who=(RUNNER, ADMIN)))
@@ -52,10 +54,10 @@ async def find(request: Request) -> Response:
     looks = await asyncio.gather(*(_known(request, kind, given) for kind in KINDS))
     kinds = [each for each in looks if each]
     label = given if await hub.store.read("ZSCORE", hub.store.keys.pools, given) is not None else None
-    return reply({"id": given, "kinds": kinds, "pool": label})
+    return Answer({"id": given, "kinds": kinds, "pool": label})
 
 
-async def _known(request: Request, kind: str, given: str) -> dict[str, Any] | None:
+async def _known(request: Request, kind: Kind, given: str) -> dict[str, Any] | None:
     found = serving(request)
     try:
         explained = await why(found.hub, found.live.history, kind, given, 1)
@@ -72,7 +74,7 @@ async def lease(request: Request, slot: str) -> Response:
     token = await hub.store.read("HGET", hub.store.keys.session(key_part(slot)), "leaseToken")
     if found is None or not token:
         raise NotFound(f"Slot {slot[:100]} is not lent.")
-    return reply(
+    return Answer(
         {
             "slot": found.slot, "label": found.label, "pool": found.pool, "run": found.run, "node": found.node,
             "since": found.borrowed_at, "secondsLeft": found.left_ms / 1000, "token": token, "now": in_ms(hub, 0),
@@ -93,4 +95,4 @@ async def end_lease(request: Request, slot: str) -> Response:
     word, _, run = await hub.leases.give_back(key_part(slot), label, token, revokes=revokes)
     if word == "returned":
         await hub.audit.write("session", "session.revoke", **await origin(request), slotId=slot, runId=run)
-    return reply({"slot": slot, "ended": word == "returned", "word": word})
+    return Answer({"slot": slot, "ended": word == "returned", "word": word})

@@ -13,9 +13,10 @@ from starlette.responses import Response
 
 from hub.api.callers.admission import hub_of
 from hub.api.callers.credentials import origin
-from hub.api.handling.serving import in_ms, reply
+from hub.api.handling.serving import in_ms
 from hub.api.operations import unlisted
 from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
 from hub.api.shapes.readers import whole_number
 from hub.errors import InvalidValue, NotFound, RecordsUnavailable
 from hub.recovery.alerts import Thresholds, level
@@ -48,7 +49,7 @@ async def sources(request: Request) -> Response:
     ]
     settings = hub.settings
     limits = Thresholds.of(settings)
-    return reply(
+    return Answer(
         {
             "sources": rows, "enabled": settings.zombie_cleanup_enabled,
             "intervalMinutes": settings.zombie_cleanup_interval_minutes, "warningAbove": limits.warning_above,
@@ -62,7 +63,7 @@ async def tell(request: Request) -> Response:
     """What the passes over each source did on the last `days` days (UTC), today included; 7 unless told."""
     hub = hub_of(request)
     days = whole_number(request.query_params.get("days", "7"), "days", 1, DAYS_MAX)
-    return reply({**await report(hub.store, request.app.state.sources, days), "now": in_ms(hub, 0)})
+    return Answer({**await report(hub.store, request.app.state.sources, days), "now": in_ms(hub, 0)})
 
 
 @router.get("/console/stuck/{source}", **unlisted(page=True, who=(ADMIN,)))
@@ -72,7 +73,7 @@ async def look(request: Request, source: str) -> Response:
     records, limit = _records(request, source), bodies.page(request)[1]
     async with _in_time(source):
         total, found = await records.count(), await records.look(limit)
-    return reply(
+    return Answer(
         {
             "source": source, "total": total, "records": [_shown(each) for each in found],
             "thresholdSeconds": records.source.threshold_s, "now": in_ms(hub, 0),
@@ -104,7 +105,7 @@ async def reset(request: Request, source: str) -> Response:
     await hub.audit.write(
         "admin", "records.reset", **await origin(request), source=source, reset=len(done), failed=len(failed)
     )
-    return reply({"source": source, "reset": done, "failed": failed, "notStuck": left})
+    return Answer({"source": source, "reset": done, "failed": failed, "notStuck": left})
 
 
 class Now:

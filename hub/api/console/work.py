@@ -10,10 +10,11 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub.api.callers.admission import hub_of, reader_of
-from hub.api.handling.serving import in_ms, reply
+from hub.api.handling.serving import in_ms
 from hub.api.jobs import answers
 from hub.api.operations import CALLER, unlisted
 from hub.api.shapes import reading as bodies
+from hub.api.shapes.answer import Answer
 from hub.api.shapes.neutral import renamed
 from hub.core import Hub
 from hub.errors import Forbidden, InvalidValue
@@ -41,7 +42,7 @@ async def jobs(request: Request) -> Response:
     for name, pending, workers, head in zip(names, lengths, counts, heads, strict=True):
         age = max(0.0, now_s - float(head) / 1e6) if head is not None else None
         rows.append({"job": name, "pending": pending, "workers": workers, "oldestSeconds": age})
-    return reply({"jobs": rows, "total": len(rows), "now": in_ms(hub, 0)})
+    return Answer({"jobs": rows, "total": len(rows), "now": in_ms(hub, 0)})
 
 
 @router.get("/console/jobs/{full:path}", **unlisted(page=True, who=CALLER, anonymous=True))
@@ -50,7 +51,7 @@ async def job(request: Request, full: str) -> Response:
     hub = _hub(request)
     found: Job = await hub.jobs.get(full)
     lengths, _, _ = await _counts(hub, [full])
-    return reply({**renamed(answers.job(found)), "schema": found.schema, "pending": lengths[0], "now": in_ms(hub, 0)})
+    return Answer({**renamed(answers.job(found)), "schema": found.schema, "pending": lengths[0], "now": in_ms(hub, 0)})
 
 
 @router.get("/console/workers", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
@@ -83,7 +84,7 @@ async def workers(request: Request) -> Response:
         }
         for worker, beat, tasks, names in zip(found.items, beats, held, served, strict=True)
     ]  # fmt: skip
-    return reply({"workers": rows, "total": found.total, "timeoutSeconds": timeout_s, "now": in_ms(hub, 0)})
+    return Answer({"workers": rows, "total": found.total, "timeoutSeconds": timeout_s, "now": in_ms(hub, 0)})
 
 
 @router.get("/console/tasks", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
@@ -104,7 +105,7 @@ async def tasks(request: Request) -> Response:
         {**renamed(answers.task(task)), "dead": score is not None}
         for task, score in zip(found.items, scores, strict=True)
     ]
-    return reply({"tasks": rows, "total": found.total, "complete": complete, "now": in_ms(hub, 0)})
+    return Answer({"tasks": rows, "total": found.total, "complete": complete, "now": in_ms(hub, 0)})
 
 
 @router.get("/console/tasks/{task_id:uuid}/links", **unlisted(page=True, who=CALLER, anonymous=True))
@@ -113,7 +114,7 @@ async def links(request: Request, task_id: UUID) -> Response:
     hub = _hub(request)
     found = await links_of(hub.store, task_id.hex)
     waits_for, followers = ([link.document() for link in some] for some in (found.waits_for, found.followers))
-    return reply({"waitsFor": waits_for, "waitedForBy": followers, "more": found.more, "now": in_ms(hub, 0)})
+    return Answer({"waitsFor": waits_for, "waitedForBy": followers, "more": found.more, "now": in_ms(hub, 0)})
 
 
 @router.get("/console/schedules", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
@@ -134,7 +135,7 @@ async def schedules(request: Request) -> Response:
         }  # which may be long, and is shown with one alone
         for each, state in zip(found.items, states, strict=True)
     ]
-    return reply({"schedules": rows, "total": found.total, "now": in_ms(hub, 0)})
+    return Answer({"schedules": rows, "total": found.total, "now": in_ms(hub, 0)})
 
 
 class _Wish(NamedTuple):

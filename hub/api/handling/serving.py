@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any
 
 from starlette.requests import Request
 from starlette.types import Scope
@@ -14,7 +13,6 @@ from hub.api.handling.large_bodies import Freight
 from hub.api.handling.proxies import FORWARDED, Proxies
 from hub.api.handling.stalls import READ_S, Standstill
 from hub.api.handling.wrong_secrets import Guesses
-from hub.api.shapes.answer import Answer
 from hub.core import Hub
 from hub.errors import CallerGone, Stopping
 from hub.history.live import Live
@@ -100,11 +98,6 @@ async def check_caller(scope: Scope, found: Serving) -> None:
         await asyncio.sleep(READ_S)
     if getattr(scope[CYCLE], "disconnected", False):
         raise CallerGone(_GONE)
-
-
-def reply(document: Any, run: str = "", status: int = 200) -> Answer[Any]:
-    """A JSON answer; with a run it says so in `Correlation-Id`."""
-    return Answer(document, status, run=run)
 
 
 def in_ms(hub: Hub, left_ms: float) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from hub.api.callers.nodes import speaks
 from hub.api.capacity import reading
-from hub.api.capacity.nodes import heartbeat, orders_json, router
+from hub.api.capacity.nodes import heartbeat, router
+from hub.api.capacity.orders import orders_json
 from hub.api.handling import request_counts
 from hub.api.handling.serving import Serving
 from hub.api.http.private import Cycle

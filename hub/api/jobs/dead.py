@@ -23,7 +23,9 @@ router = APIRouter(prefix=PREFIX, tags=["dead letters"])
 async def listed(request: Request) -> Answer[TaskPageShape]:
     """The dead letters, newest first."""
     asked = bodies.part(request)
-    return answers.page(await serving(request).hub.tasks.dead_page(asked.limit, asked.offset), asked, answers.task)
+    found = await serving(request).hub.tasks.dead_page(asked.limit, asked.offset)
+    items = [answers.task(each) for each in found.items]
+    return Answer(TaskPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.get(
@@ -32,7 +34,7 @@ async def listed(request: Request) -> Answer[TaskPageShape]:
 async def look(request: Request) -> Answer[TaskShape]:
     """One dead letter."""
     task = bodies.path_id(request, "task_id")
-    return answers.reply(answers.task(await serving(request).hub.tasks.dead(task)))
+    return Answer(answers.task(await serving(request).hub.tasks.dead(task)))
 
 
 @router.delete(

@@ -52,7 +52,7 @@ async def register(request: Request) -> Answer[JobShape]:
         bodies.result_schema(said, body, hub.settings),
     )  # fmt: skip
     job, created = await hub.jobs.register(wanted, said.schema_, who.user, who.superuser)
-    return answers.reply(answers.job(job), 201 if created else 200)
+    return Answer(answers.job(job), 201 if created else 200)
 
 
 @router.get(
@@ -66,7 +66,8 @@ async def listed(request: Request) -> Answer[JobPageShape]:
     check_room(room)
     walls.look_into(who, room)
     found = await hub_of(request).jobs.page(room, asked.limit, asked.offset)
-    return answers.page(found, asked, answers.job_line)
+    items = [answers.job_line(each) for each in found.items]
+    return Answer(JobPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.get(
@@ -82,7 +83,8 @@ async def tasks(request: Request) -> Answer[TaskPageShape]:
     full = request.path_params["job_name"]
     walls.look_into(who, room, walls.room_of(full))
     found = await hub_of(request).tasks.page_of_job(room, full, asked.status, asked.limit, asked.offset)
-    return answers.page(found, asked, answers.task)
+    items = [answers.task(each) for each in found.items]
+    return Answer(TaskPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.get(
@@ -95,4 +97,4 @@ async def look(request: Request) -> Answer[JobShape]:
     room, full = request.path_params["room_id"], request.path_params["job_name"]
     check_room(room)
     walls.look_into(who, room, walls.room_of(full))
-    return answers.reply(answers.job(await hub_of(request).jobs.get(full)))
+    return Answer(answers.job(await hub_of(request).jobs.get(full)))

@@ -7,13 +7,13 @@ from fastapi import APIRouter, Request
 from hub.api.callers.admission import caller_of, hub_of
 from hub.api.callers.users import WORKER
 from hub.api.handling.serving import check_listening
-from hub.api.jobs import answers, bodies, walls
+from hub.api.jobs import bodies, walls
 from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import ProgressBody
-from hub.api.shapes.jobs import ProgressedShape
+from hub.api.shapes.jobs import OutcomeShape, ProgressedShape
 from hub.errors import KeyReused, WorkerNotFound
 from hub.jobs.models import Said
 from hub.jobs.names import dashed
@@ -52,5 +52,5 @@ async def note(request: Request) -> Answer[ProgressedShape]:
     ]
     words = await hub.progress.note(worker, who.user, said, key)
     words = await walls.told(who, hub, [each.task for each in said], words)
-    outcomes = [{"id": dashed(each.task), "outcome": word} for each, word in zip(said, words, strict=True)]
-    return answers.reply({"tasks": outcomes})
+    outcomes = [OutcomeShape(id=dashed(each.task), outcome=word) for each, word in zip(said, words, strict=True)]
+    return Answer(ProgressedShape(tasks=outcomes))

@@ -60,7 +60,7 @@ async def register(request: Request) -> Answer[ProviderShape]:
         content_type=said.content_type,
     )
     provider, created = await hub.providers.register(wanted, who.user, who.superuser)
-    return answers.reply(answers.provider(provider), 201 if created else 200)
+    return Answer(answers.provider(provider), 201 if created else 200)
 
 
 @router.get(
@@ -75,7 +75,8 @@ async def listed(request: Request) -> Answer[ProviderPageShape]:
     check_room(room)
     walls.look_into(who, room)
     found = await hub_of(request).providers.page(room, asked.limit, asked.offset)
-    return answers.page(found, asked, answers.provider)
+    items = [answers.provider(each) for each in found.items]
+    return Answer(ProviderPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.get(
@@ -95,7 +96,7 @@ async def look(request: Request) -> Answer[ProviderShape]:
     check_room(room)
     walls.look_into(who, room, walls.room_of(full))
     found = await hub_of(request).providers.get(room, full)
-    return answers.reply(answers.provider(found))
+    return Answer(answers.provider(found))
 
 
 @router.get(

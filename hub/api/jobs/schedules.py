@@ -31,7 +31,8 @@ async def listed(request: Request) -> Answer[SchedulePageShape]:
     check_room(room)
     walls.look_into(who, room)
     found = await hub_of(request).schedules.page(room, asked.limit, asked.offset)
-    return answers.page(found, asked, answers.schedule)
+    items = [answers.schedule(each) for each in found.items]
+    return Answer(SchedulePageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.get(ONE, **operation("getSchedule", CALLER, refusals=(InvalidRoomId, ScheduleNotFound), anonymous=True))
@@ -41,7 +42,7 @@ async def look(request: Request) -> Answer[ScheduleShape]:
     room, name = request.path_params["room_id"], request.path_params["schedule"]
     check_room(room)
     walls.look_into(who, room)
-    return answers.reply(answers.schedule(await hub_of(request).schedules.get(room, name)))
+    return Answer(answers.schedule(await hub_of(request).schedules.get(room, name)))
 
 
 @router.put(
@@ -89,7 +90,7 @@ async def put(request: Request) -> Answer[ScheduleShape]:
     )
     await check_listening(request)
     found, is_new = await hub.schedules.put(wanted, who.user, who.superuser)
-    return answers.reply(answers.schedule(found), 201 if is_new else 200)
+    return Answer(answers.schedule(found), 201 if is_new else 200)
 
 
 @router.patch(
@@ -106,7 +107,7 @@ async def pause(request: Request) -> Answer[ScheduleShape]:
     await check_listening(request)
     schedules = hub_of(request).schedules
     found = await schedules.pause(room, name, who.user, who.superuser, paused=said.paused)
-    return answers.reply(answers.schedule(found))
+    return Answer(answers.schedule(found))
 
 
 @router.delete(

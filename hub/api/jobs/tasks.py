@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from fastapi import APIRouter, Request
 
@@ -18,7 +17,7 @@ from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.job_bodies import ClaimBody, MoveBody, ResultBody, SubmitBody, TasksQuery, moment_us, options_of
-from hub.api.shapes.jobs import ClaimedShape, TaskIdsShape, TaskInFullShape, TaskPageShape, TaskShape
+from hub.api.shapes.jobs import ClaimedShape, OutcomeShape, TaskIdsShape, TaskInFullShape, TaskPageShape, TaskShape
 from hub.core import Hub
 from hub.errors import (
     Forbidden,
@@ -82,7 +81,9 @@ async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
         traces.keep(hub.store, *(traces.task(task.id) for task in made[: traces.SOME]))
     if said.payloads is None:
         return answers.submitted(made[0])
-    return answers.reply({"ids": [dashed(task.id) for task in made]}, 202, {"retry-after": "1"})
+    answer = Answer(TaskIdsShape(ids=[dashed(task.id) for task in made]), 202)
+    answer.headers["retry-after"] = "1"
+    return answer
 
 
 async def _check(hub: Hub, full: str, payloads: list[str], user: str, *, many: bool) -> None:
@@ -138,30 +139,30 @@ async def claim(request: Request) -> Answer[ClaimedShape]:
     hub, worker = hub_of(request), said.worker_id.hex
     await walls.reach_worker(who, hub, worker)
     await check_listening(request)
-    outcomes = []
+    outcomes: list[OutcomeShape] = []
     if said.results:
         outcomes = await _reported(hub, said.results, body, worker, who, key)
     elif said.limit == 0 and (await hub.workers.get(worker)).user != who.user:
         raise not_yours(worker)
     tasks = [] if said.limit == 0 else await _claimed(request, hub, said, who, key)
     named = said.limit is not None or bool(key)
-    shown = [answers.task(task) | ({"claim": task.claim} if named else {}) for task in tasks]
+    shown = [answers.claimed(task, named=named) for task in tasks]
     if tracing.on:
         came_from = await traces.follow(hub.store, *(traces.task(task.id) for task in tasks))
         for task, told in zip(tasks, shown, strict=True):
             if text := came_from.get(traces.task(task.id)):
                 told["traceparent"] = text
-    answer: dict[str, Any] = {"task": shown[0] if shown else None}
+    answer = ClaimedShape(task=shown[0] if shown else None)
     if said.limit is not None:
         answer["tasks"] = shown
     if said.limit is not None or said.results is not None:
         answer["results"] = outcomes
-    return answers.reply(answer)
+    return Answer(answer)
 
 
 async def _reported(
     hub: Hub, said: list[ResultBody], body: bodies.Body, worker: str, who: Caller, key: str
-) -> list[dict[str, str]]:
+) -> list[OutcomeShape]:
     """What has become of a worker's reports. A task fails whose result is not kept: nobody will report it anew."""
     values, most = bodies.results(said, body), hub.settings.task_result_max_bytes
     reports, large = [], set()
@@ -176,7 +177,7 @@ async def _reported(
     words = await hub.tasks.finish(worker, who.user, reports, key)
     words = await walls.told(who, hub, [report.task for report in reports], words)
     return [
-        {"id": dashed(report.task), "outcome": "too-large" if word == "ok" and report.task in large else word}
+        OutcomeShape(id=dashed(report.task), outcome="too-large" if word == "ok" and report.task in large else word)
         for report, word in zip(reports, words, strict=True)
     ]
 
@@ -227,7 +228,8 @@ async def of_room(request: Request) -> Answer[TaskPageShape]:
     check_room(room)
     walls.look_into(who, room)
     found = await hub_of(request).tasks.page_of_room(room, asked.status, asked.limit, asked.offset)
-    return answers.page(found, asked, answers.task)
+    items = [answers.task(each) for each in found.items]
+    return Answer(TaskPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.get(
@@ -243,12 +245,14 @@ async def look(request: Request) -> Answer[TaskInFullShape]:
     walls.see_task(who, found.task)
     wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
     if not wait_s or found.task.status in TERMINAL:
-        return answers.reply(answers.shown(found))
+        return Answer(answers.shown(found))
     found = await long_polls.wait(
-        request, wait_s, lambda s: hub.tasks.wait(task, s), lambda t: t.task.status in TERMINAL
+        request, wait_s, lambda s: hub.tasks.wait(task, s), lambda shown: shown.task.status in TERMINAL
     )
     await admit_again(request)  # his token may have been revoked meanwhile
-    return answers.reply(answers.shown(found), headers={"preference-applied": f"wait={wait_s:g}"})
+    answer = Answer(answers.shown(found))
+    answer.headers["preference-applied"] = f"wait={wait_s:g}"
+    return answer
 
 
 @router.patch(
@@ -285,4 +289,4 @@ async def move(request: Request) -> Answer[TaskShape]:
         task, said.status, kept(said.error),
         user=who.user, superuser=who.superuser, request=key, claim=said.claim or "", value=value,
     )  # fmt: skip
-    return answers.reply(answers.task(moved))
+    return Answer(answers.task(moved))

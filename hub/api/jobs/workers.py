@@ -48,7 +48,9 @@ async def listed(request: Request) -> Answer[WorkerPageShape]:
     if who and who.rooms:
         raise Forbidden("This is of all rooms; a token that is bound to some asks for /rooms/{room_id}/workers.")
     asked = bodies.part(request)
-    return answers.page(await hub_of(request).workers.page(asked.limit, asked.offset), asked, answers.worker)
+    found = await hub_of(request).workers.page(asked.limit, asked.offset)
+    items = [answers.worker(each) for each in found.items]
+    return Answer(WorkerPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.get(
@@ -63,7 +65,8 @@ async def of_room(request: Request) -> Answer[WorkerPageShape]:
     check_room(room)
     walls.look_into(who, room)
     found = await hub_of(request).workers.page_of_room(room, asked.limit, asked.offset)
-    return answers.page(found, asked, answers.worker)
+    items = [answers.worker(each) for each in found.items]
+    return Answer(WorkerPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.patch(
@@ -121,7 +124,7 @@ async def taken(request: Request) -> Answer[TakenShape]:
 
     found = await long_polls.wait(request, wait_s, look, lambda count: count != since)
     await admit_again(request)  # his token may have been revoked meanwhile
-    return answers.reply({"id": dashed(worker), "taken": found})
+    return Answer(TakenShape(id=dashed(worker), taken=found))
 
 
 @router.delete(

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import hub_of, speaker_of
 from hub.api.callers.credentials import origin
 from hub.api.capacity.nodes import remove
-from hub.api.handling.serving import in_seconds, remote_ip, reply
+from hub.api.handling.serving import in_seconds, remote_ip
 from hub.api.operations import TOKEN, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
-from hub.api.shapes.lease_bodies import DrainBody, ReleaseBody, SweepBody, SwitchBody
-from hub.api.shapes.node_bodies import CordonBody
 from hub.api.shapes.nodes import LeftShape
+from hub.api.shapes.operator_bodies import CordonBody, DrainBody, ReleaseBody, SweepBody, SwitchBody
 from hub.api.shapes.operators import (
     AuditEntryShape,
     BrakeShape,
+    LeasesSweptShape,
+    NodesSweptShape,
     SweeperShape,
     SweptShape,
     SwitchedShape,
@@ -99,16 +100,16 @@ async def _switch(
     now = await hub.nodes.drain(node, call)
     facts: dict[str, Any] = {"nodeId": node, "heldBack": now.held, "lent": now.lent, **more}
     await hub.audit.write("admin", action, **await origin(request), **facts)
-    return reply(
-        {
-            "nodeId": node,
-            "draining": now.draining and not call.reason,
-            **({"cordoned": True, "reason": call.reason} if call.reason else {}),
-            "heldBack": now.held,
-            "lent": now.lent,
-            "deadlineSecondsLeft": in_seconds(now.deadline_left_ms),
-        }
+    answer = SwitchedShape(
+        nodeId=node,
+        draining=now.draining and not call.reason,
+        heldBack=now.held,
+        lent=now.lent,
+        deadlineSecondsLeft=in_seconds(now.deadline_left_ms),
     )
+    if call.reason:
+        answer["cordoned"], answer["reason"] = True, call.reason
+    return Answer(answer)
 
 
 @router.post(
@@ -124,7 +125,7 @@ async def upgrade(request: Request, node_id: str) -> Answer[UpgradingShape]:
         "admin", "node.sidecar.upgrade", actor="dashboard", **await origin(request),
         requested=node, scheduled=len(targets), targets=",".join(targets[:100]),
     )  # fmt: skip
-    return reply({"scheduled": len(targets), "targets": targets})
+    return Answer(UpgradingShape(scheduled=len(targets), targets=targets))
 
 
 @router.delete("/admin/nodes/{node_id:path}", **operation("removeNode", (ADMIN,), refusals=(InvalidValue,)))
@@ -139,7 +140,7 @@ async def remove_node(request: Request, node_id: str) -> Answer[LeftShape]:
 @router.get("/admin/sweeper", **operation("getSweeper", (ADMIN,)))
 async def sweeper(request: Request) -> Answer[SweeperShape]:
     """Whether stale nodes are removed, who says so, and what the brake does."""
-    return reply(await _switch_state(hub_of(request)))
+    return Answer(await _switch_state(hub_of(request)))
 
 
 @router.put("/admin/sweeper", **operation("switchSweeper", (ADMIN,), body=SwitchBody))
@@ -158,19 +159,19 @@ async def switch(request: Request) -> Answer[SweeperShape]:
         **await origin(request),
         expire=shown,
     )
-    return reply(await _switch_state(hub))
+    return Answer(await _switch_state(hub))
 
 
-async def _switch_state(hub: Hub) -> dict[str, Any]:
+async def _switch_state(hub: Hub) -> SweeperShape:
     override, by, at = await hub.clock.read_switch()
-    return {
-        "expire": hub.settings.sweeper_expire if override is None else override,
-        "source": "setting" if override is None else "run-time",
-        "setBy": by,
-        "setAtUtc": at,
-        "setting": hub.settings.sweeper_expire,
-        "brake": await Brake(hub.store, hub.settings).status(),
-    }
+    return SweeperShape(
+        expire=hub.settings.sweeper_expire if override is None else override,
+        source="setting" if override is None else "run-time",
+        setBy=by,
+        setAtUtc=at,
+        setting=hub.settings.sweeper_expire,
+        brake=await brake_shape(Brake(hub.store, hub.settings)),
+    )
 
 
 @router.get("/admin/brake", **operation("getBrake", (ADMIN,), p.OF_BRAKE))
@@ -179,7 +180,7 @@ async def brake(request: Request) -> Answer[BrakeShape]:
     and who released it.
     """
     hub = hub_of(request)
-    return reply(await Brake(hub.store, hub.settings, _braked(request.query_params.get("of"))).status())
+    return Answer(await brake_shape(Brake(hub.store, hub.settings, _braked(request.query_params.get("of")))))
 
 
 @router.post(
@@ -205,7 +206,27 @@ async def release_brake(request: Request) -> Answer[BrakeShape]:
         **await origin(request),
         of=of,
     )
-    return reply(await brake.status())
+    return Answer(await brake_shape(brake))
+
+
+async def brake_shape(brake: Brake) -> BrakeShape:
+    """Return the state of a brake as it is answered."""
+    found = await brake.status()
+    return BrakeShape(
+        state=found.state,
+        percent=found.percent,
+        minimum=found.minimum,
+        stale=found.stale,
+        registered=found.registered,
+        perInterval=found.per_interval,
+        heldBack=found.held,
+        graceSecondsLeft=found.grace_s,
+        why=found.why,
+        sinceUtc=found.since,
+        seenUtc=found.seen,
+        releasedBy=found.released_by,
+        releasedAtUtc=found.released_at,
+    )
 
 
 def _braked(of: Any) -> Literal["nodes", "workers"]:
@@ -233,29 +254,29 @@ async def sweep(request: Request) -> Answer[SweptShape]:
             "admin", "sweep", **await origin(request), expired=nodes.expired,
             returned=leases.expired,
         )  # fmt: skip
-    return reply(
-        {
-            "dryRun": dry_run,
-            "expire": service.expires,
-            "brake": nodes.brake,
-            "nodes": {
-                "scanned": nodes.scanned,
-                "stale": nodes.stale,
-                "expired": nodes.expired,
-                "refreshed": nodes.refreshed,
-                "heldBack": nodes.held,
-                "errors": nodes.errors,
-                "elapsedMs": nodes.elapsed_ms,
-                "names": nodes.names,
-            },
-            "leases": {
-                "processed": leases.scanned,
-                "returned": leases.expired,
-                "drained": leases.drained,
-                "errors": leases.errors,
-                "elapsedMs": leases.elapsed_ms,
-            },
-        }
+    return Answer(
+        SweptShape(
+            dryRun=dry_run,
+            expire=service.expires,
+            brake=nodes.brake,
+            nodes=NodesSweptShape(
+                scanned=nodes.scanned,
+                stale=nodes.stale,
+                expired=nodes.expired,
+                refreshed=nodes.refreshed,
+                heldBack=nodes.held,
+                errors=nodes.errors,
+                elapsedMs=nodes.elapsed_ms,
+                names=nodes.names,
+            ),
+            leases=LeasesSweptShape(
+                processed=leases.scanned,
+                returned=leases.expired,
+                drained=leases.drained,
+                errors=leases.errors,
+                elapsedMs=leases.elapsed_ms,
+            ),
+        )
     )
 
 
@@ -271,7 +292,8 @@ async def audit_log(request: Request) -> Answer[list[AuditEntryShape]]:
     take = whole_number(query.get("take", "100"), "take", 1, 10**9)
     since = _instant(query.get("sinceUtc", ""))
     text = bodies.search(request)
-    return reply(await hub.audit.read(skip, take, query.get("category"), query.get("action"), since, text))
+    entries = await hub.audit.read(skip, take, query.get("category"), query.get("action"), since, text)
+    return Answer(cast(list[AuditEntryShape], entries))  # as they were written, by this or another version
 
 
 def _instant(given: str) -> datetime | None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import cast
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -14,15 +15,16 @@ from starlette.types import Receive, Scope, Send
 
 from hub.api.callers.admission import hub_of
 from hub.api.callers.credentials import credential
-from hub.api.handling.serving import hang_up, reply, serving
+from hub.api.handling.serving import hang_up, in_seconds, serving
 from hub.api.operations import Raw, Subject, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
-from hub.api.shapes.operators import EventsShape, ExplanationShape
+from hub.api.shapes.messages import GapShape, SlowShape
+from hub.api.shapes.operators import EventShape, EventsShape, ExplanationShape, StepShape
 from hub.api.shapes.readers import whole_number
 from hub.errors import InvalidValue, NotFound, StoreUnavailable
-from hub.history.events import NAMES, Wanted, parse_id, wanted
+from hub.history.events import NAMES, Event, Wanted, parse_id, wanted
 from hub.history.live import Listener, Live
 from hub.history.why import KINDS, why
 from hub.observability import metrics
@@ -50,7 +52,7 @@ async def history(request: Request) -> Answer[EventsShape]:
     """
     limit = whole_number(request.query_params.get("limit", "100"), "limit", 1, bodies.PAGE_MAX)
     found = await serving(request).live.history.find(_which(request.query_params), limit)
-    return reply({"events": [event.document() for event in found.events], "complete": found.complete})
+    return Answer(EventsShape(events=_shown(found.events), complete=found.complete))
 
 
 @router.get(
@@ -71,11 +73,27 @@ async def explain(request: Request, kind: str, id: str) -> Answer[ExplanationSha
     `room:name`.
     """
     hub = hub_of(request)
-    if kind not in KINDS:
+    known = next((one for one in KINDS if one == kind), None)
+    if known is None:
         raise InvalidValue(f"kind must be one of {', '.join(KINDS)}, not {kind!r:.60}", member="kind")
     limit = whole_number(request.query_params.get("limit", "50"), "limit", 1, bodies.PAGE_MAX)
-    found = await why(hub, serving(request).live.history, kind, id, limit)
-    return reply(found.document())
+    found = await why(hub, serving(request).live.history, known, id, limit)
+    steps = [StepShape(event=step.what, inSeconds=in_seconds(step.in_ms), rule=step.rule) for step in found.now.next]
+    answer = ExplanationShape(
+        kind=found.kind,
+        id=found.id,
+        state=found.now.state,
+        because=found.now.because,
+        facts=found.now.facts,
+        next=steps,
+        history=_shown(found.past.events),
+        complete=found.past.complete,
+    )
+    return Answer(answer)
+
+
+def _shown(events: Iterable[Event]) -> list[EventShape]:
+    return [cast(EventShape, event.document()) for event in events]  # beside its members are facts of any name
 
 
 @router.get(
@@ -168,7 +186,8 @@ class EventStream(Response):
             await self._follow(put, listener, known)
         if listener.slow:
             metrics.event_streams_slow.inc()
-            await put(b'event: slow\ndata: {"rule":"Too much waited to be sent; come back with the last id."}\n\n')
+            slow = SlowShape(rule="Too much waited to be sent; come back with the last id.")
+            await put(b"event: slow\ndata: " + to_json(slow) + b"\n\n")
         await put(b"", more=False)
 
     async def _replay(self, put: Callable[..., Awaitable[None]], after: str, since: str) -> None:
@@ -177,8 +196,8 @@ class EventStream(Response):
         while True:
             page = await self._live.history.after(after)
             if page.oldest is not None:
-                what = {"after": after, "oldest": page.oldest, "rule": "Older events have been trimmed."}
-                await put(b"event: gap\ndata: " + to_json(what) + b"\n\n")
+                gap = GapShape(after=after, oldest=page.oldest, rule="Older events have been trimmed.")
+                await put(b"event: gap\ndata: " + to_json(gap) + b"\n\n")
             events = [event for event in page.events if parse_id(event.id, "id") <= upto]
             if fitting := [event for event in events if self._which.fits(event)]:
                 await put(b"".join(event.frame for event in fitting))

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import hub_of
 from hub.api.callers.credentials import origin
-from hub.api.handling.serving import remote_ip, reply
+from hub.api.handling.serving import remote_ip
 from hub.api.operations import operation
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
-from hub.api.shapes.lease_bodies import SettingBody
+from hub.api.shapes.operator_bodies import SettingBody
 from hub.api.shapes.operators import SharedSettingShape, SharedSettingsShape
 from hub.capacity.agreed import SharedSetting
 from hub.errors import BadInput, NotFound
@@ -25,7 +23,7 @@ router = APIRouter(tags=["admin"])
 async def settings(request: Request) -> Answer[SharedSettingsShape]:
     """What holds for all hubs, who set it, and which hubs were given something else."""
     hub = hub_of(request)
-    return reply({"settings": [_row(each) for each in await hub.agreed.look()]})
+    return Answer(SharedSettingsShape(settings=[_row(each) for each in await hub.agreed.look()]))
 
 
 @router.put(
@@ -40,11 +38,15 @@ async def set_setting(request: Request, name: str) -> Answer[SharedSettingShape]
     await hub.agreed.set(name, said.value, by)
     value = "cleared" if said.value is None else said.value.strip()[:200]
     await hub.audit.write("admin", "setting.set", actor=by, **await origin(request), setting=name, value=value)
-    return reply(next(_row(each) for each in await hub.agreed.look() if each.name == name))
+    return Answer(next(_row(each) for each in await hub.agreed.look() if each.name == name))
 
 
-def _row(found: SharedSetting) -> dict[str, Any]:
-    return {
-        "name": found.name, "value": found.value, "agreed": found.agreed, "setBy": found.by, "setAtUtc": found.at,
-        "otherwise": found.otherwise,
-    }  # fmt: skip
+def _row(found: SharedSetting) -> SharedSettingShape:
+    return SharedSettingShape(
+        name=found.name,
+        value=found.value,
+        agreed=found.agreed,
+        setBy=found.by,
+        setAtUtc=found.at,
+        otherwise=found.otherwise,
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from fastapi import APIRouter, Request
 
 from hub.api.callers.admission import hub_of
-from hub.api.handling.serving import reply
 from hub.api.operations import operation
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.operators import NodeEnvironmentShape
@@ -31,4 +30,4 @@ async def worker_env(request: Request, node_id: str) -> Answer[NodeEnvironmentSh
     node = await hub.nodes.get(node_id)
     secret = hub.settings.node_secret
     first = secret.get_secret_value().split(",")[0].strip() if secret else ""
-    return reply(await environment(node.id, node.base_url, first))
+    return Answer(await environment(node.id, node.base_url, first))

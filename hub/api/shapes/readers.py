@@ -92,6 +92,18 @@ class Member:
         }
 
 
+def reading_with(read: Callable[[Any], Any]) -> Callable[[Any, str], Any]:
+    """Return a reader of a member that refuses what `read` does not take."""
+
+    def found(value: Any, name: str) -> Any:
+        try:
+            return read(value)
+        except ValueError as error:
+            raise InvalidValue(f"{name} {error}", member=name) from None
+
+    return found
+
+
 def given_text(missing: str, named: str = "") -> Member:
     """A text that must not be blank; `missing` says what it is."""
 

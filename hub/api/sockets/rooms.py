@@ -20,6 +20,7 @@ from hub.api.handling.serving import Serving
 from hub.api.handling.socket_places import Sessions
 from hub.api.jobs import walls
 from hub.api.realms.naming import NAMED
+from hub.api.shapes.messages import DoneShape
 from hub.api.sockets.events import Events
 from hub.api.sockets.other_realms import OtherRealms, Place
 from hub.errors import HubError, Stopping, StoreUnavailable, Unauthorized
@@ -34,7 +35,7 @@ ROOMS_MAX = 5_000  # of one connection
 EVENTS_PER_S = 500.0  # that are taken of one connection; more wait, and with them whatever the client says next
 EVENTS_AT_ONCE = 2_500  # who comes back with many rooms is not held up
 NAME_MAX = 1_000  # characters of a room's name
-OK = {"status": "ok"}
+OK = DoneShape(status="ok")
 _AGAIN = "The hub does not reach its store now; try again in a moment."
 _log = get_logger("hub.sockets")
 
