@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 from hub.api import measured
 from hub.api.auth import HEADER, NODE
-from hub.api.capacity import reading
 from hub.api.capacity.nodes import heartbeat, router
 from hub.api.capacity.orders import orders_json
 from hub.api.deps import Serving
 from hub.api.http.private import Cycle
 from hub.api.operations import row_of
 from hub.api.shapes import reading as bodies
+from hub.api.shapes.node_bodies import BeatBody
 from hub.api.speakers import speaks
 from hub.capacity.nodes.models import Beat, Orders
 from hub.errors import Forbidden, HubError, Unauthorized
@@ -79,7 +79,7 @@ def _read(serving: Serving, cycle: Cycle) -> Beat:
             if holder is None or not speaks(holder):
                 raise
             node = holder.name
-    beat = reading.beat(bodies.read_object(bytes(cycle.body)))
+    beat = BeatBody.read(bodies.read_object(bytes(cycle.body))).beat
     if node not in (None, beat.node_id):
         raise Forbidden("The token shown speaks for another node.")
     return beat
