@@ -13,21 +13,20 @@ from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from hub import __version__
-from hub.api import measured
-from hub.api.auth import Secrets
+from hub.api.callers.logins import Door
 from hub.api.capacity import autoscaling, caps, joining, leases, nodes, pools, queue, watch
 from hub.api.console import overview, pages, people, sights, stuck, work
-from hub.api.deps import Serving
 from hub.api.dispatch import views
 from hub.api.dispatch.realms import Realms
-from hub.api.door import Door
 from hub.api.edge.neutral import Speech
-from hub.api.guard.gate import Gate
+from hub.api.handling import request_counts
+from hub.api.handling.browsers import Gate
+from hub.api.handling.problems import on_http_error, on_hub_error
+from hub.api.handling.serving import Serving
 from hub.api.jobs import dead, jobs, progress, providers, schedules, tasks, workers
 from hub.api.operations import Table
 from hub.api.operators import admin, documentation, events, ops, shared, tokens, worker_env
 from hub.api.pipeline import RequestPipeline
-from hub.api.problems import on_http_error, on_hub_error
 from hub.api.realms.spilling import spilling_over
 from hub.api.sockets.sockets import Sockets
 from hub.core import Hub
@@ -54,6 +53,7 @@ from hub.sweeping.reconciler import Reconciler
 from hub.sweeping.tasks import INTERVAL_S, LINE_S, TaskSweeperService
 from hub.sweeping.workers import WorkerSweeperService
 from hub.tokens.file import TokensFile
+from hub.tokens.secrets import Secrets
 
 _CAPACITY = (joining, watch, nodes, leases, queue, autoscaling, pools)
 _OPERATORS = (admin, caps, shared, tokens, events, ops, views, worker_env, documentation)
@@ -204,15 +204,19 @@ async def _sweepers(hub: Hub) -> list[Callable[[], Awaitable[None]]]:
     if not expires:
         why = "nothing dead is removed: set HUB_SWEEPER_EXPIRE=true on every hub, or say hub expire on"
         _log.warning("expiry off", said_by=said_by, why=why)
+    only_changes = settings.sweep_log == "changes"
     return [
         hub.clock.run,
         hub.presence.run,
-        SweepLoop("node", settings.node_sweep_interval_s, hub.clock, noted(hub.store, "node", node_sweeper.sweep)).run,
-        SweepLoop("lease", settings.borrow_ttl_sweep_s, hub.clock, noted(hub.store, "lease", lease_sweeper.sweep)).run,
-        SweepLoop(
-            "worker", settings.worker_sweep_interval_s, hub.clock, noted(hub.store, "worker", worker_sweeper.sweep)
-        ).run,
-        SweepLoop("task", INTERVAL_S, hub.clock, task_sweeper.sweep, line_s=LINE_S).run,
+        *(
+            SweepLoop(name, interval_s, hub.clock, noted(hub.store, name, sweep), only_changes=only_changes).run
+            for name, interval_s, sweep in (
+                ("node", settings.node_sweep_interval_s, node_sweeper.sweep),
+                ("lease", settings.borrow_ttl_sweep_s, lease_sweeper.sweep),
+                ("worker", settings.worker_sweep_interval_s, worker_sweeper.sweep),
+            )
+        ),
+        SweepLoop("task", INTERVAL_S, hub.clock, task_sweeper.sweep, line_s=LINE_S, only_changes=only_changes).run,
     ]
 
 
@@ -242,11 +246,12 @@ def _loops(app: FastAPI, services: Sequence[RecordSweeperService]) -> list[Calla
             "record", interval_s, hub.clock, noted(hub.store, "record", service.sweep),
             leads=Leadership(hub.store, hub.clock.hub_id, service.source, hub.settings).wait,
             about={"source": service.source},
+            only_changes=hub.settings.sweep_log == "changes",
         ).run
         for service in services
     ]  # fmt: skip
     telling = partial(glance.keep_telling, serving)
-    return [hub.queue.listen, hub.queue.go_round, measured.keep_flushing, telling, *cleaning]
+    return [hub.queue.listen, hub.queue.go_round, request_counts.keep_flushing, telling, *cleaning]
 
 
 async def _logged(job: Callable[[], Awaitable[None]]) -> None:
@@ -254,5 +259,5 @@ async def _logged(job: Callable[[], Awaitable[None]]) -> None:
     try:
         await job()
     except Exception as error:
-        _log.critical("background job ended", why=repr(error), exc_info=error)
+        _log.critical("background loop crashed", why=repr(error), exc_info=error)
         raise

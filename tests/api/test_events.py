@@ -463,7 +463,7 @@ def test_over_a_real_connection_streams_survive_an_outage_of_redis_and_end_with_
         register(hub, "n1")
         assert '"node":"n1"' in next(heard)
         server.kill()
-        wait_until(lambda: "events not read" in hub.log(), why=hub.log)
+        wait_until(lambda: "event history unreadable" in hub.log(), why=hub.log)
         server.start()
         wait_until(lambda: api.get("/health/ready").status_code == 200, why=hub.log)
         register(hub, "n2")

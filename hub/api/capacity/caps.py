@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.auth import ADMIN
-from hub.api.credentials import origin
-from hub.api.deps import allowed, remote_ip
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import origin
+from hub.api.handling.serving import remote_ip
 from hub.api.operations import operation
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -16,6 +16,7 @@ from hub.capacity.labels import parse_kinds, parse_label
 from hub.core import Hub
 from hub.errors import InvalidLabel
 from hub.store.lenient import read_each
+from hub.tokens.secrets import ADMIN
 
 router = APIRouter(tags=["admin"])
 CAP_MAX = 999_999_999
@@ -28,7 +29,7 @@ async def caps(request: Request) -> Answer[CapsShape]:
 
     0 is no limit. One set at run time wins over one of the environment.
     """
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     found = await _in_force(hub)
     default, source = found.pop(ALL)
     rows = await _rows(hub, found)
@@ -41,7 +42,7 @@ async def set_cap(request: Request, label: str) -> Answer[CapShape]:
 
     Waiters a higher cap lets in are served before this answers; what is lent beyond a lower one stays lent.
     """
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     if label != ALL:
         label = parse_label(label, parse_kinds(hub.settings.label_kinds), wildcards=hub.agreed.holds.wildcards).text
     said = CapBody.read(await bodies.read_body(request))

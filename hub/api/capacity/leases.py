@@ -8,10 +8,10 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from hub.api import traces
-from hub.api.auth import ADMIN, NODE, RUNNER
-from hub.api.credentials import origin
-from hub.api.deps import allowed, in_ms, is_gone, serving
+from hub.api.callers.admission import hub_of, speaker_of
+from hub.api.callers.credentials import origin
+from hub.api.handling import traces
+from hub.api.handling.serving import in_ms, is_gone, serving
 from hub.api.operations import NO_SLOT, TOKEN, Subject, operation
 from hub.api.realms.naming import UnknownRealm
 from hub.api.realms.spilling import lender, where_else
@@ -28,7 +28,6 @@ from hub.api.shapes.leases import (
     SessionShape,
     VerifiedShape,
 )
-from hub.api.speakers import speaker
 from hub.capacity.labels import Label, parse_kinds, parse_label
 from hub.capacity.leases import KEEP_OWN_S, keep_key_s, new_attempt
 from hub.capacity.models import RUN_MAX, BorrowRequest, Lease, LeaseRecord, text_of
@@ -47,7 +46,6 @@ from hub.errors import (
     NotFound,
     Settling,
     Stopping,
-    Unauthorized,
     WaitedInVain,
     Withdrawn,
 )
@@ -55,11 +53,16 @@ from hub.observability import metrics
 from hub.observability.tracing import tracing
 from hub.settings import Settings
 from hub.store.keys import key_part
+from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
 router = APIRouter(tags=["sessions"])
 IN_VAIN = (WaitedInVain, CallerGone)
 # Of a slot that this realm does not lend so, or cannot know yet whether it does: another one may.
 ELSEWHERE = ("not lent", "stale token", "ended")
+
+
+async def _denied(_: Request) -> None:
+    metrics.borrow_outcomes.labels("unknown", "denied").inc()
 
 
 @router.post(
@@ -73,6 +76,7 @@ ELSEWHERE = ("not lent", "stale token", "ended")
         headers=("Correlation-Id",),
         refusals=(InvalidLabel, NoSuchPool, UnknownRealm, LeaseOver, Withdrawn, KeyReused, *NO_SLOT),
         about=Subject("borrow", in_body=True),
+        denied=_denied,
     ),
 )
 async def borrow(request: Request) -> Answer[GrantShape]:
@@ -82,14 +86,14 @@ async def borrow(request: Request) -> Answer[GrantShape]:
     no pool serves the label, `hint` says so, and with `"waitForPool": false` it is 404 `no-such-pool` at once.
     """
     try:
-        hub = allowed(request, RUNNER)
+        hub = hub_of(request)
         if serving(request).stopping:
             raise Stopping()
         document = await bodies.read_body(request)
         label = _wanted(document, hub)
     except HubError as error:
-        if isinstance(error, Unauthorized | Stopping | MissingMember | InvalidLabel):
-            metrics.borrow_outcomes.labels("unknown", "denied").inc()
+        if isinstance(error, Stopping | MissingMember | InvalidLabel):
+            await _denied(request)
         raise
     shown = metrics.bounded(label.text)
     counted = metrics.borrows_of(shown)
@@ -217,9 +221,9 @@ async def give_back(request: Request) -> Answer[ReturnedShape]:
     stopped or `HUB_REVOKE_GRACE_SECONDS` are over; with `force` at once. A `reason` beside it goes into the audit log.
     With `onlyRun` nothing is ended but a lease of the run that the call names.
     """
-    hub = serving(request).hub
+    hub = hub_of(request)
     arrived_ms = hub.store.latest_ms()
-    who = await speaker(request, RUNNER, NODE)
+    who = speaker_of(request)
     said = ReturnBody.read(await bodies.read_body(request))
     slot, label = said.browser_id, parse_label(said.label_key)
     run = bodies.run_id(request, said.run_id)
@@ -259,7 +263,7 @@ async def give_back(request: Request) -> Answer[ReturnedShape]:
 )
 async def renew(request: Request) -> Answer[RenewedShape]:
     """Extend a lease, never beyond its longest life. Answers 409 `grant-over` when it has ended."""
-    hub = allowed(request, RUNNER)
+    hub = hub_of(request)
     said = RenewBody.read(await bodies.read_body(request))
     slot, token, ttl_s = said.browser_id, said.lease_token, said.ttl_seconds
     if ttl_s is not None:
@@ -284,7 +288,7 @@ async def renew(request: Request) -> Answer[RenewedShape]:
 )
 async def verify(request: Request, slot: str) -> Answer[VerifiedShape]:
     """Whether a fencing token is that of the lease that holds the slot now; for the side that owns the resource."""
-    who, hub = await speaker(request, RUNNER, NODE, ADMIN), serving(request).hub
+    who, hub = speaker_of(request), hub_of(request)
     token = request.query_params.get("token", "")
     if not token:
         raise MissingMember("missing token: ask with ?token=", member="token")
@@ -319,7 +323,7 @@ async def verify(request: Request, slot: str) -> Answer[VerifiedShape]:
 )
 async def sessions(request: Request) -> Answer[SessionPageShape]:
     """What is lent, the leases that end first at the top; all, or those of one label, pool, node or run."""
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     offset, limit = bodies.page(request)
     filters = {
         name: request.query_params[name] for name in ("label", "pool", "node", "run") if name in request.query_params
@@ -355,7 +359,7 @@ async def _page(
 @router.get("/sessions/{slot}", **operation("getLease", (RUNNER, ADMIN), refusals=(NotFound,)))
 async def session(request: Request, slot: str) -> Answer[SessionShape]:
     """The live lease of a slot; 404 when it is not lent."""
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     found = await hub.leases.find(key_part(slot))
     if found is None:
         raise NotFound(f"slot {slot} is not lent")
@@ -378,7 +382,7 @@ def _session(found: LeaseRecord) -> SessionShape:
 @router.post("/results/browser/{slot}/test", **operation("mapSlotToTest", (RUNNER,), *p.RUN, body=AttributeBody))
 async def attribute(request: Request, slot: str) -> Answer[MappedShape]:
     """Map a slot to the test that runs on it, for six hours or until its lease ends."""
-    hub = allowed(request, RUNNER)
+    hub = hub_of(request)
     said = AttributeBody.read(await bodies.read_body(request))
     test = said.test_id.strip()
     await hub.leases.attribute(slot, test[:RUN_MAX], bodies.run_id(request, said.run_id))

@@ -8,13 +8,14 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request
 
-from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.callers.admission import hub_of, speaker_of
+from hub.api.callers.credentials import credential
+from hub.api.callers.nodes import Speaker
 from hub.api.capacity import offering
 from hub.api.capacity.orders import asked_shape, orders_shape
-from hub.api.credentials import credential
-from hub.api.deps import allowed, in_seconds, remote_ip, serving
+from hub.api.handling.problems import problem
+from hub.api.handling.serving import allowed, in_seconds, remote_ip, serving
 from hub.api.operations import ANYBODY, TOKEN, Subject, operation
-from hub.api.problems import problem
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -36,7 +37,6 @@ from hub.api.shapes.nodes import (
     WithdrawnShape,
 )
 from hub.api.shapes.readers import whole_number
-from hub.api.speakers import Speaker, speaker
 from hub.audit import entry
 from hub.capacity.nodes.models import (
     STATES,
@@ -57,11 +57,15 @@ from hub.errors import (
     Settling,
     SlotLent,
     Superseded,
-    Unauthorized,
     UnknownNode,
 )
+from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
 router = APIRouter(tags=["nodes"])
+
+
+async def _denied(request: Request) -> None:
+    await serving(request).hub.audit.refused("node", "register.denied", remote_ip(request), "unauthorized")
 
 
 @router.post(
@@ -72,17 +76,14 @@ router = APIRouter(tags=["nodes"])
         body=RegisterBody,
         refusals=(InvalidLabel, NodeIdCollides, Forbidden, Superseded, Settling),
         about=Subject("node", in_body=True),
+        denied=_denied,
     ),
 )
 async def register(request: Request) -> Answer[RegisteredShape]:
     """Announce a node, or bring its entry up to date; it counts as a beat. May publish slots in the same call."""
     ip = remote_ip(request)
-    hub = serving(request).hub
-    try:
-        who = await speaker(request, NODE)
-    except Unauthorized:
-        await hub.audit.refused("node", "register.denied", ip, "unauthorized")
-        raise
+    hub = hub_of(request)
+    who = speaker_of(request)
     try:
         document = await bodies.read_body(request)
     except InvalidJson as error:
@@ -139,7 +140,7 @@ def _pool_labels(hub: Hub, node: Registration) -> list[str]:
 )
 async def publish(request: Request, node_id: str) -> Answer[PublishedShape]:
     """Put slots of a registered node on offer. A repeat changes nothing; each slot is answered on its own."""
-    who, hub = await speaker(request, NODE), serving(request).hub
+    who, hub = speaker_of(request), hub_of(request)
     document = await bodies.read_body(request)
     node, said = check_node_id(node_id), PublishBody.read(document)
     who.check(node)
@@ -164,7 +165,7 @@ async def publish(request: Request, node_id: str) -> Answer[PublishedShape]:
 )
 async def withdraw(request: Request, node_id: str, slot_id: str) -> Answer[WithdrawnShape]:
     """Take a slot off offer because it is gone; a lease of it ends at once, or with `onlyFree=1` keeps it there."""
-    who, hub, node = await speaker(request, NODE), serving(request).hub, check_node_id(node_id)
+    who, hub, node = speaker_of(request), hub_of(request), check_node_id(node_id)
     who.check(node)
     query = request.query_params
     only_free, caller = bodies.switch(request, "onlyFree"), CallerBody.read(query).caller()
@@ -186,7 +187,7 @@ async def leave(request: Request, node_id: str) -> Answer[LeftShape]:
 
     A process that names its `incarnation` ends only what is its own: 409 `superseded` when another is the node by now.
     """
-    who, found = await speaker(request, NODE), serving(request)
+    who, found = speaker_of(request), serving(request)
     who.check(check_node_id(node_id))
     answer = await remove(found.hub, node_id, CallerBody.read(request.query_params).incarnation)
     if who.token:
@@ -217,7 +218,7 @@ async def remove(hub: Hub, node_id: str, incarnation: str = "") -> Answer[LeftSh
 )
 async def heartbeat(request: Request) -> Answer[OrdersShape]:
     """Say that a node is alive, and learn what it must do. Answered once Redis has it."""
-    who, hub = await speaker(request, NODE), serving(request).hub
+    who, hub = speaker_of(request), hub_of(request)
     beat = BeatBody.read(await bodies.read_body(request)).beat
     who.check(beat.node_id)
     return Answer(orders_shape(beat, await hub.nodes.beats.take(beat), hub.nodes.timeout_ms))
@@ -234,7 +235,7 @@ async def heartbeat(request: Request) -> Answer[OrdersShape]:
 )
 async def heartbeats(request: Request) -> Answer[BeatenShape]:
     """Up to 1,000 heartbeats in one call, for an agent per host; each is answered on its own."""
-    who, hub = await speaker(request, NODE), serving(request).hub
+    who, hub = speaker_of(request), hub_of(request)
     listed = BeatsBody.read(await bodies.read_body(request)).beats
     answers = await asyncio.gather(*(_one(hub, who, each, request.url.path) for each in listed))
     return Answer(BeatenShape(beats=answers))
@@ -307,7 +308,7 @@ async def safe_to_kill(request: Request, node_id: str) -> Answer[DepartureShape]
     404 when it is not registered: it has left or was expired, and nothing is known to be of it. For a node timeout
     after a loss of the store that is not certain, and the answer is 503 `settling`.
     """
-    who, hub = await speaker(request, RUNNER, ADMIN, NODE), serving(request).hub
+    who, hub = speaker_of(request), hub_of(request)
     node_id = check_node_id(node_id)
     who.check(node_id)
     found = await hub.nodes.safe_to_kill(node_id)
@@ -329,7 +330,7 @@ async def safe_to_kill(request: Request, node_id: str) -> Answer[DepartureShape]
 )
 async def node(request: Request, node_id: str) -> Answer[NodeInFullShape]:
     """One node with its slots, and with what it was told to do; 404 when it is not registered."""
-    who, hub = await speaker(request, RUNNER, ADMIN, NODE), serving(request).hub
+    who, hub = speaker_of(request), hub_of(request)
     who.check(check_node_id(node_id))
     found = await hub.nodes.get(check_node_id(node_id))
     slots = await hub.nodes.slots(found.id)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.auth import ADMIN, NODE, RUNNER
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import origin
 from hub.api.capacity.nodes import shown as shown_node
-from hub.api.credentials import origin
-from hub.api.deps import allowed, in_ms
+from hub.api.handling.serving import in_ms
 from hub.api.operations import operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
@@ -24,6 +24,7 @@ from hub.capacity.labels import Label, parse_label
 from hub.capacity.pools import Pool
 from hub.core import Hub
 from hub.errors import InvalidLabel, NotFound
+from hub.tokens.secrets import ADMIN, NODE, RUNNER
 
 router = APIRouter(tags=["pools"])
 WORKERS_MAX = 100  # nodes shown beside the pools; the whole list is at /nodes
@@ -43,7 +44,7 @@ _COMPANIONS = ("target", "since", "snap_avail", "snap_inuse")  # their flags wou
 )
 async def pools(request: Request) -> Answer[PoolsShape]:
     """The state of the pools by label, a page of all or of those that contain `q`, and of the first nodes."""
-    hub = allowed(request, RUNNER, ADMIN, NODE)
+    hub = hub_of(request)
     offset, limit = bodies.page(request)
     return Answer(await state(hub, offset, limit, bodies.search(request)))
 
@@ -93,7 +94,7 @@ async def _workers(hub: Hub) -> list[NodeOfPoolsShape]:
 )
 async def pool(request: Request, label: str) -> Answer[PoolShape]:
     """The counts of one pool; 404 when it has no slots."""
-    hub = allowed(request, RUNNER, ADMIN, NODE)
+    hub = hub_of(request)
     (found,) = await hub.pools.describe([parse_label(label).text])
     if not (found.published or found.free or found.lent):
         raise NotFound(f"pool {found.label} has no slots")
@@ -119,7 +120,7 @@ def _shown(pool: Pool, version: str | None) -> PoolShape:
 )
 async def restart(request: Request, label: str) -> Answer[RestartedShape]:
     """Have every slot of a pool replaced; nothing of it is lent until that is done, at most 30 minutes."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     parsed = _restartable(label)
     marked, free, lent = await hub.pools.restart(parsed.text)
     await hub.audit.write(

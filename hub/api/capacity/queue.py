@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api import traces
-from hub.api.auth import ADMIN, RUNNER
+from hub.api.callers.admission import hub_of
 from hub.api.capacity.leases import granted, hung_up, longest_wait_s
-from hub.api.deps import allowed, is_gone, serving
+from hub.api.handling import traces
+from hub.api.handling.serving import allowed, is_gone, serving
 from hub.api.operations import NO_SLOT, operation
 from hub.api.realms.spilling import served
 from hub.api.shapes import parameters as p
@@ -39,6 +39,7 @@ from hub.errors import (
     Withdrawn,
 )
 from hub.history.tickets import ticket_ids
+from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import time_at
 
 router = APIRouter(tags=["queue"])
@@ -65,7 +66,7 @@ async def queue(request: Request) -> Answer[QueueShape]:
 
     `away` counts tickets nobody attends at the moment: they are passed over and keep their place for a minute.
     """
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     offset, limit = bodies.page(request)
     query = request.query_params
     tickets = whole_number(query.get("tickets", "20"), "tickets", 0, TICKETS_MAX)
@@ -126,7 +127,7 @@ async def look(request: Request, ticket: str) -> Answer[WaitingTicketShape | Gra
     hangs up, the place is kept for another minute. Answers 409 `grant-over` when the lease has ended, and 409
     `withdrawn` when the ticket is given up meanwhile.
     """
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     found = await hub.tickets.find(*ticket_ids(ticket))
     if found.place is not None:
         found = await served(request, found, found.place)
@@ -186,6 +187,6 @@ async def give_up(request: Request, ticket: str) -> Answer[CancelledShape]:
 
     Answers 409 `ticket-granted` when it holds a slot by now, and 409 `grant-over` when it did.
     """
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     await hub.tickets.cancel(*ticket_ids(ticket))
     return Answer(CancelledShape(cancelled=True))

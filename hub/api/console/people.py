@@ -8,11 +8,11 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from hub import __version__
-from hub.api.auth import ADMIN, HEADER, RUNNER
-from hub.api.credentials import origin
-from hub.api.deps import Serving, in_ms, remote_ip, serving
-from hub.api.door import LOGIN, Door, cookie_name
-from hub.api.identity import bearer, known
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import origin
+from hub.api.callers.logins import LOGIN, Door, cookie_name
+from hub.api.callers.users import bearer, known
+from hub.api.handling.serving import Serving, in_ms, remote_ip, serving
 from hub.api.operations import unlisted
 from hub.api.realms.served import ServedRealms
 from hub.api.shapes import reading as bodies
@@ -21,6 +21,7 @@ from hub.errors import Forbidden, HubError, InvalidValue, MissingMember, NotFoun
 from hub.settings.realms import DEFAULT
 from hub.tokens.logins import LIFE_S, LINK_S, ROLES, Login, bond, capped, new_key
 from hub.tokens.models import USER, digest_of
+from hub.tokens.secrets import ADMIN, HEADER, RUNNER
 from hub.wire import time_at
 
 router = APIRouter()
@@ -99,22 +100,20 @@ async def log_out(request: Request) -> Response:
     return answer
 
 
-@router.get("/console/logins", **unlisted(page=True))
+@router.get("/console/logins", **unlisted(page=True, who=(ADMIN,)))
 async def logins(request: Request) -> Response:
     """Who is logged in."""
-    _admin(request)
     mine: Login | None = request.scope.get(LOGIN)
     shown = [{**_shown(each), "own": bool(mine and mine.id == each.id)} for each in await _door(request).logins.good()]
-    return Answer({"logins": shown, "now": in_ms(serving(request).hub, 0)})
+    return Answer({"logins": shown, "now": in_ms(hub_of(request), 0)})
 
 
-@router.delete("/console/logins/{name}", **unlisted(page=True, least="admin"))
+@router.delete("/console/logins/{name}", **unlisted(page=True, least="admin", who=(ADMIN,)))
 async def end(request: Request, name: str) -> Response:
     """End a login: within a second no hub lets it in."""
-    found = _admin(request)
     if not await _door(request).logins.end(name):
         raise NotFound(f"There is no login {name[:40]}.")
-    await found.hub.audit.write("console", "console.logout", **await origin(request), login=name)
+    await hub_of(request).audit.write("console", "console.logout", **await origin(request), login=name)
     return Answer({"ended": name})
 
 
@@ -178,12 +177,6 @@ def _allows(found: Serving, request: Request, *roles: str) -> bool:
     except HubError:
         return False
     return True
-
-
-def _admin(request: Request) -> Serving:
-    found = serving(request)
-    found.secrets.check(request.headers, ADMIN)
-    return found
 
 
 def _door(request: Request) -> Door:

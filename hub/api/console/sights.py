@@ -9,9 +9,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api.auth import ADMIN, RUNNER
-from hub.api.credentials import origin
-from hub.api.deps import allowed, in_ms, serving
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import origin
+from hub.api.handling.serving import in_ms, serving
 from hub.api.operations import unlisted
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -21,14 +21,15 @@ from hub.history.why import KINDS, why
 from hub.settings import Settings
 from hub.settings.model import knobs
 from hub.store.keys import key_part
+from hub.tokens.secrets import ADMIN, RUNNER
 
 router = APIRouter()
 
 
-@router.get("/console/settings", **unlisted(page=True))
+@router.get("/console/settings", **unlisted(page=True, who=(ADMIN,)))
 async def settings(request: Request) -> Response:
     """Every setting as it is in force in this process, and where it came from; nothing secret."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     now, default = hub.settings.masked(), Settings().masked()
     rows = [
         {
@@ -43,10 +44,10 @@ async def settings(request: Request) -> Response:
     return Answer({"settings": rows, "notes": hub.settings.notes, "envFile": file, "now": in_ms(hub, 0)})
 
 
-@router.get("/console/find", **unlisted(page=True))
+@router.get("/console/find", **unlisted(page=True, who=(RUNNER, ADMIN)))
 async def find(request: Request) -> Response:
     """What an id may be: every kind of thing that has it, now or in what happened."""
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     given = request.query_params.get("id", "").strip()
     if not given:
         raise MissingMember("missing id: ask with ?id=", member="id")
@@ -65,10 +66,10 @@ async def _known(request: Request, kind: Kind, given: str) -> dict[str, Any] | N
     return {"kind": kind, "id": explained.id, "state": explained.now.state}
 
 
-@router.get("/console/leases/{slot}", **unlisted(page=True, least="operator"))
+@router.get("/console/leases/{slot}", **unlisted(page=True, least="operator", who=(RUNNER, ADMIN)))
 async def lease(request: Request, slot: str) -> Response:
     """A lease with its token: the call that ends it names the token, so that no other lease is hit."""
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     found = await hub.leases.find(key_part(slot))
     token = await hub.store.read("HGET", hub.store.keys.session(key_part(slot)), "leaseToken")
     if found is None or not token:
@@ -82,10 +83,10 @@ async def lease(request: Request, slot: str) -> Response:
     )  # fmt: skip
 
 
-@router.post("/console/leases/{slot}/end", **unlisted(page=True))
+@router.post("/console/leases/{slot}/end", **unlisted(page=True, who=(RUNNER, ADMIN)))
 async def end_lease(request: Request, slot: str) -> Response:
     """End the lease that has this `leaseToken`: its holder is told and has the time of the grace, with `force` none."""
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     document = await bodies.read_body(request)
     token, label = bodies.text(document, "leaseToken") or "", bodies.text(document, "labelKey") or ""
     if not token:

@@ -9,10 +9,10 @@ from uuid import UUID
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from hub.api.deps import in_ms, serving
-from hub.api.identity import Caller, reader
+from hub.api.callers.admission import hub_of, reader_of
+from hub.api.handling.serving import in_ms
 from hub.api.jobs import answers
-from hub.api.operations import unlisted
+from hub.api.operations import CALLER, unlisted
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
 from hub.api.shapes.neutral import renamed
@@ -32,10 +32,10 @@ OPEN: Final = ("claimed", "running")
 STATUSES: Final = ("pending", *OPEN, "completed", "failed", "cancelled", "dead", "later", "blocked")
 
 
-@router.get("/console/jobs", **unlisted(page=True, shared=True))
+@router.get("/console/jobs", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
 async def jobs(request: Request) -> Response:
     """Every job that a worker serves or a task waits for, with what waits and who serves it."""
-    hub = await _hub(request)
+    hub = _hub(request)
     names = await _names(hub)
     lengths, counts, heads = await _counts(hub, names)
     now_s, rows = hub.store.wall_s(), []
@@ -45,20 +45,20 @@ async def jobs(request: Request) -> Response:
     return Answer({"jobs": rows, "total": len(rows), "now": in_ms(hub, 0)})
 
 
-@router.get("/console/jobs/{full:path}", **unlisted(page=True))
+@router.get("/console/jobs/{full:path}", **unlisted(page=True, who=CALLER, anonymous=True))
 async def job(request: Request, full: str) -> Response:
     """A job in full."""
-    hub = await _hub(request)
+    hub = _hub(request)
     found: Job = await hub.jobs.get(full)
     lengths, _, _ = await _counts(hub, [full])
     return Answer({**renamed(answers.job(found)), "schema": found.schema, "pending": lengths[0], "now": in_ms(hub, 0)})
 
 
-@router.get("/console/workers", **unlisted(page=True, shared=True))
+@router.get("/console/workers", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
 async def workers(request: Request) -> Response:
     """The workers with what they hold and how long they have been silent, on the hub clock; with `silent=1` those that
     have been so for longer than they may."""
-    hub = await _hub(request)
+    hub = _hub(request)
     keys, timeout_s = hub.store.keys, hub.settings.worker_timeout_s
     offset, limit = bodies.page(request)
     clock = int(await hub.store.read("HGET", keys.store, "clock_ms") or 0)
@@ -87,13 +87,13 @@ async def workers(request: Request) -> Response:
     return Answer({"workers": rows, "total": found.total, "timeoutSeconds": timeout_s, "now": in_ms(hub, 0)})
 
 
-@router.get("/console/tasks", **unlisted(page=True, shared=True))
+@router.get("/console/tasks", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
 async def tasks(request: Request) -> Response:
     """Tasks of a status over all rooms, newest first; `q` is an id, or a part of job, room, error or payload.
 
     Of finished ones the latest 2,000 are looked through.
     """
-    hub = await _hub(request)
+    hub = _hub(request)
     query = request.query_params
     status, wanted = query.get("status", "pending"), query.get("q", "").strip()
     offset, limit = bodies.page(request)
@@ -108,20 +108,20 @@ async def tasks(request: Request) -> Response:
     return Answer({"tasks": rows, "total": found.total, "complete": complete, "now": in_ms(hub, 0)})
 
 
-@router.get("/console/tasks/{task_id:uuid}/links", **unlisted(page=True))
+@router.get("/console/tasks/{task_id:uuid}/links", **unlisted(page=True, who=CALLER, anonymous=True))
 async def links(request: Request, task_id: UUID) -> Response:
     """Which tasks a task waits for, and which wait for it."""
-    hub = await _hub(request)
+    hub = _hub(request)
     found = await links_of(hub.store, task_id.hex)
     waits_for, followers = ([link.document() for link in some] for some in (found.waits_for, found.followers))
     return Answer({"waitsFor": waits_for, "waitedForBy": followers, "more": found.more, "now": in_ms(hub, 0)})
 
 
-@router.get("/console/schedules", **unlisted(page=True, shared=True))
+@router.get("/console/schedules", **unlisted(page=True, who=CALLER, anonymous=True, shared=True))
 async def schedules(request: Request) -> Response:
     """The schedules of all rooms, the one that is due next first, each with how the task is that it made last; `q` is a
     part of room and name."""
-    hub = await _hub(request)
+    hub = _hub(request)
     offset, limit = bodies.page(request)
     found = await hub.schedules.soonest(request.query_params.get("q", "").strip(), limit, offset)
     states = await read_each(
@@ -219,9 +219,9 @@ async def _counts(hub: Hub, names: list[str]) -> tuple[list[int], list[int], lis
     return lengths, workers, heads
 
 
-async def _hub(request: Request) -> Hub:
+def _hub(request: Request) -> Hub:
     """The hub, for callers that may read the jobs API over all rooms."""
-    who: Caller | None = await reader(request)
+    who = reader_of(request)
     if who and who.rooms:
         raise Forbidden("This is of all rooms, and the token shown is bound to some.")
-    return serving(request).hub
+    return hub_of(request)

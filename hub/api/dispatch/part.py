@@ -10,9 +10,9 @@ from contextlib import suppress
 from starlette.datastructures import State
 from starlette.types import Receive, Scope, Send
 
-from hub.api.deps import Serving
+from hub.api.handling.problems import refuse
+from hub.api.handling.serving import Serving
 from hub.api.pipeline import RequestPipeline
-from hub.api.problems import refuse
 from hub.errors import StartRefused, StoreUnavailable
 from hub.observability import metrics, realms
 from hub.observability.logs import get_logger
@@ -143,7 +143,7 @@ class Part:
                         self._edge, self.error, self.seen_s = edge, "", time.time()
                         if first is not None and not first.done():
                             first.set_result(None)
-                        _log.info("realm open", store=self.where)
+                        _log.info("realm opened", store=self.where)
                         if await self._has_moved(edge):
                             continue
                 except StoreMoved as moved:
@@ -177,14 +177,14 @@ class Part:
     def _follow(self, url: str) -> None:
         self.settings = self.settings.model_copy(update={"redis_url": url})
         self.error = "Its store has moved, and is being opened there."
-        _log.warning("realm moved", store=self.where)
+        _log.warning("realm moved to another server", store=self.where)
 
     def _failed(self, error: Exception) -> None:
         metrics.store_up.set(0)
         why = str(error)
         if why != self.error:  # once, and not with every attempt
-            _log.error("realm not open", store=self.where, why=why)
+            _log.error("realm store unusable", store=self.where, why=why)
         if not isinstance(error, StartRefused | StoreUnavailable):
             metrics.unhandled.inc()
-            _log.error("realm failed", why=repr(error), exc_info=error)
+            _log.error("realm crashed", why=repr(error), exc_info=error)
         self.error = why

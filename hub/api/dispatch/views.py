@@ -7,8 +7,7 @@ from typing import Literal
 
 from fastapi import APIRouter, Request
 
-from hub.api.auth import ADMIN, RUNNER
-from hub.api.deps import allowed
+from hub.api.callers.admission import hub_of
 from hub.api.dispatch.part import Part
 from hub.api.dispatch.realms import Realms
 from hub.api.operations import EVERYTHING, operation
@@ -16,6 +15,7 @@ from hub.api.shapes.answer import Answer
 from hub.api.shapes.operators import RealmShape, RealmsShape
 from hub.settings import mask_url
 from hub.settings.realms import DEFAULT, Realm
+from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import time_at, time_text
 
 State = Literal["open", "away", "opening"]
@@ -33,7 +33,7 @@ router = APIRouter(tags=["operations"])
 async def realms(request: Request) -> Answer[RealmsShape]:
     """The realms that this hub serves, the one without a name first, as `default`; the others in the order of their
     rules. One whose store does not answer says so in `error`, and when it did in `asOf`."""
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     found: Realms | None = request.app.state.realms
     if found is None:
         await hub.store.read("PING")

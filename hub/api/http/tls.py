@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from hub.api.auth import HEADER
-from hub.api.deps import Serving
+from hub.api.handling.serving import Serving
 from hub.errors import StartRefused
 from hub.observability.logs import get_logger
 from hub.settings import Settings
 from hub.tokens.certificates import secret_of
+from hub.tokens.secrets import HEADER
 
 _log = get_logger("hub.serve")
 _CREDENTIALS: Final = (HEADER.encode(), b"authorization")
@@ -37,9 +37,9 @@ class Certificates:
             self._made()  # a key that does not belong to its certificate would spoil the context in use
             self._load(self.context)
         except StartRefused as error:
-            _log.error("certificate not used", why=str(error))
+            _log.error("certificate rejected", why=str(error))
             return
-        _log.info("certificate read", cert=str(self._cert))
+        _log.info("certificate loaded", cert=str(self._cert))
 
     def _made(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

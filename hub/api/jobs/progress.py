@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.deps import check_listening, serving
-from hub.api.identity import caller
+from hub.api.callers.admission import caller_of, hub_of
+from hub.api.callers.users import WORKER
+from hub.api.handling.serving import check_listening
 from hub.api.jobs import bodies, walls
-from hub.api.jobs.callers import WORKER
 from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
 from hub.api.shapes import parameters as p
@@ -31,6 +31,7 @@ router = APIRouter(prefix=PREFIX, tags=["tasks"])
         refusals=(WorkerNotFound, KeyReused),
         about=Subject("worker", in_body=True),
         bound="reports",
+        scopes=(WORKER,),
     ),
 )
 async def note(request: Request) -> Answer[ProgressedShape]:
@@ -40,10 +41,10 @@ async def note(request: Request) -> Answer[ProgressedShape]:
     Send what changed a few times a second at most. An outcome other than `ok` says that the task is not the worker's
     any more. With an `Idempotency-Key` a repeat adds nothing to a log.
     """
-    who = await caller(request, WORKER)
+    who = caller_of(request)
     body, _ = await bodies.read(request, ProgressBody)
     key, worker = bodies.request_key(request, who.user), body.worker_id.hex
-    hub = serving(request).hub
+    hub = hub_of(request)
     await walls.reach_worker(who, hub, worker)
     await check_listening(request)
     said = [

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from fastapi import APIRouter, Request
 
-from hub.api import traces, waiting
-from hub.api.deps import check_listening, is_gone, serving
-from hub.api.identity import Caller, allow, caller, reader
+from hub.api.callers.admission import admit_again, caller_of, hub_of, reader_of
+from hub.api.callers.users import SUBMIT, WORKER, Caller, allow
+from hub.api.handling import long_polls, traces
+from hub.api.handling.serving import check_listening, is_gone
 from hub.api.jobs import answers, bodies, walls
-from hub.api.jobs.callers import SUBMIT, WORKER, mover
 from hub.api.jobs.reports import kept
 from hub.api.operations import CALLER, Subject, operation
 from hub.api.paths import PREFIX
@@ -54,6 +54,8 @@ _KEY = "Idempotency-Key"
         headers=("Location", "Retry-After"),
         refusals=(InvalidRoomId, JobNotFound, KeyReused, InternalJobNotConfigured),
         bound="submit",
+        room_first=True,
+        scopes=(SUBMIT,),
     ),
 )
 async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
@@ -63,12 +65,11 @@ async def submit(request: Request) -> Answer[TaskShape | TaskIdsShape]:
     stands for, the answer is 200 with that one, and nothing is submitted.
     """
     room, full = request.path_params["room_id"], request.path_params["job_name"]
-    check_room(room)
-    who = await caller(request, SUBMIT)
+    who = caller_of(request)
     walls.enter(who, room)
     walls.look_into(who, walls.room_of(full))
     said, body = await bodies.read(request, SubmitBody)
-    hub = serving(request).hub
+    hub = hub_of(request)
     payloads, options = bodies.payloads(said, body, hub.settings), _options(said, full)
     key = bodies.request_key(request, who.user)
     if hub.settings.validate_payloads == "submit":
@@ -122,6 +123,7 @@ def _options(said: SubmitBody, full: str) -> Options:
         refusals=(WorkerNotFound, KeyReused, Superseded, Settling),
         about=Subject("worker", in_body=True),
         bound="report",
+        scopes=(WORKER,),
     ),
 )
 async def claim(request: Request) -> Answer[ClaimedShape]:
@@ -131,10 +133,10 @@ async def claim(request: Request) -> Answer[ClaimedShape]:
     become of others. With an `Idempotency-Key` a repeat is answered with the same tasks while the worker holds them, or
     again with none. Claims with a limit or a key name each `claim`; reports that repeat the name count for no other.
     """
-    who = await caller(request, WORKER)
+    who = caller_of(request)
     said, body = await bodies.read(request, ClaimBody)
     key = bodies.request_key(request, who.user)
-    hub, worker = serving(request).hub, said.worker_id.hex
+    hub, worker = hub_of(request), said.worker_id.hex
     await walls.reach_worker(who, hub, worker)
     await check_listening(request)
     outcomes: list[OutcomeShape] = []
@@ -196,9 +198,9 @@ async def _claimed(request: Request, hub: Hub, said: ClaimBody, who: Caller, key
 
     found = await hub.tasks.claim(worker, user, wanted, gone)
     if not found and wait_s:
-        found = await waiting.wait(request, wait_s, look, bool)
+        found = await long_polls.wait(request, wait_s, look, bool)
         try:
-            await caller(request, WORKER)
+            await admit_again(request)
         except (Unauthorized, Forbidden):
             await _give_back(hub, worker, user, found)
             raise
@@ -216,36 +218,38 @@ async def _give_back(hub: Hub, worker: str, user: str, tasks: list[Task]) -> Non
 
 @router.get(
     "/rooms/{room_id}/tasks",
-    **operation("listTasksOfRoom", CALLER, query=TasksQuery, refusals=(InvalidRoomId,)),
+    **operation("listTasksOfRoom", CALLER, query=TasksQuery, refusals=(InvalidRoomId,), anonymous=True),
 )
 async def of_room(request: Request) -> Answer[TaskPageShape]:
     """The tasks submitted to a room, newest first."""
-    who = await reader(request)
+    who = reader_of(request)
     asked = bodies.part(request, TasksQuery)
     room = request.path_params["room_id"]
     check_room(room)
     walls.look_into(who, room)
-    found = await serving(request).hub.tasks.page_of_room(room, asked.status, asked.limit, asked.offset)
+    found = await hub_of(request).tasks.page_of_room(room, asked.status, asked.limit, asked.offset)
     items = [answers.task(each) for each in found.items]
     return Answer(TaskPageShape(items=items, total=found.total, limit=asked.limit, offset=asked.offset))
 
 
 @router.get(
     "/tasks/{task_id}",
-    **operation("getTask", CALLER, p.PREFER, headers=("Preference-Applied",), refusals=(TaskNotFound,)),
+    **operation("getTask", CALLER, p.PREFER, headers=("Preference-Applied",), refusals=(TaskNotFound,), anonymous=True),
 )
 async def look(request: Request) -> Answer[TaskInFullShape]:
     """A task with its result; with `Prefer: wait=N` as soon as it has ended, or as it is after N seconds."""
-    who = await reader(request)
+    who = reader_of(request)
     task = bodies.path_id(request, "task_id")
-    hub = serving(request).hub
+    hub = hub_of(request)
     found = await hub.tasks.show(task)
     walls.see_task(who, found.task)
     wait_s = min(bodies.wait_preference(request) or 0, hub.settings.long_poll_max_wait_s)
     if not wait_s or found.task.status in TERMINAL:
         return Answer(answers.shown(found))
-    found = await waiting.wait(request, wait_s, lambda s: hub.tasks.wait(task, s), lambda t: t.task.status in TERMINAL)
-    await reader(request)  # his token may have been revoked meanwhile
+    found = await long_polls.wait(
+        request, wait_s, lambda s: hub.tasks.wait(task, s), lambda shown: shown.task.status in TERMINAL
+    )
+    await admit_again(request)  # his token may have been revoked meanwhile
     answer = Answer(answers.shown(found))
     answer.headers["preference-applied"] = f"wait={wait_s:g}"
     return answer
@@ -260,6 +264,7 @@ async def look(request: Request) -> Answer[TaskInFullShape]:
         body=MoveBody,
         refusals=(TaskNotFound, InvalidTaskTransition, KeyReused),
         bound="report",
+        scopes=(WORKER, SUBMIT),
     ),
 )
 async def move(request: Request) -> Answer[TaskShape]:
@@ -268,13 +273,13 @@ async def move(request: Request) -> Answer[TaskShape]:
     A completed one may come with its `result`, any JSON. With an `Idempotency-Key` a repeat is answered alike while the
     task has not moved on.
     """
-    who = await mover(request)
+    who = caller_of(request)
     task = bodies.path_id(request, "task_id")
     said, body = await bodies.read(request, MoveBody)
     if said.status != "cancelled":
         allow(who, WORKER)
     key = bodies.request_key(request, who.user)
-    hub = serving(request).hub
+    hub = hub_of(request)
     await walls.reach_task(who, hub, task)
     value = bodies.result(body, hub.settings)
     await check_listening(request)

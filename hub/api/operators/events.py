@@ -13,9 +13,9 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from hub.api.auth import ADMIN, RUNNER
-from hub.api.credentials import credential
-from hub.api.deps import allowed, hang_up, in_seconds, serving
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import credential
+from hub.api.handling.serving import hang_up, in_seconds, serving
 from hub.api.operations import Raw, Subject, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
@@ -28,6 +28,7 @@ from hub.history.events import NAMES, Event, Wanted, parse_id, wanted
 from hub.history.live import Listener, Live
 from hub.history.why import KINDS, why
 from hub.observability import metrics
+from hub.tokens.secrets import ADMIN, RUNNER
 from hub.wire import to_json
 
 router = APIRouter(tags=["events"])
@@ -49,7 +50,6 @@ async def history(request: Request) -> Answer[EventsShape]:
 
     `complete` says that there is nothing older, neither beyond `limit` nor trimmed from the bounded history.
     """
-    allowed(request, RUNNER, ADMIN)
     limit = whole_number(request.query_params.get("limit", "100"), "limit", 1, bodies.PAGE_MAX)
     found = await serving(request).live.history.find(_which(request.query_params), limit)
     return Answer(EventsShape(events=_shown(found.events), complete=found.complete))
@@ -72,7 +72,7 @@ async def explain(request: Request, kind: str, id: str) -> Answer[ExplanationSha
     A ticket is named by its id or by the `Idempotency-Key` of its borrow, a job by its full name, a schedule by
     `room:name`.
     """
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     known = next((one for one in KINDS if one == kind), None)
     if known is None:
         raise InvalidValue(f"kind must be one of {', '.join(KINDS)}, not {kind!r:.60}", member="kind")
@@ -114,7 +114,6 @@ async def events(request: Request) -> Response:
     `gap`: events before the next one have been trimmed. `slow`: this stream was not read and ends; come back with the
     last id. A comment comes every 15 s.
     """
-    allowed(request, RUNNER, ADMIN)
     who = await credential(request)
     return EventStream(serving(request).live, _which(request.query_params), after_of(request), who)
 

@@ -16,10 +16,10 @@ from starlette.datastructures import State
 from starlette.responses import Response
 
 from hub import __version__
-from hub.api import measured
-from hub.api.auth import ADMIN, HEADER, NODE, RUNNER
+from hub.api.callers.admission import hub_of
 from hub.api.capacity.pools import state
-from hub.api.deps import Serving, allowed, in_ms, serving
+from hub.api.handling import request_counts
+from hub.api.handling.serving import Serving, allowed, in_ms, serving
 from hub.api.operations import EVERYTHING, Raw, operation
 from hub.api.realms.naming import NAMED
 from hub.api.realms.served import ServedRealms
@@ -43,6 +43,7 @@ from hub.recovery.leadership import known_sources
 from hub.settings import mask_url, own_variables
 from hub.settings.realms import DEFAULT
 from hub.store.lenient import read_each
+from hub.tokens.secrets import ADMIN, HEADER, NODE, RUNNER
 
 router = APIRouter(tags=["operations"])
 COUNTED_S = 1.0  # how old the counts may be that strangers are shown
@@ -220,7 +221,7 @@ async def show_metrics(request: Request) -> Response:
         await _read_gauges(request.app.state)
     else:
         await realms.each(_read_gauges)
-    measured.flush()
+    request_counts.flush()
     registry = metrics.registry
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         registry = CollectorRegistry()
@@ -323,7 +324,7 @@ async def _refresh_zombies(hub: Hub, sources: Sequence[str]) -> None:
 @router.get("/diagnostics", **operation("getDiagnostics", (ADMIN,)))
 async def diagnostics(request: Request) -> Answer[DiagnosticsShape]:
     """How this hub is set up, and the nodes it sees."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     settings = hub.settings
     config = HubConfigShape(
         redisUrl=mask_url(settings.redis_url or "embedded"),
@@ -340,5 +341,5 @@ async def diagnostics(request: Request) -> Answer[DiagnosticsShape]:
 @router.get("/diagnostics/env", **operation("getEnvironment", (ADMIN,)))
 async def diagnostics_env(request: Request) -> Answer[EnvironmentShape]:
     """The hub's own variables in the environment of this process, without secrets; others are nobody's concern."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     return Answer(EnvironmentShape(env=own_variables(), now=in_ms(hub, 0)))

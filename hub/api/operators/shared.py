@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from fastapi import APIRouter, Request
 
-from hub.api.auth import ADMIN, RUNNER
-from hub.api.credentials import origin
-from hub.api.deps import allowed, remote_ip
+from hub.api.callers.admission import hub_of
+from hub.api.callers.credentials import origin
+from hub.api.handling.serving import remote_ip
 from hub.api.operations import operation
 from hub.api.shapes import reading as bodies
 from hub.api.shapes.answer import Answer
@@ -14,6 +14,7 @@ from hub.api.shapes.operator_bodies import SettingBody
 from hub.api.shapes.operators import SharedSettingShape, SharedSettingsShape
 from hub.capacity.agreed import SharedSetting
 from hub.errors import BadInput, NotFound
+from hub.tokens.secrets import ADMIN, RUNNER
 
 router = APIRouter(tags=["admin"])
 
@@ -21,7 +22,7 @@ router = APIRouter(tags=["admin"])
 @router.get("/admin/settings", **operation("listSettings", (RUNNER, ADMIN)))
 async def settings(request: Request) -> Answer[SharedSettingsShape]:
     """What holds for all hubs, who set it, and which hubs were given something else."""
-    hub = allowed(request, RUNNER, ADMIN)
+    hub = hub_of(request)
     return Answer(SharedSettingsShape(settings=[_row(each) for each in await hub.agreed.look()]))
 
 
@@ -31,7 +32,7 @@ async def settings(request: Request) -> Answer[SharedSettingsShape]:
 )
 async def set_setting(request: Request, name: str) -> Answer[SharedSettingShape]:
     """Set a setting for all hubs, whatever each was given; null clears what was set. Other hubs follow in a second."""
-    hub = allowed(request, ADMIN)
+    hub = hub_of(request)
     said = SettingBody.read(await bodies.read_body(request))
     by = (said.by or remote_ip(request) or "unknown")[:100]
     await hub.agreed.set(name, said.value, by)

@@ -6,9 +6,10 @@ from typing import TypeVar
 
 from fastapi import APIRouter, Request
 
-from hub.api.credentials import origin
-from hub.api.deps import serving
-from hub.api.identity import OPERATOR, Caller, superuser
+from hub.api.callers.admission import caller_of
+from hub.api.callers.credentials import origin
+from hub.api.callers.users import OPERATOR, Caller
+from hub.api.handling.serving import serving
 from hub.api.operations import CALLER, operation
 from hub.api.shapes import parameters as p
 from hub.api.shapes import reading as bodies
@@ -41,6 +42,8 @@ _REFUSALS = (Forbidden, InvalidJson, MissingMember, InvalidValue)
         body=TokenBody,
         refusals=_REFUSALS,
         least="admin",
+        scopes=("admin",),
+        superuser=True,
     ),
 )
 async def create(request: Request) -> Answer[MadeTokenShape]:
@@ -50,7 +53,7 @@ async def create(request: Request) -> Answer[MadeTokenShape]:
 
     The first token of a hub without secrets shuts its jobs API to everybody who shows none.
     """
-    operator, found = await superuser(request, "admin"), serving(request)
+    operator, found = caller_of(request), serving(request)
     said = TokenBody.read(await bodies.read_body(request))
     holder = said.holder
     _check_kind(operator, holder)
@@ -70,10 +73,12 @@ async def create(request: Request) -> Answer[MadeTokenShape]:
     return answer
 
 
-@router.get("/admin/tokens", **operation("listTokens", CALLER, p.OFFSET, p.LIMIT, refusals=_REFUSALS))
+@router.get(
+    "/admin/tokens",
+    **operation("listTokens", CALLER, p.OFFSET, p.LIMIT, refusals=_REFUSALS, scopes=("admin",), superuser=True),
+)
 async def tokens(request: Request) -> Answer[TokensShape]:
     """The tokens, newest first, and those of HUB_TOKENS_FILE; never a secret."""
-    await superuser(request, "admin")
     found = serving(request)
     offset, limit = bodies.page(request)
     total, page = await found.hub.tokens.page(offset, limit)
@@ -83,11 +88,10 @@ async def tokens(request: Request) -> Answer[TokensShape]:
 
 @router.get(
     "/admin/tokens/{id}",
-    **operation("getToken", CALLER, refusals=(*_REFUSALS, NotFound)),
+    **operation("getToken", CALLER, refusals=(*_REFUSALS, NotFound), scopes=("admin",), superuser=True),
 )
 async def look(request: Request, id: str) -> Answer[TokenShape]:
     """A token, without its secret."""
-    await superuser(request, "admin")
     found = serving(request)
     return Answer(_shown(found.holders.file.find(id) or await found.hub.tokens.get(id)))
 
@@ -99,12 +103,14 @@ async def look(request: Request, id: str) -> Answer[TokenShape]:
         CALLER,
         refusals=(*_REFUSALS, InvalidValue, NotFound),
         least="admin",
+        scopes=("admin",),
+        superuser=True,
     ),
 )
 async def revoke(request: Request, id: str) -> Answer[RevokedShape]:
     """Revoke a token: within a second no hub knows it any more. `last` tells that there is none left, so that a hub
     without secrets is open again."""
-    operator, found = await superuser(request, "admin"), serving(request)
+    operator, found = caller_of(request), serving(request)
     if found.holders.file.find(id):
         raise InvalidValue("This token stands in HUB_TOKENS_FILE: take it out there and send SIGHUP", member="id")
     _check_kind(operator, (await found.hub.tokens.get(id)).holder)
